@@ -1,0 +1,2 @@
+//! weir: reads the command line and becomes a worker.
+fn main() {}

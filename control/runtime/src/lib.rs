@@ -1,0 +1,1 @@
+//! Live objects made from a configuration, and the process around them.

@@ -1,0 +1,1 @@
+//! Statistics as CSV, typed lines, JSON and the HTML page.

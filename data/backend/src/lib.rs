@@ -1,0 +1,1 @@
+//! Servers, balancing, queues and idle connections.

@@ -1,0 +1,1 @@
+//! Turns a connection into streams.

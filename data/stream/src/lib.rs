@@ -1,0 +1,1 @@
+//! One exchange: request, choose, connect, response, ending.

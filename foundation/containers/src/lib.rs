@@ -1,0 +1,1 @@
+//! What one thread owns: buffers, pools, slabs with generation keys, ordered trees.

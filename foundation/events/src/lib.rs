@@ -1,0 +1,1 @@
+//! How anything is observed: counters, histograms, log sinks.

@@ -1,0 +1,1 @@
+//! What threads share: inboxes, published snapshots, counters, behind one façade that loom can replace.

@@ -1,0 +1,1 @@
+//! The kernel made safe: sockets, epoll, splice, descriptor passing, privileges, processes.

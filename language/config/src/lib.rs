@@ -1,0 +1,1 @@
+//! The typed configuration: sections and keywords as rows.

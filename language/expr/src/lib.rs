@@ -1,0 +1,1 @@
+//! Samples, converters, patterns, ACLs, variables and log-format strings.

@@ -1,0 +1,1 @@
+//! The lexer: lines, words, quoting, environment, conditions, and diagnostics with spans.

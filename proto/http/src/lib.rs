@@ -1,0 +1,1 @@
+//! HTTP semantics without a wire: methods, statuses, heads as bytes with an index, edits as an overlay.

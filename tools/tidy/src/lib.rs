@@ -1,0 +1,1 @@
+//! Checks that the house is in order.
