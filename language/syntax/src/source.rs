@@ -1,0 +1,163 @@
+//! Source files in memory, and spans that point into them.
+//!
+//! Loading is separate from parsing: every file is read once, put into a [`SourceMap`], and may then be
+//! parsed any number of times (R149).
+
+use memchr::memchr_iter;
+
+/// All files of one configuration, in the order they were given.
+#[derive(Debug, Default, Clone)]
+pub struct SourceMap {
+    sources: Vec<Source>,
+}
+
+/// Names one file of a [`SourceMap`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(u32);
+
+/// One file: the name the operator gave, and its bytes as read.
+#[derive(Debug, Clone)]
+pub struct Source {
+    name: String,
+    bytes: Vec<u8>,
+    line_starts: Vec<u32>,
+}
+
+/// A range of one raw line: `line` counts from one, `start..end` are byte columns counted from zero.
+///
+/// An empty range (`start == end`) points between two bytes, for example where a missing argument should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// The file.
+    pub file: FileId,
+    /// Line number, from one.
+    pub line: u32,
+    /// First byte column, from zero.
+    pub start: u32,
+    /// One past the last byte column.
+    pub end: u32,
+}
+
+impl SourceMap {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a file. At most `u32::MAX` files and 4 GiB a file are meaningful; more bytes are cut off.
+    pub fn add(&mut self, name: impl Into<String>, mut bytes: Vec<u8>) -> FileId {
+        bytes.truncate(MAX_SOURCE_BYTES);
+        let mut line_starts = vec![0];
+        line_starts.extend(memchr_iter(b'\n', &bytes).map(|position| position as u32 + 1));
+        if line_starts.last() == Some(&(bytes.len() as u32)) {
+            line_starts.pop(); // what follows the last newline is not a line
+        }
+        let id = FileId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
+        self.sources.push(Source { name: name.into(), bytes, line_starts });
+        id
+    }
+
+    /// The file behind an id.
+    pub fn get(&self, id: FileId) -> Option<&Source> {
+        self.sources.get(id.0 as usize)
+    }
+
+    /// The name of a file, empty for an id of another map.
+    pub fn name(&self, id: FileId) -> &str {
+        self.get(id).map_or("", |source| source.name())
+    }
+
+    /// Every file with its id, in the order added.
+    pub fn iter(&self) -> impl Iterator<Item = (FileId, &Source)> {
+        self.sources.iter().enumerate().map(|(index, source)| (FileId(index as u32), source))
+    }
+}
+
+impl Source {
+    /// The name as the operator gave it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The bytes as read.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How many lines the file has; a last line without a newline counts.
+    pub fn line_count(&self) -> u32 {
+        self.line_starts.len() as u32
+    }
+
+    /// Line `number` (from one) without its newline, and whether a newline ended it.
+    pub fn line(&self, number: u32) -> Option<(&[u8], bool)> {
+        let index = (number as usize).checked_sub(1)?;
+        let start = *self.line_starts.get(index)? as usize;
+        match self.line_starts.get(index + 1) {
+            Some(&next) => Some((&self.bytes[start..next as usize - 1], true)),
+            None => {
+                let rest = &self.bytes[start..];
+                Some(match rest.strip_suffix(b"\n") {
+                    Some(line) => (line, true),
+                    None => (rest, false),
+                })
+            }
+        }
+    }
+}
+
+impl Span {
+    /// A span of one line.
+    pub fn new(file: FileId, line: u32, start: u32, end: u32) -> Self {
+        Self { file, line, start, end: end.max(start) }
+    }
+
+    /// From the start of `self` to the end of `other`, which must be on the same line to matter.
+    pub fn to(self, other: Span) -> Span {
+        if (self.file, self.line) != (other.file, other.line) {
+            return self;
+        }
+        Span { start: self.start.min(other.start), end: self.end.max(other.end), ..self }
+    }
+
+    /// The empty span just after this one.
+    pub fn after(self) -> Span {
+        Span { start: self.end, ..self }
+    }
+}
+
+/// Columns and offsets are 32 bits wide.
+const MAX_SOURCE_BYTES: usize = u32::MAX as usize - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
+        let mut map = SourceMap::new();
+        let id = map.add("f", bytes.to_vec());
+        let source = map.get(id).unwrap();
+        (1..=source.line_count()).map(|n| source.line(n).unwrap()).map(|(l, e)| (l.to_vec(), e)).collect()
+    }
+
+    #[test]
+    fn lines_are_cut_at_newlines_only() {
+        assert_eq!(lines(b""), []);
+        assert_eq!(lines(b"\n"), [(b"".to_vec(), true)]);
+        assert_eq!(lines(b"a\nb"), [(b"a".to_vec(), true), (b"b".to_vec(), false)]);
+        assert_eq!(
+            lines(b"a\r\n\nb\n"),
+            [(b"a\r".to_vec(), true), (b"".to_vec(), true), (b"b".to_vec(), true)]
+        );
+    }
+
+    #[test]
+    fn spans_join_on_one_line_only() {
+        let mut map = SourceMap::new();
+        let file = map.add("f", Vec::new());
+        let first = Span::new(file, 1, 2, 4);
+        assert_eq!(first.to(Span::new(file, 1, 6, 9)), Span::new(file, 1, 2, 9));
+        assert_eq!(first.to(Span::new(file, 2, 6, 9)), first);
+        assert_eq!(first.after(), Span::new(file, 1, 4, 4));
+    }
+}

