@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Runs VTC scripts with varnishtest against one load-balancer program and says what became of each.
+
+  regtests.py --bin PATH --tree DIR [-j 2] [--only REGEX] [--logs DIR] [--baseline FILE]
+
+A script counts as passed only if it ran and succeeded; a skip (its own `feature cmd` said no) is no pass. Scripts of type
+`broken` are left out, as in the suite's own runner. tests/vtc.py and parity.py use this module.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+
+@dataclasses.dataclass
+class Result:
+    """What became of one script: `pass`, `fail` or `skip`, why, and how long it took."""
+    outcome: str
+    why: str
+    seconds: float
+
+
+def kind(path):
+    """The script's own idea of what it is (`default`, `slow`, `bug`, `broken`, `devel`)."""
+    match = re.search(r"^#REGTEST_TYPE=(\w+)", open(path, errors="replace").read(), re.M)
+    return match.group(1) if match else "default"
+
+
+def scripts(tree, under, only=""):
+    """The paths of the scripts in a folder of the tree, sorted, those of type `broken` left out."""
+    names = sorted(os.path.relpath(os.path.join(folder, name), tree)
+                   for folder, _, files in os.walk(os.path.join(tree, under)) for name in files if name.endswith(".vtc"))
+    return [n for n in names if re.search(only, n) and kind(os.path.join(tree, n)) != "broken"]
+
+
+class Runner:
+    """How to run one script: the program, the tree that the script's paths are relative to, and the time it may take."""
+
+    def __init__(self, program, tree, arguments="-dM", timeout=10, logs="", varnishtest="varnishtest"):
+        self.program = os.path.abspath(shutil.which(program) or program)
+        self.tree, self.arguments, self.timeout, self.logs = tree, arguments, timeout, logs
+        self.varnishtest = shutil.which(varnishtest) or sys.exit(f"{varnishtest} is not installed")
+        if not os.access(self.program, os.X_OK):
+            sys.exit(f"{self.program} is not a program")
+
+    def run(self, name):
+        """Runs one script in a folder of its own."""
+        folder = tempfile.mkdtemp(prefix="vt.")
+        environment = dict(os.environ, HAPROXY_PROGRAM=self.program, TMPDIR=folder, HAPROXY_ARGS=self.arguments)
+        start = time.monotonic()
+        try:
+            done = subprocess.run([self.varnishtest, "-b", str(2 << 20), "-k", "-t", str(self.timeout), "-L", name],
+                                  cwd=self.tree, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, errors="replace", timeout=self.timeout * 3 + 20)
+            output, status = done.stdout + done.stderr, done.returncode
+        except subprocess.TimeoutExpired as late:
+            output, status = str(late.stdout), 2
+        seconds = time.monotonic() - start
+        log = output + "".join(open(os.path.join(d, "LOG"), errors="replace").read()
+                               for d, _, files in os.walk(folder) if "LOG" in files)
+        shutil.rmtree(folder, ignore_errors=True)
+        if "SKIPPING test" in log or re.search(r"\b[1-9]\d* tests? skipped", output) or status == 77:
+            return Result("skip", "its own condition said no", seconds)
+        if status == 0:
+            return Result("pass", "", seconds)
+        if self.logs:
+            os.makedirs(self.logs, exist_ok=True)
+            with open(os.path.join(self.logs, name.replace("/", "__") + ".log"), "w") as file:
+                file.write(log)
+        return Result("fail", reason(log, status), seconds)
+
+    def run_all(self, names, jobs):
+        """Runs many, `jobs` at a time; a dictionary of results by name."""
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            return dict(zip(names, pool.map(self.run, names)))
+
+
+def reason(log, status):
+    """The line of a failed script's log that says most: a panic, an alert of the program, or varnishtest's own."""
+    for pattern in (r"panicked at.*", r"\[ALERT\].*", r"^-{4}.*"):
+        match = re.search(pattern, log, re.M)
+        if match:
+            return match.group(0)[:220]
+    return f"exit status {status}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--tree", required=True)
+    parser.add_argument("--under", default="reg-tests")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--args", default="-dM")
+    parser.add_argument("--logs", default="")
+    parser.add_argument("--baseline", default="")
+    parser.add_argument("-j", type=int, default=2)
+    parser.add_argument("--timeout", type=int, default=10)
+    options = parser.parse_args()
+    runner = Runner(options.bin, options.tree, options.args, options.timeout, options.logs)
+    names = scripts(options.tree, options.under, options.only)
+    results = runner.run_all(names, options.j)
+    for name in names:
+        result = results[name]
+        if result.outcome != "pass":
+            print(f"{result.outcome}  {name}  {result.seconds:.1f}s  {result.why}")
+    passed = {n for n in names if results[n].outcome == "pass"}
+    if options.baseline:
+        baseline = {line.strip() for line in open(options.baseline) if line.strip() and line[0] != "#"} & set(names)
+        print(f"{len(passed & baseline)} of the {len(baseline)} that the reference passes; {len(passed - baseline)} beyond it")
+    print(f"{len(passed)} of {len(names)} passed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
