@@ -1,0 +1,56 @@
+//! Field names in the case that a bogus peer insists on (`h1-case-adjust`).
+
+use std::collections::BTreeMap;
+
+/// A map from a field name, in any case, to the name as it must be written.
+#[derive(Clone, Debug, Default)]
+pub struct CaseMap {
+    names: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    longest: usize,
+}
+
+impl CaseMap {
+    /// The longest name that can be adjusted; longer ones are written as they came.
+    pub const MAX_NAME: usize = 128;
+
+    /// Adds a name as it must be written. `false` when it was there already or is too long.
+    pub fn insert(&mut self, name: &[u8]) -> bool {
+        if name.len() > CaseMap::MAX_NAME {
+            return false;
+        }
+        self.longest = self.longest.max(name.len());
+        self.names.insert(name.to_ascii_lowercase().into(), name.into()).is_none()
+    }
+
+    /// The name as it must be written, if it is in the map.
+    pub fn look_up(&self, name: &[u8]) -> Option<&[u8]> {
+        if name.len() > self.longest {
+            return None;
+        }
+        let mut lower = [0u8; CaseMap::MAX_NAME];
+        let lower = lower.get_mut(..name.len())?;
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        self.names.get(&*lower).map(|adjusted| &**adjusted)
+    }
+
+    /// Whether there is nothing to adjust.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_looked_up_in_any_case() {
+        let mut map = CaseMap::default();
+        assert!(map.insert(b"Content-LENGTH"));
+        assert!(!map.insert(b"content-length"));
+        assert_eq!(map.look_up(b"content-Length"), Some(&b"content-length"[..]));
+        assert_eq!(map.look_up(b"content-type"), None);
+        assert_eq!(map.look_up(&[b'a'; 4096]), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! What a parser noted about a head while it read it, so that nobody has to look again.
+
+use std::ops::{BitOr, BitOrAssign};
+
+/// A set of facts about a head, noted when it was parsed. Edits made later do not change them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// Nothing noted.
+    pub const NONE: Flags = Flags(0);
+    /// A `Connection` field has the token `close`.
+    pub const CONNECTION_CLOSE: Flags = Flags(1);
+    /// A `Connection` field has the token `keep-alive`.
+    pub const CONNECTION_KEEP_ALIVE: Flags = Flags(1 << 1);
+    /// A `Connection` field has the token `upgrade`.
+    pub const CONNECTION_UPGRADE: Flags = Flags(1 << 2);
+    /// A `Connection` field has some other token (a hop-by-hop field named by the peer).
+    pub const CONNECTION_OTHER: Flags = Flags(1 << 3);
+    /// There is at least one `Connection` field.
+    pub const HAS_CONNECTION: Flags = Flags(1 << 4);
+    /// There is at least one `Upgrade` field.
+    pub const HAS_UPGRADE: Flags = Flags(1 << 5);
+    /// There is a `Content-Length` that counts (one that `Transfer-Encoding` overrides does not).
+    pub const HAS_CONTENT_LENGTH: Flags = Flags(1 << 6);
+    /// There is at least one `Transfer-Encoding` field.
+    pub const HAS_TRANSFER_ENCODING: Flags = Flags(1 << 7);
+    /// The last transfer coding is `chunked`.
+    pub const CHUNKED: Flags = Flags(1 << 8);
+    /// `Expect: 100-continue`.
+    pub const EXPECT_100: Flags = Flags(1 << 9);
+    /// There is a `Host` field.
+    pub const HAS_HOST: Flags = Flags(1 << 10);
+    /// The request target is in absolute form (`http://host/path`).
+    pub const ABSOLUTE_FORM: Flags = Flags(1 << 11);
+    /// The request target is in authority form (`host:port`, with `CONNECT`).
+    pub const AUTHORITY_FORM: Flags = Flags(1 << 12);
+    /// The message said how long it is in two ways: its connection must not be used again (RFC 9112, 6.3).
+    pub const INSECURE_FRAMING: Flags = Flags(1 << 13);
+    /// There is a `Cookie` (request) or `Set-Cookie` (response) field.
+    pub const HAS_COOKIE: Flags = Flags(1 << 14);
+    /// `Upgrade` asks for `h2c`.
+    pub const UPGRADE_H2C: Flags = Flags(1 << 15);
+    /// `Upgrade` asks for `websocket`.
+    pub const UPGRADE_WEBSOCKET: Flags = Flags(1 << 16);
+    /// The raw bytes must not be forwarded as they are: they hold something that another parser could read
+    /// differently (bare line feeds, joined lines...). The head counts as edited.
+    pub const MUST_REWRITE: Flags = Flags(1 << 17);
+    /// Something was accepted only because unsafe violations are (`option accept-unsafe-violations-in-...`).
+    pub const VIOLATION: Flags = Flags(1 << 18);
+    /// There is a `Trailer` or a `TE: trailers`.
+    pub const TE_TRAILERS: Flags = Flags(1 << 19);
+    /// There is a `Date` field.
+    pub const HAS_DATE: Flags = Flags(1 << 20);
+    /// There is a `Keep-Alive` field.
+    pub const HAS_KEEP_ALIVE: Flags = Flags(1 << 21);
+    /// There is a `Proxy-Connection` field.
+    pub const HAS_PROXY_CONNECTION: Flags = Flags(1 << 22);
+
+    /// Whether all of `other` is noted.
+    #[inline]
+    pub fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is noted.
+    #[inline]
+    pub fn intersects(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Notes `other`.
+    #[inline]
+    pub fn insert(&mut self, other: Flags) {
+        self.0 |= other.0;
+    }
+
+    /// Forgets `other`.
+    #[inline]
+    pub fn remove(&mut self, other: Flags) {
+        self.0 &= !other.0;
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+    #[inline]
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Flags {
+    #[inline]
+    fn bitor_assign(&mut self, other: Flags) {
+        self.0 |= other.0;
+    }
+}

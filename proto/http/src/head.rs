@@ -1,0 +1,202 @@
+//! A message head: the bytes as they came, and an index over them.
+//!
+//! [`Head`] holds no bytes of the message. Whoever owns the receive buffer passes it as `raw` with every
+//! question, always from the same first byte. A parser fills the index ([`Head::begin_request`],
+//! [`Head::push_field`]...); rules read it and edit it; [`Head::write`] makes the bytes again when an edit was
+//! made. A head is reused from one message to the next: [`Head::clear`] keeps what was allocated.
+
+mod edit;
+mod read;
+mod write;
+
+use crate::{Flags, KnownName, Method, Span, Version};
+
+pub use edit::NoRoom;
+
+/// The index over a message head, and the edits made to it.
+#[derive(Clone, Debug)]
+pub struct Head {
+    kind: Kind,
+    method: Method,
+    version: Version,
+    status: u16,
+    flags: Flags,
+    edited: bool,
+    /// Request: method, target, version. Response: version, status, reason.
+    start_line: [Span; 3],
+    /// Where the head lies in the raw bytes: empty lines before it are not part of it.
+    start: u32,
+    end: u32,
+    content_length: u64,
+    host_count: u16,
+    max_fields: u16,
+    max_edits: u32,
+    fields: Vec<Field>,
+    edits: Vec<u8>,
+}
+
+/// Which of the two messages a head belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    /// From the client.
+    #[default]
+    Request,
+    /// From the server.
+    Response,
+}
+
+/// One field line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// The name, in the case it came in.
+    pub name: Span,
+    /// The value, without the white space around it.
+    pub value: Span,
+    /// The name again, if it is one that the proxy looks at.
+    pub known: KnownName,
+}
+
+/// A head may not have that many fields: the limit is `tune.http.maxhdr`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooManyFields;
+
+impl Head {
+    /// How many fields a message may have when `tune.http.maxhdr` does not say.
+    pub const DEFAULT_MAX_FIELDS: u16 = 101;
+
+    /// How many bytes of edits a head may hold when nobody says: what fits a default buffer.
+    pub const DEFAULT_MAX_EDITS: u32 = 16384;
+
+    /// An empty head that accepts [`Head::DEFAULT_MAX_FIELDS`].
+    pub fn new() -> Head {
+        Head::with_limits(Head::DEFAULT_MAX_FIELDS, Head::DEFAULT_MAX_EDITS)
+    }
+
+    /// An empty head that accepts `max_fields` fields and `max_edits` bytes of edits. Nothing is allocated yet.
+    pub fn with_limits(max_fields: u16, max_edits: u32) -> Head {
+        Head {
+            kind: Kind::Request,
+            method: Method::Other,
+            version: Version::HTTP_11,
+            status: 0,
+            flags: Flags::NONE,
+            edited: false,
+            start_line: [Span::EMPTY; 3],
+            start: 0,
+            end: 0,
+            content_length: 0,
+            host_count: 0,
+            max_fields,
+            max_edits,
+            fields: Vec::new(),
+            edits: Vec::new(),
+        }
+    }
+
+    /// Forgets the message, keeps the memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.kind = Kind::Request;
+        self.method = Method::Other;
+        self.version = Version::HTTP_11;
+        self.status = 0;
+        self.flags = Flags::NONE;
+        self.edited = false;
+        self.start_line = [Span::EMPTY; 3];
+        self.start = 0;
+        self.end = 0;
+        self.content_length = 0;
+        self.host_count = 0;
+        self.fields.clear();
+        self.edits.clear();
+    }
+
+    /// Gives back the memory too: for a connection that goes idle.
+    pub fn shrink(&mut self) {
+        self.clear();
+        self.fields = Vec::new();
+        self.edits = Vec::new();
+    }
+
+    /// Parser: a request line was read. `start` is where it begins in the raw bytes.
+    #[inline]
+    pub fn begin_request(&mut self, start: usize, method: Span, target: Span, version_text: Span) {
+        self.kind = Kind::Request;
+        self.start = start as u32;
+        self.start_line = [method, target, version_text];
+    }
+
+    /// Parser: a status line was read. `start` is where it begins in the raw bytes.
+    #[inline]
+    pub fn begin_response(&mut self, start: usize, version_text: Span, status_text: Span, reason: Span) {
+        self.kind = Kind::Response;
+        self.start = start as u32;
+        self.start_line = [version_text, status_text, reason];
+    }
+
+    /// Parser: the method that the request line names.
+    #[inline]
+    pub fn note_method(&mut self, method: Method) {
+        self.method = method;
+    }
+
+    /// Parser: the version that the start line names.
+    #[inline]
+    pub fn note_version(&mut self, version: Version) {
+        self.version = version;
+    }
+
+    /// Parser: the status that the status line names.
+    #[inline]
+    pub fn note_status(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// Parser: appends a field found in the raw bytes.
+    #[inline]
+    pub fn push_field(&mut self, field: Field) -> Result<(), TooManyFields> {
+        if self.fields.len() >= usize::from(self.max_fields) {
+            return Err(TooManyFields);
+        }
+        self.fields.push(field);
+        Ok(())
+    }
+
+    /// Parser: the head is complete, its last byte is before `end`.
+    #[inline]
+    pub fn finish(&mut self, end: usize) {
+        self.end = end as u32;
+    }
+
+    /// Parser: notes facts about the head.
+    #[inline]
+    pub fn note(&mut self, flags: Flags) {
+        self.flags.insert(flags);
+    }
+
+    /// Parser: takes back facts about the head.
+    #[inline]
+    pub fn unnote(&mut self, flags: Flags) {
+        self.flags.remove(flags);
+    }
+
+    /// Parser: the body's announced length.
+    #[inline]
+    pub fn note_content_length(&mut self, length: u64) {
+        self.content_length = length;
+        self.flags.insert(Flags::HAS_CONTENT_LENGTH);
+    }
+
+    /// Parser: one more `Host` field was seen.
+    #[inline]
+    pub fn note_host(&mut self) {
+        self.host_count = self.host_count.saturating_add(1);
+        self.flags.insert(Flags::HAS_HOST);
+    }
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head::new()
+    }
+}

@@ -1,0 +1,284 @@
+//! Editing a head: new text goes to the arena, the raw bytes stay.
+
+use super::{Field, Head, Kind};
+use crate::{Flags, KnownName, Method, Span, Version, uri};
+
+/// The edits of a head may not take more room than its limit. The head is as it was before the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRoom;
+
+impl Head {
+    /// Makes this head a new request without raw bytes: everything is an edit. For requests of our own.
+    pub fn start_request(&mut self, method: &[u8], target: &[u8], version: Version) -> Result<(), NoRoom> {
+        self.clear();
+        self.edited = true;
+        self.kind = Kind::Request;
+        self.set_method(method)?;
+        self.set_uri(target)?;
+        self.set_version(version)
+    }
+
+    /// Makes this head a new response without raw bytes: everything is an edit. For responses of our own.
+    pub fn start_response(&mut self, version: Version, status: u16, reason: &[u8]) -> Result<(), NoRoom> {
+        self.clear();
+        self.edited = true;
+        self.kind = Kind::Response;
+        self.set_version(version)?;
+        self.set_status(status)?;
+        self.set_reason(reason)
+    }
+
+    /// Declares that the head must be written again although nothing in its index changed.
+    pub fn touch(&mut self) {
+        self.edited = true;
+    }
+
+    /// Changes the method.
+    pub fn set_method(&mut self, method: &[u8]) -> Result<(), NoRoom> {
+        self.set_part(Kind::Request, 0, method)?;
+        self.method = Method::from_bytes(method);
+        Ok(())
+    }
+
+    /// Changes the whole request target.
+    pub fn set_uri(&mut self, target: &[u8]) -> Result<(), NoRoom> {
+        self.set_part(Kind::Request, 1, target)
+    }
+
+    /// Changes the path; scheme, authority and query stay.
+    pub fn set_path(&mut self, raw: &[u8], path: &[u8]) -> Result<(), NoRoom> {
+        let old = self.start_line[1];
+        let target = old.of(raw, &self.edits);
+        let place = uri::path_place(target);
+        self.splice_uri(raw, old, place.start, place.end, path)
+    }
+
+    /// Changes the path and the query; scheme and authority stay.
+    pub fn set_path_and_query(&mut self, raw: &[u8], text: &[u8]) -> Result<(), NoRoom> {
+        let old = self.start_line[1];
+        let target = old.of(raw, &self.edits);
+        let place = uri::path_place(target);
+        self.splice_uri(raw, old, place.start, target.len(), text)
+    }
+
+    /// Changes the query string. `query` comes without `?`; an empty one removes the mark too.
+    pub fn set_query(&mut self, raw: &[u8], query: &[u8]) -> Result<(), NoRoom> {
+        let old = self.start_line[1];
+        let target = old.of(raw, &self.edits);
+        let from = uri::path_place(target).end;
+        let mark: &[u8] = if query.is_empty() { b"" } else { b"?" };
+        let start = self.edits.len();
+        self.reserve(from + mark.len() + query.len())?;
+        self.copy(raw, old, 0, from);
+        self.edits.extend_from_slice(mark);
+        self.edits.extend_from_slice(query);
+        self.start_line[1] = Span::edited(start, self.edits.len());
+        self.edited = true;
+        Ok(())
+    }
+
+    /// Changes the version in the start line.
+    pub fn set_version(&mut self, version: Version) -> Result<(), NoRoom> {
+        let part = if self.kind == Kind::Request { 2 } else { 0 };
+        self.set_part(self.kind, part, &version.wire())?;
+        self.version = version;
+        Ok(())
+    }
+
+    /// Changes the status code; the reason stays. Codes outside 100..=999 are brought into it.
+    pub fn set_status(&mut self, status: u16) -> Result<(), NoRoom> {
+        let status = status.clamp(100, 999);
+        let digits = [
+            b'0' + (status / 100) as u8,
+            b'0' + (status / 10 % 10) as u8,
+            b'0' + (status % 10) as u8,
+        ];
+        self.set_part(Kind::Response, 1, &digits)?;
+        self.status = status;
+        Ok(())
+    }
+
+    /// Changes the reason phrase.
+    pub fn set_reason(&mut self, reason: &[u8]) -> Result<(), NoRoom> {
+        self.set_part(Kind::Response, 2, reason)
+    }
+
+    /// Appends a field.
+    pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
+        if self.fields.len() >= usize::from(self.max_fields) {
+            return Err(NoRoom);
+        }
+        self.reserve(name.len() + value.len())?;
+        let field = Field {
+            name: self.append(name),
+            value: self.append(value),
+            known: KnownName::from_bytes(name),
+        };
+        self.fields.push(field);
+        self.edited = true;
+        Ok(())
+    }
+
+    /// Puts a field at `position` of the index (at the end when that is beyond it).
+    pub fn insert(&mut self, position: usize, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
+        self.add(name, value)?;
+        if position < self.fields.len() {
+            self.fields[position..].rotate_right(1);
+        }
+        Ok(())
+    }
+
+    /// Removes every field with this name, then appends one. Nothing is removed when there is no room.
+    pub fn set(&mut self, raw: &[u8], name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
+        self.reserve(name.len() + value.len())?;
+        self.remove(raw, name);
+        self.add(name, value)
+    }
+
+    /// Removes every field with this name; how many there were.
+    pub fn remove(&mut self, raw: &[u8], name: &[u8]) -> usize {
+        let known = KnownName::from_bytes(name);
+        if known != KnownName::Other {
+            return self.remove_known(known);
+        }
+        self.remove_matching(raw, |candidate| candidate.eq_ignore_ascii_case(name))
+    }
+
+    /// Removes every field with this known name; how many there were.
+    pub fn remove_known(&mut self, known: KnownName) -> usize {
+        let before = self.fields.len();
+        self.fields.retain(|field| field.known != known);
+        self.removed_since(before)
+    }
+
+    /// Removes every field whose name is accepted by `matches`; how many there were.
+    pub fn remove_matching(&mut self, raw: &[u8], mut matches: impl FnMut(&[u8]) -> bool) -> usize {
+        let before = self.fields.len();
+        let edits = &self.edits;
+        self.fields.retain(|field| !matches(field.name.of(raw, edits)));
+        self.removed_since(before)
+    }
+
+    /// Removes field number `position`.
+    pub fn remove_at(&mut self, position: usize) {
+        if position < self.fields.len() {
+            self.fields.remove(position);
+            self.edited = true;
+        }
+    }
+
+    /// Gives field number `position` another value.
+    pub fn replace_value(&mut self, position: usize, value: &[u8]) -> Result<(), NoRoom> {
+        self.reserve(value.len())?;
+        let span = self.append(value);
+        if let Some(field) = self.fields.get_mut(position) {
+            field.value = span;
+            self.edited = true;
+        }
+        Ok(())
+    }
+
+    /// Gives field number `position` another name.
+    pub fn rename(&mut self, position: usize, name: &[u8]) -> Result<(), NoRoom> {
+        self.reserve(name.len())?;
+        let span = self.append(name);
+        if let Some(field) = self.fields.get_mut(position) {
+            field.name = span;
+            field.known = KnownName::from_bytes(name);
+            self.edited = true;
+        }
+        Ok(())
+    }
+
+    /// Replaces, in field number `position`, the part `from..to` of its value.
+    pub fn splice_value(
+        &mut self,
+        raw: &[u8],
+        position: usize,
+        from: usize,
+        to: usize,
+        text: &[u8],
+    ) -> Result<(), NoRoom> {
+        let Some(field) = self.fields.get(position) else { return Ok(()) };
+        let old = field.value;
+        let to = to.min(old.len());
+        let from = from.min(to);
+        self.reserve(old.len() - (to - from) + text.len())?;
+        let start = self.edits.len();
+        self.copy(raw, old, 0, from);
+        self.edits.extend_from_slice(text);
+        self.copy(raw, old, to, old.len());
+        self.fields[position].value = Span::edited(start, self.edits.len());
+        self.edited = true;
+        Ok(())
+    }
+
+    /// How many bytes of edits it may hold from now on.
+    pub fn limit_edits(&mut self, max_edits: u32) {
+        self.max_edits = max_edits.min(Span::MAX as u32);
+    }
+
+    /// How many fields it may hold from now on.
+    pub fn limit_fields(&mut self, max_fields: u16) {
+        self.max_fields = max_fields;
+    }
+
+    fn splice_uri(
+        &mut self,
+        raw: &[u8],
+        old: Span,
+        from: usize,
+        to: usize,
+        text: &[u8],
+    ) -> Result<(), NoRoom> {
+        let start = self.edits.len();
+        self.reserve(from + text.len() + (old.len() - to))?;
+        self.copy(raw, old, 0, from);
+        self.edits.extend_from_slice(text);
+        self.copy(raw, old, to, old.len());
+        self.start_line[1] = Span::edited(start, self.edits.len());
+        self.edited = true;
+        Ok(())
+    }
+
+    fn set_part(&mut self, kind: Kind, part: usize, text: &[u8]) -> Result<(), NoRoom> {
+        if self.kind != kind {
+            return Ok(());
+        }
+        self.reserve(text.len())?;
+        self.start_line[part] = self.append(text);
+        self.edited = true;
+        Ok(())
+    }
+
+    /// Appends part of an old span to the arena. The room was reserved.
+    fn copy(&mut self, raw: &[u8], old: Span, from: usize, to: usize) {
+        if old.is_edited() {
+            self.edits.extend_from_within(old.start() + from..old.start() + to);
+        } else if let Some(bytes) = raw.get(old.start() + from..old.start() + to) {
+            self.edits.extend_from_slice(bytes);
+        }
+    }
+
+    fn append(&mut self, text: &[u8]) -> Span {
+        let start = self.edits.len();
+        self.edits.extend_from_slice(text);
+        Span::edited(start, self.edits.len())
+    }
+
+    fn reserve(&self, more: usize) -> Result<(), NoRoom> {
+        if self.edits.len() + more > self.max_edits as usize { Err(NoRoom) } else { Ok(()) }
+    }
+
+    fn removed_since(&mut self, before: usize) -> usize {
+        let removed = before - self.fields.len();
+        self.edited |= removed > 0;
+        removed
+    }
+
+    /// Forgets the announced length: after an edit that removed it.
+    pub fn forget_content_length(&mut self) {
+        self.content_length = 0;
+        self.flags.remove(Flags::HAS_CONTENT_LENGTH);
+    }
+}

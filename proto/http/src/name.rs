@@ -1,0 +1,198 @@
+//! Field names that a proxy looks at, recognized once while a head is parsed.
+
+/// A field name that somebody asks for on the common path. Anything else is [`KnownName::Other`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "each variant is the field name it spells")]
+pub enum KnownName {
+    #[default]
+    Other,
+    Accept,
+    AcceptEncoding,
+    AcceptLanguage,
+    Age,
+    Authorization,
+    CacheControl,
+    Connection,
+    ContentEncoding,
+    ContentLength,
+    ContentType,
+    Cookie,
+    Date,
+    Etag,
+    Expect,
+    Expires,
+    Forwarded,
+    Host,
+    Http2Settings,
+    IfModifiedSince,
+    IfNoneMatch,
+    KeepAlive,
+    LastModified,
+    Location,
+    Origin,
+    Pragma,
+    ProxyAuthenticate,
+    ProxyAuthorization,
+    ProxyConnection,
+    Range,
+    Referer,
+    SecWebsocketAccept,
+    SecWebsocketKey,
+    Server,
+    SetCookie,
+    StrictTransportSecurity,
+    Te,
+    Trailer,
+    TransferEncoding,
+    Upgrade,
+    UserAgent,
+    Vary,
+    Via,
+    WwwAuthenticate,
+    XForwardedFor,
+    XForwardedProto,
+}
+
+impl KnownName {
+    /// The known name that these bytes spell, in any case.
+    #[inline]
+    pub fn from_bytes(name: &[u8]) -> KnownName {
+        let Some(&first) = name.first() else { return KnownName::Other };
+        let candidate = match (name.len(), first | 0x20) {
+            (2, b't') => KnownName::Te,
+            (3, b'a') => KnownName::Age,
+            (3, b'v') => KnownName::Via,
+            (4, b'h') => KnownName::Host,
+            (4, b'd') => KnownName::Date,
+            (4, b'e') => KnownName::Etag,
+            (4, b'v') => KnownName::Vary,
+            (5, b'r') => KnownName::Range,
+            (6, b'a') => KnownName::Accept,
+            (6, b'c') => KnownName::Cookie,
+            (6, b'e') => KnownName::Expect,
+            (6, b'o') => KnownName::Origin,
+            (6, b'p') => KnownName::Pragma,
+            (6, b's') => KnownName::Server,
+            (7, b'e') => KnownName::Expires,
+            (7, b'r') => KnownName::Referer,
+            (7, b't') => KnownName::Trailer,
+            (7, b'u') => KnownName::Upgrade,
+            (8, b'l') => KnownName::Location,
+            (9, b'f') => KnownName::Forwarded,
+            (10, b'c') => KnownName::Connection,
+            (10, b'k') => KnownName::KeepAlive,
+            (10, b'u') => KnownName::UserAgent,
+            (10, b's') => KnownName::SetCookie,
+            (12, b'c') => KnownName::ContentType,
+            (13, b'a') => KnownName::Authorization,
+            (13, b'c') => KnownName::CacheControl,
+            (13, b'i') => KnownName::IfNoneMatch,
+            (13, b'l') => KnownName::LastModified,
+            (14, b'c') => KnownName::ContentLength,
+            (14, b'h') => KnownName::Http2Settings,
+            (15, b'a') if name[7] | 0x20 == b'e' => KnownName::AcceptEncoding,
+            (15, b'a') => KnownName::AcceptLanguage,
+            (15, b'x') => KnownName::XForwardedFor,
+            (16, b'c') => KnownName::ContentEncoding,
+            (16, b'p') => KnownName::ProxyConnection,
+            (16, b'w') => KnownName::WwwAuthenticate,
+            (17, b'i') => KnownName::IfModifiedSince,
+            (17, b't') => KnownName::TransferEncoding,
+            (17, b's') => KnownName::SecWebsocketKey,
+            (17, b'x') => KnownName::XForwardedProto,
+            (18, b'p') => KnownName::ProxyAuthenticate,
+            (19, b'p') => KnownName::ProxyAuthorization,
+            (20, b's') => KnownName::SecWebsocketAccept,
+            (25, b's') => KnownName::StrictTransportSecurity,
+            _ => return KnownName::Other,
+        };
+        if name.eq_ignore_ascii_case(candidate.as_str().as_bytes()) { candidate } else { KnownName::Other }
+    }
+
+    /// Its text in lower case; empty for [`KnownName::Other`].
+    #[inline]
+    pub fn as_str(self) -> &'static str {
+        TEXTS[self as usize]
+    }
+
+    /// Whether it belongs to the connection, not to the message (RFC 9110, 7.6.1).
+    pub fn is_hop_by_hop(self) -> bool {
+        matches!(
+            self,
+            KnownName::Connection
+                | KnownName::KeepAlive
+                | KnownName::ProxyConnection
+                | KnownName::Te
+                | KnownName::TransferEncoding
+                | KnownName::Upgrade
+        )
+    }
+}
+
+/// One text for each variant, in the order of the variants.
+const TEXTS: [&str; 46] = [
+    "",
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "age",
+    "authorization",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "date",
+    "etag",
+    "expect",
+    "expires",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "if-modified-since",
+    "if-none-match",
+    "keep-alive",
+    "last-modified",
+    "location",
+    "origin",
+    "pragma",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "range",
+    "referer",
+    "sec-websocket-accept",
+    "sec-websocket-key",
+    "server",
+    "set-cookie",
+    "strict-transport-security",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "vary",
+    "via",
+    "www-authenticate",
+    "x-forwarded-for",
+    "x-forwarded-proto",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_recognized_in_any_case() {
+        for text in TEXTS.iter().skip(1) {
+            let known = KnownName::from_bytes(text.as_bytes());
+            assert_eq!(known.as_str(), *text);
+            assert_eq!(KnownName::from_bytes(text.to_ascii_uppercase().as_bytes()), known);
+        }
+        for other in ["", "hos", "hostt", "hxst", "x", "content_length", "contentxlength"] {
+            assert_eq!(KnownName::from_bytes(other.as_bytes()), KnownName::Other, "{other}");
+        }
+    }
+}

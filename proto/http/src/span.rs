@@ -1,0 +1,70 @@
+//! Where a piece of a message lies: in the bytes as they came, or in the arena of the edits.
+
+/// A piece of a message: an offset and a length, and one bit that says where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Span {
+    offset: u32,
+    /// The topmost bit says "in the edits"; the rest is the length.
+    length: u32,
+}
+
+impl Span {
+    /// The largest offset and the largest length a span can say: far above any buffer size.
+    pub const MAX: usize = (EDITED - 1) as usize;
+
+    /// The empty span at the start of the raw bytes.
+    pub const EMPTY: Span = Span { offset: 0, length: 0 };
+
+    /// The span of `start..end` in the raw bytes. Both must be at most [`Span::MAX`], and `start <= end`.
+    #[inline]
+    pub fn raw(start: usize, end: usize) -> Span {
+        debug_assert!(start <= end && end <= Span::MAX);
+        Span { offset: start as u32, length: (end - start) as u32 }
+    }
+
+    /// The span of `start..end` in the arena of the edits.
+    #[inline]
+    pub fn edited(start: usize, end: usize) -> Span {
+        debug_assert!(start <= end && end <= Span::MAX);
+        Span { offset: start as u32, length: (end - start) as u32 | EDITED }
+    }
+
+    /// How many bytes it covers.
+    #[inline]
+    pub fn len(self) -> usize {
+        (self.length & !EDITED) as usize
+    }
+
+    /// Whether it covers nothing.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it lies in the arena of the edits.
+    #[inline]
+    pub fn is_edited(self) -> bool {
+        self.length & EDITED != 0
+    }
+
+    /// Where it starts, in the raw bytes or in the arena.
+    #[inline]
+    pub fn start(self) -> usize {
+        self.offset as usize
+    }
+
+    /// Where it ends (the first byte after it).
+    #[inline]
+    pub fn end(self) -> usize {
+        self.start() + self.len()
+    }
+
+    /// The bytes. Nothing when the span does not fit (it was made for other bytes): never a panic.
+    #[inline]
+    pub fn of<'a>(self, raw: &'a [u8], edits: &'a [u8]) -> &'a [u8] {
+        let place = if self.is_edited() { edits } else { raw };
+        place.get(self.start()..self.end()).unwrap_or_default()
+    }
+}
+
+const EDITED: u32 = 1 << 31;

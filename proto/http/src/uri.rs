@@ -1,0 +1,96 @@
+//! Request targets: their four forms and their parts (RFC 9112, 3.2).
+
+use std::ops::Range;
+
+/// The form of a request target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// `/path?query`: the usual one.
+    Origin,
+    /// `http://host/path?query`: to a proxy.
+    Absolute,
+    /// `host:port`: with `CONNECT`.
+    Authority,
+    /// `*`: with `OPTIONS`.
+    Asterisk,
+    /// Nothing of these: a relative reference or an empty target.
+    Other,
+}
+
+/// The form that a target looks like. Authority form is recognized by what it is not.
+#[inline]
+pub fn form(target: &[u8]) -> Form {
+    match target.first() {
+        Some(b'/') => Form::Origin,
+        Some(b'*') if target.len() == 1 => Form::Asterisk,
+        None => Form::Other,
+        Some(_) if scheme_end(target).is_some() => Form::Absolute,
+        Some(_) => Form::Authority,
+    }
+}
+
+/// The scheme of a target in absolute form.
+pub fn scheme(target: &[u8]) -> Option<&[u8]> {
+    scheme_end(target).map(|end| &target[..end])
+}
+
+/// The authority of a target in absolute or authority form, with user information if it has one.
+pub fn authority(target: &[u8]) -> Option<&[u8]> {
+    match form(target) {
+        Form::Absolute => {
+            let start = scheme_end(target)? + 3;
+            Some(&target[start..path_place(target).start])
+        }
+        Form::Authority => Some(target),
+        _ => None,
+    }
+}
+
+/// Where the path lies in a target: empty, at the right place, when there is none.
+#[inline]
+pub fn path_place(target: &[u8]) -> Range<usize> {
+    let start = match target.first() {
+        Some(b'/') => 0,
+        Some(_) => match scheme_end(target) {
+            Some(end) => {
+                let from = end + 3;
+                let rest = &target[from..];
+                from + rest
+                    .iter()
+                    .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
+                    .unwrap_or(rest.len())
+            }
+            None => target.len(),
+        },
+        None => 0,
+    };
+    let rest = &target[start..];
+    start..start + memchr::memchr2(b'?', b'#', rest).unwrap_or(rest.len())
+}
+
+/// The path of a target.
+#[inline]
+pub fn path(target: &[u8]) -> &[u8] {
+    &target[path_place(target)]
+}
+
+/// The path and everything after it.
+#[inline]
+pub fn path_and_query(target: &[u8]) -> &[u8] {
+    &target[path_place(target).start..]
+}
+
+/// What follows the first `?`, without a fragment.
+#[inline]
+pub fn query(target: &[u8]) -> Option<&[u8]> {
+    let [b'?', query @ ..] = &target[path_place(target).end..] else { return None };
+    Some(&query[..memchr::memchr(b'#', query).unwrap_or(query.len())])
+}
+
+/// Where the scheme ends in `scheme://...`.
+fn scheme_end(target: &[u8]) -> Option<usize> {
+    let end = target
+        .iter()
+        .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')))?;
+    (end > 0 && target[end..].starts_with(b"://")).then_some(end)
+}
