@@ -1,1 +1,24 @@
 //! The HTTP/1 engine: heads, framing and chunked coding to RFC 9112.
+//!
+//! Bytes come in as slices and go out as spans: nothing here owns a buffer, reads a socket or knows the time. Three
+//! engines and two sets of questions:
+//!
+//! - [`Parser`] cuts a request or response head out of a receive buffer and fills a [`weir_http::Head`];
+//! - [`BodyFraming`] says how the body that follows is delimited;
+//! - [`ChunkDecoder`] validates chunked bodies while they pass, [`chunk_encoder`] makes them;
+//! - [`connection`] decides whether a connection lives on, and edits the `Connection` field to say so.
+//!
+//! What RFC 9112 calls unsafe is refused with a named variant of [`HeadErrorKind`], or normalized as an edit of the
+//! head. Begin with [`Parser`].
+
+pub mod chunk_decoder;
+pub mod chunk_encoder;
+pub mod connection;
+pub mod error;
+pub mod framing;
+pub mod parser;
+
+pub use chunk_decoder::{Advance, ChunkDecoder, ChunkError, Piece};
+pub use error::{HeadError, HeadErrorKind};
+pub use framing::{BodyFraming, request_framing, response_framing};
+pub use parser::{Options, Parser, Progress};

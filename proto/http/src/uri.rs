@@ -55,10 +55,7 @@ pub fn path_place(target: &[u8]) -> Range<usize> {
             Some(end) => {
                 let from = end + 3;
                 let rest = &target[from..];
-                from + rest
-                    .iter()
-                    .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
-                    .unwrap_or(rest.len())
+                from + rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len())
             }
             None => target.len(),
         },

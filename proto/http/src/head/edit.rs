@@ -88,11 +88,8 @@ impl Head {
     /// Changes the status code; the reason stays. Codes outside 100..=999 are brought into it.
     pub fn set_status(&mut self, status: u16) -> Result<(), NoRoom> {
         let status = status.clamp(100, 999);
-        let digits = [
-            b'0' + (status / 100) as u8,
-            b'0' + (status / 10 % 10) as u8,
-            b'0' + (status % 10) as u8,
-        ];
+        let digits =
+            [b'0' + (status / 100) as u8, b'0' + (status / 10 % 10) as u8, b'0' + (status % 10) as u8];
         self.set_part(Kind::Response, 1, &digits)?;
         self.status = status;
         Ok(())
@@ -109,11 +106,8 @@ impl Head {
             return Err(NoRoom);
         }
         self.reserve(name.len() + value.len())?;
-        let field = Field {
-            name: self.append(name),
-            value: self.append(value),
-            known: KnownName::from_bytes(name),
-        };
+        let field =
+            Field { name: self.append(name), value: self.append(value), known: KnownName::from_bytes(name) };
         self.fields.push(field);
         self.edited = true;
         Ok(())

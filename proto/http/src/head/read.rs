@@ -160,9 +160,10 @@ impl Head {
         name: &'a [u8],
     ) -> impl DoubleEndedIterator<Item = usize> + 'a {
         let known = KnownName::from_bytes(name);
-        self.fields.iter().enumerate().filter_map(move |(position, field)| {
-            self.matches(raw, field, name, known).then_some(position)
-        })
+        self.fields
+            .iter()
+            .enumerate()
+            .filter_map(move |(position, field)| self.matches(raw, field, name, known).then_some(position))
     }
 
     /// Full values of the fields with this name (the `fhdr` way: commas are not looked at).
