@@ -1,1 +1,25 @@
-//! How anything is observed: counters, histograms, log sinks.
+//! How anything is observed: latency histograms, event rates, log lines on their way out.
+//!
+//! Everything here is fed from the hot path and must cost next to nothing there: a [`Histogram`] and a [`Rate`] have
+//! one writer and use plain relaxed loads and stores; a [`Logger`] belongs to one worker, formats into one reusable
+//! buffer and hands each line to the kernel (or to a [writer thread](writer)) without ever waiting.
+//!
+//! The crate refuses to know what a line says (that is the log-format engine's business), what a proxy is, and what
+//! time it is: wall-clock time comes in as an argument.
+//!
+//! Begin with [`Logger::send`] for logs and [`Histogram::record`] for measures.
+
+pub mod calendar;
+pub mod histogram;
+pub mod logger;
+pub mod rate;
+pub mod sampling;
+pub mod syslog;
+pub mod writer;
+
+pub use calendar::{CivilTime, WallTime};
+pub use histogram::{Histogram, HistogramReading};
+pub use logger::{LogAddress, LogIdentity, LogMessage, LogSink, LogTarget, Logger, Sent};
+pub use rate::Rate;
+pub use sampling::SampleRanges;
+pub use syslog::{Facility, Level, LogFormat};

@@ -1,0 +1,228 @@
+//! Dates as logs write them, from a wall-clock time that somebody else read.
+//!
+//! Turning seconds into a date costs more than the rest of a log line, and many lines fall into one second: a
+//! [`DateCache`] keeps the strings of the current second. The offset from UTC is an argument (see
+//! [`ZoneOffset`]), so nothing here asks the system for anything.
+
+/// A wall-clock time, as read from the system's real-time clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WallTime {
+    /// Seconds since 1970-01-01T00:00:00Z.
+    pub seconds: i64,
+    /// Microseconds in that second, under 1,000,000.
+    pub micros: u32,
+}
+
+impl WallTime {
+    /// Splits microseconds since 1970.
+    pub fn from_micros(micros: i64) -> Self {
+        Self { seconds: micros.div_euclid(1_000_000), micros: micros.rem_euclid(1_000_000) as u32 }
+    }
+}
+
+/// How to find the local offset from UTC, in seconds east, for a time in seconds since 1970. Asked once per second of
+/// log time; `utc` serves tests and machines that run on UTC.
+pub type ZoneOffset = fn(i64) -> i32;
+
+/// The [`ZoneOffset`] of Greenwich.
+pub fn utc(_seconds: i64) -> i32 {
+    0
+}
+
+/// A date of the proleptic Gregorian calendar with a time of day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CivilTime {
+    /// The year, 1970 for the epoch.
+    pub year: i64,
+    /// 1 to 12.
+    pub month: u8,
+    /// 1 to 31.
+    pub day: u8,
+    /// 0 to 23.
+    pub hour: u8,
+    /// 0 to 59.
+    pub minute: u8,
+    /// 0 to 59.
+    pub second: u8,
+    /// 0 is Sunday.
+    pub weekday: u8,
+}
+
+/// English month names, January first, as every log format abbreviates them.
+pub const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+impl CivilTime {
+    /// The date at `seconds` since 1970, in the zone that is `offset` seconds east of Greenwich.
+    pub fn at(seconds: i64, offset: i32) -> Self {
+        let local = seconds.saturating_add(i64::from(offset));
+        let days = local.div_euclid(86_400);
+        let of_day = local.rem_euclid(86_400);
+        let (year, month, day) = date_of(days);
+        Self {
+            year,
+            month,
+            day,
+            hour: (of_day / 3600) as u8,
+            minute: (of_day / 60 % 60) as u8,
+            second: (of_day % 60) as u8,
+            weekday: (days + 4).rem_euclid(7) as u8,
+        }
+    }
+
+    /// The month's English abbreviation.
+    pub fn month_name(&self) -> &'static str {
+        MONTHS[usize::from(self.month - 1)]
+    }
+}
+
+/// Days since 1970 to year, month and day: whole 400-year cycles first, years that begin in March inside them, so that
+/// the leap day is the last of its year.
+fn date_of(days: i64) -> (i64, u8, u8) {
+    const CYCLE: i64 = 146_097;
+    let from_march_0000 = days + 719_468;
+    let cycle = from_march_0000.div_euclid(CYCLE);
+    let day_of_cycle = from_march_0000.rem_euclid(CYCLE);
+    let year_of_cycle =
+        (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u8;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 } as u8;
+    (cycle * 400 + year_of_cycle + i64::from(month <= 2), month, day)
+}
+
+/// The date strings of one second.
+#[derive(Debug)]
+pub struct DateCache {
+    zone: ZoneOffset,
+    second: Option<i64>,
+    /// `Nov 20 13:05:05`.
+    rfc3164: Vec<u8>,
+    /// `2026-11-20T13:05:05`.
+    iso: Vec<u8>,
+    /// `+00:00`.
+    offset: Vec<u8>,
+}
+
+impl DateCache {
+    /// An empty cache for dates in `zone`.
+    pub fn new(zone: ZoneOffset) -> Self {
+        Self { zone, second: None, rfc3164: Vec::new(), iso: Vec::new(), offset: Vec::new() }
+    }
+
+    /// Appends the date of RFC 3164, section 4.1.2: `Nov  5 13:05:05`, local time.
+    pub fn write_rfc3164(&mut self, time: WallTime, out: &mut Vec<u8>) {
+        self.refresh(time.seconds);
+        out.extend_from_slice(&self.rfc3164);
+    }
+
+    /// Appends the date of RFC 5424, section 6.2.3, to the microsecond: `2026-11-20T13:05:05.007181+00:00`.
+    pub fn write_iso(&mut self, time: WallTime, out: &mut Vec<u8>) {
+        self.refresh(time.seconds);
+        out.extend_from_slice(&self.iso);
+        out.push(b'.');
+        push_padded(out, u64::from(time.micros), 6);
+        out.extend_from_slice(&self.offset);
+    }
+
+    fn refresh(&mut self, second: i64) {
+        if self.second == Some(second) {
+            return;
+        }
+        self.second = Some(second);
+        let offset = (self.zone)(second);
+        let civil = CivilTime::at(second, offset);
+        self.rfc3164.clear();
+        self.rfc3164.extend_from_slice(civil.month_name().as_bytes());
+        self.rfc3164.push(b' ');
+        self.rfc3164.push(if civil.day < 10 { b' ' } else { b'0' + civil.day / 10 });
+        self.rfc3164.push(b'0' + civil.day % 10);
+        self.rfc3164.push(b' ');
+        push_time_of_day(&mut self.rfc3164, &civil);
+        self.iso.clear();
+        push_padded(&mut self.iso, civil.year.unsigned_abs(), 4);
+        self.iso.push(b'-');
+        push_padded(&mut self.iso, u64::from(civil.month), 2);
+        self.iso.push(b'-');
+        push_padded(&mut self.iso, u64::from(civil.day), 2);
+        self.iso.push(b'T');
+        push_time_of_day(&mut self.iso, &civil);
+        self.offset.clear();
+        self.offset.push(if offset < 0 { b'-' } else { b'+' });
+        let minutes = u64::from(offset.unsigned_abs()) / 60;
+        push_padded(&mut self.offset, minutes / 60, 2);
+        self.offset.push(b':');
+        push_padded(&mut self.offset, minutes % 60, 2);
+    }
+}
+
+fn push_time_of_day(out: &mut Vec<u8>, civil: &CivilTime) {
+    push_padded(out, u64::from(civil.hour), 2);
+    out.push(b':');
+    push_padded(out, u64::from(civil.minute), 2);
+    out.push(b':');
+    push_padded(out, u64::from(civil.second), 2);
+}
+
+/// Appends `value` in decimal, with zeros in front up to `width` digits.
+pub(crate) fn push_padded(out: &mut Vec<u8>, value: u64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    let mut rest = value;
+    while rest > 0 {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out.extend_from_slice(&digits[at.min(digits.len() - width)..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_dates() {
+        for (seconds, offset, expected) in [
+            (0, 0, (1970, 1, 1, 0, 0, 0, 4)),
+            (951_782_399, 0, (2000, 2, 28, 23, 59, 59, 1)),
+            (951_782_400, 0, (2000, 2, 29, 0, 0, 0, 2)),
+            (1_795_179_905, 0, (2026, 11, 20, 13, 5, 5, 5)),
+            (1_795_179_905, -5 * 3600, (2026, 11, 20, 8, 5, 5, 5)),
+            (-1, 0, (1969, 12, 31, 23, 59, 59, 3)),
+            (4_107_542_400, 0, (2100, 3, 1, 0, 0, 0, 1)),
+        ] {
+            let civil = CivilTime::at(seconds, offset);
+            let found =
+                (civil.year, civil.month, civil.day, civil.hour, civil.minute, civil.second, civil.weekday);
+            assert_eq!(found, expected, "at {seconds}");
+        }
+    }
+
+    #[test]
+    fn both_date_styles_follow_the_clock() {
+        let mut cache = DateCache::new(|_| 5 * 3600 + 1800);
+        let mut out = Vec::new();
+        for micros in [1_793_836_805_000_042, 1_793_836_806_999_999] {
+            let time = WallTime::from_micros(micros);
+            cache.write_rfc3164(time, &mut out);
+            out.push(b'|');
+            cache.write_iso(time, &mut out);
+            out.push(b'\n');
+        }
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "Nov  5 05:30:05|2026-11-05T05:30:05.000042+05:30\nNov  5 05:30:06|2026-11-05T05:30:06.999999+05:30\n"
+        );
+    }
+
+    #[test]
+    fn numbers_are_padded_but_never_cut() {
+        let mut out = Vec::new();
+        push_padded(&mut out, 0, 1);
+        push_padded(&mut out, 12, 4);
+        push_padded(&mut out, u64::MAX, 2);
+        assert_eq!(out, b"0001218446744073709551615");
+    }
+}

@@ -1,0 +1,507 @@
+//! Log lines: where they go, what their header looks like, and how they leave.
+//!
+//! A [`LogTarget`] is a `log` line of the configuration, ready to use; a [`LogSink`] is that target opened, shared by
+//! the whole process. Each worker has one [`Logger`]: it formats a line into one buffer that it keeps, and sends it
+//! with one system call that never waits (or hands it to the [writer thread](crate::writer) of a stream). What cannot
+//! leave at once is dropped and counted.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use rustix::net::{SendFlags, SocketType, send, sockopt::socket_type};
+
+use crate::calendar::{DateCache, WallTime, ZoneOffset, push_padded};
+use crate::sampling::SampleRanges;
+use crate::syslog::{Facility, Level, LogFormat};
+use crate::writer::Writer;
+
+/// The default of `len`: what the oldest syslog daemons accept.
+pub const DEFAULT_LENGTH: usize = 1024;
+
+/// The smallest `len` that the language accepts.
+pub const SHORTEST_LENGTH: usize = 80;
+
+/// The largest `len` that the language accepts.
+pub const LONGEST_LENGTH: usize = 65_535;
+
+/// Where lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogAddress {
+    /// A syslog server.
+    Udp(SocketAddr),
+    /// A syslog daemon on a datagram socket of this machine.
+    Unix(PathBuf),
+    /// The same in the abstract namespace, without the leading NUL.
+    Abstract(Vec<u8>),
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// An inherited descriptor, `fd@<n>`: a datagram socket, or any kind of stream.
+    Descriptor(RawFd),
+}
+
+/// One `log` line of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogTarget {
+    /// Where lines go.
+    pub address: LogAddress,
+    /// The header's style.
+    pub format: LogFormat,
+    /// Part of the priority number.
+    pub facility: Facility,
+    /// Messages less important than this are not sent.
+    pub max_level: Level,
+    /// Messages more important than this are sent as if they were this.
+    pub min_level: Level,
+    /// The longest line in bytes, its final newline not counted.
+    pub max_length: usize,
+    /// Which messages of each cycle are sent; all when absent.
+    pub sample: Option<SampleRanges>,
+}
+
+impl LogTarget {
+    /// A target with the language's defaults for everything that a `log` line may leave out.
+    pub fn new(address: LogAddress, facility: Facility) -> Self {
+        Self {
+            address,
+            format: LogFormat::Local,
+            facility,
+            max_level: Level::Debug,
+            min_level: Level::Emergency,
+            max_length: DEFAULT_LENGTH,
+            sample: None,
+        }
+    }
+}
+
+/// A target, opened. Workers share it.
+#[derive(Debug)]
+pub struct LogSink {
+    target: LogTarget,
+    outlet: Outlet,
+    /// The running number of messages, for sampling over all workers.
+    offered: AtomicU64,
+    /// Lines that could not leave. Several workers add to it; none does so while all is well.
+    dropped: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Outlet {
+    Udp(SocketAddr),
+    Unix(UnixAddress),
+    Datagrams(OwnedFd),
+    Stream(Writer),
+}
+
+impl LogSink {
+    /// Opens the target. Call it in the process that will log (a stream's writer thread would not survive a fork).
+    /// Fails for a descriptor that is not open, a path too long for a socket, or when no thread can be started.
+    pub fn open(target: LogTarget) -> io::Result<Self> {
+        let outlet = match &target.address {
+            LogAddress::Udp(address) => Outlet::Udp(*address),
+            LogAddress::Unix(path) => Outlet::Unix(UnixAddress::from_pathname(path)?),
+            LogAddress::Abstract(name) => Outlet::Unix(UnixAddress::from_abstract_name(name)?),
+            LogAddress::Stdout => Outlet::for_descriptor(io::stdout().as_fd())?,
+            LogAddress::Stderr => Outlet::for_descriptor(io::stderr().as_fd())?,
+            &LogAddress::Descriptor(number) => Outlet::for_number(number)?,
+        };
+        Ok(Self { target, outlet, offered: AtomicU64::new(0), dropped: AtomicU64::new(0) })
+    }
+
+    /// The settings.
+    pub fn target(&self) -> &LogTarget {
+        &self.target
+    }
+
+    /// How many lines could not leave, for `DroppedLogs` in `show info`.
+    pub fn dropped(&self) -> u64 {
+        let lost = match &self.outlet {
+            Outlet::Stream(writer) => writer.lost(),
+            _ => 0,
+        };
+        self.dropped.load(Relaxed) + lost
+    }
+
+    /// Waits at most `limit` for lines that a writer thread still holds; for the end of the process.
+    pub fn flush(&self, limit: Duration) -> bool {
+        match &self.outlet {
+            Outlet::Stream(writer) => writer.flush(limit),
+            _ => true,
+        }
+    }
+
+    /// Whether level and sampling let this message through.
+    fn wants(&self, level: Level) -> bool {
+        if level > self.target.max_level {
+            return false;
+        }
+        match &self.target.sample {
+            Some(ranges) => ranges.takes(self.offered.fetch_add(1, Relaxed)),
+            None => true,
+        }
+    }
+}
+
+impl Outlet {
+    fn for_number(number: RawFd) -> io::Result<Self> {
+        // -1 is not a number that a borrowed descriptor may have.
+        if number < 0 {
+            return Err(rustix::io::Errno::BADF.into());
+        }
+        // SAFETY: the operator says that the descriptor was inherited, so nobody in this process owns or closes it. If
+        // nothing is open there, its only use, the duplication below, fails with EBADF.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+        Self::for_descriptor(borrowed)
+    }
+
+    fn for_descriptor(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
+        let own = descriptor.try_clone_to_owned()?;
+        match socket_type(&own) {
+            Ok(kind) if kind == SocketType::DGRAM || kind == SocketType::SEQPACKET => {
+                Ok(Outlet::Datagrams(own))
+            }
+            _ => Ok(Outlet::Stream(Writer::start(own)?)),
+        }
+    }
+}
+
+/// Who speaks: what the headers say about this process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogIdentity {
+    /// The host name, when `log-send-hostname` asks for it.
+    pub hostname: Option<String>,
+    /// The process identifier.
+    pub process_id: u32,
+}
+
+/// One message, before any header.
+#[derive(Clone, Copy, Debug)]
+pub struct LogMessage<'a> {
+    /// How important it is.
+    pub level: Level,
+    /// The program's name in the header (`log-tag`).
+    pub tag: &'a [u8],
+    /// RFC 5424 structured data (`log-format-sd`), empty for none.
+    pub structured_data: &'a [u8],
+    /// The text, without newline.
+    pub text: &'a [u8],
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It left, or waits in the queue of a writer thread.
+    Yes,
+    /// Its level or the sampling kept it back.
+    Filtered,
+    /// The target could not take it now; counted in [`LogSink::dropped`].
+    Dropped,
+}
+
+/// One worker's way to every sink: a line buffer, the dates of this second, and the sockets to send from.
+#[derive(Debug)]
+pub struct Logger {
+    identity: Arc<LogIdentity>,
+    dates: DateCache,
+    line: Vec<u8>,
+    sockets: Sockets,
+}
+
+/// Sockets to send datagrams from, opened when first needed.
+#[derive(Debug, Default)]
+struct Sockets {
+    udp4: Option<UdpSocket>,
+    udp6: Option<UdpSocket>,
+    unix: Option<UnixDatagram>,
+}
+
+impl Logger {
+    /// A logger that has sent nothing yet. Sockets are opened when first needed.
+    pub fn new(identity: Arc<LogIdentity>, zone: ZoneOffset) -> Self {
+        Self { identity, dates: DateCache::new(zone), line: Vec::new(), sockets: Sockets::default() }
+    }
+
+    /// Sends one message to one sink, at once or not at all.
+    pub fn send(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> Sent {
+        if !sink.wants(message.level) {
+            return Sent::Filtered;
+        }
+        self.line.clear();
+        write_line(&mut self.line, &sink.target, &self.identity, &mut self.dates, time, message);
+        if self.sockets.leave(&self.line, &sink.outlet) {
+            return Sent::Yes;
+        }
+        sink.dropped.fetch_add(1, Relaxed);
+        Sent::Dropped
+    }
+}
+
+impl Sockets {
+    /// One system call, or a place in a queue; false when neither could be had now.
+    fn leave(&mut self, line: &[u8], outlet: &Outlet) -> bool {
+        match outlet {
+            Outlet::Udp(address) => match self.udp_for(address) {
+                Ok(socket) => socket.send_to(line, address).is_ok(),
+                Err(_) => false,
+            },
+            Outlet::Unix(address) => match self.unix() {
+                Ok(socket) => socket.send_to_addr(line, address).is_ok(),
+                Err(_) => false,
+            },
+            Outlet::Datagrams(descriptor) => {
+                send(descriptor, line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
+            }
+            Outlet::Stream(writer) => writer.push(line),
+        }
+    }
+
+    fn udp_for(&mut self, address: &SocketAddr) -> io::Result<&UdpSocket> {
+        let (slot, any) = match address {
+            SocketAddr::V4(_) => (&mut self.udp4, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
+            SocketAddr::V6(_) => (&mut self.udp6, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))),
+        };
+        if slot.is_none() {
+            let socket = UdpSocket::bind(any)?;
+            socket.set_nonblocking(true)?;
+            *slot = Some(socket);
+        }
+        Ok(slot.as_ref().expect("filled just above"))
+    }
+
+    fn unix(&mut self) -> io::Result<&UnixDatagram> {
+        if self.unix.is_none() {
+            let socket = UnixDatagram::unbound()?;
+            socket.set_nonblocking(true)?;
+            self.unix = Some(socket);
+        }
+        Ok(self.unix.as_ref().expect("filled just above"))
+    }
+}
+
+/// Appends header, text and newline to `line`, cut to the target's length. Pure: no clock, no system.
+pub fn write_line(
+    line: &mut Vec<u8>,
+    target: &LogTarget,
+    identity: &LogIdentity,
+    dates: &mut DateCache,
+    time: WallTime,
+    message: &LogMessage<'_>,
+) {
+    let start = line.len();
+    let level = message.level.max(target.min_level);
+    match target.format {
+        LogFormat::Rfc3164 | LogFormat::Local => {
+            push_angle(line, target.facility.priority(level));
+            dates.write_rfc3164(time, line);
+            line.push(b' ');
+            if target.format == LogFormat::Rfc3164 {
+                line.extend_from_slice(identity.hostname.as_deref().unwrap_or("localhost").as_bytes());
+                line.push(b' ');
+            }
+            line.extend_from_slice(message.tag);
+            line.push(b'[');
+            push_padded(line, u64::from(identity.process_id), 1);
+            line.extend_from_slice(b"]: ");
+        }
+        LogFormat::Rfc5424 => {
+            push_angle(line, target.facility.priority(level));
+            line.extend_from_slice(b"1 ");
+            dates.write_iso(time, line);
+            line.push(b' ');
+            line.extend_from_slice(identity.hostname.as_deref().unwrap_or("-").as_bytes());
+            line.push(b' ');
+            line.extend_from_slice(if message.tag.is_empty() { b"-" } else { message.tag });
+            line.push(b' ');
+            push_padded(line, u64::from(identity.process_id), 1);
+            line.extend_from_slice(b" - ");
+            line.extend_from_slice(if message.structured_data.is_empty() {
+                b"-"
+            } else {
+                message.structured_data
+            });
+            line.push(b' ');
+        }
+        LogFormat::Priority => push_angle(line, target.facility.priority(level)),
+        LogFormat::Short => push_angle(line, level as u8),
+        LogFormat::Timed => {
+            push_angle(line, level as u8);
+            dates.write_iso(time, line);
+            line.push(b' ');
+        }
+        LogFormat::Iso => {
+            dates.write_iso(time, line);
+            line.push(b' ');
+        }
+        LogFormat::Raw => {}
+    }
+    let room = target.max_length.saturating_sub(line.len() - start);
+    line.extend_from_slice(&message.text[..message.text.len().min(room)]);
+    line.truncate(start + target.max_length);
+    line.push(b'\n');
+}
+
+fn push_angle(line: &mut Vec<u8>, number: u8) {
+    line.push(b'<');
+    push_padded(line, u64::from(number), 1);
+    line.push(b'>');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calendar::utc;
+
+    fn target(address: LogAddress) -> LogTarget {
+        LogTarget::new(address, Facility::from_name("local0").unwrap())
+    }
+
+    fn message(text: &[u8]) -> LogMessage<'_> {
+        LogMessage { level: Level::Info, tag: b"haproxy", structured_data: b"", text }
+    }
+
+    fn logger() -> Logger {
+        Logger::new(Arc::new(LogIdentity { hostname: None, process_id: 42 }), utc)
+    }
+
+    const TIME: WallTime = WallTime { seconds: 1_795_179_905, micros: 7_181 };
+
+    fn check(change: impl FnOnce(&mut LogTarget, &mut LogIdentity, &mut LogMessage<'_>), expected: &str) {
+        let mut target = target(LogAddress::Stdout);
+        let mut identity = LogIdentity { hostname: None, process_id: 9107 };
+        let mut message = message(b"hello unix");
+        change(&mut target, &mut identity, &mut message);
+        let mut line = Vec::new();
+        write_line(&mut line, &target, &identity, &mut DateCache::new(utc), TIME, &message);
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
+    }
+
+    #[test]
+    fn headers_are_those_of_the_reference() {
+        let host = |identity: &mut LogIdentity| identity.hostname = Some("vm".into());
+        check(|t, _, _| t.format = LogFormat::Local, "<134>Nov 20 13:05:05 haproxy[9107]: hello unix\n");
+        check(
+            |t, i, _| {
+                host(i);
+                t.format = LogFormat::Rfc3164;
+            },
+            "<134>Nov 20 13:05:05 vm haproxy[9107]: hello unix\n",
+        );
+        check(
+            |t, _, _| t.format = LogFormat::Rfc3164,
+            "<134>Nov 20 13:05:05 localhost haproxy[9107]: hello unix\n",
+        );
+        check(
+            |t, _, _| t.format = LogFormat::Rfc5424,
+            "<134>1 2026-11-20T13:05:05.007181+00:00 - haproxy 9107 - - hello unix\n",
+        );
+        check(
+            |t, i, m| {
+                host(i);
+                t.format = LogFormat::Rfc5424;
+                m.structured_data = b"[ex@1 a=\"b\"]";
+            },
+            "<134>1 2026-11-20T13:05:05.007181+00:00 vm haproxy 9107 - [ex@1 a=\"b\"] hello unix\n",
+        );
+        check(|t, _, _| t.format = LogFormat::Priority, "<134>hello unix\n");
+        check(|t, _, _| t.format = LogFormat::Short, "<6>hello unix\n");
+        check(|t, _, _| t.format = LogFormat::Timed, "<6>2026-11-20T13:05:05.007181+00:00 hello unix\n");
+        check(|t, _, _| t.format = LogFormat::Iso, "2026-11-20T13:05:05.007181+00:00 hello unix\n");
+        check(|t, _, _| t.format = LogFormat::Raw, "hello unix\n");
+    }
+
+    #[test]
+    fn lines_are_cut_to_their_length_and_keep_their_newline() {
+        check(
+            |t, _, m| {
+                (t.format, t.max_length) = (LogFormat::Short, 6);
+                m.text = b"hello";
+            },
+            "<6>hel\n",
+        );
+        check(|t, _, _| t.max_length = 5, "<134>\n");
+    }
+
+    #[test]
+    fn levels_above_the_minimum_are_lowered_to_it() {
+        check(
+            |t, _, m| {
+                (t.format, t.min_level) = (LogFormat::Priority, Level::Notice);
+                m.level = Level::Alert;
+            },
+            "<133>hello unix\n",
+        );
+    }
+
+    #[test]
+    fn datagrams_carry_one_line_each() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sink = LogSink::open(LogTarget {
+            format: LogFormat::Raw,
+            ..target(LogAddress::Udp(server.local_addr().unwrap()))
+        })
+        .unwrap();
+        let mut logger = logger();
+        assert_eq!(logger.send(&sink, TIME, &message(b"one")), Sent::Yes);
+        assert_eq!(logger.send(&sink, TIME, &message(b"two")), Sent::Yes);
+        let mut buffer = [0; 64];
+        for expected in ["one\n", "two\n"] {
+            let length = server.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..length], expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_unix_daemon_that_sleeps_costs_lines_and_a_missing_one_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let sink = LogSink::open(target(LogAddress::Unix(path.clone()))).unwrap();
+        let mut logger = logger();
+        assert_eq!(logger.send(&sink, TIME, &message(b"nobody")), Sent::Dropped);
+        let _daemon = UnixDatagram::bind(&path).unwrap();
+        let sent =
+            (0..100_000).take_while(|_| logger.send(&sink, TIME, &message(b"busy")) == Sent::Yes).count();
+        assert!(sent > 0 && sent < 100_000);
+        assert_eq!(sink.dropped(), 2);
+    }
+
+    #[test]
+    fn levels_and_sampling_keep_messages_back() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut settings = target(LogAddress::Udp(server.local_addr().unwrap()));
+        settings.max_level = Level::Notice;
+        settings.sample = Some(SampleRanges::parse("2:3").unwrap());
+        let sink = LogSink::open(settings).unwrap();
+        let mut logger = logger();
+        assert_eq!(logger.send(&sink, TIME, &message(b"info")), Sent::Filtered);
+        let urgent = LogMessage { level: Level::Error, ..message(b"error") };
+        let outcomes: Vec<Sent> = (0..4).map(|_| logger.send(&sink, TIME, &urgent)).collect();
+        assert_eq!(outcomes, [Sent::Filtered, Sent::Yes, Sent::Filtered, Sent::Filtered]);
+    }
+
+    #[test]
+    fn a_descriptor_that_is_not_open_is_an_error() {
+        assert!(LogSink::open(target(LogAddress::Descriptor(999_999))).is_err());
+        assert!(LogSink::open(target(LogAddress::Descriptor(-1))).is_err());
+    }
+
+    #[test]
+    fn a_datagram_descriptor_is_recognized() {
+        use std::os::fd::AsRawFd;
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        let settings =
+            LogTarget { format: LogFormat::Raw, ..target(LogAddress::Descriptor(theirs.as_raw_fd())) };
+        let sink = LogSink::open(settings).unwrap();
+        assert_eq!(logger().send(&sink, TIME, &message(b"inherited")), Sent::Yes);
+        let mut buffer = [0; 64];
+        let length = ours.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"inherited\n");
+    }
+}

@@ -1,0 +1,269 @@
+//! Log lines to descriptors that are shared with others: standard output, pipes, files, stream sockets.
+//!
+//! Such a descriptor may block, and making it non-blocking would change it for every process that shares it. So each
+//! gets a thread of its own that may wait, fed through a bounded queue that never does. When the reader at the other
+//! end is slow or dead the queue fills up, and what does not fit is dropped and counted; traffic goes on.
+//!
+//! ```text
+//! worker ── a free buffer, filled ──► full queue ──► writer thread ──► write(2)
+//!    ▲                                                    │
+//!    └──────────────── free queue ◄── the empty buffer ───┘
+//! ```
+//!
+//! Buffers go round, so a steady stream of lines allocates nothing. Lines that wait together leave in one write as long
+//! as they fit into `PIPE_BUF`, which the kernel never interleaves with other writers; a line is never cut.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::ArrayQueue;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Lines that may wait for one descriptor: some 40 ms of a very busy proxy, at most 4 MB at the default line length.
+pub const QUEUE_LINES: usize = 4096;
+
+/// What POSIX calls `PIPE_BUF` on Linux: a write up to this size reaches a pipe in one piece.
+const ATOMIC_WRITE: usize = 4096;
+
+/// Every wait ends: an idle writer looks around this often even if nobody woke it.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// The hand that puts lines into the queue of one writer thread. Dropping it ends the thread once the queue is empty.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    thread: Thread,
+}
+
+#[derive(Debug)]
+struct Shared {
+    full: ArrayQueue<Vec<u8>>,
+    free: ArrayQueue<Vec<u8>>,
+    /// Set by the thread before it parks, cleared by whoever wakes it.
+    sleeping: AtomicBool,
+    closing: AtomicBool,
+    /// Lines taken into the queue, by any worker.
+    queued: AtomicU64,
+    /// Lines that left the queue, written or lost: one writer, the thread.
+    finished: AtomicU64,
+    /// Lines that the descriptor refused: one writer, the thread.
+    lost: AtomicU64,
+}
+
+impl Writer {
+    /// Starts a thread that writes to `descriptor`. Call it in the process that will log: threads do not survive a fork.
+    pub fn start(descriptor: OwnedFd) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            full: ArrayQueue::new(QUEUE_LINES),
+            free: ArrayQueue::new(QUEUE_LINES),
+            sleeping: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            queued: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        });
+        let theirs = Arc::clone(&shared);
+        let handle: JoinHandle<()> =
+            thread::Builder::new().name("log-writer".into()).spawn(move || run(&theirs, &descriptor))?;
+        Ok(Self { shared, thread: handle.thread().clone() })
+    }
+
+    /// Queues one line, its newline included. False when the queue is full: the line is dropped. Never waits.
+    #[must_use]
+    pub fn push(&self, line: &[u8]) -> bool {
+        let shared = &*self.shared;
+        if shared.full.is_full() {
+            return false;
+        }
+        let mut buffer = shared.free.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(line);
+        // Counted before it can be finished, so that `flush` never sees more finished than queued.
+        shared.queued.fetch_add(1, Ordering::Relaxed);
+        if let Err(buffer) = shared.full.push(buffer) {
+            shared.queued.fetch_sub(1, Ordering::Relaxed);
+            let _ = shared.free.push(buffer);
+            return false;
+        }
+        self.wake();
+        true
+    }
+
+    /// Lines that were queued but that the descriptor refused.
+    pub fn lost(&self) -> u64 {
+        self.shared.lost.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all lines queued so far were written, at most `limit`. False when time ran out. For the end of the
+    /// process, never for a worker.
+    pub fn flush(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let goal = self.shared.queued.load(Ordering::Relaxed);
+        loop {
+            if self.shared.finished.load(Ordering::Acquire) >= goal {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            self.wake();
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The fence pairs with the one in [`park`]: either we see that the thread sleeps, or it sees our line.
+    fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.shared.sleeping.load(Ordering::Relaxed) && self.shared.sleeping.swap(false, Ordering::Relaxed)
+        {
+            self.thread.unpark();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Release);
+        self.wake();
+    }
+}
+
+fn run(shared: &Shared, descriptor: &OwnedFd) {
+    let mut batch = Vec::with_capacity(ATOMIC_WRITE);
+    let mut next: Option<Vec<u8>> = None;
+    loop {
+        let lines = fill(shared, &mut batch, &mut next);
+        if lines == 0 {
+            if shared.closing.load(Ordering::Acquire) && shared.full.is_empty() {
+                return;
+            }
+            park(shared);
+            continue;
+        }
+        if write_all(shared, descriptor.as_fd(), &batch).is_err() {
+            shared.lost.store(shared.lost.load(Ordering::Relaxed) + lines, Ordering::Relaxed);
+        }
+        shared.finished.store(shared.finished.load(Ordering::Relaxed) + lines, Ordering::Release);
+        batch.clear();
+    }
+}
+
+/// Moves whole lines from the queue into the batch, as many as one atomic write takes, and says how many. A line that
+/// does not fit any more stays in `next`.
+fn fill(shared: &Shared, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64 {
+    let mut lines = 0;
+    while let Some(line) = next.take().or_else(|| shared.full.pop()) {
+        if lines > 0 && batch.len() + line.len() > ATOMIC_WRITE {
+            *next = Some(line);
+            break;
+        }
+        batch.extend_from_slice(&line);
+        lines += 1;
+        let _ = shared.free.push(line);
+    }
+    lines
+}
+
+fn park(shared: &Shared) {
+    shared.sleeping.store(true, Ordering::Relaxed);
+    fence(Ordering::SeqCst);
+    if shared.full.is_empty() && !shared.closing.load(Ordering::Acquire) {
+        thread::park_timeout(IDLE);
+    }
+    shared.sleeping.store(false, Ordering::Relaxed);
+}
+
+/// Writes everything, waiting where the descriptor says so, or fails with what makes the rest pointless.
+fn write_all(shared: &Shared, descriptor: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(descriptor, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            // Somebody else made the shared descriptor non-blocking: wait as a blocking write would.
+            Err(rustix::io::Errno::AGAIN) => {
+                if shared.closing.load(Ordering::Acquire) {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                let wait = Timespec { tv_sec: IDLE.as_secs() as i64, tv_nsec: 0 };
+                let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], Some(&wait));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn lines_arrive_whole_and_in_order() {
+        let (mut reader, writer_end) = UnixStream::pair().unwrap();
+        let writer = Writer::start(writer_end.into()).unwrap();
+        let mut expected = String::new();
+        for number in 0..500 {
+            let line = format!("line {number}\n");
+            assert!(writer.push(line.as_bytes()));
+            expected += &line;
+        }
+        drop(writer);
+        let mut found = String::new();
+        reader.read_to_string(&mut found).unwrap();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_costs_lines_but_no_time() {
+        let (mut reader, writer_end) = UnixStream::pair().unwrap();
+        let writer = Writer::start(writer_end.into()).unwrap();
+        let line = [b'x'; 1024];
+        // The socket takes some hundred kilobytes, the queue 4,096 lines; nobody reads, so a bounded number fits.
+        let taken = (0..20_000).filter(|_| writer.push(&line)).count();
+        assert!((QUEUE_LINES..20_000).contains(&taken), "{taken}");
+        assert!(!writer.flush(Duration::from_millis(5)));
+        let reading = thread::spawn(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).unwrap();
+            all.len()
+        });
+        assert!(writer.flush(LONG));
+        drop(writer);
+        assert_eq!(reading.join().unwrap(), taken * line.len());
+    }
+
+    #[test]
+    fn a_dead_reader_is_counted() {
+        let (reader, writer_end) = UnixStream::pair().unwrap();
+        drop(reader);
+        let writer = Writer::start(writer_end.into()).unwrap();
+        assert!(writer.push(b"into the void\n"));
+        assert!(writer.flush(LONG));
+        assert_eq!(writer.lost(), 1);
+    }
+
+    #[test]
+    fn a_descriptor_that_others_made_non_blocking_still_gets_everything() {
+        let (mut reader, writer_end) = UnixStream::pair().unwrap();
+        writer_end.set_nonblocking(true).unwrap();
+        let writer = Writer::start(writer_end.into()).unwrap();
+        let taken = (0..2_000).filter(|_| writer.push(&[b'y'; 1000])).count();
+        let reading = thread::spawn(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).unwrap();
+            all.len()
+        });
+        assert!(writer.flush(LONG));
+        drop(writer);
+        assert_eq!(reading.join().unwrap(), taken * 1000);
+    }
+}
