@@ -1,0 +1,154 @@
+//! The map of the house: which crate stands on which floor and what it may import.
+//!
+//! Arrows point down only. Within a floor a crate may import the neighbours that its row names and no other; the three
+//! wings (sched, proto, language) never import each other.
+
+use crate::{Crate, Fault, Workspace};
+
+/// One crate's place: its folder, the neighbours on its own floor that it may import, and the floors below that it may.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    name: &'static str,
+    folder: &'static str,
+    neighbours: &'static [&'static str],
+    below: &'static [&'static str],
+}
+
+const NOTHING: &[&str] = &[];
+/// What moves may use everything that knows the kernel, threads and time.
+const SCHED_BELOW: &[&str] = &["foundation"];
+/// What never moves (no sockets, no clock, no threads, no logging) may only use what one thread owns.
+const PURE_BELOW: &[&str] = &["foundation/containers"];
+const DATA_BELOW: &[&str] = &["foundation", "sched", "proto", "language"];
+const CONTROL_BELOW: &[&str] = &["foundation", "sched", "proto", "language", "data"];
+const BIN_BELOW: &[&str] = &["foundation", "sched", "proto", "language", "data", "control"];
+
+const HOUSE: &[Room] = &[
+    room("weir-containers", "foundation/containers", NOTHING, NOTHING),
+    room("weir-sys", "foundation/sys", NOTHING, NOTHING),
+    room("weir-sync", "foundation/sync", &["weir-containers", "weir-sys"], NOTHING),
+    room("weir-events", "foundation/events", &["weir-sync", "weir-containers", "weir-sys"], NOTHING),
+    room("weir-sched", "sched", NOTHING, SCHED_BELOW),
+    room("weir-http", "proto/http", NOTHING, PURE_BELOW),
+    room("weir-h1", "proto/h1", &["weir-http"], PURE_BELOW),
+    room("weir-proxy", "proto/proxy", NOTHING, PURE_BELOW),
+    room("weir-syntax", "language/syntax", NOTHING, PURE_BELOW),
+    room("weir-expr", "language/expr", &["weir-syntax"], PURE_BELOW),
+    room("weir-config", "language/config", &["weir-expr", "weir-syntax"], PURE_BELOW),
+    room("weir-net", "data/net", NOTHING, DATA_BELOW),
+    room("weir-mux", "data/mux", &["weir-net"], DATA_BELOW),
+    room("weir-backend", "data/backend", &["weir-mux", "weir-net"], DATA_BELOW),
+    room("weir-stream", "data/stream", &["weir-backend", "weir-mux", "weir-net"], DATA_BELOW),
+    room("weir-runtime", "control/runtime", NOTHING, CONTROL_BELOW),
+    room("weir-stats", "control/stats", &["weir-runtime"], CONTROL_BELOW),
+    room("weir-cli", "control/cli", &["weir-runtime"], CONTROL_BELOW),
+    room("weir", "bin/weir", NOTHING, BIN_BELOW),
+];
+
+/// The development programs stand outside: they may look at everything, and nothing may look at them.
+const OUTSIDE: &str = "tools/";
+
+const fn room(
+    name: &'static str,
+    folder: &'static str,
+    neighbours: &'static [&'static str],
+    below: &'static [&'static str],
+) -> Room {
+    Room { name, folder, neighbours, below }
+}
+
+/// Every edge between two crates of ours that points up or sideways, and every crate without a place on the map.
+pub fn edges(workspace: &Workspace) -> Vec<Fault> {
+    faults(&workspace.crates)
+}
+
+fn faults(crates: &[Crate]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for member in crates.iter().filter(|member| !member.folder.starts_with(OUTSIDE)) {
+        let Some(place) = HOUSE.iter().find(|room| room.name == member.name) else {
+            let why =
+                "has no place in the house: give it a row in tools/tidy/src/house.rs and in ARCHITECTURE.md";
+            faults.push(Fault::new(&member.folder, why));
+            continue;
+        };
+        if place.folder != member.folder {
+            faults.push(Fault::new(&member.folder, format!("{} belongs in {}", place.name, place.folder)));
+        }
+        for import in member.dependencies.iter().filter_map(|name| crates.iter().find(|c| c.name == *name)) {
+            if !place.may_import(import) {
+                let why = format!("may not import {}: the arrow does not point down", import.name);
+                faults.push(Fault::new(&member.name, why));
+            }
+        }
+    }
+    faults
+}
+
+impl Room {
+    fn may_import(&self, import: &Crate) -> bool {
+        self.neighbours.contains(&import.name.as_str())
+            || self.below.iter().any(|floor| {
+                import.folder == *floor
+                    || import.folder.strip_prefix(floor).is_some_and(|rest| rest.starts_with('/'))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, imports: &[&str], expected: &[&str]) {
+        let mut crates: Vec<Crate> = HOUSE
+            .iter()
+            .map(|room| Crate {
+                name: room.name.into(),
+                folder: room.folder.into(),
+                dependencies: Vec::new(),
+                roots: Vec::new(),
+            })
+            .collect();
+        let member = crates.iter_mut().find(|member| member.name == name).expect("a crate of the house");
+        member.dependencies = imports.iter().map(|&import| import.to_owned()).collect();
+        let refused: Vec<String> = faults(&crates).into_iter().map(|fault| fault.why).collect();
+        assert_eq!(refused.len(), expected.len(), "{name}: {refused:?}");
+        for (why, import) in refused.iter().zip(expected) {
+            assert!(why.contains(&format!("{import}:")), "{why}");
+        }
+    }
+
+    #[test]
+    fn arrows_point_down_only() {
+        check("weir-events", &["weir-sync", "weir-containers", "weir-sys", "libc"], &[]);
+        check("weir-sync", &["weir-events"], &["weir-events"]);
+        check("weir-containers", &["weir-sys"], &["weir-sys"]);
+        check("weir-sched", &["weir-sync", "weir-http", "weir-net"], &["weir-http", "weir-net"]);
+        check("weir-h1", &["weir-http", "weir-containers"], &[]);
+        check("weir-proxy", &["weir-http"], &["weir-http"]);
+        check("weir-stream", &["weir-backend", "weir-config", "weir-h1", "weir-sched"], &[]);
+        check("weir-backend", &["weir-stream"], &["weir-stream"]);
+        check("weir-cli", &["weir-runtime", "weir-stats", "weir-stream"], &["weir-stats"]);
+        check("weir-stream", &["weir-runtime"], &["weir-runtime"]);
+    }
+
+    #[test]
+    fn what_never_moves_may_not_reach_sockets_clocks_threads_or_logs() {
+        check(
+            "weir-h1",
+            &["weir-sys", "weir-sync", "weir-events"],
+            &["weir-sys", "weir-sync", "weir-events"],
+        );
+        check("weir-config", &["weir-sys", "weir-sched"], &["weir-sys", "weir-sched"]);
+    }
+
+    #[test]
+    fn a_crate_without_a_place_is_a_fault() {
+        let stranger = Crate {
+            name: "weir-attic".into(),
+            folder: "data/attic".into(),
+            dependencies: Vec::new(),
+            roots: Vec::new(),
+        };
+        assert_eq!(faults(&[stranger]).len(), 1);
+    }
+}

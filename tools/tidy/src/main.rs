@@ -1,0 +1,32 @@
+//! `weir-tidy requirements` prints which requirements are named by a test.
+//!
+//! The rules themselves are tests (`cargo test -p weir-tidy`): a program that has to be remembered is forgotten. What is
+//! here writes or reports:
+//!
+//! * `requirements`: each requirement's number and the tests that name it.
+//!
+//! It changes nothing but the files that it names, and knows nothing that the library does not.
+
+use std::process::ExitCode;
+
+use weir_tidy::{Workspace, requirements};
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("requirements") => {
+            let named = requirements::named(&Workspace::load());
+            for number in 1..=requirements::LAST {
+                println!(
+                    "R{number}\t{}",
+                    named.get(&number).map_or(String::from("-"), |files| files.join(" "))
+                );
+            }
+            println!("{} of {} requirements are named by a test", named.len(), requirements::LAST);
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("usage: weir-tidy requirements");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Rules on the sources as text.
+
+use crate::{Fault, SourceFile, Workspace};
+
+/// Past this a file should have been several, or a table in a file of its own.
+pub const MAX_FILE_LINES: usize = 1500;
+/// A crate opens with a page: what it is, what it refuses to know, where to begin.
+pub const MIN_PAGE_LINES: usize = 8;
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "misc", "helper", "helpers", "manager", "managers"];
+/// Where unsafe code may live.
+const UNSAFE_FLOORS: &[&str] = &["foundation/", "sched/"];
+/// Our own folder spells out what it looks for.
+const SELF: &str = "tools/tidy/";
+
+/// Crates whose root file does not open with a page of prose.
+pub fn opening_pages(workspace: &Workspace) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for root in workspace.crates.iter().flat_map(|member| &member.roots) {
+        let Some(source) = workspace.source(root) else { continue };
+        let page = source.text.lines().take_while(|line| line.starts_with("//!")).count();
+        // A room that nobody has moved into yet has no page to open with.
+        let empty = source
+            .text
+            .lines()
+            .all(|line| line.is_empty() || line.starts_with("//") || line == "fn main() {}");
+        if page < MIN_PAGE_LINES && !empty {
+            let why = format!(
+                "opens with {page} lines of prose; {MIN_PAGE_LINES} or more say what it is, what it refuses to know, where to begin"
+            );
+            faults.push(Fault::new(root, why));
+        }
+    }
+    faults
+}
+
+/// Files that have grown past reading.
+pub fn long_files(workspace: &Workspace) -> Vec<Fault> {
+    let long = |source: &&SourceFile| source.text.lines().count() > MAX_FILE_LINES;
+    let fault = |source: &SourceFile| {
+        Fault::new(
+            &source.path,
+            format!("has {} lines; the limit is {MAX_FILE_LINES}", source.text.lines().count()),
+        )
+    };
+    workspace.sources.iter().filter(long).map(fault).collect()
+}
+
+/// Unsafe code outside the floors that may hold it, and crates that do not take the workspace's lints.
+pub fn unsafe_code(workspace: &Workspace) -> Vec<Fault> {
+    let mut faults = by_line(workspace, |path, line| {
+        let outside = !UNSAFE_FLOORS.iter().any(|floor| path.starts_with(floor));
+        (outside && has_unsafe(line)).then(|| "unsafe code lives in foundation and sched only".to_owned())
+    });
+    for member in &workspace.crates {
+        let path = format!("{}/Cargo.toml", member.folder);
+        let manifest =
+            std::fs::read_to_string(workspace.root.join(&path)).expect("a member's manifest can be read");
+        let inherits = manifest.contains("[lints]\nworkspace = true");
+        let may_differ = UNSAFE_FLOORS.iter().any(|floor| path.starts_with(floor));
+        if !inherits && !may_differ {
+            faults.push(Fault::new(path, "does not take the workspace's lints, which forbid unsafe code"));
+        }
+    }
+    faults
+}
+
+fn has_unsafe(line: &str) -> bool {
+    ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait", "unsafe extern", "#[unsafe("]
+        .iter()
+        .any(|w| line.contains(w))
+}
+
+/// Promises to do something later that name no issue.
+pub fn loose_ends(workspace: &Workspace) -> Vec<Fault> {
+    by_line(workspace, |_, line| {
+        let loose = ["TODO", "FIXME"].iter().any(|word| {
+            line.match_indices(word)
+                .any(|(at, _)| is_word(line, at, word.len()) && !line[at + word.len()..].starts_with("(#"))
+        });
+        loose.then(|| "do it now, or name the issue: (#n)".to_owned())
+    })
+}
+
+fn is_word(line: &str, at: usize, length: usize) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    !line[..at].ends_with(part) && !line[at + length..].starts_with(part)
+}
+
+/// Files, modules, types and functions whose names say nothing.
+pub fn empty_names(workspace: &Workspace) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for source in workspace.sources.iter().filter(|source| !source.path.starts_with(SELF)) {
+        if source.path.split(['/', '.']).any(|part| EMPTY_NAMES.contains(&part)) {
+            faults.push(Fault::new(&source.path, "a name that says nothing about what is inside"));
+        }
+    }
+    faults.extend(by_line(workspace, |_, line| {
+        let name = declared(line)?;
+        let lower = name.to_ascii_lowercase();
+        if lower.starts_with("get_") {
+            return Some(format!("{name}: a getter is named for what it gives"));
+        }
+        let says_nothing = EMPTY_NAMES.iter().any(|empty| {
+            lower.split('_').any(|part| part == *empty)
+                || (name.starts_with(char::is_uppercase)
+                    && lower.ends_with(empty)
+                    && lower.len() > empty.len())
+        });
+        says_nothing.then(|| format!("{name}: a name that says nothing about what is inside"))
+    }));
+    faults
+}
+
+/// The name that a line declares, when it declares a module, a type, a trait or a function.
+fn declared(line: &str) -> Option<&str> {
+    let mut words =
+        line.trim_start().split([' ', '(', '<', '{', ';', ':', '=']).filter(|word| !word.is_empty());
+    while let Some(word) = words.next() {
+        match word {
+            "mod" | "struct" | "enum" | "trait" | "fn" | "type" => return words.next(),
+            "pub" | "crate" | "super)" | "crate)" | "async" | "const" | "unsafe" => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// One fault for each line of code (comments apart) that `rule` finds something wrong with.
+fn by_line(workspace: &Workspace, rule: impl Fn(&str, &str) -> Option<String>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for source in workspace.sources.iter().filter(|source| !source.path.starts_with(SELF)) {
+        for (number, line) in source.text.lines().enumerate() {
+            if let Some(why) = rule(&source.path, line) {
+                faults.push(Fault::new(format!("{}:{}", source.path, number + 1), why));
+            }
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workspace(path: &str, text: &str) -> Workspace {
+        let source = SourceFile { path: path.into(), text: text.into() };
+        Workspace { root: ".".into(), crates: Vec::new(), packages: Vec::new(), sources: vec![source] }
+    }
+
+    #[test]
+    fn a_promise_must_name_an_issue() {
+        assert_eq!(
+            loose_ends(&workspace("a.rs", "// TODO later\n// TODO(#7): later\n// METHODTODO")).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn names_that_say_nothing_are_found() {
+        let check = |path: &str, text: &str, expected: usize| {
+            assert_eq!(empty_names(&workspace(path, text)).len(), expected, "{path} {text}");
+        };
+        check("data/util.rs", "", 1);
+        check("data/net/src/common/x.rs", "", 1);
+        check("a.rs", "pub(crate) struct SocketManager {", 1);
+        check("a.rs", "pub fn get_name(&self) -> &str {", 1);
+        check("a.rs", "fn parse_helpers() {", 1);
+        check("a.rs", "mod utils;", 1);
+        check("a.rs", "pub fn name(&self) -> &str {", 0);
+        check("a.rs", "fn target() {", 0);
+        check("a.rs", "struct Management;", 0);
+    }
+
+    #[test]
+    fn unsafe_is_seen_outside_its_floors_only() {
+        assert_eq!(unsafe_code(&workspace("data/net/src/lib.rs", "    unsafe { x() }")).len(), 1);
+        assert_eq!(unsafe_code(&workspace("foundation/sys/src/lib.rs", "    unsafe { x() }")).len(), 0);
+    }
+
+    #[test]
+    fn long_files_are_found() {
+        assert_eq!(long_files(&workspace("a.rs", &"x\n".repeat(MAX_FILE_LINES))).len(), 0);
+        assert_eq!(long_files(&workspace("a.rs", &"x\n".repeat(MAX_FILE_LINES + 1))).len(), 1);
+    }
+}

@@ -1,0 +1,146 @@
+//! What the rules look at: the crates as cargo sees them and the sources as text.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The project: its root folder, its own crates, everything that they are built from, and its source files.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The folder that holds the root `Cargo.toml`.
+    pub root: PathBuf,
+    /// Our own crates.
+    pub crates: Vec<Crate>,
+    /// Every package in the resolved tree, ours and others'.
+    pub packages: Vec<Package>,
+    /// Every Rust source file of ours.
+    pub sources: Vec<SourceFile>,
+}
+
+/// One of our own crates.
+#[derive(Debug, Clone)]
+pub struct Crate {
+    /// The name in `Cargo.toml`.
+    pub name: String,
+    /// The folder, relative to the root, with `/` between its parts.
+    pub folder: String,
+    /// The names of everything that it depends on, dev and build dependencies included.
+    pub dependencies: Vec<String>,
+    /// The root source files (`lib.rs`, `main.rs`) relative to the project's root.
+    pub roots: Vec<String>,
+}
+
+/// A package of the resolved tree.
+#[derive(Debug, Clone)]
+pub struct Package {
+    /// The name.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// The licence expression, empty when it declares none.
+    pub licence: String,
+    /// Where it comes from, empty for our own.
+    pub source: String,
+}
+
+/// A Rust source file.
+#[derive(Debug, Clone)]
+pub struct SourceFile {
+    /// Relative to the root, with `/` between its parts.
+    pub path: String,
+    /// The whole text.
+    pub text: String,
+}
+
+impl Workspace {
+    /// Reads the project that this crate belongs to.
+    ///
+    /// # Panics
+    /// When cargo does not answer or a file cannot be read: a rule that cannot look must not pass.
+    pub fn load() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .ancestors()
+            .nth(2)
+            .expect("tools/tidy is two floors below the root");
+        let metadata = metadata(root);
+        let members: Vec<&str> = strings(&metadata["workspace_members"]).collect();
+        let mut crates = Vec::new();
+        let mut packages = Vec::new();
+        for package in metadata["packages"].as_array().expect("metadata lists packages") {
+            let name = text(&package["name"]);
+            packages.push(Package {
+                name: name.clone(),
+                version: text(&package["version"]),
+                licence: text(&package["license"]),
+                source: text(&package["source"]),
+            });
+            if members.contains(&package["id"].as_str().unwrap_or_default()) {
+                crates.push(own_crate(root, name, package));
+            }
+        }
+        let mut sources = Vec::new();
+        for member in &crates {
+            read_sources(root, &root.join(&member.folder), &mut sources);
+        }
+        sources.sort_by(|a, b| a.path.cmp(&b.path));
+        Self { root: root.to_path_buf(), crates, packages, sources }
+    }
+
+    /// The source file at a path relative to the root.
+    pub fn source(&self, path: &str) -> Option<&SourceFile> {
+        self.sources.iter().find(|source| source.path == path)
+    }
+}
+
+fn metadata(root: &Path) -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(root)
+        .output()
+        .expect("cargo metadata runs");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+fn own_crate(root: &Path, name: String, package: &Value) -> Crate {
+    let manifest = PathBuf::from(text(&package["manifest_path"]));
+    let folder = relative(root, manifest.parent().expect("a manifest is in a folder"));
+    let dependencies =
+        package["dependencies"].as_array().into_iter().flatten().map(|d| text(&d["name"])).collect();
+    let roots = package["targets"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|target| strings(&target["kind"]).any(|kind| matches!(kind, "lib" | "bin" | "proc-macro")))
+        .map(|target| relative(root, Path::new(&text(&target["src_path"]))))
+        .collect();
+    Crate { name, folder, dependencies, roots }
+}
+
+fn read_sources(root: &Path, folder: &Path, sources: &mut Vec<SourceFile>) {
+    for entry in fs::read_dir(folder).expect("a crate's folder can be read") {
+        let path = entry.expect("a folder's entry can be read").path();
+        if path.is_dir() {
+            read_sources(root, &path, sources);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).expect("a source file is UTF-8");
+            sources.push(SourceFile { path: relative(root, &path), text });
+        }
+    }
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    let inside = path.strip_prefix(root).expect("our own files are below the root");
+    inside.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn strings(value: &Value) -> impl Iterator<Item = &str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str)
+}

@@ -1,0 +1,43 @@
+//! Every rule on the project itself.
+
+use weir_tidy::{Fault, Workspace, house, licences, text};
+
+fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
+    let faults: Vec<String> = rule(&Workspace::load()).iter().map(ToString::to_string).collect();
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn arrows_between_crates_point_down() {
+    check(house::edges);
+}
+
+#[test]
+fn every_crate_has_its_opening_page() {
+    check(text::opening_pages);
+}
+
+#[test]
+fn unsafe_code_lives_in_foundation_and_sched() {
+    check(text::unsafe_code);
+}
+
+#[test]
+fn no_file_is_past_reading() {
+    check(text::long_files);
+}
+
+#[test]
+fn no_promise_is_loose() {
+    check(text::loose_ends);
+}
+
+#[test]
+fn no_name_says_nothing() {
+    check(text::empty_names);
+}
+
+#[test]
+fn every_dependency_is_allowed() {
+    check(licences::denied);
+}
