@@ -1,1 +1,26 @@
-//! What one thread owns: buffers, pools, slabs with generation keys, ordered trees.
+//! What one thread owns.
+//!
+//! Nothing in this crate is shared between threads, takes a lock or makes a system call. Pools are per
+//! thread and return memory to the thread that drops it, most recently used first, because cache
+//! residency decides what a byte costs.
+//!
+//! Begin with [`Buffer`], the unit in which traffic is held. [`Slab`] is how long-lived objects refer to
+//! each other: by keys that carry a generation, so that a stale key finds nothing instead of a stranger.
+//! [`Arena`] and [`TimerQueue`] are what the scheduler stands on; [`PooledFuture`] and [`PoolBox`] are
+//! boxes whose memory is recycled by size class.
+//!
+//! This crate refuses to know what the bytes mean, what time it is and which thread it runs on.
+
+mod arena;
+mod buffer;
+mod hot;
+mod recycle;
+mod slab;
+mod timers;
+
+pub use arena::Arena;
+pub use buffer::{Buffer, BufferExhausted, BufferPool, BufferPoolStatistics};
+pub use hot::{HOT_BUFFER_SIZE, with_hot_buffer};
+pub use recycle::{PoolBox, PooledFuture, RecycleStatistics, recycle_statistics};
+pub use slab::{Key, Slab};
+pub use timers::TimerQueue;

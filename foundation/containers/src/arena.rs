@@ -1,0 +1,109 @@
+//! Slots that never move, so that a shared reference to one survives the addition of others.
+//!
+//! The scheduler runs code that spawns tasks while it holds a reference to the running one. Chunks double in
+//! size: few allocations, and from index to slot takes two loads and a shift.
+
+use std::cell::{Cell, OnceCell};
+
+/// An append-only list of slots with stable addresses, indexed by `u32`.
+pub struct Arena<T> {
+    chunks: [OnceCell<Box<[T]>>; CHUNKS],
+    length: Cell<u32>,
+}
+
+impl<T: Default> Arena<T> {
+    /// An arena without slots; nothing is allocated yet.
+    pub const fn new() -> Self {
+        Self { chunks: [const { OnceCell::new() }; CHUNKS], length: Cell::new(0) }
+    }
+
+    /// Adds a default slot and returns its index, or `None` at the bound of [`Arena::LIMIT`] slots.
+    pub fn push_default(&self) -> Option<u32> {
+        let index = self.length.get();
+        if index >= Self::LIMIT {
+            return None;
+        }
+        let (chunk, _) = locate(index);
+        self.chunks[chunk].get_or_init(|| (0..FIRST << chunk).map(|_| T::default()).collect());
+        self.length.set(index + 1);
+        Some(index)
+    }
+}
+
+impl<T> Arena<T> {
+    /// The most slots that an arena can hold.
+    pub const LIMIT: u32 = (FIRST << CHUNKS as u32) - FIRST;
+
+    /// The slot at `index`, if it was ever added.
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        let (chunk, offset) = locate(index);
+        self.chunks.get(chunk)?.get()?.get(offset)
+    }
+
+    /// How many slots were added.
+    pub fn len(&self) -> u32 {
+        self.length.get()
+    }
+
+    /// Whether no slot was ever added.
+    pub fn is_empty(&self) -> bool {
+        self.length.get() == 0
+    }
+
+    /// Every slot that was added, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.length.get()).filter_map(|index| self.get(index))
+    }
+}
+
+impl<T: Default> Default for Arena<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Chunk `n` holds `FIRST << n` slots, so it starts at index `FIRST * (2^n - 1)`.
+#[inline]
+fn locate(index: u32) -> (usize, usize) {
+    let shifted = u64::from(index) + u64::from(FIRST);
+    let chunk = 63 - shifted.leading_zeros() - FIRST.trailing_zeros();
+    let offset = shifted - (u64::from(FIRST) << chunk);
+    (chunk as usize, offset as usize)
+}
+
+/// Small enough for a worker of a unit test, large enough to make growth rare.
+const FIRST: u32 = 64;
+/// With the first chunk this bounds an arena to about four million slots, which is what a task key can name.
+const CHUNKS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_index_has_its_own_place() {
+        let mut expected = (0, 0);
+        for index in 0..10_000 {
+            assert_eq!(locate(index), expected, "index {index}");
+            expected.1 += 1;
+            if expected.1 == (FIRST as usize) << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_reference_survives_growth() {
+        let arena: Arena<Cell<u32>> = Arena::new();
+        let first = arena.push_default().expect("below the limit");
+        let kept = arena.get(first).expect("just added");
+        for value in 1..1_000 {
+            let index = arena.push_default().expect("below the limit");
+            arena.get(index).expect("just added").set(value);
+        }
+        kept.set(7);
+        assert_eq!(arena.get(first).map(Cell::get), Some(7));
+        assert_eq!(arena.iter().map(Cell::get).skip(1).collect::<Vec<_>>(), (1..1_000).collect::<Vec<_>>());
+    }
+}

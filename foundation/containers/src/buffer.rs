@@ -1,0 +1,365 @@
+//! Buffers of one size, lent by a pool of the thread and given back when dropped.
+//!
+//! A [`Buffer`] is held only while it holds bytes. Bytes enter at its end, are parsed in place and leave
+//! at its front. The pool is last in, first out: what was read last is what the cache still holds.
+//!
+//! The memory is zeroed once, when it comes from the allocator, so the free space can be offered to the kernel
+//! as a plain slice; what a former user left in it stays until it is overwritten.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+
+/// A pooled block of bytes: dereferences to the bytes that were filled in and not yet consumed.
+///
+/// The handle is two words. Positions live in the first bytes of the block, which a user of the buffer is about
+/// to touch anyway.
+pub struct Buffer {
+    block: Box<[u8]>,
+}
+
+impl Buffer {
+    /// Takes an empty buffer from the thread's pool, or from the allocator while the pool's limit allows.
+    #[inline]
+    pub fn take() -> Result<Self, BufferExhausted> {
+        let block = POOL.with_borrow_mut(BufferPool::pop).ok_or(BufferExhausted)?;
+        let mut buffer = Self { block };
+        buffer.set_range(0..0);
+        Ok(buffer)
+    }
+
+    /// A buffer outside the pool, for the rare message that must be larger than `tune.bufsize` (or for a test).
+    pub fn with_capacity(capacity: usize) -> Self {
+        let capacity = capacity.min(MAX_SIZE);
+        Self { block: vec![0; HEADER + capacity].into_boxed_slice() }
+    }
+
+    /// How many bytes the buffer can hold in all.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.block.len() - HEADER
+    }
+
+    /// The free space behind the filled bytes. Write into its front, then call [`Buffer::fill`].
+    #[inline]
+    pub fn space(&mut self) -> &mut [u8] {
+        let end = self.range().end;
+        &mut self.block[HEADER + end..]
+    }
+
+    /// Declares that the first `count` bytes of the free space now hold data.
+    ///
+    /// # Panics
+    /// When `count` is more than the free space: the caller claims bytes that cannot exist.
+    #[inline]
+    pub fn fill(&mut self, count: usize) {
+        let Range { start, end } = self.range();
+        assert!(count <= self.capacity() - end, "filled {count} bytes past the end");
+        self.set_range(start..end + count);
+    }
+
+    /// Drops `count` bytes from the front.
+    ///
+    /// # Panics
+    /// When fewer bytes are held.
+    #[inline]
+    pub fn consume(&mut self, count: usize) {
+        let Range { start, end } = self.range();
+        assert!(count <= end - start, "consumed {count} bytes of {}", end - start);
+        // An emptied buffer starts over at its beginning: the most space, and the warmest lines.
+        let left = if start + count == end { 0..0 } else { start + count..end };
+        self.set_range(left);
+    }
+
+    /// Keeps the first `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        let Range { start, end } = self.range();
+        self.set_range(start..end.min(start + length));
+    }
+
+    /// Forgets all bytes.
+    pub fn clear(&mut self) {
+        self.set_range(0..0);
+    }
+
+    /// Moves the held bytes to the beginning, so that all free space lies behind them.
+    pub fn compact(&mut self) {
+        let Range { start, end } = self.range();
+        if start > 0 {
+            self.block.copy_within(HEADER + start..HEADER + end, HEADER);
+            self.set_range(0..end - start);
+        }
+    }
+
+    /// How many bytes were consumed in front of the held ones: what [`Buffer::compact`] would win.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.range().start
+    }
+
+    /// How many bytes fit behind the held ones without moving them.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.capacity() - self.range().end
+    }
+
+    /// Whether no byte fits any more, even after [`Buffer::compact`].
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() == self.capacity()
+    }
+
+    /// Appends as much of `bytes` as fits behind the held ones and returns how much that was.
+    pub fn append(&mut self, bytes: &[u8]) -> usize {
+        let space = self.space();
+        let count = bytes.len().min(space.len());
+        space[..count].copy_from_slice(&bytes[..count]);
+        self.fill(count);
+        count
+    }
+
+    #[inline]
+    fn range(&self) -> Range<usize> {
+        let word = |at: usize| {
+            let bytes = self.block[at..at + 4].try_into().expect("four bytes were asked for");
+            u32::from_ne_bytes(bytes) as usize
+        };
+        word(0)..word(4)
+    }
+
+    #[inline]
+    fn set_range(&mut self, range: Range<usize>) {
+        debug_assert!(range.start <= range.end && range.end <= self.capacity());
+        self.block[0..4].copy_from_slice(&(range.start as u32).to_ne_bytes());
+        self.block[4..8].copy_from_slice(&(range.end as u32).to_ne_bytes());
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let Range { start, end } = self.range();
+        &self.block[HEADER + start..HEADER + end]
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let Range { start, end } = self.range();
+        &mut self.block[HEADER + start..HEADER + end]
+    }
+}
+
+impl Drop for Buffer {
+    #[inline]
+    fn drop(&mut self) {
+        let block = std::mem::take(&mut self.block);
+        // While the thread ends its pool may be gone already: then the allocator takes the block.
+        let _ = POOL.try_with(|pool| pool.borrow_mut().push(block));
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} of {} bytes)", self.len(), self.capacity())
+    }
+}
+
+/// The pool's limit is reached: wait for a buffer to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferExhausted;
+
+impl fmt::Display for BufferExhausted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no buffer left in this thread's pool")
+    }
+}
+
+impl std::error::Error for BufferExhausted {}
+
+/// The buffers of the current thread.
+pub struct BufferPool {
+    free: Vec<Box<[u8]>>,
+    size: usize,
+    /// The most buffers in use at once.
+    limit: usize,
+    /// The most free buffers that are kept.
+    reserve: usize,
+    statistics: BufferPoolStatistics,
+}
+
+impl BufferPool {
+    /// Sets up the current thread's pool: `size` is the capacity of a buffer (`tune.bufsize`), `limit` the most
+    /// in use at once (`tune.buffers.limit`; `usize::MAX` when there is none), `reserve` how many free ones are
+    /// kept. Buffers of another size that are in use leave for the allocator when they come back.
+    pub fn configure(size: usize, limit: usize, reserve: usize) {
+        POOL.with_borrow_mut(|pool| {
+            let size = size.clamp(MIN_SIZE, MAX_SIZE);
+            if pool.size != size {
+                pool.free.clear();
+            }
+            pool.size = size;
+            pool.limit = limit;
+            pool.reserve = reserve;
+            pool.free.truncate(reserve);
+            pool.statistics.free = pool.free.len();
+        });
+    }
+
+    /// What the current thread's pool did so far.
+    pub fn statistics() -> BufferPoolStatistics {
+        POOL.with_borrow(|pool| pool.statistics)
+    }
+
+    /// The capacity of a buffer of the current thread.
+    pub fn buffer_size() -> usize {
+        POOL.with_borrow(|pool| pool.size)
+    }
+
+    const fn new() -> Self {
+        Self {
+            free: Vec::new(),
+            size: DEFAULT_SIZE,
+            limit: usize::MAX,
+            reserve: DEFAULT_RESERVE,
+            statistics: BufferPoolStatistics { used: 0, free: 0, high_water: 0, allocated: 0, refused: 0 },
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Box<[u8]>> {
+        let statistics = &mut self.statistics;
+        if statistics.used >= self.limit {
+            statistics.refused += 1;
+            return None;
+        }
+        statistics.used += 1;
+        statistics.high_water = statistics.high_water.max(statistics.used);
+        match self.free.pop() {
+            Some(block) => {
+                statistics.free -= 1;
+                Some(block)
+            }
+            None => Some(self.allocate()),
+        }
+    }
+
+    #[cold]
+    fn allocate(&mut self) -> Box<[u8]> {
+        self.statistics.allocated += 1;
+        vec![0; HEADER + self.size].into_boxed_slice()
+    }
+
+    #[inline]
+    fn push(&mut self, block: Box<[u8]>) {
+        if block.len() != HEADER + self.size {
+            // From outside the pool, or from before a new size was set.
+            return;
+        }
+        self.statistics.used = self.statistics.used.saturating_sub(1);
+        if self.free.len() < self.reserve {
+            self.free.push(block);
+            self.statistics.free += 1;
+        }
+    }
+}
+
+/// Figures of one thread's [`BufferPool`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BufferPoolStatistics {
+    /// Buffers lent now.
+    pub used: usize,
+    /// Buffers that wait in the pool.
+    pub free: usize,
+    /// The most that were ever lent at once.
+    pub high_water: usize,
+    /// How often the allocator was asked.
+    pub allocated: u64,
+    /// How often the limit refused one.
+    pub refused: u64,
+}
+
+/// Start and end, as two `u32`; sixteen bytes keep the data aligned.
+const HEADER: usize = 16;
+/// HAProxy's default for `tune.bufsize`.
+const DEFAULT_SIZE: usize = 16_384;
+const MIN_SIZE: usize = 64;
+/// Positions are `u32`; HAProxy refuses more than this as well.
+const MAX_SIZE: usize = i32::MAX as usize - HEADER;
+/// 4 MB of default-sized buffers: a burst larger than that goes back to the allocator.
+const DEFAULT_RESERVE: usize = 256;
+
+thread_local! {
+    static POOL: RefCell<BufferPool> = const { RefCell::new(BufferPool::new()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_two_words() {
+        assert_eq!(size_of::<Option<Buffer>>(), 16);
+    }
+
+    #[test]
+    fn bytes_enter_at_the_end_and_leave_at_the_front() {
+        let mut buffer = Buffer::take().expect("no limit is set");
+        buffer.space()[..5].copy_from_slice(b"hello");
+        buffer.fill(5);
+        buffer.consume(2);
+        assert_eq!((&buffer[..], buffer.headroom()), (&b"llo"[..], 2));
+        assert_eq!(buffer.append(b" world"), 6);
+        buffer.compact();
+        assert_eq!((&buffer[..], buffer.headroom()), (&b"llo world"[..], 0));
+        buffer.truncate(3);
+        assert_eq!(&buffer[..], b"llo");
+        buffer.consume(3);
+        assert_eq!(buffer.room(), buffer.capacity());
+    }
+
+    #[test]
+    fn the_last_buffer_given_back_is_the_first_taken() {
+        let (first, second) = (Buffer::take().expect("first"), Buffer::take().expect("second"));
+        let address = first.block.as_ptr();
+        drop(second);
+        drop(first);
+        assert_eq!(Buffer::take().expect("one waits").block.as_ptr(), address);
+    }
+
+    #[test]
+    fn the_limit_holds_and_recovers() {
+        BufferPool::configure(128, 2, 1);
+        let (first, second) = (Buffer::take().expect("first"), Buffer::take().expect("second"));
+        assert_eq!(first.capacity(), 128);
+        assert!(Buffer::take().is_err());
+        drop(first);
+        let third = Buffer::take().expect("one came back");
+        drop(third);
+        drop(second);
+        let statistics = BufferPool::statistics();
+        assert_eq!((statistics.used, statistics.free, statistics.high_water), (0, 1, 2));
+        assert_eq!((statistics.allocated, statistics.refused), (2, 1));
+    }
+
+    #[test]
+    fn a_full_buffer_takes_no_more() {
+        let mut buffer = Buffer::with_capacity(4);
+        assert_eq!(buffer.append(b"abcdef"), 4);
+        assert!(buffer.is_full() && buffer.space().is_empty());
+        buffer.consume(1);
+        assert_eq!(buffer.append(b"e"), 0);
+        buffer.compact();
+        assert_eq!(buffer.append(b"e"), 1);
+        assert_eq!(&buffer[..], b"bcde");
+    }
+
+    #[test]
+    #[should_panic(expected = "past the end")]
+    fn claiming_bytes_that_cannot_exist_is_a_bug() {
+        Buffer::with_capacity(4).fill(5);
+    }
+}

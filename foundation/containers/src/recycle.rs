@@ -1,0 +1,314 @@
+//! Boxes whose memory goes round by size class instead of through the allocator.
+//!
+//! A connection spawns a task, a request boxes a future: on the steady path both sizes repeat for ever. Each
+//! thread keeps a short last-in, first-out list of free blocks for each class; a block dropped on another
+//! thread simply joins that thread's list.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+/// A pinned future in recycled memory. Two words; dropping it drops the future and keeps the block for the next.
+pub struct PooledFuture<'a, Output = ()> {
+    future: NonNull<dyn Future<Output = Output> + 'a>,
+    /// It owns the future, and with it its `!Send`.
+    owns: PhantomData<dyn Future<Output = Output> + 'a>,
+}
+
+impl<'a, Output> PooledFuture<'a, Output> {
+    /// Moves `future` into recycled memory.
+    #[inline]
+    pub fn new<F: Future<Output = Output> + 'a>(future: F) -> Self {
+        let future: NonNull<F> = PoolBox::into_raw(PoolBox::new(future));
+        Self { future, owns: PhantomData }
+    }
+}
+
+impl<Output> Future for PooledFuture<'_, Output> {
+    type Output = Output;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Output> {
+        // SAFETY: the pointer came from a box that this value owns, so it is valid and not aliased.
+        let future = unsafe { self.future.as_mut() };
+        // SAFETY: the future sits in its block until it is dropped in place, whatever moves the handle.
+        let future = unsafe { Pin::new_unchecked(future) };
+        future.poll(context)
+    }
+}
+
+impl<Output> Drop for PooledFuture<'_, Output> {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from `PoolBox::into_raw` and is given back only here.
+        drop(unsafe { PoolBox::from_raw(self.future) });
+    }
+}
+
+// A handle to pinned memory: moving the handle moves no future.
+impl<Output> Unpin for PooledFuture<'_, Output> {}
+
+impl<Output> std::fmt::Debug for PooledFuture<'_, Output> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PooledFuture")
+    }
+}
+
+/// A value in recycled memory.
+pub struct PoolBox<T: ?Sized> {
+    value: NonNull<T>,
+    owns: PhantomData<T>,
+}
+
+impl<T> PoolBox<T> {
+    /// Moves `value` into recycled memory.
+    #[inline]
+    pub fn new(value: T) -> Self {
+        let block = take(Layout::new::<T>()).cast::<T>();
+        // SAFETY: the block is free, and `take` made it large and aligned enough for a `T`.
+        unsafe { block.write(value) };
+        Self { value: block, owns: PhantomData }
+    }
+}
+
+impl<T: ?Sized> PoolBox<T> {
+    /// Gives up ownership without dropping.
+    fn into_raw(boxed: Self) -> NonNull<T> {
+        let value = boxed.value;
+        std::mem::forget(boxed);
+        value
+    }
+
+    /// # Safety
+    /// `value` must come from [`PoolBox::into_raw`] (perhaps unsized since), once.
+    unsafe fn from_raw(value: NonNull<T>) -> Self {
+        Self { value, owns: PhantomData }
+    }
+}
+
+impl<T: ?Sized> Deref for PoolBox<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the box owns an initialised value until it is dropped.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for PoolBox<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the box owns an initialised value, and `&mut self` makes the access exclusive.
+        unsafe { self.value.as_mut() }
+    }
+}
+
+impl<T: ?Sized> Drop for PoolBox<T> {
+    #[inline]
+    fn drop(&mut self) {
+        let layout = Layout::for_value::<T>(self);
+        // The block goes back even when the value's destructor unwinds.
+        let _block = Block { address: self.value.cast(), layout };
+        // SAFETY: the value is initialised and nobody sees it afterwards.
+        unsafe { self.value.drop_in_place() };
+    }
+}
+
+/// Memory of a layout that [`take`] was asked for, on its way back.
+struct Block {
+    address: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Drop for Block {
+    #[inline]
+    fn drop(&mut self) {
+        give_back(self.address, self.layout);
+    }
+}
+
+/// Figures of the current thread's free lists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecycleStatistics {
+    /// Blocks that were asked of the allocator.
+    pub allocated: u64,
+    /// Blocks that were given back to the allocator.
+    pub released: u64,
+    /// Blocks that wait in the lists.
+    pub free: usize,
+}
+
+/// What the current thread's free lists did so far.
+pub fn recycle_statistics() -> RecycleStatistics {
+    LISTS.with_borrow(|lists| RecycleStatistics {
+        allocated: lists.allocated,
+        released: lists.released,
+        free: lists.free.iter().map(Vec::len).sum(),
+    })
+}
+
+struct Lists {
+    free: [Vec<NonNull<u8>>; CLASSES.len()],
+    allocated: u64,
+    released: u64,
+}
+
+#[inline]
+fn take(layout: Layout) -> NonNull<u8> {
+    let Some(class) = class_of(layout) else { return allocate(layout) };
+    let recycled = LISTS.try_with(|lists| {
+        let mut lists = lists.borrow_mut();
+        let block = lists.free[class].pop();
+        lists.allocated += u64::from(block.is_none());
+        block
+    });
+    recycled.ok().flatten().unwrap_or_else(|| allocate(class_layout(class)))
+}
+
+#[inline]
+fn give_back(block: NonNull<u8>, layout: Layout) {
+    let Some(class) = class_of(layout) else { return release(block, layout) };
+    let kept = LISTS.try_with(|lists| {
+        let mut lists = lists.borrow_mut();
+        let keep = lists.free[class].len() < RESERVE_BYTES / CLASSES[class];
+        if keep {
+            lists.free[class].push(block);
+        }
+        lists.released += u64::from(!keep);
+        keep
+    });
+    if kept != Ok(true) {
+        release(block, class_layout(class));
+    }
+}
+
+impl Drop for Lists {
+    fn drop(&mut self) {
+        for (class, blocks) in self.free.iter_mut().enumerate() {
+            for block in blocks.drain(..) {
+                release(block, class_layout(class));
+            }
+        }
+    }
+}
+
+#[cold]
+fn allocate(layout: Layout) -> NonNull<u8> {
+    if layout.size() == 0 {
+        // A value without size needs an aligned address and no memory.
+        let address = std::ptr::without_provenance_mut(layout.align());
+        return NonNull::new(address).expect("an alignment is not zero");
+    }
+    // SAFETY: the size is not zero.
+    let block = unsafe { alloc(layout) };
+    NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+#[cold]
+fn release(block: NonNull<u8>, layout: Layout) {
+    if layout.size() > 0 {
+        // SAFETY: `allocate` made this block with this same layout.
+        unsafe { dealloc(block.as_ptr(), layout) };
+    }
+}
+
+/// The smallest class that holds `layout`, if one does; a pure function of the layout, so that giving a block
+/// back finds the class that it was taken from.
+#[inline]
+fn class_of(layout: Layout) -> Option<usize> {
+    if layout.size() == 0 || layout.align() > ALIGNMENT {
+        return None;
+    }
+    let class = CLASSES.partition_point(|&size| size < layout.size());
+    (class < CLASSES.len()).then_some(class)
+}
+
+#[inline]
+fn class_layout(class: usize) -> Layout {
+    Layout::from_size_align(CLASSES[class], ALIGNMENT).expect("every class is a valid layout")
+}
+
+/// Sizes of the blocks: steps of a half keep waste under a third.
+const CLASSES: [usize; 18] =
+    [64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384, 32_768];
+/// A cache line: a future that starts on one needs fewest of them.
+const ALIGNMENT: usize = 64;
+/// How much free memory each class may keep on each thread.
+const RESERVE_BYTES: usize = 1 << 20;
+
+thread_local! {
+    static LISTS: RefCell<Lists> =
+        const { RefCell::new(Lists { free: [const { Vec::new() }; CLASSES.len()], allocated: 0, released: 0 }) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::rc::Rc;
+    use std::task::Waker;
+
+    #[test]
+    fn a_block_goes_round() {
+        let first = PoolBox::new([1_u8; 100]);
+        let address = first.as_ptr();
+        drop(first);
+        let second = PoolBox::new([2_u8; 120]);
+        assert_eq!((second.as_ptr(), second[119]), (address, 2));
+        assert_eq!(recycle_statistics().allocated, 1);
+    }
+
+    #[test]
+    fn odd_layouts_are_served_too() {
+        #[repr(align(256))]
+        struct Wide(u8);
+        assert_eq!(PoolBox::new(Wide(3)).0, 3);
+        assert_eq!(PoolBox::new([9_u8; 100_000])[99_999], 9);
+        let nothing = PoolBox::new(());
+        assert_eq!(*nothing, ());
+        assert_eq!(recycle_statistics().allocated, 0);
+    }
+
+    #[test]
+    fn dropping_a_future_drops_what_it_holds() {
+        struct Flag(Rc<Cell<u32>>);
+        impl Drop for Flag {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+            }
+        }
+        let dropped = Rc::new(Cell::new(0));
+        let flag = Flag(dropped.clone());
+        let mut future = PooledFuture::new(async move {
+            std::future::pending::<()>().await;
+            drop(flag);
+        });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+        assert_eq!(dropped.get(), 0);
+        drop(future);
+        assert_eq!(dropped.get(), 1);
+    }
+
+    #[test]
+    fn a_future_may_borrow_and_return() {
+        let text = String::from("lent");
+        let mut future = PooledFuture::new(async { text.len() });
+        let mut context = Context::from_waker(Waker::noop());
+        assert_eq!(Pin::new(&mut future).poll(&mut context), Poll::Ready(4));
+    }
+
+    #[test]
+    fn blocks_that_die_elsewhere_are_freed() {
+        let boxed = PoolBox::new(vec![1, 2, 3]);
+        let address = boxed.value.as_ptr() as usize;
+        assert_ne!(address, 0);
+        drop(boxed);
+        assert_eq!(recycle_statistics().free, 1);
+    }
+}

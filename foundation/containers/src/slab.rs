@@ -1,0 +1,221 @@
+//! Objects named by keys that outlive them safely.
+
+/// Names one object of a [`Slab`]; finds nothing once that object is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    slot: u32,
+    generation: u32,
+}
+
+impl Key {
+    /// The place in the slab; another object may own it in another generation.
+    pub fn slot(self) -> u32 {
+        self.slot
+    }
+
+    /// How often the slot was reused.
+    pub fn generation(self) -> u32 {
+        self.generation
+    }
+
+    /// The key as one word, for a kernel that carries it around.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.slot)
+    }
+
+    /// The key that [`Key::to_bits`] made into `bits`. Other bits make a key that finds nothing or another object.
+    pub fn from_bits(bits: u64) -> Self {
+        Self { slot: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
+/// A list of objects with constant-time insertion, look-up and removal by [`Key`].
+#[derive(Debug, Clone)]
+pub struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    first_free: u32,
+    length: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Slot<T> {
+    generation: u32,
+    state: State<T>,
+}
+
+#[derive(Debug, Clone)]
+enum State<T> {
+    Used(T),
+    Free { next: u32 },
+}
+
+impl<T> Slab<T> {
+    /// A slab without objects.
+    pub const fn new() -> Self {
+        Self { slots: Vec::new(), first_free: NONE, length: 0 }
+    }
+
+    /// Stores `value` and names it.
+    ///
+    /// # Panics
+    /// At four billion live objects, far beyond what memory holds.
+    pub fn insert(&mut self, value: T) -> Key {
+        self.insert_with(|_| value)
+    }
+
+    /// Stores what `make` returns for the key that will name it.
+    pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
+        if self.first_free == NONE {
+            assert!(self.slots.len() < NONE as usize, "the slab is full");
+            self.slots.push(Slot { generation: 0, state: State::Free { next: NONE } });
+            self.first_free = self.slots.len() as u32 - 1;
+        }
+        let slot = self.first_free;
+        let key = Key { slot, generation: self.slots[slot as usize].generation };
+        let value = make(key);
+        let entry = &mut self.slots[slot as usize];
+        if let State::Free { next } = entry.state {
+            self.first_free = next;
+        }
+        entry.state = State::Used(value);
+        self.length += 1;
+        key
+    }
+
+    /// The object that `key` names, if it still lives.
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        match self.slots.get(key.slot as usize) {
+            Some(Slot { generation, state: State::Used(value) }) if *generation == key.generation => {
+                Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Exclusive access to the object that `key` names, if it still lives.
+    #[inline]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        match self.slots.get_mut(key.slot as usize) {
+            Some(Slot { generation, state: State::Used(value) }) if *generation == key.generation => {
+                Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the object that `key` names out; every copy of the key is stale from now on.
+    pub fn remove(&mut self, key: Key) -> Option<T> {
+        self.get(key)?;
+        let entry = &mut self.slots[key.slot as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        let state = std::mem::replace(&mut entry.state, State::Free { next: self.first_free });
+        self.first_free = key.slot;
+        self.length -= 1;
+        match state {
+            State::Used(value) => Some(value),
+            State::Free { .. } => None,
+        }
+    }
+
+    /// How many objects live.
+    pub fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// Whether no object lives.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Every live object with its key, in slot order.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        self.slots.iter().enumerate().filter_map(|(slot, entry)| match &entry.state {
+            State::Used(value) => Some((Key { slot: slot as u32, generation: entry.generation }, value)),
+            State::Free { .. } => None,
+        })
+    }
+
+    /// Exclusive access to every live object, in slot order.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
+        self.slots.iter_mut().enumerate().filter_map(|(slot, entry)| match &mut entry.state {
+            State::Used(value) => Some((Key { slot: slot as u32, generation: entry.generation }, value)),
+            State::Free { .. } => None,
+        })
+    }
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn a_stale_key_finds_nothing() {
+        let mut slab = Slab::new();
+        let old = slab.insert("old");
+        assert_eq!(slab.remove(old), Some("old"));
+        let new = slab.insert("new");
+        assert_eq!(new.slot(), old.slot());
+        assert_eq!((slab.get(old), slab.get(new)), (None, Some(&"new")));
+        assert_eq!(slab.remove(old), None);
+        assert_eq!(Key::from_bits(new.to_bits()), new);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Insert(u8),
+        Remove(usize),
+        Change(usize, u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            any::<u8>().prop_map(Step::Insert),
+            any::<usize>().prop_map(Step::Remove),
+            (any::<usize>(), any::<u8>()).prop_map(|(at, value)| Step::Change(at, value)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_map(steps in prop::collection::vec(step(), 0..200)) {
+            let mut slab = Slab::new();
+            let mut model = HashMap::new();
+            let mut keys: Vec<Key> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Insert(value) => {
+                        let key = slab.insert(value);
+                        prop_assert!(model.insert(key, value).is_none());
+                        keys.push(key);
+                    }
+                    Step::Remove(at) if !keys.is_empty() => {
+                        let key = keys[at % keys.len()];
+                        prop_assert_eq!(slab.remove(key), model.remove(&key));
+                    }
+                    Step::Change(at, value) if !keys.is_empty() => {
+                        let key = keys[at % keys.len()];
+                        prop_assert_eq!(slab.get(key), model.get(&key));
+                        if let Some(held) = slab.get_mut(key) {
+                            *held = value;
+                            model.insert(key, value);
+                        }
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(slab.len(), model.len());
+                prop_assert_eq!(slab.iter().map(|(key, value)| (key, *value)).collect::<HashMap<_, _>>(), model.clone());
+            }
+        }
+    }
+}
