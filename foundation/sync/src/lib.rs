@@ -1,1 +1,25 @@
-//! What threads share: inboxes, published snapshots, counters, behind one façade that loom can replace.
+//! What threads share.
+//!
+//! Every structure here is small, has one clear owner for each side and is modelled in loom: the façade in
+//! `primitives` swaps the standard atomics for loom's under `--cfg loom`. To explore the interleavings:
+//! `RUSTFLAGS="--cfg loom" cargo test -p weir-sync --release --target-dir target/loom`.
+//!
+//! Begin with [`WakeList`], through which one thread wakes numbered things of another without allocating;
+//! [`Inbox`] hands over whole values; [`Doorbell`] tells whether the receiver sleeps and must be rung.
+//! [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it.
+//!
+//! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
+
+mod counter;
+mod doorbell;
+mod inbox;
+mod primitives;
+mod published;
+mod wake_list;
+
+pub use counter::{Counter, Gauge};
+pub use crossbeam_utils::CachePadded;
+pub use doorbell::Doorbell;
+pub use inbox::Inbox;
+pub use published::Published;
+pub use wake_list::WakeList;

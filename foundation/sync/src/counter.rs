@@ -1,0 +1,119 @@
+//! Figures with one writer (design D9): a load and a store, no locked instruction, readable by anyone.
+//!
+//! The writer is the worker that owns the block the counter lies in. Two writers would lose counts but break
+//! nothing else. Group counters of one worker in a [`crate::CachePadded`] block.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A figure that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// A counter at zero.
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Adds `amount`; only for the owner.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// Adds one; only for the owner.
+    #[inline]
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// The figure now, or a moment ago on another thread.
+    #[inline]
+    pub fn value(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Starts over at zero (`clear counters all`). A concurrent addition of the owner may undo it.
+    pub fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// A figure that goes up and down and remembers its highest value.
+#[derive(Debug, Default)]
+pub struct Gauge {
+    now: AtomicU64,
+    highest: AtomicU64,
+}
+
+impl Gauge {
+    /// A gauge at zero.
+    pub const fn new() -> Self {
+        Self { now: AtomicU64::new(0), highest: AtomicU64::new(0) }
+    }
+
+    /// Adds one; only for the owner.
+    #[inline]
+    pub fn increment(&self) {
+        self.set(self.value() + 1);
+    }
+
+    /// Takes one away; only for the owner. Stops at zero.
+    #[inline]
+    pub fn decrement(&self) {
+        self.now.store(self.value().saturating_sub(1), Relaxed);
+    }
+
+    /// Replaces the figure; only for the owner.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.now.store(value, Relaxed);
+        if value > self.highest.load(Relaxed) {
+            self.highest.store(value, Relaxed);
+        }
+    }
+
+    /// The figure now, or a moment ago on another thread.
+    #[inline]
+    pub fn value(&self) -> u64 {
+        self.now.load(Relaxed)
+    }
+
+    /// The highest figure since the start or the last [`Gauge::reset_highest`].
+    pub fn highest(&self) -> u64 {
+        self.highest.load(Relaxed)
+    }
+
+    /// Forgets the highest figure.
+    pub fn reset_highest(&self) {
+        self.highest.store(self.value(), Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_adds() {
+        let counter = Counter::new();
+        counter.add(41);
+        counter.increment();
+        assert_eq!(counter.value(), 42);
+        counter.reset();
+        assert_eq!(counter.value(), 0);
+    }
+
+    #[test]
+    fn a_gauge_remembers_its_highest() {
+        let gauge = Gauge::new();
+        gauge.increment();
+        gauge.increment();
+        gauge.decrement();
+        assert_eq!((gauge.value(), gauge.highest()), (1, 2));
+        gauge.reset_highest();
+        gauge.decrement();
+        gauge.decrement();
+        assert_eq!((gauge.value(), gauge.highest()), (0, 1));
+    }
+}

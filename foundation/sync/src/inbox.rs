@@ -1,0 +1,177 @@
+//! Values handed to one thread by many.
+//!
+//! A stack of nodes that is only ever pushed to or taken whole, so no node is examined while another thread may
+//! free it. The owner turns what it took around: values arrive in the order in which they were sent. For rare
+//! things (a connection handed over, a question of the runtime API): each value costs an allocation. What is
+//! frequent goes through [`crate::WakeList`].
+
+use crate::primitives::{AtomicPtr, AtomicUsize, Ordering};
+use std::ptr;
+
+/// A bounded, lock-free queue with many senders and one receiver.
+pub struct Inbox<T> {
+    head: AtomicPtr<Node<T>>,
+    length: AtomicUsize,
+    limit: usize,
+}
+
+struct Node<T> {
+    value: T,
+    next: *mut Node<T>,
+}
+
+// SAFETY: values move between threads, and only the thread that took a node reads it.
+unsafe impl<T: Send> Send for Inbox<T> {}
+// SAFETY: as above; shared access never yields a reference to a value.
+unsafe impl<T: Send> Sync for Inbox<T> {}
+
+impl<T> Inbox<T> {
+    /// An empty inbox that holds about `limit` values at most.
+    pub fn new(limit: usize) -> Self {
+        Self { head: AtomicPtr::new(ptr::null_mut()), length: AtomicUsize::new(0), limit }
+    }
+
+    /// Leaves `value`, or gives it back when the inbox is full.
+    pub fn push(&self, value: T) -> Result<(), T> {
+        if self.length.fetch_add(1, Ordering::Relaxed) >= self.limit {
+            self.length.fetch_sub(1, Ordering::Relaxed);
+            return Err(value);
+        }
+        let node = Box::into_raw(Box::new(Node { value, next: ptr::null_mut() }));
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the node is not published yet, so this thread alone knows it.
+            unsafe { (*node).next = head };
+            match self.head.compare_exchange_weak(head, node, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(newer) => head = newer,
+            }
+        }
+    }
+
+    /// Whether nothing waits, as far as this thread sees.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes everything and hands it to `receive` in the order in which it was sent; returns how much it was.
+    pub fn drain(&self, mut receive: impl FnMut(T)) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let batch = Batch { first: reverse(self.head.swap(ptr::null_mut(), Ordering::Acquire)) };
+        let mut count = 0;
+        for value in batch {
+            self.length.fetch_sub(1, Ordering::Relaxed);
+            count += 1;
+            receive(value);
+        }
+        count
+    }
+}
+
+impl<T> Drop for Inbox<T> {
+    fn drop(&mut self) {
+        self.drain(drop);
+    }
+}
+
+impl<T> std::fmt::Debug for Inbox<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inbox(at most {})", self.limit)
+    }
+}
+
+/// Nodes that belong to the receiver; what is left is freed when `receive` panics.
+struct Batch<T> {
+    first: *mut Node<T>,
+}
+
+impl<T> Iterator for Batch<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        if self.first.is_null() {
+            return None;
+        }
+        // SAFETY: `push` made the node from a box, and the swap in `drain` gave it to this batch alone.
+        let node = unsafe { Box::from_raw(self.first) };
+        self.first = node.next;
+        Some(node.value)
+    }
+}
+
+impl<T> Drop for Batch<T> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+fn reverse<T>(mut node: *mut Node<T>) -> *mut Node<T> {
+    let mut reversed = ptr::null_mut();
+    while !node.is_null() {
+        // SAFETY: the list was taken whole by this thread; every node in it is valid and private.
+        let next = unsafe { std::mem::replace(&mut (*node).next, reversed) };
+        reversed = node;
+        node = next;
+    }
+    reversed
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn values_arrive_in_order_and_within_the_limit() {
+        let inbox = Inbox::new(3);
+        for value in 0..3 {
+            assert_eq!(inbox.push(value), Ok(()));
+        }
+        assert_eq!(inbox.push(3), Err(3));
+        let mut received = Vec::new();
+        assert_eq!(inbox.drain(|value| received.push(value)), 3);
+        assert_eq!(received, [0, 1, 2]);
+        assert!(inbox.is_empty() && inbox.push(4).is_ok());
+    }
+
+    #[test]
+    fn what_was_never_received_is_dropped() {
+        let value = Arc::new(());
+        let inbox = Inbox::new(8);
+        for _ in 0..4 {
+            inbox.push(value.clone()).expect("below the limit");
+        }
+        drop(inbox);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn nothing_is_lost_between_two_senders() {
+        loom::model(|| {
+            let inbox = Arc::new(Inbox::new(8));
+            let senders: Vec<_> = (0..2)
+                .map(|value| {
+                    let inbox = inbox.clone();
+                    loom::thread::spawn(move || inbox.push(value).expect("below the limit"))
+                })
+                .collect();
+            let mut received = Vec::new();
+            inbox.drain(|value| received.push(value));
+            for sender in senders {
+                sender.join().expect("a sender ends");
+            }
+            inbox.drain(|value| received.push(value));
+            received.sort_unstable();
+            assert_eq!(received, [0, 1]);
+        });
+    }
+}

@@ -1,0 +1,51 @@
+//! A snapshot that many threads read while few replace it.
+
+use arc_swap::{ArcSwap, Guard};
+use std::sync::Arc;
+
+/// The current version of an immutable value; readers never wait, and keep the version that they loaded.
+#[derive(Debug, Default)]
+pub struct Published<T>(ArcSwap<T>);
+
+impl<T> Published<T> {
+    /// Publishes the first version.
+    pub fn new(value: T) -> Self {
+        Self(ArcSwap::from_pointee(value))
+    }
+
+    /// The current version, for a short look.
+    #[inline]
+    pub fn load(&self) -> Guard<Arc<T>> {
+        self.0.load()
+    }
+
+    /// The current version, to keep.
+    pub fn load_full(&self) -> Arc<T> {
+        self.0.load_full()
+    }
+
+    /// Replaces the current version and returns the former one.
+    pub fn publish(&self, value: T) -> Arc<T> {
+        self.0.swap(Arc::new(value))
+    }
+
+    /// Replaces the current version by what `change` makes of it; `change` runs again when somebody else was
+    /// faster.
+    pub fn update(&self, mut change: impl FnMut(&T) -> T) -> Arc<T> {
+        self.0.rcu(|current| change(current))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_keeps_its_version() {
+        let published = Published::new(1);
+        let old = published.load_full();
+        published.publish(2);
+        published.update(|value| value * 10);
+        assert_eq!((*old, **published.load()), (1, 20));
+    }
+}
