@@ -1,1 +1,30 @@
-//! The kernel made safe: sockets, epoll, splice, descriptor passing, privileges, processes.
+//! The kernel made safe.
+//!
+//! Every system call that weir makes goes through here: safe functions over descriptors that the standard library
+//! owns ([`std::os::fd::OwnedFd`]), with [`Errno`] as the error, because comparing an `Errno` is one instruction.
+//! rustix does most of the work; libc serves what rustix lacks (process-wide identity, signals, exotic socket
+//! options).
+//!
+//! Begin with [`Address`] and [`socket`]; [`option`] sets what a listener or a server line asks for; [`poll`] is
+//! what the scheduler waits on; [`process`] is what happens once at the start.
+//!
+//! This crate refuses to know what weir is: no policy, no configuration, no retries.
+
+mod address;
+pub mod option;
+pub mod pass;
+pub mod poll;
+pub mod process;
+pub mod random;
+pub mod signal;
+pub mod socket;
+pub mod splice;
+pub mod tcp_info;
+pub mod time;
+pub mod users;
+
+pub use address::{Address, AddressFamily};
+pub use rustix::io::Errno;
+
+/// What a system call returns.
+pub type Result<T> = std::result::Result<T, Errno>;

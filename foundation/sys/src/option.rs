@@ -1,0 +1,216 @@
+//! Socket options that `bind`, `server` and `global` lines ask for.
+
+use crate::{AddressFamily, Errno, Result};
+use rustix::net::sockopt;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+/// Allows to bind an address that old connections still use.
+pub fn set_reuse_address(socket: impl AsFd) -> Result<()> {
+    sockopt::set_socket_reuseaddr(socket, true)
+}
+
+/// Allows several sockets to bind the same address and share its connections.
+pub fn set_reuse_port(socket: impl AsFd) -> Result<()> {
+    sockopt::set_socket_reuseport(socket, true)
+}
+
+/// Sends small packets at once.
+pub fn set_no_delay(socket: impl AsFd, on: bool) -> Result<()> {
+    sockopt::set_tcp_nodelay(socket, on)
+}
+
+/// Probes an idle connection (`option tcpka`, `clitcpka-*`, `srvtcpka-*`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// How long a connection is idle before the first probe; the system's default when absent.
+    pub idle: Option<Duration>,
+    /// How much time lies between probes.
+    pub interval: Option<Duration>,
+    /// How many probes stay unanswered before the connection is given up.
+    pub count: Option<u32>,
+}
+
+/// Turns keep-alive probes on, with the given parameters.
+pub fn set_keep_alive(socket: impl AsFd, parameters: KeepAlive) -> Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_socket_keepalive(socket, true)?;
+    if let Some(idle) = parameters.idle {
+        sockopt::set_tcp_keepidle(socket, idle)?;
+    }
+    if let Some(interval) = parameters.interval {
+        sockopt::set_tcp_keepintvl(socket, interval)?;
+    }
+    if let Some(count) = parameters.count {
+        sockopt::set_tcp_keepcnt(socket, count)?;
+    }
+    Ok(())
+}
+
+/// Closes with a reset instead of a lingering handshake (`option nolinger`).
+pub fn set_no_linger(socket: impl AsFd) -> Result<()> {
+    sockopt::set_socket_linger(socket, Some(Duration::ZERO))
+}
+
+/// Reports a connection only once it carries data, or after `seconds`.
+pub fn set_defer_accept(socket: impl AsFd, seconds: u32) -> Result<()> {
+    set_number(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, to_int(seconds)?)
+}
+
+/// Accepts data in the first packet of a connection; at most `queue` such connections wait (`bind ... tfo`).
+pub fn set_fast_open(socket: impl AsFd, queue: u32) -> Result<()> {
+    set_number(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, to_int(queue)?)
+}
+
+/// Sends data in the first packet of a connection (`server ... tfo`).
+pub fn set_fast_open_connect(socket: impl AsFd) -> Result<()> {
+    set_number(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)
+}
+
+/// Limits the segments that the far end sends.
+pub fn set_maximum_segment(socket: impl AsFd, bytes: u32) -> Result<()> {
+    set_number(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, to_int(bytes)?)
+}
+
+/// Uses only one network interface.
+pub fn set_device(socket: impl AsFd, interface: &str) -> Result<()> {
+    set_bytes(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())
+}
+
+/// Binds addresses of others (`bind ... transparent`, `source ... usesrc`): by `IP_TRANSPARENT` where the process
+/// may, else by `IP_FREEBIND`.
+pub fn set_transparent(socket: impl AsFd, family: AddressFamily) -> Result<()> {
+    let socket = socket.as_fd();
+    match family {
+        AddressFamily::Inet => set_number(socket, libc::SOL_IP, libc::IP_TRANSPARENT, 1)
+            .or_else(|_| sockopt::set_ip_freebind(socket, true)),
+        AddressFamily::Inet6 => set_number(socket, libc::SOL_IPV6, IPV6_TRANSPARENT, 1)
+            .or_else(|_| sockopt::set_ipv6_freebind(socket, true)),
+        AddressFamily::Unix => Err(Errno::OPNOTSUPP),
+    }
+}
+
+/// Binds addresses that no interface has yet.
+pub fn set_free_bind(socket: impl AsFd, family: AddressFamily) -> Result<()> {
+    match family {
+        AddressFamily::Inet => sockopt::set_ip_freebind(socket, true),
+        AddressFamily::Inet6 => sockopt::set_ipv6_freebind(socket, true),
+        AddressFamily::Unix => Err(Errno::OPNOTSUPP),
+    }
+}
+
+/// Chooses the source port only at connect, so that one source address serves more connections.
+pub fn set_bind_address_no_port(socket: impl AsFd) -> Result<()> {
+    set_number(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
+/// Whether an IPv6 listener refuses IPv4 (`v6only`, `v4v6`).
+pub fn set_v6_only(socket: impl AsFd, on: bool) -> Result<()> {
+    sockopt::set_ipv6_v6only(socket, on)
+}
+
+/// Gives a connection up when sent data stays unacknowledged for this long (`tcp-ut`).
+pub fn set_user_timeout(socket: impl AsFd, milliseconds: u32) -> Result<()> {
+    sockopt::set_tcp_user_timeout(socket, milliseconds)
+}
+
+/// Acknowledges at once, or lets acknowledgements wait for data.
+pub fn set_quick_ack(socket: impl AsFd, on: bool) -> Result<()> {
+    sockopt::set_tcp_quickack(socket, on)
+}
+
+/// Marks packets for netfilter and routing (`set-mark`, `source`); takes a privilege.
+pub fn set_mark(socket: impl AsFd, mark: u32) -> Result<()> {
+    set_number(socket, libc::SOL_SOCKET, libc::SO_MARK, mark as libc::c_int)
+}
+
+/// Sets the type-of-service byte or traffic class (`set-tos`).
+pub fn set_tos(socket: impl AsFd, family: AddressFamily, tos: u8) -> Result<()> {
+    match family {
+        AddressFamily::Inet => sockopt::set_ip_tos(socket, tos),
+        AddressFamily::Inet6 => sockopt::set_ipv6_tclass(socket, u32::from(tos)),
+        AddressFamily::Unix => Err(Errno::OPNOTSUPP),
+    }
+}
+
+/// Sets the kernel's receive buffer (`tune.rcvbuf.*`).
+pub fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> Result<()> {
+    sockopt::set_socket_recv_buffer_size(socket, bytes)
+}
+
+/// Sets the kernel's send buffer (`tune.sndbuf.*`).
+pub fn set_send_buffer(socket: impl AsFd, bytes: usize) -> Result<()> {
+    sockopt::set_socket_send_buffer_size(socket, bytes)
+}
+
+/// Holds unsent data in the kernel below this mark before the socket turns writable (`tune.notsent-lowat.*`).
+pub fn set_unsent_low_mark(socket: impl AsFd, bytes: u32) -> Result<()> {
+    set_number(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, to_int(bytes)?)
+}
+
+/// Chooses the congestion control algorithm (`cc`).
+pub fn set_congestion_control(socket: impl AsFd, name: &str) -> Result<()> {
+    sockopt::set_tcp_congestion(socket, name)
+}
+
+/// The processor on which the packets of this connection arrive.
+pub fn incoming_processor(socket: impl AsFd) -> Result<u32> {
+    sockopt::socket_incoming_cpu(socket)
+}
+
+/// From `linux/in6.h`; libc knows it only for other systems.
+const IPV6_TRANSPARENT: libc::c_int = 75;
+
+fn to_int(value: u32) -> Result<libc::c_int> {
+    libc::c_int::try_from(value).map_err(|_| Errno::INVAL)
+}
+
+fn set_number(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> Result<()> {
+    set_bytes(socket, level, name, &value.to_ne_bytes())
+}
+
+fn set_bytes(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: &[u8]) -> Result<()> {
+    let length = libc::socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
+    let descriptor = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel reads `length` bytes of `value`, no more.
+    let status = unsafe { libc::setsockopt(descriptor, level, name, value.as_ptr().cast(), length) };
+    crate::process::status(status).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket;
+
+    #[test]
+    fn options_of_a_listener() {
+        let socket = socket::stream(AddressFamily::Inet).expect("a socket");
+        assert_eq!(set_reuse_address(&socket), Ok(()));
+        assert_eq!(set_reuse_port(&socket), Ok(()));
+        assert_eq!(set_defer_accept(&socket, 5), Ok(()));
+        assert_eq!(set_maximum_segment(&socket, 1200), Ok(()));
+        assert_eq!(set_user_timeout(&socket, 30_000), Ok(()));
+        assert_eq!(set_free_bind(&socket, AddressFamily::Inet), Ok(()));
+        assert_eq!(set_tos(&socket, AddressFamily::Inet, 8), Ok(()));
+        assert_eq!(set_no_linger(&socket), Ok(()));
+        assert_eq!(set_fast_open(&socket, u32::MAX), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn options_of_a_connection() {
+        let socket = socket::stream(AddressFamily::Inet6).expect("a socket");
+        let probes = KeepAlive { idle: Some(Duration::from_secs(60)), interval: None, count: Some(3) };
+        assert_eq!(set_keep_alive(&socket, probes), Ok(()));
+        assert_eq!(sockopt::tcp_keepcnt(&socket), Ok(3));
+        assert_eq!(set_no_delay(&socket, true), Ok(()));
+        assert_eq!(set_v6_only(&socket, true), Ok(()));
+        assert_eq!(set_quick_ack(&socket, false), Ok(()));
+        assert_eq!(set_send_buffer(&socket, 65_536), Ok(()));
+    }
+
+    #[test]
+    fn a_path_has_no_type_of_service() {
+        let (socket, _) = socket::stream_pair().expect("a pair");
+        assert_eq!(set_tos(&socket, AddressFamily::Unix, 8), Err(Errno::OPNOTSUPP));
+    }
+}

@@ -1,0 +1,74 @@
+//! Handing open descriptors to another process over a UNIX socket.
+
+use crate::{Errno, Result};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Sends `descriptors` along with `bytes`, of which at least one is needed. Returns how many bytes were taken;
+/// the descriptors travel with the first of them.
+pub fn send_descriptors(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<usize> {
+    if descriptors.len() > MOST_DESCRIPTORS {
+        return Err(Errno::TOOBIG);
+    }
+    let mut space = [MaybeUninit::uninit(); SPACE];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::TOOBIG);
+    }
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)
+}
+
+/// Receives bytes into `space` and the descriptors that travel with them; 0 bytes mean that the far end sends no
+/// more. Descriptors beyond [`MOST_DESCRIPTORS`] in one message are an error.
+pub fn receive_descriptors(socket: impl AsFd, space: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
+    let mut ancillary = [MaybeUninit::uninit(); SPACE];
+    let mut control = RecvAncillaryBuffer::new(&mut ancillary);
+    let slices = &mut [IoSliceMut::new(space)];
+    let message = rustix::net::recvmsg(socket, slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut descriptors = Vec::new();
+    for received in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = received {
+            descriptors.extend(rights);
+        }
+    }
+    if message.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MSGSIZE);
+    }
+    Ok((message.bytes, descriptors))
+}
+
+/// The most descriptors in one message: what the kernel allows (`SCM_MAX_FD`).
+pub const MOST_DESCRIPTORS: usize = 253;
+/// Room for the message header, alignment and that many descriptors.
+const SPACE: usize = rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket;
+
+    #[test]
+    fn a_descriptor_arrives_with_its_bytes() {
+        let (here, there) = socket::stream_pair().expect("a pair");
+        let (gift, other_end) = socket::stream_pair().expect("a pair");
+        assert_eq!(send_descriptors(&here, b"take it", &[gift.as_fd()]), Ok(7));
+        drop(gift);
+        let mut space = [0; 32];
+        let (count, descriptors) = receive_descriptors(&there, &mut space).expect("a message waits");
+        assert_eq!((&space[..count], descriptors.len()), (&b"take it"[..], 1));
+        socket::send(&descriptors[0], b"alive", false).expect("the pair lives on");
+        assert_eq!(socket::receive(&other_end, &mut space), Ok(5));
+    }
+
+    #[test]
+    fn too_many_are_refused() {
+        let (here, _there) = socket::stream_pair().expect("a pair");
+        let many = vec![here.as_fd(); MOST_DESCRIPTORS + 1];
+        assert_eq!(send_descriptors(&here, b"x", &many), Err(Errno::TOOBIG));
+    }
+}

@@ -1,0 +1,136 @@
+//! Waiting for descriptors: epoll and the event counter that wakes it.
+
+use crate::{Errno, Result};
+use rustix::event::{EventfdFlags, Timespec, epoll};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+pub use rustix::event::epoll::EventFlags as Readiness;
+
+/// An epoll instance with room for the events of one wait.
+#[derive(Debug)]
+pub struct Epoll {
+    instance: OwnedFd,
+    events: Box<[MaybeUninit<epoll::Event>]>,
+}
+
+impl Epoll {
+    /// An instance that reports at most `most_events` at once (`tune.maxpollevents`).
+    pub fn new(most_events: usize) -> Result<Self> {
+        let instance = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self { instance, events: vec![MaybeUninit::uninit(); most_events.max(1)].into_boxed_slice() })
+    }
+
+    /// Watches `descriptor`, edge-triggered, for everything, for as long as it is open; events carry `token`.
+    pub fn watch(&self, descriptor: impl AsFd, token: u64) -> Result<()> {
+        epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), EVERYTHING)
+    }
+
+    /// Watches `descriptor` for reading, level-triggered: it is reported as long as something is left.
+    pub fn watch_level(&self, descriptor: impl AsFd, token: u64) -> Result<()> {
+        epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), Readiness::IN)
+    }
+
+    /// Stops to watch `descriptor`.
+    pub fn forget(&self, descriptor: impl AsFd) -> Result<()> {
+        epoll::delete(&self.instance, descriptor)
+    }
+
+    /// Waits for events, at most `timeout_ms` (`None`: for ever), and hands each with its token to `receive`.
+    /// Returns how many there were; an interrupting signal counts as none.
+    pub fn wait(
+        &mut self,
+        timeout_ms: Option<u64>,
+        mut receive: impl FnMut(u64, Readiness),
+    ) -> Result<usize> {
+        let timeout = timeout_ms.map(|timeout| Timespec {
+            tv_sec: (timeout / 1000) as i64,
+            tv_nsec: (timeout % 1000 * 1_000_000) as _,
+        });
+        let (events, _) = match epoll::wait(&self.instance, &mut self.events[..], timeout.as_ref()) {
+            Ok(events) => events,
+            Err(Errno::INTR) => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        for event in &*events {
+            let (token, flags) = (event.data, event.flags);
+            receive(token.u64(), flags);
+        }
+        Ok(events.len())
+    }
+}
+
+/// A counter that makes a waiting epoll return.
+#[derive(Debug)]
+pub struct Wakener {
+    counter: OwnedFd,
+}
+
+impl Wakener {
+    /// A counter at zero.
+    pub fn new() -> Result<Self> {
+        let counter = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { counter })
+    }
+
+    /// Makes the counter readable; from any thread.
+    pub fn wake(&self) {
+        // The only failure is a counter that is at its maximum, and so readable already.
+        let _ = rustix::io::write(&self.counter, &1_u64.to_ne_bytes());
+    }
+
+    /// Takes the counter back to zero.
+    pub fn reset(&self) {
+        // The only failure is a counter that is at zero already.
+        let _ = rustix::io::read(&self.counter, &mut [0_u8; 8]);
+    }
+}
+
+impl AsFd for Wakener {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.counter.as_fd()
+    }
+}
+
+const EVERYTHING: Readiness =
+    Readiness::IN.union(Readiness::OUT).union(Readiness::RDHUP).union(Readiness::ET);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket;
+
+    fn events(epoll: &mut Epoll) -> Vec<(u64, Readiness)> {
+        let mut events = Vec::new();
+        epoll.wait(Some(0), |token, readiness| events.push((token, readiness))).expect("waits");
+        events
+    }
+
+    #[test]
+    fn an_edge_is_reported_once() {
+        let mut epoll = Epoll::new(8).expect("an instance");
+        let (near, far) = socket::stream_pair().expect("a pair");
+        epoll.watch(&near, 7).expect("new");
+        assert_eq!(events(&mut epoll), [(7, Readiness::OUT)]);
+        assert_eq!(events(&mut epoll), []);
+        socket::send(&far, b"x", false).expect("room");
+        assert_eq!(events(&mut epoll), [(7, Readiness::IN | Readiness::OUT)]);
+        assert_eq!(events(&mut epoll), []);
+        drop(far);
+        assert!(events(&mut epoll)[0].1.contains(Readiness::RDHUP | Readiness::HUP));
+        epoll.forget(&near).expect("watched");
+    }
+
+    #[test]
+    fn a_wakener_wakes_until_it_is_reset() {
+        let mut epoll = Epoll::new(8).expect("an instance");
+        let wakener = Wakener::new().expect("a counter");
+        epoll.watch_level(&wakener, 1).expect("new");
+        wakener.wake();
+        wakener.wake();
+        assert_eq!(events(&mut epoll).len(), 1);
+        assert_eq!(events(&mut epoll).len(), 1);
+        wakener.reset();
+        assert_eq!(events(&mut epoll), []);
+    }
+}

@@ -1,0 +1,211 @@
+//! What a process does to itself, mostly once and at the start: identity, limits, place, processors.
+
+use crate::{Errno, Result};
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use rustix::thread::CpuSet;
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Drops all supplementary groups and takes those of `groups`, in every thread.
+pub fn set_groups(groups: &[u32]) -> Result<()> {
+    // SAFETY: pointer and length describe the slice.
+    status(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) }).map(drop)
+}
+
+/// Becomes group `group`, in every thread.
+pub fn set_group(group: u32) -> Result<()> {
+    // SAFETY: touches no memory; the C library applies it to all threads.
+    status(unsafe { libc::setgid(group) }).map(drop)
+}
+
+/// Becomes user `user`, in every thread.
+pub fn set_user(user: u32) -> Result<()> {
+    // SAFETY: touches no memory; the C library applies it to all threads.
+    status(unsafe { libc::setuid(user) }).map(drop)
+}
+
+/// The user that the process acts for now.
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The number of this process.
+pub fn id() -> u32 {
+    std::process::id()
+}
+
+/// Makes `directory` the root and the current directory.
+pub fn change_root(directory: &Path) -> Result<()> {
+    rustix::process::chroot(directory)?;
+    rustix::process::chdir("/")
+}
+
+/// Makes `directory` the current directory.
+pub fn change_directory(directory: &Path) -> Result<()> {
+    rustix::process::chdir(directory)
+}
+
+/// Whether a crash leaves a core file even though the process changed its user.
+pub fn set_dumpable(dumpable: bool) -> Result<()> {
+    let behavior = if dumpable { DumpableBehavior::Dumpable } else { DumpableBehavior::NotDumpable };
+    rustix::process::set_dumpable_behavior(behavior)
+}
+
+/// The bounds of a resource; `None` means without bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// What is enforced now.
+    pub soft: Option<u64>,
+    /// How far an unprivileged process may raise it.
+    pub hard: Option<u64>,
+}
+
+/// How many descriptors the process may open.
+pub fn descriptor_limit() -> Limit {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    Limit { soft: limit.current, hard: limit.maximum }
+}
+
+/// Changes how many descriptors the process may open.
+pub fn set_descriptor_limit(limit: Limit) -> Result<()> {
+    set_limit(Resource::Nofile, limit)
+}
+
+/// Changes how much address space the process may use (`-m`).
+pub fn set_memory_limit(limit: Limit) -> Result<()> {
+    set_limit(Resource::As, limit)
+}
+
+/// Changes how large a core file may grow.
+pub fn set_core_limit(limit: Limit) -> Result<()> {
+    set_limit(Resource::Core, limit)
+}
+
+fn set_limit(resource: Resource, limit: Limit) -> Result<()> {
+    rustix::process::setrlimit(resource, Rlimit { current: limit.soft, maximum: limit.hard })
+}
+
+/// The processors that the calling thread may run on.
+pub fn processors() -> Result<Vec<usize>> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
+}
+
+/// Binds the calling thread to `processors`.
+pub fn set_processors(processors: &[usize]) -> Result<()> {
+    let mut set = CpuSet::new();
+    for &processor in processors {
+        if processor >= CpuSet::MAX_CPU {
+            return Err(Errno::INVAL);
+        }
+        set.set(processor);
+    }
+    rustix::thread::sched_setaffinity(None, &set)
+}
+
+/// Which side of a fork this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fork {
+    /// The original process, which now has a child of this number.
+    Parent(u32),
+    /// The copy.
+    Child,
+}
+
+/// Forks the process. Only while a single thread runs: this is checked, and refused with [`Errno::BUSY`] otherwise.
+pub fn fork() -> Result<Fork> {
+    if thread_count() != 1 {
+        return Err(Errno::BUSY);
+    }
+    // SAFETY: with a single thread the child is a whole copy; no lock is held by a thread that it lacks.
+    let child = status(unsafe { libc::fork() })?;
+    Ok(if child == 0 { Fork::Child } else { Fork::Parent(child as u32) })
+}
+
+/// Leaves the terminal's session (`setsid`).
+pub fn start_session() -> Result<()> {
+    rustix::process::setsid().map(drop)
+}
+
+/// Points standard input, output and error at `/dev/null`.
+pub fn detach_standard_streams() -> Result<()> {
+    let path = CString::new(Path::new("/dev/null").as_os_str().as_bytes()).expect("no zero byte");
+    let null = rustix::fs::open(&path, rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, MODE)?;
+    for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+        // SAFETY: both numbers are descriptors; the standard library expects these three to be replaceable.
+        status(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
+    }
+    Ok(())
+}
+
+/// Duplicates a descriptor, closed on exec.
+pub fn duplicate(descriptor: impl AsFd) -> Result<OwnedFd> {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, 0)
+}
+
+/// Takes over a descriptor that this process inherited and that nothing in it owns yet (`fd@N`, sockets of
+/// systemd). Refused when it is not open. Callers take each number once, at the start.
+pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
+    // SAFETY: touches no memory; tells only whether the descriptor is open.
+    status(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
+    // SAFETY: the descriptor is open, and by this function's contract nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Keeps a descriptor open (or not) in a program that this process executes.
+pub fn set_inheritable(descriptor: impl AsFd, inheritable: bool) -> Result<()> {
+    let flags = if inheritable { rustix::io::FdFlags::empty() } else { rustix::io::FdFlags::CLOEXEC };
+    rustix::io::fcntl_setfd(descriptor, flags)
+}
+
+/// How many threads the process has; 0 when `/proc` does not tell.
+fn thread_count() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// Turns the C convention (-1 and `errno`) into a result.
+pub(crate) fn status(value: libc::c_int) -> Result<libc::c_int> {
+    if value == -1 {
+        let error = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        return Err(Errno::from_raw_os_error(error));
+    }
+    Ok(value)
+}
+
+const MODE: rustix::fs::Mode = rustix::fs::Mode::empty();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_threads_does_not_fork() {
+        // The test runner and this test are two threads at least.
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(fork(), Err(Errno::BUSY)));
+        });
+    }
+
+    #[test]
+    fn a_thread_can_be_bound_to_its_processors() {
+        let processors = processors().expect("known");
+        assert!(!processors.is_empty());
+        assert_eq!(set_processors(&processors[..1]), Ok(()));
+        assert_eq!(super::processors(), Ok(processors[..1].to_vec()));
+        assert_eq!(set_processors(&[usize::MAX]), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn the_soft_limit_is_within_the_hard_one() {
+        let limit = descriptor_limit();
+        assert!(limit.hard.is_none_or(|hard| limit.soft.is_some_and(|soft| soft <= hard)));
+        assert_eq!(set_descriptor_limit(limit), Ok(()));
+    }
+
+    #[test]
+    fn a_closed_descriptor_is_not_inherited() {
+        assert_eq!(inherited_descriptor(1_000_000).err(), Some(Errno::BADF));
+    }
+}

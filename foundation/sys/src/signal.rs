@@ -1,0 +1,137 @@
+//! Signals as something to read, so that no code ever runs inside a handler.
+
+use crate::{Errno, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A signal number (`libc::SIGTERM`, ...).
+pub type Signal = libc::c_int;
+
+pub use libc::{
+    SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+
+/// Signals that arrive as reads.
+#[derive(Debug)]
+pub struct SignalReader {
+    descriptor: OwnedFd,
+}
+
+impl SignalReader {
+    /// Blocks `signals` in the calling thread, and in threads that it starts from now on, and queues them here.
+    /// Call it in the main thread before any other exists, or a thread that does not block them gets them.
+    pub fn new(signals: &[Signal]) -> Result<Self> {
+        let set = block(signals)?;
+        // SAFETY: the set is initialised, and -1 asks for a new descriptor.
+        let descriptor = unsafe { libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) };
+        let descriptor = crate::process::status(descriptor)?;
+        // SAFETY: the kernel just made this descriptor for us.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Ok(Self { descriptor })
+    }
+
+    /// The next signal that arrived, if one did.
+    pub fn next(&self) -> Result<Option<Signal>> {
+        next_signal(&self.descriptor)
+    }
+}
+
+/// The next signal that arrived at a descriptor that a [`SignalReader`] was turned into.
+pub fn next_signal(descriptor: impl AsFd) -> Result<Option<Signal>> {
+    let mut record = [0_u8; size_of::<libc::signalfd_siginfo>()];
+    match rustix::io::read(descriptor, &mut record) {
+        // The record begins with `ssi_signo`, a 32-bit number.
+        Ok(length) if length == record.len() => {
+            let number = record[..4].try_into().expect("four bytes were asked for");
+            Ok(Some(u32::from_ne_bytes(number) as Signal))
+        }
+        Ok(_) => Err(Errno::IO),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl AsFd for SignalReader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl From<SignalReader> for OwnedFd {
+    fn from(reader: SignalReader) -> Self {
+        reader.descriptor
+    }
+}
+
+/// Undoes the blocking, for a program that is about to be executed.
+pub fn unblock_all() -> Result<()> {
+    change_mask(libc::SIG_SETMASK, &[]).map(drop)
+}
+
+/// Ignores `signal`, process-wide.
+pub fn ignore(signal: Signal) -> Result<()> {
+    // SAFETY: `SIG_IGN` runs no code of ours.
+    let former = unsafe { libc::signal(signal, libc::SIG_IGN) };
+    if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
+}
+
+/// Sends `signal` to a process. `false` when there is no such process.
+pub fn send(process: u32, signal: Signal) -> Result<bool> {
+    let Ok(process) = libc::pid_t::try_from(process) else { return Ok(false) };
+    // SAFETY: `kill` touches no memory.
+    let status = unsafe { libc::kill(process, signal) };
+    match crate::process::status(status) {
+        Ok(_) => Ok(true),
+        Err(Errno::SRCH) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn block(signals: &[Signal]) -> Result<libc::sigset_t> {
+    change_mask(libc::SIG_BLOCK, signals)
+}
+
+fn change_mask(how: libc::c_int, signals: &[Signal]) -> Result<libc::sigset_t> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the whole set.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: initialised by the call above.
+    let mut set = unsafe { set.assume_init() };
+    for &signal in signals {
+        // SAFETY: the set is initialised; an unknown number is refused.
+        crate::process::status(unsafe { libc::sigaddset(&mut set, signal) })?;
+    }
+    // SAFETY: the set is initialised, and the former mask is not asked for.
+    let error = unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) };
+    if error == 0 { Ok(set) } else { Err(Errno::from_raw_os_error(error)) }
+}
+
+fn last_error() -> Errno {
+    Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// The raw descriptor, for a master that hands it on.
+impl AsRawFd for SignalReader {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blocked_signal_waits_to_be_read() {
+        let reader = SignalReader::new(&[SIGWINCH]).expect("a reader");
+        assert_eq!(reader.next(), Ok(None));
+        // SAFETY: `raise` sends to the calling thread, which blocks this signal.
+        unsafe { libc::raise(SIGWINCH) };
+        assert_eq!(reader.next(), Ok(Some(SIGWINCH)));
+        assert_eq!(reader.next(), Ok(None));
+    }
+
+    #[test]
+    fn an_unknown_signal_is_refused() {
+        assert_eq!(SignalReader::new(&[4000]).err(), Some(Errno::INVAL));
+    }
+}

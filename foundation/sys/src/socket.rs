@@ -1,0 +1,215 @@
+//! Sockets: making them, and moving bytes through them.
+//!
+//! Every socket made here is non-blocking and closed on exec. Nothing raises `SIGPIPE`.
+
+use crate::{Address, AddressFamily, Result};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Makes a stream socket of the family that `address` needs.
+pub fn stream(family: AddressFamily) -> Result<OwnedFd> {
+    rustix::net::socket_with(family.to_kernel(), SocketType::STREAM, FLAGS, None)
+}
+
+/// Makes a datagram socket (logs over UDP or a UNIX socket).
+pub fn datagram(family: AddressFamily) -> Result<OwnedFd> {
+    rustix::net::socket_with(family.to_kernel(), SocketType::DGRAM, FLAGS, None)
+}
+
+/// Makes two stream sockets that talk to each other.
+pub fn stream_pair() -> Result<(OwnedFd, OwnedFd)> {
+    rustix::net::socketpair(rustix::net::AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)
+}
+
+/// Binds to `address`.
+pub fn bind(socket: impl AsFd, address: &Address) -> Result<()> {
+    rustix::net::bind(socket, &address.to_kernel()?)
+}
+
+/// Starts to listen, with room for `backlog` connections that nobody accepted yet.
+pub fn listen(socket: impl AsFd, backlog: i32) -> Result<()> {
+    rustix::net::listen(socket, backlog)
+}
+
+/// Accepts one connection; the new socket is non-blocking. [`crate::Errno::AGAIN`] when there is none.
+pub fn accept(socket: impl AsFd) -> Result<(OwnedFd, Address)> {
+    let (accepted, peer) = rustix::net::acceptfrom_with(socket, FLAGS)?;
+    Ok((accepted, peer.as_ref().map(Address::from_kernel).unwrap_or_default()))
+}
+
+/// Starts to connect. `true` when the connection stands already (UNIX sockets), `false` when it is in progress:
+/// then it is decided once the socket turns writable; [`take_error`] tells how.
+pub fn connect(socket: impl AsFd, address: &Address) -> Result<bool> {
+    match rustix::net::connect(socket, &address.to_kernel()?) {
+        Ok(()) => Ok(true),
+        Err(crate::Errno::INPROGRESS) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The error that a socket met in the background (a connection refused), which is thereby forgotten.
+pub fn take_error(socket: impl AsFd) -> Result<()> {
+    rustix::net::sockopt::socket_error(socket)?
+}
+
+/// The address of the near end.
+pub fn local_address(socket: impl AsFd) -> Result<Address> {
+    rustix::net::getsockname(socket).map(|address| Address::from_kernel(&address))
+}
+
+/// The address of the far end.
+pub fn peer_address(socket: impl AsFd) -> Result<Address> {
+    let address = rustix::net::getpeername(socket)?;
+    Ok(address.as_ref().map(Address::from_kernel).unwrap_or_default())
+}
+
+/// Where the connection was going before netfilter redirected it here.
+pub fn original_destination(socket: impl AsFd) -> Result<Address> {
+    let socket = socket.as_fd();
+    match local_address(socket)?.family() {
+        AddressFamily::Inet6 => {
+            rustix::net::sockopt::ipv6_original_dst(socket).map(|address| Address::Inet(address.into()))
+        }
+        _ => rustix::net::sockopt::ip_original_dst(socket).map(|address| Address::Inet(address.into())),
+    }
+}
+
+/// Whether the socket listens.
+pub fn is_listening(socket: impl AsFd) -> Result<bool> {
+    rustix::net::sockopt::socket_acceptconn(socket)
+}
+
+/// Receives into `space`; 0 means that the far end sends no more.
+#[inline]
+pub fn receive(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
+    rustix::net::recv(socket, space, RecvFlags::DONTWAIT).map(|(stored, _)| stored)
+}
+
+/// Looks at what [`receive`] would return and leaves it there.
+pub fn peek(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
+    rustix::net::recv(socket, space, RecvFlags::DONTWAIT | RecvFlags::PEEK).map(|(stored, _)| stored)
+}
+
+/// Receives into several slices in turn.
+pub fn receive_vectored(socket: impl AsFd, space: &mut [IoSliceMut<'_>]) -> Result<usize> {
+    rustix::io::readv(socket, space)
+}
+
+/// Sends what fits of `bytes`; `more` announces that more follows at once, so a packet may wait for it.
+#[inline]
+pub fn send(socket: impl AsFd, bytes: &[u8], more: bool) -> Result<usize> {
+    rustix::net::send(socket, bytes, send_flags(more))
+}
+
+/// Sends what fits of several slices, in order.
+#[inline]
+pub fn send_vectored(socket: impl AsFd, slices: &[IoSlice<'_>], more: bool) -> Result<usize> {
+    rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), send_flags(more))
+}
+
+/// Sends one datagram to `address`.
+pub fn send_to(socket: impl AsFd, bytes: &[u8], address: &Address) -> Result<usize> {
+    rustix::net::sendto(socket, bytes, send_flags(false), &address.to_kernel()?)
+}
+
+/// Sends one datagram of several slices to `address`.
+pub fn send_vectored_to(socket: impl AsFd, slices: &[IoSlice<'_>], address: &Address) -> Result<usize> {
+    let address = address.to_kernel()?;
+    let control = &mut SendAncillaryBuffer::default();
+    rustix::net::sendmsg_addr(socket, &address, slices, control, send_flags(false))
+}
+
+/// Tells the far end that no more is coming.
+pub fn shutdown_write(socket: impl AsFd) -> Result<()> {
+    rustix::net::shutdown(socket, Shutdown::Write)
+}
+
+/// Ends both directions.
+pub fn shutdown_both(socket: impl AsFd) -> Result<()> {
+    rustix::net::shutdown(socket, Shutdown::Both)
+}
+
+/// Makes a descriptor that came from elsewhere (a parent process) non-blocking.
+pub fn set_nonblocking(socket: impl AsFd) -> Result<()> {
+    rustix::io::ioctl_fionbio(socket, true)
+}
+
+/// Reads from a descriptor that is no socket.
+pub fn read(descriptor: impl AsFd, space: &mut [u8]) -> Result<usize> {
+    rustix::io::read(descriptor, space)
+}
+
+/// Writes to a descriptor that is no socket.
+pub fn write(descriptor: impl AsFd, bytes: &[u8]) -> Result<usize> {
+    rustix::io::write(descriptor, bytes)
+}
+
+/// Writes several slices to a descriptor that is no socket, as one call (a line of a log stays whole).
+pub fn write_vectored(descriptor: impl AsFd, slices: &[IoSlice<'_>]) -> Result<usize> {
+    rustix::io::writev(descriptor, slices)
+}
+
+/// The most slices that one vectored call takes (`IOV_MAX`).
+pub const MOST_SLICES: usize = 1024;
+
+#[inline]
+fn send_flags(more: bool) -> SendFlags {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    if more { flags | SendFlags::MORE } else { flags }
+}
+
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Errno;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_connection_over_loopback() {
+        let listener = stream(AddressFamily::Inet).expect("a socket");
+        bind(&listener, &Address::from((Ipv4Addr::LOCALHOST, 0))).expect("any port is free");
+        listen(&listener, 8).expect("bound");
+        assert_eq!(accept(&listener).err(), Some(Errno::AGAIN));
+        assert_eq!(is_listening(&listener), Ok(true));
+        let client = stream(AddressFamily::Inet).expect("a socket");
+        let address = local_address(&listener).expect("bound");
+        connect(&client, &address).expect("starts");
+        let (server, peer) = accept(&listener).expect("loopback connects at once");
+        assert_eq!(take_error(&client), Ok(()));
+        assert_eq!(local_address(&client).as_ref(), Ok(&peer));
+        assert_eq!(peer_address(&client), Ok(address));
+
+        let mut space = [0; 16];
+        assert_eq!(receive(&server, &mut space), Err(Errno::AGAIN));
+        let slices = [IoSlice::new(b"he"), IoSlice::new(b"llo")];
+        assert_eq!(send_vectored(&client, &slices, false), Ok(5));
+        assert_eq!(peek(&server, &mut space), Ok(5));
+        assert_eq!((receive(&server, &mut space), &space[..5]), (Ok(5), &b"hello"[..]));
+        shutdown_write(&client).expect("connected");
+        assert_eq!(receive(&server, &mut space), Ok(0));
+    }
+
+    #[test]
+    fn a_closed_peer_is_an_error_and_no_signal() {
+        let (near, far) = stream_pair().expect("a pair");
+        drop(far);
+        assert_eq!(send(&near, b"x", false), Err(Errno::PIPE));
+    }
+
+    #[test]
+    fn datagrams_between_abstract_names() {
+        let receiver = datagram(AddressFamily::Unix).expect("a socket");
+        let name = format!("weir-sys-test-{}", std::process::id());
+        let address = Address::Abstract(name.into_bytes().into());
+        bind(&receiver, &address).expect("the name is ours");
+        let sender = datagram(AddressFamily::Unix).expect("a socket");
+        let slices = [IoSlice::new(b"a "), IoSlice::new(b"log")];
+        assert_eq!(send_vectored_to(&sender, &slices, &address), Ok(5));
+        assert_eq!(send_to(&sender, b"line", &address), Ok(4));
+        let mut space = [0; 16];
+        assert_eq!((receive(&receiver, &mut space), &space[..5]), (Ok(5), &b"a log"[..]));
+    }
+}

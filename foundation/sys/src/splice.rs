@@ -1,0 +1,73 @@
+//! Moving bytes from socket to socket without seeing them.
+
+use crate::Result;
+use rustix::pipe::{PipeFlags, SpliceFlags};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// A pipe through which bytes travel inside the kernel.
+#[derive(Debug)]
+pub struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    capacity: usize,
+    held: usize,
+}
+
+impl Pipe {
+    /// A pipe of about `capacity` bytes; the kernel may grant less (see [`Pipe::capacity`]).
+    pub fn new(capacity: usize) -> Result<Self> {
+        let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let granted = rustix::pipe::fcntl_setpipe_size(&write, capacity)
+            .or_else(|_| rustix::pipe::fcntl_getpipe_size(&write))?;
+        Ok(Self { read, write, capacity: granted, held: 0 })
+    }
+
+    /// How many bytes fit at best.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many bytes wait in the pipe.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Moves at most `limit` bytes from `socket` into the pipe; 0 means that the far end sends no more.
+    pub fn fill_from(&mut self, socket: impl AsFd, limit: usize) -> Result<usize> {
+        let moved = rustix::pipe::splice(socket, None, &self.write, None, limit, FLAGS)?;
+        self.held += moved;
+        Ok(moved)
+    }
+
+    /// Moves what the pipe holds to `socket`, as much as it takes; `more` announces that more follows.
+    pub fn drain_to(&mut self, socket: impl AsFd, more: bool) -> Result<usize> {
+        let flags = if more { FLAGS | SpliceFlags::MORE } else { FLAGS };
+        let moved = rustix::pipe::splice(&self.read, None, socket, None, self.held, flags)?;
+        self.held -= moved.min(self.held);
+        Ok(moved)
+    }
+}
+
+const FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Errno, socket};
+
+    #[test]
+    fn bytes_pass_unseen() {
+        let (near, in_far) = socket::stream_pair().expect("a pair");
+        let (out_far, far) = socket::stream_pair().expect("a pair");
+        let mut pipe = Pipe::new(65_536).expect("a pipe");
+        assert!(pipe.capacity() >= 4096);
+        assert_eq!(pipe.fill_from(&in_far, 100), Err(Errno::AGAIN));
+        socket::send(&near, b"through", false).expect("room");
+        assert_eq!((pipe.fill_from(&in_far, 100), pipe.held()), (Ok(7), 7));
+        assert_eq!((pipe.drain_to(&out_far, false), pipe.held()), (Ok(7), 0));
+        let mut space = [0; 16];
+        assert_eq!(socket::receive(&far, &mut space), Ok(7));
+        drop(near);
+        assert_eq!(pipe.fill_from(&in_far, 100), Ok(0));
+    }
+}

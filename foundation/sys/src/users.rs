@@ -1,0 +1,112 @@
+//! Names: users, groups, the machine.
+
+use crate::{Errno, Result};
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+
+/// A user of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct User {
+    /// The user's number.
+    pub id: u32,
+    /// The number of the user's main group.
+    pub group: u32,
+}
+
+/// Looks a user up; `None` when there is no such name.
+pub fn user(name: &str) -> Result<Option<User>> {
+    let Ok(name) = CString::new(name) else { return Ok(None) };
+    with_growing_space(|space| {
+        let mut record = MaybeUninit::<libc::passwd>::uninit();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: all pointers are valid for the call, and the length is that of the space.
+        let error = unsafe {
+            libc::getpwnam_r(
+                name.as_ptr(),
+                record.as_mut_ptr(),
+                space.as_mut_ptr().cast(),
+                space.len(),
+                &mut found,
+            )
+        };
+        if error != 0 || found.is_null() {
+            return lookup_status(error).map(|()| None);
+        }
+        // SAFETY: `found` is not null, so the record was filled in.
+        let record = unsafe { record.assume_init() };
+        Ok(Some(User { id: record.pw_uid, group: record.pw_gid }))
+    })
+}
+
+/// Looks a group up and returns its number; `None` when there is no such name.
+pub fn group(name: &str) -> Result<Option<u32>> {
+    let Ok(name) = CString::new(name) else { return Ok(None) };
+    with_growing_space(|space| {
+        let mut record = MaybeUninit::<libc::group>::uninit();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: all pointers are valid for the call, and the length is that of the space.
+        let error = unsafe {
+            libc::getgrnam_r(
+                name.as_ptr(),
+                record.as_mut_ptr(),
+                space.as_mut_ptr().cast(),
+                space.len(),
+                &mut found,
+            )
+        };
+        if error != 0 || found.is_null() {
+            return lookup_status(error).map(|()| None);
+        }
+        // SAFETY: `found` is not null, so the record was filled in.
+        let record = unsafe { record.assume_init() };
+        Ok(Some(record.gr_gid))
+    })
+}
+
+/// The name of this machine.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// What `uname` says: system, release, version, machine.
+pub fn system_name() -> [String; 4] {
+    let name = rustix::system::uname();
+    let text = |part: &CStr| part.to_string_lossy().into_owned();
+    [text(name.sysname()), text(name.release()), text(name.version()), text(name.machine())]
+}
+
+/// Repeats a look-up with twice the space as long as the C library asks for more.
+fn with_growing_space<T>(mut look_up: impl FnMut(&mut [u8]) -> Result<T>) -> Result<T> {
+    let mut space = vec![0; 1024];
+    loop {
+        match look_up(&mut space) {
+            Err(Errno::RANGE) if space.len() < MOST_SPACE => space.resize(space.len() * 2, 0),
+            result => return result,
+        }
+    }
+}
+
+/// Several C libraries report an unknown name as one of these errors.
+fn lookup_status(error: libc::c_int) -> Result<()> {
+    match error {
+        0 | libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => Ok(()),
+        error => Err(Errno::from_raw_os_error(error)),
+    }
+}
+
+/// A group of thousands of members still fits.
+const MOST_SPACE: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_known_and_nonsense_is_not() {
+        assert_eq!(user("root"), Ok(Some(User { id: 0, group: 0 })));
+        assert_eq!(group("root"), Ok(Some(0)));
+        assert_eq!(user("no such user"), Ok(None));
+        assert_eq!(group("nul\0byte"), Ok(None));
+        assert!(!host_name().is_empty());
+    }
+}
