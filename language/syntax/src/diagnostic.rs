@@ -45,8 +45,9 @@ pub struct Diagnostic {
     pub suggestion: Option<String>,
     /// How the classic form writes the place.
     pub layout: Layout,
-    /// Whether the classic form repeats the line with a caret below it, as it does for broken quoting.
-    pub excerpt: bool,
+    /// The line as the classic form repeats it below the message, and the byte in it that the caret points to.
+    /// Broken quoting and broken conditions have one.
+    pub excerpt: Option<(String, usize)>,
 }
 
 /// Collects diagnostics. Keeps the first [`MAX_DIAGNOSTICS`] and counts the rest.
@@ -63,7 +64,7 @@ impl Diagnostic {
     pub fn new(severity: Severity, span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         let span = span.into();
         let layout = if span.is_some() { Layout::Parsing } else { Layout::Bare };
-        Self { severity, span, message: message.into(), note: None, suggestion: None, layout, excerpt: false }
+        Self { severity, span, message: message.into(), note: None, suggestion: None, layout, excerpt: None }
     }
 
     /// An error at `span`.
@@ -94,9 +95,9 @@ impl Diagnostic {
         self
     }
 
-    /// Makes the classic form repeat the line with a caret.
-    pub fn with_excerpt(mut self) -> Self {
-        self.excerpt = true;
+    /// Makes the classic form repeat the line with a caret below byte `caret`.
+    pub fn with_excerpt(mut self, line: impl Into<String>, caret: usize) -> Self {
+        self.excerpt = Some((line.into(), caret));
         self
     }
 }

@@ -7,17 +7,29 @@
 //! It refuses to know what any keyword means. It opens no file, reads no clock and no process environment:
 //! bytes and the [`Environment`] come in as arguments, so the whole crate can be fuzzed and read alone.
 //!
-//! Begin with [`Line`] and [`Word`], then [`Diagnostics`].
+//! Begin with [`Reader`], which hands out one [`Line`] at a time so that a `setenv` on one line is seen by
+//! the next; then [`Word`], [`Diagnostics`] and [`units`].
 
+mod condition;
 mod diagnostic;
 mod environment;
+mod lexer;
+mod reader;
+mod render;
 mod source;
 mod suggest;
+pub mod units;
 mod version;
 mod word;
 
+pub use condition::{
+    ConditionContext, ConditionError, MAX_CONDITION_DEPTH, StaticFeatures, evaluate_condition,
+};
 pub use diagnostic::{Diagnostic, Diagnostics, Layout, MAX_DIAGNOSTICS, Severity};
 pub use environment::Environment;
+pub use lexer::{LexError, LexFault, MAX_LINE_BYTES, MAX_WORDS, Pseudo, lex_line};
+pub use reader::{MAX_CONDITION_NESTING, Reader};
+pub use render::classic_line;
 pub use source::{FileId, Source, SourceMap, Span};
 pub use suggest::{did_you_mean, edit_distance};
 pub use version::{LANGUAGE_VERSION, Version};

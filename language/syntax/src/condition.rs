@@ -1,0 +1,459 @@
+//! Conditions of `.if`, `.elif` and `-cc` (manual, section 2.4).
+//!
+//! ```text
+//! condition = conjunction *( "||" conjunction )
+//! conjunction = term *( "&&" term )
+//! term = *"!" ( integer / "(" condition ")" / predicate [ "(" argument *( "," argument ) ")" ] )
+//! ```
+//!
+//! All of a condition is read, so that a fault in the branch that does not decide is found too.
+
+use crate::environment::Environment;
+use crate::version::{LANGUAGE_VERSION, Version};
+use std::fmt;
+
+/// What a condition may ask about the program that reads it.
+pub trait ConditionContext {
+    /// `feature(<name>)`: whether the feature is built in.
+    fn has_feature(&self, name: &str) -> bool;
+
+    /// `enabled(<option>)`: whether a run-time option such as `EPOLL` or `SPLICE` is on.
+    fn is_enabled(&self, option: &str) -> bool;
+
+    /// The name of the TLS library as `-vv` reports it, empty when there is none.
+    fn tls_library(&self) -> &str {
+        ""
+    }
+}
+
+/// A [`ConditionContext`] made of two lists of names.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StaticFeatures<'a> {
+    /// What `feature()` finds.
+    pub features: &'a [&'a str],
+    /// What `enabled()` finds, without regard to case.
+    pub enabled: &'a [&'a str],
+}
+
+impl ConditionContext for StaticFeatures<'_> {
+    fn has_feature(&self, name: &str) -> bool {
+        self.features.contains(&name)
+    }
+
+    fn is_enabled(&self, option: &str) -> bool {
+        self.enabled.iter().any(|enabled| enabled.eq_ignore_ascii_case(option))
+    }
+}
+
+/// Why a condition means nothing, in the reference's words, and the byte where that shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConditionError {
+    /// The sentence, without a place.
+    pub message: String,
+    /// Byte offset in the condition.
+    pub offset: usize,
+}
+
+/// How deep parentheses may nest. Each level costs stack.
+pub const MAX_CONDITION_DEPTH: usize = 512;
+
+/// Evaluates a condition. The empty condition is false.
+pub fn evaluate_condition(
+    text: &str,
+    environment: &Environment,
+    context: &dyn ConditionContext,
+) -> Result<bool, ConditionError> {
+    if text.is_empty() {
+        return Ok(false);
+    }
+    let mut parser = Parser { text, at: 0, environment, context };
+    let value = parser.condition(0)?;
+    parser.skip_spaces();
+    match parser.rest().chars().next() {
+        None => Ok(value),
+        Some(extra) => {
+            let message =
+                format!("unexpected character '{extra}' at the end of conditional expression '{text}'");
+            Err(ConditionError { message, offset: parser.at })
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    environment: &'a Environment,
+    context: &'a dyn ConditionContext,
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip_spaces(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start_matches([' ', '\t']).len();
+    }
+
+    /// Moves past `token`, spaces before it included, if it comes next.
+    fn accept(&mut self, token: &str) -> bool {
+        let before = self.at;
+        self.skip_spaces();
+        if self.rest().starts_with(token) {
+            self.at += token.len();
+            return true;
+        }
+        self.at = before;
+        false
+    }
+
+    fn condition(&mut self, depth: usize) -> Result<bool, ConditionError> {
+        let mut value = self.conjunction(depth)?;
+        while self.accept("||") {
+            value |= self.conjunction(depth)?;
+        }
+        Ok(value)
+    }
+
+    fn conjunction(&mut self, depth: usize) -> Result<bool, ConditionError> {
+        let mut value = self.term(depth)?;
+        while self.accept("&&") {
+            value &= self.term(depth)?;
+        }
+        Ok(value)
+    }
+
+    fn term(&mut self, depth: usize) -> Result<bool, ConditionError> {
+        self.skip_spaces();
+        let start = self.at;
+        let mut negated = false;
+        while self.accept("!") {
+            negated = !negated;
+        }
+        self.skip_spaces();
+        let value = self.bare_term(start, depth)?;
+        Ok(value != negated)
+    }
+
+    /// A term after its `!`, which stood at `start`.
+    fn bare_term(&mut self, start: usize, depth: usize) -> Result<bool, ConditionError> {
+        if let Some((value, length)) = integer(self.rest()) {
+            self.at += length;
+            return Ok(value);
+        }
+        if self.rest().starts_with('(') {
+            if depth >= MAX_CONDITION_DEPTH {
+                let message =
+                    format!("conditional expression nested deeper than {MAX_CONDITION_DEPTH} levels");
+                return Err(ConditionError { message, offset: self.at });
+            }
+            self.at += 1;
+            let value = self.condition(depth + 1)?;
+            if self.accept(")") {
+                return Ok(value);
+            }
+            let message = format!("expected ')' after conditional expression '{}'", &self.text[start..]);
+            return Err(ConditionError { message, offset: self.at });
+        }
+        let rest = self.rest();
+        let name = &rest[..rest.bytes().take_while(|&b| b.is_ascii_alphanumeric() || b == b'_').count()];
+        match PREDICATES.iter().find(|predicate| predicate.name == name) {
+            Some(predicate) => self.predicate(predicate, start),
+            None => Err(self.unparsable(start)),
+        }
+    }
+
+    fn unparsable(&self, start: usize) -> ConditionError {
+        // At the very end there is nothing to show but what asked for more.
+        let shown =
+            if start < self.text.len() { start } else { self.text.trim_end().len().saturating_sub(2) };
+        let shown = (0..=shown).rev().find(|&at| self.text.is_char_boundary(at)).unwrap_or(0);
+        let message = format!("unparsable conditional expression '{}'", &self.text[shown..]);
+        ConditionError { message, offset: start }
+    }
+
+    fn predicate(&mut self, predicate: &Predicate, start: usize) -> Result<bool, ConditionError> {
+        self.at += predicate.name.len();
+        let arguments = if self.rest().starts_with('(') {
+            self.at += 1;
+            self.arguments(predicate)?
+        } else if self.rest().starts_with(')') && start == 0 {
+            return Err(self.unparsable(start));
+        } else {
+            Vec::new()
+        };
+        let asked = if arguments.is_empty() { 0 } else { predicate.arguments };
+        if arguments.len() < predicate.arguments && (asked > 0 || predicate.arguments > 1) {
+            let message = format!(
+                "missing arguments (got {}/{}), type 'string' expected",
+                arguments.len(),
+                predicate.arguments
+            );
+            return Err(self.argument_error(predicate, message, start));
+        }
+        Ok((predicate.holds)(self, &arguments))
+    }
+
+    /// The arguments after `(`, and the `)`. An empty pair of parentheses holds one empty argument.
+    fn arguments(&mut self, predicate: &Predicate) -> Result<Vec<String>, ConditionError> {
+        let mut arguments = Vec::new();
+        loop {
+            arguments.push(self.argument(predicate)?);
+            if arguments.len() < predicate.arguments && self.rest().starts_with(',') {
+                self.at += 1;
+            } else {
+                break;
+            }
+        }
+        let rest = self.rest();
+        if rest.starts_with(')') {
+            self.at += 1;
+            return Ok(arguments);
+        }
+        if arguments.len() < predicate.arguments {
+            return Ok(arguments); // the caller knows a better message
+        }
+        let message =
+            if rest.is_empty() { "expected ')'".into() } else { format!("expected ')' before '{rest}'") };
+        Err(self.argument_error(predicate, message, self.at))
+    }
+
+    /// One argument, with the second level of quoting: like the first without `\#`, `\$` and `\xHH`.
+    fn argument(&mut self, predicate: &Predicate) -> Result<String, ConditionError> {
+        let mut argument = String::new();
+        let mut quote: Option<(char, usize)> = None;
+        let mut characters = self.rest().char_indices().peekable();
+        let mut length = self.rest().len();
+        while let Some((offset, character)) = characters.next() {
+            match (quote, character) {
+                (None, ',' | ')') => {
+                    length = offset;
+                    break;
+                }
+                (None, '"' | '\'') => quote = Some((character, offset)),
+                (Some((opened, _)), _) if opened == character => quote = None,
+                (Some(('\'', _)), _) => argument.push(character),
+                (_, '\\') => {
+                    let unescaped = match characters.peek().map(|(_, next)| *next) {
+                        Some(next @ (' ' | '\\' | '"' | '\'')) => Some(next),
+                        Some('n') => Some('\n'),
+                        Some('r') => Some('\r'),
+                        Some('t') => Some('\t'),
+                        _ => None,
+                    };
+                    if unescaped.is_some() {
+                        characters.next();
+                    }
+                    argument.push(unescaped.unwrap_or('\\'));
+                }
+                _ => argument.push(character),
+            }
+        }
+        if let Some((_, offset)) = quote {
+            return Err(self.argument_error(predicate, "unmatched quote".into(), self.at + offset));
+        }
+        self.at += length;
+        Ok(argument)
+    }
+
+    fn argument_error(&self, predicate: &Predicate, message: String, offset: usize) -> ConditionError {
+        let name = predicate.name;
+        let message = format!("{message} in argument 1 of predicate '{name}' used in conditional expression");
+        ConditionError { message, offset }
+    }
+}
+
+/// A decimal integer at the start of the text: whether it is not zero, and its length. It need not fit any type.
+fn integer(text: &str) -> Option<(bool, usize)> {
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let digits = text[sign..].bytes().take_while(u8::is_ascii_digit).count();
+    let digits = &text[sign..sign + digits];
+    (!digits.is_empty()).then(|| (digits.bytes().any(|digit| digit != b'0'), sign + digits.len()))
+}
+
+/// One predicate: a row.
+struct Predicate {
+    name: &'static str,
+    /// How many arguments it takes at most; none is allowed when it takes one.
+    arguments: usize,
+    holds: fn(&Parser<'_>, &[String]) -> bool,
+}
+
+const PREDICATES: &[Predicate] = &[
+    Predicate {
+        name: "defined",
+        arguments: 1,
+        holds: |parser, arguments| parser.environment.value(first(arguments)).is_some(),
+    },
+    Predicate {
+        name: "feature",
+        arguments: 1,
+        holds: |parser, arguments| parser.context.has_feature(first(arguments)),
+    },
+    Predicate {
+        name: "enabled",
+        arguments: 1,
+        holds: |parser, arguments| parser.context.is_enabled(first(arguments)),
+    },
+    Predicate { name: "streq", arguments: 2, holds: |_, arguments| arguments[0] == arguments[1] },
+    Predicate { name: "strneq", arguments: 2, holds: |_, arguments| arguments[0] != arguments[1] },
+    Predicate { name: "strstr", arguments: 2, holds: |_, arguments| arguments[0].contains(&arguments[1]) },
+    Predicate {
+        name: "version_atleast",
+        arguments: 1,
+        holds: |_, arguments| LANGUAGE_VERSION >= version(first(arguments)),
+    },
+    Predicate {
+        name: "version_before",
+        arguments: 1,
+        holds: |_, arguments| LANGUAGE_VERSION < version(first(arguments)),
+    },
+    Predicate {
+        name: "ssllib_name_startswith",
+        arguments: 1,
+        holds: |parser, arguments| {
+            let library = parser.context.tls_library();
+            !library.is_empty() && library.starts_with(first(arguments))
+        },
+    },
+    // weir is never built with OpenSSL nor with AWS-LC's C interface: no version of theirs is old or new enough.
+    Predicate { name: "openssl_version_atleast", arguments: 1, holds: |_, _| false },
+    Predicate { name: "openssl_version_before", arguments: 1, holds: |_, _| false },
+    Predicate { name: "awslc_api_atleast", arguments: 1, holds: |_, _| false },
+    Predicate { name: "awslc_api_before", arguments: 1, holds: |_, _| false },
+    Predicate { name: "fips_mode", arguments: 1, holds: |_, _| false },
+];
+
+fn first(arguments: &[String]) -> &str {
+    arguments.first().map_or("", String::as_str)
+}
+
+/// What is not a version counts as zero, as in the reference: `version_atleast(v9.0)` is true there.
+fn version(text: &str) -> Version {
+    Version::parse(text).unwrap_or_default()
+}
+
+impl fmt::Display for ConditionError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FEATURES: StaticFeatures<'_> =
+        StaticFeatures { features: &["THREAD", "PCRE2"], enabled: &["EPOLL"] };
+
+    fn evaluate(text: &str) -> Result<bool, ConditionError> {
+        evaluate_condition(text, &Environment::from_iter([("A", "x"), ("E", "")]), &FEATURES)
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: bool) {
+        assert_eq!(evaluate(text), Ok(expected), "{text}");
+    }
+
+    #[track_caller]
+    fn check_error(text: &str, message: &str) {
+        assert_eq!(evaluate(text).map_err(|error| error.message), Err(message.to_string()), "{text}");
+    }
+
+    #[test]
+    fn integers_and_operators() {
+        for text in ["1", "01", "-1", "+1", " 1 ", "99999999999999999999", "!0", "!!1", "! (0)", "( 1 )"] {
+            check(text, true);
+        }
+        for text in ["", "0", "00", "-0", "! 1", "((0))"] {
+            check(text, false);
+        }
+        check("1 || 0 && 0", true);
+        check("0 && 0 || 1", true);
+        check("1&&1", true);
+        check("(1)&&(0)||(1)", true);
+        check("(1 || 0) && 0", false);
+    }
+
+    #[test]
+    fn predicates() {
+        check("defined(A)", true);
+        check("defined(E)", true);
+        check("defined(B)", false);
+        check("defined", false);
+        check("feature(THREAD) && !feature(OPENSSL)", true);
+        check("enabled(epoll)", true);
+        check("enabled(KQUEUE)", false);
+        check("streq(a,a)", true);
+        check("streq(\"a b\",'a b')", true);
+        check("streq(a , a)", false);
+        check("streq((,()", true);
+        check("streq(,)", true);
+        check("strneq(a,b)", true);
+        check("strstr(abc,b)", true);
+        check("strstr(abc,d)", false);
+        check("ssllib_name_startswith(OpenSSL)", false);
+        check("openssl_version_atleast(1.0.0)", false);
+    }
+
+    #[test]
+    fn the_language_is_three_five() {
+        for text in ["2.4", "3.5-dev1", "3.5-dev99", "3.5", "v9.0", "x", ""] {
+            check(&format!("version_atleast({text})"), true);
+            check(&format!("version_before({text})"), false);
+        }
+        check("version_before(3.6-dev1)", true);
+        check("version_atleast(4)", false);
+    }
+
+    #[test]
+    fn faults_are_worded_like_the_reference() {
+        check_error("foo(1)", "unparsable conditional expression 'foo(1)'");
+        check_error("200rrr", "unexpected character 'r' at the end of conditional expression '200rrr'");
+        check_error("0 && foo(1)", "unparsable conditional expression 'foo(1)'");
+        check_error("!foo", "unparsable conditional expression '!foo'");
+        check_error("foo && 1", "unparsable conditional expression 'foo && 1'");
+        check_error("1 && && 1", "unparsable conditional expression '&& 1'");
+        check_error("1 &&", "unparsable conditional expression '&&'");
+        check_error("()", "unparsable conditional expression ')'");
+        check_error("(1", "expected ')' after conditional expression '(1'");
+        check_error("!(1", "expected ')' after conditional expression '!(1'");
+        check_error("(1 x)", "expected ')' after conditional expression '(1 x)'");
+        check_error("1 1", "unexpected character '1' at the end of conditional expression '1 1'");
+        check_error("streq)", "unparsable conditional expression 'streq)'");
+        let tail = "in argument 1 of predicate";
+        check_error(
+            "defined(A,B)",
+            &format!("expected ')' before ',B)' {tail} 'defined' used in conditional expression"),
+        );
+        check_error(
+            "feature(THREAD",
+            &format!("expected ')' {tail} 'feature' used in conditional expression"),
+        );
+        for text in ["streq(a)", "streq(", "streq(a"] {
+            check_error(
+                text,
+                &format!(
+                    "missing arguments (got 1/2), type 'string' expected {tail} 'streq' used in conditional expression"
+                ),
+            );
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
+        check(&nested(MAX_CONDITION_DEPTH), true);
+        assert!(evaluate(&nested(MAX_CONDITION_DEPTH + 1)).is_err());
+        assert!(evaluate(&"(".repeat(1 << 16)).is_err());
+        check(&format!("{}1", "!".repeat(1 << 16)), true);
+    }
+
+    #[test]
+    fn faults_say_where() {
+        assert_eq!(evaluate("1 2").unwrap_err().offset, 2);
+        assert_eq!(evaluate("1 && foo").unwrap_err().offset, 5);
+        assert_eq!(evaluate("défini").unwrap_err().offset, 0);
+    }
+}

@@ -1,0 +1,226 @@
+//! Diagnostics as text: the classic line that tools and tests know, and the pretty form for people.
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Layout, Severity};
+use crate::source::{SourceMap, Span};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::fmt::Write;
+
+impl Diagnostics {
+    /// Every diagnostic as [`Diagnostic::classic`] writes it, `Diag` ones only when `show_diag`.
+    pub fn classic(&self, sources: &SourceMap, process: u32, show_diag: bool) -> String {
+        let shown = self.iter().filter(|diagnostic| show_diag || diagnostic.severity != Severity::Diag);
+        let mut text: String = shown.map(|diagnostic| diagnostic.classic(sources, process)).collect();
+        if self.dropped_count() > 0 {
+            let message = format!("config : {} more messages are not shown.", self.dropped_count());
+            text.push_str(&classic_line(Severity::Notice, process, &message));
+        }
+        text
+    }
+
+    /// Every diagnostic as [`Diagnostic::pretty`] writes it, an empty line between them.
+    pub fn pretty(&self, sources: &SourceMap, color: bool, show_diag: bool) -> String {
+        let mut text = String::new();
+        for diagnostic in self.iter().filter(|diagnostic| show_diag || diagnostic.severity != Severity::Diag)
+        {
+            let _ = writeln!(text, "{}\n", diagnostic.pretty(sources, color));
+        }
+        if self.dropped_count() > 0 {
+            let _ = writeln!(text, "note: {} more messages are not shown", self.dropped_count());
+        }
+        text
+    }
+}
+
+impl Diagnostic {
+    /// The reference's form, newline included: `[ALERT]    (pid) : config : parsing [file:line] : message`.
+    pub fn classic(&self, sources: &SourceMap, process: u32) -> String {
+        classic_line(self.severity, process, &format!("config : {}", self.classic_message(sources)))
+    }
+
+    /// The classic form without severity and process: `parsing [file:line] : message`.
+    pub fn classic_message(&self, sources: &SourceMap) -> String {
+        let mut text = match self.span {
+            None => String::new(),
+            Some(span) => {
+                let place = format!("[{}:{}]", sources.name(span.file), span.line);
+                match self.layout {
+                    Layout::Parsing => format!("parsing {place} : "),
+                    Layout::ParsingTight => format!("parsing {place}: "),
+                    Layout::Place => format!("{place} : "),
+                    Layout::Bare => String::new(),
+                }
+            }
+        };
+        text.push_str(&self.message);
+        if let Some(suggestion) = &self.suggestion {
+            let _ = write!(text, "; did you mean '{suggestion}' maybe ?");
+        }
+        if let Some((line, caret)) = &self.excerpt {
+            let indentation = line.get(..*caret).map_or(*caret, |before| before.chars().count());
+            let _ = write!(text, ":\n  {line}\n  {:indentation$}^", "");
+        }
+        text
+    }
+
+    /// The line with a caret, what was expected, and what was probably meant.
+    pub fn pretty(&self, sources: &SourceMap, color: bool) -> String {
+        let level = match self.severity {
+            Severity::Alert => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+            Severity::Notice => Level::NOTE,
+            Severity::Diag => Level::INFO,
+        };
+        let (shown, range) = self.span.map(|span| shown_source(sources, span)).unwrap_or_default();
+        let message = printable(&self.message);
+        let mut group = level
+            .primary_title(message.as_str())
+            .elements(std::iter::empty::<Snippet<'_, annotate_snippets::Annotation<'_>>>());
+        if let Some(span) = self.span {
+            group = group.element(
+                Snippet::source(shown.as_str())
+                    .line_start(span.line as usize)
+                    .path(sources.name(span.file))
+                    .annotation(AnnotationKind::Primary.span(range)),
+            );
+        }
+        let note = self.note.as_deref().map(printable);
+        if let Some(note) = &note {
+            group = group.element(Level::NOTE.message(note.as_str()));
+        }
+        let help = self.suggestion.as_ref().map(|word| printable(&format!("did you mean '{word}'?")));
+        if let Some(help) = &help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        renderer.render(&[group])
+    }
+}
+
+/// One line of the classic form, newline included: the severity padded to eleven columns.
+pub fn classic_line(severity: Severity, process: u32, message: &str) -> String {
+    let label = match severity {
+        Severity::Alert => "[ALERT]",
+        Severity::Warning => "[WARNING]",
+        Severity::Notice => "[NOTICE]",
+        Severity::Diag => "[DIAG]",
+    };
+    format!("{label:<10} ({process}) : {message}\n")
+}
+
+/// The line of `span` as text of the same columns, and the range to underline in it. Long lines are cut around it.
+fn shown_source(sources: &SourceMap, span: Span) -> (String, std::ops::Range<usize>) {
+    let raw =
+        sources.get(span.file).and_then(|source| source.line(span.line)).map_or(&b""[..], |(raw, _)| raw);
+    let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+    let (start, end) = ((span.start as usize).min(raw.len()), (span.end as usize).min(raw.len()));
+    let from = start.saturating_sub(MAX_PRETTY_BYTES / 2);
+    let until = raw.len().min(from + MAX_PRETTY_BYTES);
+    // Every byte that is not printable text becomes one byte, so columns stay what they are.
+    let mut shown = String::with_capacity(until - from);
+    for chunk in raw[from..until].utf8_chunks() {
+        for character in chunk.valid().chars() {
+            shown.push(if character.is_control() { ' ' } else { character });
+        }
+        shown.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    let boundary =
+        |at: usize| (at..=shown.len()).find(|&at| shown.is_char_boundary(at)).unwrap_or(shown.len());
+    let range = boundary((start - from).min(shown.len()))..boundary((end - from).min(shown.len()));
+    (shown, range.start..range.end.max(range.start))
+}
+
+/// Messages repeat what the operator wrote; a terminal must not obey it.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|character| if character.is_control() && character != '\n' { ' ' } else { character })
+        .collect()
+}
+
+/// The pretty form shows no more of a line than this.
+const MAX_PRETTY_BYTES: usize = 400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources() -> SourceMap {
+        let mut sources = SourceMap::new();
+        sources.add("bad.cfg", b"global\n\n# x\n\tnbthread 2x\n".to_vec());
+        sources
+    }
+
+    fn span(sources: &SourceMap) -> Span {
+        Span::new(sources.iter().next().unwrap().0, 4, 10, 12)
+    }
+
+    #[test]
+    fn the_classic_line_is_the_references() {
+        let sources = sources();
+        let message = "'nbthread' passed a missing or unparsable integer value in '2x'";
+        let diagnostic = Diagnostic::alert(span(&sources), message);
+        assert_eq!(
+            diagnostic.classic(&sources, 1584),
+            format!("[ALERT]    (1584) : config : parsing [bad.cfg:4] : {message}\n")
+        );
+        let tight = Diagnostic::warning(span(&sources), "'W'.").layout(Layout::ParsingTight);
+        assert_eq!(tight.classic(&sources, 1), "[WARNING]  (1) : config : parsing [bad.cfg:4]: 'W'.\n");
+        let bare = Diagnostic::alert(None, "Fatal errors found in configuration.");
+        assert_eq!(
+            bare.classic(&sources, 1),
+            "[ALERT]    (1) : config : Fatal errors found in configuration.\n"
+        );
+    }
+
+    #[test]
+    fn the_classic_line_carries_suggestion_and_excerpt() {
+        let sources = sources();
+        let diagnostic = Diagnostic::alert(None, "unknown keyword 'maxcon'").suggestion(Some("maxconn"));
+        assert_eq!(
+            diagnostic.classic_message(&sources),
+            "unknown keyword 'maxcon'; did you mean 'maxconn' maybe ?"
+        );
+        let diagnostic = Diagnostic::alert(None, "unmatched quote at position 6").with_excerpt("log \"a", 4);
+        assert_eq!(
+            diagnostic.classic_message(&sources),
+            "unmatched quote at position 6:\n  log \"a\n      ^"
+        );
+    }
+
+    #[test]
+    fn the_pretty_form_points() {
+        let sources = sources();
+        let diagnostic = Diagnostic::alert(span(&sources), "not a number")
+            .note("expected an integer")
+            .suggestion(Some("2"));
+        let text = diagnostic.pretty(&sources, false);
+        for part in [
+            "error: not a number",
+            "bad.cfg:4:11",
+            " nbthread 2x",
+            "^^",
+            "expected an integer",
+            "did you mean '2'?",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        let line = text.lines().position(|line| line.contains("nbthread")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[line].find("2x"), lines[line + 1].find("^^"), "{text}");
+    }
+
+    #[test]
+    fn the_pretty_form_survives_any_span() {
+        let mut sources = SourceMap::new();
+        let file =
+            sources.add("f", "é\u{1b}[31m\u{e9}é\n".bytes().chain([0xff, 0xfe, b'\r', b'\n']).collect());
+        for line in 0..4 {
+            for start in 0..20 {
+                for end in start..20 {
+                    let span = Span::new(file, line, start, end);
+                    let text = Diagnostic::alert(span, "\u{1b}x").pretty(&sources, false);
+                    assert!(!text.contains('\u{1b}'));
+                }
+            }
+        }
+    }
+}
