@@ -1,0 +1,294 @@
+//! The three formats of a row: CSV, typed lines, JSON.
+
+use std::io::Write;
+
+use crate::fields::{FIELD_COUNT, FIELDS, FIRST_EXTRA, Field};
+use crate::row::{Row, Value};
+
+/// How figures are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// One line per object (`show stat`), or `name: value` lines (`show info`).
+    #[default]
+    Csv,
+    /// One line per figure, with its tags and type.
+    Typed,
+    /// JSON without whitespace, as `show schema json` describes it.
+    Json,
+}
+
+/// Fields that only show with `stats show-legends`, or to operators on the command line: they tell about the inside.
+pub fn is_legend(field: Field) -> bool {
+    matches!(field, Field::Addr | Field::Cookie | Field::Algo)
+}
+
+/// The first line of CSV output.
+pub fn write_csv_header(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"# ");
+    for (position, row) in FIELDS.iter().enumerate() {
+        if position == FIRST_EXTRA {
+            out.extend_from_slice(b"-,");
+        }
+        out.extend_from_slice(row.name.as_bytes());
+        out.push(b',');
+    }
+    out.push(b'\n');
+}
+
+/// One object as a line of CSV.
+pub fn write_csv(row: &Row, legends: bool, out: &mut Vec<u8>) {
+    for position in 0..FIELD_COUNT {
+        if position == FIRST_EXTRA {
+            out.extend_from_slice(b"-,");
+        }
+        if legends || !is_legend(Field::ALL[position]) {
+            match row.cells.value(position) {
+                Value::Text(text) => write_csv_text(text, out),
+                other => write_number(other, out),
+            }
+        }
+        out.push(b',');
+    }
+    out.push(b'\n');
+}
+
+/// One object as typed lines, with descriptions if wanted.
+pub fn write_typed(row: &Row, legends: bool, descriptions: bool, out: &mut Vec<u8>) {
+    for (position, value) in shown(row, legends) {
+        let decl = &FIELDS[position];
+        let _ = write!(
+            out,
+            "{}.{}.{}.{position}.{}.1:{}:",
+            row.kind().letter(),
+            row.proxy_id(),
+            row.object_id(),
+            decl.name,
+            decl.tags
+        );
+        write_type_and_value(value, out);
+        if descriptions {
+            let _ = write!(out, ":\"{}\"", decl.description);
+        }
+        out.push(b'\n');
+    }
+}
+
+/// One object as a JSON array of its figures.
+pub fn write_json(row: &Row, legends: bool, out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (index, (position, value)) in shown(row, legends).enumerate() {
+        let decl = &FIELDS[position];
+        let separator = if index == 0 { "" } else { "," };
+        let _ = write!(
+            out,
+            "{separator}{{\"objType\":\"{}\",\"proxyId\":{},\"id\":{},\"field\":{{\"pos\":{position},\"name\":\"{}\"",
+            row.kind().word(),
+            row.proxy_id(),
+            row.object_id(),
+            decl.name
+        );
+        write_json_rest(decl.tags, value, out);
+    }
+    out.push(b']');
+}
+
+fn shown(row: &Row, legends: bool) -> impl Iterator<Item = (usize, Value<'_>)> {
+    (0..FIELD_COUNT)
+        .filter(move |&position| legends || !is_legend(Field::ALL[position]))
+        .map(|position| (position, row.cells.value(position)))
+        .filter(|(_, value)| *value != Value::Empty)
+}
+
+/// From the end of the field object to the end of the item.
+pub(crate) fn write_json_rest(tags: &str, value: Value<'_>, out: &mut Vec<u8>) {
+    let mut letters = tags.bytes();
+    let origin = origin_word(letters.next());
+    let nature = nature_word(letters.next());
+    let scope = scope_word(letters.next());
+    let _ = write!(
+        out,
+        "}},\"processNum\":1,\"tags\":{{\"origin\":\"{origin}\",\"nature\":\"{nature}\",\"scope\":\"{scope}\"}},\
+         \"value\":{{\"type\":\"{}\",\"value\":",
+        type_word(value)
+    );
+    match value {
+        Value::Text(text) => write_json_string(text, out),
+        Value::Float(number) => write_float(number, out),
+        other => write_number(other, out),
+    }
+    out.extend_from_slice(b"}}");
+}
+
+fn origin_word(letter: Option<u8>) -> &'static str {
+    match letter {
+        Some(b'M') => "Metric",
+        Some(b'S') => "Status",
+        Some(b'K') => "Key",
+        Some(b'C') => "Config",
+        Some(b'P') => "Product",
+        _ => "Unknown",
+    }
+}
+
+fn nature_word(letter: Option<u8>) -> &'static str {
+    match letter {
+        Some(b'A') => "Age",
+        Some(b'a') => "Avg",
+        Some(b'C') => "Counter",
+        Some(b'D') => "Duration",
+        Some(b'G') => "Gauge",
+        Some(b'L') => "Limit",
+        Some(b'M') => "Max",
+        Some(b'm') => "Min",
+        Some(b'N') => "Name",
+        Some(b'O') => "Output",
+        Some(b'R') => "Rate",
+        Some(b'T') => "Time",
+        _ => "Unknown",
+    }
+}
+
+fn scope_word(letter: Option<u8>) -> &'static str {
+    match letter {
+        Some(b'C') => "Cluster",
+        Some(b'P') => "Process",
+        Some(b'S') => "Service",
+        Some(b's') => "System",
+        _ => "Unknown",
+    }
+}
+
+fn type_word(value: Value<'_>) -> &'static str {
+    match value {
+        Value::U32(_) => "u32",
+        Value::S32(_) => "s32",
+        Value::U64(_) => "u64",
+        Value::Float(_) => "flt",
+        Value::Text(_) => "str",
+        Value::Empty => "",
+    }
+}
+
+/// `<type>:<value>`.
+pub(crate) fn write_type_and_value(value: Value<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(type_word(value).as_bytes());
+    out.push(b':');
+    match value {
+        // One value, one line: what would break the line is shown as a blank.
+        Value::Text(text) => {
+            out.extend(text.bytes().map(|byte| if byte == b'\n' || byte == b'\r' { b' ' } else { byte }));
+        }
+        other => write_number(other, out),
+    }
+}
+
+/// A number in decimal; nothing for a text or nothing.
+pub(crate) fn write_number(value: Value<'_>, out: &mut Vec<u8>) {
+    let _ = match value {
+        Value::U32(number) => write!(out, "{number}"),
+        Value::S32(number) => write!(out, "{number}"),
+        Value::U64(number) => write!(out, "{number}"),
+        Value::Float(number) => return write_float(number, out),
+        Value::Empty | Value::Text(_) => Ok(()),
+    };
+}
+
+/// At most six decimals, no zeros at the end.
+pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
+    let text = format!("{number:.6}");
+    out.extend_from_slice(text.trim_end_matches('0').trim_end_matches('.').as_bytes());
+}
+
+/// RFC 4180: quoted only where needed, quotes doubled.
+fn write_csv_text(text: &str, out: &mut Vec<u8>) {
+    if !text.bytes().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    out.push(b'"');
+    for byte in text.bytes() {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+/// A JSON string with its quotes (RFC 8259, section 7).
+pub(crate) fn write_json_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for character in text.chars() {
+        match character {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\r' => out.extend_from_slice(b"\\r"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            control if (control as u32) < 0x20 => {
+                let _ = write!(out, "\\u{:04x}", control as u32);
+            }
+            other => {
+                let mut buffer = [0; 4];
+                out.extend_from_slice(other.encode_utf8(&mut buffer).as_bytes());
+            }
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::Kind;
+    use crate::row::ProxyHead;
+
+    fn head() -> ProxyHead<'static> {
+        ProxyHead { id: 3, name: "be", mode: "http", frontend: false, backend: true, description: None }
+    }
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn csv_quotes_only_what_needs_it() {
+        for (text, expected) in
+            [("a b", "a b"), ("x\"y", "\"x\"\"y\""), ("a,b", "\"a,b\""), ("a\nb", "\"a\nb\""), ("", "")]
+        {
+            assert_eq!(written(|out| write_csv_text(text, out)), expected);
+        }
+    }
+
+    #[test]
+    fn legends_are_for_those_who_may_see_them() {
+        let mut row = Row::default();
+        row.begin(Kind::Server, &head(), 1, "s1");
+        row.set(Field::Addr, "127.0.0.1:80");
+        row.set(Field::Cookie, "secret");
+        for (legends, seen) in [(true, true), (false, false)] {
+            for text in [
+                written(|out| write_csv(&row, legends, out)),
+                written(|out| write_typed(&row, legends, false, out)),
+                written(|out| write_json(&row, legends, out)),
+            ] {
+                assert_eq!(text.contains("127.0.0.1:80"), seen);
+                assert_eq!(text.contains("secret"), seen);
+            }
+        }
+    }
+
+    #[test]
+    fn json_escapes() {
+        assert_eq!(written(|out| write_json_string("a\"\\\n\u{1}é", out)), "\"a\\\"\\\\\\n\\u0001é\"");
+    }
+
+    #[test]
+    fn floats_are_short() {
+        for (number, expected) in [(0.0, "0"), (1.5, "1.5"), (1.520067, "1.520067"), (100.0, "100")] {
+            assert_eq!(written(|out| write_float(number, out)), expected);
+        }
+    }
+}

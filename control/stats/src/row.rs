@@ -1,0 +1,284 @@
+//! One object's figures, ready to be written.
+
+use crate::fields::{FIELD_COUNT, FIELDS, Field, Fill, Kind, Type};
+
+/// One figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// Not known, or does not apply: left out.
+    Empty,
+    /// An unsigned 32-bit number.
+    U32(u32),
+    /// A signed 32-bit number.
+    S32(i32),
+    /// An unsigned 64-bit number.
+    U64(u64),
+    /// A number with a fraction (`show info float`).
+    Float(f64),
+    /// A text.
+    Text(&'a str),
+}
+
+impl From<u32> for Value<'_> {
+    fn from(value: u32) -> Self {
+        Value::U32(value)
+    }
+}
+
+impl From<i32> for Value<'_> {
+    fn from(value: i32) -> Self {
+        Value::S32(value)
+    }
+}
+
+impl From<u64> for Value<'_> {
+    fn from(value: u64) -> Self {
+        Value::U64(value)
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Value::Text(value)
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Empty, Into::into)
+    }
+}
+
+/// Values by position, with texts side by side in one buffer, so that a row that is used again allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Cells {
+    cells: Vec<Cell>,
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Empty,
+    U32(u32),
+    S32(i32),
+    U64(u64),
+    Float(f64),
+    Text { start: usize, end: usize },
+}
+
+impl Cells {
+    pub(crate) fn reset(&mut self, count: usize) {
+        self.text.clear();
+        self.cells.clear();
+        self.cells.resize(count, Cell::Empty);
+    }
+
+    pub(crate) fn set(&mut self, position: usize, value: Value<'_>) {
+        self.cells[position] = match value {
+            Value::Empty => Cell::Empty,
+            Value::U32(number) => Cell::U32(number),
+            Value::S32(number) => Cell::S32(number),
+            Value::U64(number) => Cell::U64(number),
+            Value::Float(number) => Cell::Float(number),
+            Value::Text(text) => {
+                let start = self.text.len();
+                self.text.push_str(text);
+                Cell::Text { start, end: self.text.len() }
+            }
+        };
+    }
+
+    pub(crate) fn value(&self, position: usize) -> Value<'_> {
+        match self.cells[position] {
+            Cell::Empty => Value::Empty,
+            Cell::U32(number) => Value::U32(number),
+            Cell::S32(number) => Value::S32(number),
+            Cell::U64(number) => Value::U64(number),
+            Cell::Float(number) => Value::Float(number),
+            Cell::Text { start, end } => Value::Text(&self.text[start..end]),
+        }
+    }
+}
+
+/// What colours a server on the page, and what the filters `up` and `no-maint` look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// Not a server, or a server that is not checked.
+    #[default]
+    NotChecked,
+    /// Up.
+    Up,
+    /// Up, with failing checks.
+    GoingDown,
+    /// Down, with succeeding checks.
+    GoingUp,
+    /// Down.
+    Down,
+    /// Up, but without traffic of its own.
+    NoLoadBalancing,
+    /// Draining.
+    Drain,
+    /// In maintenance.
+    Maintenance,
+}
+
+/// The proxy that an object belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyHead<'a> {
+    /// The `id` setting.
+    pub id: u32,
+    /// Its name.
+    pub name: &'a str,
+    /// `mode`: `http`, `tcp`, ...
+    pub mode: &'a str,
+    /// Whether it has a frontend side.
+    pub frontend: bool,
+    /// Whether it has a backend side.
+    pub backend: bool,
+    /// The `description` setting.
+    pub description: Option<&'a str>,
+}
+
+/// The figures of one frontend, listener, server or backend. Filled by a [`StatsSource`](crate::StatsSource), written by
+/// the formats, used again for the next object.
+#[derive(Debug)]
+pub struct Row {
+    pub(crate) cells: Cells,
+    kind: Kind,
+    proxy_id: u32,
+    object_id: u32,
+    both_sides: (bool, bool),
+    description: Option<String>,
+    health: Health,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        let mut cells = Cells::default();
+        cells.reset(FIELD_COUNT);
+        Self {
+            cells,
+            kind: Kind::Frontend,
+            proxy_id: 0,
+            object_id: 0,
+            both_sides: (false, false),
+            description: None,
+            health: Health::default(),
+        }
+    }
+}
+
+impl Row {
+    /// Starts the row of an object: names and identifiers, and zero in every figure that applies. Frontends and
+    /// backends pass 0 as `object_id`; their name is given.
+    pub fn begin(&mut self, kind: Kind, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
+        self.kind = kind;
+        self.proxy_id = proxy.id;
+        self.object_id = object_id;
+        self.both_sides = (proxy.frontend, proxy.backend);
+        self.description = proxy.description.map(str::to_owned);
+        self.health = Health::default();
+        self.cells.reset(FIELD_COUNT);
+        let http = proxy.mode == "http";
+        for (position, row) in FIELDS.iter().enumerate() {
+            let zero = row.fill == Fill::Zero || (row.fill == Fill::HttpZero && http);
+            if zero && row.applies & kind.mask() != 0 {
+                self.cells.set(position, zero_of(row.type_));
+            }
+        }
+        let name = match kind {
+            Kind::Frontend => "FRONTEND",
+            Kind::Backend => "BACKEND",
+            Kind::Server | Kind::Listener => object_name,
+        };
+        self.set(Field::Pxname, proxy.name);
+        self.set(Field::Svname, name);
+        // Relative process number: there is one process.
+        self.set(Field::Pid, 1u32);
+        self.set(Field::Iid, proxy.id);
+        self.set_anyway(Field::Sid, Value::U32(object_id));
+        self.set(Field::Type, kind as u32);
+        self.set(Field::Mode, proxy.mode);
+    }
+
+    /// Sets one figure. A figure that does not apply to this kind of object is a mistake of the caller; it is left out.
+    pub fn set<'a>(&mut self, field: Field, value: impl Into<Value<'a>>) {
+        debug_assert!(field.applies_to(self.kind), "{field:?} does not apply to {:?}", self.kind);
+        if field.applies_to(self.kind) {
+            self.set_anyway(field, value.into());
+        }
+    }
+
+    /// For `sid`, which the reference prints as 0 for frontends and backends too.
+    fn set_anyway(&mut self, field: Field, value: Value<'_>) {
+        self.cells.set(field as usize, value);
+    }
+
+    /// Says how a server is.
+    pub fn set_health(&mut self, health: Health) {
+        self.health = health;
+    }
+
+    /// One figure.
+    pub fn value(&self, field: Field) -> Value<'_> {
+        self.cells.value(field as usize)
+    }
+
+    /// The figure as text; empty if it is none.
+    pub fn text(&self, field: Field) -> &str {
+        match self.value(field) {
+            Value::Text(text) => text,
+            _ => "",
+        }
+    }
+
+    /// The figure as a number; 0 if it is none.
+    pub fn number(&self, field: Field) -> u64 {
+        match self.value(field) {
+            Value::U32(number) => u64::from(number),
+            Value::S32(number) => u64::try_from(number).unwrap_or(0),
+            Value::U64(number) => number,
+            Value::Float(number) => number as u64,
+            Value::Empty | Value::Text(_) => 0,
+        }
+    }
+
+    /// What the row is about.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The proxy's `id`.
+    pub fn proxy_id(&self) -> u32 {
+        self.proxy_id
+    }
+
+    /// The server's or listener's `id`; 0 for a frontend or backend.
+    pub fn object_id(&self) -> u32 {
+        self.object_id
+    }
+
+    /// Whether the proxy has a frontend side and a backend side.
+    pub fn sides(&self) -> (bool, bool) {
+        self.both_sides
+    }
+
+    /// The proxy's description.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// How the server is.
+    pub fn health(&self) -> Health {
+        self.health
+    }
+}
+
+fn zero_of(type_: Type) -> Value<'static> {
+    match type_ {
+        Type::U32 => Value::U32(0),
+        Type::S32 => Value::S32(0),
+        Type::U64 => Value::U64(0),
+        Type::Text => Value::Empty,
+    }
+}

@@ -1,0 +1,103 @@
+//! Where rows come from, and which of them are wanted.
+
+use crate::fields::{Field, Kind};
+use crate::info::InfoRow;
+use crate::row::{Health, Row};
+
+/// The live objects, as `control/runtime` sees them.
+///
+/// ```text
+/// cursor 0 ── next_row ──► row, cursor 1 ── next_row ──► row, cursor 2 ... ──► false
+/// ```
+///
+/// Objects may come and go between two calls: the source keeps what it needs to find its place again in the cursor.
+pub trait StatsSource {
+    /// Fills `row` with the next wanted object and moves the cursor behind it; false after the last one.
+    ///
+    /// Order: proxy by proxy as configured, and in a proxy its frontend, its listeners (with `option socket-stats`),
+    /// its servers, its backend. Proxies that are disabled are left out. What `selection` refuses may be skipped; it is
+    /// checked again by the caller.
+    fn next_row(&self, cursor: &mut Cursor, selection: &Selection, row: &mut Row) -> bool;
+
+    /// Fills the figures of the process. With `float`, rates and ages may carry a fraction.
+    fn info(&self, float: bool, info: &mut InfoRow);
+}
+
+/// A place between two rows. All zero is the beginning; the meaning of the numbers belongs to the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Which proxy.
+    pub proxy: usize,
+    /// Which part of it.
+    pub part: u8,
+    /// Which object in that part.
+    pub object: usize,
+}
+
+/// Which rows are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// Only this proxy, by `id`.
+    pub proxy_id: Option<u32>,
+    /// Only these kinds: a sum of [`Kind::mask`].
+    pub kinds: u32,
+    /// Only the server (or listener) with this `id`.
+    pub object_id: Option<u32>,
+    /// Leave out servers that are not up (`up`).
+    pub only_up: bool,
+    /// Leave out servers in maintenance (`no-maint`).
+    pub no_maintenance: bool,
+    /// Only proxies whose name contains this (the page's `scope` field).
+    pub scope: Option<String>,
+    /// Only these proxies, by name (`stats scope`); all when empty.
+    pub proxies: Vec<String>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            proxy_id: None,
+            kinds: u32::MAX,
+            object_id: None,
+            only_up: false,
+            no_maintenance: false,
+            scope: None,
+            proxies: Vec::new(),
+        }
+    }
+}
+
+impl Selection {
+    /// Whether anything of this proxy can be wanted: lets a source skip it as a whole.
+    pub fn wants_proxy(&self, id: u32, name: &str) -> bool {
+        self.proxy_id.is_none_or(|wanted| wanted == id)
+            && self.scope.as_deref().is_none_or(|part| name.contains(part))
+            && (self.proxies.is_empty() || self.proxies.iter().any(|known| known == name))
+    }
+
+    /// Whether this row is wanted.
+    pub fn wants(&self, row: &Row) -> bool {
+        self.wants_proxy(row.proxy_id(), row.text(Field::Pxname))
+            && self.kinds & row.kind().mask() != 0
+            && self.wants_object(row)
+            && self.wants_health(row)
+    }
+
+    fn wants_object(&self, row: &Row) -> bool {
+        let has_id = matches!(row.kind(), Kind::Server | Kind::Listener);
+        !has_id || self.object_id.is_none_or(|wanted| wanted == row.object_id())
+    }
+
+    fn wants_health(&self, row: &Row) -> bool {
+        if row.kind() != Kind::Server {
+            return true;
+        }
+        match row.health() {
+            Health::Maintenance => !self.only_up && !self.no_maintenance,
+            Health::Down | Health::GoingUp => !self.only_up,
+            Health::NotChecked | Health::Up | Health::GoingDown | Health::NoLoadBalancing | Health::Drain => {
+                true
+            }
+        }
+    }
+}
