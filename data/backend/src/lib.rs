@@ -1,1 +1,32 @@
 //! Servers, balancing, queues and idle connections.
+//!
+//! A [`Backend`] is the live object behind a `backend` or `listen` section: all workers share it.
+//! A stream asks it [`Backend::choose`] and gets a [`Choice`]: a [`Lease`] on a server's slot, a
+//! [`Waiting`] place in a queue, or the news that no server can serve. Everything that changes a
+//! server (runtime API, checks, DNS, agents, the state file) goes through one door,
+//! [`Backend::change`].
+//!
+//! This crate refuses to know sockets, clocks, randomness and the configuration language: time and
+//! entropy come in as arguments, connections are a type parameter of [`IdlePool`], and the settings
+//! are plain structs ([`BackendSettings`], [`ServerSettings`]) that somebody else fills.
+//!
+//! Begin with `backend.rs` (the object and its lock), then `queue.rs` (why no wake-up is lost),
+//! then `balance.rs` (one file per algorithm).
+
+pub mod backend;
+mod balance;
+pub mod hash;
+pub mod queue;
+pub mod server;
+pub mod settings;
+mod sync;
+
+pub use backend::{Backend, BackendStatus, ChangeError, Choice, ChooseInput, Lease};
+pub use queue::{Granted, Outcome, Positions, Priority, Waiting, Wake, WakeFn};
+pub use server::state::{AdminState, OperationalState, RequestedState};
+pub use server::weight::WeightChange;
+pub use server::{Change, Server, ServerKey};
+pub use settings::{
+    Algorithm, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType, HttpReuse,
+    PoolSettings, ServerAddress, ServerSettings, UriKey,
+};

@@ -1,0 +1,174 @@
+//! How one of several servers is chosen.
+//!
+//! Each algorithm is a small structure over the same view: the [`Farm`], the servers that take new
+//! visitors now, in the order of the configuration. It is rebuilt when the farm changes, told when a
+//! server's load changes, and asked to [`Balancer::pick`]. None of them knows locks or queues.
+
+mod first;
+mod least;
+mod map;
+mod random;
+mod ring;
+mod turns;
+
+use std::sync::Arc;
+
+use crate::server::Server;
+use crate::settings::{Algorithm, BackendSettings, HashAffinity, HashMethod};
+
+/// A server that takes new visitors, and its effective weight (in sixteenths, never 0).
+pub(crate) struct Member {
+    pub(crate) server: Arc<Server>,
+    pub(crate) weight: u32,
+}
+
+/// The usable servers and what their limits depend on.
+pub(crate) struct Farm<'a> {
+    pub(crate) members: &'a [Member],
+    pub(crate) backend_load: u32,
+    pub(crate) full: u32,
+    pub(crate) now_ms: u64,
+}
+
+impl Farm<'_> {
+    /// A slot is free and nobody waits for this very server.
+    fn has_room(&self, member: usize) -> bool {
+        let server = &self.members[member].server;
+        let limit = server.slot_limit(self.backend_load, self.full, self.now_ms);
+        limit == u32::MAX || (server.queued() == 0 && server.served() < limit)
+    }
+
+    /// Its queue is bounded and full.
+    fn queue_is_full(&self, member: usize) -> bool {
+        let server = &self.members[member].server;
+        let maximum = server.settings().maximum_queue;
+        maximum > 0 && server.queued() >= maximum
+    }
+
+    /// Requests that it serves or that wait for it.
+    fn in_flight(&self, member: usize) -> u32 {
+        load(&self.members[member].server)
+    }
+
+    fn total_weight(&self) -> u64 {
+        self.members.iter().map(|member| u64::from(member.weight)).sum()
+    }
+}
+
+fn load(server: &Server) -> u32 {
+    server.served().saturating_add(server.queued())
+}
+
+/// What a choice depends on besides the farm.
+pub(crate) struct Request {
+    pub(crate) hash: Option<u32>,
+    pub(crate) avoid: Option<usize>,
+    pub(crate) random: u64,
+}
+
+/// What an algorithm says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    /// This member, which has room.
+    Free(usize),
+    /// This member and no other, though it has no room: wait for it.
+    Queue(usize),
+    /// Nobody has room: wait for anybody.
+    Saturated,
+}
+
+/// The structure of the configured algorithm.
+pub(crate) enum Balancer {
+    Turns(turns::Turns),
+    Least(least::LeastLoaded),
+    First(first::First),
+    Random(random::Random),
+    Map(map::Map),
+    HashMap { map: map::Map, affinity: HashAffinity },
+    HashRing { ring: ring::Ring, turns: turns::Turns, affinity: HashAffinity },
+}
+
+impl Balancer {
+    pub(crate) fn new(settings: &BackendSettings) -> Self {
+        let affinity = settings.hash_affinity;
+        let factor = settings.hash_balance_factor;
+        match settings.algorithm {
+            Algorithm::RoundRobin => Self::Turns(turns::Turns::default()),
+            Algorithm::StaticRoundRobin => Self::Map(map::Map::default()),
+            Algorithm::LeastConnections => Self::Least(least::LeastLoaded::default()),
+            Algorithm::First => Self::First(first::First::default()),
+            Algorithm::Random { draws } => Self::Random(random::Random::new(draws, factor)),
+            Algorithm::Source
+            | Algorithm::Uri(_)
+            | Algorithm::UrlParameter { .. }
+            | Algorithm::Header { .. }
+            | Algorithm::Expression => match settings.hash_type.method {
+                HashMethod::MapBased => Self::HashMap { map: map::Map::default(), affinity },
+                HashMethod::Consistent => {
+                    Self::HashRing { ring: ring::Ring::new(factor), turns: turns::Turns::default(), affinity }
+                }
+            },
+        }
+    }
+
+    /// The farm changed.
+    pub(crate) fn rebuild(&mut self, members: &[Member]) {
+        match self {
+            Self::Turns(turns) => turns.rebuild(members),
+            Self::Least(least) => least.rebuild(members),
+            Self::First(first) => first.rebuild(members),
+            Self::Random(random) => random.rebuild(members),
+            Self::Map(map) | Self::HashMap { map, .. } => map.rebuild(members),
+            Self::HashRing { ring, turns, .. } => {
+                ring.rebuild(members);
+                turns.rebuild(members);
+            }
+        }
+    }
+
+    /// A member serves more or less, or more or fewer wait for it.
+    pub(crate) fn load_changed(&mut self, member: usize, members: &[Member]) {
+        if let Self::Least(least) = self {
+            least.load_changed(member, members);
+        }
+    }
+
+    /// Chooses. The farm has at least one member.
+    pub(crate) fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+        match self {
+            Self::Turns(turns) => turns.pick(farm, request.avoid),
+            Self::Least(least) => least.pick(farm, request.avoid),
+            Self::First(first) => first.pick(farm, request.avoid),
+            Self::Random(random) => random.pick(farm, request),
+            Self::Map(map) => map.next(farm, request.avoid),
+            Self::HashMap { map, affinity } => match request.hash {
+                Some(hash) => settle(farm, *affinity, map.designated(hash, request.avoid)),
+                None => map.next(farm, request.avoid),
+            },
+            Self::HashRing { ring, turns, affinity } => match request.hash {
+                Some(hash) => settle(farm, *affinity, ring.designated(farm, hash, request.avoid)),
+                None => turns.pick(farm, request.avoid),
+            },
+        }
+    }
+}
+
+/// The first designated member, or, as far as `hash-preserve-affinity` allows, the first of the
+/// following ones that does not make the request wait (long).
+fn settle(farm: &Farm<'_>, affinity: HashAffinity, mut designated: impl Iterator<Item = usize>) -> Pick {
+    let Some(first) = designated.next() else { return Pick::Saturated };
+    let passes = |member: &usize| match affinity {
+        HashAffinity::Always => true,
+        HashAffinity::MaximumConnections => farm.has_room(*member),
+        HashAffinity::MaximumQueue => farm.has_room(*member) || !farm.queue_is_full(*member),
+    };
+    let member = std::iter::once(first).chain(designated).find(passes).unwrap_or(first);
+    if farm.has_room(member) { Pick::Free(member) } else { Pick::Queue(member) }
+}
+
+/// The members after `start`, all around, the one to avoid last.
+fn around(count: usize, start: usize, avoid: Option<usize>) -> impl Iterator<Item = usize> {
+    let start = if count == 0 { 0 } else { start % count };
+    let order = (start..count).chain(0..start).filter(move |member| Some(*member) != avoid);
+    order.chain(avoid.filter(|member| *member < count))
+}

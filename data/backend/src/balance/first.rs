@@ -1,0 +1,22 @@
+//! `balance first`: the first server, by identifier, that has a free slot.
+
+use super::{Farm, Member, Pick};
+
+/// The members by ascending identifier.
+#[derive(Default)]
+pub(crate) struct First {
+    order: Vec<usize>,
+}
+
+impl First {
+    pub(super) fn rebuild(&mut self, members: &[Member]) {
+        self.order = (0..members.len()).collect();
+        self.order.sort_by_key(|member| members[*member].server.id());
+    }
+
+    pub(super) fn pick(&self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
+        let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
+        let member = others.chain(avoid).find(|member| farm.has_room(*member));
+        member.map_or(Pick::Saturated, Pick::Free)
+    }
+}

@@ -1,0 +1,65 @@
+//! `balance leastconn`: the server with the least load for its weight, in turn among equals.
+
+use std::collections::BTreeSet;
+
+use super::{Farm, Member, Pick, load};
+
+/// The members by load.
+#[derive(Default)]
+pub(crate) struct LeastLoaded {
+    /// Load for the weight, turn, member; ascending.
+    order: BTreeSet<(u64, u64, usize)>,
+    /// The same by member.
+    places: Vec<(u64, u64)>,
+    turn: u64,
+}
+
+impl LeastLoaded {
+    pub(super) fn rebuild(&mut self, members: &[Member]) {
+        self.order.clear();
+        self.places.clear();
+        for (member, described) in members.iter().enumerate() {
+            self.turn += 1;
+            let place = (relative_load(described), self.turn);
+            self.places.push(place);
+            self.order.insert((place.0, place.1, member));
+        }
+    }
+
+    /// Moves a member to where its load belongs, behind its equals.
+    pub(super) fn load_changed(&mut self, member: usize, members: &[Member]) {
+        let (load, turn) = self.places[member];
+        let now = relative_load(&members[member]);
+        if now == load {
+            return;
+        }
+        self.order.remove(&(load, turn, member));
+        self.turn += 1;
+        self.places[member] = (now, self.turn);
+        self.order.insert((now, self.turn, member));
+    }
+
+    pub(super) fn pick(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
+        let others = self.order.iter().map(|(_, _, member)| *member).filter(|member| Some(*member) != avoid);
+        let accepts = |member: &usize| farm.has_room(*member) || accepts_waiter(farm, *member);
+        match others.chain(avoid).find(accepts) {
+            Some(member) if farm.has_room(member) => Pick::Free(member),
+            Some(member) => Pick::Queue(member),
+            None => Pick::Saturated,
+        }
+    }
+}
+
+/// An explicit `maxqueue` invites to wait at the least loaded server instead of in the backend.
+fn accepts_waiter(farm: &Farm<'_>, member: usize) -> bool {
+    farm.members[member].server.settings().maximum_queue > 0 && !farm.queue_is_full(member)
+}
+
+/// Load per weight in a common unit. Idle servers are all equal, whatever their weight.
+fn relative_load(member: &Member) -> u64 {
+    let load = u64::from(load(&member.server));
+    if load == 0 { 0 } else { (load + 1) * SCALE / u64::from(member.weight) }
+}
+
+/// Larger than any weight squared, so that different ratios stay different.
+const SCALE: u64 = 1 << 32;

@@ -1,0 +1,69 @@
+//! `balance random`: the least loaded of a few servers drawn by weight.
+
+use super::{Farm, Member, Pick, Request, around};
+
+/// The running sum of the weights, for drawing.
+pub(crate) struct Random {
+    draws: u32,
+    /// `hash-balance-factor`.
+    factor: u32,
+    sums: Vec<u64>,
+}
+
+/// More draws than this find nothing better and only cost.
+const DRAWS_LIMIT: u32 = 1_024;
+
+impl Random {
+    pub(super) fn new(draws: u32, factor: u32) -> Self {
+        Self { draws: draws.clamp(1, DRAWS_LIMIT), factor, sums: Vec::new() }
+    }
+
+    pub(super) fn rebuild(&mut self, members: &[Member]) {
+        let mut sum = 0;
+        self.sums.clear();
+        self.sums.extend(members.iter().map(|member| {
+            sum += u64::from(member.weight);
+            sum
+        }));
+    }
+
+    pub(super) fn pick(&self, farm: &Farm<'_>, request: &Request) -> Pick {
+        let mut entropy = request.random;
+        let drawn = (0..self.draws).filter_map(|_| self.draw(&mut entropy));
+        let wanted = drawn.filter(|member| Some(*member) != request.avoid);
+        let best = wanted.reduce(|best, other| if less_loaded(farm, other, best) { other } else { best });
+        let start = best.or_else(|| self.draw(&mut entropy)).unwrap_or_default();
+        // A saturated draw falls to its neighbours: nobody waits while somebody has room.
+        let mut candidates =
+            around(farm.members.len(), start, request.avoid).filter(|member| farm.has_room(*member));
+        let first = candidates.next();
+        let light = first
+            .into_iter()
+            .chain(candidates)
+            .find(|member| super::ring::is_light(farm, *member, self.factor));
+        light.or(first).map_or(Pick::Saturated, Pick::Free)
+    }
+
+    fn draw(&self, entropy: &mut u64) -> Option<usize> {
+        let total = *self.sums.last()?;
+        // Maps 64 random bits to 0..total without a division; the bias is below 2^-40.
+        let point = (u128::from(split_mix(entropy)) * u128::from(total)) >> 64;
+        Some(self.sums.partition_point(|sum| u128::from(*sum) <= point))
+    }
+}
+
+/// Whether `left` has less load for its weight than `right`.
+fn less_loaded(farm: &Farm<'_>, left: usize, right: usize) -> bool {
+    let weighted =
+        |load: usize, weight: usize| u64::from(farm.in_flight(load)) * u64::from(farm.members[weight].weight);
+    weighted(left, right) < weighted(right, left)
+}
+
+/// Sebastiano Vigna's SplitMix64: many draws from one seed.
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

@@ -1,0 +1,325 @@
+//! Waiting for a slot, and why no wake-up is lost.
+//!
+//! A request that finds no free slot waits in its server's queue (persistence or a hash designated
+//! that server) or in the backend's queue (any server will do). All queues of a backend change under
+//! the backend's one lock. A slot, once free, is handed to the head of a queue by whoever holds the
+//! lock: the waiter is *granted* the slot before it is woken, so nobody can overtake it and it never
+//! has to try again.
+//!
+//! What happens outside the lock is one thing only: a finished request gives its slot back. The two
+//! sides do, in this order and sequentially consistent:
+//!
+//! ```text
+//!   release (no lock)                      enqueue (under the lock)
+//!   R1  served -= 1                        E1  queued += 1
+//!   R2  if queued > 0: lock, hand out      E2  if served < limit: hand out
+//! ```
+//!
+//! Either R1 comes before what E2 reads, and the one who enqueues hands the slot out; or E2 reads
+//! before R1, then E1 comes before what R2 reads, and the one who releases does. When both do, the
+//! second finds nothing left. Nothing is tried again in a loop: R167's endless retry had its cause in
+//! re-testing a count to guess whether a wake-up had been missed, and the sequence counter that R168
+//! proposes detects a decision that went stale between choosing and queueing. Here both happen in one
+//! critical section, so no decision goes stale. `tests/queue_model.rs` walks through every
+//! interleaving, and loom through the memory orders.
+//!
+//! What remains is that every waiter has somebody whose release will come: a limit is never below 1
+//! (`weight::slot_limit`), so a server that a waiter waits for is either serving a request, whose
+//! release hands out, or has room, and then the hand-out under the lock would have used it. Changes of
+//! limits, weights and states hand out before they give the lock back. A server that goes down sends
+//! its waiters to choose again, and the last one sends the backend's queue too (R169).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::backend::{Backend, Lease};
+use crate::server::ServerKey;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// How a waiter is told that its [`Waiting`] has news. Called from any thread, at most once.
+pub trait Wake: Send + Sync {
+    /// Makes the waiter look at its [`Waiting`] again. Must not call back into the backend.
+    fn wake(&self);
+}
+
+impl Wake for std::task::Waker {
+    fn wake(&self) {
+        self.wake_by_ref();
+    }
+}
+
+/// A closure as a [`Wake`].
+pub struct WakeFn<F>(pub F);
+
+impl<F: Fn() + Send + Sync> Wake for WakeFn<F> {
+    fn wake(&self) {
+        (self.0)();
+    }
+}
+
+/// `set-priority-class` and `set-priority-offset`: who is served first. Lower values come first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Priority {
+    class: i16,
+    offset_ms: i32,
+}
+
+impl Priority {
+    /// Values outside of the documented ranges (2047 and 524287 on both sides) are cut off.
+    #[must_use]
+    pub fn new(class: i64, offset_ms: i64) -> Self {
+        let class = class.clamp(-Self::CLASS_LIMIT, Self::CLASS_LIMIT);
+        let offset_ms = offset_ms.clamp(-Self::OFFSET_LIMIT, Self::OFFSET_LIMIT);
+        Self {
+            class: i16::try_from(class).unwrap_or_default(),
+            offset_ms: i32::try_from(offset_ms).unwrap_or_default(),
+        }
+    }
+
+    /// The priority class.
+    #[must_use]
+    pub fn class(self) -> i16 {
+        self.class
+    }
+
+    /// The offset in milliseconds.
+    #[must_use]
+    pub fn offset_ms(self) -> i32 {
+        self.offset_ms
+    }
+
+    const CLASS_LIMIT: i64 = 2047;
+    const OFFSET_LIMIT: i64 = 524_287;
+}
+
+/// How many requests were served before this one while it waited: `%sq` and `%bq` in logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Positions {
+    /// From the server's queue.
+    pub server: u32,
+    /// From the backend's queue.
+    pub backend: u32,
+}
+
+impl Positions {
+    /// Adds what a further wait counted.
+    pub fn add(&mut self, other: Self) {
+        self.server = self.server.saturating_add(other.server);
+        self.backend = self.backend.saturating_add(other.backend);
+    }
+}
+
+/// How a wait ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A slot is there.
+    Granted(Granted),
+    /// The server went away: choose again.
+    ChooseAgain(Positions),
+}
+
+/// A slot that was waited for.
+#[derive(Debug)]
+pub struct Granted {
+    /// The slot.
+    pub lease: Lease,
+    /// Who was served before.
+    pub positions: Positions,
+}
+
+/// A place in a queue. Dropping it leaves the queue, or gives back a slot that was just granted.
+pub struct Waiting {
+    backend: Arc<Backend>,
+    waiter: Arc<Waiter>,
+    place: Place,
+    order: Order,
+    settled: bool,
+}
+
+impl Waiting {
+    pub(crate) fn new(backend: Arc<Backend>, waiter: Arc<Waiter>, place: Place, order: Order) -> Self {
+        Self { backend, waiter, place, order, settled: false }
+    }
+
+    /// The outcome, once there is one; after that nothing any more.
+    pub fn poll(&mut self) -> Option<Outcome> {
+        if self.settled {
+            return None;
+        }
+        let verdict = self.waiter.verdict()?;
+        self.settled = true;
+        let positions = self.positions();
+        Some(match verdict {
+            Verdict::ChooseAgain => Outcome::ChooseAgain(positions),
+            Verdict::Granted(key) => match self.backend.server(key) {
+                Some(server) => Outcome::Granted(Granted { lease: Lease::granted(server), positions }),
+                // Servers keep their key for good; without one there is nothing to give back.
+                None => Outcome::ChooseAgain(positions),
+            },
+        })
+    }
+
+    /// The queue that it is in: a server's, or `None` for the backend's.
+    #[must_use]
+    pub fn server(&self) -> Option<ServerKey> {
+        match self.place {
+            Place::Server(key) => Some(key),
+            Place::Backend => None,
+        }
+    }
+
+    /// How many requests left this queue since it was joined: what logs show when the wait is given up.
+    #[must_use]
+    pub fn positions(&self) -> Positions {
+        let ahead = self.waiter.ahead.load(Ordering::Relaxed);
+        match self.place {
+            Place::Server(_) => Positions { server: ahead, backend: 0 },
+            Place::Backend => Positions { server: 0, backend: ahead },
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.backend.abandon(self.place, self.order, &self.waiter);
+        }
+    }
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Waiting").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// Which queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Server(ServerKey),
+    Backend,
+}
+
+/// Who comes first: class, then time with its offset, then arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Order {
+    class: i16,
+    at_ms: i64,
+    arrival: u64,
+}
+
+impl Order {
+    pub(crate) fn new(priority: Priority, now_ms: u64, arrival: u64) -> Self {
+        let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+        let at_ms = now_ms.saturating_add(i64::from(priority.offset_ms));
+        Self { class: priority.class, at_ms, arrival }
+    }
+}
+
+/// What the two sides of a wait share.
+pub(crate) struct Waiter {
+    state: AtomicU64,
+    ahead: AtomicU32,
+    /// Stays with its server when that goes down (`option persist`, `force-persist`).
+    pub(crate) sticky: bool,
+    wake: Box<dyn Wake>,
+}
+
+pub(crate) enum Verdict {
+    Granted(ServerKey),
+    ChooseAgain,
+}
+
+const UNDECIDED: u64 = 0;
+const CHOOSE_AGAIN: u64 = 1;
+/// Above it, the key of the server whose slot was granted.
+const GRANTED: u64 = 2;
+
+impl Waiter {
+    pub(crate) fn new(wake: Box<dyn Wake>, sticky: bool) -> Self {
+        Self { state: AtomicU64::new(UNDECIDED), ahead: AtomicU32::new(0), sticky, wake }
+    }
+
+    /// Decides, under the lock. The wake-up follows when the lock is gone.
+    pub(crate) fn decide(&self, verdict: &Verdict) {
+        let state = match verdict {
+            Verdict::ChooseAgain => CHOOSE_AGAIN,
+            Verdict::Granted(key) => GRANTED + u64::from(key.0),
+        };
+        self.state.store(state, Ordering::Release);
+    }
+
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        match self.state.load(Ordering::Acquire) {
+            UNDECIDED => None,
+            CHOOSE_AGAIN => Some(Verdict::ChooseAgain),
+            granted => {
+                let key = u32::try_from(granted - GRANTED).unwrap_or(u32::MAX);
+                Some(Verdict::Granted(ServerKey(key)))
+            }
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        self.wake.wake();
+    }
+}
+
+/// One queue. Its length is bounded by the number of streams that the process admits.
+#[derive(Default)]
+pub(crate) struct WaitQueue {
+    entries: BTreeMap<Order, (u64, Arc<Waiter>)>,
+    /// How many were ever served from it.
+    served: u64,
+}
+
+impl WaitQueue {
+    pub(crate) fn insert(&mut self, order: Order, waiter: Arc<Waiter>) {
+        self.entries.insert(order, (self.served, waiter));
+    }
+
+    pub(crate) fn remove(&mut self, order: Order) -> bool {
+        let Some((joined, waiter)) = self.entries.remove(&order) else { return false };
+        waiter.note_ahead(self.served - joined);
+        true
+    }
+
+    pub(crate) fn head(&self) -> Option<Order> {
+        self.entries.first_key_value().map(|(order, _)| *order)
+    }
+
+    /// Takes the head out, to be served.
+    pub(crate) fn serve(&mut self) -> Option<Arc<Waiter>> {
+        let (_, (joined, waiter)) = self.entries.pop_first()?;
+        waiter.note_ahead(self.served - joined);
+        self.served += 1;
+        Some(waiter)
+    }
+
+    /// Takes out all that need not stay.
+    pub(crate) fn evict(&mut self, into: &mut Vec<Arc<Waiter>>) {
+        let served = self.served;
+        self.entries.retain(|_, (joined, waiter)| {
+            if waiter.sticky {
+                return true;
+            }
+            waiter.note_ahead(served - *joined);
+            into.push(Arc::clone(waiter));
+            false
+        });
+    }
+
+    pub(crate) fn length(&self) -> u32 {
+        u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl Waiter {
+    fn note_ahead(&self, ahead: u64) {
+        self.ahead.store(u32::try_from(ahead).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+}

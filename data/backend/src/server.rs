@@ -1,0 +1,335 @@
+//! A live server: what all workers see of it.
+//!
+//! Everything here is read freely and changed through [`Backend::change`](crate::Backend::change)
+//! only, because a change of weight, state or limit concerns the balancing structures and the queues
+//! too. The fields are atomics written under the backend's lock, except `served`, which a finished
+//! request gives back without it.
+
+pub mod state;
+pub mod weight;
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+
+use crate::backend::Home;
+use crate::settings::{MAXIMUM_WEIGHT, ServerAddress, ServerSettings};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use state::{AdminState, OperationalState, RequestedState};
+use weight::{Ramp, WeightChange};
+
+/// A server's place in its backend: given once, never given again, and so safe to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerKey(pub(crate) u32);
+
+impl ServerKey {
+    /// The place as an index, from 0.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What may be changed on a live server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// `set server weight`, `set weight`, an agent's answer.
+    Weight(WeightChange),
+    /// `set server state`, `enable server`, `disable server`.
+    State(RequestedState),
+    /// Maintenance or drain that tracking or resolution decides: bits to set, then bits to clear.
+    Admin {
+        /// Bits to set.
+        set: AdminState,
+        /// Bits to clear.
+        clear: AdminState,
+    },
+    /// What health checks found out. Ignored while in maintenance.
+    Health(OperationalState),
+    /// `set server addr`, an answer of the resolver.
+    Address(ServerAddress),
+    /// `set maxconn server`; 0 is unlimited.
+    MaximumConnections(u32),
+}
+
+/// One server of a backend.
+pub struct Server {
+    key: ServerKey,
+    settings: ServerSettings,
+    address: ArcSwap<ServerAddress>,
+    user_weight: AtomicU32,
+    maximum_connections: AtomicU32,
+    admin: AtomicU8,
+    operational: AtomicU8,
+    last_change_ms: AtomicU64,
+    downtime_ms: AtomicU64,
+    pub(crate) served: AtomicU32,
+    pub(crate) queued: AtomicU32,
+    served_maximum: AtomicU32,
+    queued_maximum: AtomicU32,
+    attachment: OnceLock<Box<dyn Any + Send + Sync>>,
+    home: Home,
+}
+
+impl Server {
+    pub(crate) fn new(key: ServerKey, mut settings: ServerSettings, home: Home, now_ms: u64) -> Self {
+        settings.weight = settings.weight.min(MAXIMUM_WEIGHT);
+        let (admin, operational) = if settings.disabled {
+            let admin = AdminState::FORCED_MAINTENANCE.with(AdminState::CONFIGURED_MAINTENANCE);
+            (admin, OperationalState::Stopped)
+        } else {
+            (AdminState::READY, OperationalState::Running)
+        };
+        Self {
+            key,
+            address: ArcSwap::from_pointee(settings.address.clone()),
+            user_weight: AtomicU32::new(settings.weight),
+            maximum_connections: AtomicU32::new(settings.maximum_connections),
+            admin: AtomicU8::new(admin.bits()),
+            operational: AtomicU8::new(operational as u8),
+            last_change_ms: AtomicU64::new(now_ms),
+            downtime_ms: AtomicU64::new(0),
+            served: AtomicU32::new(0),
+            queued: AtomicU32::new(0),
+            served_maximum: AtomicU32::new(0),
+            queued_maximum: AtomicU32::new(0),
+            attachment: OnceLock::new(),
+            home,
+            settings,
+        }
+    }
+
+    /// Its place in the backend.
+    #[must_use]
+    pub fn key(&self) -> ServerKey {
+        self.key
+    }
+
+    /// Its numeric identifier.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.settings.id
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// What it was configured with; what changes at run time has its own methods.
+    #[must_use]
+    pub fn settings(&self) -> &ServerSettings {
+        &self.settings
+    }
+
+    /// Where it is now.
+    #[must_use]
+    pub fn address(&self) -> Arc<ServerAddress> {
+        self.address.load_full()
+    }
+
+    /// The weight that an operator set, or the configured one.
+    #[must_use]
+    pub fn user_weight(&self) -> u32 {
+        self.user_weight.load(Ordering::Relaxed)
+    }
+
+    /// The configured weight.
+    #[must_use]
+    pub fn initial_weight(&self) -> u32 {
+        self.settings.weight
+    }
+
+    /// `maxconn` as it is now; 0 is unlimited.
+    #[must_use]
+    pub fn maximum_connections(&self) -> u32 {
+        self.maximum_connections.load(Ordering::Relaxed)
+    }
+
+    /// The administrative state.
+    #[must_use]
+    pub fn admin_state(&self) -> AdminState {
+        AdminState::from_bits(self.admin.load(Ordering::Relaxed))
+    }
+
+    /// The operational state at `now_ms`: a start whose ramp is over is running.
+    #[must_use]
+    pub fn operational_state(&self, now_ms: u64) -> OperationalState {
+        match self.recorded_state() {
+            OperationalState::Starting if self.ramp(now_ms).is_over() => OperationalState::Running,
+            state => state,
+        }
+    }
+
+    /// When the state last changed, on the caller's clock.
+    #[must_use]
+    pub fn last_change_ms(&self) -> u64 {
+        self.last_change_ms.load(Ordering::Relaxed)
+    }
+
+    /// How long it has been down in all, the current downtime included.
+    #[must_use]
+    pub fn downtime_ms(&self, now_ms: u64) -> u64 {
+        let past = self.downtime_ms.load(Ordering::Relaxed);
+        if self.recorded_state() == OperationalState::Stopped {
+            past.saturating_add(now_ms.saturating_sub(self.last_change_ms()))
+        } else {
+            past
+        }
+    }
+
+    /// How far its slow start is.
+    #[must_use]
+    pub fn ramp(&self, now_ms: u64) -> Ramp {
+        if self.recorded_state() != OperationalState::Starting {
+            return Ramp::OVER;
+        }
+        Ramp {
+            elapsed_ms: now_ms.saturating_sub(self.last_change_ms()),
+            duration_ms: self.settings.slow_start_ms,
+        }
+    }
+
+    /// The weight that balancing uses, in sixteenths: 0 when it takes no new visitors.
+    #[must_use]
+    pub fn effective_weight(&self, now_ms: u64) -> u32 {
+        let up = matches!(self.recorded_state(), OperationalState::Starting | OperationalState::Running);
+        if !up || self.admin_state().is_drain() || self.admin_state().is_maintenance() {
+            return 0;
+        }
+        weight::effective(self.user_weight(), self.ramp(now_ms))
+    }
+
+    /// Whether it serves requests that persistence or a rule sends to it.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.recorded_state() != OperationalState::Stopped
+    }
+
+    /// Requests that hold one of its slots.
+    #[must_use]
+    pub fn served(&self) -> u32 {
+        self.served.load(Ordering::SeqCst)
+    }
+
+    /// Requests in its own queue.
+    #[must_use]
+    pub fn queued(&self) -> u32 {
+        self.queued.load(Ordering::SeqCst)
+    }
+
+    /// The most slots ever held at once since the last [`Server::clear_maxima`].
+    #[must_use]
+    pub fn served_maximum(&self) -> u32 {
+        self.served_maximum.load(Ordering::Relaxed)
+    }
+
+    /// The longest its queue has been since the last [`Server::clear_maxima`].
+    #[must_use]
+    pub fn queued_maximum(&self) -> u32 {
+        self.queued_maximum.load(Ordering::Relaxed)
+    }
+
+    /// `clear counters`: maxima start again from what is.
+    pub fn clear_maxima(&self) {
+        self.served_maximum.store(self.served(), Ordering::Relaxed);
+        self.queued_maximum.store(self.queued(), Ordering::Relaxed);
+    }
+
+    /// Something that another crate keeps with the server (its idle connections): set once.
+    ///
+    /// # Errors
+    /// Gives it back when there is one already.
+    pub fn attach(&self, attachment: Box<dyn Any + Send + Sync>) -> Result<(), Box<dyn Any + Send + Sync>> {
+        self.attachment.set(attachment)
+    }
+
+    /// What was attached, if it is a `T`.
+    #[must_use]
+    pub fn attachment<T: 'static>(&self) -> Option<&T> {
+        self.attachment.get()?.downcast_ref()
+    }
+
+    pub(crate) fn recorded_state(&self) -> OperationalState {
+        // Only `set_operational` writes it, from this very enum.
+        OperationalState::from_number(self.operational.load(Ordering::Relaxed))
+            .unwrap_or(OperationalState::Stopped)
+    }
+
+    /// How many slots it has when the backend has `backend_load` requests.
+    pub(crate) fn slot_limit(&self, backend_load: u32, full: u32, now_ms: u64) -> u32 {
+        weight::slot_limit(
+            self.settings.minimum_connections,
+            self.maximum_connections(),
+            backend_load,
+            full,
+            self.ramp(now_ms),
+        )
+    }
+
+    /// Takes a slot. The caller holds the backend's lock and has seen room.
+    pub(crate) fn occupy(&self) {
+        let served = self.served.fetch_add(1, Ordering::SeqCst) + 1;
+        raise(&self.served_maximum, served);
+    }
+
+    /// Gives a slot back. The lock is only taken when somebody waits or load orders the servers.
+    pub(crate) fn release(&self) {
+        self.served.fetch_sub(1, Ordering::SeqCst);
+        let signals = &self.home.signals;
+        if signals.load_ordered || self.queued() > 0 || signals.queued.load(Ordering::SeqCst) > 0 {
+            if let Some(backend) = self.home.backend.upgrade() {
+                backend.released(self.key);
+            }
+        }
+    }
+
+    pub(crate) fn set_queued(&self, queued: u32) {
+        self.queued.store(queued, Ordering::SeqCst);
+        raise(&self.queued_maximum, queued);
+    }
+
+    pub(crate) fn store_address(&self, address: ServerAddress) {
+        self.address.store(Arc::new(address));
+    }
+
+    pub(crate) fn store_user_weight(&self, weight: u32) {
+        self.user_weight.store(weight, Ordering::Relaxed);
+    }
+
+    pub(crate) fn store_maximum_connections(&self, maximum: u32) {
+        self.maximum_connections.store(maximum, Ordering::Relaxed);
+    }
+
+    pub(crate) fn store_admin(&self, admin: AdminState) {
+        self.admin.store(admin.bits(), Ordering::Relaxed);
+    }
+
+    /// Records a new operational state and what it does to the times.
+    pub(crate) fn set_operational(&self, state: OperationalState, now_ms: u64) {
+        if self.recorded_state() == OperationalState::Stopped {
+            self.downtime_ms.store(self.downtime_ms(now_ms), Ordering::Relaxed);
+        }
+        self.operational.store(state as u8, Ordering::Relaxed);
+        self.last_change_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn touch(&self, now_ms: u64) {
+        self.set_operational(self.recorded_state(), now_ms);
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Server").field("key", &self.key).field("name", &self.name()).finish()
+    }
+}
+
+/// Raises a maximum. Rarely writes, so the cache line stays shared.
+pub(crate) fn raise(maximum: &AtomicU32, value: u32) {
+    if maximum.load(Ordering::Relaxed) < value {
+        maximum.fetch_max(value, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,153 @@
+//! What an operator wants of a server, and what the server is doing.
+//!
+//! Two words that `show servers state` prints as numbers: the administrative state is a mask that
+//! only administrators (and tracking, and resolution) touch, the operational state follows from it
+//! and from health checks.
+//!
+//! ```text
+//!              leave maintenance, no slowstart
+//!   Stopped ───────────────────────────────────► Running ◄──► Stopping
+//!      │ leave maintenance, slowstart               ▲  (404, checks)
+//!      └───────────────────────► Starting ──────────┘ ramp over
+//!   any ── maintenance or failed check ──► Stopped
+//! ```
+
+/// The administrative mask, with the values that `show servers state` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdminState(u8);
+
+impl AdminState {
+    /// Nothing asked.
+    pub const READY: Self = Self(0);
+    /// An operator put it in maintenance.
+    pub const FORCED_MAINTENANCE: Self = Self(0x01);
+    /// Maintenance inherited from the tracked server.
+    pub const INHERITED_MAINTENANCE: Self = Self(0x02);
+    /// The configuration put it in maintenance.
+    pub const CONFIGURED_MAINTENANCE: Self = Self(0x04);
+    /// An operator put it in drain mode.
+    pub const FORCED_DRAIN: Self = Self(0x08);
+    /// Drain mode inherited from the tracked server.
+    pub const INHERITED_DRAIN: Self = Self(0x10);
+    /// Maintenance because its name does not resolve.
+    pub const RESOLUTION_MAINTENANCE: Self = Self(0x20);
+    /// Its name differs from the configuration's. Says nothing about maintenance (R164 to R166).
+    pub const FQDN_CHANGED: Self = Self(0x40);
+
+    /// From a number, as the state file has it.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits & 0x7f)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Both masks together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// This mask without the other's bits.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether all the other's bits are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Out of service by anybody's wish. The changed-name mark is not such a wish (R166).
+    #[must_use]
+    pub const fn is_maintenance(self) -> bool {
+        self.0 & (0x01 | 0x02 | 0x04 | 0x20) != 0
+    }
+
+    /// Serves only what persistence sends to it.
+    #[must_use]
+    pub const fn is_drain(self) -> bool {
+        self.0 & (0x08 | 0x10) != 0
+    }
+}
+
+/// What the server is doing, with the numbers that `show servers state` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum OperationalState {
+    /// Down.
+    Stopped = 0,
+    /// Up, its share still growing.
+    Starting = 1,
+    /// Up.
+    Running = 2,
+    /// Up, but wants no new visitors.
+    Stopping = 3,
+}
+
+impl OperationalState {
+    /// From its number.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::Stopped,
+            1 => Self::Starting,
+            2 => Self::Running,
+            3 => Self::Stopping,
+            _ => return None,
+        })
+    }
+}
+
+/// What `set server <b>/<s> state` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestedState {
+    /// Normal service.
+    Ready,
+    /// Only what persistence sends.
+    Drain,
+    /// No traffic at all.
+    Maintenance,
+}
+
+impl RequestedState {
+    /// The administrative state after this was asked in `current`.
+    #[must_use]
+    pub const fn apply(self, current: AdminState) -> AdminState {
+        let asked = AdminState::FORCED_MAINTENANCE.with(AdminState::FORCED_DRAIN);
+        let rest = current.without(asked).without(AdminState::CONFIGURED_MAINTENANCE);
+        match self {
+            Self::Ready => rest,
+            Self::Drain => rest.with(AdminState::FORCED_DRAIN),
+            Self::Maintenance => current.without(asked).with(AdminState::FORCED_MAINTENANCE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_name_is_not_maintenance_r166() {
+        assert!(!AdminState::FQDN_CHANGED.is_maintenance());
+        assert!(AdminState::FQDN_CHANGED.with(AdminState::RESOLUTION_MAINTENANCE).is_maintenance());
+    }
+
+    #[test]
+    fn asking_for_a_state_keeps_what_others_decided() {
+        let tracked = AdminState::INHERITED_MAINTENANCE.with(AdminState::FQDN_CHANGED);
+        assert_eq!(RequestedState::Ready.apply(tracked.with(AdminState::FORCED_MAINTENANCE)), tracked);
+        assert_eq!(RequestedState::Drain.apply(tracked), tracked.with(AdminState::FORCED_DRAIN));
+        assert_eq!(
+            RequestedState::Maintenance.apply(AdminState::FORCED_DRAIN),
+            AdminState::FORCED_MAINTENANCE
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! Weights and slot limits that follow time and load.
+//!
+//! A server has an initial weight (configuration), a user weight (runtime API) and an effective
+//! one, which slow start scales. Effective weights count in sixteenths so that a ramp has steps
+//! even for weight 1.
+
+use crate::settings::MAXIMUM_WEIGHT;
+
+/// Sixteenths in one unit of weight.
+pub const WEIGHT_SCALE: u32 = 16;
+
+/// How far a slow start has come at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ramp {
+    /// Milliseconds since the server came up.
+    pub elapsed_ms: u64,
+    /// Milliseconds that the whole ramp takes; 0 is no ramp.
+    pub duration_ms: u64,
+}
+
+impl Ramp {
+    /// No slow start, or one that is over.
+    pub const OVER: Self = Self { elapsed_ms: 0, duration_ms: 0 };
+
+    /// Whether full speed is reached.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        self.elapsed_ms >= self.duration_ms
+    }
+
+    /// This much of `full`, growing linearly from 1.
+    #[must_use]
+    pub fn share_of(self, full: u32) -> u32 {
+        if self.is_over() || full == 0 {
+            return full;
+        }
+        let share = u128::from(full) * u128::from(self.elapsed_ms) / u128::from(self.duration_ms);
+        // Less than `full`, for the ramp is not over; so it fits.
+        u32::try_from(share).unwrap_or(full).max(1)
+    }
+
+    /// The throttle percentage that statistics show while a server starts.
+    #[must_use]
+    pub fn percentage(self) -> u32 {
+        self.share_of(100)
+    }
+}
+
+/// The effective weight in sixteenths.
+#[must_use]
+pub fn effective(user_weight: u32, ramp: Ramp) -> u32 {
+    ramp.share_of(user_weight.min(MAXIMUM_WEIGHT) * WEIGHT_SCALE)
+}
+
+/// An effective weight in the units that an operator configures, rounded up.
+#[must_use]
+pub const fn displayed(effective: u32) -> u32 {
+    effective.div_ceil(WEIGHT_SCALE)
+}
+
+/// A new weight, as the runtime API and agents give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightChange {
+    /// In units, 0 to 256.
+    Absolute(u32),
+    /// In per cent of the configured weight; the result is capped at 256.
+    Percentage(u32),
+}
+
+impl WeightChange {
+    /// The user weight that results.
+    #[must_use]
+    pub fn apply(self, initial: u32) -> u32 {
+        match self {
+            Self::Absolute(weight) => weight.min(MAXIMUM_WEIGHT),
+            Self::Percentage(percentage) => {
+                let weight = u64::from(initial) * u64::from(percentage) / 100;
+                u32::try_from(weight).unwrap_or(MAXIMUM_WEIGHT).min(MAXIMUM_WEIGHT)
+            }
+        }
+    }
+}
+
+/// How many slots a server has right now; [`u32::MAX`] is unlimited.
+///
+/// Between `minconn` and `maxconn` the limit follows the backend's load, as a share of `fullconn`
+/// (manual, "fullconn"); a slow start scales the result. Never 0, so that a server without requests
+/// always takes one: the queue's progress relies on it.
+#[must_use]
+pub fn slot_limit(minimum: u32, maximum: u32, backend_load: u32, full: u32, ramp: Ramp) -> u32 {
+    let maximum = maximum.max(minimum);
+    if maximum == 0 {
+        return u32::MAX;
+    }
+    let limit = if minimum == 0 || minimum == maximum || full == 0 || backend_load >= full {
+        maximum
+    } else {
+        let on_the_ramp = u64::from(backend_load) * u64::from(maximum) / u64::from(full);
+        minimum.max(u32::try_from(on_the_ramp).unwrap_or(maximum))
+    };
+    ramp.share_of(limit).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_start_grows_from_one_to_all() {
+        let at = |elapsed_ms| effective(10, Ramp { elapsed_ms, duration_ms: 1_000 });
+        assert_eq!([at(0), at(1), at(500), at(999), at(1_000), at(9_999)], [1, 1, 80, 159, 160, 160]);
+        assert_eq!(Ramp { elapsed_ms: 250, duration_ms: 1_000 }.percentage(), 25);
+        assert_eq!(effective(0, Ramp { elapsed_ms: 500, duration_ms: 1_000 }), 0);
+    }
+
+    #[test]
+    fn limits_follow_the_load() {
+        #[track_caller]
+        fn check(minimum: u32, maximum: u32, load: u32, full: u32, expected: u32) {
+            assert_eq!(slot_limit(minimum, maximum, load, full, Ramp::OVER), expected);
+        }
+        check(0, 0, 50, 100, u32::MAX);
+        check(0, 10, 0, 100, 10);
+        check(10, 0, 0, 100, 10);
+        check(100, 1000, 0, 10_000, 100);
+        check(100, 1000, 1_000, 10_000, 100);
+        check(100, 1000, 5_000, 10_000, 500);
+        check(100, 1000, 10_000, 10_000, 1000);
+        check(100, 1000, 20_000, 10_000, 1000);
+        check(100, 1000, 5, 0, 1000);
+        check(20, 10, 0, 100, 20);
+        assert_eq!(slot_limit(0, 10, 0, 0, Ramp { elapsed_ms: 0, duration_ms: 5 }), 1);
+        assert_eq!(slot_limit(0, 10, 0, 0, Ramp { elapsed_ms: 3, duration_ms: 6 }), 5);
+    }
+
+    #[test]
+    fn percentages_are_of_the_configured_weight() {
+        assert_eq!(WeightChange::Percentage(50).apply(10), 5);
+        assert_eq!(WeightChange::Percentage(0).apply(10), 0);
+        assert_eq!(WeightChange::Percentage(u32::MAX).apply(256), 256);
+        assert_eq!(WeightChange::Absolute(300).apply(1), 256);
+    }
+}

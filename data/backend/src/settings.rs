@@ -1,0 +1,313 @@
+//! What a backend and its servers are configured with, as plain values.
+//!
+//! These structs are filled from the typed configuration by whoever builds the runtime objects, so
+//! that this crate does not depend on the language. `Default` gives the manual's defaults.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The part of a `backend` or `listen` section that choosing and queueing need.
+#[derive(Clone, Debug)]
+pub struct BackendSettings {
+    /// The section's name.
+    pub name: String,
+    /// Its numeric identifier (`id`, or the position).
+    pub id: u32,
+    /// How many workers share the backend; worker numbers are below this.
+    pub workers: usize,
+    /// `balance`.
+    pub algorithm: Algorithm,
+    /// `hash-type`.
+    pub hash_type: HashType,
+    /// `hash-balance-factor` in per cent of the average load; 0 is off.
+    pub hash_balance_factor: u32,
+    /// `hash-preserve-affinity`.
+    pub hash_affinity: HashAffinity,
+    /// `option allbackups`.
+    pub all_backups: bool,
+    /// `fullconn`, already computed where it was automatic; 0 means that `minconn` never applies.
+    pub full_connections: u32,
+    /// `option persist`: a queued persistent request stays with its server even when it goes down.
+    pub persist: bool,
+    /// `option redispatch` and its interval; 0 is off.
+    pub redispatch: i32,
+    /// `retries`.
+    pub retries: u32,
+    /// `http-reuse`.
+    pub http_reuse: HttpReuse,
+}
+
+impl Default for BackendSettings {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            id: 0,
+            workers: 1,
+            algorithm: Algorithm::Random { draws: DEFAULT_DRAWS },
+            hash_type: HashType::default(),
+            hash_balance_factor: 0,
+            hash_affinity: HashAffinity::Always,
+            all_backups: false,
+            full_connections: 0,
+            persist: false,
+            redispatch: 0,
+            retries: DEFAULT_RETRIES,
+            http_reuse: HttpReuse::Safe,
+        }
+    }
+}
+
+/// `balance random` without an argument draws this many servers (manual, "balance").
+pub const DEFAULT_DRAWS: u32 = 2;
+/// Retries when `retries` is not set (manual, "retries").
+pub const DEFAULT_RETRIES: u32 = 3;
+/// The largest weight that `weight` and the runtime API accept (manual, "weight").
+pub const MAXIMUM_WEIGHT: u32 = 256;
+
+/// `balance`: how a server is chosen when nothing else designates one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Each server in turn, by weight, weights change live.
+    RoundRobin,
+    /// Each server in turn over a map that only a change of the farm rebuilds.
+    StaticRoundRobin,
+    /// The least loaded server for its weight; in turn among equals.
+    LeastConnections,
+    /// The first server by identifier with a free slot.
+    First,
+    /// The least loaded of a few drawn at random by weight.
+    Random {
+        /// How many servers are drawn, at least one.
+        draws: u32,
+    },
+    /// Hash of the client's address.
+    Source,
+    /// Hash of the request's URI, or of a part of it.
+    Uri(UriKey),
+    /// Hash of a parameter of the query string (or of the body of a POST).
+    UrlParameter {
+        /// The parameter's name.
+        name: String,
+        /// Look into the body of POST requests too.
+        check_post: bool,
+    },
+    /// Hash of a header's value.
+    Header {
+        /// The header's name.
+        name: String,
+        /// Reduce the value to its main domain part.
+        use_domain_only: bool,
+    },
+    /// Hash of a sample expression that the caller evaluates.
+    Expression,
+}
+
+impl Algorithm {
+    /// The name that statistics show.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RoundRobin => "roundrobin",
+            Self::StaticRoundRobin => "static-rr",
+            Self::LeastConnections => "leastconn",
+            Self::First => "first",
+            Self::Random { .. } => "random",
+            Self::Source => "source",
+            Self::Uri(_) => "uri",
+            Self::UrlParameter { .. } => "url_param",
+            Self::Header { .. } => "hdr",
+            Self::Expression => "hash",
+        }
+    }
+
+    /// Whether the server follows from a key of the request, so that load is not consulted.
+    #[must_use]
+    pub fn is_hash(&self) -> bool {
+        matches!(
+            self,
+            Self::Source | Self::Uri(_) | Self::UrlParameter { .. } | Self::Header { .. } | Self::Expression
+        )
+    }
+}
+
+/// The arguments of `balance uri`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UriKey {
+    /// Hash the query string too.
+    pub whole: bool,
+    /// Hash at most this many bytes; 0 is no limit.
+    pub length: u32,
+    /// Stop at this many slashes; 0 is no limit.
+    pub depth: u32,
+    /// Begin at the path of an absolute URI.
+    pub path_only: bool,
+}
+
+/// `hash-type <method> <function> <modifier>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashType {
+    /// How a hash designates a server.
+    pub method: HashMethod,
+    /// How a key becomes a hash.
+    pub function: HashFunction,
+    /// Whether the hash is mixed once more.
+    pub avalanche: bool,
+}
+
+impl Default for HashType {
+    fn default() -> Self {
+        Self { method: HashMethod::MapBased, function: HashFunction::Sdbm, avalanche: false }
+    }
+}
+
+impl HashType {
+    /// `hash-type consistent` with nothing else said: sdbm and avalanche.
+    #[must_use]
+    pub fn consistent() -> Self {
+        Self { method: HashMethod::Consistent, function: HashFunction::Sdbm, avalanche: true }
+    }
+}
+
+/// The method of `hash-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashMethod {
+    /// Position in a static array that holds each server as often as its weight says.
+    MapBased,
+    /// Closest of many points of each server on a ring.
+    Consistent,
+}
+
+/// The function of `hash-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashFunction {
+    /// The hash of the sdbm library.
+    Sdbm,
+    /// Bernstein's times 33.
+    Djb2,
+    /// The shift and rotate hash that HAProxy calls wt6.
+    Wt6,
+    /// The CRC of Ethernet, gzip and PNG.
+    Crc32,
+    /// The key is a number already and is used as it is.
+    None,
+}
+
+/// `hash-preserve-affinity`: when a hash-designated server may be passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashAffinity {
+    /// Never: the request waits for its server.
+    Always,
+    /// When its slots are all taken.
+    MaximumConnections,
+    /// When its queue is full.
+    MaximumQueue,
+}
+
+/// `hash-key`: what places a server on the consistent ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashKey {
+    /// The server's numeric identifier.
+    Id,
+    /// Its address.
+    Address,
+    /// Its address and port.
+    AddressPort,
+}
+
+/// `http-reuse`: when an idle server connection may serve another session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpReuse {
+    /// Never.
+    Never,
+    /// From the second request of a session on.
+    Safe,
+    /// First requests too, on connections that were already reused once.
+    Aggressive,
+    /// Always.
+    Always,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerAddress {
+    /// An address and a port.
+    Ip(SocketAddr),
+    /// A path in the file system.
+    Unix(PathBuf),
+    /// A name in Linux's abstract namespace, without its leading zero byte.
+    Abstract(Vec<u8>),
+    /// Not known yet (a name to resolve).
+    Unknown,
+}
+
+/// The part of a `server` line that choosing, queueing and keeping idle connections need.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// The server's name.
+    pub name: String,
+    /// Its numeric identifier (`id`, or the position from 1).
+    pub id: u32,
+    /// Where it is.
+    pub address: ServerAddress,
+    /// `weight`, 0 to [`MAXIMUM_WEIGHT`].
+    pub weight: u32,
+    /// `backup`.
+    pub backup: bool,
+    /// `disabled`.
+    pub disabled: bool,
+    /// `cookie`.
+    pub cookie: Option<String>,
+    /// `maxconn`; 0 is unlimited.
+    pub maximum_connections: u32,
+    /// `minconn`; 0 is a static limit.
+    pub minimum_connections: u32,
+    /// `maxqueue`; 0 is unlimited.
+    pub maximum_queue: u32,
+    /// `slowstart` in milliseconds; 0 is off.
+    pub slow_start_ms: u64,
+    /// `hash-key`.
+    pub hash_key: HashKey,
+    /// What bounds its idle connections.
+    pub pool: PoolSettings,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            id: 0,
+            address: ServerAddress::Unknown,
+            weight: 1,
+            backup: false,
+            disabled: false,
+            cookie: None,
+            maximum_connections: 0,
+            minimum_connections: 0,
+            maximum_queue: 0,
+            slow_start_ms: 0,
+            hash_key: HashKey::Id,
+            pool: PoolSettings::default(),
+        }
+    }
+}
+
+/// The `pool-*` and `max-reuse` options of a server line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// `pool-max-conn`; `None` is unlimited, 0 keeps no idle connection.
+    pub maximum: Option<u32>,
+    /// `pool-low-conn`: below this many idle connections a worker does not take another worker's.
+    pub low: u32,
+    /// `pool-purge-delay` in milliseconds; 0 keeps no idle connection.
+    pub purge_delay_ms: u64,
+    /// `max-reuse`; `None` is unlimited.
+    pub maximum_reuse: Option<u32>,
+    /// `tune.idle-pool.shared`: workers may take each other's connections.
+    pub shared: bool,
+}
+
+impl Default for PoolSettings {
+    fn default() -> Self {
+        Self { maximum: None, low: 0, purge_delay_ms: 5_000, maximum_reuse: None, shared: true }
+    }
+}

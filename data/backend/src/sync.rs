@@ -1,0 +1,19 @@
+//! The one façade through which this crate touches what threads share, so that loom can replace it.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+/// Locks, and goes on with the data of a thread that panicked while it held the lock.
+///
+/// A panic is caught at the task (design D8) and the worker lives on; every critical section here
+/// leaves the structure consistent at each step, so the poison mark carries no news.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
