@@ -21,8 +21,8 @@ pub enum HeadErrorKind {
     TargetForm,
     /// Something after the target that is not `HTTP/x.y`.
     InvalidVersion,
-    /// A well-formed version that HTTP/1 does not have.
-    UnsupportedVersion,
+    /// The beginning of HTTP/2's connection preface.
+    Http2Preface,
     /// A request line without version, which only HTTP/0.9 has.
     Http09,
     /// A status line that does not begin with `HTTP/`.
@@ -37,6 +37,8 @@ pub enum HeadErrorKind {
     EmptyName,
     /// A byte that a field name must not have.
     InvalidName,
+    /// A field line without colon.
+    MissingColon,
     /// White space between a field name and its colon.
     SpaceBeforeColon,
     /// A byte that a field value must not have.
@@ -51,20 +53,32 @@ pub enum HeadErrorKind {
     ConflictingContentLength,
     /// A `Transfer-Encoding` that cannot be understood, or an empty one.
     InvalidTransferEncoding,
-    /// A request whose last transfer coding is not `chunked`: it has no end.
+    /// Transfer codings before the final `chunked`: nobody here can decode them (status 422).
+    UnsupportedTransferEncoding,
+    /// A message whose last transfer coding is not `chunked`: it has no safe end.
     ChunkedNotFinal,
     /// `chunked` applied twice.
     ChunkedTwice,
-    /// A `Transfer-Encoding` in a message before HTTP/1.1.
-    TransferEncodingVersion,
+    /// A body after an HTTP/1.0 `GET`, `HEAD` or `DELETE`, which other parsers may take for a next request (status
+    /// 413).
+    PayloadForbidden,
     /// Several `Host` that differ.
     ConflictingHost,
     /// A `Host` that differs from the authority of the target.
     HostAuthorityMismatch,
-    /// A `Host` that no authority can be.
-    InvalidHost,
     /// The head goes beyond what a span can say.
     TooLong,
-    /// An `Upgrade` or `Sec-WebSocket` exchange that breaks its own rules.
-    InvalidUpgrade,
+    /// A WebSocket handshake without the key, or the answer to it, that it must have (RFC 6455).
+    InvalidWebsocketKey,
+}
+
+impl HeadErrorKind {
+    /// The status that a client is answered with, when its request is refused for this.
+    pub fn status(self) -> u16 {
+        match self {
+            HeadErrorKind::PayloadForbidden => 413,
+            HeadErrorKind::UnsupportedTransferEncoding => 422,
+            _ => 400,
+        }
+    }
 }

@@ -1,14 +1,38 @@
 //! Cutting a message head out of a receive buffer.
+//!
+//! The parser looks for line ends, and judges a line when it is complete: a start line, then field lines, then an
+//! empty line. Where it stopped is remembered, so that a head which comes in many pieces is not scanned again:
+//!
+//! ```text
+//!   EmptyLines ──► StartLine ──► Fields ──(empty line)──► complete
+//! ```
+//!
+//! What a start line looks like is in `start_line`, what a field line looks like is in `field_line`, what fields mean
+//! for the proxy is in `meaning`, and what a whole head must satisfy is in `judgment`.
 
-use weir_http::Head;
+mod field_line;
+mod judgment;
+mod meaning;
+mod scan;
+mod start_line;
+#[cfg(test)]
+mod tests;
 
-use crate::error::HeadError;
+use weir_http::{Flags, Head, Kind, Span};
+
+use crate::error::{HeadError, HeadErrorKind};
+use meaning::Meaning;
+use scan::find_control;
 
 /// What the operator allows beyond the safe subset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// `option accept-unsafe-violations-in-http-request` or `-response`, whichever the message is.
     pub accept_unsafe_violations: bool,
+    /// `h1-accept-payload-with-any-method`: HTTP/1.0 `GET`, `HEAD` and `DELETE` requests may have a body too.
+    pub accept_payload_with_any_method: bool,
+    /// `h1-do-not-close-on-insecure-transfer-encoding`: [`Flags::INSECURE_FRAMING`] is not noted.
+    pub keep_insecure_transfer_encoding: bool,
 }
 
 /// What a look at the buffer told.
@@ -25,34 +49,212 @@ pub enum Progress {
     Error(HeadError),
 }
 
-/// Parses heads, and remembers where it was when a head comes in pieces: no byte is looked at twice. After
-/// `Complete` or `Error` it is ready for the next head.
+/// Parses heads, and remembers where it was when a head comes in pieces. After [`Progress::Complete`] or
+/// [`Progress::Error`] it is ready for the next head.
 #[derive(Clone, Debug, Default)]
 pub struct Parser {
-    scanned: usize,
+    awaiting: Awaiting,
+    /// Where the line under way begins.
+    line: usize,
+    /// Where the search for its end goes on.
+    at: usize,
+    /// The line under way has a line break inside: a folded field (RFC 9112, 5.2).
+    folded: bool,
+    meaning: Meaning,
+}
+
+/// What the parser looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Awaiting {
+    #[default]
+    EmptyLines,
+    StartLine,
+    Fields,
+}
+
+/// Why a scan stopped before the end of the head.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// At the last byte that came.
+    NeedMore,
+    /// At something wrong.
+    Wrong(HeadError),
 }
 
 impl Parser {
     /// Looks for a request head at the start of `raw`. Between calls, `raw` may only grow at its end and `head` must
     /// be left alone; `head` is cleared at the first call.
+    #[inline]
     pub fn request(&mut self, raw: &[u8], options: &Options, head: &mut Head) -> Progress {
-        let _ = (raw, options, head, self.scanned);
-        Progress::Incomplete
+        self.parse(Kind::Request, raw, options, head)
     }
 
     /// The same for a response head.
+    #[inline]
     pub fn response(&mut self, raw: &[u8], options: &Options, head: &mut Head) -> Progress {
-        let _ = (raw, options, head, self.scanned);
-        Progress::Incomplete
+        self.parse(Kind::Response, raw, options, head)
     }
 
     /// Whether a head has begun: some byte other than the empty lines before it was seen.
     pub fn has_begun(&self) -> bool {
-        self.scanned > 0
+        self.awaiting != Awaiting::EmptyLines
     }
 
     /// Forgets a head that was begun.
     pub fn reset(&mut self) {
         *self = Parser::default();
     }
+
+    fn parse(&mut self, kind: Kind, raw: &[u8], options: &Options, head: &mut Head) -> Progress {
+        if raw.len() > Span::MAX {
+            return Progress::Error(HeadError { kind: HeadErrorKind::TooLong, position: Span::MAX });
+        }
+        match self.advance(kind, raw, options, head) {
+            Ok(head_len) => {
+                self.reset();
+                Progress::Complete { head_len }
+            }
+            Err(Stop::NeedMore) => Progress::Incomplete,
+            Err(Stop::Wrong(error)) => {
+                self.reset();
+                Progress::Error(error)
+            }
+        }
+    }
+
+    fn advance(&mut self, kind: Kind, raw: &[u8], options: &Options, head: &mut Head) -> Result<usize, Stop> {
+        if self.awaiting == Awaiting::EmptyLines {
+            if self.at == 0 {
+                head.clear();
+            }
+            self.empty_lines(kind, raw)?;
+            self.awaiting = Awaiting::StartLine;
+        }
+        if self.awaiting == Awaiting::StartLine {
+            let (end, next) = self.start_line_end(raw)?;
+            let line = self.line..end;
+            match kind {
+                Kind::Request => start_line::request_line(raw, line, options, head)?,
+                Kind::Response => start_line::status_line(raw, line, options, head)?,
+            }
+            if next - end == 1 {
+                head.note(Flags::MUST_REWRITE);
+            }
+            self.awaiting = Awaiting::Fields;
+            self.line = next;
+            self.at = next;
+        }
+        let end = self.fields(raw, options, head)?;
+        head.finish(end);
+        judgment::judge(&self.meaning, raw, options, head)?;
+        Ok(end)
+    }
+
+    /// Skips the empty lines that some clients send after a body (RFC 9112, 2.2).
+    fn empty_lines(&mut self, kind: Kind, raw: &[u8]) -> Result<(), Stop> {
+        loop {
+            match raw.get(self.at) {
+                None => return Err(Stop::NeedMore),
+                Some(b'\n') => self.at += 1,
+                Some(b'\r') => match raw.get(self.at + 1) {
+                    None => return Err(Stop::NeedMore),
+                    Some(b'\n') => self.at += 2,
+                    Some(_) => return wrong(HeadErrorKind::BareCarriageReturn, self.at),
+                },
+                Some(&byte) => {
+                    // Said at once, whatever follows: a TLS client would wait for an answer.
+                    if !scan::is_token_byte(byte) {
+                        let problem = match kind {
+                            Kind::Request => HeadErrorKind::InvalidMethod,
+                            Kind::Response => HeadErrorKind::NotHttp,
+                        };
+                        return wrong(problem, self.at);
+                    }
+                    self.line = self.at;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Where the start line ends, and where the next one begins.
+    fn start_line_end(&mut self, raw: &[u8]) -> Result<(usize, usize), Stop> {
+        loop {
+            let at = find_control(raw, self.at);
+            self.at = at;
+            match raw.get(at) {
+                None => return Err(Stop::NeedMore),
+                Some(b'\r') => return Ok((at, after_carriage_return(raw, at)?)),
+                Some(b'\n') => return Ok((at, at + 1)),
+                // Judged with the rest of the line: a reason phrase may have what a target may not.
+                Some(_) => self.at = at + 1,
+            }
+        }
+    }
+
+    /// Reads field lines until the empty line: where the body begins.
+    fn fields(&mut self, raw: &[u8], options: &Options, head: &mut Head) -> Result<usize, Stop> {
+        loop {
+            let at = find_control(raw, self.at);
+            let next = match raw.get(at) {
+                None => {
+                    self.at = at;
+                    return Err(Stop::NeedMore);
+                }
+                Some(b'\r') => match after_carriage_return(raw, at) {
+                    Ok(next) => next,
+                    Err(stop) => {
+                        self.at = at;
+                        return Err(stop);
+                    }
+                },
+                Some(b'\n') => {
+                    head.note(Flags::MUST_REWRITE);
+                    at + 1
+                }
+                Some(0) if !options.accept_unsafe_violations => {
+                    return wrong(field_line::kind_of_nul(&raw[self.line..at]), at);
+                }
+                Some(_) => {
+                    self.at = at + 1;
+                    continue;
+                }
+            };
+            if at == self.line {
+                return Ok(next);
+            }
+            match raw.get(next) {
+                // Only the next byte tells whether the line goes on.
+                None => {
+                    self.at = at;
+                    return Err(Stop::NeedMore);
+                }
+                Some(b' ' | b'\t') => {
+                    self.folded = true;
+                    self.at = next;
+                    continue;
+                }
+                Some(_) => {}
+            }
+            field_line::read(raw, self.line..at, self.folded, options, &mut self.meaning, head)?;
+            self.folded = false;
+            self.line = next;
+            self.at = next;
+        }
+    }
+}
+
+/// The place after `\r\n`, given the place of `\r`.
+#[inline]
+fn after_carriage_return(raw: &[u8], at: usize) -> Result<usize, Stop> {
+    match raw.get(at + 1) {
+        Some(b'\n') => Ok(at + 2),
+        Some(_) => wrong(HeadErrorKind::BareCarriageReturn, at),
+        None => Err(Stop::NeedMore),
+    }
+}
+
+#[cold]
+fn wrong<T>(kind: HeadErrorKind, position: usize) -> Result<T, Stop> {
+    Err(Stop::Wrong(HeadError { kind, position }))
 }

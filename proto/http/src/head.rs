@@ -56,13 +56,14 @@ pub struct Field {
     pub known: KnownName,
 }
 
-/// A head may not have that many fields: the limit is `tune.http.maxhdr`.
+/// A head may not have that many fields: the limit is `tune.http.maxhdr`, less one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyFields;
 
 impl Head {
-    /// How many fields a message may have when `tune.http.maxhdr` does not say.
-    pub const DEFAULT_MAX_FIELDS: u16 = 101;
+    /// How many fields a message may have when nobody says: one less than `tune.http.maxhdr`, which counts the start
+    /// line too.
+    pub const DEFAULT_MAX_FIELDS: u16 = 100;
 
     /// How many bytes of edits a head may hold when nobody says: what fits a default buffer.
     pub const DEFAULT_MAX_EDITS: u32 = 16384;

@@ -59,6 +59,20 @@ impl Span {
         self.start() + self.len()
     }
 
+    /// The part `from..to` of it, counted from its start; cut to what it covers.
+    #[inline]
+    pub fn part(self, from: usize, to: usize) -> Span {
+        let to = to.min(self.len());
+        let from = from.min(to);
+        Span { offset: self.offset + from as u32, length: (to - from) as u32 | (self.length & EDITED) }
+    }
+
+    /// Its first `length` bytes.
+    #[inline]
+    pub fn narrowed(self, length: usize) -> Span {
+        self.part(0, length)
+    }
+
     /// The bytes. Nothing when the span does not fit (it was made for other bytes): never a panic.
     #[inline]
     pub fn of<'a>(self, raw: &'a [u8], edits: &'a [u8]) -> &'a [u8] {

@@ -46,6 +46,27 @@ pub fn authority(target: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// The port that a scheme has when none is written.
+pub fn default_port(scheme: &[u8]) -> Option<&'static [u8]> {
+    if scheme.eq_ignore_ascii_case(b"http") {
+        Some(b"80")
+    } else if scheme.eq_ignore_ascii_case(b"https") {
+        Some(b"443")
+    } else {
+        None
+    }
+}
+
+/// An authority without `:port`, if it ends with that.
+pub fn without_port<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
+    authority.strip_suffix(port).and_then(|rest| rest.strip_suffix(b":")).unwrap_or(authority)
+}
+
+/// An authority without the user information before `@`.
+pub fn without_userinfo(authority: &[u8]) -> &[u8] {
+    memchr::memrchr(b'@', authority).map_or(authority, |at| &authority[at + 1..])
+}
+
 /// Where the path lies in a target: empty, at the right place, when there is none.
 #[inline]
 pub fn path_place(target: &[u8]) -> Range<usize> {

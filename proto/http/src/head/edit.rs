@@ -7,6 +7,9 @@ use crate::{Flags, KnownName, Method, Span, Version, uri};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
+/// What no head has more of, whatever is added to it: edits that take no room must be bounded too.
+const MAX_FIELDS: usize = u16::MAX as usize;
+
 impl Head {
     /// Makes this head a new request without raw bytes: everything is an edit. For requests of our own.
     pub fn start_request(&mut self, method: &[u8], target: &[u8], version: Version) -> Result<(), NoRoom> {
@@ -50,15 +53,15 @@ impl Head {
         let old = self.start_line[1];
         let target = old.of(raw, &self.edits);
         let place = uri::path_place(target);
-        self.splice_uri(raw, old, place.start, place.end, path)
+        self.splice_uri(raw, place.start, place.end, path)
     }
 
     /// Changes the path and the query; scheme and authority stay.
     pub fn set_path_and_query(&mut self, raw: &[u8], text: &[u8]) -> Result<(), NoRoom> {
         let old = self.start_line[1];
         let target = old.of(raw, &self.edits);
-        let place = uri::path_place(target);
-        self.splice_uri(raw, old, place.start, target.len(), text)
+        let (from, to) = (uri::path_place(target).start, target.len());
+        self.splice_uri(raw, from, to, text)
     }
 
     /// Changes the query string. `query` comes without `?`; an empty one removes the mark too.
@@ -100,11 +103,8 @@ impl Head {
         self.set_part(Kind::Response, 2, reason)
     }
 
-    /// Appends a field.
+    /// Appends a field. The limit of fields is for what peers send; here, the room for edits is the bound.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
-        if self.fields.len() >= usize::from(self.max_fields) {
-            return Err(NoRoom);
-        }
         self.reserve(name.len() + value.len())?;
         let field =
             Field { name: self.append(name), value: self.append(value), known: KnownName::from_bytes(name) };
@@ -184,6 +184,14 @@ impl Head {
         Ok(())
     }
 
+    /// Cuts the value of field number `position` to its first `length` bytes.
+    pub fn narrow_value(&mut self, position: usize, length: usize) {
+        if let Some(field) = self.fields.get_mut(position) {
+            field.value = field.value.narrowed(length);
+            self.edited = true;
+        }
+    }
+
     /// Replaces, in field number `position`, the part `from..to` of its value.
     pub fn splice_value(
         &mut self,
@@ -207,6 +215,15 @@ impl Head {
         Ok(())
     }
 
+    /// Parser: puts text into the arena, each byte through `change`, for a field that is pushed next.
+    pub fn store_with(&mut self, text: &[u8], change: impl Fn(u8) -> u8) -> Result<Span, NoRoom> {
+        self.reserve(text.len())?;
+        let start = self.edits.len();
+        self.edits.extend(text.iter().map(|byte| change(*byte)));
+        self.edited = true;
+        Ok(Span::edited(start, self.edits.len()))
+    }
+
     /// How many bytes of edits it may hold from now on.
     pub fn limit_edits(&mut self, max_edits: u32) {
         self.max_edits = max_edits.min(Span::MAX as u32);
@@ -217,14 +234,11 @@ impl Head {
         self.max_fields = max_fields;
     }
 
-    fn splice_uri(
-        &mut self,
-        raw: &[u8],
-        old: Span,
-        from: usize,
-        to: usize,
-        text: &[u8],
-    ) -> Result<(), NoRoom> {
+    /// Replaces the part `from..to` of the request target.
+    pub fn splice_uri(&mut self, raw: &[u8], from: usize, to: usize, text: &[u8]) -> Result<(), NoRoom> {
+        let old = self.start_line[1];
+        let to = to.min(old.len());
+        let from = from.min(to);
         let start = self.edits.len();
         self.reserve(from + text.len() + (old.len() - to))?;
         self.copy(raw, old, 0, from);
@@ -261,7 +275,11 @@ impl Head {
     }
 
     fn reserve(&self, more: usize) -> Result<(), NoRoom> {
-        if self.edits.len() + more > self.max_edits as usize { Err(NoRoom) } else { Ok(()) }
+        if self.edits.len() + more > self.max_edits as usize || self.fields.len() >= MAX_FIELDS {
+            Err(NoRoom)
+        } else {
+            Ok(())
+        }
     }
 
     fn removed_since(&mut self, before: usize) -> usize {

@@ -2,7 +2,7 @@
 
 use super::{Field, Head, Kind};
 use crate::values::Values;
-use crate::{Flags, KnownName, Method, Version, uri};
+use crate::{Flags, KnownName, Method, Span, Version, uri};
 
 impl Head {
     /// Whether it is a request or a response.
@@ -132,6 +132,12 @@ impl Head {
     #[inline]
     pub fn text<'a>(&'a self, raw: &'a [u8], field: &Field) -> (&'a [u8], &'a [u8]) {
         (field.name.of(raw, &self.edits), field.value.of(raw, &self.edits))
+    }
+
+    /// The bytes of a span that belongs to this head.
+    #[inline]
+    pub fn span_text<'a>(&'a self, raw: &'a [u8], span: Span) -> &'a [u8] {
+        span.of(raw, &self.edits)
     }
 
     /// The name of field number `index`.

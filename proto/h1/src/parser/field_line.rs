@@ -1,0 +1,111 @@
+//! Field lines (RFC 9112, 5), each a complete line, folds included.
+
+use std::ops::Range;
+
+use weir_http::{Field, Flags, Head, KnownName, Span};
+
+use super::meaning::{Meaning, Verdict};
+use super::scan::is_token_byte;
+use super::{Options, Stop, wrong};
+use crate::error::HeadErrorKind;
+
+/// Reads `name: value` and puts it into the head. `line` is its place, without the line end; `folded` says that
+/// there are line ends inside.
+#[inline]
+pub(super) fn read(
+    raw: &[u8],
+    line: Range<usize>,
+    folded: bool,
+    options: &Options,
+    meaning: &mut Meaning,
+    head: &mut Head,
+) -> Result<(), Stop> {
+    let bytes = &raw[..line.end];
+    let mut colon = line.start;
+    loop {
+        match bytes.get(colon) {
+            Some(&byte) if is_token_byte(byte) => colon += 1,
+            Some(b':') if colon > line.start => break,
+            _ => {
+                colon = odd_name(bytes, &line, colon, options, head)?;
+                break;
+            }
+        }
+    }
+    let mut start = colon + 1;
+    while let Some(b' ' | b'\t') = bytes.get(start) {
+        start += 1;
+    }
+    let mut end = line.end;
+    while end > start && matches!(bytes[end - 1], b' ' | b'\t') {
+        end -= 1;
+    }
+    let name = Span::raw(line.start, colon);
+    let known = KnownName::from_bytes(&bytes[line.start..colon]);
+    let mut value = Span::raw(start, end);
+    if folded {
+        value = unfold(raw, value, head)?;
+    }
+    if known != KnownName::Other {
+        match meaning.note(known, raw, value, options, head)? {
+            Verdict::Keep => {}
+            Verdict::Narrow(narrower) => {
+                head.note(Flags::MUST_REWRITE);
+                value = narrower;
+            }
+            Verdict::Drop => {
+                head.note(Flags::MUST_REWRITE);
+                return Ok(());
+            }
+        }
+    }
+    head.push_field(Field { name, value, known }).or_else(|_| wrong(HeadErrorKind::TooManyFields, line.start))
+}
+
+/// A name with something in it that no name has: where its colon is, if that is accepted.
+#[cold]
+fn odd_name(
+    bytes: &[u8],
+    line: &Range<usize>,
+    at: usize,
+    options: &Options,
+    head: &mut Head,
+) -> Result<usize, Stop> {
+    let colon = memchr::memchr(b':', &bytes[at..]).map(|ahead| at + ahead);
+    if options.accept_unsafe_violations
+        && let Some(colon) = colon
+        && colon > line.start
+        && memchr::memchr2(b'\r', b'\n', &bytes[at..colon]).is_none()
+    {
+        head.note(Flags::VIOLATION);
+        return Ok(colon);
+    }
+    let kind = match bytes.get(at) {
+        Some(b':') => HeadErrorKind::EmptyName,
+        Some(b' ' | b'\t') if at == line.start => HeadErrorKind::FoldedFirstField,
+        Some(b' ' | b'\t') if bytes[at..].trim_ascii_start().starts_with(b":") => {
+            HeadErrorKind::SpaceBeforeColon
+        }
+        Some(_) => HeadErrorKind::InvalidName,
+        None => HeadErrorKind::MissingColon,
+    };
+    wrong(kind, at)
+}
+
+/// Joins the lines of a folded value: every byte of a line break becomes a space (RFC 9112, 5.2).
+#[cold]
+fn unfold(raw: &[u8], value: Span, head: &mut Head) -> Result<Span, Stop> {
+    let folded = value.of(raw, &[]).trim_ascii();
+    let joined = head.store_with(folded, |byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
+    joined.or_else(|_| wrong(HeadErrorKind::TooLong, value.start()))
+}
+
+/// What a NUL in a field line spoils: the name or the value. `before` is the line up to it.
+#[cold]
+pub(super) fn kind_of_nul(before: &[u8]) -> HeadErrorKind {
+    if memchr::memchr(b':', before).is_some() {
+        HeadErrorKind::InvalidValue
+    } else {
+        HeadErrorKind::InvalidName
+    }
+}

@@ -1,0 +1,194 @@
+//! What a whole head must satisfy, once its last field is known.
+
+use weir_http::{Flags, Head, Kind, KnownName, Method, Span, Version, status, uri};
+
+use super::meaning::{Meaning, TransferEncoding};
+use super::{Options, Stop, wrong};
+use crate::error::HeadErrorKind;
+
+/// Judges a complete head, and makes the edits that it needs to be forwarded safely.
+#[inline]
+pub(super) fn judge(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> Result<(), Stop> {
+    let flags = head.flags();
+    if flags.contains(Flags::HAS_TRANSFER_ENCODING) {
+        transfer_encoding(meaning, options, head)?;
+    }
+    match head.kind() {
+        Kind::Request => request(meaning, raw, options, head),
+        Kind::Response => response(meaning, options, head),
+    }
+}
+
+/// RFC 9112, 6.1 and 6.3: the coding wins over the length, which goes; the connection is not to be trusted further.
+#[cold]
+fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> Result<(), Stop> {
+    let position = meaning.transfer_encoding_position;
+    match meaning.transfer_encoding {
+        TransferEncoding::Chunked => {}
+        TransferEncoding::OthersThenChunked => {
+            return wrong(HeadErrorKind::UnsupportedTransferEncoding, position);
+        }
+        TransferEncoding::None | TransferEncoding::Others => {
+            return wrong(HeadErrorKind::ChunkedNotFinal, position);
+        }
+    }
+    head.note(Flags::CHUNKED);
+    let mut insecure = !head.version().is_11_or_later();
+    if head.flags().contains(Flags::HAS_CONTENT_LENGTH) {
+        insecure = true;
+        head.remove_known(KnownName::ContentLength);
+        head.forget_content_length();
+    }
+    if insecure && !options.keep_insecure_transfer_encoding {
+        head.note(Flags::INSECURE_FRAMING);
+    }
+    Ok(())
+}
+
+#[inline]
+fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> Result<(), Stop> {
+    let flags = head.flags();
+    if head.method() == Method::Connect || !head.uri(raw).starts_with(b"/") {
+        target(meaning, raw, options, head)?;
+    }
+    let has_body =
+        flags.contains(Flags::HAS_TRANSFER_ENCODING) || head.content_length().is_some_and(|n| n > 0);
+    if has_body {
+        if head.version() < Version::HTTP_11
+            && matches!(head.method(), Method::Get | Method::Head | Method::Delete)
+            && !options.accept_payload_with_any_method
+        {
+            return wrong(
+                HeadErrorKind::PayloadForbidden,
+                meaning.content_length_position.max(meaning.transfer_encoding_position),
+            );
+        }
+        // A server that switched protocols while a body is under way would leave two readings of it.
+        if flags.contains(Flags::HAS_UPGRADE) {
+            head.remove_known(KnownName::Upgrade);
+            head.unnote(Flags::HAS_UPGRADE | Flags::UPGRADE_WEBSOCKET | Flags::UPGRADE_H2C);
+        }
+    }
+    let websocket = Flags::UPGRADE_WEBSOCKET | Flags::CONNECTION_UPGRADE;
+    if head.flags().contains(websocket) && !meaning.websocket_proof {
+        if !options.accept_unsafe_violations {
+            return wrong(HeadErrorKind::InvalidWebsocketKey, head.end());
+        }
+        head.note(Flags::VIOLATION);
+    }
+    Ok(())
+}
+
+#[inline]
+fn response(meaning: &Meaning, options: &Options, head: &mut Head) -> Result<(), Stop> {
+    let flags = head.flags();
+    let code = head.status();
+    // RFC 9112, 6.3: whatever these say about a length, there is no body.
+    if status::is_bodyless(code) && code != 304 {
+        bodyless(head);
+    }
+    if code == 101
+        && flags.contains(Flags::UPGRADE_WEBSOCKET | Flags::CONNECTION_UPGRADE)
+        && !meaning.websocket_proof
+    {
+        if !options.accept_unsafe_violations {
+            return wrong(HeadErrorKind::InvalidWebsocketKey, head.end());
+        }
+        head.note(Flags::VIOLATION);
+    }
+    Ok(())
+}
+
+#[cold]
+fn bodyless(head: &mut Head) {
+    if head.flags().intersects(Flags::HAS_CONTENT_LENGTH | Flags::HAS_TRANSFER_ENCODING) {
+        head.remove_known(KnownName::ContentLength);
+        head.remove_known(KnownName::TransferEncoding);
+        head.forget_content_length();
+        head.unnote(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED);
+    }
+}
+
+/// A target that is not a path: its form must fit the method, its authority the `Host` (RFC 9112, 3.2).
+#[cold]
+fn target(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> Result<(), Stop> {
+    let target = head.uri(raw);
+    let form = uri::form(target);
+    let position = head.start();
+    let unsafe_accepted = options.accept_unsafe_violations;
+    match (head.method(), form) {
+        (Method::Connect, uri::Form::Authority) if has_port(target) => {
+            head.note(Flags::AUTHORITY_FORM);
+        }
+        (_, uri::Form::Absolute) => head.note(Flags::ABSOLUTE_FORM),
+        (Method::Connect, _) if unsafe_accepted => head.note(Flags::VIOLATION),
+        (Method::Connect, _) => return wrong(HeadErrorKind::TargetForm, position),
+        (_, uri::Form::Asterisk) => return Ok(()),
+        // A relative path, as some clients send; a host with a port makes sense for CONNECT only.
+        (_, _) if has_port(target) && !unsafe_accepted => return wrong(HeadErrorKind::TargetForm, position),
+        (_, _) => return Ok(()),
+    }
+    host_fits(meaning, raw, unsafe_accepted, head)
+}
+
+fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut Head) -> Result<(), Stop> {
+    let Some(host_span) = meaning.host else { return Ok(()) };
+    let target = head.uri(raw);
+    let Some(authority) = uri::authority(target) else { return Ok(()) };
+    let default_port = uri::scheme(target).and_then(uri::default_port);
+    let authority = uri::without_userinfo(authority);
+    let host = head.span_text(raw, host_span);
+    let same = match default_port {
+        Some(port) => uri::without_port(authority, port).eq_ignore_ascii_case(uri::without_port(host, port)),
+        None => {
+            // CONNECT has no scheme: the ports of both are the ones that may be left out.
+            authority.eq_ignore_ascii_case(host)
+                || [b"80".as_slice(), b"443"].iter().any(|port| {
+                    let bare = uri::without_port(authority, port);
+                    bare.len() != authority.len() && bare.eq_ignore_ascii_case(host)
+                })
+        }
+    };
+    if same {
+        return match default_port {
+            Some(port) => drop_default_port(raw, host_span, port, head),
+            None => Ok(()),
+        };
+    }
+    if unsafe_accepted {
+        head.note(Flags::VIOLATION);
+        return Ok(());
+    }
+    wrong(HeadErrorKind::HostAuthorityMismatch, host_span.start())
+}
+
+/// A port that the scheme implies is not forwarded (RFC 3986, 6.2.3): whoever compares hosts sees one form only.
+fn drop_default_port(raw: &[u8], host_span: Span, port: &[u8], head: &mut Head) -> Result<(), Stop> {
+    let host = head.span_text(raw, host_span);
+    let bare = host_span.narrowed(uri::without_port(host, port).len());
+    if bare != host_span
+        && let Some(position) = head.index().iter().position(|field| field.known == KnownName::Host)
+    {
+        head.narrow_value(position, bare.len());
+    }
+    let target = head.uri(raw);
+    let authority_end = uri::path_place(target).start;
+    if uri::without_port(&target[..authority_end], port).len() != authority_end {
+        let from = authority_end - port.len() - 1;
+        return head
+            .splice_uri(raw, from, authority_end, b"")
+            .or_else(|_| wrong(HeadErrorKind::TooLong, head.start()));
+    }
+    Ok(())
+}
+
+/// Whether this ends with a colon and a port number.
+fn has_port(authority: &[u8]) -> bool {
+    match memchr::memrchr(b':', authority) {
+        Some(colon) => {
+            let port = &authority[colon + 1..];
+            !port.is_empty() && port.len() <= 5 && port.iter().all(u8::is_ascii_digit) && colon > 0
+        }
+        None => false,
+    }
+}

@@ -1,0 +1,215 @@
+//! What fields mean for the proxy, noted one by one as they come.
+
+use weir_http::values::{Values, trim};
+use weir_http::{Flags, Head, Kind, KnownName, Span};
+
+use super::{Options, Stop, wrong};
+use crate::error::HeadErrorKind;
+
+/// What has to be remembered between fields to judge the head at its end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meaning {
+    /// The last `Transfer-Encoding` list so far ended with `chunked`, and where it stands.
+    pub transfer_encoding: TransferEncoding,
+    pub transfer_encoding_position: usize,
+    pub content_length_position: usize,
+    /// The value of the first `Host`.
+    pub host: Option<Span>,
+    /// A `Sec-WebSocket-Key`, or `-Accept` in a response, that could be one.
+    pub websocket_proof: bool,
+}
+
+/// The transfer codings seen so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum TransferEncoding {
+    #[default]
+    None,
+    /// `chunked` and nothing else.
+    Chunked,
+    /// Other codings, then `chunked`.
+    OthersThenChunked,
+    /// Other codings only.
+    Others,
+}
+
+/// What is to become of a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It stays as it is.
+    Keep,
+    /// Another value goes on.
+    Narrow(Span),
+    /// It says nothing new, or nothing that concerns the next hop.
+    Drop,
+}
+
+impl Meaning {
+    /// Notes a field with a known name.
+    #[inline]
+    pub fn note(
+        &mut self,
+        known: KnownName,
+        raw: &[u8],
+        value: Span,
+        options: &Options,
+        head: &mut Head,
+    ) -> Result<Verdict, Stop> {
+        match known {
+            KnownName::Host if head.kind() == Kind::Request => self.host(raw, value, head),
+            KnownName::Connection => connection(raw, value, head),
+            KnownName::ContentLength => self.content_length(raw, value, head),
+            KnownName::TransferEncoding => self.transfer_encoding(raw, value, head),
+            KnownName::Upgrade => upgrade(raw, value, head),
+            KnownName::Expect => {
+                if text(raw, value, head).eq_ignore_ascii_case(b"100-continue") {
+                    head.note(Flags::EXPECT_100);
+                }
+                Ok(Verdict::Keep)
+            }
+            KnownName::Te if head.kind() == Kind::Request => te(raw, value, head),
+            KnownName::Cookie | KnownName::SetCookie => noted(head, Flags::HAS_COOKIE),
+            KnownName::Date => noted(head, Flags::HAS_DATE),
+            KnownName::KeepAlive => noted(head, Flags::HAS_KEEP_ALIVE),
+            KnownName::ProxyConnection => noted(head, Flags::HAS_PROXY_CONNECTION),
+            KnownName::SecWebsocketKey => {
+                // Sixteen bytes in base64 (RFC 6455, 4.1).
+                self.websocket_proof |= head.kind() == Kind::Request && value.len() == 24;
+                Ok(Verdict::Keep)
+            }
+            KnownName::SecWebsocketAccept => {
+                self.websocket_proof |= head.kind() == Kind::Response;
+                Ok(Verdict::Keep)
+            }
+            _ => {
+                let _ = options;
+                Ok(Verdict::Keep)
+            }
+        }
+    }
+
+    fn host(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+        head.note_host();
+        let Some(first) = self.host else {
+            self.host = Some(value);
+            return Ok(Verdict::Keep);
+        };
+        if !text(raw, first, head).eq_ignore_ascii_case(text(raw, value, head)) {
+            return wrong(HeadErrorKind::ConflictingHost, value.start());
+        }
+        Ok(Verdict::Drop)
+    }
+
+    /// Several equal values are one (RFC 9110, 8.6), written once.
+    fn content_length(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+        let line = text(raw, value, head);
+        let invalid = |_| HeadErrorKind::InvalidContentLength;
+        let mut length = None;
+        let mut problem = None;
+        for part in Values::new(line) {
+            match (number(part).ok_or(()).map_err(invalid), length) {
+                (Err(kind), _) => problem = problem.or(Some(kind)),
+                (Ok(number), None) => length = Some(number),
+                (Ok(number), Some(first)) if number == first => {}
+                (Ok(_), Some(_)) => problem = problem.or(Some(HeadErrorKind::ConflictingContentLength)),
+            }
+        }
+        let first_length = Values::new(line).next().map_or(0, <[u8]>::len);
+        let (Some(length), None) = (length, problem) else {
+            return wrong(problem.unwrap_or(HeadErrorKind::InvalidContentLength), value.start());
+        };
+        match head.content_length() {
+            Some(before) if before != length => wrong(HeadErrorKind::ConflictingContentLength, value.start()),
+            Some(_) => Ok(Verdict::Drop),
+            None => {
+                head.note_content_length(length);
+                self.content_length_position = value.start();
+                let one = value.narrowed(first_length);
+                Ok(if one.len() == value.len() { Verdict::Keep } else { Verdict::Narrow(one) })
+            }
+        }
+    }
+
+    fn transfer_encoding(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+        head.note(Flags::HAS_TRANSFER_ENCODING);
+        self.transfer_encoding_position = value.start();
+        let mut so_far = self.transfer_encoding;
+        for coding in Values::new(text(raw, value, head)) {
+            if coding.is_empty() {
+                return wrong(HeadErrorKind::InvalidTransferEncoding, value.start());
+            }
+            so_far = match (so_far, coding.eq_ignore_ascii_case(b"chunked")) {
+                (TransferEncoding::None, true) => TransferEncoding::Chunked,
+                (TransferEncoding::Others, true) => TransferEncoding::OthersThenChunked,
+                (TransferEncoding::None | TransferEncoding::Others, false) => TransferEncoding::Others,
+                (_, true) => return wrong(HeadErrorKind::ChunkedTwice, value.start()),
+                (_, false) => return wrong(HeadErrorKind::ChunkedNotFinal, value.start()),
+            };
+        }
+        self.transfer_encoding = so_far;
+        Ok(Verdict::Keep)
+    }
+}
+
+fn noted(head: &mut Head, flags: Flags) -> Result<Verdict, Stop> {
+    head.note(flags);
+    Ok(Verdict::Keep)
+}
+
+fn connection(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+    let mut flags = Flags::HAS_CONNECTION;
+    for token in Values::new(text(raw, value, head)) {
+        flags |= match token.len() {
+            0 => Flags::NONE,
+            5 if token.eq_ignore_ascii_case(b"close") => Flags::CONNECTION_CLOSE,
+            7 if token.eq_ignore_ascii_case(b"upgrade") => Flags::CONNECTION_UPGRADE,
+            10 if token.eq_ignore_ascii_case(b"keep-alive") => Flags::CONNECTION_KEEP_ALIVE,
+            _ => Flags::CONNECTION_OTHER,
+        };
+    }
+    head.note(flags);
+    Ok(Verdict::Keep)
+}
+
+fn upgrade(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+    let mut flags = Flags::HAS_UPGRADE;
+    for protocol in Values::new(text(raw, value, head)) {
+        if protocol.eq_ignore_ascii_case(b"websocket") {
+            flags |= Flags::UPGRADE_WEBSOCKET;
+        } else if protocol.eq_ignore_ascii_case(b"h2c") {
+            flags |= Flags::UPGRADE_H2C;
+        }
+    }
+    head.note(flags);
+    Ok(Verdict::Keep)
+}
+
+/// Of what `TE` offers, only `trailers` holds for the next hop too: the codings are ours to offer.
+fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+    let line = text(raw, value, head);
+    let mut start = 0;
+    for coding in line.split(|byte| *byte == b',') {
+        if trim(coding).eq_ignore_ascii_case(b"trailers") {
+            let from = start + coding.len() - coding.trim_ascii_start().len();
+            let span = value.part(from, from + b"trailers".len());
+            head.note(Flags::TE_TRAILERS);
+            return Ok(if span == value { Verdict::Keep } else { Verdict::Narrow(span) });
+        }
+        start += coding.len() + 1;
+    }
+    Ok(Verdict::Drop)
+}
+
+/// A decimal number of at most 63 bits, without sign or space.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |sum, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        sum.checked_mul(10)?.checked_add(u64::from(digit)).filter(|sum| *sum <= i64::MAX as u64)
+    })
+}
+
+fn text<'a>(raw: &'a [u8], value: Span, head: &'a Head) -> &'a [u8] {
+    head.span_text(raw, value)
+}

@@ -1,0 +1,197 @@
+//! Request lines and status lines (RFC 9112, 3 and 4), each a complete line.
+
+use std::ops::Range;
+
+use weir_http::{Flags, Head, Method, Span, Version};
+
+use super::scan::{is_target_byte, is_token_byte};
+use super::{Options, Stop, wrong};
+use crate::error::HeadErrorKind;
+
+/// Reads `method target version`. `line` is its place, without the line end.
+#[inline]
+pub(super) fn request_line(
+    raw: &[u8],
+    line: Range<usize>,
+    options: &Options,
+    head: &mut Head,
+) -> Result<(), Stop> {
+    let bytes = &raw[..line.end];
+    let method_end = skip(bytes, line.start, is_token_byte);
+    match bytes.get(method_end) {
+        Some(b' ' | b'\t') => {}
+        Some(_) => return wrong(HeadErrorKind::InvalidMethod, method_end),
+        None => return wrong(HeadErrorKind::InvalidVersion, method_end),
+    }
+    let target_start = after_blank(bytes, method_end, head);
+    let target_end = target_end(bytes, target_start, options, head)?;
+    let version_start = after_blank(bytes, target_end, head);
+    let method = &bytes[line.start..method_end];
+    head.begin_request(
+        line.start,
+        Span::raw(line.start, method_end),
+        Span::raw(target_start, target_end),
+        Span::raw(version_start, line.end),
+    );
+    head.note_method(Method::from_bytes(method));
+    match &bytes[version_start..] {
+        b"HTTP/1.1" => {
+            head.note_version(Version::HTTP_11);
+            Ok(())
+        }
+        text => request_version(text, version_start, method, options, head),
+    }
+}
+
+/// Anything but `HTTP/1.1`.
+#[cold]
+fn request_version(
+    text: &[u8],
+    start: usize,
+    method: &[u8],
+    options: &Options,
+    head: &mut Head,
+) -> Result<(), Stop> {
+    match Version::from_bytes(text) {
+        Some(Version::HTTP_20) if method == b"PRI" => wrong(HeadErrorKind::Http2Preface, start),
+        Some(version) => version_seen(version, start, head),
+        None if !options.accept_unsafe_violations => {
+            wrong(if text.is_empty() { HeadErrorKind::Http09 } else { HeadErrorKind::InvalidVersion }, start)
+        }
+        // HTTP/0.9 had nothing but GET. The server is spoken to as 1.0, as it cannot be told otherwise.
+        None if text.is_empty() && method == b"GET" => {
+            head.note(Flags::VIOLATION);
+            head.set_version(Version::HTTP_10).or_else(|_| wrong(HeadErrorKind::TooLong, start))
+        }
+        None => other_protocol(text, start, head),
+    }
+}
+
+/// Reads `version status reason`. `line` is its place, without the line end.
+#[inline]
+pub(super) fn status_line(
+    raw: &[u8],
+    line: Range<usize>,
+    options: &Options,
+    head: &mut Head,
+) -> Result<(), Stop> {
+    let bytes = &raw[..line.end];
+    let version_end = skip(bytes, line.start, |byte| byte.is_ascii_graphic());
+    let version = &bytes[line.start..version_end];
+    let protocol = version.get(..5).unwrap_or_default();
+    if !matches!(protocol, b"HTTP/" | b"RTSP/") {
+        return wrong(HeadErrorKind::NotHttp, line.start);
+    }
+    let status_start = after_blank(bytes, version_end, head);
+    let status_end = skip(bytes, status_start, |byte| byte.is_ascii_digit());
+    let status = &bytes[status_start..status_end];
+    let [hundreds @ b'1'..=b'9', tens, ones] = *status else {
+        return wrong(HeadErrorKind::InvalidStatus, status_start);
+    };
+    if !matches!(bytes.get(status_end), None | Some(b' ' | b'\t')) {
+        return wrong(HeadErrorKind::InvalidStatus, status_end);
+    }
+    let reason_start = after_blank(bytes, status_end, head);
+    if !options.accept_unsafe_violations
+        && let Some(at) = memchr::memchr2(0, b'\r', &bytes[reason_start..])
+    {
+        return wrong(HeadErrorKind::InvalidReason, reason_start + at);
+    }
+    head.begin_response(
+        line.start,
+        Span::raw(line.start, version_end),
+        Span::raw(status_start, status_end),
+        Span::raw(reason_start, line.end),
+    );
+    head.note_status(u16::from(hundreds - b'0') * 100 + u16::from(tens - b'0') * 10 + u16::from(ones - b'0'));
+    match version {
+        b"HTTP/1.1" => {
+            head.note_version(Version::HTTP_11);
+            Ok(())
+        }
+        _ => response_version(version, line.start, options, head),
+    }
+}
+
+/// Anything but `HTTP/1.1`.
+#[cold]
+fn response_version(text: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<(), Stop> {
+    match (Version::from_bytes(text), text) {
+        (Some(version), _) => version_seen(version, start, head),
+        // What RTSP servers answer through an HTTP proxy; they persist as 1.0 does.
+        (None, [b'R', b'T', b'S', b'P', b'/', major, b'.', minor])
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            head.note_version(Version::HTTP_10);
+            Ok(())
+        }
+        (None, _) if options.accept_unsafe_violations => other_protocol(text, start, head),
+        (None, _) => wrong(HeadErrorKind::InvalidVersion, start),
+    }
+}
+
+/// A version after HTTP/1.1 speaks to us as HTTP/1.1 does (RFC 9110, 2.5), and we forward what we are: HTTP/1.1.
+fn version_seen(version: Version, start: usize, head: &mut Head) -> Result<(), Stop> {
+    if version > Version::HTTP_11 {
+        head.set_version(Version::HTTP_11).or_else(|_| wrong(HeadErrorKind::TooLong, start))?;
+    }
+    head.note_version(version);
+    Ok(())
+}
+
+/// Another protocol's name, or versions of several digits: taken for HTTP/1.0 and forwarded as it is.
+fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), Stop> {
+    let is_version = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+    let Some(slash) = memchr::memchr(b'/', text) else {
+        return wrong(HeadErrorKind::InvalidVersion, start);
+    };
+    let (name, version) = (&text[..slash], &text[slash + 1..]);
+    if name.is_empty()
+        || !name.iter().all(u8::is_ascii_uppercase)
+        || version.is_empty()
+        || !version.iter().all(|byte| is_version(*byte))
+    {
+        return wrong(HeadErrorKind::InvalidVersion, start);
+    }
+    head.note(Flags::VIOLATION);
+    head.note_version(Version::HTTP_10);
+    Ok(())
+}
+
+/// Where the target ends: at a blank, or with the line when there is no version.
+#[inline]
+fn target_end(bytes: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<usize, Stop> {
+    let mut end = skip(bytes, start, is_target_byte);
+    loop {
+        match bytes.get(end) {
+            None | Some(b' ' | b'\t') if end == start => return wrong(HeadErrorKind::InvalidTarget, end),
+            None | Some(b' ' | b'\t') => return Ok(end),
+            Some(b'#' | 0x80..) if options.accept_unsafe_violations => {
+                head.note(Flags::VIOLATION);
+                end = skip(bytes, end + 1, is_target_byte);
+            }
+            Some(_) => return wrong(HeadErrorKind::InvalidTarget, end),
+        }
+    }
+}
+
+/// The first byte after the blanks at `at`. More than one space is taken, but not forwarded.
+#[inline]
+fn after_blank(bytes: &[u8], at: usize, head: &mut Head) -> usize {
+    let end = skip(bytes, at, |byte| matches!(byte, b' ' | b'\t'));
+    if end != at + 1 || bytes[at] != b' ' {
+        head.note(Flags::MUST_REWRITE);
+    }
+    end
+}
+
+/// The first byte from `at` on that `accept` does not accept.
+#[inline]
+fn skip(bytes: &[u8], mut at: usize, accept: impl Fn(u8) -> bool) -> usize {
+    while let Some(&byte) = bytes.get(at)
+        && accept(byte)
+    {
+        at += 1;
+    }
+    at
+}

@@ -1,0 +1,557 @@
+//! Tables: what is taken, how it is forwarded, what is refused and why.
+
+use proptest::prelude::*;
+use weir_http::{Flags, Head, Kind};
+
+use super::{Options, Parser, Progress};
+use crate::error::{HeadError, HeadErrorKind, HeadErrorKind::*};
+use crate::framing::{BodyFraming, request_framing};
+
+const SAFE: Options = Options {
+    accept_unsafe_violations: false,
+    accept_payload_with_any_method: false,
+    keep_insecure_transfer_encoding: false,
+};
+const UNSAFE: Options = Options { accept_unsafe_violations: true, ..SAFE };
+
+/// What a parser makes of a message: the bytes that go on, or the refusal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Outcome {
+    Incomplete,
+    Forwarded { text: String, head_len: usize, edited: bool },
+    Refused(HeadError),
+}
+
+fn parse(kind: Kind, raw: &[u8], pieces: &[usize], options: &Options) -> (Outcome, Head) {
+    let mut parser = Parser::default();
+    let mut head = Head::new();
+    let mut outcome = Outcome::Incomplete;
+    for end in pieces.iter().copied().chain([raw.len()]) {
+        let progress = match kind {
+            Kind::Request => parser.request(&raw[..end], options, &mut head),
+            Kind::Response => parser.response(&raw[..end], options, &mut head),
+        };
+        outcome = match progress {
+            Progress::Incomplete => continue,
+            Progress::Error(error) => Outcome::Refused(error),
+            Progress::Complete { head_len } => {
+                let mut text = Vec::new();
+                head.write(raw, &mut text);
+                if !head.is_edited() {
+                    assert_eq!(head.raw_bytes(raw).last(), Some(&b'\n'));
+                }
+                assert_eq!(head.written_len(raw), text.len());
+                let text = String::from_utf8_lossy(&text).into_owned();
+                Outcome::Forwarded { text, head_len, edited: head.is_edited() }
+            }
+        };
+        break;
+    }
+    (outcome, head)
+}
+
+fn outcome(kind: Kind, raw: &str, options: &Options) -> Outcome {
+    let whole = parse(kind, raw.as_bytes(), &[], options).0;
+    for cut in 0..raw.len() {
+        assert_eq!(parse(kind, raw.as_bytes(), &[cut], options).0, whole, "{raw:?} cut at {cut}");
+    }
+    let every: Vec<usize> = (0..raw.len()).collect();
+    assert_eq!(parse(kind, raw.as_bytes(), &every, options).0, whole, "{raw:?} byte by byte");
+    whole
+}
+
+/// One message: what it is forwarded as, from its start line to its last field; or why it is refused.
+#[track_caller]
+fn check(kind: Kind, options: &Options, raw: &str, want: Result<&str, HeadErrorKind>) {
+    match (outcome(kind, raw, options), want) {
+        (Outcome::Forwarded { text, .. }, Ok(want)) => {
+            assert_eq!(text, format!("{want}\r\n\r\n"), "{raw:?}");
+        }
+        (Outcome::Refused(error), Err(kind)) => assert_eq!(error.kind, kind, "{raw:?} at {}", error.position),
+        (outcome, want) => panic!("{raw:?}: {outcome:?}, not {want:?}"),
+    }
+}
+
+#[track_caller]
+fn request(raw: &str, want: Result<&str, HeadErrorKind>) {
+    check(Kind::Request, &SAFE, raw, want);
+}
+
+#[track_caller]
+fn unsafe_request(raw: &str, want: Result<&str, HeadErrorKind>) {
+    check(Kind::Request, &UNSAFE, raw, want);
+}
+
+#[track_caller]
+fn response(raw: &str, want: Result<&str, HeadErrorKind>) {
+    check(Kind::Response, &SAFE, raw, want);
+}
+
+#[track_caller]
+fn unedited(kind: Kind, raw: &str) {
+    match outcome(kind, raw, &SAFE) {
+        Outcome::Forwarded { text, head_len, edited } => {
+            assert!(!edited, "{raw:?}");
+            assert_eq!(&raw[..head_len], text, "{raw:?}");
+        }
+        outcome => panic!("{raw:?}: {outcome:?}"),
+    }
+}
+
+#[test]
+fn ordinary_heads_are_forwarded_as_they_came() {
+    for raw in [
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+        "get /x?y=z HTTP/1.1\r\nhOsT: a\r\nX-Case: Kept\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://a/x?y HTTP/1.1\r\nHost: A\r\n\r\n",
+        "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
+        "GET /a\"<>\\^`{|} HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\nTE: trailers\r\n\r\n",
+    ] {
+        unedited(Kind::Request, raw);
+    }
+    for raw in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 404 Not Found at all\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n",
+    ] {
+        unedited(Kind::Response, raw);
+    }
+}
+
+#[test]
+fn line_ends() {
+    request("\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
+    request("\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
+    request("\rGET / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BareCarriageReturn));
+    request("GET / HTTP/1.1\nHost: a\n\n", Ok("GET / HTTP/1.1\r\nHost: a"));
+    request("GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a\r\nX: b"));
+    request("GET / HTTP/1.1\r\nHost: a\r\n\n", Ok("GET / HTTP/1.1\r\nHost: a"));
+    request("GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", Err(BareCarriageReturn));
+    request("GET / HTTP/1.1\r\rHost: a\r\n\r\n", Err(BareCarriageReturn));
+    request("GET / HTTP/1.1\r\n\rHost: a\r\n\r\n", Err(BareCarriageReturn));
+    unsafe_request("GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", Err(BareCarriageReturn));
+}
+
+#[test]
+fn bare_line_feeds_are_never_forwarded() {
+    for raw in [
+        "GET / HTTP/1.1\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n\n",
+    ] {
+        let (_, head) = parse(Kind::Request, raw.as_bytes(), &[], &SAFE);
+        assert!(head.is_edited(), "{raw:?}");
+    }
+}
+
+#[test]
+fn request_lines() {
+    request("GET  /\t HTTP/1.1\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
+    request(" GET / HTTP/1.1\r\n\r\n", Err(InvalidMethod));
+    request("G@T / HTTP/1.1\r\n\r\n", Err(InvalidMethod));
+    request("\u{16}\u{3}\u{1}", Err(InvalidMethod));
+    request("GET\r\n\r\n", Err(InvalidVersion));
+    request("GET \r\n\r\n", Err(InvalidTarget));
+    request("GET /\r\n\r\n", Err(Http09));
+    request("GET / \r\n\r\n", Err(Http09));
+    request("GET /a b HTTP/1.1\r\n\r\n", Err(InvalidVersion));
+    request("GET / HTTP/1.1 \r\n\r\n", Err(InvalidVersion));
+    request("GET /\u{1} HTTP/1.1\r\n\r\n", Err(InvalidTarget));
+    request("GET /\u{0} HTTP/1.1\r\n\r\n", Err(InvalidTarget));
+    request("GET /\u{7f} HTTP/1.1\r\n\r\n", Err(InvalidTarget));
+    request("GET /é HTTP/1.1\r\n\r\n", Err(InvalidTarget));
+    request("GET /a#b HTTP/1.1\r\n\r\n", Err(InvalidTarget));
+    unsafe_request("GET /é HTTP/1.1\r\n\r\n", Ok("GET /é HTTP/1.1"));
+    unsafe_request("GET /a#b HTTP/1.1\r\n\r\n", Ok("GET /a#b HTTP/1.1"));
+    unsafe_request("GET /\u{7f} HTTP/1.1\r\n\r\n", Err(InvalidTarget));
+    unsafe_request("GET /\u{1} HTTP/1.1\r\n\r\n", Err(InvalidTarget));
+}
+
+#[test]
+fn versions() {
+    request("GET / HTTP/1.2\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
+    request("GET / HTTP/2.0\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
+    request("GET / HTTP/0.9\r\nHost: a\r\n\r\n", Ok("GET / HTTP/0.9\r\nHost: a"));
+    request("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Err(Http2Preface));
+    for bad in ["HTTP/11.1", "http/1.1", "ICY/1.1", "RTSP/1.0", "HTTP/1", "HTTP/1.", "HTTP/a.b", "HTTP"] {
+        request(&format!("GET / {bad}\r\nHost: a\r\n\r\n"), Err(InvalidVersion));
+    }
+    for odd in ["HTTP/11.1", "ICY/1.1", "RTSP/1.0"] {
+        let line = format!("GET / {odd}");
+        unsafe_request(&format!("{line}\r\n\r\n"), Ok(&line));
+    }
+    unsafe_request("GET / http/1.1\r\n\r\n", Err(InvalidVersion));
+    unsafe_request("GET /\r\n\r\n", Ok("GET / HTTP/1.0"));
+    unsafe_request("GET / \r\n\r\n", Ok("GET / HTTP/1.0"));
+    unsafe_request("POST /\r\n\r\n", Err(InvalidVersion));
+}
+
+#[test]
+fn field_lines() {
+    let line = |field: &str| format!("GET / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
+    let taken = |field: &str, want: &str| {
+        request(&line(field), Ok(&format!("GET / HTTP/1.1\r\nHost: a\r\n{want}")));
+    };
+    taken("X:", "X: ");
+    taken("X: \t y \t", "X: y");
+    taken("X:y:z", "X: y:z");
+    taken("X: a\u{1}b\u{7f}\u{b}d", "X: a\u{1}b\u{7f}\u{b}d");
+    taken("X: é\tü", "X: é\tü");
+    let refused = |field: &str, kind| request(&line(field), Err(kind));
+    refused("X : y", SpaceBeforeColon);
+    refused("X\t: y", SpaceBeforeColon);
+    refused("X y: z", InvalidName);
+    refused("X(: y", InvalidName);
+    refused("Xé: y", InvalidName);
+    refused("X\u{0}: y", InvalidName);
+    refused("X\u{1}: y", InvalidName);
+    refused(": y", EmptyName);
+    refused("XYZ", MissingColon);
+    refused("X: a\u{0}b", InvalidValue);
+    request("GET / HTTP/1.1\r\n Host: a\r\n\r\n", Err(FoldedFirstField));
+    let odd =
+        |field: &str| unsafe_request(&line(field), Ok(&format!("GET / HTTP/1.1\r\nHost: a\r\n{field}")));
+    odd("X : y");
+    odd("X(: y");
+    odd("Xé: y");
+    odd("X\u{0}: y");
+    odd("X: a\u{0}b");
+    unsafe_request(&line(": y"), Err(EmptyName));
+    unsafe_request(&line("XYZ"), Err(MissingColon));
+}
+
+#[test]
+fn folded_lines_are_joined() {
+    request(
+        "GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\t  c\r\n\r\n",
+        Ok("GET / HTTP/1.1\r\nHost: a\r\nX: a   b  \t  c"),
+    );
+    request("GET / HTTP/1.1\r\nX: a\r\n \r\nY: b\r\n\r\n", Ok("GET / HTTP/1.1\r\nX: a\r\nY: b"));
+    request("GET / HTTP/1.1\r\nX:\r\n a\r\n\r\n", Ok("GET / HTTP/1.1\r\nX: a"));
+    request("GET / HTTP/1.1\r\nX: a\n b\n\n", Ok("GET / HTTP/1.1\r\nX: a  b"));
+    request("GET / HTTP/1.1\r\nX\r\n : a\r\n\r\n", Err(InvalidName));
+    // What a field means is read from the joined value.
+    request(
+        "POST / HTTP/1.1\r\nTransfer-Encoding: gzip,\r\n chunked\r\n\r\n",
+        Err(UnsupportedTransferEncoding),
+    );
+    request(
+        "POST / HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\n\r\n",
+        Ok("POST / HTTP/1.1\r\nTransfer-Encoding: chunked"),
+    );
+    request("POST / HTTP/1.1\r\nContent-Length: 1\r\n 2\r\n\r\n", Err(InvalidContentLength));
+}
+
+#[test]
+fn hosts() {
+    let with = |target: &str, fields: &str| format!("{target} HTTP/1.1\r\n{fields}\r\n");
+    request(&with("GET /", "Host: a\r\nX: y\r\nHost: A\r\n"), Ok("GET / HTTP/1.1\r\nHost: a\r\nX: y"));
+    request(&with("GET /", "Host: a\r\nHost: b\r\n"), Err(ConflictingHost));
+    request(&with("GET http://b/x", "Host: a\r\n"), Err(HostAuthorityMismatch));
+    request(&with("GET http://a/x", "Host:\r\n"), Err(HostAuthorityMismatch));
+    request(&with("GET http://a:81/x", "Host: a\r\n"), Err(HostAuthorityMismatch));
+    request(&with("GET http://a:443/x", "Host: a\r\n"), Err(HostAuthorityMismatch));
+    request(&with("GET ftp://a/x", "Host: b\r\n"), Err(HostAuthorityMismatch));
+    request(&with("GET http://a/x", ""), Ok("GET http://a/x HTTP/1.1"));
+    request(&with("GET http://a:80/x?y", "Host: a\r\n"), Ok("GET http://a/x?y HTTP/1.1\r\nHost: a"));
+    request(&with("GET http://a:80", "Host: a:80\r\n"), Ok("GET http://a HTTP/1.1\r\nHost: a"));
+    request(&with("GET http://a/x", "Host: a:80\r\n"), Ok("GET http://a/x HTTP/1.1\r\nHost: a"));
+    request(&with("GET https://a:443/x", "Host: a\r\n"), Ok("GET https://a/x HTTP/1.1\r\nHost: a"));
+    request(&with("GET http://u:p@a/x", "Host: a\r\n"), Ok("GET http://u:p@a/x HTTP/1.1\r\nHost: a"));
+    unsafe_request(&with("GET http://b/x", "Host: a\r\n"), Ok("GET http://b/x HTTP/1.1\r\nHost: a"));
+}
+
+#[test]
+fn target_forms() {
+    let with = |target: &str, fields: &str| format!("{target} HTTP/1.1\r\n{fields}\r\n");
+    request(&with("CONNECT a:443", "Host: a\r\n"), Ok("CONNECT a:443 HTTP/1.1\r\nHost: a"));
+    request(&with("CONNECT a:443", ""), Ok("CONNECT a:443 HTTP/1.1"));
+    request(
+        &with("CONNECT [::1]:443", "Host: [::1]:443\r\n"),
+        Ok("CONNECT [::1]:443 HTTP/1.1\r\nHost: [::1]:443"),
+    );
+    request(&with("CONNECT a:443", "Host: b:443\r\n"), Err(HostAuthorityMismatch));
+    request(&with("CONNECT a:8080", "Host: a\r\n"), Err(HostAuthorityMismatch));
+    for bad in ["a", "/", "*", "a:", "a:x", ":443"] {
+        request(&with(&format!("CONNECT {bad}"), "Host: a\r\n"), Err(TargetForm));
+    }
+    request(&with("GET a:80", "Host: a\r\n"), Err(TargetForm));
+    request(&with("GET a/b", "Host: a\r\n"), Ok("GET a/b HTTP/1.1\r\nHost: a"));
+    request(&with("GET *", "Host: a\r\n"), Ok("GET * HTTP/1.1\r\nHost: a"));
+    unsafe_request(&with("CONNECT a", "Host: a\r\n"), Ok("CONNECT a HTTP/1.1\r\nHost: a"));
+}
+
+#[test]
+fn lengths() {
+    let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
+    let taken = |fields: &str, want: &str| request(&post(fields), Ok(&format!("POST / HTTP/1.1\r\n{want}")));
+    taken("Content-Length: 3\r\nX: y\r\nContent-Length: 3", "Content-Length: 3\r\nX: y");
+    taken("Content-Length: 3, 3", "Content-Length: 3");
+    taken("Content-Length: 3,3,3\r\ncontent-length: 3", "Content-Length: 3");
+    taken("Content-Length: 003", "Content-Length: 003");
+    taken("Content-Length: 9223372036854775807", "Content-Length: 9223372036854775807");
+    for bad in
+        ["", "+3", "-3", "3,", ",3", "3 3", "0x3", "3.0", "9223372036854775808", "99999999999999999999"]
+    {
+        request(&post(&format!("Content-Length: {bad}")), Err(InvalidContentLength));
+    }
+    request(&post("Content-Length: 3\r\nContent-Length: 4"), Err(ConflictingContentLength));
+    request(&post("Content-Length: 3, 4"), Err(ConflictingContentLength));
+    request(&post("Content-Length: 3\r\nContent-Length: x"), Err(InvalidContentLength));
+}
+
+#[test]
+fn transfer_encodings() {
+    let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
+    let refused = |fields: &str, kind| {
+        request(&post(fields), Err(kind));
+        response(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"), Err(kind));
+    };
+    refused("Transfer-Encoding: gzip", ChunkedNotFinal);
+    refused("Transfer-Encoding: chunked, gzip", ChunkedNotFinal);
+    refused("Transfer-Encoding: gzip, chunked", UnsupportedTransferEncoding);
+    refused("Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked", UnsupportedTransferEncoding);
+    refused("Transfer-Encoding: chunked, chunked", ChunkedTwice);
+    refused("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", ChunkedTwice);
+    refused("Transfer-Encoding: chunked;q=1", ChunkedNotFinal);
+    refused("Transfer-Encoding: xchunked", ChunkedNotFinal);
+    refused("Transfer-Encoding:", InvalidTransferEncoding);
+    refused("Transfer-Encoding: chunked,", InvalidTransferEncoding);
+    request(
+        &post("Content-Length: 3\r\nTransfer-Encoding: chunked"),
+        Ok("POST / HTTP/1.1\r\nTransfer-Encoding: chunked"),
+    );
+    request(
+        &post("Transfer-Encoding: chunked\r\nContent-Length: 3"),
+        Ok("POST / HTTP/1.1\r\nTransfer-Encoding: chunked"),
+    );
+}
+
+#[test]
+fn framing_that_could_be_read_two_ways_closes() {
+    let insecure = |raw: &str, options: &Options| {
+        let (outcome, head) = parse(Kind::Request, raw.as_bytes(), &[], options);
+        assert!(matches!(outcome, Outcome::Forwarded { .. }), "{outcome:?}");
+        assert_eq!(request_framing(&head), BodyFraming::Chunked);
+        head.flags().contains(Flags::INSECURE_FRAMING)
+    };
+    let both = "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let old = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let fine = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let keep = Options { keep_insecure_transfer_encoding: true, ..SAFE };
+    assert!(insecure(both, &SAFE));
+    assert!(insecure(old, &SAFE));
+    assert!(!insecure(fine, &SAFE));
+    assert!(!insecure(both, &keep));
+    assert!(!insecure(old, &keep));
+}
+
+#[test]
+fn bodies_after_old_requests() {
+    let get = "GET / HTTP/1.0\r\nContent-Length: 3\r\n\r\n";
+    request(get, Err(PayloadForbidden));
+    request("DELETE / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err(PayloadForbidden));
+    request("HEAD / HTTP/1.0\r\nContent-Length: 3\r\n\r\n", Err(PayloadForbidden));
+    unedited(Kind::Request, "PUT / HTTP/1.0\r\nContent-Length: 3\r\n\r\n");
+    unedited(Kind::Request, "GET / HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
+    unedited(Kind::Request, "GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\n");
+    let any = Options { accept_payload_with_any_method: true, ..SAFE };
+    check(Kind::Request, &any, get, Ok("GET / HTTP/1.0\r\nContent-Length: 3"));
+}
+
+#[test]
+fn hop_by_hop_fields() {
+    let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n");
+    request(&get("TE: gzip, trailers;q=0.5"), Ok("GET / HTTP/1.1"));
+    request(&get("TE: trailers, gzip"), Ok("GET / HTTP/1.1\r\nTE: trailers"));
+    request(&get("TE: gzip , trailers"), Ok("GET / HTTP/1.1\r\nTE: trailers"));
+    request(&get("TE:"), Ok("GET / HTTP/1.1"));
+    request(
+        "POST / HTTP/1.1\r\nUpgrade: foo\r\nConnection: upgrade\r\nContent-Length: 3\r\n\r\n",
+        Ok("POST / HTTP/1.1\r\nConnection: upgrade\r\nContent-Length: 3"),
+    );
+}
+
+#[test]
+fn websocket_handshakes() {
+    let get =
+        |fields: &str| format!("GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{fields}\r\n");
+    unedited(Kind::Request, &get("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"));
+    unedited(Kind::Request, "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n");
+    request(&get(""), Err(InvalidWebsocketKey));
+    request(&get("Sec-WebSocket-Key: x\r\n"), Err(InvalidWebsocketKey));
+    unsafe_request(&get(""), Ok("GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket"));
+    let switch = "HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: websocket\r\n";
+    response(&format!("{switch}\r\n"), Err(InvalidWebsocketKey));
+    unedited(Kind::Response, &format!("{switch}Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"));
+}
+
+#[test]
+fn status_lines() {
+    response("\r\nHTTP/1.1 200 OK\r\n\r\n", Ok("HTTP/1.1 200 OK"));
+    response("HTTP/1.1 200\r\n\r\n", Ok("HTTP/1.1 200 "));
+    response("HTTP/1.1  200  OK then \r\n\r\n", Ok("HTTP/1.1 200 OK then "));
+    response("HTTP/1.2 200 OK\r\n\r\n", Ok("HTTP/1.1 200 OK"));
+    response("HTTP/3.0 200 OK\r\n\r\n", Ok("HTTP/1.1 200 OK"));
+    response("RTSP/1.0 200 OK\r\n\r\n", Ok("RTSP/1.0 200 OK"));
+    response("HTTP/1.1 200 O\u{1}éK\r\n\r\n", Ok("HTTP/1.1 200 O\u{1}éK"));
+    response("HTTP/1.1 200 O\u{0}K\r\n\r\n", Err(InvalidReason));
+    for bad in ["20", "2000", "099", "2x0", "x", ""] {
+        response(&format!("HTTP/1.1 {bad} OK\r\n\r\n"), Err(InvalidStatus));
+    }
+    response("HTTP/1.1\r\n\r\n", Err(InvalidStatus));
+    response("http/1.1 200 OK\r\n\r\n", Err(NotHttp));
+    response("ICY 200 OK\r\n\r\n", Err(NotHttp));
+    response("HTTP/11.1 200 OK\r\n\r\n", Err(InvalidVersion));
+    check(Kind::Response, &UNSAFE, "HTTP/11.1 200 OK\r\n\r\n", Ok("HTTP/11.1 200 OK"));
+}
+
+#[test]
+fn responses_without_body_announce_none() {
+    response("HTTP/1.1 204 No\r\nContent-Length: 3\r\nX: y\r\n\r\n", Ok("HTTP/1.1 204 No\r\nX: y"));
+    response("HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n", Ok("HTTP/1.1 204 No"));
+    response("HTTP/1.1 103 Hints\r\nContent-Length: 3\r\n\r\n", Ok("HTTP/1.1 103 Hints"));
+}
+
+#[test]
+fn as_many_fields_as_the_limit_says() {
+    let raw = |count: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(count));
+    unedited(Kind::Request, &raw(100));
+    request(&raw(101), Err(TooManyFields));
+}
+
+#[test]
+fn errors_say_where() {
+    let at = |raw: &str| match outcome(Kind::Request, raw, &SAFE) {
+        Outcome::Refused(error) => error.position,
+        outcome => panic!("{raw:?}: {outcome:?}"),
+    };
+    assert_eq!(at("G@T / HTTP/1.1\r\n\r\n"), 1);
+    assert_eq!(at("GET /a#b HTTP/1.1\r\n\r\n"), 6);
+    assert_eq!(at("GET / HTTP/1.1\r\nA(: b\r\n\r\n"), 17);
+    assert_eq!(at("GET / HTTP/1.1\r\nAb : b\r\n\r\n"), 18);
+    assert_eq!(at("GET / HTTP/1.1\r\nA: b\rc\r\n\r\n"), 20);
+    assert_eq!(at("GET / HTTP/1.1\r\nA: b\0c\r\n\r\n"), 20);
+}
+
+#[test]
+fn notes() {
+    let flags = |raw: &str| parse(Kind::Request, raw.as_bytes(), &[], &SAFE).1.flags();
+    let get = |fields: &str| flags(&format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n"));
+    assert_eq!(get("X: y"), Flags::NONE);
+    assert_eq!(get("Host: y"), Flags::HAS_HOST);
+    assert_eq!(get("Connection: Close"), Flags::HAS_CONNECTION | Flags::CONNECTION_CLOSE);
+    assert_eq!(
+        get("Connection: keep-alive, Upgrade, x\r\nUpgrade: h2c"),
+        Flags::HAS_CONNECTION
+            | Flags::CONNECTION_KEEP_ALIVE
+            | Flags::CONNECTION_UPGRADE
+            | Flags::CONNECTION_OTHER
+            | Flags::HAS_UPGRADE
+            | Flags::UPGRADE_H2C
+    );
+    assert_eq!(get("Expect: 100-Continue"), Flags::EXPECT_100);
+    assert_eq!(get("Cookie: a=b"), Flags::HAS_COOKIE);
+}
+
+/// Bytes that mean something in a head, so that random heads reach deep.
+fn fragment() -> impl Strategy<Value = Vec<u8>> {
+    let words: Vec<&'static [u8]> = vec![
+        b"GET ",
+        b"POST ",
+        b"CONNECT ",
+        b"/",
+        b"a:80",
+        b"http://a/",
+        b" ",
+        b"\t",
+        b"HTTP/1.1",
+        b"HTTP/1.0",
+        b"200",
+        b"\r\n",
+        b"\r\n",
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"\0",
+        b"Host: a",
+        b"Content-Length: ",
+        b"Transfer-Encoding: ",
+        b"chunked",
+        b",",
+        b"3",
+        b":",
+        b"X",
+        b"Connection: close",
+        b"TE: trailers",
+        b"\x80",
+        b"Upgrade: websocket",
+    ];
+    prop_oneof![
+        8 => proptest::sample::select(words).prop_map(<[u8]>::to_vec),
+        1 => proptest::collection::vec(any::<u8>(), 0..4),
+    ]
+}
+
+fn some_head() -> impl Strategy<Value = Vec<u8>> {
+    let start = proptest::sample::select(vec![
+        &b"GET / HTTP/1.1\r\n"[..],
+        b"HTTP/1.1 200 OK\r\n",
+        b"POST / HTTP/1.0\n",
+        b"",
+        b"\r\n",
+    ]);
+    (start, proptest::collection::vec(fragment(), 0..24))
+        .prop_map(|(start, rest)| [start.to_vec(), rest.concat(), b"\r\n\r\n".to_vec()].concat())
+}
+
+proptest! {
+    #[test]
+    fn pieces_do_not_matter(
+        raw in some_head(),
+        pieces in proptest::collection::vec(0usize..400, 0..6),
+        is_request: bool,
+        accept_unsafe_violations: bool,
+    ) {
+        let kind = if is_request { Kind::Request } else { Kind::Response };
+        let options = Options { accept_unsafe_violations, ..SAFE };
+        let mut pieces: Vec<usize> = pieces.into_iter().map(|end| end.min(raw.len())).collect();
+        pieces.sort_unstable();
+        let (whole, _) = parse(kind, &raw, &[], &options);
+        let (cut, _) = parse(kind, &raw, &pieces, &options);
+        prop_assert_eq!(whole, cut);
+    }
+
+    /// What is forwarded is understood in the same way by the next one.
+    #[test]
+    fn what_is_forwarded_is_clean(raw in some_head(), is_request: bool) {
+        let kind = if is_request { Kind::Request } else { Kind::Response };
+        if let (Outcome::Forwarded { text, .. }, head) = parse(kind, &raw, &[], &SAFE) {
+            let mut bytes = Vec::new();
+            head.write(&raw, &mut bytes);
+            let (again, head_again) = parse(kind, &bytes, &[], &SAFE);
+            prop_assert!(matches!(again, Outcome::Forwarded { .. }), "{:?} -> {:?}: {:?}", raw, text, again);
+            let mut bytes_again = Vec::new();
+            head_again.write(&bytes, &mut bytes_again);
+            prop_assert_eq!(&bytes, &bytes_again);
+            prop_assert_eq!(head.content_length(), head_again.content_length());
+            prop_assert_eq!(
+                head.flags().contains(Flags::CHUNKED),
+                head_again.flags().contains(Flags::CHUNKED)
+            );
+            if !head.is_edited() {
+                prop_assert!(!head.raw_bytes(&raw).contains(&0));
+                prop_assert_eq!(
+                    memchr::memchr_iter(b'\n', head.raw_bytes(&raw)).count(),
+                    memchr::memmem::find_iter(head.raw_bytes(&raw), b"\r\n").count()
+                );
+            }
+        }
+    }
+}
