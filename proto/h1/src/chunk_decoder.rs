@@ -1,17 +1,40 @@
 //! Chunked bodies, validated while they pass (RFC 9112, 7.1).
+//!
+//! Two ways to use it. Who forwards a chunked body as it is asks [`ChunkDecoder::advance`]: all that it consumes is
+//! valid and may go on verbatim. Who wants the payload without its framing asks [`ChunkDecoder::piece`], again and
+//! again. Both keep nothing but a few numbers between calls.
+//!
+//! ```text
+//!        ┌───────────────────────────────────────────────────┐
+//!        ▼                                                   │
+//!   FirstDigit ─► Digits ─► Extension ─► SizeFeed ─► Payload ─► PayloadReturn ─► PayloadFeed
+//!                                           │
+//!                              (size zero)  ▼
+//!                              TrailerStart ─► TrailerName ─► TrailerValue ─► TrailerFeed ─► TrailerStart
+//!                                   └────────► LastFeed ─► Ended
+//! ```
+//!
+//! Line ends are `\r\n` and nothing else here: a bare line feed is where chunked parsers begin to disagree.
 
 use std::ops::Range;
+
+use crate::parser::scan::is_token_byte;
 
 /// Follows a chunked body through whatever pieces it comes in.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkDecoder {
+    awaiting: Awaiting,
+    /// The size being read, then how much of the chunk has not come yet.
     remaining: u64,
+    /// How many digits, extension bytes or trailer bytes were seen: each has its limit.
+    count: u32,
 }
 
 /// What [`ChunkDecoder::advance`] found in the bytes it was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Advance {
-    /// That many bytes from the start are valid, and belong to the body: they may be forwarded as they are.
+    /// That many bytes from the start are valid, and belong to the body: they may be forwarded as they are. All of
+    /// them, unless the body ended.
     pub consumed: usize,
     /// How many of them are payload.
     pub payload: usize,
@@ -22,18 +45,14 @@ pub struct Advance {
 /// What [`ChunkDecoder::piece`] found at the start of the bytes it was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
-    /// Payload at this place; the piece ends with it.
+    /// Payload at this place; framing may stand before it. The piece takes everything up to the range's end.
     Payload(Range<usize>),
-    /// A trailer line at this place, without its line end; the piece takes `consumed` bytes.
-    Trailer {
-        /// The line.
-        line: Range<usize>,
-        /// Up to where the bytes are used.
-        consumed: usize,
-    },
-    /// Only framing in these first bytes; call again with more.
-    Framing(usize),
-    /// The body ended; this many bytes belonged to it.
+    /// A part of the trailer section at this place, line ends included; framing may stand before it. The piece takes
+    /// everything up to the range's end. The lines were validated; the empty line that ends them is not given.
+    Trailers(Range<usize>),
+    /// Nothing but framing: all the bytes are used, more must come.
+    More,
+    /// The body ended; that many bytes, of framing, belonged to it.
     Done(usize),
 }
 
@@ -43,11 +62,11 @@ pub enum Piece {
 pub enum ChunkError {
     /// A chunk size that does not begin with a hexadecimal digit, or goes on with something else.
     InvalidSize,
-    /// A chunk size of more digits than a size can have.
+    /// A chunk size of more digits than [`ChunkDecoder::MAX_DIGITS`], or above 63 bits.
     SizeTooLarge,
     /// A control character in a chunk extension.
     InvalidExtension,
-    /// Chunk extensions longer than the limit.
+    /// A chunk extension longer than [`ChunkDecoder::MAX_EXTENSION`].
     ExtensionTooLong,
     /// A line feed without carriage return, or a carriage return without line feed.
     InvalidLineEnd,
@@ -55,35 +74,417 @@ pub enum ChunkError {
     MissingLineEnd,
     /// A trailer line that is not a field.
     InvalidTrailer,
-    /// Trailers longer than the limit.
+    /// Trailers longer than [`ChunkDecoder::MAX_TRAILERS`].
     TrailersTooLong,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Awaiting {
+    #[default]
+    FirstDigit,
+    Digits,
+    Extension,
+    SizeFeed,
+    Payload,
+    PayloadReturn,
+    PayloadFeed,
+    TrailerStart,
+    TrailerName,
+    TrailerValue,
+    TrailerFeed,
+    LastFeed,
+    Ended,
+}
+
 impl ChunkDecoder {
+    /// The most digits a chunk size may have, leading zeros included: what 64 bits need.
+    pub const MAX_DIGITS: u32 = 16;
+
+    /// The longest extension of one chunk, in bytes. Signed chunks, the longest in use, need less than 100.
+    pub const MAX_EXTENSION: u32 = 1024;
+
+    /// The longest trailer section, in bytes: a head of the default size.
+    pub const MAX_TRAILERS: u32 = 16384;
+
     /// Ready for the first byte of a body.
     pub fn new() -> ChunkDecoder {
         ChunkDecoder::default()
     }
 
-    /// Takes as much of `bytes` as is valid. Everything consumed may be forwarded as it is.
+    /// Takes as much of `bytes` as belongs to the body. Everything consumed may be forwarded as it is. After an
+    /// error, nothing of `bytes` may.
+    #[inline]
     pub fn advance(&mut self, bytes: &[u8]) -> Result<Advance, ChunkError> {
-        let _ = self.remaining;
-        Ok(Advance { consumed: bytes.len(), payload: 0, done: false })
+        let mut at = 0;
+        let mut payload = 0;
+        loop {
+            match self.piece_from(bytes, at)? {
+                Piece::Payload(range) => {
+                    payload += range.len();
+                    at = range.end;
+                }
+                Piece::Trailers(range) => at = range.end,
+                Piece::More => return Ok(Advance { consumed: bytes.len(), payload, done: false }),
+                Piece::Done(consumed) => return Ok(Advance { consumed, payload, done: true }),
+            }
+        }
     }
 
-    /// Takes the first piece of `bytes`: for who wants the payload without its framing.
+    /// Takes the first piece of `bytes`. Call again with what follows the piece.
+    #[inline]
     pub fn piece(&mut self, bytes: &[u8]) -> Result<Piece, ChunkError> {
-        Ok(Piece::Framing(bytes.len()))
+        self.piece_from(bytes, 0)
     }
 
-    /// How much payload of the current chunk has not come yet: that much may be forwarded without being looked
-    /// at (then say so with [`ChunkDecoder::skip`]).
+    /// How much payload of the current chunk has not come yet: that much may be forwarded without being looked at
+    /// (then say so with [`ChunkDecoder::skip`]). Zero when framing comes next.
     pub fn remaining(&self) -> u64 {
-        self.remaining
+        if self.awaiting == Awaiting::Payload { self.remaining } else { 0 }
     }
 
     /// `bytes` of payload (at most [`ChunkDecoder::remaining`]) went by another way, as with splicing.
     pub fn skip(&mut self, bytes: u64) {
-        self.remaining = self.remaining.saturating_sub(bytes);
+        if self.awaiting == Awaiting::Payload {
+            self.remaining = self.remaining.saturating_sub(bytes);
+            if self.remaining == 0 {
+                self.awaiting = Awaiting::PayloadReturn;
+            }
+        }
+    }
+
+    /// Whether the body has ended.
+    pub fn is_done(&self) -> bool {
+        self.awaiting == Awaiting::Ended
+    }
+
+    fn piece_from(&mut self, bytes: &[u8], mut at: usize) -> Result<Piece, ChunkError> {
+        while let Some(&byte) = bytes.get(at) {
+            match self.awaiting {
+                Awaiting::FirstDigit => {
+                    self.remaining = u64::from(hexadecimal(byte).ok_or(ChunkError::InvalidSize)?);
+                    self.count = 1;
+                    self.awaiting = Awaiting::Digits;
+                    at += 1;
+                }
+                Awaiting::Digits => at = self.digit(byte, at)?,
+                Awaiting::Extension => at = self.extension(bytes, at)?,
+                Awaiting::SizeFeed => {
+                    if byte != b'\n' {
+                        return Err(ChunkError::InvalidLineEnd);
+                    }
+                    self.count = 0;
+                    self.awaiting =
+                        if self.remaining == 0 { Awaiting::TrailerStart } else { Awaiting::Payload };
+                    at += 1;
+                }
+                Awaiting::Payload => {
+                    let there = bytes.len() - at;
+                    let taken = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(there);
+                    self.remaining -= taken as u64;
+                    if self.remaining == 0 {
+                        self.awaiting = Awaiting::PayloadReturn;
+                    }
+                    return Ok(Piece::Payload(at..at + taken));
+                }
+                Awaiting::PayloadReturn => {
+                    if byte != b'\r' {
+                        return Err(ChunkError::MissingLineEnd);
+                    }
+                    self.awaiting = Awaiting::PayloadFeed;
+                    at += 1;
+                }
+                Awaiting::PayloadFeed => {
+                    if byte != b'\n' {
+                        return Err(ChunkError::InvalidLineEnd);
+                    }
+                    self.awaiting = Awaiting::FirstDigit;
+                    at += 1;
+                }
+                Awaiting::TrailerStart if byte == b'\r' => {
+                    self.awaiting = Awaiting::LastFeed;
+                    at += 1;
+                }
+                Awaiting::TrailerStart
+                | Awaiting::TrailerName
+                | Awaiting::TrailerValue
+                | Awaiting::TrailerFeed => {
+                    let end = self.trailers(bytes, at)?;
+                    return Ok(Piece::Trailers(at..end));
+                }
+                Awaiting::LastFeed => {
+                    if byte != b'\n' {
+                        return Err(ChunkError::InvalidLineEnd);
+                    }
+                    self.awaiting = Awaiting::Ended;
+                    at += 1;
+                }
+                Awaiting::Ended => break,
+            }
+        }
+        if self.awaiting == Awaiting::Ended { Ok(Piece::Done(at)) } else { Ok(Piece::More) }
+    }
+
+    #[inline]
+    fn digit(&mut self, byte: u8, at: usize) -> Result<usize, ChunkError> {
+        if let Some(digit) = hexadecimal(byte) {
+            self.count += 1;
+            if self.count > ChunkDecoder::MAX_DIGITS || self.remaining >> 59 != 0 {
+                return Err(ChunkError::SizeTooLarge);
+            }
+            self.remaining = self.remaining << 4 | u64::from(digit);
+            return Ok(at + 1);
+        }
+        self.count = 0;
+        match byte {
+            b'\r' => self.awaiting = Awaiting::SizeFeed,
+            b';' | b' ' | b'\t' => self.awaiting = Awaiting::Extension,
+            b'\n' => return Err(ChunkError::InvalidLineEnd),
+            _ => return Err(ChunkError::InvalidSize),
+        }
+        Ok(at + 1)
+    }
+
+    #[cold]
+    fn extension(&mut self, bytes: &[u8], mut at: usize) -> Result<usize, ChunkError> {
+        while let Some(&byte) = bytes.get(at) {
+            at += 1;
+            match byte {
+                b'\r' => {
+                    self.awaiting = Awaiting::SizeFeed;
+                    break;
+                }
+                b'\n' => return Err(ChunkError::InvalidLineEnd),
+                b'\t' | 0x20..=0x7e | 0x80.. => {}
+                _ => return Err(ChunkError::InvalidExtension),
+            }
+            self.count += 1;
+            if self.count > ChunkDecoder::MAX_EXTENSION {
+                return Err(ChunkError::ExtensionTooLong);
+            }
+        }
+        Ok(at)
+    }
+
+    /// Follows trailer lines: up to where the last empty line begins, or the bytes end.
+    #[cold]
+    fn trailers(&mut self, bytes: &[u8], mut at: usize) -> Result<usize, ChunkError> {
+        while let Some(&byte) = bytes.get(at) {
+            match (self.awaiting, byte) {
+                (Awaiting::TrailerStart, b'\r') => break,
+                (Awaiting::TrailerStart, b'\n') | (Awaiting::TrailerValue, b'\n') => {
+                    return Err(ChunkError::InvalidLineEnd);
+                }
+                // A fold would begin with white space, which is no token byte either.
+                (Awaiting::TrailerStart, _) if is_token_byte(byte) => self.awaiting = Awaiting::TrailerName,
+                (Awaiting::TrailerName, b':') => self.awaiting = Awaiting::TrailerValue,
+                (Awaiting::TrailerName, _) if is_token_byte(byte) => {}
+                (Awaiting::TrailerValue, b'\r') => self.awaiting = Awaiting::TrailerFeed,
+                (Awaiting::TrailerValue, 1..) => {}
+                (Awaiting::TrailerFeed, b'\n') => self.awaiting = Awaiting::TrailerStart,
+                (Awaiting::TrailerFeed, _) => return Err(ChunkError::InvalidLineEnd),
+                _ => return Err(ChunkError::InvalidTrailer),
+            }
+            at += 1;
+            self.count += 1;
+            if self.count > ChunkDecoder::MAX_TRAILERS {
+                return Err(ChunkError::TrailersTooLong);
+            }
+        }
+        Ok(at)
+    }
+}
+
+#[inline]
+fn hexadecimal(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+
+    /// What a body is: its payload, its trailers, how many bytes it took; or `None` while it is not complete.
+    type Body = (Vec<u8>, Vec<u8>, usize);
+
+    fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Option<Body>, ChunkError> {
+        let mut decoder = ChunkDecoder::new();
+        let (mut payload, mut trailers) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        for end in pieces.iter().copied().chain([bytes.len()]) {
+            loop {
+                let part = &bytes[at..end];
+                match decoder.piece(part)? {
+                    Piece::Payload(range) => {
+                        payload.extend_from_slice(&part[range.clone()]);
+                        at += range.end;
+                    }
+                    Piece::Trailers(range) => {
+                        trailers.extend_from_slice(&part[range.clone()]);
+                        at += range.end;
+                    }
+                    Piece::More => {
+                        at = end;
+                        break;
+                    }
+                    Piece::Done(used) => return Ok(Some((payload, trailers, at + used))),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn pass(bytes: &[u8], pieces: &[usize]) -> Result<(usize, usize, bool), ChunkError> {
+        let mut decoder = ChunkDecoder::new();
+        let (mut at, mut payload) = (0, 0);
+        for end in pieces.iter().copied().chain([bytes.len()]) {
+            let advance = decoder.advance(&bytes[at..end])?;
+            at += advance.consumed;
+            payload += advance.payload;
+            if advance.done {
+                return Ok((at, payload, true));
+            }
+            assert_eq!(at, end);
+        }
+        Ok((at, payload, false))
+    }
+
+    #[track_caller]
+    fn check(bytes: &str, want: Result<Option<(&str, &str)>, ChunkError>) {
+        let bytes = bytes.as_bytes();
+        let whole = decode(bytes, &[]);
+        let seen = whole.as_ref().map(|body| {
+            body.as_ref().map(|(payload, trailers, _)| {
+                (std::str::from_utf8(payload).unwrap(), std::str::from_utf8(trailers).unwrap())
+            })
+        });
+        assert_eq!(seen, want.as_ref().map(|body| *body), "{:?}", String::from_utf8_lossy(bytes));
+        for cut in 0..bytes.len() {
+            assert_eq!(decode(bytes, &[cut]), whole, "cut at {cut}");
+        }
+        let every: Vec<usize> = (0..bytes.len()).collect();
+        assert_eq!(decode(bytes, &every), whole);
+        let passed = pass(bytes, &every);
+        assert_eq!(passed, pass(bytes, &[]));
+        match (passed, whole) {
+            (Ok((used, payload, true)), Ok(Some(body))) => {
+                assert_eq!((used, payload), (body.2, body.0.len()))
+            }
+            (Ok((_, _, false)), Ok(None)) => {}
+            (Err(one), Err(other)) => assert_eq!(one, other),
+            (one, other) => panic!("{one:?} but {other:?}"),
+        }
+    }
+
+    #[test]
+    fn bodies() {
+        check("0\r\n\r\n", Ok(Some(("", ""))));
+        check("3\r\nabc\r\n0\r\n\r\n", Ok(Some(("abc", ""))));
+        check("3\r\nabc\r\n00A\r\n0123456789\r\n000\r\n\r\nGET", Ok(Some(("abc0123456789", ""))));
+        check("3;ext=1;x=\"a b\"\r\nabc\r\n0 ;y\r\n\r\n", Ok(Some(("abc", ""))));
+        check("3  \r\nabc\r\n0\r\n\r\n", Ok(Some(("abc", ""))));
+        check("1\r\na\r\n0\r\nX: y\r\nZ:\r\n\r\n", Ok(Some(("a", "X: y\r\nZ:\r\n"))));
+        check("3\r\nab", Ok(None));
+        check("", Ok(None));
+    }
+
+    #[test]
+    fn refusals() {
+        for (bytes, want) in [
+            ("\r\n", ChunkError::InvalidSize),
+            (" 3\r\n", ChunkError::InvalidSize),
+            ("-3\r\n", ChunkError::InvalidSize),
+            ("0x3\r\n", ChunkError::InvalidSize),
+            ("3_\r\n", ChunkError::InvalidSize),
+            ("3\nabc\r\n", ChunkError::InvalidLineEnd),
+            ("3\rabc\r\n", ChunkError::InvalidLineEnd),
+            ("3;a\nabc", ChunkError::InvalidLineEnd),
+            ("3;a\u{1}\r\n", ChunkError::InvalidExtension),
+            ("3;a\u{0}\r\n", ChunkError::InvalidExtension),
+            ("3\r\nabc\n0\r\n\r\n", ChunkError::MissingLineEnd),
+            ("3\r\nabcd\r\n", ChunkError::MissingLineEnd),
+            ("3\r\nabc\r0", ChunkError::InvalidLineEnd),
+            ("0\r\n\n", ChunkError::InvalidLineEnd),
+            ("0\r\n\rX", ChunkError::InvalidLineEnd),
+            ("0\r\nX : y\r\n\r\n", ChunkError::InvalidTrailer),
+            ("0\r\nX(: y\r\n\r\n", ChunkError::InvalidTrailer),
+            ("0\r\n: y\r\n\r\n", ChunkError::InvalidTrailer),
+            ("0\r\nX: y\r\n fold\r\n\r\n", ChunkError::InvalidTrailer),
+            ("0\r\nX\r\n\r\n", ChunkError::InvalidTrailer),
+            ("0\r\nX: \u{0}\r\n\r\n", ChunkError::InvalidTrailer),
+            ("0\r\nX: y\nZ: z\r\n\r\n", ChunkError::InvalidLineEnd),
+            ("0\r\nX: y\rZ: z\r\n\r\n", ChunkError::InvalidLineEnd),
+            ("00000000000000003\r\n", ChunkError::SizeTooLarge),
+            ("10000000000000000\r\n", ChunkError::SizeTooLarge),
+            ("8000000000000000\r\n", ChunkError::SizeTooLarge),
+        ] {
+            check(bytes, Err(want));
+        }
+        check("7fffffffffffffff\r\nabc", Ok(None));
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        let long = |size: u32| format!("0;{}\r\n\r\n", "x".repeat(size as usize));
+        assert!(decode(long(ChunkDecoder::MAX_EXTENSION).as_bytes(), &[]).is_ok());
+        let extension = decode(long(ChunkDecoder::MAX_EXTENSION + 1).as_bytes(), &[]);
+        assert_eq!(extension, Err(ChunkError::ExtensionTooLong));
+        let trailers = "0\r\n".to_owned() + &"X: yyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n".repeat(600) + "\r\n";
+        assert_eq!(decode(trailers.as_bytes(), &[]), Err(ChunkError::TrailersTooLong));
+    }
+
+    #[test]
+    fn payload_may_go_by_another_way() {
+        let mut decoder = ChunkDecoder::new();
+        assert_eq!(decoder.remaining(), 0);
+        decoder.advance(b"10\r\nabc").unwrap();
+        assert_eq!(decoder.remaining(), 13);
+        decoder.skip(13);
+        assert_eq!(decoder.remaining(), 0);
+        assert_eq!(decoder.advance(b"\r\n0\r\n\r\n"), Ok(Advance { consumed: 7, payload: 0, done: true }));
+        assert!(decoder.is_done());
+        assert_eq!(decoder.advance(b"GET"), Ok(Advance { consumed: 0, payload: 0, done: true }));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(
+            chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..6),
+            pieces in proptest::collection::vec(0usize..300, 0..8),
+            rest in proptest::collection::vec(any::<u8>(), 0..4),
+        ) {
+            let mut bytes = Vec::new();
+            for chunk in &chunks {
+                bytes.extend_from_slice(ChunkHeader::new(chunk.len() as u64).as_bytes());
+                bytes.extend_from_slice(chunk);
+                bytes.extend_from_slice(CHUNK_END);
+            }
+            bytes.extend_from_slice(LAST_CHUNK);
+            let length = bytes.len();
+            bytes.extend_from_slice(&rest);
+            let mut pieces: Vec<usize> = pieces.into_iter().map(|end| end.min(bytes.len())).collect();
+            pieces.sort_unstable();
+            prop_assert_eq!(decode(&bytes, &pieces), Ok(Some((chunks.concat(), Vec::new(), length))));
+            prop_assert_eq!(pass(&bytes, &pieces), Ok((length, chunks.concat().len(), true)));
+        }
+
+        #[test]
+        fn pieces_do_not_matter(
+            bytes in proptest::collection::vec(
+                proptest::sample::select(vec![b'0', b'3', b'a', b';', b'\r', b'\n', b'\r', b'\n', b' ', b':']), 0..40),
+            pieces in proptest::collection::vec(0usize..40, 0..8),
+        ) {
+            let mut pieces: Vec<usize> = pieces.into_iter().map(|end| end.min(bytes.len())).collect();
+            pieces.sort_unstable();
+            prop_assert_eq!(decode(&bytes, &pieces), decode(&bytes, &[]));
+            prop_assert_eq!(pass(&bytes, &pieces), pass(&bytes, &[]));
+        }
     }
 }

@@ -1,6 +1,12 @@
 //! Whether a connection lives on after an exchange, and the `Connection` field that says so (RFC 9112, 9.3).
+//!
+//! The two sides decide apart: a server that closes does not cost the client its connection, and the reverse. So
+//! `close` and `keep-alive` never pass from one side to the other; the proxy says what holds for its own connections.
+//! One exception keeps the common case free of edits: `keep-alive` between HTTP/1.1 peers says what holds anyway, and
+//! may stay.
 
-use weir_http::{Head, NoRoom};
+use weir_http::values::Values;
+use weir_http::{Flags, Head, KnownName, NoRoom, Version};
 
 use crate::framing::BodyFraming;
 
@@ -21,33 +27,258 @@ pub enum Mode {
 pub enum Announce {
     /// `close`
     Close,
-    /// `keep-alive`, needed with HTTP/1.0 only.
+    /// `keep-alive`, needed when one of the peers is HTTP/1.0.
     KeepAlive,
-    /// Nothing: what the version says by itself.
+    /// Nothing: persistence is what HTTP/1.1 means without a word.
     Nothing,
 }
 
 /// Whether the sender of this message leaves its connection open after it, as far as the message says.
+#[inline]
 pub fn wants_persistence(head: &Head) -> bool {
-    let _ = head;
-    false
+    let flags = head.flags();
+    !flags.intersects(Flags::CONNECTION_CLOSE | Flags::INSECURE_FRAMING)
+        && (head.version().is_11_or_later() || flags.contains(Flags::CONNECTION_KEEP_ALIVE))
 }
 
-/// Whether the client's connection may serve another request after this exchange.
-pub fn client_persists(request: &Head, response: &Head, response_framing: BodyFraming, mode: Mode) -> bool {
-    let _ = (request, response, response_framing, mode);
-    false
+/// Whether the client's connection may serve another request after this exchange, once its bodies are complete.
+#[inline]
+pub fn client_persists(request: &Head, response_framing: BodyFraming, mode: Mode) -> bool {
+    mode != Mode::Close && is_delimited(response_framing) && wants_persistence(request)
 }
 
-/// Whether the server's connection may serve another request after this exchange.
-pub fn server_persists(request: &Head, response: &Head, response_framing: BodyFraming, mode: Mode) -> bool {
-    let _ = (request, response, response_framing, mode);
-    false
+/// Whether the server's connection may serve another request after this exchange, once its bodies are complete.
+#[inline]
+pub fn server_persists(response: &Head, response_framing: BodyFraming, mode: Mode) -> bool {
+    mode == Mode::KeepAlive && is_delimited(response_framing) && wants_persistence(response)
 }
 
-/// Makes the head say `announce`: adds or removes the tokens `close` and `keep-alive`, leaves the other ones. Does
-/// not touch (and so does not edit) a head that says it already.
+/// What to tell the server with a request.
+#[inline]
+pub fn announcement_to_server(request: &Head, mode: Mode) -> Announce {
+    match mode {
+        Mode::ServerClose | Mode::Close => Announce::Close,
+        Mode::KeepAlive if request.version().is_11_or_later() => Announce::Nothing,
+        Mode::KeepAlive => Announce::KeepAlive,
+    }
+}
+
+/// What to tell the client with a final response. `persists` is what [`client_persists`] said.
+#[inline]
+pub fn announcement_to_client(request: &Head, response: &Head, persists: bool) -> Announce {
+    if !persists {
+        Announce::Close
+    } else if request.version() < Version::HTTP_11 || response.version() < Version::HTTP_11 {
+        Announce::KeepAlive
+    } else {
+        Announce::Nothing
+    }
+}
+
+/// Whether this request allows its response to be `101 Switching Protocols`.
+#[inline]
+pub fn may_switch_protocols(request: &Head) -> bool {
+    request.version().is_11_or_later()
+        && request.flags().contains(Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE)
+}
+
+/// Makes the head say `announce`: the tokens `close` and `keep-alive` are put right, other tokens stay. A head that
+/// says it already is not edited.
+#[inline]
 pub fn announce(head: &mut Head, raw: &[u8], announce: Announce) -> Result<(), NoRoom> {
-    let _ = (head, raw, announce);
+    let (closes, keeps) = tokens(head, raw);
+    match announce {
+        Announce::Nothing if !closes => Ok(()),
+        Announce::Close if closes && !keeps => Ok(()),
+        Announce::KeepAlive if keeps && !closes => Ok(()),
+        _ => rewrite(head, raw, announce, closes || keeps),
+    }
+}
+
+/// Whether the head has `close`, and whether it has `keep-alive`. Rules may have changed it since it was parsed.
+#[inline]
+fn tokens(head: &Head, raw: &[u8]) -> (bool, bool) {
+    if !head.is_edited() {
+        let flags = head.flags();
+        return (flags.contains(Flags::CONNECTION_CLOSE), flags.contains(Flags::CONNECTION_KEEP_ALIVE));
+    }
+    let (mut closes, mut keeps) = (false, false);
+    for field in head.index().iter().filter(|field| field.known == KnownName::Connection) {
+        for token in Values::new(head.span_text(raw, field.value)) {
+            closes |= token.eq_ignore_ascii_case(CLOSE);
+            keeps |= token.eq_ignore_ascii_case(KEEP_ALIVE);
+        }
+    }
+    (closes, keeps)
+}
+
+#[cold]
+fn rewrite(head: &mut Head, raw: &[u8], announce: Announce, has_tokens: bool) -> Result<(), NoRoom> {
+    if has_tokens {
+        remove_tokens(head, raw)?;
+    }
+    match announce {
+        Announce::Close => head.add(NAME, CLOSE),
+        Announce::KeepAlive => head.add(NAME, KEEP_ALIVE),
+        Announce::Nothing => Ok(()),
+    }
+}
+
+/// Removes `close` and `keep-alive` from every `Connection` field, and the fields that have nothing else.
+fn remove_tokens(head: &mut Head, raw: &[u8]) -> Result<(), NoRoom> {
+    for position in (0..head.len()).rev() {
+        let Some(field) = head.index().get(position).filter(|field| field.known == KnownName::Connection)
+        else {
+            continue;
+        };
+        let value = head.span_text(raw, field.value);
+        let mut kept = Vec::new();
+        let mut removed = false;
+        for token in Values::new(value) {
+            if token.eq_ignore_ascii_case(CLOSE) || token.eq_ignore_ascii_case(KEEP_ALIVE) {
+                removed = true;
+            } else if !token.is_empty() {
+                kept.extend_from_slice(if kept.is_empty() { b"" } else { b", " });
+                kept.extend_from_slice(token);
+            }
+        }
+        if removed && kept.is_empty() {
+            head.remove_at(position);
+        } else if removed {
+            head.replace_value(position, &kept)?;
+        }
+    }
     Ok(())
+}
+
+#[inline]
+fn is_delimited(framing: BodyFraming) -> bool {
+    !matches!(framing, BodyFraming::UntilClose | BodyFraming::Tunnel)
+}
+
+const NAME: &[u8] = b"connection";
+const CLOSE: &[u8] = b"close";
+const KEEP_ALIVE: &[u8] = b"keep-alive";
+
+#[cfg(test)]
+mod tests {
+    use weir_http::Kind;
+
+    use super::*;
+    use crate::framing::response_framing;
+    use crate::parser::{Options, Parser, Progress};
+
+    fn parse(kind: Kind, start: &str, fields: &str) -> (Vec<u8>, Head) {
+        let raw = format!("{start}\r\n{fields}\r\n").into_bytes();
+        let mut head = Head::new();
+        let progress = match kind {
+            Kind::Request => Parser::default().request(&raw, &Options::default(), &mut head),
+            Kind::Response => Parser::default().response(&raw, &Options::default(), &mut head),
+        };
+        assert!(matches!(progress, Progress::Complete { .. }), "{progress:?}");
+        (raw, head)
+    }
+
+    const GET_11: &str = "GET / HTTP/1.1";
+    const GET_10: &str = "GET / HTTP/1.0";
+    const OK_11: &str = "HTTP/1.1 200 OK";
+    const OK_10: &str = "HTTP/1.0 200 OK";
+    const KEEP: &str = "Connection: keep-alive\r\n";
+    const END: &str = "Connection: close\r\n";
+    const EMPTY: &str = "Content-Length: 0\r\n";
+
+    /// One exchange: which sides stay open in each mode, client first.
+    #[track_caller]
+    fn check(request: (&str, &str), response: (&str, &str), want: [(bool, bool); 3]) {
+        let (_, request) = parse(Kind::Request, request.0, request.1);
+        let (_, response) = parse(Kind::Response, response.0, response.1);
+        let framing = response_framing(&response, request.method());
+        let seen = [Mode::KeepAlive, Mode::ServerClose, Mode::Close].map(|mode| {
+            (client_persists(&request, framing, mode), server_persists(&response, framing, mode))
+        });
+        assert_eq!(seen, want);
+    }
+
+    #[test]
+    fn each_side_decides_for_itself() {
+        const NONE: (bool, bool) = (false, false);
+        let both = [(true, true), (true, false), NONE];
+        let client = [(true, false), (true, false), NONE];
+        let server = [(false, true), NONE, NONE];
+        check((GET_11, ""), (OK_11, EMPTY), both);
+        check((GET_11, ""), (OK_11, "Content-Length: 0\r\nConnection: close\r\n"), client);
+        check((GET_11, ""), (OK_10, EMPTY), client);
+        check((GET_11, ""), (OK_10, "Content-Length: 0\r\nConnection: keep-alive\r\n"), both);
+        check((GET_11, END), (OK_11, EMPTY), server);
+        check((GET_10, ""), (OK_11, EMPTY), server);
+        check((GET_10, KEEP), (OK_11, EMPTY), both);
+        check((GET_11, ""), (OK_11, ""), [NONE; 3]);
+        check((GET_11, ""), (OK_11, "Transfer-Encoding: chunked\r\n"), both);
+        check((GET_11, ""), ("HTTP/1.1 304 Not Modified", ""), both);
+        check(("HEAD / HTTP/1.1", ""), (OK_11, ""), both);
+        check(
+            ("POST / HTTP/1.1", "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"),
+            (OK_11, EMPTY),
+            server,
+        );
+        check((GET_11, ""), (OK_11, "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), client);
+    }
+
+    #[track_caller]
+    fn announced(fields: &str, what: Announce, want: Option<&str>) {
+        let (raw, mut head) = parse(Kind::Request, GET_11, fields);
+        announce(&mut head, &raw, what).unwrap();
+        assert_eq!(head.is_edited(), want.is_some(), "{fields:?}");
+        let mut text = Vec::new();
+        head.write(&raw, &mut text);
+        let want = format!("{GET_11}\r\n{}\r\n", want.unwrap_or(fields));
+        assert_eq!(String::from_utf8(text).unwrap(), want);
+        // Saying it again changes nothing.
+        announce(&mut head, &raw, what).unwrap();
+        let mut again = Vec::new();
+        head.write(&raw, &mut again);
+        assert_eq!(String::from_utf8(again).unwrap(), want);
+    }
+
+    #[test]
+    fn the_field_is_put_right() {
+        announced("", Announce::Nothing, None);
+        announced("", Announce::Close, Some("connection: close\r\n"));
+        announced("", Announce::KeepAlive, Some("connection: keep-alive\r\n"));
+        announced(KEEP, Announce::Nothing, None);
+        announced(KEEP, Announce::KeepAlive, None);
+        announced(KEEP, Announce::Close, Some("connection: close\r\n"));
+        announced(END, Announce::Close, None);
+        announced(END, Announce::Nothing, Some(""));
+        announced(END, Announce::KeepAlive, Some("connection: keep-alive\r\n"));
+        announced(
+            "A: b\r\nConnection: close, X, keep-alive,Y\r\nConnection: close\r\nC: d\r\n",
+            Announce::Nothing,
+            Some("A: b\r\nConnection: X, Y\r\nC: d\r\n"),
+        );
+        announced("Connection: Upgrade\r\n", Announce::Nothing, None);
+    }
+
+    #[test]
+    fn announcements() {
+        let (_, new) = parse(Kind::Request, GET_11, "");
+        let (_, old) = parse(Kind::Request, GET_10, "");
+        assert_eq!(announcement_to_server(&new, Mode::KeepAlive), Announce::Nothing);
+        assert_eq!(announcement_to_server(&old, Mode::KeepAlive), Announce::KeepAlive);
+        assert_eq!(announcement_to_server(&new, Mode::ServerClose), Announce::Close);
+        let (_, answer) = parse(Kind::Response, OK_11, EMPTY);
+        let (_, old_answer) = parse(Kind::Response, OK_10, EMPTY);
+        assert_eq!(announcement_to_client(&new, &answer, true), Announce::Nothing);
+        assert_eq!(announcement_to_client(&new, &answer, false), Announce::Close);
+        assert_eq!(announcement_to_client(&old, &answer, true), Announce::KeepAlive);
+        assert_eq!(announcement_to_client(&new, &old_answer, true), Announce::KeepAlive);
+    }
+
+    #[test]
+    fn protocols_switch_only_when_asked() {
+        let (_, asks) = parse(Kind::Request, GET_11, "Connection: upgrade\r\nUpgrade: foo\r\n");
+        let (_, half) = parse(Kind::Request, GET_11, "Upgrade: foo\r\n");
+        let (_, old) = parse(Kind::Request, GET_10, "Connection: upgrade\r\nUpgrade: foo\r\n");
+        assert_eq!([&asks, &half, &old].map(may_switch_protocols), [true, false, false]);
+    }
 }

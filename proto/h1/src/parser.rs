@@ -13,7 +13,7 @@
 mod field_line;
 mod judgment;
 mod meaning;
-mod scan;
+pub(crate) mod scan;
 mod start_line;
 #[cfg(test)]
 mod tests;
