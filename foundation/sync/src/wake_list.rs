@@ -92,7 +92,7 @@ impl std::fmt::Debug for WakeList {
 
 const NONE: u32 = u32::MAX;
 /// How many numbers share one allocation. Loom tracks every atomic, so its models get by with few.
-const CHUNK: u32 = if cfg!(loom) { 2 } else { 1024 };
+const CHUNK: u32 = if cfg!(loom) { 2 } else { 4096 };
 
 #[cfg(all(test, not(loom)))]
 mod tests {
