@@ -1,1 +1,46 @@
-//! The scheduler.
+//! The scheduler: what makes everything else move.
+//!
+//! One worker per thread, and nothing crosses between them unasked. A unit of work is a `!Send` future in a slab; it
+//! is named by a [`TaskKey`], which is also its waker. A task waits with [`wait`]: until one of its
+//! [`Descriptor`]s has news, somebody calls [`wake`], or its deadline passes; then it simply tries again.
+//!
+//! ```text
+//!   ┌─► clock ─► timers that are due ─► inboxes ─► one turn of the run queues ─► poller ─┐
+//!   │            (bounded)                         (policy: `turn`)              (epoll)  │
+//!   └─────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Begin with [`Runtime::start`] and [`spawn`]; `worker` holds the loop above, `policy` decides who runs how often.
+//! A test runs a whole worker on virtual time with [`simulate::run`].
+//!
+//! This crate refuses to know what a connection is, what the bytes mean, and what any task is for.
+
+mod descriptor;
+mod driver;
+mod key;
+mod policy;
+mod queues;
+mod runtime;
+mod shared;
+mod signals;
+pub mod simulate;
+mod task;
+mod tick;
+mod waiting;
+mod waker;
+mod worker;
+
+pub use descriptor::{Descriptor, Received, Sent};
+pub use driver::{Clock, Poller, SystemClock};
+pub use key::TaskKey;
+pub use policy::{Budget, Class, Load, Tuning, turn};
+pub use runtime::{Handle, Runtime, Settings, run};
+pub use shared::{Activity, MOST_WORKERS, NotDelivered};
+pub use signals::Signals;
+pub use task::Kind;
+pub use tick::Tick;
+pub use waiting::{Wait, Wakeup, YieldNow, sleep_until, wait, yield_now};
+pub use worker::{
+    activity, change_load, current, kill, load, now, now_us, random, send_to, set_class, set_nice, spawn,
+    stop, task_count, wake, wall_us, worker_count, worker_index,
+};

@@ -1,0 +1,406 @@
+//! Descriptors: registered with the poller once, edge-triggered, for as long as they are open.
+//!
+//! A descriptor remembers what the poller said until somebody tried and found it untrue: it starts as readable and
+//! writable, a receive that comes back short or empty-handed makes it unreadable until the next event. An event that
+//! says something new wakes the owner; one that only repeats what is known does not.
+//!
+//! The order for a caller is always: try, and only when that was [`Received::Blocked`] (or [`Sent::Blocked`]), wait.
+
+use crate::key::TaskKey;
+use crate::worker::Worker;
+use std::cell::{Cell, RefCell};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use weir_containers::Buffer;
+use weir_sys::poll::Readiness;
+use weir_sys::splice::Pipe;
+use weir_sys::{Address, Errno, Result, socket};
+
+/// What a receive brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing yet: wait.
+    Blocked,
+    /// Nothing, because there is no room for it.
+    Full,
+    /// Nothing ever again: the far end closed its direction.
+    End,
+}
+
+/// What a send achieved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// So many bytes were taken, perhaps not all.
+    Bytes(usize),
+    /// None were taken: wait.
+    Blocked,
+}
+
+/// An open descriptor that belongs to the current worker. Dropping it closes it.
+#[derive(Debug)]
+pub struct Descriptor {
+    entry: Entry,
+    descriptor: OwnedFd,
+}
+
+impl Descriptor {
+    /// Registers `descriptor` (non-blocking) with the current worker. It counts as readable and writable until tried.
+    ///
+    /// # Panics
+    /// Outside a worker.
+    pub fn register(descriptor: OwnedFd) -> Result<Self> {
+        let worker = Worker::current();
+        let entry = worker.descriptors.take();
+        let watched = worker.with_poller(|poller| poller.watch(descriptor.as_fd(), entry.token()));
+        // Built before the result is looked at, so that an error gives the entry back.
+        let registered = Self { entry, descriptor };
+        watched.map(|()| registered)
+    }
+
+    /// Starts to connect a fresh socket and registers it. When that is not done at once, the descriptor is not writable:
+    /// wait until it is, then ask [`Descriptor::finish_connect`].
+    pub fn connect(socket: OwnedFd, address: &Address) -> Result<Self> {
+        let connected = socket::connect(&socket, address)?;
+        let descriptor = Self::register(socket)?;
+        if !connected {
+            descriptor.clear_writable();
+            descriptor.clear_readable();
+        }
+        Ok(descriptor)
+    }
+
+    /// Whether a connection that was begun stands now; the error, if it failed.
+    pub fn finish_connect(&self) -> Result<bool> {
+        if !self.is_writable() {
+            return Ok(false);
+        }
+        socket::take_error(self).map(|()| true)
+    }
+
+    /// Takes the descriptor from the worker, to be registered with another one, passed on or closed.
+    pub fn into_fd(self) -> OwnedFd {
+        let Self { entry, descriptor } = self;
+        if let Some(worker) = Worker::try_current() {
+            // It fails only for a descriptor that the poller does not watch, which is what is wanted.
+            let _ = worker.with_poller(|poller| poller.forget(descriptor.as_fd()));
+        }
+        drop(entry);
+        descriptor
+    }
+
+    /// From now on events wake `owner`, instead of whom they woke before.
+    #[inline]
+    pub fn set_owner(&self, owner: TaskKey) {
+        self.entry.0.owner.set(owner);
+    }
+
+    /// Whom events wake.
+    #[inline]
+    pub fn owner(&self) -> TaskKey {
+        self.entry.0.owner.get()
+    }
+
+    /// Whether a receive may bring something.
+    #[inline]
+    pub fn is_readable(&self) -> bool {
+        self.entry.has(READABLE)
+    }
+
+    /// Whether a send may achieve something.
+    #[inline]
+    pub fn is_writable(&self) -> bool {
+        self.entry.has(WRITABLE)
+    }
+
+    /// Whether the far end announced that it sends no more; bytes may be left.
+    #[inline]
+    pub fn peer_closed(&self) -> bool {
+        self.entry.has(PEER_CLOSED)
+    }
+
+    /// Whether both directions are closed.
+    #[inline]
+    pub fn is_hung_up(&self) -> bool {
+        self.entry.has(HUNG_UP)
+    }
+
+    /// Whether an error was reported (`take_error` tells which).
+    #[inline]
+    pub fn has_error(&self) -> bool {
+        self.entry.has(ERROR)
+    }
+
+    /// Notes that a receive would block. Whoever receives without the methods here must say so.
+    #[inline]
+    pub fn clear_readable(&self) {
+        self.entry.clear(READABLE);
+    }
+
+    /// Notes that a send would block. Whoever sends without the methods here must say so.
+    #[inline]
+    pub fn clear_writable(&self) {
+        self.entry.clear(WRITABLE);
+    }
+
+    /// Receives into the free space of `buffer`.
+    #[inline]
+    pub fn receive(&self, buffer: &mut Buffer) -> Result<Received> {
+        let received = self.receive_into(buffer.space())?;
+        if let Received::Bytes(count) = received {
+            buffer.fill(count);
+        }
+        Ok(received)
+    }
+
+    /// Receives into `space`.
+    #[inline]
+    pub fn receive_into(&self, space: &mut [u8]) -> Result<Received> {
+        if space.is_empty() {
+            return Ok(Received::Full);
+        }
+        match socket::receive(self, space) {
+            Ok(0) => Ok(Received::End),
+            Ok(count) => {
+                // A short receive emptied the socket. What was announced to end must be read to its end, though.
+                if count < space.len() && !self.entry.has(PEER_CLOSED | HUNG_UP | ERROR) {
+                    self.clear_readable();
+                }
+                Ok(Received::Bytes(count))
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.clear_readable();
+                Ok(Received::Blocked)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks at what a receive would bring.
+    pub fn peek(&self, space: &mut [u8]) -> Result<Received> {
+        match socket::peek(self, space) {
+            Ok(0) => Ok(Received::End),
+            Ok(count) => Ok(Received::Bytes(count)),
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.clear_readable();
+                Ok(Received::Blocked)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends what fits of `bytes`; `more` announces that more follows at once.
+    #[inline]
+    pub fn send(&self, bytes: &[u8], more: bool) -> Result<Sent> {
+        self.sent(socket::send(self, bytes, more), bytes.len())
+    }
+
+    /// Sends what fits of several slices.
+    #[inline]
+    pub fn send_vectored(&self, slices: &[IoSlice<'_>], more: bool) -> Result<Sent> {
+        let wanted = slices.iter().map(|slice| slice.len()).sum();
+        self.sent(socket::send_vectored(self, slices, more), wanted)
+    }
+
+    /// Sends what fits of `buffer` and consumes it.
+    #[inline]
+    pub fn send_buffer(&self, buffer: &mut Buffer, more: bool) -> Result<Sent> {
+        let sent = self.send(buffer, more)?;
+        if let Sent::Bytes(count) = sent {
+            buffer.consume(count);
+        }
+        Ok(sent)
+    }
+
+    #[inline]
+    fn sent(&self, result: Result<usize>, wanted: usize) -> Result<Sent> {
+        match result {
+            Ok(count) => {
+                if count < wanted {
+                    self.clear_writable();
+                }
+                Ok(Sent::Bytes(count))
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.clear_writable();
+                Ok(Sent::Blocked)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves at most `limit` bytes into `pipe`, unseen.
+    pub fn splice_into(&self, pipe: &mut Pipe, limit: usize) -> Result<Received> {
+        match pipe.fill_from(self, limit) {
+            Ok(0) => Ok(Received::End),
+            Ok(count) => Ok(Received::Bytes(count)),
+            // With bytes in the pipe it may be the pipe that is full.
+            Err(Errno::AGAIN) if pipe.held() > 0 => Ok(Received::Full),
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.clear_readable();
+                Ok(Received::Blocked)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves what `pipe` holds out, unseen.
+    pub fn splice_from(&self, pipe: &mut Pipe, more: bool) -> Result<Sent> {
+        let wanted = pipe.held();
+        self.sent(pipe.drain_to(self, more), wanted)
+    }
+
+    /// Accepts one connection; `None` when there is none: wait.
+    pub fn accept(&self) -> Result<Option<(OwnedFd, Address)>> {
+        loop {
+            match socket::accept(self) {
+                Ok(accepted) => return Ok(Some(accepted)),
+                Err(Errno::AGAIN) => {
+                    self.clear_readable();
+                    return Ok(None);
+                }
+                // A connection that ended in the queue; each turn of the loop takes one out of it.
+                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl AsFd for Descriptor {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// A descriptor's place in the worker's table; it is free again when this is dropped.
+#[derive(Debug)]
+struct Entry(Rc<State>);
+
+/// What is known of one descriptor. The table keeps it for the next one, so nothing is allocated for most.
+#[derive(Debug)]
+struct State {
+    slot: u32,
+    generation: Cell<u32>,
+    known: Cell<u8>,
+    owner: Cell<TaskKey>,
+}
+
+impl Entry {
+    /// What the poller calls this descriptor; a former one of the same slot had another generation.
+    fn token(&self) -> u64 {
+        u64::from(self.0.generation.get()) << 32 | u64::from(self.0.slot)
+    }
+
+    #[inline]
+    fn has(&self, bits: u8) -> bool {
+        self.0.known.get() & bits != 0
+    }
+
+    #[inline]
+    fn clear(&self, bits: u8) {
+        self.0.known.set(self.0.known.get() & !bits);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.0.owner.set(TaskKey::NONE);
+        // Events that are on their way carry the old generation and find nothing.
+        self.0.generation.set(self.0.generation.get().wrapping_add(1) & GENERATION_MASK);
+        if let Some(worker) = Worker::try_current() {
+            worker.descriptors.give_back(&self.0);
+        }
+    }
+}
+
+/// The descriptors of one worker.
+#[derive(Debug)]
+pub(crate) struct DescriptorTable {
+    states: RefCell<Vec<Rc<State>>>,
+    free: RefCell<Vec<u32>>,
+}
+
+impl DescriptorTable {
+    pub(crate) const fn new() -> Self {
+        Self { states: RefCell::new(Vec::new()), free: RefCell::new(Vec::new()) }
+    }
+
+    fn take(&self) -> Entry {
+        let mut states = self.states.borrow_mut();
+        let slot = self.free.borrow_mut().pop();
+        let state = match slot.and_then(|slot| states.get(slot as usize)) {
+            Some(state) => state.clone(),
+            None => {
+                // The kernel bounds how many descriptors are open, far below 2^32.
+                let state = Rc::new(State::new(states.len() as u32));
+                states.push(state.clone());
+                state
+            }
+        };
+        state.known.set(READABLE | WRITABLE);
+        Entry(state)
+    }
+
+    fn give_back(&self, state: &Rc<State>) {
+        // A descriptor that outlived its worker may be dropped under another one: its state is not ours.
+        let ours =
+            self.states.borrow().get(state.slot as usize).is_some_and(|known| Rc::ptr_eq(known, state));
+        if ours {
+            self.free.borrow_mut().push(state.slot);
+        }
+    }
+
+    /// Notes an event; returns whom to wake, if it says something new.
+    #[inline]
+    pub(crate) fn note(&self, token: u64, readiness: Readiness) -> Option<TaskKey> {
+        let states = self.states.borrow();
+        let state = states.get(token as u32 as usize)?;
+        if state.generation.get() != (token >> 32) as u32 {
+            return None;
+        }
+        let known = state.known.get();
+        let now_known = known | bits_of(readiness);
+        state.known.set(now_known);
+        (now_known != known).then(|| state.owner.get())
+    }
+}
+
+impl State {
+    fn new(slot: u32) -> Self {
+        Self { slot, generation: Cell::new(0), known: Cell::new(0), owner: Cell::new(TaskKey::NONE) }
+    }
+}
+
+#[inline]
+fn bits_of(readiness: Readiness) -> u8 {
+    let mut bits = 0;
+    if readiness.contains(Readiness::IN) {
+        bits |= READABLE;
+    }
+    if readiness.contains(Readiness::OUT) {
+        bits |= WRITABLE;
+    }
+    if readiness.contains(Readiness::RDHUP) {
+        bits |= READABLE | PEER_CLOSED;
+    }
+    // Both directions are to be tried: the attempt tells what happened.
+    if readiness.contains(Readiness::HUP) {
+        bits |= READABLE | WRITABLE | HUNG_UP;
+    }
+    if readiness.contains(Readiness::ERR) {
+        bits |= READABLE | WRITABLE | ERROR;
+    }
+    bits
+}
+
+const READABLE: u8 = 1;
+const WRITABLE: u8 = 1 << 1;
+const PEER_CLOSED: u8 = 1 << 2;
+const HUNG_UP: u8 = 1 << 3;
+const ERROR: u8 = 1 << 4;
+/// One bit less than a word, so that no token is all ones.
+const GENERATION_MASK: u32 = u32::MAX >> 1;

@@ -1,0 +1,63 @@
+//! The border to the outside: where events and the time come from. Everything behind it can be simulated.
+
+use std::os::fd::BorrowedFd;
+use weir_sys::poll::{Epoll, Readiness};
+use weir_sys::{Result, time};
+
+/// Where a worker learns what its descriptors have to say.
+pub trait Poller {
+    /// Begins to report on `descriptor`, edge by edge, with `token`.
+    fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
+
+    /// Reports `descriptor` as long as it can be read.
+    fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
+
+    /// Reports no more on `descriptor`.
+    fn forget(&mut self, descriptor: BorrowedFd<'_>) -> Result<()>;
+
+    /// Waits at most `timeout_ms` (`None`: for ever) and reports what happened; returns how much it was.
+    fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize>;
+}
+
+/// Where a worker learns what time it is.
+pub trait Clock {
+    /// Nanoseconds of a clock that never goes back.
+    fn monotonic_ns(&self) -> u64;
+
+    /// Nanoseconds since 1970.
+    fn wall_ns(&self) -> u64;
+}
+
+impl Poller for Epoll {
+    fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+        Epoll::watch(self, descriptor, token)
+    }
+
+    fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+        Epoll::watch_level(self, descriptor, token)
+    }
+
+    fn forget(&mut self, descriptor: BorrowedFd<'_>) -> Result<()> {
+        Epoll::forget(self, descriptor)
+    }
+
+    fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
+        Epoll::wait(self, timeout_ms, report)
+    }
+}
+
+/// The clocks of the system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[inline]
+    fn monotonic_ns(&self) -> u64 {
+        time::monotonic_ns()
+    }
+
+    #[inline]
+    fn wall_ns(&self) -> u64 {
+        time::wall_ns()
+    }
+}

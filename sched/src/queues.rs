@@ -1,0 +1,250 @@
+//! The run queues of one worker: who is next in each class.
+//!
+//! Lists are threaded through the tasks themselves. Normal tasks run in order of an insertion index that counts this
+//! worker's wakes alone (R2), moved by their `nice`. Those with `nice` 0, nearly all, arrive in that order
+//! already and form a list; the others go into a small heap, and the two are merged when a task is picked.
+
+use crate::policy::{CLASSES, Class, Load};
+use crate::task::{NO_SLOT, Task};
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use weir_containers::Arena;
+
+#[derive(Debug)]
+pub(crate) struct Queues {
+    lists: [List; CLASSES],
+    /// What woke itself during this turn: bulk work for the next one, after the poller had its say.
+    deferred: List,
+    ordered: RefCell<BinaryHeap<Reverse<Ordered>>>,
+    /// How many normal tasks were queued so far.
+    index: Cell<u64>,
+}
+
+/// A normal task with a `nice`: position, then slot.
+type Ordered = (u64, u32);
+
+#[derive(Debug)]
+struct List {
+    head: Cell<u32>,
+    tail: Cell<u32>,
+    length: Cell<u32>,
+}
+
+impl Queues {
+    pub(crate) fn new() -> Self {
+        Self {
+            lists: [const { List::new() }; CLASSES],
+            deferred: List::new(),
+            ordered: RefCell::new(BinaryHeap::new()),
+            index: Cell::new(INDEX_START),
+        }
+    }
+
+    /// Queues a task behind the others of `class`.
+    #[inline]
+    pub(crate) fn push(&self, tasks: &Arena<Task>, slot: u32, task: &Task, class: Class, depth: u32) {
+        if class == Class::Normal {
+            let index = self.index.get() + 1;
+            self.index.set(index);
+            if task.nice.get() != 0 {
+                return self.push_ordered(slot, task, index, depth);
+            }
+            task.index.set(index);
+        }
+        self.lists[class as usize].push(tasks, slot, task);
+    }
+
+    /// A `nice` of 1024 lets one depth of other tasks pass first; -1024 passes as many.
+    #[cold]
+    fn push_ordered(&self, slot: u32, task: &Task, index: u64, depth: u32) {
+        let nice = i64::from(task.nice.get());
+        // Positions count in halves of an index, so that one that meets a list's entry lies before or behind it.
+        let offset = nice * i64::from(depth) / 1024 * 2 + nice.signum();
+        self.ordered.borrow_mut().push(Reverse(((index * 2).saturating_add_signed(offset), slot)));
+    }
+
+    /// Queues a task that woke itself.
+    pub(crate) fn defer(&self, tasks: &Arena<Task>, slot: u32, task: &Task) {
+        self.deferred.push(tasks, slot, task);
+    }
+
+    /// Begins a turn: what woke itself in the last one joins the bulk.
+    #[inline]
+    pub(crate) fn begin_turn(&self, tasks: &Arena<Task>) {
+        if self.deferred.length.get() > 0 {
+            self.lists[Class::Bulk as usize].append(tasks, &self.deferred);
+        }
+    }
+
+    /// Takes the next task of `class`.
+    #[inline]
+    pub(crate) fn pop(&self, tasks: &Arena<Task>, class: usize) -> Option<u32> {
+        if class == Class::Normal as usize && !self.ordered.borrow().is_empty() {
+            return self.pop_merged(tasks);
+        }
+        self.lists[class].pop(tasks)
+    }
+
+    #[cold]
+    fn pop_merged(&self, tasks: &Arena<Task>) -> Option<u32> {
+        let list = &self.lists[Class::Normal as usize];
+        let first = tasks.get(list.head.get()).map(|task| task.index.get());
+        let mut ordered = self.ordered.borrow_mut();
+        match ordered.peek() {
+            Some(Reverse((position, _))) if first.is_none_or(|index| *position < index * 2) => {
+                ordered.pop().map(|Reverse((_, slot))| slot)
+            }
+            _ => list.pop(tasks),
+        }
+    }
+
+    /// Whether `class` has something to run.
+    #[inline]
+    pub(crate) fn has(&self, class: usize) -> bool {
+        self.lists[class].head.get() != NO_SLOT
+            || class == Class::Normal as usize && !self.ordered.borrow().is_empty()
+    }
+
+    /// Whether nothing waits at all.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        (0..CLASSES).all(|class| !self.has(class)) && self.deferred.head.get() == NO_SLOT
+    }
+
+    #[inline]
+    pub(crate) fn load(&self) -> Load {
+        let mut queued: [u32; CLASSES] = std::array::from_fn(|class| self.lists[class].length.get());
+        queued[Class::Normal as usize] += self.ordered.borrow().len() as u32;
+        Load { queued }
+    }
+
+    /// How many tasks are queued.
+    pub(crate) fn len(&self) -> u32 {
+        self.load().queued.iter().sum::<u32>() + self.deferred.length.get()
+    }
+}
+
+impl List {
+    const fn new() -> Self {
+        Self { head: Cell::new(NO_SLOT), tail: Cell::new(NO_SLOT), length: Cell::new(0) }
+    }
+
+    #[inline]
+    fn push(&self, tasks: &Arena<Task>, slot: u32, task: &Task) {
+        task.next.set(NO_SLOT);
+        self.link(tasks, slot);
+        self.tail.set(slot);
+        self.length.set(self.length.get() + 1);
+    }
+
+    /// Makes `slot` follow the tail.
+    #[inline]
+    fn link(&self, tasks: &Arena<Task>, slot: u32) {
+        match tasks.get(self.tail.get()) {
+            Some(last) => last.next.set(slot),
+            None => self.head.set(slot),
+        }
+    }
+
+    #[inline]
+    fn pop(&self, tasks: &Arena<Task>) -> Option<u32> {
+        let slot = self.head.get();
+        let next = tasks.get(slot)?.next.get();
+        self.head.set(next);
+        if next == NO_SLOT {
+            self.tail.set(NO_SLOT);
+        }
+        self.length.set(self.length.get() - 1);
+        Some(slot)
+    }
+
+    /// Moves all of `other` behind this list.
+    fn append(&self, tasks: &Arena<Task>, other: &Self) {
+        self.link(tasks, other.head.get());
+        self.tail.set(other.tail.replace(NO_SLOT));
+        other.head.set(NO_SLOT);
+        self.length.set(self.length.get() + other.length.replace(0));
+    }
+}
+
+/// High enough that a negative `nice` never reaches below zero.
+const INDEX_START: u64 = 1 << 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEPTH: u32 = 1024;
+
+    struct Bench {
+        tasks: Arena<Task>,
+        queues: Queues,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let tasks = Arena::new();
+            for _ in 0..64 {
+                tasks.push_default();
+            }
+            Self { tasks, queues: Queues::new() }
+        }
+
+        fn push(&self, slot: u32, class: Class, nice: i16) {
+            let task = self.tasks.get(slot).expect("64 slots");
+            task.nice.set(nice);
+            self.queues.push(&self.tasks, slot, task, class, DEPTH);
+        }
+
+        fn drain(&self, class: Class) -> Vec<u32> {
+            std::iter::from_fn(|| self.queues.pop(&self.tasks, class as usize)).collect()
+        }
+    }
+
+    #[test]
+    fn a_class_is_first_in_first_out() {
+        let bench = Bench::new();
+        for slot in [5, 3, 9] {
+            bench.push(slot, Class::Urgent, 0);
+        }
+        bench.push(1, Class::Bulk, 0);
+        assert_eq!(bench.queues.load().queued, [3, 0, 1, 0]);
+        assert_eq!(bench.drain(Class::Urgent), [5, 3, 9]);
+        assert_eq!((bench.queues.len(), bench.queues.is_empty()), (1, false));
+        assert_eq!(bench.drain(Class::Bulk), [1]);
+        assert!(bench.queues.is_empty());
+    }
+
+    #[test]
+    fn nice_moves_a_task_among_the_normal_ones() {
+        let bench = Bench::new();
+        for slot in 0..6 {
+            bench.push(slot, Class::Normal, 0);
+        }
+        bench.push(10, Class::Normal, -3);
+        bench.push(11, Class::Normal, 1);
+        for slot in 6..9 {
+            bench.push(slot, Class::Normal, 0);
+        }
+        assert_eq!(
+            bench.drain(Class::Normal),
+            [0, 1, 2, 10, 3, 4, 5, 6, 11, 7, 8].map(|slot| slot as u32).to_vec()
+        );
+    }
+
+    #[test]
+    fn what_woke_itself_waits_for_the_next_turn() {
+        let bench = Bench::new();
+        bench.push(1, Class::Bulk, 0);
+        for slot in [2, 3] {
+            bench.queues.defer(&bench.tasks, slot, bench.tasks.get(slot).expect("64 slots"));
+        }
+        assert_eq!(bench.drain(Class::Bulk), [1]);
+        assert!(!bench.queues.is_empty());
+        bench.push(4, Class::Bulk, 0);
+        bench.queues.begin_turn(&bench.tasks);
+        assert_eq!(bench.drain(Class::Bulk), [4, 2, 3]);
+        assert!(bench.queues.is_empty());
+    }
+}

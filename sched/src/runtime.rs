@@ -1,0 +1,188 @@
+//! Starting workers, and waiting for their end.
+
+use crate::driver::{Clock, Poller, SystemClock};
+use crate::policy::Tuning;
+use crate::shared::Shared;
+use crate::worker::{Parts, Worker};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use weir_sys::poll::Epoll;
+use weir_sys::{Errno, Result, process, random};
+
+/// How workers are set up.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How many workers (`nbthread`).
+    pub threads: usize,
+    /// The processors of each worker (`cpu-map`); an absent or empty entry leaves the choice to the kernel.
+    pub processors: Vec<Vec<usize>>,
+    /// How many events one look at the poller brings at most (`tune.maxpollevents`).
+    pub most_poll_events: usize,
+    /// Depth, classes and latency.
+    pub tuning: Tuning,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { threads: 1, processors: Vec::new(), most_poll_events: 200, tuning: Tuning::default() }
+    }
+}
+
+/// The workers of a process.
+#[derive(Debug)]
+pub struct Runtime {
+    handle: Handle,
+    threads: Vec<JoinHandle<Result<()>>>,
+}
+
+/// Reaches the workers of a runtime from any thread.
+#[derive(Clone)]
+pub struct Handle {
+    workers: Arc<[Arc<Shared>]>,
+}
+
+impl Runtime {
+    /// Starts the workers; `init` runs on each of them, with its number, before its loop begins.
+    pub fn start(settings: &Settings, init: impl Fn(usize) + Send + Sync + 'static) -> Result<Self> {
+        let workers = shared_sides(settings.threads)?;
+        let handle = Handle { workers: workers.clone() };
+        let init = Arc::new(init);
+        let mut runtime = Self { handle, threads: Vec::new() };
+        for index in 0..workers.len() {
+            let (peers, init, settings) = (workers.clone(), init.clone(), settings.clone());
+            let body = move || work(&settings, index, peers, &*init);
+            let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(body);
+            match thread {
+                Ok(thread) => runtime.threads.push(thread),
+                Err(error) => {
+                    workers[index..].iter().for_each(|shared| shared.retire());
+                    runtime.stop();
+                    let _ = runtime.join();
+                    return Err(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN));
+                }
+            }
+        }
+        Ok(runtime)
+    }
+
+    /// Asks all workers to end, each after its turn; their tasks are dropped.
+    pub fn stop(&self) {
+        self.handle.stop();
+    }
+
+    /// A way to reach the workers that does not keep this from being joined.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits until all workers ended; returns the first error that one of them met at its start.
+    pub fn join(self) -> Result<()> {
+        let mut result = Ok(());
+        for thread in self.threads {
+            // A panic outside any task is a bug of the scheduler itself; the thread said so already.
+            result = result.and(thread.join().unwrap_or(Err(Errno::CANCELED)));
+        }
+        result
+    }
+}
+
+impl Handle {
+    /// Asks all workers to end.
+    pub fn stop(&self) {
+        self.workers.iter().for_each(|shared| shared.request_stop());
+    }
+
+    /// How many workers there are.
+    pub fn worker_count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Shows `look` the figures of a worker.
+    pub fn activity<R>(&self, worker: usize, look: impl FnOnce(&crate::Activity) -> R) -> Option<R> {
+        self.workers.get(worker).map(|shared| look(&shared.activity))
+    }
+
+    /// Has `work` run on a worker, between tasks.
+    pub fn send_to(
+        &self,
+        worker: usize,
+        work: impl FnOnce() + Send + 'static,
+    ) -> std::result::Result<(), crate::NotDelivered> {
+        let shared = self.workers.get(worker).ok_or(crate::NotDelivered)?;
+        shared.send(crate::shared::Message::Run(Box::new(work)))
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Handle({} workers)", self.workers.len())
+    }
+}
+
+/// Makes the current thread the only worker of a runtime until `future` ends, and returns what it returned; `None` when it
+/// was stopped before. For tests and tools.
+pub fn run<T: 'static>(future: impl Future<Output = T> + 'static) -> Result<Option<T>> {
+    let poller = Box::new(Epoll::new(Settings::default().most_poll_events)?);
+    run_on(poller, Box::new(SystemClock), random::number()?, future)
+}
+
+pub(crate) fn run_on<T: 'static>(
+    poller: Box<dyn Poller>,
+    clock: Box<dyn Clock>,
+    seed: u64,
+    future: impl Future<Output = T> + 'static,
+) -> Result<Option<T>> {
+    static MAIN: crate::Kind = crate::Kind::new("main");
+    let peers = shared_sides(1)?;
+    let worker = Worker::install(Parts { index: 0, peers, tuning: Tuning::default(), poller, clock, seed })?;
+    let result = Rc::new(RefCell::new(None));
+    let place = result.clone();
+    crate::spawn(&MAIN, crate::Class::Normal, async move {
+        // Stops even when the future panics, or the caller would wait for ever.
+        let _stop = StopOnDrop;
+        let value = future.await;
+        *place.borrow_mut() = Some(value);
+    });
+    worker.run();
+    worker.uninstall();
+    Ok(result.take())
+}
+
+struct StopOnDrop;
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        crate::stop();
+    }
+}
+
+fn shared_sides(count: usize) -> Result<Arc<[Arc<Shared>]>> {
+    let mut sides = Vec::new();
+    for _ in 0..count.max(1) {
+        match Shared::new() {
+            Ok(shared) => sides.push(shared),
+            Err(error) => {
+                sides.iter().for_each(|shared: &Arc<Shared>| shared.retire());
+                return Err(error);
+            }
+        }
+    }
+    Ok(sides.into())
+}
+
+/// A worker's thread, from its first instruction to its last.
+fn work(settings: &Settings, index: usize, peers: Arc<[Arc<Shared>]>, init: &dyn Fn(usize)) -> Result<()> {
+    if let Some(processors) = settings.processors.get(index).filter(|processors| !processors.is_empty()) {
+        process::set_processors(processors)?;
+    }
+    let poller = Box::new(Epoll::new(settings.most_poll_events)?);
+    let (tuning, clock, seed) = (settings.tuning, Box::new(SystemClock), random::number()?);
+    let worker = Worker::install(Parts { index, peers, tuning, poller, clock, seed })?;
+    init(index);
+    worker.run();
+    worker.uninstall();
+    Ok(())
+}

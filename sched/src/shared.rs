@@ -1,0 +1,138 @@
+//! What the other threads see of a worker: its inboxes, its bell and its figures.
+
+use crate::key::{TaskKey, WORKER_BITS};
+use crate::task::Task;
+use arc_swap::ArcSwapOption;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use weir_containers::Arena;
+use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, WakeList};
+use weir_sys::poll::Wakener;
+
+/// The side of a worker that every thread may touch. What the worker writes and what others write lie on
+/// different cache lines (R84).
+pub(crate) struct Shared {
+    /// The worker's number in the process.
+    pub(crate) id: u16,
+    pub(crate) activity: CachePadded<Activity>,
+    pub(crate) wakes: CachePadded<WakeList>,
+    pub(crate) inbox: CachePadded<Inbox<Message>>,
+    pub(crate) doorbell: CachePadded<Doorbell>,
+    pub(crate) load: CachePadded<AtomicU32>,
+    pub(crate) stop: AtomicBool,
+    pub(crate) wakener: Wakener,
+}
+
+/// What one worker asks of another.
+pub(crate) enum Message {
+    Run(Box<dyn FnOnce() + Send>),
+    Kill(TaskKey),
+}
+
+/// What a worker did since it started; the worker writes, anyone reads.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Activity {
+    /// Times round the loop.
+    pub loops: Counter,
+    /// Events that the poller reported.
+    pub events: Counter,
+    /// Tasks run, by class.
+    pub runs: [Counter; 4],
+    /// Deadlines that came up, due or to be put back.
+    pub timers: Counter,
+    /// Wakes that came from other threads.
+    pub remote_wakes: Counter,
+    /// Messages that came from other threads.
+    pub messages: Counter,
+    /// Tasks that were spawned.
+    pub spawned: Counter,
+    /// Tasks that ended, in whatever way.
+    pub ended: Counter,
+    /// Tasks that ended in a panic.
+    pub panics: Counter,
+    /// Tasks that found no slot.
+    pub refused: Counter,
+    /// Nanoseconds spent waiting for events.
+    pub idle_ns: Counter,
+    /// Tasks that wait in the run queues, as of the last turn (R4).
+    pub queued: Gauge,
+}
+
+/// The message was not delivered: that worker is gone, or its inbox is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotDelivered;
+
+impl std::fmt::Display for NotDelivered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the worker is gone or its inbox is full")
+    }
+}
+
+impl std::error::Error for NotDelivered {}
+
+impl Shared {
+    /// Makes the shared side of a new worker and lists it in the process; `None` when [`MOST_WORKERS`] live.
+    pub(crate) fn new() -> weir_sys::Result<Arc<Self>> {
+        let wakener = Wakener::new()?;
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = taken.iter().position(|taken| !taken).ok_or(weir_sys::Errno::AGAIN)?;
+        taken[id] = true;
+        let shared = Arc::new(Self {
+            id: id as u16,
+            activity: CachePadded::default(),
+            wakes: CachePadded::new(WakeList::new(Arena::<Task>::LIMIT)),
+            inbox: CachePadded::new(Inbox::new(INBOX_LIMIT)),
+            doorbell: CachePadded::default(),
+            load: CachePadded::default(),
+            stop: AtomicBool::new(false),
+            wakener,
+        });
+        REGISTRY[id].store(Some(shared.clone()));
+        Ok(shared)
+    }
+
+    /// Takes the worker off the list of the process: its keys name nothing any more.
+    pub(crate) fn retire(&self) {
+        REGISTRY[usize::from(self.id)].store(None);
+        TAKEN.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(self.id)] = false;
+    }
+
+    pub(crate) fn send(&self, message: Message) -> Result<(), NotDelivered> {
+        self.inbox.push(message).map_err(|_| NotDelivered)?;
+        self.ring();
+        Ok(())
+    }
+
+    pub(crate) fn wake(&self, key: TaskKey) {
+        // A slot that was given to another task meanwhile makes that one look for news that it has not: harmless.
+        if self.wakes.wake(key.slot()) {
+            self.ring();
+        }
+    }
+
+    pub(crate) fn request_stop(&self) {
+        self.stop.store(true, Relaxed);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        if self.doorbell.must_ring() {
+            self.wakener.wake();
+        }
+    }
+}
+
+/// The worker that `key` belongs to, if it lives.
+pub(crate) fn owner_of(key: TaskKey) -> Option<Arc<Shared>> {
+    REGISTRY.get(usize::from(key.worker()))?.load_full()
+}
+
+/// The most workers of one process, those of all runtimes together.
+pub const MOST_WORKERS: usize = 1 << WORKER_BITS;
+/// The most messages that wait for one worker.
+const INBOX_LIMIT: usize = 65_536;
+
+static REGISTRY: [ArcSwapOption<Shared>; MOST_WORKERS] =
+    [const { ArcSwapOption::const_empty() }; MOST_WORKERS];
+static TAKEN: Mutex<[bool; MOST_WORKERS]> = Mutex::new([false; MOST_WORKERS]);

@@ -1,0 +1,72 @@
+//! A whole worker in one test, on virtual time.
+//!
+//! Sockets are real, but both ends must be in the test (pairs, loopback): when no task can run and no descriptor has
+//! news, nothing can happen before the next deadline, so the clock jumps there. A test of a one-minute timeout
+//! takes no time, and its seed decides all that is random.
+
+use crate::driver::{Clock, Poller};
+use std::cell::Cell;
+use std::future::Future;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use weir_sys::Result;
+use weir_sys::poll::{Epoll, Readiness};
+
+/// Runs `future` as the first task of a worker on virtual time; it may spawn others, which are dropped when it ends.
+/// `None` when it was stopped or panicked.
+pub fn run<T: 'static>(seed: u64, future: impl Future<Output = T> + 'static) -> Result<Option<T>> {
+    let time = Rc::new(Cell::new(START_NS));
+    let poller = VirtualPoller { epoll: Epoll::new(200)?, time: time.clone() };
+    crate::runtime::run_on(Box::new(poller), Box::new(VirtualClock { time }), seed, future)
+}
+
+/// A clock that moves only when told to.
+struct VirtualClock {
+    time: Rc<Cell<u64>>,
+}
+
+impl Clock for VirtualClock {
+    fn monotonic_ns(&self) -> u64 {
+        self.time.get()
+    }
+
+    fn wall_ns(&self) -> u64 {
+        self.time.get() + WALL_OFFSET_NS
+    }
+}
+
+/// Looks at the real poller without waiting, and jumps where that one would have waited.
+struct VirtualPoller {
+    epoll: Epoll,
+    time: Rc<Cell<u64>>,
+}
+
+impl Poller for VirtualPoller {
+    fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+        self.epoll.watch(descriptor, token)
+    }
+
+    fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+        self.epoll.watch_level(descriptor, token)
+    }
+
+    fn forget(&mut self, descriptor: BorrowedFd<'_>) -> Result<()> {
+        self.epoll.forget(descriptor)
+    }
+
+    fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
+        let events = self.epoll.wait(Some(0), &mut *report)?;
+        match timeout_ms {
+            Some(timeout) if events == 0 => self.time.set(self.time.get() + timeout * 1_000_000),
+            // Neither work nor deadline is left: only another thread can help.
+            None if events == 0 => return self.epoll.wait(None, report),
+            _ => {}
+        }
+        Ok(events)
+    }
+}
+
+/// Not zero, so that subtracting from the time in a test does not reach below it.
+const START_NS: u64 = 1_000_000_000_000;
+/// Makes the virtual wall show the first minutes of 2024.
+const WALL_OFFSET_NS: u64 = 1_704_067_200_000_000_000 - START_NS;

@@ -1,0 +1,84 @@
+//! What the scheduler keeps about one task.
+
+use crate::policy::Class;
+use crate::tick::Tick;
+use std::cell::Cell;
+use weir_containers::PooledFuture;
+
+/// A kind of work: what profiles and dumps call it. One `static` beside the code that does it.
+#[derive(Debug)]
+pub struct Kind {
+    /// How operators see it.
+    pub name: &'static str,
+}
+
+impl Kind {
+    /// The kind of work that operators see as `name`.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name }
+    }
+}
+
+/// A slot of the worker's slab; occupied while it holds a future or that future runs.
+///
+/// ```text
+///               wake: QUEUED                 picked: RUNNING
+///   waiting ─────────────────────► queued ────────────────────► running ──► ended
+///      ▲                              ▲                            │
+///      └──────────────────────────────┼────────────── pending ─────┤
+///                                     └── pending, WOKEN by itself ┘
+/// ```
+pub(crate) struct Task {
+    /// Absent while it runs.
+    pub(crate) future: Cell<Option<PooledFuture<'static>>>,
+    pub(crate) kind: Cell<Option<&'static Kind>>,
+    /// When to wake it though nothing happened.
+    pub(crate) deadline: Cell<Tick>,
+    /// Where it sits in the timer queue: not later than the deadline, `NEVER` when it is not there.
+    pub(crate) timer: Cell<Tick>,
+    /// Its place among the normal tasks, while queued there.
+    pub(crate) index: Cell<u64>,
+    pub(crate) generation: Cell<u32>,
+    /// The following slot in the list that holds this one.
+    pub(crate) next: Cell<u32>,
+    /// A set of the bits below (R17: 32 of them).
+    pub(crate) state: Cell<u32>,
+    pub(crate) nice: Cell<i16>,
+    pub(crate) class: Cell<Class>,
+}
+
+/// In one of the run queues.
+pub(crate) const QUEUED: u32 = 1;
+/// On the processor.
+pub(crate) const RUNNING: u32 = 1 << 1;
+/// Woken while it ran, so it runs again.
+pub(crate) const WOKEN: u32 = 1 << 2;
+/// Must end without running again.
+pub(crate) const KILLED: u32 = 1 << 3;
+/// Woken by something else than its deadline.
+pub(crate) const EVENT: u32 = 1 << 4;
+/// Holds a task.
+pub(crate) const OCCUPIED: u32 = 1 << 5;
+
+/// The end of a list of slots.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+
+impl Default for Task {
+    fn default() -> Self {
+        Self {
+            future: Cell::new(None),
+            kind: Cell::new(None),
+            deadline: Cell::new(Tick::NEVER),
+            timer: Cell::new(Tick::NEVER),
+            index: Cell::new(0),
+            generation: Cell::new(1),
+            next: Cell::new(NO_SLOT),
+            state: Cell::new(0),
+            nice: Cell::new(0),
+            class: Cell::new(Class::Normal),
+        }
+    }
+}
+
+// One cache line, so that waking and running a task touches few of them.
+const _: () = assert!(size_of::<Task>() <= 64);

@@ -1,0 +1,86 @@
+//! How a task waits.
+
+use crate::task::WOKEN;
+use crate::tick::Tick;
+use crate::worker::Worker;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Why [`wait`] returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wakeup {
+    /// A descriptor has news, somebody woke the task, or nothing at all: look and see.
+    Event,
+    /// The deadline passed, and nothing else happened.
+    Deadline,
+}
+
+/// Waits until one of the task's descriptors has news, somebody wakes the task, or `deadline` passes.
+///
+/// A deadline that passed already returns at once, without giving others a turn.
+#[inline]
+pub fn wait(deadline: Tick) -> Wait {
+    Wait { deadline, waiting: false }
+}
+
+/// The future of [`wait`].
+#[derive(Debug)]
+#[must_use = "nothing waits until it is awaited"]
+pub struct Wait {
+    deadline: Tick,
+    waiting: bool,
+}
+
+impl Future for Wait {
+    type Output = Wakeup;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Wakeup> {
+        let worker = Worker::current();
+        let task = worker.running();
+        if self.waiting {
+            task.deadline.set(Tick::NEVER);
+            let deadline_passed = !worker.woken_by_event() && self.deadline <= worker.now();
+            return Poll::Ready(if deadline_passed { Wakeup::Deadline } else { Wakeup::Event });
+        }
+        if self.deadline <= worker.now() {
+            return Poll::Ready(Wakeup::Deadline);
+        }
+        worker.set_deadline(task, self.deadline);
+        self.waiting = true;
+        Poll::Pending
+    }
+}
+
+/// Waits until `deadline`, whatever else happens.
+pub async fn sleep_until(deadline: Tick) {
+    while wait(deadline).await != Wakeup::Deadline {}
+}
+
+/// Lets everybody else run first: the task goes on in the next turn, as bulk work.
+#[inline]
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+/// The future of [`yield_now`].
+#[derive(Debug)]
+#[must_use = "nothing yields until it is awaited"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        let task = Worker::current().running();
+        task.state.set(task.state.get() | WOKEN);
+        Poll::Pending
+    }
+}

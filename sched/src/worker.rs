@@ -1,0 +1,625 @@
+//! One worker: a thread's tasks, queues, timers and descriptors, and the loop that moves them.
+//!
+//! The worker of the current thread is found through a thread-local word; it is leaked, once a thread, so that
+//! the word can be copied freely. Everything in it is a `Cell` or a briefly borrowed `RefCell`: nothing here is
+//! atomic. What other threads may touch is in [`crate::shared`].
+
+use crate::descriptor::DescriptorTable;
+use crate::driver::{Clock, Poller};
+use crate::key::TaskKey;
+use crate::policy::{CLASSES, Class, Tuning, turn};
+use crate::queues::Queues;
+use crate::shared::{Activity, Message, NotDelivered, Shared, owner_of};
+use crate::task::{EVENT, KILLED, Kind, NO_SLOT, OCCUPIED, QUEUED, RUNNING, Task, WOKEN};
+use crate::tick::Tick;
+use crate::waker::waker;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Context;
+use weir_containers::{Arena, PooledFuture, TimerQueue};
+use weir_sys::Result;
+
+/// Starts a task on the current worker; it runs in a later turn. Its memory comes from the thread's free lists.
+/// With four million tasks alive it is dropped at once, and the key names nothing.
+///
+/// # Panics
+/// Outside a worker.
+pub fn spawn(kind: &'static Kind, class: Class, future: impl Future<Output = ()> + 'static) -> TaskKey {
+    Worker::current().spawn(kind, class, PooledFuture::new(future))
+}
+
+/// The task that runs now; [`TaskKey::NONE`] outside one.
+#[inline]
+pub fn current() -> TaskKey {
+    WORKER.get().map_or(TaskKey::NONE, |worker| worker.running_key.get())
+}
+
+/// Wakes a task, from any thread. A task that ended or is about to run anyway is no mistake.
+#[inline]
+pub fn wake(key: TaskKey) {
+    match WORKER.get() {
+        Some(worker) if worker.id == key.worker() => worker.wake(key, EVENT),
+        _ => wake_elsewhere(key),
+    }
+}
+
+#[cold]
+fn wake_elsewhere(key: TaskKey) {
+    if let Some(shared) = owner_of(key) {
+        shared.wake(key);
+    }
+}
+
+/// Ends a task without running it again, from any thread: at once, or after the run that it is in (R67, R68).
+pub fn kill(key: TaskKey) {
+    match WORKER.get() {
+        Some(worker) if worker.id == key.worker() => worker.kill(key),
+        _ => {
+            // A worker that is gone or drowned in messages has no use for one more.
+            let _ = owner_of(key).map(|shared| shared.send(Message::Kill(key)));
+        }
+    }
+}
+
+/// Sets the current task's `nice`: -1024 runs earlier than others, 1024 later.
+pub fn set_nice(nice: i16) {
+    Worker::current().running().nice.set(nice.clamp(-1024, 1024));
+}
+
+/// Sets the class in which the current task is queued from now on.
+pub fn set_class(class: Class) {
+    Worker::current().running().class.set(class);
+}
+
+/// The time, as of the last look at the poller; outside a worker, as of now.
+#[inline]
+pub fn now() -> Tick {
+    match WORKER.get() {
+        Some(worker) => worker.now(),
+        None => Tick::from_ms(weir_sys::time::monotonic_ns() / NS_PER_MS),
+    }
+}
+
+/// Microseconds of the monotonic clock, as of the last look at the poller.
+#[inline]
+pub fn now_us() -> u64 {
+    match WORKER.get() {
+        Some(worker) => worker.now_ns.get() / 1000,
+        None => weir_sys::time::monotonic_ns() / 1000,
+    }
+}
+
+/// Microseconds since 1970, read at most once a loop.
+pub fn wall_us() -> u64 {
+    match WORKER.get() {
+        Some(worker) => worker.wall_ns() / 1000,
+        None => weir_sys::time::wall_ns() / 1000,
+    }
+}
+
+/// A number that is hard to guess but no secret (for balancing and unique names).
+pub fn random() -> u64 {
+    match WORKER.get() {
+        Some(worker) => worker.random(),
+        None => weir_sys::random::number().unwrap_or_else(|_| weir_sys::time::monotonic_ns()),
+    }
+}
+
+/// The number of the current worker in its runtime, from 0.
+///
+/// # Panics
+/// Outside a worker.
+pub fn worker_index() -> usize {
+    Worker::current().index
+}
+
+/// How many workers the current runtime has; 1 outside one.
+pub fn worker_count() -> usize {
+    WORKER.get().map_or(1, |worker| worker.peers.len())
+}
+
+/// How many tasks live on the current worker.
+pub fn task_count() -> u64 {
+    WORKER.get().map_or(0, |worker| {
+        let activity = &worker.shared.activity;
+        activity.spawned.value() - activity.ended.value()
+    })
+}
+
+/// Has `work` run on another worker of the runtime (or this one), between tasks.
+pub fn send_to(worker: usize, work: impl FnOnce() + Send + 'static) -> std::result::Result<(), NotDelivered> {
+    let peers = &Worker::current().peers;
+    peers.get(worker).ok_or(NotDelivered)?.send(Message::Run(Box::new(work)))
+}
+
+/// The published load of a worker: whatever its owner counts there, normally connections.
+pub fn load(worker: usize) -> u32 {
+    Worker::current().peers.get(worker).map_or(u32::MAX, |shared| shared.load.load(Relaxed))
+}
+
+/// Adds to the published load of a worker. Who hands a connection over adds it, the worker that ends it takes it away.
+pub fn change_load(worker: usize, change: i32) {
+    if let Some(shared) = Worker::current().peers.get(worker) {
+        // Wrapping makes a negative change a subtraction.
+        shared.load.fetch_add(change as u32, Relaxed);
+    }
+}
+
+/// Shows `look` the figures of a worker of the current runtime.
+pub fn activity<R>(worker: usize, look: impl FnOnce(&Activity) -> R) -> Option<R> {
+    Worker::current().peers.get(worker).map(|shared| look(&shared.activity))
+}
+
+/// Stops all workers of the current runtime, each after its turn; their tasks are dropped.
+pub fn stop() {
+    Worker::current().peers.iter().for_each(|shared| shared.request_stop());
+}
+
+/// The scheduler of one thread.
+pub(crate) struct Worker {
+    id: u16,
+    index: usize,
+    tuning: Tuning,
+    now: Cell<Tick>,
+    now_ns: Cell<u64>,
+    running_key: Cell<TaskKey>,
+    running_slot: Cell<u32>,
+    running_event: Cell<bool>,
+    free: Cell<u32>,
+    queues: Queues,
+    tasks: Arena<Task>,
+    timers: RefCell<TimerQueue>,
+    pub(crate) descriptors: DescriptorTable,
+    poller: RefCell<Box<dyn Poller>>,
+    clock: Box<dyn Clock>,
+    wall_ns: Cell<u64>,
+    random_state: Cell<u64>,
+    pub(crate) shared: Arc<Shared>,
+    peers: Arc<[Arc<Shared>]>,
+}
+
+/// What a worker is made of.
+pub(crate) struct Parts {
+    pub(crate) index: usize,
+    pub(crate) peers: Arc<[Arc<Shared>]>,
+    pub(crate) tuning: Tuning,
+    pub(crate) poller: Box<dyn Poller>,
+    pub(crate) clock: Box<dyn Clock>,
+    pub(crate) seed: u64,
+}
+
+impl Worker {
+    /// Makes the current thread a worker.
+    ///
+    /// # Panics
+    /// When it is one already.
+    pub(crate) fn install(mut parts: Parts) -> Result<&'static Self> {
+        assert!(WORKER.get().is_none(), "a thread is one worker");
+        let shared = parts.peers[parts.index].clone();
+        parts.poller.watch_level(std::os::fd::AsFd::as_fd(&shared.wakener), WAKENER_TOKEN)?;
+        let worker = Box::leak(Box::new(Self {
+            id: shared.id,
+            index: parts.index,
+            tuning: parts.tuning,
+            now: Cell::new(Tick::from_ms(0)),
+            now_ns: Cell::new(0),
+            running_key: Cell::new(TaskKey::NONE),
+            running_slot: Cell::new(NO_SLOT),
+            running_event: Cell::new(false),
+            free: Cell::new(NO_SLOT),
+            queues: Queues::new(),
+            tasks: Arena::new(),
+            timers: RefCell::new(TimerQueue::new()),
+            descriptors: DescriptorTable::new(),
+            poller: RefCell::new(parts.poller),
+            clock: parts.clock,
+            wall_ns: Cell::new(0),
+            random_state: Cell::new(parts.seed),
+            shared,
+            peers: parts.peers,
+        }));
+        worker.refresh_clock();
+        WORKER.set(Some(worker));
+        Ok(worker)
+    }
+
+    /// The worker of this thread.
+    ///
+    /// # Panics
+    /// When the thread is none.
+    #[inline]
+    pub(crate) fn current() -> &'static Self {
+        Self::try_current().expect("the scheduler is used on its workers only")
+    }
+
+    #[inline]
+    pub(crate) fn try_current() -> Option<&'static Self> {
+        WORKER.get()
+    }
+
+    /// Drops all tasks and makes the thread an ordinary one.
+    pub(crate) fn uninstall(&self) {
+        // A destructor may spawn: what it spawned is dropped in the next round.
+        for _ in 0..SHUTDOWN_ROUNDS {
+            if task_count() == 0 {
+                break;
+            }
+            self.end_all();
+        }
+        // Work that arrived too late is dropped here, while its destructors still find a worker.
+        self.shared.inbox.drain(|message| dispose(Some(message)));
+        self.shared.retire();
+        WORKER.set(None);
+    }
+
+    fn end_all(&self) {
+        for slot in 0..self.tasks.len() {
+            if let Some(task) = self.tasks.get(slot).filter(|task| task.state.get() & OCCUPIED != 0) {
+                self.end(slot, task, task.future.take());
+            }
+        }
+    }
+
+    /// Runs until somebody asks to stop.
+    pub(crate) fn run(&self) {
+        while !self.shared.stop.load(Relaxed) {
+            self.pass();
+        }
+    }
+
+    /// Once round the loop.
+    pub(crate) fn pass(&self) {
+        self.expire_timers();
+        self.drain_inboxes();
+        self.run_turn();
+        self.poll();
+        self.shared.activity.loops.increment();
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Tick {
+        self.now.get()
+    }
+
+    /// The task that runs now.
+    ///
+    /// # Panics
+    /// Outside a task: only tasks wait.
+    #[inline]
+    pub(crate) fn running(&self) -> &Task {
+        self.tasks.get(self.running_slot.get()).expect("only tasks wait")
+    }
+
+    /// Whether the running task was woken by something else than its deadline.
+    #[inline]
+    pub(crate) fn woken_by_event(&self) -> bool {
+        self.running_event.get()
+    }
+
+    /// Has `task` woken at `deadline` at the latest. A later deadline than the one in the timer queue is only noted:
+    /// most waits end before, and the queue is touched when the earlier one comes up.
+    #[inline]
+    pub(crate) fn set_deadline(&self, task: &Task, deadline: Tick) {
+        if deadline >= task.deadline.get() {
+            return;
+        }
+        task.deadline.set(deadline);
+        if deadline < task.timer.get() {
+            task.timer.set(deadline);
+            self.timers.borrow_mut().set(self.running_slot.get(), deadline.as_ms());
+        }
+    }
+
+    fn spawn(&self, kind: &'static Kind, class: Class, future: PooledFuture<'static>) -> TaskKey {
+        let Some((slot, task)) = self.take_slot() else {
+            self.shared.activity.refused.increment();
+            return TaskKey::NONE;
+        };
+        task.future.set(Some(future));
+        task.kind.set(Some(kind));
+        task.class.set(class);
+        task.nice.set(0);
+        task.state.set(OCCUPIED);
+        self.shared.activity.spawned.increment();
+        self.enqueue(slot, task, EVENT);
+        TaskKey::new(self.id, slot, task.generation.get())
+    }
+
+    fn take_slot(&self) -> Option<(u32, &Task)> {
+        let slot = match self.free.get() {
+            NO_SLOT => self.tasks.push_default()?,
+            slot => slot,
+        };
+        let task = self.tasks.get(slot)?;
+        if slot == self.free.get() {
+            self.free.set(task.next.get());
+        }
+        Some((slot, task))
+    }
+
+    /// Wakes a task of this worker for `reason`.
+    #[inline]
+    pub(crate) fn wake(&self, key: TaskKey, reason: u32) {
+        let slot = key.slot();
+        match self.tasks.get(slot) {
+            Some(task) if task.generation.get() == key.generation() => self.wake_task(slot, task, reason),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn wake_task(&self, slot: u32, task: &Task, reason: u32) {
+        let state = task.state.get();
+        if state & (QUEUED | RUNNING) == 0 && state & OCCUPIED != 0 {
+            return self.enqueue(slot, task, reason);
+        }
+        let again = if state & RUNNING != 0 { WOKEN } else { 0 };
+        task.state.set(state | reason | again);
+    }
+
+    #[inline]
+    fn enqueue(&self, slot: u32, task: &Task, reason: u32) {
+        task.state.set(task.state.get() | QUEUED | reason);
+        self.queues.push(&self.tasks, slot, task, task.class.get(), self.tuning.runqueue_depth);
+    }
+
+    fn kill(&self, key: TaskKey) {
+        let slot = key.slot();
+        let Some(task) = self.tasks.get(slot).filter(|task| task.generation.get() == key.generation()) else {
+            return;
+        };
+        let state = task.state.get();
+        if state & OCCUPIED == 0 {
+            return;
+        }
+        task.state.set(state | KILLED);
+        if state & (QUEUED | RUNNING) == 0 {
+            task.state.set(state | KILLED | QUEUED);
+            self.queues.push(&self.tasks, slot, task, Class::Urgent, self.tuning.runqueue_depth);
+        }
+    }
+
+    /// Wakes the tasks whose deadline passed, at most a run queue's depth of them (R56).
+    fn expire_timers(&self) {
+        let mut timers = self.timers.borrow_mut();
+        let now = self.now.get();
+        let mut handled = 0;
+        while handled < self.tuning.runqueue_depth.max(1) {
+            let Some((due, slot)) = timers.first().filter(|(due, _)| *due <= now.as_ms()) else { break };
+            handled += 1;
+            let task = self.tasks.get(slot).expect("a timer belongs to a slot");
+            debug_assert_eq!(task.timer.get().as_ms(), due);
+            let deadline = task.deadline.get();
+            if deadline > now && !deadline.is_never() {
+                // It moved further away meanwhile: back to the same queue (R58).
+                task.timer.set(deadline);
+                timers.set(slot, deadline.as_ms());
+                continue;
+            }
+            task.timer.set(Tick::NEVER);
+            timers.remove(slot);
+            if deadline <= now {
+                self.wake_task(slot, task, 0);
+            }
+        }
+        if handled > 0 {
+            self.shared.activity.timers.add(u64::from(handled));
+        }
+    }
+
+    /// Takes what other threads left.
+    fn drain_inboxes(&self) {
+        let woken = self.shared.wakes.drain(|slot| {
+            if let Some(task) = self.tasks.get(slot) {
+                self.wake_task(slot, task, EVENT);
+            }
+        });
+        let messages = self.shared.inbox.drain(|message| match message {
+            Message::Run(work) => self.guard(work),
+            Message::Kill(key) => self.kill(key),
+        });
+        if woken + messages > 0 {
+            self.shared.activity.remote_wakes.add(woken as u64);
+            self.shared.activity.messages.add(messages as u64);
+        }
+    }
+
+    /// Runs the queues within the budget of one turn.
+    fn run_turn(&self) {
+        self.queues.begin_turn(&self.tasks);
+        let load = self.queues.load();
+        let mut left = turn(&load, &self.tuning).runs;
+        let granted = left;
+        if self.tuning.low_latency {
+            self.run_by_rank(&mut left);
+        } else {
+            for (class, left) in left.iter_mut().enumerate() {
+                while *left > 0 {
+                    let Some(slot) = self.queues.pop(&self.tasks, class) else { break };
+                    *left -= 1;
+                    self.run_task(slot);
+                }
+            }
+        }
+        let activity = &self.shared.activity;
+        activity.queued.set(u64::from(self.queues.len()));
+        for class in 0..CLASSES {
+            if granted[class] > left[class] {
+                activity.runs[class].add(u64::from(granted[class] - left[class]));
+            }
+        }
+    }
+
+    /// Runs the highest class that has entries and budget, looked up anew after each; ends early when other threads
+    /// left something (R39).
+    fn run_by_rank(&self, left: &mut [u32; CLASSES]) {
+        while let Some(class) = (0..CLASSES).find(|&class| left[class] > 0 && self.queues.has(class)) {
+            let Some(slot) = self.queues.pop(&self.tasks, class) else { break };
+            left[class] -= 1;
+            self.run_task(slot);
+            if !self.shared.wakes.is_empty() || !self.shared.inbox.is_empty() {
+                break;
+            }
+        }
+    }
+
+    #[inline]
+    fn run_task(&self, slot: u32) {
+        let Some(task) = self.tasks.get(slot) else { return };
+        let state = task.state.get();
+        let Some(mut future) = task.future.take() else { return };
+        if state & KILLED != 0 {
+            return self.end(slot, task, Some(future));
+        }
+        task.state.set(OCCUPIED | RUNNING);
+        let key = TaskKey::new(self.id, slot, task.generation.get());
+        self.running_key.set(key);
+        self.running_slot.set(slot);
+        self.running_event.set(state & EVENT != 0);
+        let waker = waker(key);
+        let mut context = Context::from_waker(&waker);
+        let outcome = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut future).poll(&mut context)));
+        let state = task.state.get();
+        if matches!(outcome, Ok(std::task::Poll::Pending)) && state & KILLED == 0 {
+            self.leave();
+            task.future.set(Some(future));
+            task.state.set(OCCUPIED);
+            if state & WOKEN != 0 {
+                self.requeue(slot, task, state & EVENT);
+            }
+            return;
+        }
+        if outcome.is_err() {
+            self.shared.activity.panics.increment();
+        }
+        self.end(slot, task, Some(future));
+    }
+
+    #[inline]
+    fn leave(&self) {
+        self.running_key.set(TaskKey::NONE);
+        self.running_slot.set(NO_SLOT);
+    }
+
+    /// Queues a task that woke itself: as bulk, for the next turn. Heavy work stays heavy.
+    fn requeue(&self, slot: u32, task: &Task, reason: u32) {
+        if task.class.get() == Class::Heavy {
+            return self.enqueue(slot, task, reason);
+        }
+        task.state.set(task.state.get() | QUEUED | reason);
+        self.queues.defer(&self.tasks, slot, task);
+    }
+
+    /// Drops what is left of a task and frees its slot.
+    fn end(&self, slot: u32, task: &Task, future: Option<PooledFuture<'static>>) {
+        // Wakes that the destructors send to this very task must not queue it again.
+        task.state.set(OCCUPIED | RUNNING);
+        dispose(future);
+        self.leave();
+        if !task.timer.get().is_never() {
+            self.timers.borrow_mut().remove(slot);
+            task.timer.set(Tick::NEVER);
+        }
+        task.deadline.set(Tick::NEVER);
+        task.kind.set(None);
+        task.state.set(0);
+        // Zero is no generation: it would let a key be `NONE`.
+        task.generation.set(task.generation.get().wrapping_add(1).max(1));
+        task.next.set(self.free.replace(slot));
+        self.shared.activity.ended.increment();
+    }
+
+    /// Runs work of another thread; a panic in it ends the work and nothing else.
+    fn guard(&self, work: Box<dyn FnOnce() + Send>) {
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+            self.shared.activity.panics.increment();
+        }
+    }
+
+    /// Waits for events, as long as nothing else is to be done, and hands them to the descriptors' owners.
+    fn poll(&self) {
+        let mut timeout = self.timeout();
+        if timeout != Some(0) {
+            let shared = &self.shared;
+            shared.doorbell.lie_down();
+            if !shared.wakes.is_empty() || !shared.inbox.is_empty() || shared.stop.load(Relaxed) {
+                timeout = Some(0);
+            }
+        }
+        let before = if timeout == Some(0) { self.now_ns.get() } else { self.clock.monotonic_ns() };
+        let mut report = |token, readiness| {
+            if token == WAKENER_TOKEN {
+                return self.shared.wakener.reset();
+            }
+            if let Some(owner) = self.descriptors.note(token, readiness) {
+                wake(owner);
+            }
+        };
+        // The poller fails only when its own descriptor is broken: then nothing arrives, and timers go on.
+        let events = self.poller.borrow_mut().wait(timeout, &mut report).unwrap_or(0);
+        self.shared.doorbell.rise();
+        self.refresh_clock();
+        let activity = &self.shared.activity;
+        activity.events.add(events as u64);
+        if timeout != Some(0) {
+            activity.idle_ns.add(self.now_ns.get().saturating_sub(before));
+        }
+    }
+
+    /// How long the poller may wait: not at all while something can run.
+    fn timeout(&self) -> Option<u64> {
+        if !self.queues.is_empty() {
+            return Some(0);
+        }
+        let (due, _) = self.timers.borrow().first()?;
+        Some(due.saturating_sub(self.now.get().as_ms()).min(LONGEST_WAIT_MS))
+    }
+
+    fn refresh_clock(&self) {
+        let now_ns = self.clock.monotonic_ns();
+        self.now_ns.set(now_ns);
+        self.now.set(Tick::from_ms(now_ns / NS_PER_MS));
+        self.wall_ns.set(0);
+    }
+
+    fn wall_ns(&self) -> u64 {
+        if self.wall_ns.get() == 0 {
+            self.wall_ns.set(self.clock.wall_ns());
+        }
+        self.wall_ns.get()
+    }
+
+    /// SplitMix64: short, and good enough for balancing.
+    fn random(&self) -> u64 {
+        let state = self.random_state.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.random_state.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn with_poller<R>(&self, work: impl FnOnce(&mut dyn Poller) -> R) -> R {
+        work(&mut **self.poller.borrow_mut())
+    }
+}
+
+/// Drops a value; a panic of a destructor is the value's own affair.
+fn dispose<T>(value: Option<T>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
+/// How often destructors may spawn more tasks while the worker ends; what is left then is leaked.
+const SHUTDOWN_ROUNDS: u32 = 8;
+const NS_PER_MS: u64 = 1_000_000;
+/// No wait is longer, so that a clock that jumps (a suspended machine) does no lasting harm.
+const LONGEST_WAIT_MS: u64 = 60_000;
+/// The token of the worker's own event counter; no descriptor has it.
+const WAKENER_TOKEN: u64 = u64::MAX;
+
+thread_local! {
+    static WORKER: Cell<Option<&'static Worker>> = const { Cell::new(None) };
+}

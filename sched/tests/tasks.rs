@@ -1,0 +1,286 @@
+//! Tasks: waiting, waking, ending, and the order in which they run.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use weir_sched::{
+    Class, Kind, Runtime, Settings, TaskKey, Tick, Wakeup, current, kill, now, simulate, sleep_until, spawn,
+    task_count, wait, wake, yield_now,
+};
+
+static KIND: Kind = Kind::new("test");
+
+fn run<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
+    simulate::run(1, future).expect("a worker").expect("an end")
+}
+
+#[test]
+fn a_deadline_ends_a_wait_at_its_time() {
+    run(async {
+        let start = now();
+        assert_eq!(wait(start.after(60_000)).await, Wakeup::Deadline);
+        assert_eq!(now().since(start), 60_000);
+        assert_eq!(wait(start).await, Wakeup::Deadline);
+    });
+}
+
+#[test]
+fn a_wake_ends_a_wait_before_its_deadline() {
+    run(async {
+        let (start, main) = (now(), current());
+        spawn(&KIND, Class::Urgent, async move {
+            sleep_until(start.after(10)).await;
+            wake(main);
+        });
+        assert_eq!(wait(start.after(1000)).await, Wakeup::Event);
+        assert_eq!(now().since(start), 10);
+        // The old deadline is forgotten: only the new one counts.
+        assert_eq!(wait(start.after(5000)).await, Wakeup::Deadline);
+        assert_eq!(now().since(start), 5000);
+    });
+}
+
+/// R58: a deadline that moved away is put back, one that came nearer counts at once.
+#[test]
+fn deadlines_move_both_ways() {
+    run(async {
+        let (start, main) = (now(), current());
+        spawn(&KIND, Class::Normal, async move {
+            for step in [10, 20, 30] {
+                sleep_until(start.after(step)).await;
+                wake(main);
+            }
+        });
+        assert_eq!(wait(start.after(50)).await, Wakeup::Event);
+        assert_eq!(wait(start.after(500)).await, Wakeup::Event);
+        assert_eq!(wait(start.after(40)).await, Wakeup::Event);
+        assert_eq!(wait(start.after(35)).await, Wakeup::Deadline);
+        assert_eq!(now().since(start), 35);
+    });
+}
+
+#[test]
+fn waking_a_task_that_ended_is_harmless() {
+    run(async {
+        let key = spawn(&KIND, Class::Normal, async {});
+        yield_now().await;
+        assert_eq!(task_count(), 1);
+        wake(key);
+        kill(key);
+        let ran = Rc::new(Cell::new(false));
+        let flag = ran.clone();
+        let second = spawn(&KIND, Class::Normal, async move {
+            wait(now().after(100)).await;
+            flag.set(true);
+        });
+        assert_ne!(second, key);
+        yield_now().await;
+        wake(key);
+        yield_now().await;
+        assert!(!ran.get(), "a stale key must not wake the new owner of the slot");
+    });
+}
+
+/// R67, R68, R70: queued, waiting, running and never run.
+#[test]
+fn a_killed_task_does_not_run_again() {
+    run(async {
+        let runs = Rc::new(Cell::new(0));
+        let count = || {
+            let runs = runs.clone();
+            async move {
+                runs.set(runs.get() + 1);
+                wait(Tick::NEVER).await;
+                runs.set(runs.get() + 100);
+            }
+        };
+        let never_run = spawn(&KIND, Class::Normal, count());
+        kill(never_run);
+        let waiting = spawn(&KIND, Class::Normal, count());
+        yield_now().await;
+        assert_eq!((runs.get(), task_count()), (1, 2));
+        kill(waiting);
+        wake(waiting);
+        yield_now().await;
+        let itself = spawn(&KIND, Class::Normal, {
+            let count = count();
+            async move {
+                kill(current());
+                count.await;
+            }
+        });
+        yield_now().await;
+        wake(itself);
+        yield_now().await;
+        assert_eq!((runs.get(), task_count()), (2, 1));
+        assert_eq!(Rc::strong_count(&runs), 1, "what the tasks held is dropped");
+    });
+}
+
+#[test]
+fn a_panic_ends_its_task_only() {
+    std::panic::set_hook(Box::new(|_| {}));
+    run(async {
+        let held = Rc::new(());
+        let guard = held.clone();
+        spawn(&KIND, Class::Normal, async move {
+            let _guard = guard;
+            panic!("on purpose");
+        });
+        yield_now().await;
+        assert_eq!((task_count(), Rc::strong_count(&held)), (1, 1));
+        let panics = weir_sched::activity(0, |activity| activity.panics.value());
+        assert_eq!(panics, Some(1));
+    });
+}
+
+#[test]
+fn classes_run_by_rank_and_self_woken_work_last() {
+    let order = run(async {
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let start = now();
+        let note = |name: &'static str, again: bool| {
+            let order = order.clone();
+            async move {
+                // All are woken together, between two turns.
+                sleep_until(start.after(1)).await;
+                order.borrow_mut().push(name);
+                if again {
+                    yield_now().await;
+                    order.borrow_mut().push("again");
+                }
+            }
+        };
+        spawn(&KIND, Class::Heavy, note("heavy", false));
+        spawn(&KIND, Class::Bulk, note("bulk", false));
+        spawn(&KIND, Class::Normal, note("normal", true));
+        spawn(&KIND, Class::Urgent, note("urgent", false));
+        sleep_until(start.after(2)).await;
+        order.take()
+    });
+    assert_eq!(order, ["urgent", "normal", "bulk", "heavy", "again"]);
+}
+
+/// R44: ten heavy tasks take ten turns, and the others do not wait for them.
+#[test]
+fn one_heavy_task_a_turn() {
+    run(async {
+        let heavy = Rc::new(Cell::new(0));
+        for _ in 0..10 {
+            let heavy = heavy.clone();
+            spawn(&KIND, Class::Heavy, async move { heavy.set(heavy.get() + 1) });
+        }
+        for turn in 0..10 {
+            yield_now().await;
+            // Bulk runs before heavy in each turn.
+            assert_eq!(heavy.get(), turn);
+        }
+    });
+}
+
+#[test]
+fn what_tasks_hold_is_dropped_with_the_worker() {
+    let held = Rc::new(());
+    let guard = held.clone();
+    run(async move {
+        spawn(&KIND, Class::Normal, async move {
+            let _guard = guard;
+            wait(Tick::NEVER).await;
+        });
+        yield_now().await;
+    });
+    assert_eq!(Rc::strong_count(&held), 1);
+}
+
+#[test]
+fn a_standard_waker_wakes_from_another_thread() {
+    let woken = weir_sched::run(async {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let mut sent = false;
+        std::future::poll_fn(move |context| {
+            if sent {
+                return receiver.recv().map_or(std::task::Poll::Pending, std::task::Poll::Ready);
+            }
+            sent = true;
+            let (waker, sender) = (context.waker().clone(), sender.clone());
+            std::thread::spawn(move || {
+                sender.send(7).expect("the task waits");
+                waker.wake();
+            });
+            std::task::Poll::Pending
+        })
+        .await
+    });
+    assert_eq!(woken, Ok(Some(7)));
+}
+
+#[test]
+fn workers_send_each_other_work() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let settings = Settings { threads: 3, ..Settings::default() };
+    let runtime = Runtime::start(&settings, move |index| {
+        let sender = sender.clone();
+        weir_sched::change_load(index, 5);
+        if index == 0 {
+            for worker in 0..3 {
+                let sender = sender.clone();
+                let answer = move || {
+                    let sent = sender.send((weir_sched::worker_index(), weir_sched::worker_count()));
+                    sent.expect("the test listens");
+                };
+                weir_sched::send_to(worker, answer).expect("the worker lives");
+            }
+            assert!(weir_sched::send_to(3, || {}).is_err());
+        }
+    })
+    .expect("three threads");
+    let mut answers: Vec<_> = (0..3).map(|_| receiver.recv().expect("three answers")).collect();
+    answers.sort_unstable();
+    assert_eq!(answers, [(0, 3), (1, 3), (2, 3)]);
+    runtime.stop();
+    assert_eq!(runtime.join(), Ok(()));
+}
+
+#[test]
+fn a_task_is_woken_and_killed_from_another_worker() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let settings = Settings { threads: 2, ..Settings::default() };
+    let runtime = Runtime::start(&settings, move |index| {
+        if index != 0 {
+            return;
+        }
+        struct Report(std::sync::mpsc::Sender<&'static str>);
+        impl Drop for Report {
+            fn drop(&mut self) {
+                let _ = self.0.send("dropped");
+            }
+        }
+        let sender = sender.clone();
+        let key = spawn(&KIND, Class::Normal, async move {
+            let report = Report(sender);
+            wait(Tick::NEVER).await;
+            report.0.send("woken").expect("the test listens");
+            wait(Tick::NEVER).await;
+            report.0.send("woken again").expect("the test listens");
+        });
+        let bits = key.to_bits();
+        let other = move || {
+            let key = TaskKey::from_bits(bits);
+            wake(key);
+            // Messages are taken after wakes, but the task runs only in between if this comes later.
+            spawn(&KIND, Class::Normal, async move {
+                sleep_until(now().after(20)).await;
+                kill(key);
+            });
+        };
+        // The first run of the task comes before anything that is sent back.
+        spawn(&KIND, Class::Bulk, async move {
+            yield_now().await;
+            weir_sched::send_to(1, other).expect("the worker lives");
+        });
+    })
+    .expect("two threads");
+    assert_eq!(receiver.recv(), Ok("woken"));
+    assert_eq!(receiver.recv(), Ok("dropped"));
+    runtime.stop();
+    assert_eq!(runtime.join(), Ok(()));
+}
