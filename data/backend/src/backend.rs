@@ -465,6 +465,15 @@ pub(crate) struct Home {
     pub(crate) signals: Arc<Signals>,
 }
 
+#[cfg(test)]
+impl Home {
+    /// For a server on its own.
+    pub(crate) fn nowhere() -> Self {
+        let signals = Signals { queued: AtomicU32::new(0), load_ordered: false };
+        Self { backend: Weak::new(), signals: Arc::new(signals) }
+    }
+}
+
 /// The servers as readers see them, replaced as a whole.
 struct Roster {
     servers: Arc<[Arc<Server>]>,

@@ -172,3 +172,37 @@ fn around(count: usize, start: usize, avoid: Option<usize>) -> impl Iterator<Ite
     let order = (start..count).chain(0..start).filter(move |member| Some(*member) != avoid);
     order.chain(avoid.filter(|member| *member < count))
 }
+
+#[cfg(test)]
+mod fixture {
+    //! Farms for the algorithms' tests.
+
+    use std::sync::Arc;
+
+    use super::{Farm, Member};
+    use crate::backend::Home;
+    use crate::server::weight::WEIGHT_SCALE;
+    use crate::server::{Server, ServerKey};
+    use crate::settings::ServerSettings;
+
+    /// Servers with these settings, all members.
+    pub(super) fn members_with(settings: impl IntoIterator<Item = ServerSettings>) -> Vec<Member> {
+        (0u32..)
+            .zip(settings)
+            .map(|(key, settings)| {
+                let weight = settings.weight * WEIGHT_SCALE;
+                let settings = ServerSettings { id: settings.id.max(key + 1), ..settings };
+                Member { server: Arc::new(Server::new(ServerKey(key), settings, Home::nowhere(), 0)), weight }
+            })
+            .collect()
+    }
+
+    /// Servers with these weights, all members.
+    pub(super) fn members(weights: &[u32]) -> Vec<Member> {
+        members_with(weights.iter().map(|weight| ServerSettings { weight: *weight, ..Default::default() }))
+    }
+
+    pub(super) fn farm(members: &[Member]) -> Farm<'_> {
+        Farm { members, backend_load: 0, full: 0, now_ms: 0 }
+    }
+}

@@ -47,20 +47,45 @@ pub fn wt6(key: &[u8]) -> u32 {
     left ^ right
 }
 
-/// A full avalanche of four bytes, one of Bob Jenkins' integer hashes.
+/// A full avalanche of four bytes: one of Bob Jenkins' integer hashes, then a multiplication by a prime
+/// near three quarters of 2^32, which spreads neighbours over the whole range.
 #[must_use]
 pub fn avalanche(hash: u32) -> u32 {
-    let mut mixed = hash;
-    mixed = mixed.wrapping_sub(mixed << 6);
-    mixed ^= mixed >> 17;
-    mixed = mixed.wrapping_sub(mixed << 9);
-    mixed ^= mixed << 4;
-    mixed = mixed.wrapping_sub(mixed << 3);
-    mixed ^= mixed << 10;
-    mixed ^ (mixed >> 15)
+    let mut mixed = hash.wrapping_add(0x7ed5_5d16).wrapping_add(hash << 12);
+    mixed = (mixed ^ 0xc761_c23c) ^ (mixed >> 19);
+    mixed = mixed.wrapping_add(0x1656_67b1).wrapping_add(mixed << 5);
+    mixed = mixed.wrapping_add(0xd3a2_646c) ^ (mixed << 9);
+    mixed = mixed.wrapping_add(0xfd70_46c5).wrapping_add(mixed << 3);
+    mixed = (mixed ^ 0xb55a_4f09) ^ (mixed >> 16);
+    mixed.wrapping_mul(3_221_225_473)
 }
 
 /// The key as a number already: its last four bytes, most significant first.
 fn number(key: &[u8]) -> u32 {
     key.iter().fold(0, |number: u32, byte| (number << 8) | u32::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What HAProxy's converters of the same names give.
+    #[test]
+    fn hashes_are_those_of_haproxy() {
+        #[track_caller]
+        fn check(key: &str, expected: [u32; 5]) {
+            let key = key.as_bytes();
+            let got = [sdbm(key), djb2(key), wt6(key), crc32fast::hash(key), avalanche(sdbm(key))];
+            assert_eq!(got, expected);
+        }
+        check("a", [97, 177_670, 1_900_802_597, 3_904_355_907, 1_830_748_055]);
+        check("abc", [807_794_786, 193_485_963, 2_483_038_440, 891_568_578, 659_243_622]);
+        check("/index.html", [858_007_926, 3_776_231_887, 822_151_038, 3_928_116_034, 4_217_574_924]);
+        check("192.168.0.1", [2_736_327_284, 3_398_481_707, 2_849_228_218, 2_307_365_224, 3_854_749_407]);
+        check("user42", [956_198_665, 556_066_410, 2_769_745_836, 2_083_503_798, 253_765_262]);
+        check(
+            "The quick brown fox jumps over the lazy dog",
+            [2_359_783_795, 885_799_134, 3_840_389_189, 1_095_738_169, 4_144_961_173],
+        );
+    }
 }

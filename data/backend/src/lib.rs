@@ -16,6 +16,7 @@
 pub mod backend;
 mod balance;
 pub mod hash;
+pub mod key;
 pub mod queue;
 pub mod server;
 pub mod settings;

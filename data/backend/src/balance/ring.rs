@@ -102,3 +102,103 @@ pub(super) fn is_light(farm: &Farm<'_>, member: usize, factor: u32) -> bool {
     let share = allowed.div_ceil(100 * u128::from(farm.total_weight().max(1)));
     u128::from(farm.in_flight(member)) < share.max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::fixture::{farm, members, members_with};
+    use crate::hash::hash;
+    use crate::settings::{HashFunction, HashMethod, HashType, ServerSettings};
+
+    fn ring(members: &[Member]) -> Ring {
+        let mut ring = Ring::new(0);
+        ring.rebuild(members);
+        ring
+    }
+
+    fn choices(members: &[Member], kind: HashType, keys: u32) -> Vec<usize> {
+        let ring = ring(members);
+        let designate = |key: u32| {
+            let hash = hash(kind, format!("key{key}").as_bytes());
+            ring.designated(&farm(members), hash, None).next().unwrap()
+        };
+        (0..keys).map(designate).collect()
+    }
+
+    /// Where HAProxy 2.6 sends `key0`, `key1` and so on.
+    #[test]
+    fn keys_go_where_haproxy_sends_them() {
+        #[track_caller]
+        fn check(function: HashFunction, avalanche: bool, weights: &[u32], expected: &str) {
+            let kind = HashType { method: HashMethod::Consistent, function, avalanche };
+            let got = choices(&members(weights), kind, expected.len() as u32);
+            let got: String = got.iter().map(|member| char::from(b'a' + *member as u8)).collect();
+            assert_eq!(got, expected);
+        }
+        let default = HashType::consistent();
+        check(default.function, default.avalanche, &[1, 1, 1, 1, 1], RING_EQUAL);
+        check(default.function, default.avalanche, &[1, 2, 3, 4, 5], RING_WEIGHTED);
+        check(HashFunction::Djb2, false, &[1, 1, 1], RING_DJB2);
+        check(HashFunction::Crc32, true, &[3, 1, 1], RING_CRC32);
+    }
+
+    const RING_EQUAL: &str =
+        "beccedddacbdebeaeebbecaecdeaddedeebadcbedaeccdceddeadcbcaecaabecacaabeedeeccabddaaaeacaacc";
+    const RING_WEIGHTED: &str =
+        "becdbdddceeeceeebebbdeaebeeddeedecbabebecebcecdbddeeddbdeeedabbcaeadbcedebedecdbeadbadccdd";
+    const RING_DJB2: &str =
+        "bbbbbbbbbbcccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
+    const RING_CRC32: &str =
+        "accccababccaaaaaaccabcaabaaaaabcbaacacaabaaaabbaaaaabbabcaacaacacaababbaaabbababcaabcaacaa";
+
+    #[test]
+    fn a_server_that_leaves_moves_only_its_own_keys() {
+        let all = members(&[1, 2, 1, 3, 1]);
+        let before = choices(&all, HashType::consistent(), 2_000);
+        let rest: Vec<Member> =
+            all.into_iter().enumerate().filter(|(at, _)| *at != 3).map(|(_, member)| member).collect();
+        let after = choices(&rest, HashType::consistent(), 2_000);
+        for (was, is) in before.into_iter().zip(after) {
+            let is = if is >= 3 { is + 1 } else { is };
+            assert!(was == 3 || was == is);
+        }
+    }
+
+    #[test]
+    fn the_ring_continues_with_the_next_servers_and_the_avoided_one_last() {
+        let members = members(&[1, 1, 1]);
+        let ring = ring(&members);
+        let farm = farm(&members);
+        let first = ring.designated(&farm, 42, None).next().unwrap();
+        let order: Vec<usize> = ring.designated(&farm, 42, Some(first)).collect();
+        assert_ne!(order[0], first);
+        assert_eq!(order.last(), Some(&first));
+    }
+
+    #[test]
+    fn a_balance_factor_bounds_the_load() {
+        let members = members(&[1, 1, 1, 1]);
+        let mut ring = Ring::new(150);
+        ring.rebuild(&members);
+        for _ in 0..100 {
+            let member = ring.designated(&farm(&members), 42, None).next().unwrap();
+            members[member].server.occupy();
+        }
+        let most = members.iter().map(|member| member.server.served()).max().unwrap();
+        assert!(most <= 38, "150% of 25 is 37.5, not {most}");
+    }
+
+    #[test]
+    fn addresses_place_servers_whatever_their_identifiers() {
+        let with_ids = |ids: [u32; 2]| {
+            members_with(ids.iter().zip(["10.0.0.1:80", "10.0.0.2:80"]).map(|(id, address)| ServerSettings {
+                id: *id,
+                address: ServerAddress::Ip(address.parse().unwrap()),
+                hash_key: HashKey::AddressPort,
+                ..Default::default()
+            }))
+        };
+        let kind = HashType::consistent();
+        assert_eq!(choices(&with_ids([1, 2]), kind, 200), choices(&with_ids([77, 9]), kind, 200));
+    }
+}

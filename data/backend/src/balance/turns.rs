@@ -1,9 +1,13 @@
 //! `balance roundrobin`: each server in turn, by weight, as smoothly as may be.
 //!
-//! Stride scheduling: each server has a time at which its next turn is due; being chosen moves it by
-//! a stride inversely proportional to its weight. A changed weight changes the stride from the next
-//! turn on, so weights may change with every request (slow start).
+//! A clock counts the turns given out. A server that got one is due again after total weight / own
+//! weight turns. A turn goes to who is due, the earliest first and the heaviest among those; when
+//! nobody is, to a server that has no place yet, the heaviest first; when there is none either, to
+//! whoever will be due next. So newcomers slip into the gaps that they cause, and the servers of a
+//! whole farm spread over its first round. Weights may change between any two turns (slow start).
+//! The sequences equal those that HAProxy was seen to give.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::{Farm, Member, Pick};
@@ -12,49 +16,167 @@ use crate::server::ServerKey;
 /// Who is due when.
 #[derive(Default)]
 pub(crate) struct Turns {
-    /// Due time, tie-break, member; ascending.
-    due: BTreeSet<(u64, u32, usize)>,
-    /// The same by member.
-    times: Vec<(ServerKey, u64, u32)>,
-    now: u64,
+    seats: Vec<Seat>,
+    /// Those who have a place.
+    placed: BTreeSet<Place>,
+    /// Those who have none yet, in the order of introduction.
+    newcomers: Vec<usize>,
+    total: u64,
+    clock: u64,
+    arrivals: u64,
 }
 
-/// The stride of weight 1/16 and so the resolution of time: every weight up to 4096 divides it
-/// with an error below one in a million.
-const FULL_STRIDE: u64 = 1 << 32;
+struct Seat {
+    key: ServerKey,
+    weight: u32,
+    /// When it is due, and its place in the order, if it has one.
+    due: Option<(Due, Place)>,
+}
+
+/// A moment of the clock: whole turns, and a rest in units of 1/weight, so that nothing drifts.
+#[derive(Clone, Copy)]
+struct Due {
+    turn: u64,
+    rest: u64,
+}
+
+impl Due {
+    /// Where it stands among others: by turn, then the heaviest with the smallest rest, then by `arrival`.
+    fn place(self, weight: u32, arrival: u64, member: usize) -> Place {
+        let credit = u64::from(weight).saturating_sub(self.rest);
+        Place { turn: self.turn, credit: Reverse(credit), arrival, member }
+    }
+
+    /// A stride of `total / weight` turns later.
+    fn after(self, total: u64, weight: u32) -> Self {
+        let weight = u64::from(weight);
+        let rest = self.rest + total % weight;
+        Self { turn: self.turn + total / weight + rest / weight, rest: rest % weight }
+    }
+}
+
+/// An entry of the order of turns.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    turn: u64,
+    credit: Reverse<u64>,
+    arrival: u64,
+    member: usize,
+}
 
 impl Turns {
     pub(super) fn rebuild(&mut self, members: &[Member]) {
-        let before = std::mem::take(&mut self.times);
-        self.due.clear();
-        for (member, Member { server, weight }) in members.iter().enumerate() {
-            let known = before.iter().find(|(key, ..)| *key == server.key());
-            let stride = FULL_STRIDE / u64::from(*weight);
-            // A known server keeps its place but never waits for longer than a stride of its own.
-            let due = known.map_or(self.now + stride, |(_, due, _)| (*due).min(self.now + stride));
-            self.times.push((server.key(), due, member as u32));
-            self.due.insert((due, member as u32, member));
+        let mut before = std::mem::take(&mut self.seats);
+        before.sort_by_key(|seat| seat.key);
+        self.total = members.iter().map(|member| u64::from(member.weight)).sum();
+        self.placed.clear();
+        self.newcomers.clear();
+        for (position, member) in members.iter().enumerate() {
+            let (key, weight) = (member.server.key(), member.weight);
+            let known = before.binary_search_by_key(&key, |seat| seat.key).ok();
+            // Its place stays, but with more weight than before it need not wait a long stride's rest.
+            let latest = Due { turn: self.clock, rest: 0 }.after(self.total, weight);
+            self.seats.push(Seat { key, weight, due: None });
+            match known.and_then(|seat| before[seat].due) {
+                Some((due, _)) if due.turn < latest.turn => self.place(position, Due { rest: 0, ..due }),
+                Some(_) => self.place(position, latest),
+                None => self.newcomers.push(position),
+            }
         }
+        self.newcomers.sort_by_key(|position| Reverse(self.seats[*position].weight));
     }
 
     pub(super) fn pick(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
-        let in_order = || self.due.iter().map(|(_, _, member)| *member);
-        let others = in_order().filter(|member| Some(*member) != avoid);
-        let Some(member) = others.chain(avoid).find(|member| farm.has_room(*member)) else {
-            return Pick::Saturated;
-        };
-        self.advance(member, farm.members[member].weight);
+        let Some(member) = self.next_with_room(farm, avoid) else { return Pick::Saturated };
+        self.seat(member);
         Pick::Free(member)
     }
 
-    fn advance(&mut self, member: usize, weight: u32) {
-        let (_, due, tie) = self.times[member];
-        self.due.remove(&(due, tie, member));
-        self.now = self.now.max(due);
-        // A server that was passed over does not save up turns for later.
-        let next = due.max(self.now.saturating_sub(FULL_STRIDE / u64::from(weight)))
-            + FULL_STRIDE / u64::from(weight);
-        self.times[member].1 = next;
-        self.due.insert((next, tie, member));
+    fn next_with_room(&self, farm: &Farm<'_>, avoid: Option<usize>) -> Option<usize> {
+        let not_due = Place { turn: self.clock + 1, credit: Reverse(u64::MAX), arrival: 0, member: 0 };
+        let due = self.placed.range(..not_due).map(|place| place.member);
+        let later = self.placed.range(not_due..).map(|place| place.member);
+        let order = due.chain(self.newcomers.iter().copied()).chain(later);
+        let mut last_resort = None;
+        for member in order.filter(|member| farm.has_room(*member)) {
+            if Some(member) != avoid {
+                return Some(member);
+            }
+            last_resort = Some(member);
+        }
+        last_resort
+    }
+
+    /// Gives the current turn to a member and finds it its next place.
+    fn seat(&mut self, member: usize) {
+        let Seat { weight, due, .. } = self.seats[member];
+        let now = match due {
+            Some((due, place)) => {
+                self.placed.remove(&place);
+                // Who was passed over for lack of room does not save up turns for later.
+                let earliest = self.clock.saturating_sub(self.total / u64::from(weight));
+                if due.turn < earliest { Due { turn: earliest, rest: 0 } } else { due }
+            }
+            None => {
+                self.newcomers.retain(|newcomer| *newcomer != member);
+                Due { turn: self.clock, rest: 0 }
+            }
+        };
+        self.place(member, now.after(self.total, weight));
+        self.clock += 1;
+    }
+
+    fn place(&mut self, member: usize, due: Due) {
+        self.arrivals += 1;
+        let place = due.place(self.seats[member].weight, self.arrivals, member);
+        self.seats[member].due = Some((due, place));
+        self.placed.insert(place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::fixture::{farm, members};
+
+    /// What HAProxy 2.6 gives for two rounds.
+    #[test]
+    fn the_sequence_is_that_of_haproxy() {
+        #[track_caller]
+        fn check(weights: &[u32], expected: &str) {
+            let members = members(weights);
+            let mut turns = Turns::default();
+            turns.rebuild(&members);
+            let sequence: String = (0..expected.len())
+                .map(|_| match turns.pick(&farm(&members), None) {
+                    Pick::Free(member) => char::from(b'a' + member as u8),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            assert_eq!(sequence, expected, "{weights:?}");
+        }
+        check(&[1, 1, 1], "abcabc");
+        check(&[1, 2], "bbabba");
+        check(&[2, 1], "aabaab");
+        check(&[1, 2, 3], "cbcacbcbcacb");
+        check(&[5, 1, 1], "aaabaacaaabaac");
+        check(&[1, 1, 5], "cccaccbcccaccb");
+        check(&[10, 20, 30], "cbcacbcbcacb");
+        check(&[3, 3, 2], "ababcabacbabcaba");
+        check(&[7, 5, 3, 1], "abacbaabcabadacbabacbaabcabadacb");
+        check(&[4, 2, 1, 1], "abacabadabacabad");
+        check(&[50, 50, 100], "cacbcacbcacb");
+        check(&[16, 1], "aaaaaaaaaaaaaaaabaaaaaaaaaaaaaaaab");
+        check(&[3, 2], "aababaabab");
+        check(&[2, 2, 1], "ababcababc");
+        check(&[3, 3, 1], "abababcabababc");
+        check(&[5, 3], "aababaabaababaab");
+        check(&[5, 2], "aaabaabaaabaab");
+        check(&[7, 3], "aaabaabaabaaabaabaab");
+        check(&[9, 4, 2], "aabacabaabaacabaabacabaabaacab");
+        check(&[100, 99, 98], "abacbacbacbacbacbacbacbacbacbacbacbacbacbacbacbacbacbacbacba");
+        check(&[8, 1, 1, 1, 1], "aabaacaadaaeaabaacaadaae");
+        check(&[1, 2, 3, 4], "dcdbcdadcbdcdbcdadcb");
+        check(&[4, 3, 2, 1], "abacbadabcabacbadabc");
     }
 }

@@ -23,7 +23,8 @@ impl AdminState {
     pub const FORCED_MAINTENANCE: Self = Self(0x01);
     /// Maintenance inherited from the tracked server.
     pub const INHERITED_MAINTENANCE: Self = Self(0x02);
-    /// The configuration put it in maintenance.
+    /// The configuration put it in maintenance at start (with the forced bit). A mere memory: it stays
+    /// when an operator makes the server ready, and does not keep it out of service.
     pub const CONFIGURED_MAINTENANCE: Self = Self(0x04);
     /// An operator put it in drain mode.
     pub const FORCED_DRAIN: Self = Self(0x08);
@@ -67,7 +68,7 @@ impl AdminState {
     /// Out of service by anybody's wish. The changed-name mark is not such a wish (R166).
     #[must_use]
     pub const fn is_maintenance(self) -> bool {
-        self.0 & (0x01 | 0x02 | 0x04 | 0x20) != 0
+        self.0 & (0x01 | 0x02 | 0x20) != 0
     }
 
     /// Serves only what persistence sends to it.
@@ -121,11 +122,11 @@ impl RequestedState {
     #[must_use]
     pub const fn apply(self, current: AdminState) -> AdminState {
         let asked = AdminState::FORCED_MAINTENANCE.with(AdminState::FORCED_DRAIN);
-        let rest = current.without(asked).without(AdminState::CONFIGURED_MAINTENANCE);
+        let rest = current.without(asked);
         match self {
             Self::Ready => rest,
             Self::Drain => rest.with(AdminState::FORCED_DRAIN),
-            Self::Maintenance => current.without(asked).with(AdminState::FORCED_MAINTENANCE),
+            Self::Maintenance => rest.with(AdminState::FORCED_MAINTENANCE),
         }
     }
 }
@@ -145,6 +146,10 @@ mod tests {
         let tracked = AdminState::INHERITED_MAINTENANCE.with(AdminState::FQDN_CHANGED);
         assert_eq!(RequestedState::Ready.apply(tracked.with(AdminState::FORCED_MAINTENANCE)), tracked);
         assert_eq!(RequestedState::Drain.apply(tracked), tracked.with(AdminState::FORCED_DRAIN));
+        let born_disabled = AdminState::from_bits(5);
+        assert!(born_disabled.is_maintenance());
+        assert_eq!(RequestedState::Ready.apply(born_disabled), AdminState::CONFIGURED_MAINTENANCE);
+        assert!(!AdminState::CONFIGURED_MAINTENANCE.is_maintenance());
         assert_eq!(
             RequestedState::Maintenance.apply(AdminState::FORCED_DRAIN),
             AdminState::FORCED_MAINTENANCE
