@@ -1,0 +1,265 @@
+//! Reading a header at the start of a receive buffer.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::tlv::{self, Tlvs};
+use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, Version, crc32c};
+
+/// What a header said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header<'a> {
+    /// Its form.
+    pub version: Version,
+    /// On whose behalf the connection was made.
+    pub command: Command,
+    /// How the client speaks to the proxy.
+    pub transport: Transport,
+    /// Whose connection it is.
+    pub addresses: Addresses<'a>,
+    /// What else it says; nothing in version 1 or after [`Command::Local`].
+    pub tlvs: Tlvs<'a>,
+    /// How many bytes it took: what follows is the client's.
+    pub length: usize,
+}
+
+/// How a header can be wrong. The connection must be closed: nothing on it can be trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ProxyError {
+    /// The bytes begin neither as version 1 nor as version 2.
+    NotProxy,
+    /// A line of version 1 that is not at its end after [`MAX_V1`] bytes.
+    LineTooLong,
+    /// A line of version 1 that does not end with `\r\n`.
+    InvalidLineEnd,
+    /// A line of version 1 with another protocol than `TCP4`, `TCP6` or `UNKNOWN`.
+    UnknownProtocol,
+    /// A line of version 1 with too few or too many words, or with an odd space.
+    InvalidLine,
+    /// An address that is none, or one of another family than the protocol's.
+    InvalidAddress,
+    /// A port that is no number up to 65535.
+    InvalidPort,
+    /// The signature of version 2, with another version after it.
+    UnsupportedVersion,
+    /// A command of version 2 other than `LOCAL` and `PROXY`.
+    UnknownCommand,
+    /// A family or a transport that version 2 does not have.
+    UnknownFamily,
+    /// A length that the addresses do not fit in.
+    TruncatedAddresses,
+    /// A value that goes beyond the header.
+    TruncatedTlv,
+    /// A checksum that is not four bytes long.
+    InvalidChecksum,
+    /// A checksum that is not the header's.
+    ChecksumMismatch,
+    /// A unique identifier of more than 128 bytes.
+    UniqueIdTooLong,
+    /// A value about TLS that is not whole.
+    InvalidSsl,
+}
+
+/// The longest header of version 1, its line end included.
+pub const MAX_V1: usize = 107;
+
+/// Reads the header at the start of `bytes`. `None` says that it is not complete: call again with more. A full buffer
+/// without a complete header is the caller's error.
+pub fn parse(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
+    let seen = bytes.len().min(SIGNATURE.len());
+    if bytes[..seen] == SIGNATURE[..seen] {
+        return if bytes.len() < V2_FIXED { early_v2(bytes) } else { parse_v2(bytes) };
+    }
+    let seen = bytes.len().min(V1_START.len());
+    if bytes[..seen] == V1_START[..seen] {
+        return parse_v1(bytes);
+    }
+    Err(ProxyError::NotProxy)
+}
+
+fn parse_v1(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
+    let window = &bytes[..bytes.len().min(MAX_V1)];
+    let Some(feed) = window.iter().position(|byte| *byte == b'\n') else {
+        return if bytes.len() >= MAX_V1 { Err(ProxyError::LineTooLong) } else { Ok(None) };
+    };
+    let line = bytes[V1_START.len()..feed].strip_suffix(b"\r").ok_or(ProxyError::InvalidLineEnd)?;
+    let mut words = line.split(|byte| *byte == b' ');
+    let protocol = words.next().unwrap_or_default();
+    let (transport, addresses) = match protocol {
+        // Whatever follows must be ignored.
+        b"UNKNOWN" => (Transport::Unspecified, Addresses::Unknown),
+        b"TCP4" => (Transport::Stream, v1_addresses(words, |text| text.parse().ok().map(IpAddr::V4))?),
+        b"TCP6" => (Transport::Stream, v1_addresses(words, |text| text.parse().ok().map(IpAddr::V6))?),
+        _ => return Err(ProxyError::UnknownProtocol),
+    };
+    let tlvs = Tlvs::default();
+    let (version, command) = (Version::V1, Command::Proxy);
+    Ok(Some(Header { version, command, transport, addresses, tlvs, length: feed + 1 }))
+}
+
+fn v1_addresses<'a>(
+    mut words: impl Iterator<Item = &'a [u8]>,
+    address: impl Fn(&str) -> Option<IpAddr>,
+) -> Result<Addresses<'static>, ProxyError> {
+    let mut word = || words.next().filter(|word| !word.is_empty()).ok_or(ProxyError::InvalidLine);
+    let (source, destination) = (word()?, word()?);
+    let (source_port, destination_port) = (word()?, word()?);
+    if words.next().is_some() {
+        return Err(ProxyError::InvalidLine);
+    }
+    let address =
+        |word: &[u8]| std::str::from_utf8(word).ok().and_then(&address).ok_or(ProxyError::InvalidAddress);
+    Ok(Addresses::Inet {
+        source: SocketAddr::new(address(source)?, port(source_port)?),
+        destination: SocketAddr::new(address(destination)?, port(destination_port)?),
+    })
+}
+
+fn port(digits: &[u8]) -> Result<u16, ProxyError> {
+    if digits.len() > 5 || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(ProxyError::InvalidPort);
+    }
+    let number = digits.iter().fold(0u32, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    u16::try_from(number).map_err(|_| ProxyError::InvalidPort)
+}
+
+/// Says what can be said about a header whose fixed part is not complete.
+fn early_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
+    if let Some(byte) = bytes.get(12) {
+        command(*byte)?;
+    }
+    if let Some(byte) = bytes.get(13) {
+        family(*byte)?;
+    }
+    Ok(None)
+}
+
+fn parse_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
+    let command = command(bytes[12])?;
+    let (transport, layout) = family(bytes[13])?;
+    let length = V2_FIXED + usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
+    let Some(header) = bytes.get(..length) else { return Ok(None) };
+    let body = &header[V2_FIXED..];
+    if command == Command::Local {
+        // Its addresses and values must be skipped, whatever they are.
+        return Ok(Some(Header {
+            version: Version::V2,
+            command,
+            transport: Transport::Unspecified,
+            addresses: Addresses::Unknown,
+            tlvs: Tlvs::default(),
+            length,
+        }));
+    }
+    let (block, rest) = body.split_at_checked(layout.size()).ok_or(ProxyError::TruncatedAddresses)?;
+    let addresses = layout.read(block);
+    let tlvs = Tlvs::new(rest).ok_or(ProxyError::TruncatedTlv)?;
+    check_values(header, tlvs)?;
+    Ok(Some(Header { version: Version::V2, command, transport, addresses, tlvs, length }))
+}
+
+fn command(byte: u8) -> Result<Command, ProxyError> {
+    match (byte >> 4, byte & 15) {
+        (2, 0) => Ok(Command::Local),
+        (2, 1) => Ok(Command::Proxy),
+        (2, _) => Err(ProxyError::UnknownCommand),
+        _ => Err(ProxyError::UnsupportedVersion),
+    }
+}
+
+fn family(byte: u8) -> Result<(Transport, Layout), ProxyError> {
+    let transport = match byte & 15 {
+        0 => Transport::Unspecified,
+        1 => Transport::Stream,
+        2 => Transport::Datagram,
+        _ => return Err(ProxyError::UnknownFamily),
+    };
+    let layout = match byte >> 4 {
+        0 => Layout::Nothing,
+        1 => Layout::V4,
+        2 => Layout::V6,
+        3 => Layout::Unix,
+        _ => return Err(ProxyError::UnknownFamily),
+    };
+    Ok((transport, layout))
+}
+
+/// How the addresses stand in a header of version 2.
+#[derive(Clone, Copy)]
+enum Layout {
+    Nothing,
+    V4,
+    V6,
+    Unix,
+}
+
+impl Layout {
+    fn size(self) -> usize {
+        match self {
+            Layout::Nothing => 0,
+            Layout::V4 => 12,
+            Layout::V6 => 36,
+            Layout::Unix => 2 * UNIX_PATH,
+        }
+    }
+
+    /// Reads a block of the right size.
+    fn read(self, block: &[u8]) -> Addresses<'_> {
+        match self {
+            Layout::Nothing => Addresses::Unknown,
+            Layout::V4 => inet(block, |bytes: [u8; 4]| IpAddr::V4(Ipv4Addr::from(bytes))),
+            Layout::V6 => inet(block, |bytes: [u8; 16]| IpAddr::V6(Ipv6Addr::from(bytes))),
+            Layout::Unix => {
+                let (source, destination) = block.split_at(UNIX_PATH.min(block.len()));
+                Addresses::Unix { source: without_padding(source), destination: without_padding(destination) }
+            }
+        }
+    }
+}
+
+fn inet<const SIZE: usize>(block: &[u8], address: impl Fn([u8; SIZE]) -> IpAddr) -> Addresses<'static> {
+    let part = |from: usize| block.get(from..).and_then(|rest| rest.first_chunk::<SIZE>()).copied();
+    let port = |from: usize| block.get(from..).and_then(|rest| rest.first_chunk::<2>()).copied();
+    let at = 2 * SIZE;
+    match (part(0), part(SIZE), port(at), port(at + 2)) {
+        (Some(source), Some(destination), Some(source_port), Some(destination_port)) => Addresses::Inet {
+            source: SocketAddr::new(address(source), u16::from_be_bytes(source_port)),
+            destination: SocketAddr::new(address(destination), u16::from_be_bytes(destination_port)),
+        },
+        _ => Addresses::Unknown,
+    }
+}
+
+fn without_padding(path: &[u8]) -> &[u8] {
+    // An abstract name begins with a zero, and ends with the last byte that is none.
+    let end = match path.first() {
+        Some(0) => path.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1),
+        _ => path.iter().position(|byte| *byte == 0).unwrap_or(path.len()),
+    };
+    &path[..end]
+}
+
+fn check_values(header: &[u8], tlvs: Tlvs<'_>) -> Result<(), ProxyError> {
+    let mut at = header.len() - tlvs.as_bytes().len();
+    for tlv in tlvs {
+        let value_at = at + 3;
+        match tlv.kind {
+            tlv::CRC32C => {
+                let sum: [u8; 4] = tlv.value.try_into().map_err(|_| ProxyError::InvalidChecksum)?;
+                let real = crc32c::checksum(&[&header[..value_at], &[0; 4], &header[value_at + 4..]]);
+                if real != u32::from_be_bytes(sum) {
+                    return Err(ProxyError::ChecksumMismatch);
+                }
+            }
+            tlv::UNIQUE_ID if tlv.value.len() > tlv::MAX_UNIQUE_ID => {
+                return Err(ProxyError::UniqueIdTooLong);
+            }
+            tlv::SSL if tlv::Ssl::new(tlv.value).is_none() => return Err(ProxyError::InvalidSsl),
+            _ => {}
+        }
+        at = value_at + tlv.value.len();
+    }
+    Ok(())
+}
+
+const V1_START: &[u8] = b"PROXY ";

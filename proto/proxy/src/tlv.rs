@@ -1,0 +1,145 @@
+//! What a header of version 2 says beyond addresses: typed values, one after the other.
+
+/// One value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tlv<'a> {
+    /// What it is: one of the constants here, or something else.
+    pub kind: u8,
+    /// Its bytes.
+    pub value: &'a [u8],
+}
+
+/// The application protocol that TLS negotiated.
+pub const ALPN: u8 = 0x01;
+/// The host name that the client asked for, as in TLS's server name.
+pub const AUTHORITY: u8 = 0x02;
+/// The checksum of the header.
+pub const CRC32C: u8 = 0x03;
+/// Padding.
+pub const NOOP: u8 = 0x04;
+/// Up to 128 bytes that identify the connection.
+pub const UNIQUE_ID: u8 = 0x05;
+/// What TLS told: see [`Ssl`].
+pub const SSL: u8 = 0x20;
+/// In [`SSL`]: the version of TLS.
+pub const SSL_VERSION: u8 = 0x21;
+/// In [`SSL`]: the common name of the client's certificate.
+pub const SSL_CN: u8 = 0x22;
+/// In [`SSL`]: the cipher.
+pub const SSL_CIPHER: u8 = 0x23;
+/// In [`SSL`]: what the certificate was signed with.
+pub const SSL_SIGNATURE_ALGORITHM: u8 = 0x24;
+/// In [`SSL`]: the kind of the certificate's key.
+pub const SSL_KEY_ALGORITHM: u8 = 0x25;
+/// The name of the network namespace.
+pub const NETNS: u8 = 0x30;
+
+/// The longest [`UNIQUE_ID`].
+pub const MAX_UNIQUE_ID: usize = 128;
+
+/// Values in the order they came. They were found whole when the header was parsed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tlvs<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Tlvs<'a> {
+    /// The values in these bytes; `None` when they do not end with the last one.
+    pub fn new(bytes: &'a [u8]) -> Option<Tlvs<'a>> {
+        let mut tlvs = TlvIter { rest: bytes };
+        while tlvs.next().is_some() {}
+        tlvs.rest.is_empty().then_some(Tlvs { bytes })
+    }
+
+    /// The values, one by one.
+    pub fn iter(&self) -> TlvIter<'a> {
+        TlvIter { rest: self.bytes }
+    }
+
+    /// The first value of this kind.
+    pub fn find(&self, kind: u8) -> Option<&'a [u8]> {
+        self.iter().find(|tlv| tlv.kind == kind).map(|tlv| tlv.value)
+    }
+
+    /// What TLS told, if it is there and whole.
+    pub fn ssl(&self) -> Option<Ssl<'a>> {
+        Ssl::new(self.find(SSL)?)
+    }
+
+    /// The bytes that the values stand in.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+impl<'a> IntoIterator for Tlvs<'a> {
+    type Item = Tlv<'a>;
+    type IntoIter = TlvIter<'a>;
+
+    fn into_iter(self) -> TlvIter<'a> {
+        self.iter()
+    }
+}
+
+/// Goes through [`Tlvs`].
+#[derive(Clone, Debug)]
+pub struct TlvIter<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for TlvIter<'a> {
+    type Item = Tlv<'a>;
+
+    fn next(&mut self) -> Option<Tlv<'a>> {
+        let [kind, high, low, rest @ ..] = self.rest else { return None };
+        let (value, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))?;
+        self.rest = rest;
+        Some(Tlv { kind: *kind, value })
+    }
+}
+
+/// What is in a value of the kind [`SSL`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ssl<'a> {
+    /// Bits: [`Ssl::USED`], [`Ssl::CERTIFICATE_ON_CONNECTION`], [`Ssl::CERTIFICATE_IN_SESSION`].
+    pub client: u8,
+    /// Zero when the client's certificate was verified.
+    pub verify: u32,
+    /// The values inside.
+    pub tlvs: Tlvs<'a>,
+}
+
+impl<'a> Ssl<'a> {
+    /// The client used TLS.
+    pub const USED: u8 = 1;
+    /// The client showed a certificate on this connection.
+    pub const CERTIFICATE_ON_CONNECTION: u8 = 2;
+    /// The client showed a certificate at least once in this TLS session.
+    pub const CERTIFICATE_IN_SESSION: u8 = 4;
+
+    /// Reads the value; `None` when it is not whole.
+    pub fn new(value: &'a [u8]) -> Option<Ssl<'a>> {
+        let [client, a, b, c, d, rest @ ..] = value else { return None };
+        let verify = u32::from_be_bytes([*a, *b, *c, *d]);
+        Some(Ssl { client: *client, verify, tlvs: Tlvs::new(rest)? })
+    }
+
+    /// Appends the value of such a TLV, with the values `inside`. The caller keeps it below 64 kB.
+    pub fn write(client: u8, verify: u32, inside: &[Tlv], out: &mut Vec<u8>) {
+        out.push(client);
+        out.extend_from_slice(&verify.to_be_bytes());
+        for tlv in inside {
+            tlv.write(out);
+        }
+    }
+}
+
+impl Tlv<'_> {
+    /// Appends it. A value longer than a length can say is cut.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let length = u16::try_from(self.value.len()).unwrap_or(u16::MAX);
+        out.push(self.kind);
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&self.value[..usize::from(length)]);
+    }
+}

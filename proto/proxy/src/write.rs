@@ -1,0 +1,121 @@
+//! Making a header, to go before the first byte to a server.
+
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::tlv::{self, Tlv};
+use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, crc32c};
+
+/// What a header of version 2 is to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct V2<'a> {
+    /// On whose behalf the connection is made.
+    pub command: Command,
+    /// How the client speaks to us.
+    pub transport: Transport,
+    /// Whose connection it is.
+    pub addresses: Addresses<'a>,
+    /// What else is to be said, in this order.
+    pub tlvs: &'a [Tlv<'a>],
+    /// Whether to end with a checksum.
+    pub checksum: bool,
+}
+
+/// More was to be said than a header has room for. Nothing was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRoom;
+
+/// Appends a header of version 1. Addresses that it cannot say become `UNKNOWN`.
+pub fn write_v1(addresses: Addresses<'_>, out: &mut Vec<u8>) {
+    let Addresses::Inet { source, destination } = addresses else {
+        out.extend_from_slice(b"PROXY UNKNOWN\r\n");
+        return;
+    };
+    let (source, destination) = same_family(source, destination);
+    let protocol = if source.is_ipv4() { "TCP4" } else { "TCP6" };
+    let written = write!(
+        out,
+        "PROXY {protocol} {} {} {} {}\r\n",
+        source.ip(),
+        destination.ip(),
+        source.port(),
+        destination.port()
+    );
+    debug_assert!(written.is_ok(), "a vector takes everything");
+}
+
+/// Appends a header of version 2.
+pub fn write_v2(header: &V2<'_>, out: &mut Vec<u8>) -> Result<(), NoRoom> {
+    let start = out.len();
+    out.extend_from_slice(&SIGNATURE);
+    out.push(0x20 | u8::from(header.command == Command::Proxy));
+    let transport = match header.transport {
+        Transport::Unspecified => 0,
+        Transport::Stream => 1,
+        Transport::Datagram => 2,
+    };
+    match header.addresses {
+        _ if header.command == Command::Local => out.extend_from_slice(&[0, 0, 0]),
+        Addresses::Unknown => out.extend_from_slice(&[0, 0, 0]),
+        Addresses::Inet { source, destination } => {
+            let (source, destination) = same_family(source, destination);
+            out.extend_from_slice(&[transport | if source.is_ipv4() { 0x10 } else { 0x20 }, 0, 0]);
+            write_address(source.ip(), out);
+            write_address(destination.ip(), out);
+            out.extend_from_slice(&source.port().to_be_bytes());
+            out.extend_from_slice(&destination.port().to_be_bytes());
+        }
+        Addresses::Unix { source, destination } => {
+            out.extend_from_slice(&[transport | 0x30, 0, 0]);
+            for path in [source, destination] {
+                let path = &path[..path.len().min(UNIX_PATH)];
+                out.extend_from_slice(path);
+                out.resize(out.len() + UNIX_PATH - path.len(), 0);
+            }
+        }
+    }
+    for tlv in header.tlvs {
+        if tlv.value.len() > usize::from(u16::MAX) {
+            out.truncate(start);
+            return Err(NoRoom);
+        }
+        tlv.write(out);
+    }
+    if header.checksum {
+        Tlv { kind: tlv::CRC32C, value: &[0; 4] }.write(out);
+    }
+    let Ok(length) = u16::try_from(out.len() - start - V2_FIXED) else {
+        out.truncate(start);
+        return Err(NoRoom);
+    };
+    out[start + 14..start + V2_FIXED].copy_from_slice(&length.to_be_bytes());
+    if header.checksum {
+        let sum = crc32c::checksum(&[&out[start..]]);
+        let at = out.len() - 4;
+        out[at..].copy_from_slice(&sum.to_be_bytes());
+    }
+    Ok(())
+}
+
+fn write_address(address: IpAddr, out: &mut Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
+        IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
+    }
+}
+
+/// Both as IPv4, or both as IPv6: a header has one family.
+fn same_family(source: SocketAddr, destination: SocketAddr) -> (SocketAddr, SocketAddr) {
+    if source.is_ipv4() == destination.is_ipv4() {
+        return (source, destination);
+    }
+    (as_v6(source), as_v6(destination))
+}
+
+fn as_v6(address: SocketAddr) -> SocketAddr {
+    let ip: Ipv6Addr = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    SocketAddr::new(IpAddr::V6(ip), address.port())
+}
