@@ -1,1 +1,42 @@
 //! Samples, converters, patterns, ACLs, variables and log-format strings.
+//!
+//! The engine behind everything that is written `%[...]`, `acl ...`, `if ...` or `map(...)`. It is a pure
+//! engine: it knows no socket, no clock and no stream. What an expression needs from the world comes through
+//! [`Context`], what a configuration needs while it is parsed comes through [`Scope`].
+//!
+//! Begin with [`Expr`] (a fetch and its converters), then [`Condition`] (what follows `if`), then
+//! [`LogFormat`]. The rows, one per keyword, are in [`internal::FETCHES`] and [`converters::CONVERTERS`];
+//! the fetches of layers 4 to 7 live next to the code that can answer them, and enter the [`Registry`] from there.
+
+pub mod acl;
+pub mod args;
+pub mod context;
+pub mod converters;
+pub mod error;
+pub mod expr;
+pub mod fetch;
+pub mod format;
+pub mod internal;
+pub mod pattern;
+pub mod sample;
+pub mod scope;
+pub mod scratch;
+pub mod time;
+pub mod variables;
+
+mod condition;
+mod suggest;
+
+pub use acl::{Acl, AclTable, Verdict};
+pub use args::{Arg, ArgKind, ArgSpec, Args, Reference};
+pub use condition::Condition;
+pub use context::{Context, Cursor, Fetched, Lookup, ProcessFacts};
+pub use error::ParseError;
+pub use expr::Expr;
+pub use fetch::{Fetch, FetchDecl, FetchIndex, Needs, Place, Places, Registry};
+pub use format::{Alias, FormatOptions, LogFormat, LogWriter};
+pub use pattern::{PatternSet, PatternStore};
+pub use sample::{Flags, Sample, SampleType, Value};
+pub use scope::{Loader, Scope};
+pub use time::{TimeZone, WallTime};
+pub use variables::{SetCondition, VariableId, VariableNames, VariableScope, VariableStore};

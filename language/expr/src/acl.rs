@@ -1,0 +1,423 @@
+//! ACLs: named tests of samples against patterns.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::args::Reference;
+use crate::context::{Context, Cursor, Fetched};
+use crate::error::{ParseError, show};
+use crate::expr::{Expr, name_end};
+use crate::fetch::Places;
+use crate::pattern::{IntOperator, MatchMethod, Parsed, PatternIndex};
+use crate::sample::{Flags, SampleType, Value};
+use crate::scope::Scope;
+use crate::{scratch, suggest};
+
+pub(crate) mod keywords;
+
+/// The result of a test: it may need data that has not arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// No.
+    False,
+    /// Not yet known: more data may change the answer.
+    Maybe,
+    /// Yes.
+    True,
+}
+
+impl Verdict {
+    /// True if both are.
+    #[must_use]
+    pub fn and(self, other: Verdict) -> Verdict {
+        self.min(other)
+    }
+
+    /// True if either is.
+    #[must_use]
+    pub fn or(self, other: Verdict) -> Verdict {
+        self.max(other)
+    }
+
+    /// The opposite, if asked for.
+    #[must_use]
+    pub fn negated_if(self, negated: bool) -> Verdict {
+        match (self, negated) {
+            (Verdict::True, true) => Verdict::False,
+            (Verdict::False, true) => Verdict::True,
+            (verdict, _) => verdict,
+        }
+    }
+
+    /// True for `True`: for callers that cannot wait any more.
+    pub fn is_true(self) -> bool {
+        self == Verdict::True
+    }
+}
+
+/// A named ACL: it matches if one of its lines does.
+#[derive(Debug)]
+pub struct Acl {
+    name: Box<str>,
+    /// Set when the section was read to its end: until then, lines may be added.
+    lines: OnceLock<Box<[AclExpr]>>,
+}
+
+impl Acl {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tests it. The order of lines is the order of evaluation.
+    pub fn evaluate(&self, context: &mut dyn Context) -> Verdict {
+        let mut verdict = Verdict::False;
+        for line in self.lines() {
+            verdict = verdict.or(line.evaluate(&mut *context));
+            if verdict == Verdict::True {
+                break;
+            }
+        }
+        verdict
+    }
+
+    /// Its lines; none before its table was sealed.
+    pub fn lines(&self) -> &[AclExpr] {
+        self.lines.get().map_or(&[], |lines| lines)
+    }
+}
+
+/// The ACLs of one section, while it is read.
+///
+/// A condition refers to an ACL whose later lines are still to come; they all become visible when the table is
+/// sealed, which happens at the latest when it is dropped.
+#[derive(Debug, Default)]
+pub struct AclTable {
+    state: Mutex<Vec<(Arc<Acl>, Vec<AclExpr>)>>,
+}
+
+impl AclTable {
+    /// An empty table.
+    pub fn new() -> AclTable {
+        AclTable::default()
+    }
+
+    /// Parses the words after `acl`: the name, then a test. They all belong to the line.
+    pub fn parse(&self, words: &[&[u8]], at: usize, scope: &Scope<'_>) -> Result<(), ParseError> {
+        let name = words.get(at).ok_or_else(|| ParseError::new(at, "an ACL needs a name and a test"))?;
+        let name = check_name(name, at)?;
+        let line = AclExpr::parse(words, at + 1, words.len(), scope)?;
+        self.add(name, line);
+        Ok(())
+    }
+
+    fn add(&self, name: &str, line: AclExpr) {
+        let mut state = self.lock();
+        match state.iter_mut().find(|(acl, _)| acl.name() == name) {
+            Some((_, lines)) => lines.push(line),
+            None => state.push((Arc::new(Acl { name: name.into(), lines: OnceLock::new() }), vec![line])),
+        }
+    }
+
+    /// The ACL of that name; the predefined ones appear when first asked for. The error is about word 0.
+    pub fn find(&self, name: &str, scope: &Scope<'_>) -> Result<Arc<Acl>, ParseError> {
+        if let Some(acl) = self.get(name) {
+            return Ok(acl);
+        }
+        let Some((_, words)) = keywords::PREDEFINED.iter().find(|(known, _)| *known == name) else {
+            let state = self.lock();
+            let known =
+                state.iter().map(|(acl, _)| acl.name()).chain(keywords::PREDEFINED.map(|(name, _)| name));
+            return Err(ParseError::new(0, format!("no such ACL: '{name}'"))
+                .did_you_mean(suggest::closest(name, known)));
+        };
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let line = AclExpr::parse(&words, 0, words.len(), scope).map_err(|error| {
+            ParseError::new(0, format!("predefined ACL '{name}' cannot be used: {}", error.message))
+        })?;
+        self.add(name, line);
+        self.get(name).ok_or_else(|| ParseError::new(0, format!("no such ACL: '{name}'")))
+    }
+
+    /// The ACL of that name, if it was declared.
+    pub fn get(&self, name: &str) -> Option<Arc<Acl>> {
+        self.lock().iter().find(|(acl, _)| acl.name() == name).map(|(acl, _)| acl.clone())
+    }
+
+    /// Calls `visit` with every reference to an object of the configuration.
+    pub fn visit_references(&self, visit: &mut dyn FnMut(&Reference)) {
+        for (acl, lines) in &*self.lock() {
+            lines.iter().chain(acl.lines()).for_each(|line| line.expr.visit_references(visit));
+        }
+    }
+
+    /// Ends the section: gives every ACL its lines.
+    pub fn seal(&self) {
+        for (acl, lines) in &mut *self.lock() {
+            if acl.lines.get().is_none() {
+                let _ = acl.lines.set(std::mem::take(lines).into());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Arc<Acl>, Vec<AclExpr>)>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for AclTable {
+    fn drop(&mut self) {
+        self.seal();
+    }
+}
+
+fn check_name(word: &[u8], at: usize) -> Result<&str, ParseError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    if let Some(wrong) = word.iter().position(|byte| !allowed(*byte)) {
+        let message =
+            format!("character '{}' is not allowed in the name of an ACL", show(&word[wrong..=wrong]));
+        return Err(ParseError::new(at, message).at(wrong..wrong + 1));
+    }
+    std::str::from_utf8(word).map_err(|_| ParseError::new(at, "the name of an ACL must be plain text"))
+}
+
+/// One test: an expression, a match method and patterns.
+#[derive(Debug, Clone)]
+pub struct AclExpr {
+    expr: Expr,
+    method: MatchMethod,
+    indexes: Box<[Arc<PatternIndex>]>,
+}
+
+impl AclExpr {
+    /// Parses a test from `words[at..end]`.
+    pub fn parse(words: &[&[u8]], at: usize, end: usize, scope: &Scope<'_>) -> Result<AclExpr, ParseError> {
+        // Where the ACL will be used is not known yet: the user of a condition asks for conflicts.
+        let scope = &Scope { places: Places::ALL, ..*scope };
+        let words = &words[..end];
+        let (expr, implied, next) = parse_criterion(words, at, scope)?;
+        Flagged { method: implied, at: next, words, scope, criterion: at }.parse(expr)
+    }
+
+    /// Tests it: every value that the fetch has, until one matches.
+    pub fn evaluate(&self, context: &mut dyn Context) -> Verdict {
+        let mut cursor = Cursor::every();
+        let mut maybe = false;
+        loop {
+            match self.expr.next(&mut *context, &mut cursor) {
+                Fetched::Sample(sample) => {
+                    let matches = self.matches(&sample.value);
+                    maybe |= sample.flags.contains(Flags::MAY_CHANGE);
+                    scratch::recycle(sample.value);
+                    if matches {
+                        return Verdict::True;
+                    }
+                }
+                Fetched::Missing => {}
+                Fetched::Later => maybe = true,
+            }
+            if !cursor.more {
+                break;
+            }
+        }
+        if maybe { Verdict::Maybe } else { Verdict::False }
+    }
+
+    fn matches(&self, value: &Value<'_>) -> bool {
+        match self.method {
+            MatchMethod::Found => true,
+            MatchMethod::Bool => {
+                let value = crate::variables::borrow(value).cast(SampleType::Bool);
+                value == Some(Value::Bool(true))
+            }
+            _ => self.indexes.iter().any(|index| index.matches(value)),
+        }
+    }
+
+    /// The expression.
+    pub fn expr(&self) -> &Expr {
+        &self.expr
+    }
+
+    /// The match method.
+    pub fn method(&self) -> MatchMethod {
+        self.method
+    }
+}
+
+/// The fetch with its converters, the method that the keyword implies, and the index of the next word.
+fn parse_criterion(
+    words: &[&[u8]],
+    at: usize,
+    scope: &Scope<'_>,
+) -> Result<(Expr, Option<MatchMethod>, usize), ParseError> {
+    let word = words
+        .get(at)
+        .filter(|word| !word.is_empty())
+        .ok_or_else(|| ParseError::new(at, "missing fetch method or ACL keyword"))?;
+    let end = name_end(word);
+    let name = show(&word[..end]);
+    let keyword = scope.registry.acl_keyword(&name);
+    let answer = keyword.map_or_else(|| scope.registry.answer(&name), |row| scope.registry.answer(row.fetch));
+    let Some((answer, decl)) = answer else {
+        let known = crate::fetch::known::is_known(&name) || keyword.is_some();
+        let error = match known {
+            true => ParseError::new(at, format!("ACL keyword '{name}' is not implemented yet")),
+            false => ParseError::new(at, format!("unknown fetch method or ACL keyword '{name}'"))
+                .did_you_mean(scope.registry.closest_criterion(&name)),
+        };
+        return Err(error.at(0..end));
+    };
+    let (head, head_end) = Expr::head(decl, answer, word, end, at, scope)?;
+    let (expr, next) = head.finish_word(words, at, head_end, scope)?;
+    let implied = match keyword {
+        Some(keyword) if !expr.has_converters() => Some(keyword.method),
+        _ => MatchMethod::default_for(expr.output()),
+    };
+    Ok((expr, implied, next))
+}
+
+/// The words after the criterion: flags, an operator, patterns.
+struct Flagged<'p, 's> {
+    method: Option<MatchMethod>,
+    words: &'p [&'p [u8]],
+    at: usize,
+    criterion: usize,
+    scope: &'p Scope<'s>,
+}
+
+impl<'p> Flagged<'p, '_> {
+    fn parse(mut self, expr: Expr) -> Result<AclExpr, ParseError> {
+        let mut ignore_case = false;
+        let mut is_map = false;
+        let mut number = None;
+        let mut indexes: Vec<Arc<PatternIndex>> = Vec::new();
+        while let Some(flag) = self.words.get(self.at) {
+            match **flag {
+                [b'-', b'i'] => ignore_case = true,
+                // Names are never resolved here, so there is nothing to forbid.
+                [b'-', b'n'] => {}
+                [b'-', b'M'] => is_map = true,
+                [b'-', b'u'] => {
+                    let text = self.value("a number")?;
+                    let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+                    number = Some(parsed.ok_or_else(|| self.error("'-u' expects a number"))?);
+                }
+                [b'-', b'f'] => indexes.push(self.file(ignore_case, is_map)?),
+                [b'-', b'm'] => {
+                    let name = self.value("a match method")?;
+                    if !indexes.is_empty() {
+                        return Err(self.error("'-m' must come before any '-f'"));
+                    }
+                    self.method = Some(self.named_method(name, &expr)?);
+                }
+                [b'-', b'-'] => {
+                    self.at += 1;
+                    break;
+                }
+                _ => break,
+            }
+            self.at += 1;
+        }
+        let method = self.required_method(&expr)?;
+        let patterns = self.patterns(method, ignore_case)?;
+        if method.takes_patterns() && (!patterns.is_empty() || indexes.is_empty()) {
+            let set =
+                self.scope.patterns.anonymous(number, patterns).map_err(|message| self.error(message))?;
+            set.describe(&format!(
+                "acl '{}' file '{}' line {}",
+                expr.decl().name,
+                self.scope.file,
+                self.scope.line
+            ));
+            indexes.push(set.index(method, ignore_case).map_err(|message| self.error(message))?);
+        }
+        Ok(AclExpr { expr, method, indexes: indexes.into() })
+    }
+
+    fn error(&self, message: impl Into<String>) -> ParseError {
+        ParseError::new(self.at, message)
+    }
+
+    /// The word after a flag.
+    fn value(&mut self, what: &str) -> Result<&'p [u8], ParseError> {
+        let flag = show(self.words[self.at]).into_owned();
+        self.at += 1;
+        match self.words.get(self.at) {
+            Some(word) => Ok(word),
+            None => Err(ParseError::new(self.at, format!("'{flag}' expects {what}"))),
+        }
+    }
+
+    fn named_method(&self, name: &[u8], expr: &Expr) -> Result<MatchMethod, ParseError> {
+        let name = show(name);
+        let method = MatchMethod::parse(&name).ok_or_else(|| {
+            self.error(format!("unknown match method '{name}'"))
+                .did_you_mean(suggest::closest(&name, MatchMethod::ALL.iter().map(|method| method.name())))
+        })?;
+        if !expr.output().casts_to(method.input()) {
+            return Err(self.error(format!(
+                "match method '{name}' cannot be used with '{}', which gives {}",
+                expr.text(),
+                expr.output().name()
+            )));
+        }
+        Ok(method)
+    }
+
+    fn required_method(&self, expr: &Expr) -> Result<MatchMethod, ParseError> {
+        self.method.ok_or_else(|| {
+            ParseError::new(
+                self.criterion,
+                format!(
+                    "'{}' gives {}, for which there is no default match method: use '-m'",
+                    expr.text(),
+                    expr.output().name()
+                ),
+            )
+        })
+    }
+
+    fn file(&mut self, ignore_case: bool, is_map: bool) -> Result<Arc<PatternIndex>, ParseError> {
+        let name = show(self.value("the name of a file")?).into_owned();
+        let method =
+            self.method.ok_or_else(|| self.error("'-f' needs a match method: use '-m' before it"))?;
+        if !method.takes_patterns() {
+            return Err(self.error(format!("match method '{}' takes no pattern file", method.name())));
+        }
+        let set = self
+            .scope
+            .patterns
+            .named(&name, is_map, self.scope.loader)
+            .map_err(|message| self.error(message))?;
+        set.describe(&format!("acl at file '{}' line {}", self.scope.file, self.scope.line));
+        set.index(method, ignore_case).map_err(|message| self.error(format!("in file '{name}': {message}")))
+    }
+
+    /// The remaining words; operators before integers become ranges.
+    fn patterns(&mut self, method: MatchMethod, ignore_case: bool) -> Result<Vec<Vec<u8>>, ParseError> {
+        let mut patterns = Vec::new();
+        let mut operator = None;
+        let numeric = matches!(method, MatchMethod::Int | MatchMethod::Len);
+        while let Some(word) = self.words.get(self.at) {
+            if numeric {
+                if let Some(found) = IntOperator::parse(word) {
+                    operator = Some(found);
+                    self.at += 1;
+                    continue;
+                }
+            }
+            if method.takes_patterns() {
+                Parsed::parse(method, ignore_case, word).map_err(|message| self.error(message))?;
+            }
+            patterns.push(match operator {
+                Some(operator) => operator.apply(word).map_err(|message| self.error(message))?,
+                None => word.to_vec(),
+            });
+            self.at += 1;
+        }
+        if operator.is_some() && patterns.is_empty() {
+            return Err(self.error("an operator needs a number after it"));
+        }
+        Ok(patterns)
+    }
+}

@@ -1,0 +1,295 @@
+//! Arguments of fetches and converters: how they are declared, written and kept.
+
+use std::any::Any;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, OnceLock};
+
+use crate::acl::Acl;
+use crate::pattern::regex::Regex;
+use crate::scope::Scope;
+use crate::variables::VariableId;
+
+mod parse;
+
+pub(crate) use parse::{ArgError, parse_args, split_args};
+pub use parse::{parse_delay_ms, parse_ipv4_abbreviated, parse_size};
+
+/// The type that a row declares for one argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgKind {
+    /// Any text.
+    Str,
+    /// A signed integer.
+    Int,
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv4 netmask, dotted or as a number of bits.
+    Mask4,
+    /// An IPv6 address.
+    Ipv6,
+    /// An IPv6 netmask, as an address or a number of bits.
+    Mask6,
+    /// A duration with an optional unit, milliseconds by default.
+    Delay,
+    /// A size with an optional unit.
+    Size,
+    /// The name of a frontend; empty for the current one.
+    Frontend,
+    /// The name of a backend; empty for the current one.
+    Backend,
+    /// The name of a stick-table; empty for the current proxy's.
+    Table,
+    /// A server, `[backend/]server`.
+    Server,
+    /// The name of a userlist.
+    UserList,
+    /// A regular expression.
+    Regex,
+    /// The name of a variable with its scope.
+    Variable,
+    /// A protocol buffers field number in dotted notation.
+    FieldNumber,
+}
+
+impl ArgKind {
+    /// The name that documentation dumps and errors use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ArgKind::Str => "string",
+            ArgKind::Int => "integer",
+            ArgKind::Ipv4 => "IPv4 address",
+            ArgKind::Mask4 => "IPv4 mask",
+            ArgKind::Ipv6 => "IPv6 address",
+            ArgKind::Mask6 => "IPv6 mask",
+            ArgKind::Delay => "delay",
+            ArgKind::Size => "size",
+            ArgKind::Frontend => "frontend",
+            ArgKind::Backend => "backend",
+            ArgKind::Table => "table",
+            ArgKind::Server => "server",
+            ArgKind::UserList => "user list",
+            ArgKind::Regex => "regex",
+            ArgKind::Variable => "variable",
+            ArgKind::FieldNumber => "Protocol buffers field number",
+        }
+    }
+
+    /// True if the argument names an object of the configuration, which may be left out to mean the current one.
+    pub const fn is_reference(self) -> bool {
+        matches!(
+            self,
+            ArgKind::Frontend | ArgKind::Backend | ArgKind::Table | ArgKind::Server | ArgKind::UserList
+        )
+    }
+}
+
+/// A check of parsed arguments, which may replace them by something better. The error is a message.
+pub type Check = fn(&mut Args, &Scope<'_>) -> Result<(), String>;
+
+/// How many arguments a row takes, and of which kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArgSpec {
+    /// The first `required` arguments must be given.
+    pub required: usize,
+    /// The kinds, in order.
+    pub kinds: &'static [ArgKind],
+}
+
+impl ArgSpec {
+    /// No argument.
+    pub const NONE: ArgSpec = ArgSpec { required: 0, kinds: &[] };
+
+    /// `required` arguments, then optional ones.
+    pub const fn new(required: usize, kinds: &'static [ArgKind]) -> ArgSpec {
+        ArgSpec { required, kinds }
+    }
+}
+
+/// The form of documentation dumps: `(string[,integer])`, nothing if there is no argument.
+impl fmt::Display for ArgSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kinds.is_empty() {
+            return Ok(());
+        }
+        f.write_str("(")?;
+        for (index, kind) in self.kinds.iter().enumerate() {
+            if index == self.required {
+                f.write_str("[")?;
+            }
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            f.write_str(kind.name())?;
+        }
+        f.write_str(if self.required < self.kinds.len() { "])" } else { ")" })
+    }
+}
+
+/// A name that becomes known only when the whole configuration was read.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    /// What kind of object is named.
+    pub kind: ArgKind,
+    /// The name as written; `None` for the current proxy.
+    pub name: Option<Box<str>>,
+    /// Which object it is, in the numbering of whoever resolves names.
+    target: OnceLock<(u32, u32)>,
+}
+
+impl Reference {
+    /// An unresolved reference.
+    pub fn new(kind: ArgKind, name: Option<&str>) -> Self {
+        Reference { kind, name: name.map(Into::into), target: OnceLock::new() }
+    }
+
+    /// Says which object it is: two numbers, so that a server can be told by its backend and its rank.
+    /// The first answer stays.
+    pub fn resolve(&self, target: (u32, u32)) {
+        let _ = self.target.set(target);
+    }
+
+    /// Which object it is, once resolved.
+    pub fn target(&self) -> Option<(u32, u32)> {
+        self.target.get().copied()
+    }
+}
+
+/// One parsed argument.
+#[derive(Clone)]
+pub enum Arg {
+    /// Left out.
+    Absent,
+    /// Text.
+    Str(Box<[u8]>),
+    /// A number; also a delay in milliseconds and a size in bytes.
+    Int(i64),
+    /// An IPv4 address or mask.
+    Ipv4(Ipv4Addr),
+    /// An IPv6 address or mask.
+    Ipv6(Ipv6Addr),
+    /// An object of the configuration.
+    Reference(Reference),
+    /// A compiled regular expression.
+    Regex(Arc<Regex>),
+    /// A variable.
+    Variable(VariableId),
+    /// A protocol buffers field number.
+    FieldNumber(Box<[u32]>),
+    /// Conditions of the `acl` fetch: each ACL and whether it is negated.
+    Acls(Box<[(bool, Arc<Acl>)]>),
+    /// What the row's check function made of it.
+    Custom(Arc<dyn Any + Send + Sync>),
+}
+
+impl fmt::Debug for Arg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Arg::Absent => f.write_str("-"),
+            Arg::Str(text) => write!(f, "{:?}", String::from_utf8_lossy(text)),
+            Arg::Int(value) => write!(f, "{value}"),
+            Arg::Ipv4(address) => write!(f, "{address}"),
+            Arg::Ipv6(address) => write!(f, "{address}"),
+            Arg::Reference(reference) => {
+                write!(f, "{} {}", reference.kind.name(), reference.name.as_deref().unwrap_or("(current)"))
+            }
+            Arg::Regex(regex) => write!(f, "/{}/", regex.text()),
+            Arg::Variable(variable) => write!(f, "{variable:?}"),
+            Arg::FieldNumber(path) => write!(f, "{path:?}"),
+            Arg::Acls(acls) => f.debug_list().entries(acls.iter().map(|(_, acl)| acl.name())).finish(),
+            Arg::Custom(_) => f.write_str("(custom)"),
+        }
+    }
+}
+
+/// The parsed arguments of one call.
+#[derive(Debug, Clone, Default)]
+pub struct Args(Vec<Arg>);
+
+impl Args {
+    /// From a list.
+    pub fn new(list: Vec<Arg>) -> Self {
+        Args(list)
+    }
+
+    /// How many were given, left-out ones in between included.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if none was given.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Argument `index`, [`Arg::Absent`] beyond the end.
+    pub fn get(&self, index: usize) -> &Arg {
+        self.0.get(index).unwrap_or(&Arg::Absent)
+    }
+
+    /// True if argument `index` was given.
+    pub fn has(&self, index: usize) -> bool {
+        !matches!(self.get(index), Arg::Absent)
+    }
+
+    /// The text of argument `index`.
+    pub fn str(&self, index: usize) -> Option<&[u8]> {
+        match self.get(index) {
+            Arg::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number in argument `index`.
+    pub fn int(&self, index: usize) -> Option<i64> {
+        match self.get(index) {
+            Arg::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The reference in argument `index`.
+    pub fn reference(&self, index: usize) -> Option<&Reference> {
+        match self.get(index) {
+            Arg::Reference(reference) => Some(reference),
+            _ => None,
+        }
+    }
+
+    /// The variable in argument `index`.
+    pub fn variable(&self, index: usize) -> Option<VariableId> {
+        match self.get(index) {
+            Arg::Variable(variable) => Some(*variable),
+            _ => None,
+        }
+    }
+
+    /// What a check function stored in argument `index`.
+    pub fn custom<T: Any>(&self, index: usize) -> Option<&T> {
+        match self.get(index) {
+            Arg::Custom(any) => any.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// Replaces argument `index`, growing the list if needed: for check functions.
+    pub fn set(&mut self, index: usize, arg: Arg) {
+        while self.0.len() <= index {
+            self.0.push(Arg::Absent);
+        }
+        self.0[index] = arg;
+    }
+
+    /// All arguments.
+    pub fn iter(&self) -> impl Iterator<Item = &Arg> {
+        self.0.iter()
+    }
+
+    pub(crate) fn visit_references(&self, visit: &mut dyn FnMut(&Reference)) {
+        for arg in &self.0 {
+            if let Arg::Reference(reference) = arg {
+                visit(reference);
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! From the text between the parentheses to typed arguments.
+//!
+//! The text has a second level of quoting of its own (manual, 2.2): quotes and backslashes protect commas and
+//! closing parentheses, as on the command line of a shell.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use super::{Arg, ArgKind, ArgSpec, Args, Reference};
+use crate::error::show;
+use crate::pattern::regex::Regex;
+use crate::scope::Scope;
+
+/// One argument as text, with where it starts in the word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RawArg {
+    pub text: Vec<u8>,
+    pub start: usize,
+    pub end: usize,
+}
+
+/// What is wrong with arguments: bytes of the word, and the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ArgError {
+    pub span: std::ops::Range<usize>,
+    pub message: String,
+}
+
+/// Cuts the arguments that begin at `word[open]`, an opening parenthesis.
+///
+/// Returns them with the position just after the closing parenthesis. `()` gives no argument.
+pub(crate) fn split_args(word: &[u8], open: usize) -> Result<(Vec<RawArg>, usize), ArgError> {
+    let mut args = Vec::new();
+    let mut text = Vec::new();
+    let mut at = open + 1;
+    let mut start = at;
+    let mut quote = None;
+    let mut quoted = false;
+    while let Some(&byte) = word.get(at) {
+        match (quote, byte) {
+            (Some(b'\''), b'\'') | (Some(b'"'), b'"') => quote = None,
+            (Some(b'\''), _) => text.push(byte),
+            (_, b'\\') => {
+                at += 1;
+                let Some(&escaped) = word.get(at) else { break };
+                match escaped {
+                    b'n' => text.push(b'\n'),
+                    b'r' => text.push(b'\r'),
+                    b't' => text.push(b'\t'),
+                    b'\\' | b'\'' | b'"' | b' ' => text.push(escaped),
+                    b',' | b'(' | b')' if quote.is_none() => text.push(escaped),
+                    // Not an escape sequence: the backslash stays, as in a regular expression.
+                    _ => text.extend([b'\\', escaped]),
+                }
+            }
+            (Some(_), _) => text.push(byte),
+            (None, b'\'' | b'"') => {
+                quote = Some(byte);
+                quoted = true;
+            }
+            (None, b',') => {
+                args.push(RawArg { text: std::mem::take(&mut text), start, end: at });
+                start = at + 1;
+            }
+            (None, b')') => {
+                if !args.is_empty() || !text.is_empty() || quoted {
+                    args.push(RawArg { text, start, end: at });
+                }
+                return Ok((args, at + 1));
+            }
+            (None, _) => text.push(byte),
+        }
+        at += 1;
+    }
+    let message = match quote {
+        Some(quote) => format!("unmatched quote [{}]", quote as char),
+        None => "missing closing parenthesis ')'".into(),
+    };
+    Err(ArgError { span: open..word.len(), message })
+}
+
+/// Types the arguments of one call.
+pub(crate) fn parse_args(spec: &ArgSpec, raw: &[RawArg], scope: &Scope<'_>) -> Result<Args, ArgError> {
+    if raw.len() > spec.kinds.len() {
+        let extra = &raw[spec.kinds.len()];
+        let message = match spec.kinds.len() {
+            0 => "no argument is expected here".into(),
+            1 => "too many arguments (1 expected)".into(),
+            most => format!("too many arguments ({most} expected at most)"),
+        };
+        return Err(ArgError { span: extra.start..extra.end, message });
+    }
+    let mut args = Vec::with_capacity(spec.kinds.len());
+    for (index, kind) in spec.kinds.iter().enumerate() {
+        match raw.get(index) {
+            Some(raw) if !raw.text.is_empty() => {
+                let arg = parse_arg(*kind, &raw.text, scope).map_err(|message| ArgError {
+                    span: raw.start..raw.end,
+                    message: format!("{message} in argument {} (expected {})", index + 1, kind.name()),
+                })?;
+                args.push(arg);
+            }
+            // An empty string is a value where text is expected; anything else is as if it were not there.
+            Some(_) if *kind == ArgKind::Str => args.push(Arg::Str(Box::default())),
+            _ if kind.is_reference() => args.push(Arg::Reference(Reference::new(*kind, None))),
+            _ if index < spec.required => {
+                let end = raw.last().map_or(0, |raw| raw.end);
+                return Err(ArgError {
+                    span: end..end,
+                    message: format!("missing argument {} of {} ({})", index + 1, spec.required, kind.name()),
+                });
+            }
+            Some(_) => args.push(Arg::Absent),
+            None => break,
+        }
+    }
+    Ok(Args::new(args))
+}
+
+fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, String> {
+    let utf8 = || std::str::from_utf8(text).map_err(|_| format!("'{}' is not plain text", show(text)));
+    match kind {
+        ArgKind::Str => Ok(Arg::Str(text.into())),
+        ArgKind::Int => {
+            let text = utf8()?;
+            text.parse().map(Arg::Int).map_err(|_| format!("cannot parse '{text}' as an integer"))
+        }
+        ArgKind::Ipv4 => {
+            let text = utf8()?;
+            parse_ipv4_abbreviated(text).map(Arg::Ipv4).ok_or(format!("invalid IPv4 address '{text}'"))
+        }
+        ArgKind::Ipv6 => {
+            let text = utf8()?;
+            text.parse().map(Arg::Ipv6).map_err(|_| format!("invalid IPv6 address '{text}'"))
+        }
+        ArgKind::Mask4 => {
+            let text = utf8()?;
+            mask4(text).map(Arg::Ipv4).ok_or(format!("invalid IPv4 mask '{text}'"))
+        }
+        ArgKind::Mask6 => {
+            let text = utf8()?;
+            mask6(text).map(Arg::Ipv6).ok_or(format!("invalid IPv6 mask '{text}'"))
+        }
+        ArgKind::Delay => {
+            let text = utf8()?;
+            parse_delay_ms(text).map(|ms| Arg::Int(ms as i64)).ok_or(format!("invalid delay '{text}'"))
+        }
+        ArgKind::Size => {
+            let text = utf8()?;
+            parse_size(text).map(|size| Arg::Int(size as i64)).ok_or(format!("invalid size '{text}'"))
+        }
+        ArgKind::Frontend | ArgKind::Backend | ArgKind::Table | ArgKind::Server | ArgKind::UserList => {
+            Ok(Arg::Reference(Reference::new(kind, Some(utf8()?))))
+        }
+        ArgKind::Regex => Regex::new(utf8()?, false)
+            .map(|regex| Arg::Regex(Arc::new(regex)))
+            .map_err(|error| error.to_string()),
+        ArgKind::Variable => scope.variables.intern(utf8()?).map(Arg::Variable),
+        ArgKind::FieldNumber => {
+            let text = utf8()?;
+            let path: Option<Vec<u32>> = text
+                .split('.')
+                .map(|part| part.parse().ok().filter(|number| (1..1 << 29).contains(number)))
+                .collect();
+            path.map(|path| Arg::FieldNumber(path.into())).ok_or(format!("invalid field number '{text}'"))
+        }
+    }
+}
+
+/// A netmask: dotted, or a number of bits.
+fn mask4(text: &str) -> Option<Ipv4Addr> {
+    if text.contains('.') {
+        let mask: Ipv4Addr = text.parse().ok()?;
+        let bits = u32::from(mask);
+        return (bits.leading_ones() + bits.trailing_zeros() >= 32).then_some(mask);
+    }
+    let length: u32 = text.parse().ok().filter(|length| *length <= 32)?;
+    Some(Ipv4Addr::from(u32::MAX.checked_shl(32 - length).unwrap_or(0)))
+}
+
+fn mask6(text: &str) -> Option<Ipv6Addr> {
+    if text.contains(':') {
+        return text.parse().ok();
+    }
+    let length: u32 = text.parse().ok().filter(|length| *length <= 128)?;
+    Some(Ipv6Addr::from(u128::MAX.checked_shl(128 - length).unwrap_or(0)))
+}
+
+/// An IPv4 address where inner zero bytes may be left out: `10.12` is `10.0.0.12` (manual, 7.1.6).
+pub fn parse_ipv4_abbreviated(text: &str) -> Option<Ipv4Addr> {
+    let mut bytes = [0u8; 4];
+    let mut count = 0;
+    let mut last = 0;
+    for part in text.split('.') {
+        if count == 4 || part.is_empty() || part.len() > 3 || !part.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            return None;
+        }
+        bytes[count] = part.parse().ok()?;
+        last = bytes[count];
+        count += 1;
+    }
+    if count < 4 {
+        bytes[count - 1] = 0;
+        bytes[3] = last;
+    }
+    Some(Ipv4Addr::from(bytes))
+}
+
+/// A duration with an optional unit (us, ms, s, m, h, d), milliseconds by default; rounded up.
+pub fn parse_delay_ms(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let value: u64 = text[..digits].parse().ok()?;
+    match &text[digits..] {
+        "us" => Some(value.div_ceil(1000)),
+        "" | "ms" => Some(value),
+        "s" => value.checked_mul(1000),
+        "m" => value.checked_mul(60_000),
+        "h" => value.checked_mul(3_600_000),
+        "d" => value.checked_mul(86_400_000),
+        _ => None,
+    }
+}
+
+/// A size with an optional unit (k, m, g).
+pub fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let value: u64 = text[..digits].parse().ok()?;
+    match &text[digits..] {
+        "" => Some(value),
+        "k" | "K" => value.checked_mul(1 << 10),
+        "m" | "M" => value.checked_mul(1 << 20),
+        "g" | "G" => value.checked_mul(1 << 30),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(word: &str, expected: &[&str], rest: &str) {
+        let (args, end) = split_args(word.as_bytes(), 0).unwrap();
+        let args: Vec<_> = args.iter().map(|arg| String::from_utf8_lossy(&arg.text).into_owned()).collect();
+        assert_eq!(args, expected, "{word}");
+        assert_eq!(&word[end..], rest);
+    }
+
+    #[test]
+    fn arguments_are_cut_at_commas_outside_quotes() {
+        check("()", &[], "");
+        check("(a)", &["a"], "");
+        check("(a,b),lower", &["a", "b"], ",lower");
+        check("(,b)", &["", "b"], "");
+        check("(a,)", &["a", ""], "");
+        check("(\"a,b)\",c)", &["a,b)", "c"], "");
+        check("('x','')", &["x", ""], "");
+        check("('')", &[""], "");
+        check(r"('a\b')", &[r"a\b"], "");
+        check(r"(\,\))", &[",)"], "");
+        check(r#"("(foo|bar)","\2\1",i)"#, &["(foo|bar)", r"\2\1", "i"], "");
+    }
+
+    #[test]
+    fn an_unfinished_list_is_an_error() {
+        assert!(split_args(b"(a", 0).is_err());
+        assert!(split_args(b"('a)", 0).is_err());
+        assert!(split_args(b"(a\\", 0).is_err());
+    }
+
+    #[test]
+    fn addresses_may_be_abbreviated() {
+        for (text, expected) in [
+            ("192.168.0.1", Some([192, 168, 0, 1])),
+            ("192.168.1", Some([192, 168, 0, 1])),
+            ("10.12", Some([10, 0, 0, 12])),
+            ("127.1", Some([127, 0, 0, 1])),
+            ("1.2.3.4.5", None),
+            ("256.1", None),
+            ("", None),
+            ("a.b", None),
+        ] {
+            assert_eq!(parse_ipv4_abbreviated(text), expected.map(Ipv4Addr::from), "{text}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What an expression asks of the world while it is evaluated.
+
+use std::borrow::Cow;
+
+use crate::args::Args;
+use crate::fetch::FetchIndex;
+use crate::format::{Alias, LogWriter};
+use crate::sample::{Sample, Value};
+use crate::time::{TimeZone, WallTime};
+use crate::variables::{SetCondition, VariableId};
+
+/// The result of a fetch or of a whole expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fetched<'a> {
+    /// There is a value.
+    Sample(Sample<'a>),
+    /// There is none, and waiting does not help.
+    Missing,
+    /// There is none yet: more data may bring it.
+    Later,
+}
+
+impl<'a> Fetched<'a> {
+    /// A stable sample.
+    pub const fn value(value: Value<'a>) -> Self {
+        Fetched::Sample(Sample::new(value))
+    }
+
+    /// The sample, if there is one.
+    pub fn sample(self) -> Option<Sample<'a>> {
+        match self {
+            Fetched::Sample(sample) => Some(sample),
+            Fetched::Missing | Fetched::Later => None,
+        }
+    }
+
+    /// Detaches the sample from what it borrows.
+    pub fn into_owned(self) -> Fetched<'static> {
+        match self {
+            Fetched::Sample(sample) => Fetched::Sample(sample.into_owned()),
+            Fetched::Missing => Fetched::Missing,
+            Fetched::Later => Fetched::Later,
+        }
+    }
+}
+
+impl<'a> From<Option<Value<'a>>> for Fetched<'a> {
+    fn from(value: Option<Value<'a>>) -> Self {
+        value.map_or(Fetched::Missing, Fetched::value)
+    }
+}
+
+/// Where a fetch stands among several values of the same name (each occurrence of a header, each cookie).
+///
+/// An ACL looks at all of them: it calls the fetch again with the same cursor as long as [`Cursor::more`] is set.
+/// Any other use wants exactly one: then [`Cursor::iterating`] is false and the fetch chooses (for `hdr`: the last).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cursor {
+    /// The caller will come back for further values.
+    pub iterating: bool,
+    /// Set by the fetch: another value may follow. Cleared by the caller before each call.
+    pub more: bool,
+    /// Where the fetch stands; zero on the first call, then whatever it left.
+    pub position: [usize; 2],
+}
+
+impl Cursor {
+    /// A cursor for callers that want one value.
+    pub const fn single() -> Self {
+        Cursor { iterating: false, more: false, position: [0; 2] }
+    }
+
+    /// A cursor for callers that want every value.
+    pub const fn every() -> Self {
+        Cursor { iterating: true, more: false, position: [0; 2] }
+    }
+}
+
+/// Questions about named objects that a few converters ask (`nbsrv`, `srv_queue`, `srv_is_up`, `fe_exists`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// Number of usable servers of the backend of that name.
+    UsableServers,
+    /// Streams waiting on the server `[backend/]server`.
+    ServerQueue,
+    /// Whether the server `[backend/]server` is up.
+    ServerIsUp,
+    /// Whether a frontend of that name exists.
+    FrontendExists,
+}
+
+/// Which message a capture slot belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaptureSide {
+    /// `declare capture request`.
+    Request,
+    /// `declare capture response`.
+    Response,
+}
+
+/// Facts about the process that do not change while it runs, and the place where the evaluation happens.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessFacts<'a> {
+    /// The host name.
+    pub hostname: &'a str,
+    /// The process identifier.
+    pub pid: u32,
+    /// The number of the thread that evaluates, from 0.
+    pub thread: u32,
+    /// The number of its group, from 1.
+    pub thread_group: u32,
+    /// Seconds since the process started.
+    pub uptime: u64,
+    /// The process is leaving (soft stop).
+    pub stopping: bool,
+}
+
+/// What an expression asks of the world.
+///
+/// A sample borrows the context as long as it lives, so a fetch can hand out pieces of the message without a copy.
+pub trait Context {
+    /// Answers a fetch of the table that was given to [`crate::Registry::new`]; `fetch` is its index there.
+    fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c>;
+
+    /// The value of a variable, if it is set and its scope exists here.
+    fn variable(&mut self, variable: VariableId) -> Option<Value<'_>>;
+
+    /// Sets a variable if `condition` holds; false if the scope does not exist or has no room.
+    fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool;
+
+    /// Forgets a variable; false if the scope does not exist here.
+    fn unset_variable(&mut self, variable: VariableId) -> bool;
+
+    /// The wall clock.
+    fn now(&self) -> WallTime;
+
+    /// The local time zone.
+    fn time_zone(&self) -> &TimeZone {
+        TimeZone::utc()
+    }
+
+    /// 64 random bits.
+    fn random(&mut self) -> u64;
+
+    /// Facts about the process.
+    fn process(&self) -> ProcessFacts<'_>;
+
+    /// Answers a question about a named object; `None` if there is no such object.
+    fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+        let _ = (lookup, name);
+        None
+    }
+
+    /// Stores a value in a capture slot; false if there is no such slot.
+    fn capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
+        let _ = (side, slot, value);
+        false
+    }
+
+    /// Emits what the `debug` converter saw.
+    fn debug(&mut self, destination: &str, line: &[u8]) {
+        let _ = (destination, line);
+    }
+
+    /// Writes the value of a log alias (`%ci`, `%ST`...).
+    fn log_alias(&mut self, alias: Alias, out: &mut LogWriter<'_>) {
+        let _ = alias;
+        out.missing();
+    }
+}
+
+/// A context without a stream: what the configuration parser, the command line and tests evaluate with.
+///
+/// It knows variables of the process scope only through `variables`, and no external fetch.
+#[derive(Debug, Default)]
+pub struct DetachedContext<'a> {
+    /// The facts to answer with.
+    pub process: ProcessFacts<'a>,
+    /// The time to answer with.
+    pub now: WallTime,
+    /// State of a small generator, for `rand` and `uuid`.
+    pub seed: u64,
+    /// Variables.
+    pub variables: crate::variables::VariableStore,
+}
+
+impl Context for DetachedContext<'_> {
+    fn fetch<'c>(&'c mut self, _: FetchIndex, _: &'c Args, _: &mut Cursor) -> Fetched<'c> {
+        Fetched::Missing
+    }
+
+    fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {
+        self.variables.get(variable)
+    }
+
+    fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
+        self.variables.set(variable, value, condition)
+    }
+
+    fn unset_variable(&mut self, variable: VariableId) -> bool {
+        self.variables.unset(variable);
+        true
+    }
+
+    fn now(&self) -> WallTime {
+        self.now
+    }
+
+    fn random(&mut self) -> u64 {
+        // SplitMix64: enough for a configuration parser, which has no entropy of its own.
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn process(&self) -> ProcessFacts<'_> {
+        self.process
+    }
+}
+
+/// Borrowed bytes as a string value, the most common answer of a fetch.
+impl<'a> From<&'a [u8]> for Value<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Value::Str(Cow::Borrowed(bytes))
+    }
+}

@@ -1,0 +1,154 @@
+//! Converters as rows: each turns one value into another.
+
+use crate::args::{Arg, ArgSpec, Args, Check};
+use crate::context::Context;
+use crate::sample::{SampleType, Value};
+use crate::suggest;
+
+mod arith;
+mod known;
+mod text;
+
+/// One converter.
+#[derive(Debug, Clone, Copy)]
+pub struct Converter {
+    /// The keyword.
+    pub name: &'static str,
+    /// Its arguments.
+    pub args: ArgSpec,
+    /// The type its input is cast to.
+    pub input: SampleType,
+    /// What it gives.
+    pub output: SampleType,
+    /// Checks the parsed arguments and may replace them by something better.
+    pub check: Option<Check>,
+    /// What it does.
+    pub run: Run,
+    /// One line for the reader.
+    pub help: &'static str,
+}
+
+/// A conversion that needs nothing but the value.
+pub type Pure = for<'a> fn(Value<'a>, &'a Args) -> Option<Value<'a>>;
+
+/// What a converter does.
+#[derive(Debug, Clone, Copy)]
+pub enum Run {
+    /// Needs nothing but the value.
+    Pure(Pure),
+    /// As `Pure`, but an argument may be a variable, which is replaced by its value before.
+    Resolved(Pure),
+    /// An operation of two integers; the argument may be a variable.
+    Operand(fn(i64, i64) -> i64),
+    /// Asks or changes the context.
+    Context(fn(Value<'static>, &Args, &mut dyn Context) -> Option<Value<'static>>),
+}
+
+impl Converter {
+    /// A row without arguments.
+    pub(crate) const fn new(
+        name: &'static str,
+        input: SampleType,
+        output: SampleType,
+        run: Run,
+        help: &'static str,
+    ) -> Self {
+        Converter { name, args: ArgSpec::NONE, input, output, check: None, run, help }
+    }
+
+    pub(crate) const fn args(mut self, required: usize, kinds: &'static [crate::args::ArgKind]) -> Self {
+        self.args = ArgSpec::new(required, kinds);
+        self
+    }
+
+    pub(crate) const fn check(mut self, check: Check) -> Self {
+        self.check = Some(check);
+        self
+    }
+
+    /// True if the call needs no context.
+    pub(crate) fn is_pure(&self, args: &Args) -> bool {
+        match self.run {
+            Run::Pure(_) => true,
+            Run::Resolved(_) | Run::Operand(_) => !args.iter().any(|arg| matches!(arg, Arg::Variable(_))),
+            Run::Context(_) => false,
+        }
+    }
+
+    /// Runs a call for which [`Converter::is_pure`] holds.
+    pub(crate) fn run_pure<'a>(&self, value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+        match self.run {
+            Run::Pure(run) | Run::Resolved(run) => run(value, args),
+            Run::Operand(run) => match (value, args.get(0)) {
+                (Value::Int(left), Arg::Int(right)) => Some(Value::Int(run(left, *right))),
+                _ => None,
+            },
+            Run::Context(_) => None,
+        }
+    }
+
+    /// Runs any call.
+    pub(crate) fn run_with(
+        &self,
+        value: Value<'static>,
+        args: &Args,
+        context: &mut dyn Context,
+    ) -> Option<Value<'static>> {
+        match self.run {
+            Run::Context(run) => run(value, args, context),
+            _ if self.is_pure(args) => self.run_pure(value, args).map(Value::into_owned),
+            Run::Operand(run) => {
+                let variable = args.variable(0)?;
+                let right = context.variable(variable)?.cast(SampleType::Int)?;
+                match (value, right) {
+                    (Value::Int(left), Value::Int(right)) => Some(Value::Int(run(left, right))),
+                    _ => None,
+                }
+            }
+            Run::Pure(run) | Run::Resolved(run) => {
+                let mut resolved = args.clone();
+                for index in 0..args.len() {
+                    if let Arg::Variable(variable) = args.get(index) {
+                        let arg = match context.variable(*variable)? {
+                            Value::Int(value) => Arg::Int(value),
+                            value => match value.cast(SampleType::Bin)? {
+                                Value::Bin(bytes) => Arg::Str((&*bytes).into()),
+                                _ => return None,
+                            },
+                        };
+                        resolved.set(index, arg);
+                    }
+                }
+                run(value, &resolved).map(Value::into_owned)
+            }
+        }
+    }
+}
+
+/// The tables of rows, by subject.
+const TABLES: &[&[Converter]] = &[arith::ROWS, text::ROWS];
+
+/// Every converter, by name.
+pub fn all() -> Vec<&'static Converter> {
+    let mut list: Vec<&'static Converter> = TABLES.iter().copied().flatten().collect();
+    list.sort_by_key(|row| row.name);
+    list
+}
+
+/// The converter of that name.
+pub fn find(name: &str) -> Option<&'static Converter> {
+    use std::sync::LazyLock;
+    static BY_NAME: LazyLock<hashbrown::HashMap<&'static str, &'static Converter>> =
+        LazyLock::new(|| TABLES.iter().copied().flatten().map(|row| (row.name, row)).collect());
+    BY_NAME.get(name).copied()
+}
+
+/// True if the language has a converter of that name, whether or not there is a row for it.
+pub(crate) fn is_known(name: &str) -> bool {
+    known::NAMES.binary_search(&name).is_ok()
+}
+
+/// The known converter closest to `name`.
+pub(crate) fn closest(name: &str) -> Option<&'static str> {
+    suggest::closest(name, known::NAMES.iter().copied())
+}

@@ -1,0 +1,407 @@
+//! Fetches as rows, and the registry that finds them by name.
+
+use hashbrown::HashMap;
+
+use crate::args::{ArgSpec, Check};
+use crate::internal;
+use crate::pattern::MatchMethod;
+use crate::sample::SampleType;
+use crate::suggest;
+
+pub(crate) mod known;
+
+/// The declaration of one fetch: everything but how it is answered.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchDecl {
+    /// The keyword.
+    pub name: &'static str,
+    /// Its arguments.
+    pub args: ArgSpec,
+    /// What it gives.
+    pub output: SampleType,
+    /// Where it may be written.
+    pub valid: Places,
+    /// Which information it is taken from.
+    pub needs: Needs,
+    /// Checks the parsed arguments and may replace them by something better.
+    pub check: Option<Check>,
+    /// One line for the reader.
+    pub help: &'static str,
+}
+
+impl FetchDecl {
+    /// A row without arguments, valid everywhere; the builders below fill in the rest.
+    pub const fn new(name: &'static str, output: SampleType, help: &'static str) -> Self {
+        FetchDecl {
+            name,
+            args: ArgSpec::NONE,
+            output,
+            valid: Places::ALL,
+            needs: Needs::INTERNAL,
+            check: None,
+            help,
+        }
+    }
+
+    /// With arguments.
+    #[must_use]
+    pub const fn args(mut self, args: ArgSpec) -> Self {
+        self.args = args;
+        self
+    }
+
+    /// Valid in the places of a 22 character mask (see [`Places::from_mask`]).
+    #[must_use]
+    pub const fn valid(mut self, mask: &str) -> Self {
+        self.valid = Places::from_mask(mask);
+        self
+    }
+
+    /// Taken from some information.
+    #[must_use]
+    pub const fn needs(mut self, needs: Needs) -> Self {
+        self.needs = needs;
+        self
+    }
+
+    /// With a check of the arguments.
+    #[must_use]
+    pub const fn check(mut self, check: Check) -> Self {
+        self.check = Some(check);
+        self
+    }
+}
+
+/// A declaration with the function that answers it; `R` is a function pointer type of whoever answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Fetch<R> {
+    /// The declaration.
+    pub decl: FetchDecl,
+    /// The answer.
+    pub run: R,
+}
+
+/// The places where an expression can be written, one bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Frontend `tcp-request connection`.
+    FrontendConnection,
+    /// Frontend `tcp-request session`.
+    FrontendSession,
+    /// Frontend `tcp-request content`.
+    FrontendRequestContent,
+    /// Frontend `http-request`, headers known.
+    FrontendRequestHeader,
+    /// Frontend `http-request`, body known.
+    FrontendRequestBody,
+    /// `use_backend`.
+    FrontendUseBackend,
+    /// Backend `tcp-request content`.
+    BackendRequestContent,
+    /// Backend `http-request`, headers known.
+    BackendRequestHeader,
+    /// Backend `http-request`, body known.
+    BackendRequestBody,
+    /// `use-server`, `balance`, `stick match`.
+    BackendSetServer,
+    /// `source` of a server.
+    ServerSource,
+    /// Backend `tcp-response content`.
+    BackendResponseContent,
+    /// Backend `http-response`, headers known.
+    BackendResponseHeader,
+    /// Backend `http-response`, body known.
+    BackendResponseBody,
+    /// `stick store-request`, `stick store-response`.
+    BackendStore,
+    /// Frontend `tcp-response content`.
+    FrontendResponseContent,
+    /// Frontend `http-response`, headers known.
+    FrontendResponseHeader,
+    /// Frontend `http-response`, body known.
+    FrontendResponseBody,
+    /// Logs.
+    Log,
+    /// `tcp-check` and `http-check`.
+    Check,
+    /// The configuration parser.
+    ConfigParser,
+    /// The command line interface.
+    CliParser,
+}
+
+impl Place {
+    /// Every place, in the order of the columns of documentation dumps.
+    pub const ALL: [Place; 22] = [
+        Place::FrontendConnection,
+        Place::FrontendSession,
+        Place::FrontendRequestContent,
+        Place::FrontendRequestHeader,
+        Place::FrontendRequestBody,
+        Place::FrontendUseBackend,
+        Place::BackendRequestContent,
+        Place::BackendRequestHeader,
+        Place::BackendRequestBody,
+        Place::BackendSetServer,
+        Place::ServerSource,
+        Place::BackendResponseContent,
+        Place::BackendResponseHeader,
+        Place::BackendResponseBody,
+        Place::BackendStore,
+        Place::FrontendResponseContent,
+        Place::FrontendResponseHeader,
+        Place::FrontendResponseBody,
+        Place::Log,
+        Place::Check,
+        Place::ConfigParser,
+        Place::CliParser,
+    ];
+
+    /// How errors and documentation dumps call the place.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Place::FrontendConnection => "frontend tcp-request connection rule",
+            Place::FrontendSession => "frontend tcp-request session rule",
+            Place::FrontendRequestContent => "frontend tcp-request content rule",
+            Place::FrontendRequestHeader => "frontend http-request header rule",
+            Place::FrontendRequestBody => "frontend http-request body rule",
+            Place::FrontendUseBackend => "frontend use-backend rule",
+            Place::BackendRequestContent => "backend tcp-request content rule",
+            Place::BackendRequestHeader => "backend http-request header rule",
+            Place::BackendRequestBody => "backend http-request body rule",
+            Place::BackendSetServer => "backend use-server, balance or stick-match rule",
+            Place::ServerSource => "server source selection",
+            Place::BackendResponseContent => "backend tcp-response content rule",
+            Place::BackendResponseHeader => "backend http-response header rule",
+            Place::BackendResponseBody => "backend http-response body rule",
+            Place::BackendStore => "backend stick-store rule",
+            Place::FrontendResponseContent => "frontend tcp-response content rule",
+            Place::FrontendResponseHeader => "frontend http-response header rule",
+            Place::FrontendResponseBody => "frontend http-response body rule",
+            Place::Log => "logs",
+            Place::Check => "backend tcp-check rule",
+            Place::ConfigParser => "configuration parser",
+            Place::CliParser => "CLI parser",
+        }
+    }
+}
+
+/// A set of places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Places(u32);
+
+impl Places {
+    /// No place.
+    pub const NONE: Places = Places(0);
+    /// Every place.
+    pub const ALL: Places = Places((1 << 22) - 1);
+
+    /// One place.
+    pub const fn only(place: Place) -> Places {
+        Places(1 << place as u32)
+    }
+
+    /// Both sets.
+    #[must_use]
+    pub const fn or(self, other: Places) -> Places {
+        Places(self.0 | other.0)
+    }
+
+    /// True if the place is in the set.
+    pub const fn contains(self, place: Place) -> bool {
+        self.0 & (1 << place as u32) != 0
+    }
+
+    /// True if the sets have a place in common.
+    pub const fn intersects(self, other: Places) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// From a mask of 22 characters, `Y` or `.`, in the order of [`Place::ALL`] (spaces are skipped).
+    pub const fn from_mask(mask: &str) -> Places {
+        let bytes = mask.as_bytes();
+        let mut set = 0;
+        let mut bit = 0;
+        let mut at = 0;
+        while at < bytes.len() {
+            if bytes[at] == b'Y' {
+                set |= 1 << bit;
+            }
+            if bytes[at] != b' ' {
+                bit += 1;
+            }
+            at += 1;
+        }
+        assert!(bit == 22, "a mask names 22 places");
+        Places(set)
+    }
+}
+
+impl From<Place> for Places {
+    fn from(place: Place) -> Self {
+        Places::only(place)
+    }
+}
+
+impl std::ops::BitOr for Places {
+    type Output = Places;
+    fn bitor(self, other: Places) -> Places {
+        self.or(other)
+    }
+}
+
+/// Which information a fetch is taken from, one bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs(u32);
+
+impl Needs {
+    /// The process itself.
+    pub const INTERNAL: Needs = Needs(1);
+    /// The listener.
+    pub const LISTENER: Needs = Needs(1 << 1);
+    /// The frontend.
+    pub const FRONTEND: Needs = Needs(1 << 2);
+    /// The client's connection, layer 4.
+    pub const L4_CLIENT: Needs = Needs(1 << 3);
+    /// The client's session, layer 5.
+    pub const L5_CLIENT: Needs = Needs(1 << 4);
+    /// A tracked counter.
+    pub const TRACKED: Needs = Needs(1 << 5);
+    /// The request buffer, layer 6.
+    pub const L6_REQUEST: Needs = Needs(1 << 6);
+    /// The HTTP request headers.
+    pub const HTTP_REQUEST_META: Needs = Needs(1 << 7);
+    /// The HTTP request headers, volatile (gone after they were sent).
+    pub const HTTP_REQUEST: Needs = Needs(1 << 8);
+    /// The HTTP request body.
+    pub const HTTP_REQUEST_BODY: Needs = Needs(1 << 9);
+    /// The backend.
+    pub const BACKEND: Needs = Needs(1 << 10);
+    /// The server.
+    pub const SERVER: Needs = Needs(1 << 11);
+    /// The server's connection, layer 4.
+    pub const L4_SERVER: Needs = Needs(1 << 12);
+    /// The server's session, layer 5.
+    pub const L5_SERVER: Needs = Needs(1 << 13);
+    /// The response buffer, layer 6.
+    pub const L6_RESPONSE: Needs = Needs(1 << 14);
+    /// The HTTP response headers.
+    pub const HTTP_RESPONSE_META: Needs = Needs(1 << 15);
+    /// The HTTP response headers, volatile.
+    pub const HTTP_RESPONSE: Needs = Needs(1 << 16);
+    /// The HTTP response body.
+    pub const HTTP_RESPONSE_BODY: Needs = Needs(1 << 17);
+    /// Statistics of the whole exchange.
+    pub const FINAL: Needs = Needs(1 << 18);
+
+    /// Everything of either list.
+    #[must_use]
+    pub const fn or(self, other: Needs) -> Needs {
+        Needs(self.0 | other.0)
+    }
+
+    /// True if something is in both lists.
+    pub const fn intersects(self, other: Needs) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// True if it can only be answered in HTTP mode.
+    pub const fn is_http(self) -> bool {
+        self.intersects(Needs(
+            Needs::HTTP_REQUEST.0
+                | Needs::HTTP_REQUEST_META.0
+                | Needs::HTTP_REQUEST_BODY.0
+                | Needs::HTTP_RESPONSE.0
+                | Needs::HTTP_RESPONSE_META.0
+                | Needs::HTTP_RESPONSE_BODY.0,
+        ))
+    }
+}
+
+/// The index of a fetch in the table that was given to [`Registry::new`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FetchIndex(pub u16);
+
+/// Who answers a fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A row of [`internal::FETCHES`].
+    Internal(u16),
+    /// The context.
+    Context(FetchIndex),
+}
+
+/// A keyword that only ACLs know: a fetch with a match method implied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AclKeyword {
+    /// The keyword.
+    pub name: &'static str,
+    /// The fetch it stands for.
+    pub fetch: &'static str,
+    /// The match method.
+    pub method: MatchMethod,
+}
+
+/// All fetches, found by name.
+#[derive(Debug, Default)]
+pub struct Registry {
+    fetches: HashMap<&'static str, (Answer, &'static FetchDecl)>,
+    acl_keywords: HashMap<&'static str, AclKeyword>,
+}
+
+impl Registry {
+    /// The internal fetches, and those that the context answers, whose order in `fetches` gives their
+    /// [`FetchIndex`].
+    pub fn new(fetches: impl IntoIterator<Item = &'static FetchDecl>) -> Self {
+        let mut registry = Registry::default();
+        for (index, row) in internal::FETCHES.iter().enumerate() {
+            registry.fetches.insert(row.decl.name, (Answer::Internal(index as u16), &row.decl));
+        }
+        for (index, decl) in fetches.into_iter().enumerate() {
+            registry.fetches.insert(decl.name, (Answer::Context(FetchIndex(index as u16)), decl));
+        }
+        for keyword in crate::acl::keywords::keywords() {
+            registry.acl_keywords.insert(keyword.name, keyword);
+        }
+        registry
+    }
+
+    /// The declaration of a fetch.
+    pub fn fetch(&self, name: &str) -> Option<&'static FetchDecl> {
+        self.fetches.get(name).map(|(_, decl)| *decl)
+    }
+
+    pub(crate) fn answer(&self, name: &str) -> Option<(Answer, &'static FetchDecl)> {
+        self.fetches.get(name).copied()
+    }
+
+    /// The ACL keyword of that name, if its fetch exists.
+    pub fn acl_keyword(&self, name: &str) -> Option<AclKeyword> {
+        self.acl_keywords.get(name).copied()
+    }
+
+    /// The known fetch closest to `name`.
+    pub fn closest_fetch(&self, name: &str) -> Option<&'static str> {
+        suggest::closest(name, self.fetches.keys().copied())
+    }
+
+    /// The known fetch or ACL keyword closest to `name`.
+    pub fn closest_criterion(&self, name: &str) -> Option<&'static str> {
+        suggest::closest(name, self.fetches.keys().chain(self.acl_keywords.keys()).copied())
+    }
+
+    /// Every fetch, by name.
+    pub fn fetches(&self) -> Vec<&'static FetchDecl> {
+        let mut list: Vec<_> = self.fetches.values().map(|(_, decl)| *decl).collect();
+        list.sort_by_key(|decl| decl.name);
+        list
+    }
+
+    /// Every ACL keyword whose fetch exists, by name.
+    pub fn acl_keywords(&self) -> Vec<AclKeyword> {
+        let mut list: Vec<_> =
+            self.acl_keywords.values().filter(|row| self.fetches.contains_key(row.fetch)).copied().collect();
+        list.sort_by_key(|row| row.name);
+        list
+    }
+}

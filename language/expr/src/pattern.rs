@@ -1,0 +1,133 @@
+//! Patterns: what samples are compared with, in ACLs and maps.
+//!
+//! A [`PatternSet`] is a list of entries: a file, or the words of one ACL line. For each way it is matched with
+//! (method and case) it has a [`PatternIndex`], built for lookups that do not slow down as the list grows. The
+//! runtime API changes sets while workers read them: readers take no lock, they see one published state or the
+//! next.
+
+mod delimited;
+mod file;
+mod index;
+mod net;
+mod parsed;
+mod prefix;
+pub mod regex;
+mod segment;
+mod set;
+mod store;
+
+pub use file::{FileEntry, parse_acl_file, parse_map_file};
+pub use index::{Found, PatternIndex};
+pub use set::{Entry, PatternSet, Report, Selector, SetError, ValueCheck};
+pub use store::PatternStore;
+
+pub(crate) use parsed::{IntOperator, Parsed};
+
+use crate::sample::SampleType;
+
+/// How a sample is compared with patterns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MatchMethod {
+    /// There is a sample.
+    Found,
+    /// The sample is true.
+    Bool,
+    /// In a range of integers.
+    Int,
+    /// In a network.
+    Ip,
+    /// Equal bytes, the pattern in hexadecimal.
+    Bin,
+    /// The length in a range.
+    Len,
+    /// Equal strings.
+    Str,
+    /// Prefix.
+    Beg,
+    /// Substring.
+    Sub,
+    /// Part between slashes.
+    Dir,
+    /// Part between dots, colons, slashes and question marks.
+    Dom,
+    /// Suffix.
+    End,
+    /// Regular expression.
+    Reg,
+}
+
+impl MatchMethod {
+    /// Every method.
+    pub const ALL: [MatchMethod; 13] = [
+        MatchMethod::Found,
+        MatchMethod::Bool,
+        MatchMethod::Int,
+        MatchMethod::Ip,
+        MatchMethod::Bin,
+        MatchMethod::Len,
+        MatchMethod::Str,
+        MatchMethod::Beg,
+        MatchMethod::Sub,
+        MatchMethod::Dir,
+        MatchMethod::Dom,
+        MatchMethod::End,
+        MatchMethod::Reg,
+    ];
+
+    /// The word after `-m`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MatchMethod::Found => "found",
+            MatchMethod::Bool => "bool",
+            MatchMethod::Int => "int",
+            MatchMethod::Ip => "ip",
+            MatchMethod::Bin => "bin",
+            MatchMethod::Len => "len",
+            MatchMethod::Str => "str",
+            MatchMethod::Beg => "beg",
+            MatchMethod::Sub => "sub",
+            MatchMethod::Dir => "dir",
+            MatchMethod::Dom => "dom",
+            MatchMethod::End => "end",
+            MatchMethod::Reg => "reg",
+        }
+    }
+
+    /// The method of that name.
+    pub fn parse(name: &str) -> Option<MatchMethod> {
+        Self::ALL.into_iter().find(|method| method.name() == name)
+    }
+
+    /// The method for samples of a type, when none was asked for. Binaries and unknown types have none.
+    pub const fn default_for(output: SampleType) -> Option<MatchMethod> {
+        match output {
+            SampleType::Bool => Some(MatchMethod::Bool),
+            SampleType::Int => Some(MatchMethod::Int),
+            SampleType::Addr | SampleType::Ipv4 | SampleType::Ipv6 => Some(MatchMethod::Ip),
+            SampleType::Str | SampleType::Method => Some(MatchMethod::Str),
+            SampleType::Bin | SampleType::Any | SampleType::Same => None,
+        }
+    }
+
+    /// The type that samples are cast to before they are compared.
+    pub const fn input(self) -> SampleType {
+        match self {
+            MatchMethod::Found => SampleType::Any,
+            MatchMethod::Bool => SampleType::Bool,
+            MatchMethod::Int => SampleType::Int,
+            MatchMethod::Ip => SampleType::Addr,
+            MatchMethod::Bin => SampleType::Bin,
+            _ => SampleType::Str,
+        }
+    }
+
+    /// True if patterns are compared at all; the other methods ignore them.
+    pub const fn takes_patterns(self) -> bool {
+        !matches!(self, MatchMethod::Found | MatchMethod::Bool)
+    }
+
+    /// True if the finest of several matching entries wins; with the other methods it is the first.
+    const fn prefers_finest(self) -> bool {
+        matches!(self, MatchMethod::Beg | MatchMethod::Ip)
+    }
+}

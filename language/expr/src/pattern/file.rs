@@ -1,0 +1,77 @@
+//! The lines of pattern and map files.
+
+/// One line of a file that is not empty and not a comment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    /// The line, from 1.
+    pub line: usize,
+    /// The pattern.
+    pub pattern: Vec<u8>,
+    /// The value, in map files.
+    pub value: Option<Vec<u8>>,
+}
+
+/// The entries of a file with one pattern a line.
+///
+/// Lines that begin with `#` are comments, so a pattern that begins with `#` is written after a space; leading
+/// blanks are dropped, and so is the end of the line.
+pub fn parse_acl_file(bytes: &[u8]) -> Vec<FileEntry> {
+    lines(bytes).map(|(line, text)| FileEntry { line, pattern: text.to_vec(), value: None }).collect()
+}
+
+/// The entries of a file with a key and a value a line: the value is what follows the blanks after the first
+/// word, without trailing blanks. A key alone has an empty value.
+pub fn parse_map_file(bytes: &[u8]) -> Vec<FileEntry> {
+    lines(bytes)
+        .map(|(line, text)| {
+            let key = text.iter().position(|byte| is_blank(*byte)).unwrap_or(text.len());
+            let value = trim_end(trim_start(&text[key..]));
+            FileEntry { line, pattern: text[..key].to_vec(), value: Some(value.to_vec()) }
+        })
+        .collect()
+}
+
+fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    bytes.split(|byte| *byte == b'\n').enumerate().filter_map(|(index, line)| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.first() == Some(&b'#') {
+            return None;
+        }
+        let text = trim_start(line);
+        (!text.is_empty()).then_some((index + 1, text))
+    })
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+fn trim_start(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|byte| !is_blank(*byte)).unwrap_or(text.len());
+    &text[start..]
+}
+
+fn trim_end(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| !is_blank(*byte)).map_or(0, |last| last + 1);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_blanks_and_line_ends() {
+        let entries = parse_acl_file(b"# comment\n\n  \t\nfoo\r\n  bar baz\n #sharp\nlast");
+        let entries: Vec<_> = entries.iter().map(|entry| (entry.line, entry.pattern.as_slice())).collect();
+        assert_eq!(entries, [(4, b"foo".as_slice()), (5, b"bar baz"), (6, b"#sharp"), (7, b"last")]);
+    }
+
+    #[test]
+    fn keys_and_values() {
+        let entries = parse_map_file(b"   2.22.246.0/23    United Kingdom      \nkey\n");
+        assert_eq!(entries[0].pattern, b"2.22.246.0/23");
+        assert_eq!(entries[0].value.as_deref(), Some(b"United Kingdom".as_slice()));
+        assert_eq!(entries[1].value.as_deref(), Some(b"".as_slice()));
+    }
+}

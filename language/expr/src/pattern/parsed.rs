@@ -1,0 +1,204 @@
+//! One pattern, from its text to what is compared.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use super::MatchMethod;
+use super::delimited::strip;
+use super::regex::Regex;
+use crate::args::parse_ipv4_abbreviated;
+use crate::error::show;
+use crate::internal::parse_hex;
+
+/// A pattern ready to be compared with.
+#[derive(Debug, Clone)]
+pub(crate) enum Parsed {
+    /// The text itself.
+    Text,
+    /// Bytes that differ from the text.
+    Bytes(Box<[u8]>),
+    /// Integers, both ends included.
+    Range(i64, i64),
+    /// An IPv4 network.
+    Net4(Ipv4Addr, Ipv4Addr),
+    /// An IPv6 network, by its prefix length.
+    Net6(Ipv6Addr, u8),
+    /// A regular expression.
+    Regex(Arc<Regex>),
+}
+
+/// An operator before integers in an ACL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IntOperator {
+    Equal,
+    GreaterOrEqual,
+    Greater,
+    LessOrEqual,
+    Less,
+}
+
+impl IntOperator {
+    pub(crate) fn parse(word: &[u8]) -> Option<IntOperator> {
+        Some(match word {
+            b"eq" => IntOperator::Equal,
+            b"ge" => IntOperator::GreaterOrEqual,
+            b"gt" => IntOperator::Greater,
+            b"le" => IntOperator::LessOrEqual,
+            b"lt" => IntOperator::Less,
+            _ => return None,
+        })
+    }
+
+    /// The text of a range that means the same as the operator before `text`.
+    pub(crate) fn apply(self, text: &[u8]) -> Result<Vec<u8>, String> {
+        let (low, high) = parse_range(text)?;
+        let text = match self {
+            IntOperator::Equal => return Ok(text.to_vec()),
+            IntOperator::GreaterOrEqual => format!("{low}:"),
+            IntOperator::Greater => format!("{}:", low.saturating_add(1)),
+            IntOperator::LessOrEqual => format!(":{high}"),
+            IntOperator::Less => format!(":{}", high.saturating_sub(1)),
+        };
+        Ok(text.into_bytes())
+    }
+}
+
+impl Parsed {
+    pub(crate) fn parse(method: MatchMethod, ignore_case: bool, text: &[u8]) -> Result<Parsed, String> {
+        Ok(match method {
+            MatchMethod::Found | MatchMethod::Bool => Parsed::Text,
+            MatchMethod::Int | MatchMethod::Len => {
+                let (low, high) = parse_range(text)?;
+                Parsed::Range(low, high)
+            }
+            MatchMethod::Ip => parse_net(text)?,
+            MatchMethod::Bin => Parsed::Bytes(parse_hex(text)?.into()),
+            MatchMethod::Reg => {
+                let text = std::str::from_utf8(text).map_err(|_| "a regex must be plain text")?;
+                Parsed::Regex(Arc::new(Regex::new(text, ignore_case).map_err(|error| error.to_string())?))
+            }
+            MatchMethod::Str | MatchMethod::Beg | MatchMethod::End | MatchMethod::Sub => {
+                if ignore_case && text.iter().any(u8::is_ascii_uppercase) {
+                    Parsed::Bytes(text.to_ascii_lowercase().into())
+                } else {
+                    Parsed::Text
+                }
+            }
+            MatchMethod::Dir | MatchMethod::Dom => {
+                let stripped = strip(method, text);
+                let key = if ignore_case { stripped.to_ascii_lowercase() } else { stripped.to_vec() };
+                if key == text { Parsed::Text } else { Parsed::Bytes(key.into()) }
+            }
+        })
+    }
+}
+
+/// `5`, `5:9`, `:9`, `5:`, each number possibly written as two with a dot (`3.1`, for versions).
+pub(crate) fn parse_range(text: &[u8]) -> Result<(i64, i64), String> {
+    let error = || format!("'{}' is not a number or a range", show(text));
+    let text = std::str::from_utf8(text).map_err(|_| error())?;
+    let number = |text: &str| match text.split_once('.') {
+        None => text.parse::<i64>().ok(),
+        Some((major, minor)) => {
+            let (major, minor): (u16, u16) = (major.parse().ok()?, minor.parse().ok()?);
+            Some(i64::from(major) << 16 | i64::from(minor))
+        }
+    };
+    match text.split_once(':') {
+        None => number(text).map(|value| (value, value)),
+        Some(("", "")) => None,
+        Some(("", high)) => number(high).map(|high| (i64::MIN, high)),
+        Some((low, "")) => number(low).map(|low| (low, i64::MAX)),
+        Some((low, high)) => number(low).zip(number(high)),
+    }
+    .ok_or_else(error)
+    .and_then(|(low, high)| {
+        if low > high {
+            Err(format!("'{text}' is a range that begins after its end"))
+        } else {
+            Ok((low, high))
+        }
+    })
+}
+
+/// An address or a network of either family.
+fn parse_net(text: &[u8]) -> Result<Parsed, String> {
+    let error = || format!("'{}' is not an IPv4 or IPv6 address or network", show(text));
+    let text = std::str::from_utf8(text).map_err(|_| error())?;
+    let (address, mask) = match text.split_once('/') {
+        Some((address, mask)) => (address, Some(mask)),
+        None => (text, None),
+    };
+    if let Some(address) = parse_ipv4_abbreviated(address) {
+        let mask = match mask {
+            None => Ipv4Addr::BROADCAST,
+            Some(mask) => match mask.parse::<u32>() {
+                Ok(length @ 0..=32) => Ipv4Addr::from(u32::MAX.checked_shl(32 - length).unwrap_or(0)),
+                Ok(_) => return Err(error()),
+                Err(_) => mask.parse().map_err(|_| error())?,
+            },
+        };
+        return Ok(Parsed::Net4(address & mask, mask));
+    }
+    let address: Ipv6Addr = address.parse().map_err(|_| error())?;
+    let length = match mask {
+        None => 128,
+        Some(mask) => mask.parse::<u8>().ok().filter(|length| *length <= 128).ok_or_else(error)?,
+    };
+    let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+    Ok(Parsed::Net6(Ipv6Addr::from(u128::from(address) & mask), length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        for (text, expected) in [
+            ("5", Some((5, 5))),
+            ("-5", Some((-5, -5))),
+            ("1024:65535", Some((1024, 65535))),
+            (":5", Some((i64::MIN, 5))),
+            ("5:", Some((5, i64::MAX))),
+            ("3:3.1", Some((3, 3 << 16 | 1))),
+            ("9:5", None),
+            (":", None),
+            ("", None),
+            ("5x", None),
+        ] {
+            assert_eq!(parse_range(text.as_bytes()).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn operators_become_ranges() {
+        for (operator, expected) in [("eq", "5"), ("ge", "5:"), ("gt", "6:"), ("le", ":5"), ("lt", ":4")] {
+            let operator = IntOperator::parse(operator.as_bytes()).unwrap();
+            assert_eq!(operator.apply(b"5").unwrap(), expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn networks() {
+        let check = |text: &str, expected: Option<&str>| {
+            let shown = match parse_net(text.as_bytes()) {
+                Ok(Parsed::Net4(net, mask)) => Some(format!("{net}/{mask}")),
+                Ok(Parsed::Net6(net, length)) => Some(format!("{net}/{length}")),
+                _ => None,
+            };
+            assert_eq!(shown.as_deref(), expected, "{text}");
+        };
+        check("10.1.2.3", Some("10.1.2.3/255.255.255.255"));
+        check("10.1.2.3/8", Some("10.0.0.0/255.0.0.0"));
+        check("192.168.1/22", Some("192.168.0.0/255.255.252.0"));
+        check("127.1/0", Some("0.0.0.0/0.0.0.0"));
+        check("10.0.0.9/255.0.0.255", Some("10.0.0.9/255.0.0.255"));
+        check("::1", Some("::1/128"));
+        check("2001:db8::5/32", Some("2001:db8::/32"));
+        check("10.0.0.0/33", None);
+        check("::/129", None);
+        check("localhost", None);
+        check("", None);
+    }
+}

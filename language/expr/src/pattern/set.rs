@@ -1,0 +1,397 @@
+//! A list of entries, and the changes that the runtime API makes to it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwapOption;
+
+use super::MatchMethod;
+use super::file::FileEntry;
+use super::index::PatternIndex;
+use super::segment::Item;
+use crate::sample::Value;
+
+/// One entry: a pattern, and a value if the set is a map.
+#[derive(Debug)]
+pub struct Entry {
+    id: u64,
+    pattern: Box<[u8]>,
+    value: ArcSwapOption<Box<[u8]>>,
+    dead: AtomicBool,
+}
+
+impl Entry {
+    fn new(pattern: &[u8], value: Option<&[u8]>) -> Arc<Entry> {
+        // Identifiers are shown by the runtime API and never come back.
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Entry {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            pattern: pattern.into(),
+            value: ArcSwapOption::from(value.map(|value| Arc::new(value.into()))),
+            dead: AtomicBool::new(false),
+        })
+    }
+
+    /// What identifies the entry in the runtime API (`#0x...`).
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The pattern as it was written.
+    pub fn pattern(&self) -> &[u8] {
+        &self.pattern
+    }
+
+    /// Passes the value to `then`; maps only.
+    pub fn with_value<R>(&self, then: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.value.load().as_ref().map(|value| then(value))
+    }
+
+    /// A copy of the value.
+    pub fn value(&self) -> Option<Vec<u8>> {
+        self.with_value(<[u8]>::to_vec)
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        !self.dead.load(Ordering::Relaxed)
+    }
+}
+
+/// Which entries a command means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selector<'s> {
+    /// All entries with this pattern.
+    Pattern(&'s [u8]),
+    /// The entry with this identifier.
+    Id(u64),
+}
+
+/// Why a change was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetError {
+    /// No entry is selected.
+    NotFound,
+    /// There is no such version being prepared.
+    NoSuchVersion,
+    /// The set is not a map, or it is one and a value is missing.
+    Value,
+    /// The pattern or the value does not parse.
+    Pattern(String),
+    /// The set is full.
+    Full,
+}
+
+impl fmt::Display for SetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetError::NotFound => f.write_str("Key not found."),
+            SetError::NoSuchVersion => f.write_str("Version number out of range."),
+            SetError::Value => f.write_str("A map needs a value, an ACL takes none."),
+            SetError::Pattern(message) => f.write_str(message),
+            SetError::Full => f.write_str("Too many entries."),
+        }
+    }
+}
+
+impl std::error::Error for SetError {}
+
+/// What a lookup by the runtime API found, for one way of matching.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The match method.
+    pub method: MatchMethod,
+    /// Whether case was ignored.
+    pub ignore_case: bool,
+    /// The entry, its pattern and its value.
+    pub found: Option<(u64, Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// What every value of a map must pass.
+pub type ValueCheck = fn(&[u8]) -> Result<(), String>;
+
+/// How many entries one set may have.
+const MAX_ENTRIES: usize = 1 << 28;
+
+/// How many versions may be in preparation at once.
+const MAX_PREPARED: usize = 64;
+
+/// A list of entries with its indexes.
+#[derive(Debug)]
+pub struct PatternSet {
+    number: u32,
+    name: Option<String>,
+    has_values: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    description: String,
+    entries: Vec<Arc<Entry>>,
+    dead: usize,
+    version: u32,
+    next_version: u32,
+    prepared: BTreeMap<u32, Vec<Arc<Entry>>>,
+    indexes: Vec<Arc<PatternIndex>>,
+    /// What every value must parse as.
+    outputs: Vec<ValueCheck>,
+}
+
+impl PatternSet {
+    pub(super) fn new(
+        number: u32,
+        name: Option<String>,
+        has_values: bool,
+        entries: &[FileEntry],
+    ) -> PatternSet {
+        let entries =
+            entries.iter().map(|entry| Entry::new(&entry.pattern, entry.value.as_deref())).collect();
+        PatternSet { number, name, has_values, state: Mutex::new(State { entries, ..State::default() }) }
+    }
+
+    /// The number that the runtime API knows the set by.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The name of the file, with its prefix if it has one; `None` for the words of an ACL line.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether entries have values: a map.
+    pub fn has_values(&self) -> bool {
+        self.has_values
+    }
+
+    /// Where the set is used, for listings.
+    pub fn description(&self) -> String {
+        self.lock().description.clone()
+    }
+
+    /// Adds to the description.
+    pub fn describe(&self, text: &str) {
+        let mut state = self.lock();
+        if !state.description.is_empty() {
+            state.description.push_str(", by ");
+        }
+        state.description.push_str(text);
+    }
+
+    /// The current version, and the last one handed out by [`PatternSet::prepare`].
+    pub fn versions(&self) -> (u32, u32) {
+        let state = self.lock();
+        (state.version, state.next_version)
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        let state = self.lock();
+        state.entries.len() - state.dead
+    }
+
+    /// True if there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The entries, of the current version or of one in preparation.
+    pub fn entries(&self, version: Option<u32>) -> Result<Vec<Arc<Entry>>, SetError> {
+        let state = self.lock();
+        let list = match version.filter(|version| *version != state.version) {
+            None => &state.entries,
+            Some(version) => state.prepared.get(&version).ok_or(SetError::NoSuchVersion)?,
+        };
+        Ok(list.iter().filter(|entry| entry.is_alive()).cloned().collect())
+    }
+
+    /// The index for a way of matching, made if it is new. The error names an entry that does not parse.
+    pub fn index(&self, method: MatchMethod, ignore_case: bool) -> Result<Arc<PatternIndex>, String> {
+        let mut state = self.lock();
+        let same =
+            |index: &&Arc<PatternIndex>| index.method() == method && index.ignore_case() == ignore_case;
+        if let Some(index) = state.indexes.iter().find(same) {
+            return Ok(index.clone());
+        }
+        let items = state
+            .entries
+            .iter()
+            .map(|entry| Item::parse(method, ignore_case, entry.clone()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let index = Arc::new(PatternIndex::new(method, ignore_case, items));
+        state.indexes.push(index.clone());
+        Ok(index)
+    }
+
+    /// Requires that values parse, now and in the future.
+    pub fn check_values(&self, check: ValueCheck) -> Result<(), String> {
+        let mut state = self.lock();
+        for entry in &state.entries {
+            entry.with_value(check).unwrap_or(Ok(()))?;
+        }
+        if !state.outputs.iter().any(|known| std::ptr::fn_addr_eq(*known, check)) {
+            state.outputs.push(check);
+        }
+        Ok(())
+    }
+
+    /// Adds an entry at the end, to the current version or to one in preparation.
+    pub fn add(&self, version: Option<u32>, pattern: &[u8], value: Option<&[u8]>) -> Result<(), SetError> {
+        if value.is_some() != self.has_values {
+            return Err(SetError::Value);
+        }
+        let mut state = self.lock();
+        if state.entries.len() >= MAX_ENTRIES {
+            return Err(SetError::Full);
+        }
+        let entry = Entry::new(pattern, value);
+        if let Some(value) = value {
+            state.outputs.iter().try_for_each(|check| check(value)).map_err(SetError::Pattern)?;
+        }
+        let items = state
+            .indexes
+            .iter()
+            .map(|index| Item::parse(index.method(), index.ignore_case(), entry.clone()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(SetError::Pattern)?;
+        match version.filter(|version| *version != state.version) {
+            Some(version) => {
+                let list = state.prepared.get_mut(&version).ok_or(SetError::NoSuchVersion)?;
+                if list.len() >= MAX_ENTRIES {
+                    return Err(SetError::Full);
+                }
+                list.push(entry);
+            }
+            None => {
+                for (index, item) in state.indexes.iter().zip(items) {
+                    index.push(item);
+                }
+                state.entries.push(entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives new values to entries; returns how many.
+    pub fn set(&self, selector: Selector<'_>, value: &[u8]) -> Result<usize, SetError> {
+        if !self.has_values {
+            return Err(SetError::Value);
+        }
+        let state = self.lock();
+        state.outputs.iter().try_for_each(|check| check(value)).map_err(SetError::Pattern)?;
+        let mut count = 0;
+        for entry in state.select(selector) {
+            entry.value.store(Some(Arc::new(value.into())));
+            count += 1;
+        }
+        if count == 0 { Err(SetError::NotFound) } else { Ok(count) }
+    }
+
+    /// Deletes entries; returns how many.
+    pub fn delete(&self, selector: Selector<'_>) -> Result<usize, SetError> {
+        let mut state = self.lock();
+        let mut count = 0;
+        for entry in state.select(selector) {
+            entry.dead.store(true, Ordering::Relaxed);
+            count += 1;
+        }
+        if count == 0 {
+            return Err(SetError::NotFound);
+        }
+        state.dead += count;
+        // Sweeping costs as much as the list is long, so wait until a fourth of it is dead.
+        if state.dead * 4 > state.entries.len() {
+            state.entries.retain(|entry| entry.is_alive());
+            state.dead = 0;
+            for index in &state.indexes {
+                index.replace(index.alive_items());
+            }
+        }
+        Ok(count)
+    }
+
+    /// Deletes every entry of a version.
+    pub fn clear(&self, version: Option<u32>) -> Result<(), SetError> {
+        let mut state = self.lock();
+        match version.filter(|version| *version != state.version) {
+            Some(version) => state.prepared.get_mut(&version).ok_or(SetError::NoSuchVersion)?.clear(),
+            None => {
+                for entry in &state.entries {
+                    entry.dead.store(true, Ordering::Relaxed);
+                }
+                state.entries.clear();
+                state.dead = 0;
+                for index in &state.indexes {
+                    index.replace(Vec::new());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a new version: an empty list that [`PatternSet::add`] fills and [`PatternSet::commit`] puts in
+    /// place of the current one. The oldest preparation is dropped if there are too many.
+    pub fn prepare(&self) -> u32 {
+        let mut state = self.lock();
+        state.next_version = state.next_version.wrapping_add(1).max(1);
+        let version = state.next_version;
+        state.prepared.insert(version, Vec::new());
+        if state.prepared.len() > MAX_PREPARED {
+            state.prepared.pop_first();
+        }
+        version
+    }
+
+    /// Makes a prepared version the current one, at once for every reader; older preparations are dropped.
+    pub fn commit(&self, version: u32) -> Result<(), SetError> {
+        let mut state = self.lock();
+        let entries = state.prepared.remove(&version).ok_or(SetError::NoSuchVersion)?;
+        for index in &state.indexes {
+            let items = entries
+                .iter()
+                .map(|entry| Item::parse(index.method(), index.ignore_case(), entry.clone()))
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(SetError::Pattern)?;
+            index.replace(items);
+        }
+        state.prepared.retain(|other, _| *other > version);
+        state.version = version;
+        state.entries = entries;
+        state.dead = 0;
+        Ok(())
+    }
+
+    /// Looks a text up as each use of the set would.
+    pub fn lookup(&self, text: &[u8]) -> Vec<Report> {
+        let indexes = self.lock().indexes.clone();
+        let value = Value::str(text);
+        indexes
+            .iter()
+            .map(|index| Report {
+                method: index.method(),
+                ignore_case: index.ignore_case(),
+                found: index.find(&value, |found| {
+                    (found.entry.id(), found.entry.pattern().to_vec(), found.entry.value())
+                }),
+            })
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn select<'s>(&'s self, selector: Selector<'s>) -> impl Iterator<Item = &'s Arc<Entry>> {
+        self.entries.iter().filter(move |entry| {
+            entry.is_alive()
+                && match selector {
+                    Selector::Pattern(pattern) => *entry.pattern == *pattern,
+                    Selector::Id(id) => entry.id == id,
+                }
+        })
+    }
+}

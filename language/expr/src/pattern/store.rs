@@ -1,0 +1,136 @@
+//! All pattern sets, by name and by number.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashMap;
+
+use super::file::{FileEntry, parse_acl_file, parse_map_file};
+use super::set::PatternSet;
+use crate::scope::Loader;
+
+/// The sets of one configuration. Files are shared by all who name them.
+#[derive(Debug, Default)]
+pub struct PatternStore {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sets: Vec<Arc<PatternSet>>,
+    by_name: HashMap<String, Arc<PatternSet>>,
+    by_number: HashMap<u32, Arc<PatternSet>>,
+    next_number: u32,
+}
+
+/// Where the entries of a named set come from.
+enum Source<'n> {
+    /// A file that must exist.
+    File(&'n str),
+    /// A file that may be missing: then the set is empty.
+    Optional(&'n str),
+    /// No file: the runtime API fills it.
+    Virtual,
+}
+
+impl PatternStore {
+    /// No set yet.
+    pub fn new() -> PatternStore {
+        PatternStore::default()
+    }
+
+    /// The set of a file, loaded if it is new.
+    ///
+    /// Names may begin with `file@`, `opt@` (the file may be missing) or `virt@` (there is no file).
+    /// `has_values` says how its lines are read: a file cannot be both a map and a plain list.
+    pub fn named(
+        &self,
+        name: &str,
+        has_values: bool,
+        loader: &dyn Loader,
+    ) -> Result<Arc<PatternSet>, String> {
+        let (source, key) = match name {
+            _ if name.starts_with("virt@") => (Source::Virtual, name),
+            _ => match (name.strip_prefix("opt@"), name.strip_prefix("file@")) {
+                (Some(path), _) => (Source::Optional(path), name),
+                (_, Some(path)) => (Source::File(path), path),
+                _ => (Source::File(name), name),
+            },
+        };
+        if let Some(set) = self.find(key) {
+            return match set.has_values() == has_values {
+                true => Ok(set),
+                false if has_values => Err(format!("'{name}' is already used as a list without values")),
+                false => Err(format!("'{name}' is already used as a map (use '-M' to take its keys)")),
+            };
+        }
+        let bytes = match source {
+            Source::Virtual => Vec::new(),
+            Source::File(path) => {
+                loader.load(path).map_err(|error| format!("cannot read '{path}': {error}"))?
+            }
+            Source::Optional(path) => match loader.load(path) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+                Err(error) => return Err(format!("cannot read '{path}': {error}")),
+            },
+        };
+        let entries = if has_values { parse_map_file(&bytes) } else { parse_acl_file(&bytes) };
+        let mut state = self.lock();
+        let set = Arc::new(PatternSet::new(state.free_number(None)?, Some(key.into()), has_values, &entries));
+        state.insert(set.clone());
+        Ok(set)
+    }
+
+    /// A set for the words of one ACL line, with the number that `-u` asks for if any.
+    pub fn anonymous(&self, number: Option<u32>, patterns: Vec<Vec<u8>>) -> Result<Arc<PatternSet>, String> {
+        let entries: Vec<_> =
+            patterns.into_iter().map(|pattern| FileEntry { line: 0, pattern, value: None }).collect();
+        let mut state = self.lock();
+        let set = Arc::new(PatternSet::new(state.free_number(number)?, None, false, &entries));
+        state.insert(set.clone());
+        Ok(set)
+    }
+
+    /// The set of that name.
+    pub fn find(&self, name: &str) -> Option<Arc<PatternSet>> {
+        let state = self.lock();
+        state.by_name.get(name).or_else(|| state.by_name.get(name.strip_prefix("file@")?)).cloned()
+    }
+
+    /// The set of that number.
+    pub fn find_number(&self, number: u32) -> Option<Arc<PatternSet>> {
+        self.lock().by_number.get(&number).cloned()
+    }
+
+    /// Every set, in order of creation.
+    pub fn sets(&self) -> Vec<Arc<PatternSet>> {
+        self.lock().sets.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn free_number(&mut self, wanted: Option<u32>) -> Result<u32, String> {
+        if let Some(number) = wanted {
+            return match self.by_number.contains_key(&number) {
+                true => Err(format!("the unique id {number} is already used")),
+                false => Ok(number),
+            };
+        }
+        while self.by_number.contains_key(&self.next_number) {
+            self.next_number += 1;
+        }
+        Ok(self.next_number)
+    }
+
+    fn insert(&mut self, set: Arc<PatternSet>) {
+        if let Some(name) = set.name() {
+            self.by_name.insert(name.into(), set.clone());
+        }
+        self.by_number.insert(set.number(), set.clone());
+        self.sets.push(set);
+    }
+}

@@ -1,0 +1,135 @@
+//! The automatic conversions between types.
+
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::{SampleType, Value};
+use crate::scratch;
+
+impl SampleType {
+    /// True if values of this type can be given where `target` is expected (the value itself may still not fit:
+    /// a string that is no address).
+    pub const fn casts_to(self, target: SampleType) -> bool {
+        use SampleType::{Addr, Any, Bin, Bool, Int, Ipv4, Ipv6, Method, Same, Str};
+        match self {
+            Any | Same => true,
+            _ if matches!(target, Any | Same) => true,
+            Bool => matches!(target, Bool | Int | Str),
+            Int => matches!(target, Bool | Int | Addr | Ipv4 | Ipv6 | Str | Bin),
+            Ipv4 => matches!(target, Int | Addr | Ipv4 | Ipv6 | Str | Bin),
+            Addr | Ipv6 => matches!(target, Addr | Ipv4 | Ipv6 | Str | Bin),
+            Str => true,
+            Bin | Method => matches!(target, Bin | Method | Str),
+        }
+    }
+}
+
+impl<'a> Value<'a> {
+    /// The value as another type, if it can be told.
+    pub fn cast(self, target: SampleType) -> Option<Value<'a>> {
+        use SampleType::{Addr, Any, Bin, Bool, Int, Ipv4, Ipv6, Method, Same, Str};
+        Some(match (self, target) {
+            (value, Any | Same) => value,
+            (value @ Value::Bool(_), Bool) => value,
+            (Value::Bool(value), Int) => Value::Int(value.into()),
+            (Value::Bool(value), Str) => Value::str(if value { b"1" } else { b"0" }),
+
+            (value @ Value::Int(_), Int) => value,
+            (Value::Int(value), Bool) => Value::Bool(value != 0),
+            (Value::Int(value), Addr | Ipv4) => Value::Ipv4(Ipv4Addr::from(value as u32)),
+            (Value::Int(value), Ipv6) => Value::Ipv6(Ipv4Addr::from(value as u32).to_ipv6_mapped()),
+            (Value::Int(value), Str) => text(format_args!("{value}")),
+            (Value::Int(value), Bin) => owned(&value.to_be_bytes()),
+
+            (value @ Value::Ipv4(_), Addr | Ipv4) => value,
+            (Value::Ipv4(address), Ipv6) => Value::Ipv6(address.to_ipv6_mapped()),
+            (Value::Ipv4(address), Int) => Value::Int(u32::from(address).into()),
+            (Value::Ipv4(address), Str) => text(format_args!("{address}")),
+            (Value::Ipv4(address), Bin) => owned(&address.octets()),
+
+            (value @ Value::Ipv6(_), Addr | Ipv6) => value,
+            (Value::Ipv6(address), Ipv4) => Value::Ipv4(embedded_ipv4(address)?),
+            (Value::Ipv6(address), Str) => text(format_args!("{address}")),
+            (Value::Ipv6(address), Bin) => owned(&address.octets()),
+
+            (value @ Value::Str(_), Str) => value,
+            (Value::Str(bytes), Bin) => Value::Bin(bytes),
+            (Value::Str(bytes), Method) => Value::Method(bytes),
+            (Value::Str(bytes), Bool) => Value::Bool(parse_int(&bytes)? != 0),
+            (Value::Str(bytes), Int) => Value::Int(parse_int(&bytes)?),
+            (Value::Str(bytes), Addr) => match parse_ipv4(&bytes) {
+                Some(address) => Value::Ipv4(address),
+                None => Value::Ipv6(parse_ipv6(&bytes)?),
+            },
+            (Value::Str(bytes), Ipv4) => Value::Ipv4(match parse_ipv4(&bytes) {
+                Some(address) => address,
+                None => embedded_ipv4(parse_ipv6(&bytes)?)?,
+            }),
+            (Value::Str(bytes), Ipv6) => Value::Ipv6(match parse_ipv6(&bytes) {
+                Some(address) => address,
+                None => parse_ipv4(&bytes)?.to_ipv6_mapped(),
+            }),
+
+            (value @ Value::Bin(_), Bin) => value,
+            (Value::Bin(bytes), Str) => Value::Str(bytes),
+            (Value::Bin(bytes), Method) => Value::Method(bytes),
+
+            (value @ Value::Method(_), Method) => value,
+            (Value::Method(bytes), Str) => Value::Str(bytes),
+            (Value::Method(bytes), Bin) => Value::Bin(bytes),
+            _ => return None,
+        })
+    }
+}
+
+fn text(arguments: std::fmt::Arguments<'_>) -> Value<'static> {
+    let mut buffer = scratch::take();
+    let _ = buffer.write_fmt(arguments);
+    Value::Str(Cow::Owned(buffer))
+}
+
+fn owned(bytes: &[u8]) -> Value<'static> {
+    let mut buffer = scratch::take();
+    buffer.extend_from_slice(bytes);
+    Value::Bin(Cow::Owned(buffer))
+}
+
+/// The IPv4 address inside an IPv6 one, if it is of a form that holds one: mapped, 6to4 or compatible.
+pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let octets = address.octets();
+    let at = |from: usize| Ipv4Addr::new(octets[from], octets[from + 1], octets[from + 2], octets[from + 3]);
+    let head_is_zero = octets[..10].iter().all(|byte| *byte == 0);
+    match octets[10..12] {
+        [0xff, 0xff] | [0, 0] if head_is_zero => Some(at(12)),
+        _ if octets[..2] == [0x20, 0x02] => Some(at(2)),
+        _ => None,
+    }
+}
+
+/// The integer at the beginning of a string: an optional sign, then digits; what follows is ignored.
+/// Saturates at the ends of the range. `None` if there is no digit.
+pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
+    let (negative, digits) = match bytes {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, bytes),
+    };
+    let mut value: i64 = 0;
+    let mut any = false;
+    for byte in digits.iter().take_while(|byte| byte.is_ascii_digit()) {
+        let digit = i64::from(byte - b'0');
+        value = value.saturating_mul(10);
+        value = if negative { value.saturating_sub(digit) } else { value.saturating_add(digit) };
+        any = true;
+    }
+    any.then_some(value)
+}
+
+pub(crate) fn parse_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+pub(crate) fn parse_ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}

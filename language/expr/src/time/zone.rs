@@ -1,0 +1,185 @@
+//! Time zones, from the bytes of a TZif file (RFC 8536).
+
+use std::sync::LazyLock;
+
+/// When the clocks of a place are changed, and to what.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TimeZone {
+    /// From when on, and how far ahead of UTC; sorted.
+    transitions: Vec<(i64, Local)>,
+    /// Before the first transition.
+    first: Local,
+}
+
+/// One setting of the clocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Local {
+    /// Seconds ahead of UTC.
+    pub offset: i32,
+    /// The abbreviation of the zone (`CET`).
+    pub name: Box<str>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Local { offset: 0, name: "UTC".into() }
+    }
+}
+
+/// How many transitions are kept at most.
+const MAX_TRANSITIONS: usize = 10_000;
+
+impl TimeZone {
+    /// Coordinated universal time.
+    pub fn utc() -> &'static TimeZone {
+        static UTC: LazyLock<TimeZone> = LazyLock::new(TimeZone::default);
+        &UTC
+    }
+
+    /// A zone that never changes its clocks.
+    pub fn fixed(offset: i32, name: &str) -> TimeZone {
+        TimeZone { transitions: Vec::new(), first: Local { offset, name: name.into() } }
+    }
+
+    /// From the bytes of a TZif file, such as `/etc/localtime`.
+    ///
+    /// The rule at the end of the file, for years after its table, is applied as far as the table goes: files in
+    /// use have a table to 2037.
+    pub fn parse(bytes: &[u8]) -> Option<TimeZone> {
+        let header = Header::parse(bytes)?;
+        if header.version == 0 {
+            return header.body(bytes.get(44..)?, 4);
+        }
+        // The second block has the same content with 64-bit times.
+        let second = bytes.get(44 + header.length(4)?..)?;
+        Header::parse(second)?.body(second.get(44..)?, 8)
+    }
+
+    /// The setting of the clocks at a moment.
+    pub fn at(&self, seconds: i64) -> &Local {
+        match self.transitions.partition_point(|(from, _)| *from <= seconds) {
+            0 => &self.first,
+            index => &self.transitions[index - 1].1,
+        }
+    }
+}
+
+struct Header {
+    version: u8,
+    utc_indicators: usize,
+    standard_indicators: usize,
+    leaps: usize,
+    times: usize,
+    types: usize,
+    characters: usize,
+}
+
+impl Header {
+    fn parse(bytes: &[u8]) -> Option<Header> {
+        let bytes = bytes.get(..44)?;
+        if &bytes[..4] != b"TZif" {
+            return None;
+        }
+        let count = |index: usize| be32(&bytes[20 + index * 4..]).map(|count| count as usize);
+        Some(Header {
+            version: bytes[4],
+            utc_indicators: count(0)?,
+            standard_indicators: count(1)?,
+            leaps: count(2)?,
+            times: count(3)?,
+            types: count(4)?,
+            characters: count(5)?,
+        })
+    }
+
+    fn length(&self, width: usize) -> Option<usize> {
+        let times = self.times.checked_mul(width + 1)?;
+        let leaps = self.leaps.checked_mul(width + 4)?;
+        times
+            .checked_add(self.types.checked_mul(6)?)?
+            .checked_add(self.characters)?
+            .checked_add(leaps)?
+            .checked_add(self.standard_indicators)?
+            .checked_add(self.utc_indicators)
+    }
+
+    fn body(&self, bytes: &[u8], width: usize) -> Option<TimeZone> {
+        if self.length(width)? > bytes.len() || self.times > MAX_TRANSITIONS {
+            return None;
+        }
+        let (times, rest) = bytes.split_at(self.times * width);
+        let (kinds, rest) = rest.split_at(self.times);
+        let (types, rest) = rest.split_at(self.types * 6);
+        let names = rest.get(..self.characters)?;
+        let local = |kind: usize| -> Option<Local> {
+            let entry = types.get(kind * 6..kind * 6 + 6)?;
+            let offset = be32(entry)? as i32;
+            let name = names.get(entry[5] as usize..)?.split(|byte| *byte == 0).next()?;
+            let plausible = (-86_400..=86_400).contains(&offset);
+            plausible.then(|| Local { offset, name: String::from_utf8_lossy(name).into() })
+        };
+        let transitions = times
+            .chunks_exact(width)
+            .zip(kinds)
+            .map(|(time, kind)| {
+                let time = match width {
+                    4 => i64::from(be32(time)? as i32),
+                    _ => i64::from_be_bytes(time.try_into().ok()?),
+                };
+                Some((time, local(*kind as usize)?))
+            })
+            .collect::<Option<Vec<_>>>()?;
+        transitions.is_sorted_by_key(|(from, _)| *from).then_some(())?;
+        Some(TimeZone { first: local(0)?, transitions })
+    }
+}
+
+fn be32(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file with one block of each width: summer time (+7200) from 100 to 200, else +3600.
+    fn file() -> Vec<u8> {
+        let mut file = Vec::new();
+        for width in [4usize, 8] {
+            file.extend(b"TZif2");
+            file.extend([0; 15]);
+            for count in [0u32, 0, 0, 2, 2, 9] {
+                file.extend(count.to_be_bytes());
+            }
+            for time in [100i64, 200] {
+                file.extend(&time.to_be_bytes()[8 - width..]);
+            }
+            file.extend([1, 0]);
+            for (offset, summer, name) in [(3600i32, 0u8, 0u8), (7200, 1, 4)] {
+                file.extend(offset.to_be_bytes());
+                file.extend([summer, name]);
+            }
+            file.extend(b"CET\0CEST\0");
+        }
+        file.extend(b"\nCET-1CEST,M3.5.0,M10.5.0/3\n");
+        file
+    }
+
+    #[test]
+    fn transitions_are_found() {
+        let zone = TimeZone::parse(&file()).unwrap();
+        for (at, offset, name) in
+            [(0, 3600, "CET"), (99, 3600, "CET"), (100, 7200, "CEST"), (200, 3600, "CET")]
+        {
+            assert_eq!((zone.at(at).offset, &*zone.at(at).name), (offset, name), "{at}");
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_refused() {
+        let file = file();
+        for length in 0..file.len() - 30 {
+            assert_eq!(TimeZone::parse(&file[..length]), None, "{length}");
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Variables: named values that live as long as their scope.
+//!
+//! Names are interned once, when the configuration is parsed; at run time a variable is a number, and a scope's
+//! store is a short sorted list.
+
+use std::sync::{PoisonError, RwLock};
+
+use hashbrown::HashMap;
+
+use crate::sample::Value;
+
+/// How long a variable lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum VariableScope {
+    /// The process.
+    Process,
+    /// The client's session.
+    Session,
+    /// One request and its response.
+    Transaction,
+    /// The processing of the request.
+    Request,
+    /// The processing of the response.
+    Response,
+    /// A health check.
+    Check,
+    /// The session of the parent stream.
+    ParentSession,
+    /// The transaction of the parent stream.
+    ParentTransaction,
+    /// The request of the parent stream.
+    ParentRequest,
+    /// The response of the parent stream.
+    ParentResponse,
+}
+
+impl VariableScope {
+    /// Every scope.
+    pub const ALL: [VariableScope; 10] = [
+        VariableScope::Process,
+        VariableScope::Session,
+        VariableScope::Transaction,
+        VariableScope::Request,
+        VariableScope::Response,
+        VariableScope::Check,
+        VariableScope::ParentSession,
+        VariableScope::ParentTransaction,
+        VariableScope::ParentRequest,
+        VariableScope::ParentResponse,
+    ];
+
+    /// The prefix of the names in this scope.
+    pub const fn name(self) -> &'static str {
+        match self {
+            VariableScope::Process => "proc",
+            VariableScope::Session => "sess",
+            VariableScope::Transaction => "txn",
+            VariableScope::Request => "req",
+            VariableScope::Response => "res",
+            VariableScope::Check => "check",
+            VariableScope::ParentSession => "psess",
+            VariableScope::ParentTransaction => "ptxn",
+            VariableScope::ParentRequest => "preq",
+            VariableScope::ParentResponse => "pres",
+        }
+    }
+}
+
+/// A variable: its scope, and a number that stands for its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VariableId {
+    /// Where it lives.
+    pub scope: VariableScope,
+    /// Which one.
+    pub name: u32,
+}
+
+/// The interned names of all variables. Shared by everything that parses expressions.
+#[derive(Debug, Default)]
+pub struct VariableNames {
+    names: RwLock<Names>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    numbers: HashMap<Box<str>, u32>,
+    texts: Vec<Box<str>>,
+}
+
+/// How many distinct names there may be; only the configuration and the runtime API create any.
+const MAX_NAMES: usize = 1 << 20;
+
+impl VariableNames {
+    /// No name yet.
+    pub fn new() -> Self {
+        VariableNames::default()
+    }
+
+    /// The variable `scope.name`, interned if it is new. The error says what is wrong with the name.
+    pub fn intern(&self, text: &str) -> Result<VariableId, String> {
+        let (scope, name) = split_name(text)?;
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = names.numbers.get(name) {
+            return Ok(VariableId { scope, name: *number });
+        }
+        if names.texts.len() >= MAX_NAMES {
+            return Err("too many variable names".into());
+        }
+        let number = names.texts.len() as u32;
+        names.texts.push(name.into());
+        names.numbers.insert(name.into(), number);
+        Ok(VariableId { scope, name: number })
+    }
+
+    /// The variable of that name, if any expression mentions it.
+    pub fn find(&self, text: &str) -> Option<VariableId> {
+        let (scope, name) = split_name(text).ok()?;
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.numbers.get(name).map(|number| VariableId { scope, name: *number })
+    }
+
+    /// The full name of a variable.
+    pub fn text(&self, variable: VariableId) -> String {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        let name = names.texts.get(variable.name as usize).map_or("?", |name| name);
+        format!("{}.{name}", variable.scope.name())
+    }
+}
+
+fn split_name(text: &str) -> Result<(VariableScope, &str), String> {
+    let scope_error = || {
+        format!(
+            "invalid variable name '{text}': it must begin with its scope, one of 'proc.', 'sess.', 'txn.', \
+             'req.', 'res.' or 'check.'"
+        )
+    };
+    let (prefix, name) = text.split_once('.').ok_or_else(scope_error)?;
+    let scope =
+        VariableScope::ALL.into_iter().find(|scope| scope.name() == prefix).ok_or_else(scope_error)?;
+    if name.is_empty() {
+        return Err(format!("invalid variable name '{text}': nothing follows the scope"));
+    }
+    match name.chars().find(|c| !c.is_ascii_alphanumeric() && *c != '_' && *c != '.') {
+        Some(c) => Err(format!(
+            "invalid variable name '{text}': character '{c}' is not allowed (only letters, digits, '.' and '_' are)"
+        )),
+        None => Ok((scope, name)),
+    }
+}
+
+/// When a variable is set (`set-var(name,cond...)`). Several conditions must all hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SetCondition(u8);
+
+impl SetCondition {
+    /// In any case.
+    pub const ALWAYS: SetCondition = SetCondition(0);
+
+    const WORDS: [(&'static str, u8); 8] = [
+        ("ifexists", Self::EXISTS),
+        ("ifnotexists", Self::NOT_EXISTS),
+        ("ifempty", Self::EMPTY),
+        ("ifnotempty", Self::NOT_EMPTY),
+        ("ifset", Self::SET),
+        ("ifnotset", Self::NOT_SET),
+        ("ifgt", Self::GREATER),
+        ("iflt", Self::LESS),
+    ];
+    const EXISTS: u8 = 1;
+    const NOT_EXISTS: u8 = 1 << 1;
+    const EMPTY: u8 = 1 << 2;
+    const NOT_EMPTY: u8 = 1 << 3;
+    const SET: u8 = 1 << 4;
+    const NOT_SET: u8 = 1 << 5;
+    const GREATER: u8 = 1 << 6;
+    const LESS: u8 = 1 << 7;
+
+    /// Adds the condition of that name.
+    pub fn with_word(self, word: &str) -> Result<SetCondition, String> {
+        let (_, bit) = Self::WORDS.iter().find(|(name, _)| *name == word).ok_or_else(|| {
+            let names: Vec<_> = Self::WORDS.iter().map(|(name, _)| *name).collect();
+            format!("unknown condition '{word}' (expects one of {})", names.join(", "))
+        })?;
+        Ok(SetCondition(self.0 | bit))
+    }
+
+    fn holds(self, exists: bool, old: Option<&Value<'_>>, new: &Value<'_>) -> bool {
+        let has = |bit| self.0 & bit != 0;
+        let empty = new.bytes().is_some_and(<[u8]>::is_empty);
+        // Only two integers can be compared; anything else passes, as the manual says.
+        let (greater, less) = match (old, new) {
+            (Some(Value::Int(old)), Value::Int(new)) => (old > new, old < new),
+            _ => (true, true),
+        };
+        (!has(Self::EXISTS) || exists)
+            && (!has(Self::NOT_EXISTS) || !exists)
+            && (!has(Self::EMPTY) || empty)
+            && (!has(Self::NOT_EMPTY) || !empty)
+            && (!has(Self::SET) || old.is_some())
+            && (!has(Self::NOT_SET) || old.is_none())
+            && (!has(Self::GREATER) || greater)
+            && (!has(Self::LESS) || less)
+    }
+}
+
+/// The variables of one scope.
+#[derive(Debug, Clone, Default)]
+pub struct VariableStore {
+    /// Sorted by variable. An unset variable keeps its entry: it still "exists".
+    entries: Vec<(VariableId, Option<Value<'static>>)>,
+    used: usize,
+    limit: Option<usize>,
+}
+
+/// What one variable costs beside its bytes.
+pub const VARIABLE_OVERHEAD: usize = size_of::<(VariableId, Option<Value<'static>>)>();
+
+impl VariableStore {
+    /// An empty store that refuses to hold more than `limit` bytes.
+    pub fn with_limit(limit: Option<usize>) -> Self {
+        VariableStore { limit, ..VariableStore::default() }
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, variable: VariableId) -> Option<Value<'_>> {
+        let index = self.position(variable).ok()?;
+        self.entries[index].1.as_ref().map(borrow)
+    }
+
+    /// Sets a variable if `condition` holds. False if there is no room; true if the condition did not hold.
+    pub fn set(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
+        let room = self.limit.map_or(usize::MAX, |limit| limit.saturating_sub(self.used));
+        self.set_within(variable, value, condition, room)
+    }
+
+    /// Sets a variable, for callers that account for several stores together: it may grow by `room` bytes.
+    pub fn set_within(
+        &mut self,
+        variable: VariableId,
+        value: Value<'_>,
+        condition: SetCondition,
+        room: usize,
+    ) -> bool {
+        let position = self.position(variable);
+        let old = position.ok().and_then(|index| self.entries[index].1.as_ref());
+        let exists = position.is_ok() || variable.scope == VariableScope::Process;
+        if !condition.holds(exists, old, &value) {
+            return true;
+        }
+        let gained = weight(&value) + if position.is_ok() { 0 } else { VARIABLE_OVERHEAD };
+        let freed = old.map_or(0, weight);
+        if gained.saturating_sub(freed) > room {
+            return false;
+        }
+        self.used = self.used + gained - freed;
+        let value = value.into_owned();
+        match position {
+            Ok(index) => {
+                if let Some(old) = self.entries[index].1.replace(value) {
+                    crate::scratch::recycle(old);
+                }
+            }
+            Err(index) => self.entries.insert(index, (variable, Some(value))),
+        }
+        true
+    }
+
+    /// Forgets the value of a variable; true if it had one.
+    pub fn unset(&mut self, variable: VariableId) -> bool {
+        let Ok(index) = self.position(variable) else { return false };
+        let Some(old) = self.entries[index].1.take() else { return false };
+        self.used -= weight(&old);
+        crate::scratch::recycle(old);
+        true
+    }
+
+    /// Forgets everything; the list keeps its capacity.
+    pub fn clear(&mut self) {
+        for (_, value) in self.entries.drain(..) {
+            if let Some(value) = value {
+                crate::scratch::recycle(value);
+            }
+        }
+        self.used = 0;
+    }
+
+    /// How many bytes are accounted for.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Every variable that has a value, in no promised order.
+    pub fn iter(&self) -> impl Iterator<Item = (VariableId, Value<'_>)> {
+        self.entries
+            .iter()
+            .filter_map(|(variable, value)| value.as_ref().map(|value| (*variable, borrow(value))))
+    }
+
+    fn position(&self, variable: VariableId) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&variable, |(id, _)| *id)
+    }
+}
+
+fn weight(value: &Value<'_>) -> usize {
+    value.bytes().map_or(0, <[u8]>::len)
+}
+
+/// The same value, borrowed.
+pub(crate) fn borrow<'v>(value: &'v Value<'_>) -> Value<'v> {
+    match value {
+        Value::Bool(value) => Value::Bool(*value),
+        Value::Int(value) => Value::Int(*value),
+        Value::Ipv4(address) => Value::Ipv4(*address),
+        Value::Ipv6(address) => Value::Ipv6(*address),
+        Value::Str(bytes) => Value::str(bytes),
+        Value::Bin(bytes) => Value::bin(bytes),
+        Value::Method(bytes) => Value::method(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        let names = VariableNames::new();
+        assert_eq!(names.intern("txn.a_b.C9").unwrap(), names.intern("txn.a_b.C9").unwrap());
+        assert_ne!(names.intern("txn.a").unwrap(), names.intern("sess.a").unwrap());
+        for wrong in ["", "a", "txn", "txn.", "foo.a", "txn.a-b", "txn.é"] {
+            assert!(names.intern(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(names.find("req.never"), None);
+        assert_eq!(names.text(names.intern("res.x").unwrap()), "res.x");
+    }
+
+    #[test]
+    fn a_store_has_a_bound() {
+        let names = VariableNames::new();
+        let a = names.intern("txn.a").unwrap();
+        let b = names.intern("txn.b").unwrap();
+        let mut store = VariableStore::with_limit(Some(VARIABLE_OVERHEAD + 4));
+        assert!(store.set(a, Value::str(b"1234"), SetCondition::ALWAYS));
+        assert!(!store.set(b, Value::Int(1), SetCondition::ALWAYS));
+        assert!(!store.set(a, Value::str(b"12345"), SetCondition::ALWAYS));
+        assert!(store.set(a, Value::str(b"12"), SetCondition::ALWAYS));
+        assert_eq!(store.get(a), Some(Value::str(b"12")));
+        assert_eq!(store.used(), VARIABLE_OVERHEAD + 2);
+        assert!(store.unset(a));
+        assert_eq!(store.get(a), None);
+        store.clear();
+        assert_eq!(store.used(), 0);
+    }
+
+    #[test]
+    fn conditions_of_set_var() {
+        let names = VariableNames::new();
+        let a = names.intern("txn.a").unwrap();
+        let when = |word: &str| SetCondition::ALWAYS.with_word(word).unwrap();
+        let mut store = VariableStore::default();
+        let mut check = |value: Value<'static>, word: &str, expected: Option<Value<'_>>| {
+            assert!(store.set(a, value, when(word)));
+            assert_eq!(store.get(a), expected, "{word}");
+        };
+        check(Value::Int(1), "ifexists", None);
+        check(Value::Int(1), "ifset", None);
+        check(Value::Int(1), "ifnotexists", Some(Value::Int(1)));
+        check(Value::Int(2), "ifnotset", Some(Value::Int(1)));
+        check(Value::Int(2), "ifgt", Some(Value::Int(1)));
+        check(Value::Int(2), "iflt", Some(Value::Int(2)));
+        check(Value::str(b""), "ifnotempty", Some(Value::Int(2)));
+        check(Value::str(b""), "ifempty", Some(Value::str(b"")));
+        check(Value::str(b"x"), "ifgt", Some(Value::str(b"x")));
+        assert!(SetCondition::ALWAYS.with_word("ifmaybe").is_err());
+    }
+}
