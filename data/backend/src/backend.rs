@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 
 use crate::balance::{Balancer, Farm, Member, Pick, Request};
+use crate::figures::{BackendFigures, SharedGauge};
 use crate::queue::{Order, Place, Priority, Verdict, WaitQueue, Waiter, Waiting, Wake};
 use crate::server::state::{AdminState, OperationalState};
 use crate::server::weight::{self, WeightChange};
@@ -23,8 +24,8 @@ pub struct Backend {
     roster: ArcSwap<Roster>,
     board: Mutex<Board>,
     signals: Arc<Signals>,
-    sessions: AtomicU32,
-    sessions_maximum: AtomicU32,
+    sessions: SharedGauge,
+    figures: BackendFigures,
     queued_maximum: AtomicU32,
     itself: Weak<Backend>,
 }
@@ -62,6 +63,7 @@ impl Backend {
     /// A backend with its servers.
     #[must_use]
     pub fn new(settings: BackendSettings, servers: Vec<ServerSettings>, now_ms: u64) -> Arc<Self> {
+        let workers = settings.workers;
         let signals = Arc::new(Signals {
             queued: AtomicU32::new(0),
             load_ordered: settings.algorithm == Algorithm::LeastConnections,
@@ -70,7 +72,7 @@ impl Backend {
             let servers: Vec<_> = (0u32..)
                 .zip(servers)
                 .map(|(key, settings)| {
-                    let home = Home { backend: Weak::clone(itself), signals: Arc::clone(&signals) };
+                    let home = Home { backend: Weak::clone(itself), signals: Arc::clone(&signals), workers };
                     Arc::new(Server::new(ServerKey(key), settings, home, now_ms))
                 })
                 .collect();
@@ -82,8 +84,8 @@ impl Backend {
                 roster: ArcSwap::from_pointee(Roster::new(servers)),
                 board: Mutex::new(board),
                 signals,
-                sessions: AtomicU32::new(0),
-                sessions_maximum: AtomicU32::new(0),
+                sessions: SharedGauge::default(),
+                figures: BackendFigures::new(settings.workers),
                 queued_maximum: AtomicU32::new(0),
                 itself: Weak::clone(itself),
                 settings,
@@ -103,27 +105,32 @@ impl Backend {
         &self.settings.name
     }
 
+    /// What it counts.
+    #[must_use]
+    pub fn figures(&self) -> &BackendFigures {
+        &self.figures
+    }
+
     /// A stream enters: it counts as the backend's load (`scur`, `fullconn`) until it leaves.
     pub fn enter(&self) {
-        let sessions = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
-        raise(&self.sessions_maximum, sessions);
+        self.sessions.enter();
     }
 
     /// A stream that entered leaves.
     pub fn leave(&self) {
-        self.sessions.fetch_sub(1, Ordering::Relaxed);
+        self.sessions.leave();
     }
 
     /// Streams inside.
     #[must_use]
     pub fn sessions(&self) -> u32 {
-        self.sessions.load(Ordering::Relaxed)
+        self.sessions.value()
     }
 
     /// The most streams ever inside at once since the last [`Backend::clear_maxima`].
     #[must_use]
     pub fn sessions_maximum(&self) -> u32 {
-        self.sessions_maximum.load(Ordering::Relaxed)
+        self.sessions.highest()
     }
 
     /// Requests in the backend's own queue.
@@ -140,7 +147,7 @@ impl Backend {
 
     /// `clear counters`: maxima start again from what is, here and on the servers.
     pub fn clear_maxima(&self) {
-        self.sessions_maximum.store(self.sessions(), Ordering::Relaxed);
+        self.sessions.clear_highest();
         self.queued_maximum.store(self.queued(), Ordering::Relaxed);
         self.servers().iter().for_each(|server| server.clear_maxima());
     }
@@ -463,6 +470,7 @@ pub(crate) struct Signals {
 pub(crate) struct Home {
     pub(crate) backend: Weak<Backend>,
     pub(crate) signals: Arc<Signals>,
+    pub(crate) workers: usize,
 }
 
 #[cfg(test)]
@@ -470,7 +478,7 @@ impl Home {
     /// For a server on its own.
     pub(crate) fn nowhere() -> Self {
         let signals = Signals { queued: AtomicU32::new(0), load_ordered: false };
-        Self { backend: Weak::new(), signals: Arc::new(signals) }
+        Self { backend: Weak::new(), signals: Arc::new(signals), workers: 1 }
     }
 }
 

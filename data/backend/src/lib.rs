@@ -15,6 +15,7 @@
 
 pub mod backend;
 mod balance;
+pub mod figures;
 pub mod hash;
 pub mod key;
 pub mod queue;
@@ -23,6 +24,10 @@ pub mod settings;
 mod sync;
 
 pub use backend::{Backend, BackendStatus, ChangeError, Choice, ChooseInput, Lease};
+pub use figures::{
+    BackendCounter, BackendFigures, CounterRow, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
+    ListenerCounter, ListenerFigures, Phase, Phases, ServerCounter, ServerFigures, SharedGauge,
+};
 pub use queue::{Granted, Outcome, Positions, Priority, Waiting, Wake, WakeFn};
 pub use server::state::{AdminState, OperationalState, RequestedState};
 pub use server::weight::WeightChange;

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 
 use crate::backend::Home;
+use crate::figures::ServerFigures;
 use crate::settings::{MAXIMUM_WEIGHT, ServerAddress, ServerSettings};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use state::{AdminState, OperationalState, RequestedState};
@@ -68,6 +69,7 @@ pub struct Server {
     pub(crate) queued: AtomicU32,
     served_maximum: AtomicU32,
     queued_maximum: AtomicU32,
+    figures: ServerFigures,
     attachment: OnceLock<Box<dyn Any + Send + Sync>>,
     home: Home,
 }
@@ -94,6 +96,7 @@ impl Server {
             queued: AtomicU32::new(0),
             served_maximum: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
+            figures: ServerFigures::new(home.workers),
             attachment: OnceLock::new(),
             home,
             settings,
@@ -236,6 +239,12 @@ impl Server {
     pub fn clear_maxima(&self) {
         self.served_maximum.store(self.served(), Ordering::Relaxed);
         self.queued_maximum.store(self.queued(), Ordering::Relaxed);
+    }
+
+    /// What it counts.
+    #[must_use]
+    pub fn figures(&self) -> &ServerFigures {
+        &self.figures
     }
 
     /// Something that another crate keeps with the server (its idle connections): set once.

@@ -1,0 +1,287 @@
+//! What proxies, listeners and servers count (design D9).
+//!
+//! [`Figures`] holds one block per worker: counters, rates and averages that only that worker writes,
+//! with plain stores. Readers sum the blocks. Maxima of sums are folded when a second ends or when
+//! somebody reads. What is counted is a table of rows per kind of object, in `figures/rows.rs`.
+
+mod average;
+mod rate;
+mod rows;
+
+use std::marker::PhantomData;
+
+use weir_sync::{CachePadded, Counter};
+
+use average::Average;
+pub use average::{Phase, Phases};
+use rate::SecondCounts;
+pub use rows::{
+    BackendCounter, CounterRow, CounterSet, FrontendCounter, FrontendRate, ListenerCounter, ServerCounter,
+};
+
+use crate::server::raise;
+use crate::sync::{AtomicU32, Ordering};
+
+/// The figures of a frontend.
+pub type FrontendFigures = Figures<FrontendCounter, { FrontendCounter::COUNT }, 3>;
+/// The figures of a backend.
+pub type BackendFigures = Figures<BackendCounter, { BackendCounter::COUNT }, 1>;
+/// The figures of a server.
+pub type ServerFigures = Figures<ServerCounter, { ServerCounter::COUNT }, 1>;
+/// The figures of a listener.
+pub type ListenerFigures = Figures<ListenerCounter, { ListenerCounter::COUNT }, 1>;
+
+/// Figures of one object: `C` names the counters, `COUNTERS` and `RATES` say how many there are.
+pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {
+    workers: Box<[CachePadded<Block<COUNTERS, RATES>>]>,
+    rate_maxima: [AtomicU32; RATES],
+    counters: PhantomData<C>,
+}
+
+/// What one worker writes.
+struct Block<const COUNTERS: usize, const RATES: usize> {
+    counters: [Counter; COUNTERS],
+    rates: [SecondCounts; RATES],
+    phases: [Average; Phase::COUNT],
+    /// When the last session was seen, in milliseconds plus one; 0 is never.
+    last_session: Counter,
+}
+
+impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTERS, RATES> {
+    /// Everything at zero, for so many workers (at least one).
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers: (0..workers.max(1)).map(|_| CachePadded::new(Block::new())).collect(),
+            rate_maxima: std::array::from_fn(|_| AtomicU32::new(0)),
+            counters: PhantomData,
+        }
+    }
+
+    /// Adds to a counter; only for that worker.
+    #[inline]
+    pub fn add(&self, worker: usize, counter: C, amount: u64) {
+        self.block(worker).counters[counter.position()].add(amount);
+    }
+
+    /// Adds one to a counter; only for that worker.
+    #[inline]
+    pub fn increment(&self, worker: usize, counter: C) {
+        self.add(worker, counter, 1);
+    }
+
+    /// A counter's sum.
+    #[must_use]
+    pub fn sum(&self, counter: C) -> u64 {
+        let values = self.workers.iter().map(|block| block.counters[counter.position()].value());
+        values.fold(0, u64::wrapping_add)
+    }
+
+    /// Counts one event of a rate; only for that worker.
+    pub fn event(&self, worker: usize, rate: impl Into<usize>, now_ms: u64) {
+        let rate = rate.into();
+        let counts = &self.block(worker).rates[rate];
+        if let Some(ended) = counts.ended_second(now_ms) {
+            self.fold(rate, ended);
+        }
+        counts.add(now_ms);
+    }
+
+    /// Events in the second that ends now.
+    #[must_use]
+    pub fn rate(&self, rate: impl Into<usize>, now_ms: u64) -> u32 {
+        let rate = rate.into();
+        rate::read(self.workers.iter().map(|block| &block.rates[rate]), now_ms)
+    }
+
+    /// The most events that one second has seen.
+    #[must_use]
+    pub fn rate_maximum(&self, rate: impl Into<usize>, now_ms: u64) -> u32 {
+        let rate = rate.into();
+        for block in &self.workers {
+            block.rates[rate].seconds().into_iter().for_each(|second| self.fold(rate, second));
+        }
+        raise(&self.rate_maxima[rate], self.rate(rate, now_ms));
+        self.rate_maxima[rate].load(Ordering::Relaxed)
+    }
+
+    /// Notes how long the phases of a finished exchange took; only for that worker.
+    pub fn record(&self, worker: usize, phases: Phases) {
+        for (average, milliseconds) in self.block(worker).phases.iter().zip(phases.0) {
+            average.record(milliseconds);
+        }
+    }
+
+    /// The average of a phase over about the last 1024 exchanges, in milliseconds.
+    #[must_use]
+    pub fn average(&self, phase: Phase) -> u32 {
+        average::combined(self.workers.iter().map(|block| &block.phases[phase as usize]))
+    }
+
+    /// The longest that a phase has taken, in milliseconds.
+    #[must_use]
+    pub fn longest(&self, phase: Phase) -> u32 {
+        self.workers.iter().map(|block| block.phases[phase as usize].longest()).max().unwrap_or(0)
+    }
+
+    /// Notes that a session arrived now; only for that worker.
+    pub fn session_seen(&self, worker: usize, now_ms: u64) {
+        let last = &self.block(worker).last_session;
+        let moment = now_ms.saturating_add(1);
+        if last.value() != moment {
+            last.add(moment.wrapping_sub(last.value()));
+        }
+    }
+
+    /// When the last session arrived.
+    #[must_use]
+    pub fn last_session_ms(&self) -> Option<u64> {
+        self.workers.iter().map(|block| block.last_session.value()).max().unwrap_or(0).checked_sub(1)
+    }
+
+    /// `clear counters`: maxima start over.
+    pub fn clear_maxima(&self) {
+        for block in &self.workers {
+            block.phases.iter().for_each(Average::clear_longest);
+            block.rates.iter().for_each(SecondCounts::clear);
+        }
+        self.rate_maxima.iter().for_each(|maximum| maximum.store(0, Ordering::Relaxed));
+    }
+
+    /// `clear counters all`: everything starts over. What a worker adds in this very moment may stay.
+    pub fn clear(&self) {
+        self.clear_maxima();
+        for block in &self.workers {
+            block.counters.iter().for_each(Counter::reset);
+            block.phases.iter().for_each(Average::clear);
+            block.last_session.reset();
+        }
+    }
+
+    fn block(&self, worker: usize) -> &Block<COUNTERS, RATES> {
+        debug_assert!(worker < self.workers.len(), "there is no worker {worker}");
+        &self.workers[worker.min(self.workers.len() - 1)]
+    }
+
+    fn fold(&self, rate: usize, second: u32) {
+        let counts = self.workers.iter().map(|block| block.rates[rate].of_second(second));
+        raise(&self.rate_maxima[rate], counts.fold(0, u32::saturating_add));
+    }
+}
+
+impl<const COUNTERS: usize, const RATES: usize> Block<COUNTERS, RATES> {
+    fn new() -> Self {
+        Self {
+            counters: std::array::from_fn(|_| Counter::new()),
+            rates: std::array::from_fn(|_| SecondCounts::default()),
+            phases: std::array::from_fn(|_| Average::default()),
+            last_session: Counter::new(),
+        }
+    }
+}
+
+/// How many at once, and the most there ever were: written by all workers, so that the maximum of the
+/// whole is exact.
+#[derive(Default)]
+pub struct SharedGauge {
+    now: CachePadded<AtomicU32>,
+    highest: AtomicU32,
+}
+
+impl SharedGauge {
+    /// One more; returns how many that makes.
+    pub fn enter(&self) -> u32 {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        raise(&self.highest, now);
+        now
+    }
+
+    /// One more, unless there are `limit` already.
+    pub fn enter_below(&self, limit: u32) -> Option<u32> {
+        let more = |now| (now < limit).then_some(now + 1);
+        let before = self.now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        raise(&self.highest, before + 1);
+        Some(before + 1)
+    }
+
+    /// One less.
+    pub fn leave(&self) {
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many now.
+    #[must_use]
+    pub fn value(&self) -> u32 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// The most since the start or the last [`SharedGauge::clear_highest`].
+    #[must_use]
+    pub fn highest(&self) -> u32 {
+        self.highest.load(Ordering::Relaxed)
+    }
+
+    /// The maximum starts again from what is.
+    pub fn clear_highest(&self) {
+        self.highest.store(self.value(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_sum_what_workers_count() {
+        let figures = ServerFigures::new(3);
+        figures.add(0, ServerCounter::BytesIn, 40);
+        figures.add(2, ServerCounter::BytesIn, 2);
+        figures.increment(1, ServerCounter::Retries);
+        assert_eq!(figures.sum(ServerCounter::BytesIn), 42);
+        assert_eq!(figures.sum(ServerCounter::Retries), 1);
+        figures.clear();
+        assert_eq!(figures.sum(ServerCounter::BytesIn), 0);
+    }
+
+    #[test]
+    fn rates_and_their_maximum_are_of_all_workers() {
+        let figures = FrontendFigures::new(2);
+        let sessions = FrontendRate::Sessions;
+        for worker in [0, 1, 1] {
+            figures.event(worker, sessions, 5_100);
+        }
+        assert_eq!(figures.rate(sessions, 5_200), 3);
+        assert_eq!(figures.rate(sessions, 6_500), 1);
+        // Much later, worker 0 alone: what it overwrites was folded before.
+        figures.event(0, sessions, 9_000);
+        assert_eq!(figures.rate(sessions, 9_000), 1);
+        assert_eq!(figures.rate_maximum(sessions, 60_000), 3);
+        assert_eq!(figures.rate(FrontendRate::Requests, 5_200), 0);
+        figures.clear_maxima();
+        assert_eq!(figures.rate_maximum(sessions, 60_000), 0);
+    }
+
+    #[test]
+    fn the_last_session_is_remembered() {
+        let figures = BackendFigures::new(2);
+        assert_eq!(figures.last_session_ms(), None);
+        figures.session_seen(0, 0);
+        assert_eq!(figures.last_session_ms(), Some(0));
+        figures.session_seen(1, 77);
+        figures.session_seen(0, 50);
+        assert_eq!(figures.last_session_ms(), Some(77));
+    }
+
+    #[test]
+    fn a_gauge_stops_at_its_limit() {
+        let gauge = SharedGauge::default();
+        assert_eq!(
+            (gauge.enter_below(2), gauge.enter_below(2), gauge.enter_below(2)),
+            (Some(1), Some(2), None)
+        );
+        gauge.leave();
+        assert_eq!((gauge.value(), gauge.highest()), (1, 2));
+        gauge.clear_highest();
+        assert_eq!(gauge.highest(), 1);
+    }
+}

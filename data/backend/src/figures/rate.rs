@@ -1,0 +1,97 @@
+//! Events per second of several workers, and the most that a second has seen.
+//!
+//! `weir_events::Rate` measures one writer. Here the sum over workers needs a maximum that is exact
+//! although nobody sees the sum grow, so all workers count by the same seconds of the clock and keep the
+//! counts of the last two of them: each packed with its second into one word, so that no reader ever
+//! sees half a change. Whoever overwrites an old count has folded that second's sum before.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// The counts of the last two seconds in which anything happened, by the second's parity.
+#[derive(Default)]
+pub(super) struct SecondCounts([AtomicU64; 2]);
+
+impl SecondCounts {
+    /// The second that the next event at `now_ms` will overwrite, if that one is over.
+    pub(super) fn ended_second(&self, now_ms: u64) -> Option<u32> {
+        let second = second_of(now_ms);
+        let (counted, count) = unpack(self.slot(second).load(Ordering::Relaxed));
+        (counted != second && count > 0).then_some(counted)
+    }
+
+    /// For the owner only.
+    pub(super) fn add(&self, now_ms: u64) {
+        let second = second_of(now_ms);
+        let count = self.of_second(second).saturating_add(1);
+        self.slot(second).store(u64::from(second) << 32 | u64::from(count), Ordering::Relaxed);
+    }
+
+    pub(super) fn of_second(&self, second: u32) -> u32 {
+        let (counted, count) = unpack(self.slot(second).load(Ordering::Relaxed));
+        if counted == second { count } else { 0 }
+    }
+
+    /// The seconds that are still known.
+    pub(super) fn seconds(&self) -> [u32; 2] {
+        [0, 1].map(|parity: usize| unpack(self.0[parity].load(Ordering::Relaxed)).0)
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.iter().for_each(|slot| slot.store(0, Ordering::Relaxed));
+    }
+
+    fn slot(&self, second: u32) -> &AtomicU64 {
+        &self.0[(second & 1) as usize]
+    }
+}
+
+/// The events of all workers in a window of one second that ends now: this second's, and of the one
+/// before the share that the window still covers.
+pub(super) fn read<'a>(workers: impl Iterator<Item = &'a SecondCounts>, now_ms: u64) -> u32 {
+    let second = second_of(now_ms);
+    let (current, previous) = workers.fold((0u64, 0u64), |(current, previous), counts| {
+        let before = counts.of_second(second.wrapping_sub(1));
+        (current + u64::from(counts.of_second(second)), previous + u64::from(before))
+    });
+    // A single event would flap between 1 and 0: it counts in full for its two seconds.
+    if current == 0 && previous <= 1 {
+        return previous as u32;
+    }
+    let rest = SECOND_MS - now_ms % SECOND_MS;
+    u32::try_from(current + previous * rest / SECOND_MS).unwrap_or(u32::MAX)
+}
+
+const SECOND_MS: u64 = 1_000;
+
+fn second_of(now_ms: u64) -> u32 {
+    // Wraps after 136 years of uptime.
+    (now_ms / SECOND_MS) as u32
+}
+
+fn unpack(slot: u64) -> (u32, u32) {
+    ((slot >> 32) as u32, slot as u32)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_previous_second_fades() {
+        let counts = SecondCounts::default();
+        (0..100).for_each(|_| counts.add(10_500));
+        for (now_ms, expected) in
+            [(10_500, 100), (10_999, 100), (11_000, 100), (11_250, 75), (11_990, 1), (12_000, 0), (99_000, 0)]
+        {
+            assert_eq!(read([&counts].into_iter(), now_ms), expected, "at {now_ms}");
+        }
+    }
+
+    #[test]
+    fn one_event_counts_for_two_seconds() {
+        let counts = SecondCounts::default();
+        counts.add(7_999);
+        assert_eq!(read([&counts].into_iter(), 8_999), 1);
+        assert_eq!(read([&counts].into_iter(), 9_000), 0);
+    }
+}
