@@ -1,1 +1,11 @@
-//! The typed configuration: sections and keywords as rows.
+//! The typed configuration: what the sections and keywords of a file mean, ready to use.
+//!
+//! Lines come from `weir-syntax`, expressions from `weir-expr`; this crate knows the keywords. Each keyword is a row
+//! (name, arguments, where it makes sense, help, example, the function that reads it) next to the code that it
+//! drives, and each row fills a field of the [`model`]. All faults of a file are collected as diagnostics with the
+//! exact words; a word that the language has and weir does not have yet is an error, never ignored.
+//!
+//! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved by
+//! whoever starts, and nothing here runs traffic. Begin with [`model::Proxy`].
+
+pub mod model;

@@ -1,0 +1,47 @@
+//! The typed model of a configuration's proxies: what the keywords mean, ready to use.
+//!
+//! Everything here is plain data without behaviour. The rows in [`crate::proxy`], [`crate::bind`], [`crate::server`]
+//! and [`crate::rules`] fill it; `data` and `control` read it.
+
+mod action;
+mod address;
+mod balance;
+mod bind;
+mod location;
+mod log;
+mod options;
+mod proxy;
+mod reply;
+mod rules;
+mod server;
+mod stats;
+
+pub use action::{
+    Action, Capture, ConnectionSide, DelayOrExpression, Endpoint, HeaderEdit, HeaderEditKind, NameMatch,
+    Number, PatternEdit, PatternEditKind, Redirect, RedirectKind, TimeoutName, UriNormalizer, UriPart,
+    UriReplacement,
+};
+pub use address::{
+    Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, Source, TransparentSource,
+};
+pub use balance::{
+    BackendTarget, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, PersistRule,
+    PreserveAffinity, ProxyIndex, RetryOn, ServerTarget, UseBackend, UseServer,
+};
+pub use bind::{
+    Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,
+};
+pub use location::Location;
+pub use log::{
+    Facility, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Logging, Severity,
+};
+pub use options::{
+    ConnectionMode, ForwardFor, Options, OriginalTo, Redispatch, RestrictHeaderNames, Reuse, Splice, Switch,
+};
+pub use proxy::{
+    CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
+};
+pub use reply::{ErrorMessage, ErrorReplies, ErrorReply, ErrorSection, Reply, ReplyContent, ReplyHeader};
+pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
+pub use server::{HashKey, InitialAddress, Protocol, ProxyV2, SendProxy, Server, ServerSettings};
+pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};

@@ -1,0 +1,163 @@
+//! Addresses as a configuration can name them: to listen on, to connect to, to connect from.
+//!
+//! Names are kept as names: this crate never resolves anything. `control/runtime` does at start.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Which address family a prefix such as `ipv6@` demands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Nothing was demanded.
+    #[default]
+    Any,
+    /// `ipv4@`.
+    V4,
+    /// `ipv6@`.
+    V6,
+}
+
+/// An IP address, or a host name that has yet to be resolved.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// A literal address; the unspecified one stands for `*`.
+    Ip(IpAddr),
+    /// A name, and the family that its address must have.
+    Name {
+        /// The name as written.
+        name: Box<str>,
+        /// The family demanded by a prefix.
+        family: Family,
+    },
+}
+
+/// One element of the address list of a `bind` line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ListenAddress {
+    /// `192.0.2.1:80`, `*:8000-8009`, `:::443`: one listener for each port.
+    Inet {
+        /// The address; the unspecified one of its family for `*`.
+        host: Host,
+        /// The first port.
+        first_port: u16,
+        /// The last port, at least `first_port`.
+        last_port: u16,
+    },
+    /// `/run/x.sock` or `unix@...`. The `unix-bind prefix` is not applied yet.
+    Unix(PathBuf),
+    /// `abns@name`: the abstract namespace, padded with zeroes to the whole `sun_path`; `abnsz@name`: not padded.
+    Abstract {
+        /// The name, without the leading zero byte.
+        name: Box<[u8]>,
+        /// Whether the whole `sun_path` counts (`abns@`), or only the name (`abnsz@`).
+        padded: bool,
+    },
+    /// `fd@N`: a listening socket inherited from whoever started us.
+    Descriptor(i32),
+    /// `sockpair@N`: connections arrive as descriptors passed over this inherited socket.
+    SocketPair(i32),
+}
+
+impl ListenAddress {
+    /// How many listeners the address makes.
+    pub fn listener_count(&self) -> usize {
+        match self {
+            ListenAddress::Inet { first_port, last_port, .. } => {
+                usize::from(last_port.saturating_sub(*first_port)) + 1
+            }
+            _ => 1,
+        }
+    }
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ServerAddress {
+    /// An IP address or a name. The unspecified address means "where the client wanted to go".
+    Inet {
+        /// The address or the name.
+        host: Host,
+        /// The port, or how it follows from the client's.
+        port: ServerPort,
+    },
+    /// `unix@/path` or `/path`. The `unix-bind prefix` does not apply to servers.
+    Unix(PathBuf),
+    /// `abns@name` or `abnsz@name`.
+    Abstract {
+        /// The name, without the leading zero byte.
+        name: Box<[u8]>,
+        /// Whether the whole `sun_path` counts (`abns@`), or only the name (`abnsz@`).
+        padded: bool,
+    },
+    /// `sockpair@N`: a new pair is made for each connection and one end passed over this inherited socket.
+    SocketPair(i32),
+}
+
+/// The port to connect to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ServerPort {
+    /// A port of its own.
+    Fixed(u16),
+    /// The port that the client connected to, plus this: 0 when the address has no port, else `:+N` or `:-N`.
+    Mapped(i32),
+}
+
+/// Where outgoing connections come from: `source`, on a proxy or a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The address to bind to; unspecified for `*` and `0.0.0.0`.
+    pub host: Host,
+    /// The ports to choose from; `0..=0` when the kernel chooses.
+    pub first_port: u16,
+    /// The last port of the range.
+    pub last_port: u16,
+    /// Whose address to take instead, with transparent sockets.
+    pub transparent: Option<TransparentSource>,
+    /// The network interface to leave through.
+    pub interface: Option<Box<str>>,
+}
+
+/// The `usesrc` part of `source`: a foreign address to present to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransparentSource {
+    /// A fixed address.
+    Address(SocketAddr),
+    /// The client's address and port.
+    Client,
+    /// The client's address, any port.
+    ClientAddress,
+    /// The address found in a request header.
+    Header {
+        /// The header's name.
+        name: Box<str>,
+        /// Which of its values, counted from 1, or from the end if negative.
+        occurrence: i32,
+    },
+}
+
+/// A network in prefix form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IpNetwork {
+    /// The network's address.
+    pub address: IpAddr,
+    /// How many leading bits count.
+    pub prefix_length: u8,
+}
+
+impl IpNetwork {
+    /// Whether `address` belongs to the network. Families never match each other.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let length = u32::from(self.prefix_length);
+        match (self.address, address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let difference = network.to_bits() ^ address.to_bits();
+                difference.leading_zeros() >= length
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let difference = network.to_bits() ^ address.to_bits();
+                difference.leading_zeros() >= length
+            }
+            _ => false,
+        }
+    }
+}

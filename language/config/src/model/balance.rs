@@ -1,0 +1,324 @@
+//! How a backend chooses: the algorithm, the hash, persistence, retries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_expr::{Condition, Expr, LogFormat};
+
+use super::location::Location;
+
+/// `balance`: how a server is chosen.
+#[derive(Clone, Debug)]
+pub enum Balance {
+    /// Each in turn, by weight; weights may change.
+    RoundRobin,
+    /// Each in turn, by weight; weights are fixed.
+    StaticRoundRobin,
+    /// The one with the fewest connections.
+    LeastConnections,
+    /// The first that has a free place.
+    First,
+    /// The least loaded of this many drawn at random.
+    Random {
+        /// How many are drawn; 2 unless told.
+        draws: u32,
+    },
+    /// The client's address.
+    Source,
+    /// The request's URI.
+    Uri {
+        /// Hash only this many characters; 0 for all.
+        length: u32,
+        /// Hash only this many directories; 0 for all.
+        depth: u32,
+        /// Hash the query too.
+        whole: bool,
+        /// Hash the path only, even if the URI has an authority.
+        path_only: bool,
+    },
+    /// A parameter of the query.
+    UrlParameter {
+        /// The parameter's name.
+        name: Box<str>,
+        /// Look in the body of POST requests too.
+        check_post: bool,
+    },
+    /// A request header.
+    Header {
+        /// The header's name.
+        name: Box<str>,
+        /// Of a host name, only the part before the top level counts.
+        use_domain_only: bool,
+    },
+    /// The RDP cookie.
+    RdpCookie {
+        /// The cookie's name.
+        name: Box<str>,
+    },
+    /// An expression.
+    Hash(Arc<Expr>),
+}
+
+impl Balance {
+    /// Whether the choice hashes something, so that `hash-type` matters.
+    pub fn hashes(&self) -> bool {
+        !matches!(
+            self,
+            Balance::RoundRobin
+                | Balance::StaticRoundRobin
+                | Balance::LeastConnections
+                | Balance::First
+                | Balance::Random { .. }
+        )
+    }
+
+    /// Whether the choice needs an HTTP request.
+    pub fn needs_http(&self) -> bool {
+        matches!(self, Balance::Uri { .. } | Balance::UrlParameter { .. } | Balance::Header { .. })
+    }
+}
+
+impl Default for Balance {
+    /// What an unconfigured backend does since 3.3.
+    fn default() -> Self {
+        Balance::Random { draws: 2 }
+    }
+}
+
+/// `hash-type`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HashType {
+    /// How a hash becomes a server.
+    pub method: HashMethod,
+    /// How a key becomes a hash.
+    pub function: HashFunction,
+    /// `avalanche`: stir the hash once more.
+    pub avalanche: bool,
+}
+
+/// How a hash becomes a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashMethod {
+    /// An index into an array of the living servers.
+    #[default]
+    MapBased,
+    /// The next server on a ring.
+    Consistent,
+}
+
+/// How a key becomes a hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashFunction {
+    /// The one of the sdbm database.
+    #[default]
+    Sdbm,
+    /// Bernstein's.
+    Djb2,
+    /// The one made for `wt6`.
+    Wt6,
+    /// CRC32 as Ethernet computes it.
+    Crc32,
+    /// The key itself, as a number.
+    None,
+}
+
+/// `hash-preserve-affinity`: when to leave the hashed server although it is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreserveAffinity {
+    /// Never leave.
+    #[default]
+    Always,
+    /// Leave when its `maxconn` is reached.
+    MaxConn,
+    /// Leave when its `maxqueue` is reached.
+    MaxQueue,
+}
+
+/// `retry-on`: after which failures a request is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryOn(u32);
+
+impl RetryOn {
+    /// Nothing.
+    pub const NONE: RetryOn = RetryOn(0);
+    /// The connection failed.
+    pub const CONNECTION_FAILURE: RetryOn = RetryOn(1);
+    /// The server closed without a byte of response.
+    pub const EMPTY_RESPONSE: RetryOn = RetryOn(1 << 1);
+    /// What came was no response.
+    pub const JUNK_RESPONSE: RetryOn = RetryOn(1 << 2);
+    /// Nothing came in time.
+    pub const RESPONSE_TIMEOUT: RetryOn = RetryOn(1 << 3);
+    /// The server refused early data.
+    pub const EARLY_DATA_REJECTED: RetryOn = RetryOn(1 << 4);
+    /// `all-retryable-errors`.
+    pub const ALL_RETRYABLE: RetryOn = RetryOn(
+        1 | 1 << 1
+            | 1 << 2
+            | 1 << 3
+            | 1 << 4
+            | RetryOn::status_bit(500)
+            | RetryOn::status_bit(502)
+            | RetryOn::status_bit(503)
+            | RetryOn::status_bit(504),
+    );
+    /// The response codes that can be listed, in the order of their bits.
+    pub const STATUSES: [u16; 11] = [401, 403, 404, 408, 421, 425, 429, 500, 501, 502, 503];
+
+    /// The set that has only this status, empty if the status cannot be listed.
+    pub const fn status(status: u16) -> RetryOn {
+        RetryOn(RetryOn::status_bit(status))
+    }
+
+    const fn status_bit(status: u16) -> u32 {
+        if status == 504 {
+            return 1 << 31;
+        }
+        let mut index = 0;
+        while index < RetryOn::STATUSES.len() {
+            if RetryOn::STATUSES[index] == status {
+                return 1 << (8 + index);
+            }
+            index += 1;
+        }
+        0
+    }
+
+    /// Both sets together.
+    pub const fn union(self, other: RetryOn) -> RetryOn {
+        RetryOn(self.0 | other.0)
+    }
+
+    /// Whether everything in `other` is in this set, and `other` is not empty.
+    pub const fn contains(self, other: RetryOn) -> bool {
+        other.0 != 0 && self.0 & other.0 == other.0
+    }
+
+    /// Whether a response with this status is tried again.
+    pub const fn contains_status(self, status: u16) -> bool {
+        self.contains(RetryOn::status(status))
+    }
+
+    /// Whether the set is empty.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the set goes beyond failed connections, so that requests have to be kept for replay.
+    pub const fn needs_replay(self) -> bool {
+        self.0 & !RetryOn::CONNECTION_FAILURE.0 != 0
+    }
+}
+
+impl Default for RetryOn {
+    fn default() -> Self {
+        RetryOn::CONNECTION_FAILURE
+    }
+}
+
+/// `cookie`: persistence by a cookie.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CookiePersistence {
+    /// The cookie's name.
+    pub name: Box<str>,
+    /// Who writes it.
+    pub mode: CookieMode,
+    /// `indirect`: the server never sees it, the client gets it only when it must change.
+    pub indirect: bool,
+    /// `nocache`: responses that set it are marked as not cacheable.
+    pub no_cache: bool,
+    /// `postonly`: set it only on responses to POST.
+    pub post_only: bool,
+    /// `preserve`: a cookie that the server sets is left alone.
+    pub preserve: bool,
+    /// `httponly`.
+    pub http_only: bool,
+    /// `secure`.
+    pub secure: bool,
+    /// `dynamic`: servers without a value get one made of their address and `dynamic-cookie-key`.
+    pub dynamic: bool,
+    /// `domain`, each with its leading dot as written.
+    pub domains: Vec<Box<str>>,
+    /// `maxidle`: ignored when unused for longer; zero for off.
+    pub max_idle: Duration,
+    /// `maxlife`: ignored when older; zero for off.
+    pub max_life: Duration,
+    /// `attr`: further attributes.
+    pub attributes: Vec<Box<str>>,
+}
+
+/// Who writes the persistence cookie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CookieMode {
+    /// The server; it is only read.
+    #[default]
+    Passive,
+    /// The server; its value is replaced by ours.
+    Rewrite,
+    /// We do.
+    Insert,
+    /// The server; our value is put before its value.
+    Prefix,
+}
+
+/// `use_backend`: one step of the choice of a backend.
+#[derive(Clone, Debug)]
+pub struct UseBackend {
+    /// The backend.
+    pub target: BackendTarget,
+    /// When the rule applies; none for always.
+    pub condition: Option<Condition>,
+    /// Where it was written.
+    pub at: Location,
+}
+
+/// A backend, known now or at run time.
+#[derive(Clone, Debug)]
+pub enum BackendTarget {
+    /// The proxy at this index of `Config::proxies`, resolved when the configuration is complete.
+    Static(ProxyIndex),
+    /// The name that this gives for each request.
+    Dynamic(Arc<LogFormat>),
+}
+
+/// The position of a proxy in `Config::proxies`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProxyIndex(pub u32);
+
+impl ProxyIndex {
+    /// The position.
+    pub fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// `use-server`: one step of the choice of a server.
+#[derive(Clone, Debug)]
+pub struct UseServer {
+    /// The server.
+    pub target: ServerTarget,
+    /// When the rule applies; none for always.
+    pub condition: Option<Condition>,
+    /// Where it was written.
+    pub at: Location,
+}
+
+/// A server of the same backend, known now or at run time.
+#[derive(Clone, Debug)]
+pub enum ServerTarget {
+    /// The server at this index of `Proxy::servers`, resolved when the configuration is complete.
+    Static(u32),
+    /// The name that this gives for each request.
+    Dynamic(Arc<LogFormat>),
+}
+
+/// `force-persist` and `ignore-persist`.
+#[derive(Clone, Debug)]
+pub struct PersistRule {
+    /// Whether to follow the persistence even to a server that is down, or to ignore it.
+    pub force: bool,
+    /// When the rule applies.
+    pub condition: Condition,
+    /// Where it was written.
+    pub at: Location,
+}

@@ -1,0 +1,143 @@
+//! The `bind` line: where a frontend listens, and how.
+
+use std::time::Duration;
+
+use super::address::ListenAddress;
+use super::location::Location;
+use super::server::Protocol;
+
+/// One `bind` line. It makes one listener for each port of each of its addresses.
+#[derive(Clone, Debug)]
+pub struct Bind {
+    /// Where it was written.
+    pub at: Location,
+    /// The address word as written: what `show stat` and the logs call an unnamed listener.
+    pub spelling: Box<str>,
+    /// The addresses of the comma-separated list.
+    pub addresses: Vec<ListenAddress>,
+    /// `name`, or none.
+    pub name: Option<Box<str>>,
+    /// `id`: the first listener's identifier; the others follow on.
+    pub id: Option<u32>,
+    /// Everything else.
+    pub options: BindOptions,
+}
+
+/// The words that may follow the addresses, also on `stats socket`.
+#[derive(Clone, Debug, Default)]
+pub struct BindOptions {
+    /// `maxconn`: how many connections each listener holds; none for no limit of its own.
+    pub maxconn: Option<u32>,
+    /// `backlog`: the accept queue's length, before the frontend's own `backlog`.
+    pub backlog: Option<u32>,
+    /// `accept-proxy`: every connection begins with a PROXY protocol header.
+    pub accept_proxy: bool,
+    /// `interface`: only packets that come through it.
+    pub interface: Option<Box<str>>,
+    /// `mss`: the segment size to announce; negative to reduce the natural one.
+    pub mss: Option<i32>,
+    /// `tfo`: TCP Fast Open.
+    pub tcp_fast_open: bool,
+    /// `defer-accept`: accept only once data came.
+    pub defer_accept: bool,
+    /// `nice`: the priority of the streams, from -1024 (soonest) to 1024.
+    pub nice: i16,
+    /// `transparent`: bind to addresses that are not ours.
+    pub transparent: bool,
+    /// `v4v6` or `v6only`: whether an IPv6 listener takes IPv4 too; none for the system's choice.
+    pub v4v6: Option<bool>,
+    /// Owner and mode of a unix socket.
+    pub ownership: SocketOwnership,
+    /// `shards`: into how many sockets each listener splits; none for `tune.listener.default-shards`.
+    pub shards: Option<Shards>,
+    /// `level`: what a client of the runtime API may do here.
+    pub level: Option<Level>,
+    /// `severity-output`: how the runtime API marks the severity of its messages.
+    pub severity_output: SeverityOutput,
+    /// `expose-fd listeners`: hand listening sockets to who asks (`-x`).
+    pub expose_listeners: bool,
+    /// `proto`: the protocol to speak, when forced.
+    pub protocol: Option<Protocol>,
+    /// `tcp-ut`: how long sent data may stay unacknowledged.
+    pub tcp_user_timeout: Option<Duration>,
+    /// `thread`: the workers that accept; none for all.
+    pub threads: Option<ThreadSet>,
+}
+
+/// Who owns a unix socket and who may use it: `user`/`uid`, `group`/`gid`, `mode`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketOwnership {
+    /// The owner.
+    pub user: Option<Account>,
+    /// The group.
+    pub group: Option<Account>,
+    /// The permission bits.
+    pub mode: Option<u32>,
+}
+
+/// A user or a group, by number or by a name to look up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Account {
+    /// `uid 33`.
+    Id(u32),
+    /// `user www-data`.
+    Name(Box<str>),
+}
+
+/// Into how many sockets a listener splits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shards {
+    /// This many.
+    Count(u32),
+    /// One for each worker thread.
+    ByThread,
+    /// One for each thread group.
+    ByGroup,
+}
+
+/// What a client of the runtime API may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Read what is not sensitive.
+    User,
+    /// Read everything, change what is safe.
+    Operator,
+    /// Everything.
+    Admin,
+}
+
+/// How the runtime API marks the severity of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SeverityOutput {
+    /// Not at all.
+    #[default]
+    None,
+    /// `[3]:`.
+    Number,
+    /// `[err]:`.
+    String,
+}
+
+/// The worker threads of a `thread` word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ThreadSet {
+    /// `all`.
+    All,
+    /// `odd`.
+    Odd,
+    /// `even`.
+    Even,
+    /// Inclusive ranges of threads, counted from 1, with the group each is relative to, if one was given.
+    Ranges(Vec<ThreadRange>),
+}
+
+/// One element of a thread list: `1-4`, `2/1-4`, `2/all`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadRange {
+    /// The thread group, counted from 1; none when threads are counted across groups.
+    pub group: Option<u16>,
+    /// The first thread, counted from 1.
+    pub first: u16,
+    /// The last thread.
+    pub last: u16,
+}

@@ -1,0 +1,201 @@
+//! Where a proxy logs, and what.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use weir_expr::LogFormat;
+
+use super::address::Host;
+
+/// The logging of a proxy.
+#[derive(Clone, Debug, Default)]
+pub struct Logging {
+    /// `log global`: the targets of the global section too.
+    pub global: bool,
+    /// `log <target>`.
+    pub targets: Vec<Arc<LogTarget>>,
+    /// `log-tag`.
+    pub tag: Option<Arc<str>>,
+    /// `option httplog`, `option tcplog`, `log-format`.
+    pub line: LogLine,
+    /// `error-log-format`.
+    pub error_line: Option<Arc<LogFormat>>,
+    /// `log-format-sd`: the structured data of RFC 5424.
+    pub structured_data: Option<Arc<LogFormat>>,
+}
+
+/// What is logged for each connection or request.
+#[derive(Clone, Debug, Default)]
+pub enum LogLine {
+    /// One line when the connection or request starts, unless the configuration says more.
+    #[default]
+    Connect,
+    /// A format: a built-in one (`option httplog`, `tcplog`) or a `log-format`.
+    Format {
+        /// Which `option` or keyword chose it.
+        kind: LogLineKind,
+        /// The compiled line.
+        format: Arc<LogFormat>,
+    },
+}
+
+/// Which word chose the log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLineKind {
+    /// `option httplog`.
+    Http,
+    /// `option httplog clf`.
+    HttpClf,
+    /// `option tcplog`.
+    Tcp,
+    /// `option tcplog clf`.
+    TcpClf,
+    /// `log-format`.
+    Custom,
+}
+
+/// One `log` line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogTarget {
+    /// Where to.
+    pub address: LogAddress,
+    /// `len`: longer messages are cut.
+    pub length_max: u32,
+    /// `format`: what precedes the message.
+    pub header: LogHeader,
+    /// `sample`.
+    pub sampling: Option<LogSampling>,
+    /// The facility.
+    pub facility: Facility,
+    /// Messages less severe than this are not sent.
+    pub level: Severity,
+    /// Messages more severe than this are sent as this.
+    pub minimum_level: Severity,
+}
+
+/// Where log messages go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LogAddress {
+    /// Datagrams to a syslog server.
+    Udp {
+        /// The server.
+        host: Host,
+        /// Its port; 514 unless told.
+        port: u16,
+    },
+    /// Datagrams to a unix socket.
+    Unix(PathBuf),
+    /// Datagrams to an abstract unix socket.
+    Abstract(Box<[u8]>),
+    /// `fd@N`; `stdout` is 1, `stderr` 2.
+    Descriptor(i32),
+}
+
+/// What precedes the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogHeader {
+    /// RFC 3164 without a host name, as the system's own `syslog()` sends it; the default.
+    #[default]
+    Local,
+    /// RFC 3164.
+    Rfc3164,
+    /// RFC 5424.
+    Rfc5424,
+    /// `<level>`.
+    Priority,
+    /// The level in angle brackets, then the tag: what service managers expect.
+    Short,
+    /// The time, then the level.
+    Timed,
+    /// The time as in ISO 8601.
+    Iso,
+    /// Nothing.
+    Raw,
+}
+
+/// `sample <ranges>:<size>`: which messages of each round are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSampling {
+    /// Inclusive ranges counted from 1, in order, not overlapping.
+    pub ranges: Vec<(u32, u32)>,
+    /// The length of a round.
+    pub size: u32,
+}
+
+/// The severity of a message, from the most to the least severe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Severity {
+    /// `emerg`.
+    Emergency,
+    /// `alert`.
+    Alert,
+    /// `crit`.
+    Critical,
+    /// `err`.
+    Error,
+    /// `warning`.
+    Warning,
+    /// `notice`.
+    Notice,
+    /// `info`.
+    Info,
+    /// `debug`.
+    Debug,
+}
+
+impl Severity {
+    /// The names, in order.
+    pub const NAMES: [&'static str; 8] =
+        ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+    const ALL: [Severity; 8] = [
+        Severity::Emergency,
+        Severity::Alert,
+        Severity::Critical,
+        Severity::Error,
+        Severity::Warning,
+        Severity::Notice,
+        Severity::Info,
+        Severity::Debug,
+    ];
+
+    /// The severity of that name.
+    pub fn from_name(name: &str) -> Option<Severity> {
+        let index = Self::NAMES.iter().position(|known| *known == name)?;
+        Some(Self::ALL[index])
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// The facility of a message: RFC 5424's number, 0 to 23.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Facility(u8);
+
+impl Facility {
+    /// The names, in the order of their numbers.
+    pub const NAMES: [&'static str; 24] = [
+        "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "auth2", "ftp",
+        "ntp", "audit", "alert", "cron2", "local0", "local1", "local2", "local3", "local4", "local5",
+        "local6", "local7",
+    ];
+
+    /// The facility of that name.
+    pub fn from_name(name: &str) -> Option<Facility> {
+        let index = Self::NAMES.iter().position(|known| *known == name)?;
+        u8::try_from(index).ok().map(Facility)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[usize::from(self.0)]
+    }
+
+    /// Its number.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+}

@@ -1,0 +1,184 @@
+//! The `option` switches of a proxy, and the arguments that some of them take.
+
+use std::sync::Arc;
+
+use super::address::IpNetwork;
+
+/// Every `option` that a proxy can switch. All are inherited from `defaults`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// `abortonclose`: give up the request of a client that closed.
+    pub abort_on_close: Switch,
+    /// `accept-unsafe-violations-in-http-request`.
+    pub accept_unsafe_request: bool,
+    /// `accept-unsafe-violations-in-http-response`.
+    pub accept_unsafe_response: bool,
+    /// `allbackups`: balance over all backup servers, not just the first.
+    pub all_backups: bool,
+    /// `checkcache`: refuse cacheable responses that set cookies.
+    pub check_cache: bool,
+    /// `clitcpka` (and `tcpka`): TCP keep-alive towards clients.
+    pub client_keep_alive: bool,
+    /// `srvtcpka` (and `tcpka`): TCP keep-alive towards servers.
+    pub server_keep_alive: bool,
+    /// `contstats`: count bytes while they flow, not when the stream ends.
+    pub continuous_statistics: bool,
+    /// `dontlog-normal`: log only what went wrong.
+    pub dont_log_normal: bool,
+    /// `dontlognull`: do not log connections that sent nothing.
+    pub dont_log_null: bool,
+    /// `http-buffer-request`: wait for the body, or a full buffer, before the rules run.
+    pub http_buffer_request: bool,
+    /// `http-drop-request-trailers`.
+    pub http_drop_request_trailers: bool,
+    /// `http-drop-response-trailers`.
+    pub http_drop_response_trailers: bool,
+    /// `http-ignore-probes`: neither log nor answer connections that close or time out without a request.
+    pub http_ignore_probes: bool,
+    /// `http-no-delay`: never wait to fill segments.
+    pub http_no_delay: bool,
+    /// `http-pretend-keepalive`: do not tell the server that the connection closes.
+    pub http_pretend_keep_alive: bool,
+    /// `http-use-proxy-header`: use the non-standard `Proxy-Connection` header.
+    pub http_use_proxy_header: bool,
+    /// `http-restrict-req-hdr-names`: what to do with names outside letters, digits and hyphens.
+    pub restrict_header_names: Option<RestrictHeaderNames>,
+    /// `idle-close-on-response`: on a soft stop, idle client connections are closed after a last response.
+    pub idle_close_on_response: bool,
+    /// `independent-streams`: what goes one way does not refresh the other way's timeout.
+    pub independent_streams: bool,
+    /// `log-separate-errors`: errors are logged at level `err`.
+    pub log_separate_errors: bool,
+    /// `logasap`: log when the response's headers are there, not at the end.
+    pub log_asap: bool,
+    /// `nolinger`: reset connections on closing.
+    pub no_linger: bool,
+    /// `persist`: follow the cookie even to a server that is down.
+    pub persist: bool,
+    /// `prefer-last-server`: stay on the server of the connection's last request.
+    pub prefer_last_server: bool,
+    /// `redispatch`: which retries may choose another server.
+    pub redispatch: Redispatch,
+    /// `socket-stats`: statistics for each listener.
+    pub socket_statistics: bool,
+    /// `splice-auto`, `splice-request`, `splice-response`.
+    pub splice: Splice,
+    /// `tcp-smart-accept`: do not acknowledge the client's data before there is something to say.
+    pub tcp_smart_accept: Option<bool>,
+    /// `tcp-smart-connect`: do not send the handshake's last acknowledgement alone.
+    pub tcp_smart_connect: bool,
+    /// `transparent`: connect to where the client wanted to go.
+    pub transparent: bool,
+    /// `forwardfor`.
+    pub forward_for: Option<Arc<ForwardFor>>,
+    /// `originalto`.
+    pub original_to: Option<Arc<OriginalTo>>,
+    /// `http-keep-alive`, `http-server-close`, `httpclose`; none when nothing was said (keep-alive).
+    pub connection_mode: Option<ConnectionMode>,
+    /// `http-reuse`, which is not spelled `option` but belongs here.
+    pub reuse: Reuse,
+}
+
+/// A switch whose default depends on the mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Switch {
+    /// Nothing was said.
+    #[default]
+    Unset,
+    /// `option ...`.
+    On,
+    /// `no option ...`.
+    Off,
+}
+
+impl Switch {
+    /// The setting, or `default` when nothing was said.
+    pub fn or(self, default: bool) -> bool {
+        match self {
+            Switch::Unset => default,
+            Switch::On => true,
+            Switch::Off => false,
+        }
+    }
+}
+
+/// What happens to the connections when a message ends. A frontend's and a backend's combine: the later
+/// variant wins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConnectionMode {
+    /// Both stay open.
+    #[default]
+    KeepAlive,
+    /// The server's closes, the client's stays.
+    ServerClose,
+    /// Both close.
+    Close,
+}
+
+/// When a request may use a connection that another client opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reuse {
+    /// Never.
+    Never,
+    /// Not for a client's first request.
+    #[default]
+    Safe,
+    /// For a first request too, if the connection was reused once already.
+    Aggressive,
+    /// Always.
+    Always,
+}
+
+/// Which retries may choose another server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Redispatch {
+    /// Only those that follow no persistence.
+    #[default]
+    Off,
+    /// Every this many retries: `redispatch 3`.
+    Every(u32),
+    /// Only the one this many before the last: `redispatch -1` is the last one.
+    FromLast(u32),
+}
+
+/// When bytes may flow through the kernel only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Splice {
+    /// Whenever it seems worthwhile, both ways.
+    pub auto: bool,
+    /// From client to server.
+    pub request: bool,
+    /// From server to client.
+    pub response: bool,
+}
+
+/// What to do with a header whose name has other characters than letters, digits and hyphens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestrictHeaderNames {
+    /// Nothing.
+    Preserve,
+    /// Remove the header.
+    Delete,
+    /// Refuse the request.
+    Reject,
+}
+
+/// `option forwardfor`: add the client's address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForwardFor {
+    /// The header's name.
+    pub header: Box<str>,
+    /// Clients for which nothing is added.
+    pub except: Option<IpNetwork>,
+    /// Add nothing if the request has the header already.
+    pub if_none: bool,
+}
+
+/// `option originalto`: add the address that the client connected to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OriginalTo {
+    /// The header's name.
+    pub header: Box<str>,
+    /// Destinations for which nothing is added.
+    pub except: Option<IpNetwork>,
+}

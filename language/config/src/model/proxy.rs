@@ -1,0 +1,321 @@
+//! The proxy: what a `frontend`, `backend` or `listen` section makes, and what `defaults` gives it.
+//!
+//! A proxy has three parts. [`Settings`] is what a `defaults` section can give: it is copied from there when the
+//! section begins and then changed, so it keeps anything large behind an `Arc`. [`Rulesets`] are the rules that run
+//! on traffic: those of a named `defaults` section are not copied but kept beside the proxy's own. The rest belongs
+//! to the proxy alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_expr::{Condition, LogFormat};
+
+use super::address::Source;
+use super::balance::{
+    Balance, CookiePersistence, HashType, PersistRule, PreserveAffinity, ProxyIndex, RetryOn, UseBackend,
+    UseServer,
+};
+use super::bind::Bind;
+use super::location::Location;
+use super::log::Logging;
+use super::options::Options;
+use super::reply::ErrorReplies;
+use super::rules::{RedirectRule, Rule, RulesetKind, Rulesets};
+use super::server::{Server, ServerSettings};
+use super::stats::Stats;
+
+/// A frontend, a backend, or both in one.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    /// Its name. A frontend and a backend may share one.
+    pub name: Arc<str>,
+    /// Which section made it.
+    pub section: ProxySection,
+    /// Where the section begins.
+    pub at: Location,
+    /// The identifier: `id`, or the lowest free one. Never 0 once the configuration is complete.
+    pub id: u32,
+    /// `description`.
+    pub description: Option<Box<str>>,
+    /// `guid`: a name that is unique in the whole process.
+    pub guid: Option<Box<str>>,
+    /// What `defaults` can give.
+    pub settings: Settings,
+    /// The rules of the named `defaults` section that the proxy comes from: they run before its own.
+    pub inherited_rules: Option<Arc<Rulesets>>,
+    /// Its own rules.
+    pub rules: Rulesets,
+    /// `bind` lines.
+    pub binds: Vec<Bind>,
+    /// The proxy that `default_backend` names; none for itself (`listen`), or for no backend at all.
+    pub default_backend: Option<ProxyIndex>,
+    /// `use_backend` lines.
+    pub use_backend: Vec<UseBackend>,
+    /// `redirect` lines: they run after the `http-request` rules.
+    pub redirects: Vec<RedirectRule>,
+    /// `monitor fail`: when a monitor request gets 503.
+    pub monitor_fail: Vec<Condition>,
+    /// What is captured for the logs.
+    pub captures: Captures,
+    /// `server` and `server-template` lines, in order.
+    pub servers: Vec<Server>,
+    /// `use-server` lines.
+    pub use_server: Vec<UseServer>,
+    /// `force-persist` and `ignore-persist` lines.
+    pub persist_rules: Vec<PersistRule>,
+}
+
+/// Which section makes a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProxySection {
+    /// `frontend`.
+    Frontend,
+    /// `backend`.
+    Backend,
+    /// `listen`.
+    Listen,
+}
+
+impl ProxySection {
+    /// Whether it accepts connections.
+    pub fn is_frontend(self) -> bool {
+        self != ProxySection::Backend
+    }
+
+    /// Whether it has servers.
+    pub fn is_backend(self) -> bool {
+        self != ProxySection::Frontend
+    }
+
+    /// The word that begins the section, which messages also use.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProxySection::Frontend => "frontend",
+            ProxySection::Backend => "backend",
+            ProxySection::Listen => "listen",
+        }
+    }
+}
+
+/// What a proxy speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Bytes.
+    #[default]
+    Tcp,
+    /// HTTP.
+    Http,
+}
+
+/// What a `defaults` section can give to a proxy. Every field is inherited.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `mode`.
+    pub mode: Mode,
+    /// `disabled`.
+    pub disabled: bool,
+    /// `timeout ...`.
+    pub timeouts: Timeouts,
+    /// `option ...` and `http-reuse`.
+    pub options: Options,
+    /// `log`, `option httplog` and relatives.
+    pub logging: Logging,
+    /// `maxconn` of a frontend; none for the process's limit.
+    pub maxconn: Option<u32>,
+    /// `backlog` of a frontend's listeners.
+    pub backlog: Option<u32>,
+    /// `rate-limit sessions`: new connections each second; 0 for no limit.
+    pub session_rate_limit: u32,
+    /// `clitcpka-*`: how TCP keep-alive works towards clients.
+    pub client_keep_alive: TcpKeepAlive,
+    /// `srvtcpka-*`: how TCP keep-alive works towards servers.
+    pub server_keep_alive: TcpKeepAlive,
+    /// `default_backend`: the name; [`Proxy::default_backend`] is what it names.
+    pub default_backend: Option<Arc<str>>,
+    /// `monitor-uri`: requests for exactly this get 200.
+    pub monitor_uri: Option<Arc<str>>,
+    /// `unique-id-format`.
+    pub unique_id_format: Option<Arc<LogFormat>>,
+    /// `unique-id-header`.
+    pub unique_id_header: Option<Arc<str>>,
+    /// `errorfile` and relatives.
+    pub errors: Arc<ErrorReplies>,
+    /// `stats`; none when there is no page.
+    pub stats: Option<Arc<Stats>>,
+    /// `balance`.
+    pub balance: Balance,
+    /// `hash-type`.
+    pub hash_type: HashType,
+    /// `hash-balance-factor`: how many per cent above the average a server may be loaded; 0 for off.
+    pub hash_balance_factor: u32,
+    /// `hash-preserve-affinity`.
+    pub hash_preserve_affinity: PreserveAffinity,
+    /// `retries`.
+    pub retries: u32,
+    /// `retry-on`.
+    pub retry_on: RetryOn,
+    /// `fullconn`: the load at which servers reach `maxconn` from `minconn`; none for a tenth of the frontends' limits.
+    pub fullconn: Option<u32>,
+    /// `max-keep-alive-queue`: with more requests in the server's queue, another server may be chosen; none for never.
+    pub max_keep_alive_queue: Option<u32>,
+    /// `cookie`.
+    pub cookie: Option<Arc<CookiePersistence>>,
+    /// `dynamic-cookie-key`.
+    pub dynamic_cookie_key: Option<Arc<str>>,
+    /// `source`.
+    pub source: Option<Arc<Source>>,
+    /// `http-send-name-header`.
+    pub send_name_header: Option<Arc<str>>,
+    /// `persist rdp-cookie`: the cookie's name.
+    pub persist_rdp_cookie: Option<Arc<str>>,
+    /// `default-server`.
+    pub default_server: ServerSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            mode: Mode::Tcp,
+            disabled: false,
+            timeouts: Timeouts::default(),
+            options: Options::default(),
+            logging: Logging::default(),
+            maxconn: None,
+            backlog: None,
+            session_rate_limit: 0,
+            client_keep_alive: TcpKeepAlive::default(),
+            server_keep_alive: TcpKeepAlive::default(),
+            default_backend: None,
+            monitor_uri: None,
+            unique_id_format: None,
+            unique_id_header: None,
+            errors: Arc::default(),
+            stats: None,
+            balance: Balance::default(),
+            hash_type: HashType::default(),
+            hash_balance_factor: 0,
+            hash_preserve_affinity: PreserveAffinity::default(),
+            retries: 3,
+            retry_on: RetryOn::default(),
+            fullconn: None,
+            max_keep_alive_queue: None,
+            cookie: None,
+            dynamic_cookie_key: None,
+            source: None,
+            send_name_header: None,
+            persist_rdp_cookie: None,
+            default_server: ServerSettings::default(),
+        }
+    }
+}
+
+impl Proxy {
+    /// Whether it accepts connections.
+    pub fn is_frontend(&self) -> bool {
+        self.section.is_frontend()
+    }
+
+    /// Whether it has servers.
+    pub fn is_backend(&self) -> bool {
+        self.section.is_backend()
+    }
+
+    /// What it speaks.
+    pub fn mode(&self) -> Mode {
+        self.settings.mode
+    }
+
+    /// The rules of one kind in the order in which they run: those of the `defaults` section first.
+    pub fn rules(&self, kind: RulesetKind) -> impl Iterator<Item = &Rule> {
+        let inherited = self.inherited_rules.as_deref().map_or(&[][..], |rules| rules.get(kind));
+        inherited.iter().chain(self.rules.get(kind))
+    }
+
+    /// `tcp-request inspect-delay`, its own or the inherited one.
+    pub fn tcp_request_inspect_delay(&self) -> Option<Duration> {
+        self.rules
+            .tcp_request_inspect_delay
+            .or_else(|| self.inherited_rules.as_ref().and_then(|rules| rules.tcp_request_inspect_delay))
+    }
+
+    /// `tcp-response inspect-delay`, its own or the inherited one.
+    pub fn tcp_response_inspect_delay(&self) -> Option<Duration> {
+        self.rules
+            .tcp_response_inspect_delay
+            .or_else(|| self.inherited_rules.as_ref().and_then(|rules| rules.tcp_response_inspect_delay))
+    }
+
+    /// The server of that name, looked for one by one.
+    pub fn server(&self, name: &str) -> Option<&Server> {
+        self.servers.iter().find(|server| *server.name == *name)
+    }
+}
+
+/// Every `timeout` of a proxy; none for no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// `client`: nothing from or to the client.
+    pub client: Option<Duration>,
+    /// `connect`: a server does not accept.
+    pub connect: Option<Duration>,
+    /// `server`: nothing from or to the server.
+    pub server: Option<Duration>,
+    /// `queue`: no free place on a server; without it, `connect` applies.
+    pub queue: Option<Duration>,
+    /// `http-request`: the request's headers are not complete.
+    pub http_request: Option<Duration>,
+    /// `http-keep-alive`: no further request; without it, `http-request` applies, then `client`.
+    pub http_keep_alive: Option<Duration>,
+    /// `tunnel`: nothing either way once the connection is a tunnel.
+    pub tunnel: Option<Duration>,
+    /// `client-fin`: like `client`, once one side has closed.
+    pub client_fin: Option<Duration>,
+    /// `server-fin`: like `server`, once one side has closed.
+    pub server_fin: Option<Duration>,
+    /// `tarpit`: how long tarpitted requests wait; without it, `connect` applies.
+    pub tarpit: Option<Duration>,
+    /// `client-hs`: the handshakes of a client's connection are not complete; without it, `client` applies.
+    pub client_handshake: Option<Duration>,
+}
+
+/// How TCP keep-alive works; none for the system's setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpKeepAlive {
+    /// Probes without an answer until the connection is dead.
+    pub count: Option<u32>,
+    /// Quiet time before the first probe.
+    pub idle: Option<Duration>,
+    /// Time between probes.
+    pub interval: Option<Duration>,
+}
+
+/// What is captured for the logs and for later rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captures {
+    /// `capture request header`, `declare capture request`, and the slots that `http-request capture ... len` made.
+    pub request: Vec<CaptureSlot>,
+    /// The same of responses.
+    pub response: Vec<CaptureSlot>,
+    /// `capture cookie`.
+    pub cookie: Option<CookieCapture>,
+}
+
+/// One place for a captured value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureSlot {
+    /// The header to capture; none when only `capture` actions fill the slot.
+    pub header: Option<Box<str>>,
+    /// Longer values are cut.
+    pub length_max: u32,
+}
+
+/// `capture cookie`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookieCapture {
+    /// The name, or what the name begins with.
+    pub name: Box<str>,
+    /// Whether `name` (written without a final `=`) only has to begin the cookie's name.
+    pub prefix: bool,
+    /// Longer captures are cut.
+    pub length_max: u32,
+}

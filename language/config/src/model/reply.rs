@@ -1,0 +1,122 @@
+//! Responses that we write ourselves: `deny`, `return`, `tarpit`, `http-error`, `errorfile`, `errorloc`.
+
+use std::sync::{Arc, OnceLock};
+
+use weir_expr::LogFormat;
+
+/// A response made of a rule's arguments.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The status; 0 when the rule's default applies (403 for `deny`, 500 for `tarpit`, 200 for `return`).
+    pub status: u16,
+    /// The `content-type`; none when the content has none of its own.
+    pub content_type: Option<Arc<str>>,
+    /// What is sent.
+    pub content: ReplyContent,
+    /// `hdr <name> <fmt>`: further headers, in order.
+    pub headers: Vec<ReplyHeader>,
+}
+
+/// One `hdr` of a reply.
+#[derive(Clone, Debug)]
+pub struct ReplyHeader {
+    /// The name.
+    pub name: Box<str>,
+    /// The value.
+    pub value: LogFormat,
+}
+
+/// What a reply sends.
+#[derive(Clone, Debug)]
+pub enum ReplyContent {
+    /// The proxy's own error message for the status: its `errorfile` and relatives, else the built-in one.
+    ProxyDefault,
+    /// Nothing but headers: a `return` or `http-error` without content.
+    Empty,
+    /// `errorfile <file>`: a complete message.
+    Message(Arc<ErrorMessage>),
+    /// `errorfiles <name>`: the message of an `http-errors` section for the reply's status.
+    Section(Arc<ErrorSection>),
+    /// `string` or `file`: a body as it is.
+    Body(Arc<[u8]>),
+    /// `lf-string` or `lf-file`: a body made for each request.
+    Format(Arc<LogFormat>),
+}
+
+/// A message of an `http-errors` section, which may be written after the rule that uses it.
+#[derive(Debug)]
+pub struct ErrorSection {
+    /// The section's name.
+    pub name: Box<str>,
+    /// The message; always set once the configuration is complete.
+    pub message: OnceLock<Arc<ErrorMessage>>,
+}
+
+/// A complete HTTP response read from an `errorfile`, as it is in the file.
+///
+/// Empty for `/dev/null`: then the connection closes without a response.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ErrorMessage {
+    /// The file.
+    pub path: Box<str>,
+    /// Status line, headers, blank line, body.
+    pub raw: Arc<[u8]>,
+}
+
+impl std::fmt::Debug for ErrorMessage {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "ErrorMessage({}, {} bytes)", self.path, self.raw.len())
+    }
+}
+
+/// The error messages of a proxy, by status.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorReplies {
+    entries: Vec<(u16, ErrorReply)>,
+}
+
+/// What a proxy sends for an error.
+#[derive(Clone, Debug)]
+pub enum ErrorReply {
+    /// `errorfile`, `errorfiles`.
+    Message(Arc<ErrorMessage>),
+    /// `errorloc`, `errorloc302` (302), `errorloc303` (303).
+    Redirect {
+        /// 302 or 303.
+        status: u16,
+        /// The `location`.
+        url: Arc<str>,
+    },
+    /// `http-error`.
+    Reply(Arc<Reply>),
+}
+
+impl ErrorReplies {
+    /// The statuses for which an error message can be set.
+    pub const STATUSES: [u16; 19] =
+        [200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 425, 429, 431, 500, 501, 502, 503, 504];
+
+    /// What to send for `status`; none for the built-in message.
+    pub fn get(&self, status: u16) -> Option<&ErrorReply> {
+        let index = self.entries.binary_search_by_key(&status, |entry| entry.0).ok()?;
+        Some(&self.entries[index].1)
+    }
+
+    /// Sets what to send for `status`.
+    pub fn set(&mut self, status: u16, reply: ErrorReply) {
+        match self.entries.binary_search_by_key(&status, |entry| entry.0) {
+            Ok(index) => self.entries[index].1 = reply,
+            Err(index) => self.entries.insert(index, (status, reply)),
+        }
+    }
+
+    /// All of them, by ascending status.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &ErrorReply)> {
+        self.entries.iter().map(|(status, reply)| (*status, reply))
+    }
+
+    /// Whether every error gets its built-in message.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}

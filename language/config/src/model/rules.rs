@@ -1,0 +1,138 @@
+//! Rulesets: lists of actions with conditions, run at fixed points of a connection's and a message's life.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_expr::Condition;
+
+use super::action::{Action, Redirect};
+use super::location::Location;
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What to do.
+    pub action: Action,
+    /// When; none for always.
+    pub condition: Option<Condition>,
+    /// Where it was written.
+    pub at: Location,
+}
+
+/// One `redirect` line; it runs after the `http-request` rules.
+#[derive(Clone, Debug)]
+pub struct RedirectRule {
+    /// The redirection.
+    pub redirect: Arc<Redirect>,
+    /// When; none for always.
+    pub condition: Option<Condition>,
+    /// Where it was written.
+    pub at: Location,
+}
+
+/// The places where rules run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RulesetKind {
+    /// `tcp-request connection`: right after accepting.
+    TcpRequestConnection,
+    /// `tcp-request session`: after the connection's handshakes.
+    TcpRequestSession,
+    /// `tcp-request content`: when data arrives.
+    TcpRequestContent,
+    /// `tcp-response content`.
+    TcpResponseContent,
+    /// `http-request`.
+    HttpRequest,
+    /// `http-response`.
+    HttpResponse,
+    /// `http-after-response`: on every response, our own ones too.
+    HttpAfterResponse,
+}
+
+impl RulesetKind {
+    /// All of them.
+    pub const ALL: [RulesetKind; 7] = [
+        RulesetKind::TcpRequestConnection,
+        RulesetKind::TcpRequestSession,
+        RulesetKind::TcpRequestContent,
+        RulesetKind::TcpResponseContent,
+        RulesetKind::HttpRequest,
+        RulesetKind::HttpResponse,
+        RulesetKind::HttpAfterResponse,
+    ];
+
+    /// The words that a rule of this kind begins with.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            RulesetKind::TcpRequestConnection => "tcp-request connection",
+            RulesetKind::TcpRequestSession => "tcp-request session",
+            RulesetKind::TcpRequestContent => "tcp-request content",
+            RulesetKind::TcpResponseContent => "tcp-response content",
+            RulesetKind::HttpRequest => "http-request",
+            RulesetKind::HttpResponse => "http-response",
+            RulesetKind::HttpAfterResponse => "http-after-response",
+        }
+    }
+
+    /// Whether the rules run on HTTP messages.
+    pub fn is_http(self) -> bool {
+        matches!(self, RulesetKind::HttpRequest | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse)
+    }
+}
+
+/// The rules of a proxy, or of a named `defaults` section.
+#[derive(Clone, Debug, Default)]
+pub struct Rulesets {
+    /// `tcp-request connection`.
+    pub tcp_request_connection: Vec<Rule>,
+    /// `tcp-request session`.
+    pub tcp_request_session: Vec<Rule>,
+    /// `tcp-request content`.
+    pub tcp_request_content: Vec<Rule>,
+    /// `tcp-request inspect-delay`: how long the content rules may wait for data; none for not at all.
+    pub tcp_request_inspect_delay: Option<Duration>,
+    /// `tcp-response content`.
+    pub tcp_response_content: Vec<Rule>,
+    /// `tcp-response inspect-delay`.
+    pub tcp_response_inspect_delay: Option<Duration>,
+    /// `http-request`.
+    pub http_request: Vec<Rule>,
+    /// `http-response`.
+    pub http_response: Vec<Rule>,
+    /// `http-after-response`.
+    pub http_after_response: Vec<Rule>,
+}
+
+impl Rulesets {
+    /// The rules of one kind.
+    pub fn get(&self, kind: RulesetKind) -> &[Rule] {
+        match kind {
+            RulesetKind::TcpRequestConnection => &self.tcp_request_connection,
+            RulesetKind::TcpRequestSession => &self.tcp_request_session,
+            RulesetKind::TcpRequestContent => &self.tcp_request_content,
+            RulesetKind::TcpResponseContent => &self.tcp_response_content,
+            RulesetKind::HttpRequest => &self.http_request,
+            RulesetKind::HttpResponse => &self.http_response,
+            RulesetKind::HttpAfterResponse => &self.http_after_response,
+        }
+    }
+
+    /// The rules of one kind, to add to.
+    pub fn get_mut(&mut self, kind: RulesetKind) -> &mut Vec<Rule> {
+        match kind {
+            RulesetKind::TcpRequestConnection => &mut self.tcp_request_connection,
+            RulesetKind::TcpRequestSession => &mut self.tcp_request_session,
+            RulesetKind::TcpRequestContent => &mut self.tcp_request_content,
+            RulesetKind::TcpResponseContent => &mut self.tcp_response_content,
+            RulesetKind::HttpRequest => &mut self.http_request,
+            RulesetKind::HttpResponse => &mut self.http_response,
+            RulesetKind::HttpAfterResponse => &mut self.http_after_response,
+        }
+    }
+
+    /// Whether there is no rule at all.
+    pub fn is_empty(&self) -> bool {
+        RulesetKind::ALL.iter().all(|kind| self.get(*kind).is_empty())
+    }
+}

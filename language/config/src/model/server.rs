@@ -1,0 +1,166 @@
+//! Servers: the `server`, `server-template` and `default-server` lines.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_expr::{Expr, LogFormat};
+
+use super::address::{ServerAddress, Source};
+use super::location::Location;
+
+/// One server of a backend. A `server-template` line makes several.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Its name, unique in its backend.
+    pub name: Box<str>,
+    /// Where it was written.
+    pub at: Location,
+    /// Where it is.
+    pub address: ServerAddress,
+    /// The identifier: `id`, or the lowest free one. Never 0 once the configuration is complete.
+    pub id: u32,
+    /// `guid`: a name that is unique in the whole process.
+    pub guid: Option<Box<str>>,
+    /// Whether it came from a `server-template` line.
+    pub from_template: bool,
+    /// What `default-server` can give it.
+    pub settings: ServerSettings,
+}
+
+/// What a `server` line can say, and a `default-server` line can say for it.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// `weight`, 0 to 256.
+    pub weight: u16,
+    /// `backup`: used only when no other server is left.
+    pub backup: bool,
+    /// `disabled`: starts in maintenance.
+    pub disabled: bool,
+    /// `maxconn`: concurrent connections; 0 for no limit.
+    pub maxconn: u32,
+    /// `minconn`: makes the limit follow the backend's load between this and `maxconn`; 0 for off.
+    pub minconn: u32,
+    /// `strict-maxconn`: idle connections count too.
+    pub strict_maxconn: bool,
+    /// `maxqueue`: requests that may wait for this server; 0 for no limit.
+    pub maxqueue: u32,
+    /// `slowstart`: how long the weight takes to grow after the server came up; zero for off.
+    pub slowstart: Duration,
+    /// `cookie`: its value in the persistence cookie.
+    pub cookie: Option<Arc<str>>,
+    /// `redir`: GET and HEAD requests are redirected to this prefix instead of being forwarded.
+    pub redirect_prefix: Option<Arc<str>>,
+    /// `send-proxy`, `send-proxy-v2`.
+    pub send_proxy: Option<SendProxy>,
+    /// `proxy-v2-options`, `set-proxy-v2-tlv-fmt`: what a version 2 header carries.
+    pub proxy_v2: Option<Arc<ProxyV2>>,
+    /// `source`.
+    pub source: Option<Arc<Source>>,
+    /// `proto`: the protocol to speak, when forced.
+    pub protocol: Option<Protocol>,
+    /// `tcp-ut`: how long sent data may stay unacknowledged.
+    pub tcp_user_timeout: Option<Duration>,
+    /// `tfo`: TCP Fast Open.
+    pub tcp_fast_open: bool,
+    /// `max-reuse`: how often a connection is reused; none for no limit, 0 for never.
+    pub max_reuse: Option<u32>,
+    /// `pool-max-conn`: idle connections kept; none for no limit, 0 for none at all.
+    pub pool_max_connections: Option<u32>,
+    /// `pool-low-conn`: below this many idle connections, workers do not take each other's.
+    pub pool_low_connections: u32,
+    /// `pool-purge-delay`: how often half of what was idle since last time is closed; zero for never.
+    pub pool_purge_delay: Duration,
+    /// `pool-conn-name`: what must be equal for an idle connection to be reused.
+    pub pool_connection_name: Option<Arc<Expr>>,
+    /// `hash-key`: what places the server on the consistent hash ring.
+    pub hash_key: HashKey,
+    /// `init-addr`: how a name gets its first address, in order of preference; empty for `last,libc`.
+    pub initial_address: Arc<[InitialAddress]>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        ServerSettings {
+            weight: 1,
+            backup: false,
+            disabled: false,
+            maxconn: 0,
+            minconn: 0,
+            strict_maxconn: false,
+            maxqueue: 0,
+            slowstart: Duration::ZERO,
+            cookie: None,
+            redirect_prefix: None,
+            send_proxy: None,
+            proxy_v2: None,
+            source: None,
+            protocol: None,
+            tcp_user_timeout: None,
+            tcp_fast_open: false,
+            max_reuse: None,
+            pool_max_connections: None,
+            pool_low_connections: 0,
+            pool_purge_delay: Duration::from_secs(5),
+            pool_connection_name: None,
+            hash_key: HashKey::Id,
+            initial_address: Arc::from([]),
+        }
+    }
+}
+
+/// The PROXY protocol header that opens each connection to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendProxy {
+    /// The text form.
+    V1,
+    /// The binary form, with what [`ServerSettings::proxy_v2`] adds.
+    V2,
+}
+
+/// What a version 2 header carries beside the addresses.
+#[derive(Clone, Debug, Default)]
+pub struct ProxyV2 {
+    /// `crc32c`: a checksum of the header.
+    pub crc32c: bool,
+    /// `unique-id`: the request's unique identifier.
+    pub unique_id: bool,
+    /// `authority`: the host name that the client asked for.
+    pub authority: bool,
+    /// `set-proxy-v2-tlv-fmt(<id>) <fmt>`: further type-length-value fields.
+    pub tlvs: Vec<(u8, LogFormat)>,
+}
+
+/// A protocol forced by `proto`, on a server or a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// `h1`.
+    H1,
+    /// `none`: bytes, whatever the mode.
+    None,
+}
+
+/// What places a server on the consistent hash ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashKey {
+    /// Its identifier.
+    #[default]
+    Id,
+    /// Its address.
+    Address,
+    /// Its address and port.
+    AddressAndPort,
+}
+
+/// One way for a server to get its first address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialAddress {
+    /// From the state file.
+    Last,
+    /// From the system's resolver.
+    Libc,
+    /// Not at all: it waits in maintenance.
+    None,
+    /// This one.
+    Ip(IpAddr),
+}

@@ -1,0 +1,101 @@
+//! The statistics page of a proxy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_expr::Condition;
+
+use super::location::Location;
+
+/// What the `stats` lines of a proxy say. Any of them switches the page on.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// `uri`: the path that the page answers to; none for `/haproxy?stats`.
+    pub uri: Option<Arc<str>>,
+    /// `auth`: users and their passwords in clear; empty for everybody.
+    pub users: Vec<(Box<str>, Box<str>)>,
+    /// `realm`; none for the default one.
+    pub realm: Option<Arc<str>>,
+    /// `refresh`: how often the page reloads itself.
+    pub refresh: Option<Duration>,
+    /// `scope`: the proxies to show; empty for all.
+    pub scope: Vec<StatsScope>,
+    /// `hide-version`.
+    pub hide_version: bool,
+    /// `show-legends`: addresses and cookies in tool tips.
+    pub show_legends: bool,
+    /// `show-modules`: a column for the counters of modules.
+    pub show_modules: bool,
+    /// `show-node`: the node's name in the title; none for not at all.
+    pub show_node: Option<StatsText>,
+    /// `show-desc`: a description in the title; none for not at all.
+    pub show_description: Option<StatsText>,
+    /// `admin`: who may change the servers' states; the first condition that holds is enough.
+    pub admin: Vec<StatsAdmin>,
+    /// `stats http-request`: who may see the page.
+    pub http_request: Vec<StatsRule>,
+}
+
+impl Stats {
+    /// The path that the page answers to.
+    pub fn uri(&self) -> &str {
+        self.uri.as_deref().unwrap_or("/haproxy?stats")
+    }
+
+    /// The realm to demand credentials for.
+    pub fn realm(&self) -> &str {
+        self.realm.as_deref().unwrap_or("HAProxy Statistics")
+    }
+}
+
+/// One proxy that the page may show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatsScope {
+    /// `.`: the proxy that has the page.
+    Own,
+    /// The proxy of that name.
+    Named(Box<str>),
+}
+
+/// A text of the page's title.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatsText {
+    /// What the global section says (`node`, or the host's name; `description`).
+    Global,
+    /// This.
+    Own(Box<str>),
+}
+
+/// One `stats admin` line.
+#[derive(Clone, Debug)]
+pub struct StatsAdmin {
+    /// When it applies.
+    pub condition: Condition,
+    /// Where it was written.
+    pub at: Location,
+}
+
+/// One `stats http-request` line.
+#[derive(Clone, Debug)]
+pub struct StatsRule {
+    /// What to do.
+    pub verdict: StatsVerdict,
+    /// When; none for always.
+    pub condition: Option<Condition>,
+    /// Where it was written.
+    pub at: Location,
+}
+
+/// What a `stats http-request` rule does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatsVerdict {
+    /// Show the page.
+    Allow,
+    /// Answer 403.
+    Deny,
+    /// Demand credentials.
+    Auth {
+        /// The realm; none for that of the page.
+        realm: Option<Box<str>>,
+    },
+}
