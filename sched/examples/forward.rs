@@ -1,0 +1,116 @@
+//! A TCP forwarder that parses nothing: what the executor costs above the kernel.
+//!
+//! `forward LISTEN_PORT ORIGIN_PORT [THREADS]`, on the loopback. Every client connection gets a connection of its own to
+//! the origin. One task pumps both directions through the thread's hot buffer; only what a receiver did not take
+//! is copied.
+
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use weir_containers::{Buffer, with_hot_buffer};
+use weir_sched::{
+    Class, Descriptor, Kind, Received, Runtime, Sent, Settings, Tick, current, now, spawn, wait, yield_now,
+};
+use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
+
+static ACCEPT: Kind = Kind::new("accept");
+static FORWARD: Kind = Kind::new("forward");
+
+fn main() -> std::io::Result<()> {
+    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u16>());
+    let mut next = || arguments.next().and_then(|number| number.ok());
+    let (Some(listen), Some(origin)) = (next(), next()) else {
+        writeln!(std::io::stderr(), "usage: forward LISTEN_PORT ORIGIN_PORT [THREADS]")?;
+        std::process::exit(2);
+    };
+    let listener = Arc::new(listen_on(listen)?);
+    let settings = Settings { threads: next().map_or(1, usize::from), ..Settings::default() };
+    let runtime = Runtime::start(&settings, move |_| {
+        let listener = weir_sys::process::duplicate(&*listener).expect("a free descriptor");
+        spawn(&ACCEPT, Class::Urgent, async move {
+            if let Err(error) = accept(listener, origin).await {
+                let _ = writeln!(std::io::stderr(), "accept: {error}");
+            }
+        });
+    })?;
+    Ok(runtime.join()?)
+}
+
+fn listen_on(port: u16) -> Result<std::os::fd::OwnedFd> {
+    let listener = socket::stream(AddressFamily::Inet)?;
+    option::set_reuse_address(&listener)?;
+    socket::bind(&listener, &Address::from((Ipv4Addr::LOCALHOST, port)))?;
+    socket::listen(&listener, 4096)?;
+    Ok(listener)
+}
+
+async fn accept(listener: std::os::fd::OwnedFd, origin: u16) -> Result<()> {
+    let listener = Descriptor::register(listener)?;
+    listener.set_owner(current());
+    let origin = Address::from((Ipv4Addr::LOCALHOST, origin));
+    loop {
+        while let Some((client, _)) = listener.accept()? {
+            option::set_no_delay(&client, true)?;
+            let server = socket::stream(AddressFamily::Inet)?;
+            option::set_no_delay(&server, true)?;
+            let server = Descriptor::connect(server, &origin)?;
+            let client = Descriptor::register(client)?;
+            spawn(&FORWARD, Class::Normal, async move {
+                // Either end may reset the connection at any time; both close with the task.
+                let _ = forward(&client, &server).await;
+            });
+        }
+        wait(Tick::NEVER).await;
+    }
+}
+
+async fn forward(client: &Descriptor, server: &Descriptor) -> Result<()> {
+    client.set_owner(current());
+    server.set_owner(current());
+    let (mut to_server, mut to_client) = (None, None);
+    loop {
+        let mut rounds = 0;
+        while pump(client, server, &mut to_server)? | pump(server, client, &mut to_client)? {
+            rounds += 1;
+            if rounds % ROUNDS == 0 {
+                yield_now().await;
+            }
+        }
+        wait(now().after(TIMEOUT_MS)).await;
+    }
+}
+
+/// Moves bytes once; returns whether more can be moved at once.
+fn pump(from: &Descriptor, to: &Descriptor, left: &mut Option<Buffer>) -> Result<bool> {
+    if let Some(buffer) = left {
+        if !to.is_writable() || to.send_buffer(buffer, false)? == Sent::Blocked || !buffer.is_empty() {
+            return Ok(false);
+        }
+        *left = None;
+    }
+    if !from.is_readable() || !to.is_writable() {
+        return Ok(false);
+    }
+    with_hot_buffer(|space| {
+        let count = match from.receive_into(space)? {
+            Received::Bytes(count) => count,
+            Received::Blocked | Received::Full => return Ok(false),
+            Received::End => return Err(Errno::PIPE),
+        };
+        let sent = match to.send(&space[..count], false)? {
+            Sent::Bytes(sent) => sent,
+            Sent::Blocked => 0,
+        };
+        if sent < count {
+            let mut buffer = Buffer::with_capacity(count - sent);
+            buffer.append(&space[sent..count]);
+            *left = Some(buffer);
+            return Ok(false);
+        }
+        Ok(from.is_readable())
+    })
+}
+
+/// How often one task moves bytes before the others have their turn.
+const ROUNDS: u32 = 16;
+const TIMEOUT_MS: u64 = 60_000;

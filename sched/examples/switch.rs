@@ -1,0 +1,93 @@
+//! How long a task switch takes: nanoseconds for each of the moves that the scheduler makes.
+//!
+//! `cargo run --profile bench --example switch`. Figures to compare two builds on one quiet machine, not to quote.
+
+use std::io::Write;
+use std::time::Instant;
+use weir_sched::{Class, Kind, Tick, current, now, spawn, wait, wake, yield_now};
+
+static KIND: Kind = Kind::new("switch");
+
+fn main() -> std::io::Result<()> {
+    report("wake and run, two tasks in turn", ping_pong)?;
+    report("yield, one task (with a look at the poller)", || yielding(1))?;
+    report("yield, 100 tasks", || yielding(100))?;
+    report("yield, 10000 tasks", || yielding(10_000))?;
+    report("spawn and end", spawning)?;
+    report("wait with a deadline that moves on, woken before", deadlines)
+}
+
+fn report(name: &str, work: fn() -> (u64, f64)) -> std::io::Result<()> {
+    // The first round warms up; the best of the others is the least disturbed.
+    let best = (0..5).map(|_| work()).skip(1).map(|(count, ns)| ns / count as f64).fold(f64::MAX, f64::min);
+    writeln!(std::io::stdout(), "{best:8.1} ns  {name}")
+}
+
+fn timed(count: u64, work: impl Future<Output = ()> + 'static) -> (u64, f64) {
+    let start = Instant::now();
+    weir_sched::run(work).expect("a worker");
+    (count, start.elapsed().as_nanos() as f64)
+}
+
+fn ping_pong() -> (u64, f64) {
+    timed(2 * ROUNDS, async {
+        let main = current();
+        let other = spawn(&KIND, Class::Normal, async move {
+            loop {
+                wait(Tick::NEVER).await;
+                wake(main);
+            }
+        });
+        yield_now().await;
+        for _ in 0..ROUNDS {
+            wake(other);
+            wait(Tick::NEVER).await;
+        }
+    })
+}
+
+fn yielding(tasks: u64) -> (u64, f64) {
+    timed(ROUNDS, async move {
+        let main = current();
+        for number in 0..tasks {
+            spawn(&KIND, Class::Normal, async move {
+                for _ in 0..ROUNDS / tasks {
+                    yield_now().await;
+                }
+                if number == 0 {
+                    wake(main);
+                }
+            });
+        }
+        wait(Tick::NEVER).await;
+    })
+}
+
+fn spawning() -> (u64, f64) {
+    timed(ROUNDS, async {
+        let main = current();
+        for _ in 0..ROUNDS {
+            spawn(&KIND, Class::Normal, async move { wake(main) });
+            wait(Tick::NEVER).await;
+        }
+    })
+}
+
+fn deadlines() -> (u64, f64) {
+    timed(2 * ROUNDS, async {
+        let main = current();
+        let other = spawn(&KIND, Class::Normal, async move {
+            loop {
+                wait(now().after(60_000)).await;
+                wake(main);
+            }
+        });
+        yield_now().await;
+        for _ in 0..ROUNDS {
+            wake(other);
+            wait(now().after(30_000)).await;
+        }
+    })
+}
+
+const ROUNDS: u64 = 1_000_000;
