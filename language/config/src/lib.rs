@@ -9,3 +9,4 @@
 //! whoever starts, and nothing here runs traffic. Begin with [`model::Proxy`].
 
 pub mod model;
+pub mod password;

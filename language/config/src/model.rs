@@ -1,4 +1,4 @@
-//! The typed model of a configuration's proxies: what the keywords mean, ready to use.
+//! The typed model of a configuration: what the keywords mean, ready to use.
 //!
 //! Everything here is plain data without behaviour. The rows in [`crate::proxy`], [`crate::bind`], [`crate::server`]
 //! and [`crate::rules`] fill it; `data` and `control` read it.
@@ -7,6 +7,8 @@ mod action;
 mod address;
 mod balance;
 mod bind;
+mod config;
+mod global;
 mod location;
 mod log;
 mod options;
@@ -15,6 +17,8 @@ mod reply;
 mod rules;
 mod server;
 mod stats;
+mod tuning;
+mod userlist;
 
 pub use action::{
     Action, Capture, ConnectionSide, DelayOrExpression, Endpoint, HeaderEdit, HeaderEditKind, NameMatch,
@@ -31,6 +35,11 @@ pub use balance::{
 pub use bind::{
     Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,
 };
+pub use config::Config;
+pub use global::{
+    Chroot, CpuMap, CpuSet, Global, Kept, Limits, MAX_THREADS, ProcessValue, ProcessVariable, SentHostName,
+    UnixBind,
+};
 pub use location::Location;
 pub use log::{
     Facility, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Logging, Severity,
@@ -45,3 +54,5 @@ pub use reply::{ErrorMessage, ErrorReplies, ErrorReply, ErrorSection, Reply, Rep
 pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
 pub use server::{HashKey, InitialAddress, Protocol, ProxyV2, SendProxy, Server, ServerSettings};
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
+pub use tuning::{ConnectionSharing, ListenerQueues, SocketBuffers, Tuning, VariableSizes};
+pub use userlist::{User, Userlist};

@@ -1,0 +1,247 @@
+//! The process as a whole: what the `global` sections say.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_expr::{Expr, LogFormat, VariableId};
+
+use super::bind::{Account, Bind, SocketOwnership};
+use super::location::Location;
+use super::log::LogTarget;
+use super::tuning::Tuning;
+
+/// What the `global` sections say.
+#[derive(Clone, Debug)]
+pub struct Global {
+    /// `daemon`: go to the background.
+    pub daemon: bool,
+    /// `quiet`: say nothing at start.
+    pub quiet: bool,
+    /// `zero-warning`: a warning is as bad as an error.
+    pub zero_warning: bool,
+    /// `expose-experimental-directives`.
+    pub expose_experimental: bool,
+    /// `expose-deprecated-directives`.
+    pub expose_deprecated: bool,
+    /// `pidfile`.
+    pub pidfile: Option<PathBuf>,
+    /// `chroot`.
+    pub chroot: Option<Chroot>,
+    /// `user` or `uid`: whom to become.
+    pub user: Option<Account>,
+    /// `group` or `gid`.
+    pub group: Option<Account>,
+    /// `set-dumpable`: allow core dumps after the change of identity.
+    pub dumpable: bool,
+    /// `insecure-fork-wanted`: do not forbid new processes.
+    pub insecure_fork_wanted: bool,
+    /// `insecure-setuid-wanted`: do not forbid set-user-id programs.
+    pub insecure_setuid_wanted: bool,
+    /// `nbthread`: worker threads; none for one for each usable CPU.
+    pub threads: Option<u16>,
+    /// `cpu-map`: where threads may run.
+    pub cpu_map: CpuMap,
+    /// `node`: the name in statistics and logs; none for the host's name.
+    pub node: Option<Box<str>>,
+    /// `description`.
+    pub description: Option<Box<str>>,
+    /// `localpeer`: the name among peers; none for the command line's or the host's.
+    pub local_peer: Option<Box<str>>,
+    /// Limits of the process.
+    pub limits: Limits,
+    /// `hard-stop-after`: how long a soft stop may take.
+    pub hard_stop_after: Option<Duration>,
+    /// `grace`: how long to go on accepting after a soft stop was asked for.
+    pub grace: Option<Duration>,
+    /// `log`: where `log global` sends to.
+    pub logs: Vec<Arc<LogTarget>>,
+    /// `log-tag`; none for the program's name.
+    pub log_tag: Option<Box<str>>,
+    /// `log-send-hostname`: the host name of messages that have one; none leaves it out.
+    pub log_host_name: Option<SentHostName>,
+    /// `stats socket`: where the runtime API listens.
+    pub sockets: Vec<Bind>,
+    /// `stats timeout`: how long an idle client of the runtime API is kept.
+    pub stats_timeout: Duration,
+    /// `stats maxconn`: how many clients of the runtime API at once.
+    pub stats_maxconn: u32,
+    /// `unix-bind`: what unix sockets of `bind` lines have unless they say otherwise.
+    pub unix_bind: UnixBind,
+    /// `set-var` and `set-var-fmt`, in order.
+    pub variables: Vec<ProcessVariable>,
+    /// `tune.*`.
+    pub tuning: Tuning,
+    /// `nosplice`: never move data inside the kernel.
+    pub no_splice: bool,
+    /// `noreuseport`: never share a port between sockets.
+    pub no_reuse_port: bool,
+    /// `spread-checks`: by how many per cent the interval between health checks varies.
+    pub spread_checks: u8,
+    /// `max-spread-checks`: over how much time the first health checks are spread at most.
+    pub max_spread_checks: Option<Duration>,
+    /// Settings that were checked and wait for what they are about: TLS, HTTP/2.
+    pub kept: Vec<Kept>,
+}
+
+impl Default for Global {
+    fn default() -> Self {
+        Global {
+            daemon: false,
+            quiet: false,
+            zero_warning: false,
+            expose_experimental: false,
+            expose_deprecated: false,
+            pidfile: None,
+            chroot: None,
+            user: None,
+            group: None,
+            dumpable: false,
+            insecure_fork_wanted: false,
+            insecure_setuid_wanted: false,
+            threads: None,
+            cpu_map: CpuMap::default(),
+            node: None,
+            description: None,
+            local_peer: None,
+            limits: Limits::default(),
+            hard_stop_after: None,
+            grace: None,
+            logs: Vec::new(),
+            log_tag: None,
+            log_host_name: None,
+            sockets: Vec::new(),
+            stats_timeout: Duration::from_secs(10),
+            stats_maxconn: 10,
+            unix_bind: UnixBind::default(),
+            variables: Vec::new(),
+            tuning: Tuning::default(),
+            no_splice: false,
+            no_reuse_port: false,
+            spread_checks: 0,
+            max_spread_checks: None,
+            kept: Vec::new(),
+        }
+    }
+}
+
+/// Where the process locks itself in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chroot {
+    /// An empty folder that is made for this and removed from the file system at once.
+    Auto,
+    /// This folder.
+    Folder(PathBuf),
+}
+
+/// How much the process may do and hold. None and 0 have their manual's meaning: the limit is computed, or absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `maxconn`: connections at once; none to compute it from the limit on open files.
+    pub maxconn: Option<u32>,
+    /// `maxconnrate`: connections each second; 0 for no limit.
+    pub connection_rate: u32,
+    /// `maxsessrate`: sessions each second; 0 for no limit.
+    pub session_rate: u32,
+    /// `maxpipes`: pipes for splicing; none for a quarter of `maxconn`.
+    pub pipes: Option<u32>,
+    /// `ulimit-n`: open files; none to compute it.
+    pub open_files: Option<u32>,
+    /// `fd-hard-limit`: never compute more open files than this.
+    pub open_files_hard: Option<u32>,
+    /// `strict-limits`: do not start when the limits cannot be set.
+    pub strict: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            maxconn: None,
+            connection_rate: 0,
+            session_rate: 0,
+            pipes: None,
+            open_files: None,
+            open_files_hard: None,
+            strict: true,
+        }
+    }
+}
+
+/// The host name that log messages carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SentHostName {
+    /// The host's own.
+    Own,
+    /// This one.
+    Named(Box<str>),
+}
+
+/// What `unix-bind` gives to unix sockets of `bind` lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnixBind {
+    /// What is put in front of their paths.
+    pub prefix: Option<PathBuf>,
+    /// Owner and mode, unless the line says otherwise.
+    pub ownership: SocketOwnership,
+}
+
+/// One variable of the process.
+#[derive(Clone, Debug)]
+pub struct ProcessVariable {
+    /// Which.
+    pub name: VariableId,
+    /// What it is set to.
+    pub value: ProcessValue,
+    /// Where that was written.
+    pub at: Location,
+}
+
+/// What a variable of the process is set to, evaluated at start without a connection.
+#[derive(Clone, Debug)]
+pub enum ProcessValue {
+    /// `set-var`.
+    Expression(Arc<Expr>),
+    /// `set-var-fmt`.
+    Format(Arc<LogFormat>),
+}
+
+/// The most worker threads: what one thread group holds, and there is one group.
+pub const MAX_THREADS: u16 = 64;
+
+/// Which CPUs each thread may run on, as the `cpu-map` lines say. A thread without an entry may run anywhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuMap {
+    pub(crate) threads: BTreeMap<u16, CpuSet>,
+}
+
+/// CPUs by number, in order.
+pub type CpuSet = Vec<u16>;
+
+impl CpuMap {
+    /// The CPUs of a thread, counted from 1; none for all of them.
+    pub fn cpus(&self, thread: u16) -> Option<&[u16]> {
+        self.threads.get(&thread).map(Vec::as_slice)
+    }
+
+    /// Whether no line said anything.
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// The threads that have an entry, and their CPUs.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &[u16])> {
+        self.threads.iter().map(|(thread, cpus)| (*thread, cpus.as_slice()))
+    }
+}
+
+/// A setting that was checked and kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The word.
+    pub keyword: &'static str,
+    /// What followed it.
+    pub arguments: Vec<Box<str>>,
+    /// Where it was written.
+    pub at: Location,
+}
