@@ -1,1 +1,25 @@
-//! The runtime API.
+//! The runtime API: what an operator or a script says to a running process, and what it answers.
+//!
+//! A [`Session`] is one conversation. It is fed bytes and yields bytes, so it can sit behind a unix socket, a TCP port or
+//! a test; it never touches a descriptor, a clock or a thread. Commands are rows ([`command::Command`]): name, syntax,
+//! level, help, function. They act on live objects through the traits in [`target`], which `control/runtime` implements;
+//! everything that is wording or syntax stays here.
+//!
+//! Long answers are written a bounded piece at a time ([`Session::run`]), so a dump of thousands of servers neither holds a
+//! worker nor fills its memory.
+//!
+//! Begin with [`Session`], then [`target::Target`].
+
+pub mod command;
+mod commands;
+pub mod help;
+pub mod line;
+pub mod outcome;
+pub mod session;
+pub mod target;
+
+pub use command::{Command, commands, find_command};
+pub use help::keyword_dump;
+pub use outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
+pub use session::{Session, SessionSettings, Status};
+pub use target::Target;

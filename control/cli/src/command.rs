@@ -1,0 +1,103 @@
+//! Commands are rows: name, syntax, level, help, function. Parsing, `help`, `-dKcli` and the README come from them.
+
+use crate::outcome::{Level, Outcome};
+use crate::session::Manners;
+use crate::target::{ServerKey, Target};
+
+/// One row.
+pub struct Command {
+    /// The words that name it, separated by one blank.
+    pub name: &'static str,
+    /// How to write it, for `help`.
+    pub syntax: &'static str,
+    /// Who may use it at least.
+    pub level: Level,
+    /// Where it exists and when it shows.
+    pub flags: u8,
+    /// What it does, in one line.
+    pub help: &'static str,
+    /// How it does it; `None` when it is not implemented yet.
+    pub run: Option<Run>,
+}
+
+/// A command's function.
+pub type Run = fn(&mut Context<'_>, &Arguments<'_>) -> Outcome;
+
+/// On workers.
+pub const WORKER: u8 = 1;
+/// On the master.
+pub const MASTER: u8 = 2;
+/// Only after `expert-mode on`.
+pub const EXPERT: u8 = 4;
+/// Only after `experimental-mode on`.
+pub const EXPERIMENTAL: u8 = 8;
+/// Not in `help`.
+pub const HIDDEN: u8 = 16;
+
+/// What a command acts on.
+pub struct Context<'a> {
+    /// The live objects.
+    pub target: &'a mut dyn Target,
+    /// What the session remembers between commands.
+    pub manners: &'a mut Manners,
+}
+
+/// What follows a command's name.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    words: &'a [String],
+    /// Lines that followed, without the line that ended them.
+    pub payload: Option<&'a str>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Words after the name, and a payload.
+    pub fn new(words: &'a [String], payload: Option<&'a str>) -> Self {
+        Self { words, payload }
+    }
+
+    /// The word at this place, empty when there is none.
+    pub fn word(&self, index: usize) -> &'a str {
+        self.words.get(index).map_or("", String::as_str)
+    }
+
+    /// All words from this place on.
+    pub fn from(&self, index: usize) -> &'a [String] {
+        self.words.get(index..).unwrap_or_default()
+    }
+
+    /// How many words there are.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+}
+
+/// What `wait` may wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitCondition {
+    /// A server can be deleted.
+    Removable(ServerKey),
+}
+
+/// Every command, sorted by name.
+pub fn commands() -> impl Iterator<Item = &'static Command> {
+    crate::commands::sorted().iter().copied()
+}
+
+/// The command that these words name, and how many of them do: the longest name wins.
+pub fn find_command(words: &[String]) -> Option<(&'static Command, usize)> {
+    commands()
+        .filter(|command| command.flags & WORKER != 0)
+        .filter_map(|command| {
+            let count = command.name.split(' ').count();
+            let matches =
+                words.len() >= count && command.name.split(' ').eq(words[..count].iter().map(String::as_str));
+            matches.then_some((command, count))
+        })
+        .max_by_key(|&(_, count)| count)
+}

@@ -1,0 +1,98 @@
+//! The commands by subject, and what they share.
+
+mod conversation;
+mod counters;
+mod errors;
+mod frontends;
+mod later;
+mod limits;
+mod patterns;
+mod report;
+mod servers;
+mod sessions;
+mod statistics;
+mod variables;
+
+use std::sync::OnceLock;
+
+use weir_events::WallTime;
+
+use crate::command::{Command, Context, WaitCondition};
+use crate::outcome::Outcome;
+use crate::target::{BackendKey, FrontendKey, ServerKey, Target};
+
+static TABLES: &[&[Command]] = &[
+    conversation::COMMANDS,
+    counters::COMMANDS,
+    errors::COMMANDS,
+    frontends::COMMANDS,
+    later::COMMANDS,
+    limits::COMMANDS,
+    patterns::COMMANDS,
+    report::COMMANDS,
+    servers::COMMANDS,
+    sessions::COMMANDS,
+    statistics::COMMANDS,
+    variables::COMMANDS,
+];
+
+/// All rows, by name.
+pub(crate) fn sorted() -> &'static [&'static Command] {
+    static SORTED: OnceLock<Vec<&'static Command>> = OnceLock::new();
+    SORTED.get_or_init(|| {
+        let mut rows: Vec<&Command> = TABLES.iter().copied().flatten().collect();
+        rows.sort_by_key(|command| command.name);
+        rows
+    })
+}
+
+/// Whether what a session waits for has come.
+pub(crate) fn holds(condition: &WaitCondition, target: &dyn Target) -> bool {
+    match condition {
+        WaitCondition::Removable(server) => servers::is_removable(target, *server),
+    }
+}
+
+/// `20/Nov/2026:13:05:05.123`.
+pub(crate) fn date(target: &dyn Target, time: WallTime) -> String {
+    let date = target.local_date(time);
+    format!(
+        "{:02}/{}/{:04}:{:02}:{:02}:{:02}.{:03}",
+        date.day,
+        date.month_name(),
+        date.year,
+        date.hour,
+        date.minute,
+        date.second,
+        time.micros / 1000
+    )
+}
+
+/// The server that `<backend>/<server>` names, or what to answer.
+fn server(context: &Context<'_>, word: &str) -> Result<ServerKey, Outcome> {
+    let (backend, name) = backend_and_name(context, word)?;
+    context.target.server(backend, name).ok_or_else(|| Outcome::error("No such server.\n"))
+}
+
+/// The backend that `<backend>/<server>` names, and the server's name, or what to answer.
+fn backend_and_name<'a>(context: &Context<'_>, word: &'a str) -> Result<(BackendKey, &'a str), Outcome> {
+    let (backend, name) = word
+        .split_once('/')
+        .filter(|(_, name)| !name.is_empty())
+        .ok_or_else(|| Outcome::error("Require 'backend/server'.\n"))?;
+    let backend = context.target.backend(backend).ok_or_else(|| Outcome::error("No such backend.\n"))?;
+    Ok((backend, name))
+}
+
+/// The frontend of that name, or what to answer.
+fn frontend(context: &Context<'_>, name: &str) -> Result<FrontendKey, Outcome> {
+    if name.is_empty() {
+        return Err(Outcome::error("A frontend name is expected.\n"));
+    }
+    context.target.frontend(name).ok_or_else(|| Outcome::error("No such frontend.\n"))
+}
+
+/// Runs a command whose steps may each end it with an answer.
+fn answer(run: impl FnOnce() -> Result<Outcome, Outcome>) -> Outcome {
+    run().unwrap_or_else(|refused| refused)
+}

@@ -1,0 +1,249 @@
+//! Commands about the conversation itself: help, prompt, levels, waiting.
+
+use crate::command::{Arguments, Command, Context, HIDDEN, MASTER, WORKER, WaitCondition};
+use crate::commands::{answer, server};
+use crate::help;
+use crate::outcome::{Level, Outcome, SeverityOutput};
+use crate::session::{Mode, denied};
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        name: "help",
+        syntax: "help [<command>]",
+        level: Level::User,
+        flags: WORKER | MASTER,
+        help: "list all commands, or those that look like this one",
+        run: Some(|context, arguments| Outcome::info(help::help(arguments.from(0), context.manners))),
+    },
+    Command {
+        name: "prompt",
+        syntax: "prompt [help | n | i | p | timed ]*",
+        level: Level::User,
+        flags: WORKER | MASTER,
+        help: "keep the connection open after a command, with a prompt",
+        run: Some(prompt),
+    },
+    Command {
+        name: "quit",
+        syntax: "quit",
+        level: Level::User,
+        flags: WORKER | MASTER,
+        help: "close the connection",
+        run: Some(|_, _| Outcome::Quit),
+    },
+    Command {
+        name: "user",
+        syntax: "user",
+        level: Level::User,
+        flags: WORKER | MASTER,
+        help: "give up all rights but those of level user, for this connection",
+        run: Some(|context, _| lower(context, Level::User)),
+    },
+    Command {
+        name: "operator",
+        syntax: "operator",
+        level: Level::User,
+        flags: WORKER | MASTER,
+        help: "give up all rights but those of level operator, for this connection",
+        run: Some(|context, _| lower(context, Level::Operator)),
+    },
+    Command {
+        name: "show cli level",
+        syntax: "show cli level",
+        level: Level::User,
+        flags: WORKER | MASTER,
+        help: "say the level of this connection",
+        run: Some(|context, _| Outcome::info(format!("{}\n", context.manners.level.name()))),
+    },
+    Command {
+        name: "expert-mode",
+        syntax: "expert-mode [on|off]",
+        level: Level::Admin,
+        flags: WORKER | MASTER | HIDDEN,
+        help: "open commands that can harm the process, for this connection",
+        run: Some(|context, arguments| switch("expert-mode", &mut context.manners.expert, arguments.word(0))),
+    },
+    Command {
+        name: "experimental-mode",
+        syntax: "experimental-mode [on|off]",
+        level: Level::Admin,
+        flags: WORKER | MASTER | HIDDEN,
+        help: "open commands that may still change, for this connection",
+        run: Some(|context, arguments| {
+            switch("experimental-mode", &mut context.manners.experimental, arguments.word(0))
+        }),
+    },
+    Command {
+        name: "set severity-output",
+        syntax: "set severity-output [none|number|string]",
+        level: Level::User,
+        flags: WORKER,
+        help: "choose whether messages begin with their severity, for this connection",
+        run: Some(set_severity_output),
+    },
+    Command {
+        name: "set timeout",
+        syntax: "set timeout [cli] <delay>",
+        level: Level::User,
+        flags: WORKER,
+        help: "choose how many seconds of silence close this connection",
+        run: Some(set_timeout),
+    },
+    Command {
+        name: "echo",
+        syntax: "echo <text>",
+        level: Level::User,
+        flags: WORKER | MASTER,
+        help: "print these words",
+        run: Some(|_, arguments| Outcome::Text(format!("{}\n", arguments.from(0).join(" ")))),
+    },
+    Command {
+        name: "wait",
+        syntax: "wait {-h|<delay_ms>} cond [args...]",
+        level: Level::User,
+        flags: WORKER,
+        help: "wait so long, or until a condition holds (-h lists them)",
+        run: Some(wait),
+    },
+];
+
+fn lower(context: &mut Context<'_>, level: Level) -> Outcome {
+    if level > context.manners.level {
+        return denied();
+    }
+    context.manners.level = level;
+    context.manners.expert = false;
+    context.manners.experimental = false;
+    Outcome::Nothing
+}
+
+fn switch(name: &str, state: &mut bool, word: &str) -> Outcome {
+    match word {
+        "" => return Outcome::info(format!("{name} is {}\n", if *state { "ON" } else { "OFF" })),
+        "on" => *state = true,
+        // Anything else closes it: nobody shall believe that it is closed while it is not.
+        _ => *state = false,
+    }
+    Outcome::Nothing
+}
+
+fn set_severity_output(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    match SeverityOutput::from_name(arguments.word(0)) {
+        Some(choice) => {
+            context.manners.severity_output = choice;
+            Outcome::Nothing
+        }
+        None => Outcome::error("one of 'none', 'number', 'string' is a required argument\n"),
+    }
+}
+
+fn set_timeout(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    if arguments.word(0) != "cli" {
+        return Outcome::error("'set timeout' only supports 'cli'.\n");
+    }
+    if arguments.word(1).is_empty() {
+        return Outcome::error("Expects an integer value.\n");
+    }
+    match duration_ms(arguments.word(1), 1000) {
+        Some(delay) if delay > 0 => {
+            context.manners.timeout_ms = Some(delay);
+            Outcome::Nothing
+        }
+        _ => Outcome::error("Invalid timeout value.\n"),
+    }
+}
+
+const PROMPT_HELP: &str = "\
+Usage: prompt [help | n | i | p | timed]*
+Changes the default prompt and interactive mode. Available options:
+  help    display this help
+  n       set to single-command mode (no prompt, single command)
+  i       set to interactive mode only (no prompt, multi-command)
+  p       set to prompt+interactive mode (prompt + multi-command)
+  timed   toggle displaying the current date in the prompt
+Without any argument, toggles between n/i->p, p->n.
+";
+
+fn prompt(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    if arguments.is_empty() {
+        context.manners.mode = if context.manners.mode == Mode::Prompt { Mode::Single } else { Mode::Prompt };
+    }
+    for word in arguments.from(0) {
+        match word.as_str() {
+            "n" => context.manners.mode = Mode::Single,
+            "i" => context.manners.mode = Mode::Interactive,
+            "p" => context.manners.mode = Mode::Prompt,
+            "timed" => context.manners.timed = !context.manners.timed,
+            _ => return Outcome::Text(PROMPT_HELP.to_owned()),
+        }
+    }
+    Outcome::Nothing
+}
+
+const WAIT_HELP: &str = "\
+Usage: wait {-h|<duration>} [condition [args...]]
+  - '-h' displays this help
+  - <duration> is the maximum wait time, optionally suffixed by the unit among
+    'us', 'ms', 's', 'm', 'h', and 'd'. ; the default unit is milliseconds.
+  - <condition> indicates what to wait for, no longer than the specified
+    duration. Supported conditions are:
+    - <none> : by default, just sleep for the specified duration.
+    - srv-removable <px>/<sv> : wait for this server to become removable.
+";
+
+fn wait(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        if matches!(arguments.word(0), "" | "-h") {
+            return Ok(Outcome::Text(WAIT_HELP.to_owned()));
+        }
+        let delay_ms = duration_ms(arguments.word(0), 1)
+            .ok_or_else(|| Outcome::error("Invalid duration, see 'wait -h'.\n"))?;
+        let until = match arguments.word(1) {
+            "" => None,
+            "srv-removable" => Some(WaitCondition::Removable(server(context, arguments.word(2))?)),
+            _ => return Err(Outcome::error("Unknown condition to wait for, see 'wait -h'.\n")),
+        };
+        Ok(Outcome::Wait { delay_ms, until })
+    })
+}
+
+/// `10`, `10ms`, `2s`, ... in milliseconds, rounded up; a number alone counts `default_unit_ms`.
+fn duration_ms(text: &str, default_unit_ms: u64) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit = match &text[digits..] {
+        "" => default_unit_ms,
+        "us" => return Some(number.div_ceil(1000)),
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (text, expected) in [
+            ("10", Some(10_000)),
+            ("10ms", Some(10)),
+            ("1500us", Some(2)),
+            ("2m", Some(120_000)),
+            ("1d", Some(86_400_000)),
+            ("", None),
+            ("x", None),
+            ("1w", None),
+            ("-1", None),
+            ("99999999999999999999", None),
+            ("9999999999999999999d", None),
+        ] {
+            assert_eq!(duration_ms(text, 1000), expected, "{text}");
+        }
+    }
+}

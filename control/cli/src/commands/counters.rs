@@ -1,0 +1,39 @@
+//! `clear counters`.
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::commands::{answer, server};
+use crate::outcome::{Level, Outcome};
+use crate::session::denied;
+use crate::target::ServerRefusal;
+
+pub(super) static COMMANDS: &[Command] = &[Command {
+    name: "clear counters",
+    syntax: "clear counters [all|server <bk>/<srv> [force]]",
+    level: Level::Operator,
+    flags: WORKER,
+    help: "forget the highest values seen (all: every counter; server: every counter of one server)",
+    run: Some(clear),
+}];
+
+fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let word = arguments.word(0);
+    if matches!(word, "all" | "server") && context.manners.level < Level::Admin {
+        return denied();
+    }
+    if word == "server" {
+        return clear_server(context, arguments);
+    }
+    context.target.clear_counters(word == "all");
+    Outcome::Nothing
+}
+
+fn clear_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let server = server(context, arguments.word(1))?;
+        match context.target.clear_server_counters(server, arguments.word(2) == "force") {
+            Ok(()) => Ok(Outcome::Nothing),
+            Err(ServerRefusal::Gone) => Err(Outcome::error("No such server.\n")),
+            Err(ServerRefusal::Because(text)) => Err(Outcome::error(format!("{text}\n"))),
+        }
+    })
+}

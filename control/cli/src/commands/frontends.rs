@@ -1,0 +1,85 @@
+//! Commands on frontends.
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::commands::{answer, frontend};
+use crate::outcome::{Level, Outcome};
+use crate::target::{FrontendKey, FrontendRefusal};
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        name: "disable frontend",
+        syntax: "disable frontend <frontend>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "stop accepting connections until it is enabled again",
+        run: Some(|context, arguments| {
+            on_frontend(context, arguments, "All sockets are already disabled.\n", |context, key| {
+                context.target.disable_frontend(key)
+            })
+        }),
+    },
+    Command {
+        name: "enable frontend",
+        syntax: "enable frontend <frontend>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "accept connections again after 'disable frontend'",
+        run: Some(|context, arguments| {
+            on_frontend(context, arguments, "All sockets are already enabled.\n", |context, key| {
+                context.target.enable_frontend(key)
+            })
+        }),
+    },
+    Command {
+        name: "shutdown frontend",
+        syntax: "shutdown frontend <frontend>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "close the sockets of a frontend for good",
+        run: Some(|context, arguments| {
+            on_frontend(context, arguments, "Frontend was already shut down.\n", |context, key| {
+                context.target.shutdown_frontend(key)
+            })
+        }),
+    },
+    Command {
+        name: "set maxconn frontend",
+        syntax: "set maxconn frontend <frontend> <value>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "limit the connections of a frontend",
+        run: Some(set_maxconn),
+    },
+];
+
+fn on_frontend(
+    context: &mut Context<'_>,
+    arguments: &Arguments<'_>,
+    already: &'static str,
+    act: fn(&mut Context<'_>, FrontendKey) -> Result<(), FrontendRefusal>,
+) -> Outcome {
+    answer(|| {
+        let key = frontend(context, arguments.word(0))?;
+        act(context, key).map_err(|refusal| refused(refusal, already))?;
+        Ok(Outcome::Nothing)
+    })
+}
+
+fn refused(refusal: FrontendRefusal, already: &'static str) -> Outcome {
+    match refusal {
+        FrontendRefusal::Gone => Outcome::error("Frontend was previously shut down, cannot be changed.\n"),
+        FrontendRefusal::Already => Outcome::error(already),
+        FrontendRefusal::Because(text) => Outcome::error(format!("{text}\n")),
+    }
+}
+
+fn set_maxconn(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let key = frontend(context, arguments.word(0))?;
+        let value: i64 =
+            arguments.word(1).parse().map_err(|_| Outcome::error("Integer value expected.\n"))?;
+        let value = u32::try_from(value).map_err(|_| Outcome::error("Value out of range.\n"))?;
+        context.target.set_frontend_maxconn(key, value).map_err(|refusal| refused(refusal, ""))?;
+        Ok(Outcome::Nothing)
+    })
+}

@@ -1,0 +1,66 @@
+//! Limits of the process: `set maxconn global`, `set rate-limit`.
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::outcome::{Level, Outcome};
+use crate::target::Limit;
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        name: "set maxconn global",
+        syntax: "set maxconn global <value>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "limit the connections of the process (0: as configured)",
+        run: Some(set_maxconn),
+    },
+    Command {
+        name: "set rate-limit",
+        syntax: "set rate-limit <setting> <value>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "limit what the process takes on each second (0: no limit)",
+        run: Some(set_rate_limit),
+    },
+];
+
+fn set_maxconn(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    match arguments.word(0).parse() {
+        Ok(value) => set(context, Limit::Maxconn, value),
+        Err(_) => Outcome::error("Expects an integer value.\n"),
+    }
+}
+
+const RATE_LIMITS: &str = "\
+'set rate-limit' only supports :
+   - 'connections global' to set the per-process maximum connection rate
+   - 'sessions global' to set the per-process maximum session rate
+   - 'ssl-sessions global' to set the per-process maximum SSL session rate
+   - 'http-compression global' to set the per-process maximum compression speed in kB/s
+";
+
+fn set_rate_limit(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let what = arguments.word(0);
+    if arguments.word(1) != "global" {
+        return Outcome::error(RATE_LIMITS);
+    }
+    let limit = match what {
+        "connections" => Limit::ConnectionRate,
+        "sessions" => Limit::SessionRate,
+        "ssl-sessions" | "http-compression" => {
+            return Outcome::error(format!("'set rate-limit {what}' is not implemented yet.\n"));
+        }
+        _ => return Outcome::error(RATE_LIMITS),
+    };
+    match arguments.word(2).parse() {
+        Ok(value) => set(context, limit, value),
+        Err(_) => Outcome::error("Expects an integer value.\n"),
+    }
+}
+
+fn set(context: &mut Context<'_>, limit: Limit, value: u32) -> Outcome {
+    if context.target.set_limit(limit, value) {
+        Outcome::Nothing
+    } else {
+        Outcome::error("Value out of range.\n")
+    }
+}

@@ -1,0 +1,351 @@
+//! Maps and ACLs: one implementation of each verb for both.
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::commands::answer;
+use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::target::PatternKind::{Acl, Map};
+use crate::target::{Found, Lookup, PatternKind, PatternSet, Place, SetKey, Target, VersionError, Which};
+
+macro_rules! row {
+    ($name:literal, $syntax:literal, $help:literal, $run:expr) => {
+        Command {
+            name: $name,
+            syntax: $syntax,
+            level: Level::User,
+            flags: WORKER,
+            help: $help,
+            run: Some($run),
+        }
+    };
+}
+
+pub(super) static COMMANDS: &[Command] = &[
+    row!("show map", "show map [@<ver>] [map]", "list the maps, or the entries of one", |c, a| show(
+        c, a, Map
+    )),
+    row!("show acl", "show acl [@<ver>] <acl>", "list the acls, or the entries of one", |c, a| show(
+        c, a, Acl
+    )),
+    row!("get map", "get map <map> <value>", "show what a value finds in a map", |c, a| get(c, a, Map)),
+    row!("get acl", "get acl <acl> <value>", "show what a value matches in an acl", |c, a| get(c, a, Acl)),
+    row!(
+        "add map",
+        "add map [@<ver>] <map> <key> <val>",
+        "add an entry to a map, or many as a payload of keys and values",
+        add_map
+    ),
+    row!("add acl", "add acl [@<ver>] <acl> <pattern>", "add a pattern to an acl", add_acl),
+    row!("set map", "set map <map> [<key>|#<ref>] <value>", "give an entry of a map a new value", set_map),
+    row!("del map", "del map <map> [<key>|#<ref>]", "delete entries of a map", |c, a| delete(c, a, Map)),
+    row!("del acl", "del acl <acl> [<key>|#<ref>]", "delete patterns of an acl", |c, a| delete(c, a, Acl)),
+    row!("clear map", "clear map [@<ver>] <map>", "delete all entries of a map", |c, a| clear(c, a, Map)),
+    row!("clear acl", "clear acl [@<ver>] <acl>", "delete all patterns of an acl", |c, a| clear(c, a, Acl)),
+    row!(
+        "prepare map",
+        "prepare map <map>",
+        "begin a new version of a map, to replace it at once",
+        |c, a| { prepare(c, a, Map) }
+    ),
+    row!(
+        "prepare acl",
+        "prepare acl <acl>",
+        "begin a new version of an acl, to replace it at once",
+        |c, a| { prepare(c, a, Acl) }
+    ),
+    row!(
+        "commit map",
+        "commit map @<ver> <map>",
+        "use a prepared version of a map, delete all others",
+        |c, a| { commit(c, a, Map) }
+    ),
+    row!(
+        "commit acl",
+        "commit acl @<ver> <acl>",
+        "use a prepared version of an acl, delete all others",
+        |c, a| { commit(c, a, Acl) }
+    ),
+];
+
+/// The version in `@<ver>` if the first word is one, and how many words that took.
+fn version(arguments: &Arguments<'_>) -> Result<(Option<u32>, usize), Outcome> {
+    match arguments.word(0).strip_prefix('@') {
+        None => Ok((None, 0)),
+        Some(number) => match number.parse() {
+            Ok(version) => Ok((Some(version), 1)),
+            Err(_) => Err(Outcome::error("Invalid version number.\n")),
+        },
+    }
+}
+
+fn find(context: &Context<'_>, kind: PatternKind, name: &str) -> Result<(SetKey, PatternSet), Outcome> {
+    context
+        .target
+        .pattern_set(kind, name)
+        .and_then(|key| Some((key, context.target.pattern_set_view(key)?)))
+        .ok_or_else(|| {
+            Outcome::error(format!("Unknown {} identifier. Please use #<id> or <file>.\n", kind.noun()))
+        })
+}
+
+fn missing(kind: PatternKind, what: &str) -> Outcome {
+    Outcome::error(format!("Missing {} {what}.\n", kind.noun()))
+}
+
+/// `#<ref>` names one entry by its number, anything else all entries with that key.
+fn which(word: &str) -> Which<'_> {
+    let number = word.strip_prefix('#').and_then(|rest| {
+        let digits = rest.strip_prefix("0x").unwrap_or(rest);
+        u64::from_str_radix(digits, 16).ok()
+    });
+    number.map_or(Which::Key(word), Which::Number)
+}
+
+fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+    answer(|| {
+        let (version, skip) = version(arguments)?;
+        let name = arguments.word(skip);
+        if name.is_empty() {
+            return Ok(Outcome::Stream(Box::new(ListSets { kind, begun: false, place: 0 })));
+        }
+        let (set, view) = find(context, kind, name)?;
+        let version = version.unwrap_or(view.current_version);
+        Ok(Outcome::Stream(Box::new(ListPatterns { set, version, place: 0 })))
+    })
+}
+
+struct ListSets {
+    kind: PatternKind,
+    begun: bool,
+    place: Place,
+}
+
+impl Stream for ListSets {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        if !self.begun {
+            self.begun = true;
+            out.extend_from_slice(b"# id (file) description\n");
+        }
+        while out.len() < enough {
+            let Some(set) = target.next_pattern_set(self.kind, &mut self.place) else { return Step::Done };
+            let line = format!(
+                "{} ({}) {}. curr_ver={} next_ver={} entry_cnt={}\n",
+                set.id,
+                set.file.as_deref().unwrap_or_default(),
+                set.description,
+                set.current_version,
+                set.next_version,
+                set.entries
+            );
+            out.extend_from_slice(line.as_bytes());
+        }
+        Step::More
+    }
+}
+
+struct ListPatterns {
+    set: SetKey,
+    version: u32,
+    place: Place,
+}
+
+impl Stream for ListPatterns {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        while out.len() < enough {
+            let Some(entry) = target.next_pattern(self.set, self.version, &mut self.place) else {
+                return Step::Done;
+            };
+            let line = match entry.value {
+                Some(value) => format!("0x{:012x} {} {value}\n", entry.number, entry.key),
+                None => format!("0x{:012x} {}\n", entry.number, entry.key),
+            };
+            out.extend_from_slice(line.as_bytes());
+        }
+        Step::More
+    }
+}
+
+fn get(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+    answer(|| {
+        if arguments.len() < 2 {
+            return Err(missing(kind, "identifier and/or key"));
+        }
+        let (set, _) = find(context, kind, arguments.word(0))?;
+        let found = context.target.look_up(set, kind, arguments.word(1));
+        Ok(Outcome::Text(found.iter().map(|lookup| lookup_line(kind, lookup)).collect()))
+    })
+}
+
+fn lookup_line(kind: PatternKind, lookup: &Lookup) -> String {
+    let case = if lookup.case_sensitive { "sensitive" } else { "insensitive" };
+    let verb = match kind {
+        Map => "found",
+        Acl => "match",
+    };
+    let head = format!("type={}, case={case}, {verb}", lookup.method);
+    match &lookup.found {
+        None => format!("{head}=no\n"),
+        Some(Found { index, pattern, value: None }) => {
+            let word = if kind == Map { "key" } else { "pattern" };
+            format!("{head}=yes, idx={index}, {word}=\"{pattern}\"\n")
+        }
+        Some(Found { index, pattern, value: Some((value, type_)) }) => {
+            let word = if kind == Map { "key" } else { "pattern" };
+            format!("{head}=yes, idx={index}, {word}=\"{pattern}\", value=\"{value}\", type=\"{type_}\"\n")
+        }
+    }
+}
+
+/// The version to add to: the one that is matched, or one that was prepared.
+fn version_to_fill(view: &PatternSet, wanted: Option<u32>, kind: PatternKind) -> Result<u32, Outcome> {
+    let version = wanted.unwrap_or(view.current_version);
+    if version.wrapping_sub(view.current_version) > view.next_version.wrapping_sub(view.current_version) {
+        return Err(Outcome::error(format!(
+            "Version number in the future, please use 'prepare {}' before.\n",
+            kind.word()
+        )));
+    }
+    Ok(version)
+}
+
+fn add_map(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let (wanted, skip) = version(arguments)?;
+        let words = arguments.from(skip);
+        let complete = if arguments.payload.is_some() { words.len() == 1 } else { words.len() >= 3 };
+        if !complete {
+            return Err(Outcome::error(
+                "'add map' expects three parameters (map identifier, key and value) or one parameter (map identifier) \
+                 and a payload\n",
+            ));
+        }
+        let (set, view) = find(context, Map, &words[0])?;
+        let version = version_to_fill(&view, wanted, Map)?;
+        match arguments.payload {
+            Some(payload) => add_lines(context, set, version, payload),
+            None => add_one(context, set, version, &words[1], Some(&words[2])),
+        }
+    })
+}
+
+/// One entry a line: the key, blanks, and the rest as its value.
+fn add_lines(
+    context: &mut Context<'_>,
+    set: SetKey,
+    version: u32,
+    payload: &str,
+) -> Result<Outcome, Outcome> {
+    for line in payload.lines() {
+        let line = line.trim_start();
+        if line.is_empty() {
+            continue;
+        }
+        let (key, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+        let value = value.trim_start();
+        if value.is_empty() {
+            return Err(Outcome::error(format!("Missing value for key '{key}'.\n")));
+        }
+        add_one(context, set, version, key, Some(value))?;
+    }
+    Ok(Outcome::Nothing)
+}
+
+fn add_one(
+    context: &mut Context<'_>,
+    set: SetKey,
+    version: u32,
+    key: &str,
+    value: Option<&str>,
+) -> Result<Outcome, Outcome> {
+    match context.target.add_pattern(set, version, key, value) {
+        Ok(()) => Ok(Outcome::Nothing),
+        Err(text) => Err(Outcome::error(format!("{text}\n"))),
+    }
+}
+
+fn add_acl(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let (wanted, skip) = version(arguments)?;
+        let words = arguments.from(skip);
+        if words.len() < 2 {
+            return Err(Outcome::error("'add acl' expects two parameters: ACL identifier and pattern.\n"));
+        }
+        // A file that is also a map is no ACL of its own: found as one, it is refused in plain words.
+        let named = find(context, Acl, &words[0])
+            .or_else(|unknown| find(context, Map, &words[0]).map_err(|_| unknown));
+        let (set, view) = named?;
+        if view.has_values {
+            return Err(Outcome::error(
+                "This ACL is shared with a map containing samples. You must use the command 'add map' to add values.\n",
+            ));
+        }
+        let version = version_to_fill(&view, wanted, Acl)?;
+        add_one(context, set, version, &words[1], None)
+    })
+}
+
+fn set_map(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        if arguments.len() < 3 {
+            return Err(Outcome::error(
+                "'set map' expects three parameters: map identifier, key and value.\n",
+            ));
+        }
+        let (set, _) = find(context, Map, arguments.word(0))?;
+        let which = which(arguments.word(1));
+        if context.target.set_pattern(set, which, arguments.word(2)) {
+            return Ok(Outcome::Nothing);
+        }
+        Err(Outcome::error(match which {
+            Which::Key(_) => "entry not found.\n",
+            Which::Number(_) => "key or pattern not found.\n",
+        }))
+    })
+}
+
+fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+    answer(|| {
+        if arguments.len() < 2 {
+            return Err(Outcome::error(format!(
+                "This command expects two parameters: {} identifier and key.\n",
+                kind.noun()
+            )));
+        }
+        let (set, _) = find(context, kind, arguments.word(0))?;
+        if context.target.delete_pattern(set, which(arguments.word(1))) {
+            return Ok(Outcome::Nothing);
+        }
+        Err(Outcome::error("Key not found.\n"))
+    })
+}
+
+fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+    answer(|| {
+        let (version, skip) = version(arguments)?;
+        let name = arguments.word(skip);
+        if name.is_empty() {
+            return Err(missing(kind, "identifier"));
+        }
+        let (set, view) = find(context, kind, name)?;
+        context.target.clear_patterns(set, version.unwrap_or(view.current_version));
+        Ok(Outcome::Nothing)
+    })
+}
+
+fn prepare(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+    answer(|| {
+        let (set, _) = find(context, kind, arguments.word(0))?;
+        Ok(Outcome::info(format!("New version created: {}\n", context.target.prepare_version(set))))
+    })
+}
+
+fn commit(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+    answer(|| {
+        let (version, skip) = version(arguments)?;
+        let version = version.ok_or_else(|| Outcome::error("Missing version number.\n"))?;
+        let (set, _) = find(context, kind, arguments.word(skip))?;
+        match context.target.commit_version(set, version) {
+            Ok(()) => Ok(Outcome::Nothing),
+            Err(VersionError::OutOfRange) => Err(Outcome::error("Version number out of range.\n")),
+        }
+    })
+}

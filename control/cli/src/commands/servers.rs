@@ -1,0 +1,486 @@
+//! Commands on servers.
+
+use std::net::IpAddr;
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::commands::{answer, backend_and_name, server};
+use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::target::{
+    AddressChange, BackendKey, Place, PortSetting, ServerConnections, ServerKey, ServerRefusal, ServerState,
+    ServerView, Target,
+};
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        name: "get weight",
+        syntax: "get weight <bk>/<srv>",
+        level: Level::User,
+        flags: WORKER,
+        help: "show a server's weight, now and as configured",
+        run: Some(get_weight),
+    },
+    Command {
+        name: "set weight",
+        syntax: "set weight <bk>/<srv>  (DEPRECATED)",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "change a server's weight, like 'set server ... weight'",
+        run: Some(|context, arguments| {
+            answer(|| {
+                let key = server(context, arguments.word(0))?;
+                set_weight(context, key, arguments.word(1))
+            })
+        }),
+    },
+    Command {
+        name: "set server",
+        syntax: "set server <bk>/<srv> [opts]",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "change a server's weight, state or address",
+        run: Some(set_server),
+    },
+    Command {
+        name: "set maxconn server",
+        syntax: "set maxconn server <bk>/<srv>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "limit the connections to a server",
+        run: Some(set_maxconn),
+    },
+    Command {
+        name: "disable server",
+        syntax: "disable server (DEPRECATED)",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "put a server in maintenance, like 'set server ... state maint'",
+        run: Some(|context, arguments| set_state(context, arguments.word(0), ServerState::Maintenance)),
+    },
+    Command {
+        name: "enable server",
+        syntax: "enable server  (DEPRECATED)",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "bring a server back, like 'set server ... state ready'",
+        run: Some(|context, arguments| set_state(context, arguments.word(0), ServerState::Ready)),
+    },
+    Command {
+        name: "shutdown sessions server",
+        syntax: "shutdown sessions server <bk>/<srv>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "end all sessions on a server",
+        run: Some(shutdown_sessions),
+    },
+    Command {
+        name: "add server",
+        syntax: "add server <bk>/<srv>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "add a server to a backend, in maintenance",
+        run: Some(add),
+    },
+    Command {
+        name: "del server",
+        syntax: "del server <bk>/<srv>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "remove a server that was added",
+        run: Some(delete),
+    },
+    Command {
+        name: "show servers state",
+        syntax: "show servers state [<backend>]",
+        level: Level::User,
+        flags: WORKER,
+        help: "print what a state file keeps about servers",
+        run: Some(|context, arguments| list(context, arguments, Listing::State)),
+    },
+    Command {
+        name: "show servers conn",
+        syntax: "show servers conn [<backend>]",
+        level: Level::User,
+        flags: WORKER,
+        help: "print the connections to servers, used and idle",
+        run: Some(|context, arguments| list(context, arguments, Listing::Connections)),
+    },
+];
+
+fn gone() -> Outcome {
+    Outcome::error("No such server.\n")
+}
+
+fn refused(refusal: ServerRefusal) -> Outcome {
+    match refusal {
+        ServerRefusal::Gone => gone(),
+        ServerRefusal::Because(text) => Outcome::error(format!("{text}\n")),
+    }
+}
+
+fn get_weight(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let key = server(context, arguments.word(0))?;
+        let view = context.target.server_view(key).ok_or_else(gone)?;
+        Ok(Outcome::Text(format!("{} (initial {})\n", view.user_weight, view.initial_weight)))
+    })
+}
+
+/// The largest weight, absolute or after applying a percentage.
+const LARGEST_WEIGHT: u32 = 256;
+
+fn set_weight(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {
+    let view = context.target.server_view(key).ok_or_else(gone)?;
+    let weight = weight(word, view.initial_weight).map_err(Outcome::error)?;
+    if view.static_balance && weight != 0 && weight != view.initial_weight {
+        return Err(Outcome::error(
+            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.\n",
+        ));
+    }
+    context.target.set_server_weight(key, weight).map_err(refused)?;
+    Ok(Outcome::Nothing)
+}
+
+/// `<weight>` or `<weight>%` of the initial one.
+fn weight(word: &str, initial: u32) -> Result<u32, &'static str> {
+    if word.is_empty() {
+        return Err("Require <weight> or <weight%>.\n");
+    }
+    let (number, relative) = match word.strip_suffix('%') {
+        Some(number) => (number, true),
+        None => (word, false),
+    };
+    let sign = usize::from(number.starts_with('-'));
+    match number.bytes().skip(sign).position(|byte| !byte.is_ascii_digit()) {
+        Some(0) => return Err("Empty weight string empty or preceded by garbage.\n"),
+        Some(_) => return Err("Trailing garbage in weight string.\n"),
+        None if number.len() == sign => return Err("Empty weight string empty or preceded by garbage.\n"),
+        None => {}
+    }
+    // What does not fit is out of every range.
+    let number: i64 = number.parse().unwrap_or(i64::MAX);
+    match (relative, u64::try_from(number)) {
+        (true, Ok(percent)) => {
+            let weight = u64::from(initial).saturating_mul(percent) / 100;
+            Ok(weight.min(u64::from(LARGEST_WEIGHT)) as u32)
+        }
+        (true, Err(_)) => Err("Relative weight must be positive.\n"),
+        (false, Ok(weight)) if weight <= u64::from(LARGEST_WEIGHT) => Ok(weight as u32),
+        (false, _) => Err("Absolute weight can only be between 0 and 256 inclusive.\n"),
+    }
+}
+
+fn set_state(context: &mut Context<'_>, word: &str, state: ServerState) -> Outcome {
+    answer(|| {
+        let key = server(context, word)?;
+        context.target.set_server_state(key, state).map_err(refused)?;
+        Ok(Outcome::Nothing)
+    })
+}
+
+const SET_SERVER_USAGE: &str = "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | \
+                                agent-send | check-addr | check-port | fqdn | health | ssl | state | weight\n";
+
+fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let key = server(context, arguments.word(0))?;
+        match arguments.word(1) {
+            "weight" => set_weight(context, key, arguments.word(2)),
+            "state" => {
+                let state = match arguments.word(2) {
+                    "ready" => ServerState::Ready,
+                    "drain" => ServerState::Drain,
+                    "maint" => ServerState::Maintenance,
+                    _ => {
+                        return Err(Outcome::error(
+                            "'set server <srv> state' expects 'ready', 'drain' and 'maint'.\n",
+                        ));
+                    }
+                };
+                context.target.set_server_state(key, state).map_err(refused)?;
+                Ok(Outcome::Nothing)
+            }
+            "addr" => set_address(context, key, arguments),
+            "fqdn" => {
+                Err(Outcome::error("set server <b>/<s> fqdn failed because no resolution is configured.\n"))
+            }
+            later @ ("agent" | "agent-addr" | "agent-port" | "agent-send" | "check-addr" | "check-port"
+            | "health" | "ssl" | "name") => {
+                Err(Outcome::error(format!("'set server {later}' is not implemented yet.\n")))
+            }
+            _ => Err(Outcome::error(SET_SERVER_USAGE)),
+        }
+    })
+}
+
+/// Who asks, at the end of each message about an address.
+const BY: &str = " by 'stats socket command'\n";
+
+fn set_address(
+    context: &mut Context<'_>,
+    key: ServerKey,
+    arguments: &Arguments<'_>,
+) -> Result<Outcome, Outcome> {
+    let text = arguments.word(2);
+    if text.is_empty() {
+        return Err(Outcome::error("set server <b>/<s> addr requires an address and optionally a port.\n"));
+    }
+    let view = context.target.server_view(key).ok_or_else(gone)?;
+    let Ok(address) = text.parse::<IpAddr>() else {
+        return Err(Outcome::warning(format!("Invalid addr '{text}'{BY}")));
+    };
+    let mut change = AddressChange { address: None, port: None };
+    let mut message = if view.address == Some(address) {
+        "no need to change the addr".to_owned()
+    } else {
+        change.address = Some(address);
+        let old = view.address.map_or_else(|| "none".to_owned(), |old| old.to_string());
+        format!("IP changed from '{old}' to '{address}'")
+    };
+    if arguments.word(3) == "port" {
+        let word = arguments.word(4);
+        let Some(setting) = port(word) else {
+            return Err(Outcome::warning(format!(
+                "{message}, problem converting port '{word}' to an int{BY}"
+            )));
+        };
+        if setting == PortSetting::Fixed(view.port) {
+            message += ", no need to change the port";
+        } else {
+            change.port = Some(setting);
+            message += &format!(", port changed from '{}' to '{word}'", view.port);
+        }
+    }
+    if change.address.is_some() || change.port.is_some() {
+        context.target.set_server_address(key, change).map_err(refused)?;
+    }
+    Ok(Outcome::warning(message + BY))
+}
+
+/// `80`, or `+5` or `-5` relative to the port that the client connected to.
+fn port(word: &str) -> Option<PortSetting> {
+    let digits = word.trim_start_matches(['+', '-']);
+    let number: u16 = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    match word.len() - digits.len() {
+        0 if number > 0 => Some(PortSetting::Fixed(number)),
+        1 if word.starts_with('-') => Some(PortSetting::Offset(-i32::from(number))),
+        1 => Some(PortSetting::Offset(i32::from(number))),
+        _ => None,
+    }
+}
+
+fn set_maxconn(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let key = server(context, arguments.word(0))?;
+        let word = arguments.word(1);
+        if word.is_empty() {
+            return Err(Outcome::error("Require <maxconn>.\n"));
+        }
+        let maxconn =
+            word.parse().map_err(|_| Outcome::error("maxconn must be a positive integer or zero.\n"))?;
+        context.target.set_server_maxconn(key, maxconn).map_err(refused)?;
+        Ok(Outcome::Nothing)
+    })
+}
+
+fn shutdown_sessions(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let key = server(context, arguments.word(0))?;
+        if context.target.shutdown_server_sessions(key) { Ok(Outcome::Nothing) } else { Err(gone()) }
+    })
+}
+
+fn add(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let (backend, name) = backend_and_name(context, arguments.word(0))?;
+        match context.target.add_server(backend, name, arguments.from(1)) {
+            Ok(()) => Ok(Outcome::info("New server registered.\n")),
+            Err(text) => Err(Outcome::error(format!("{text}\n"))),
+        }
+    })
+}
+
+/// Bits of the administrative state that mean maintenance, however it came.
+const MAINTENANCE: u8 = 0x01 | 0x02 | 0x04 | 0x20;
+
+fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let key = server(context, arguments.word(0))?;
+        let view = context.target.server_view(key).ok_or_else(gone)?;
+        if view.administrative_state & MAINTENANCE == 0 {
+            return Err(Outcome::error("Only servers in maintenance mode can be deleted.\n"));
+        }
+        match context.target.delete_server(key) {
+            Ok(()) => Ok(Outcome::info("Server deleted.\n")),
+            Err(text) => Err(Outcome::error(format!("{text}\n"))),
+        }
+    })
+}
+
+/// Whether a server could be deleted now: nothing is on it, and it takes nothing.
+pub(super) fn is_removable(target: &dyn Target, key: ServerKey) -> bool {
+    let Some(view) = target.server_view(key) else { return true };
+    let busy = target
+        .server_connections(key)
+        .is_some_and(|now| now.served > 0 || now.used_now > 0 || now.idle_now > 0);
+    view.administrative_state & MAINTENANCE != 0 && !busy
+}
+
+#[derive(Clone, Copy)]
+enum Listing {
+    State,
+    Connections,
+}
+
+fn list(context: &mut Context<'_>, arguments: &Arguments<'_>, listing: Listing) -> Outcome {
+    let name = arguments.word(0);
+    let backend = if name.is_empty() { None } else { context.target.backend(name) };
+    if backend.is_none() && !name.is_empty() {
+        return Outcome::error("Can't find backend.\n");
+    }
+    Outcome::Stream(Box::new(ListServers { listing, backend, begun: false, place: 0 }))
+}
+
+struct ListServers {
+    listing: Listing,
+    backend: Option<BackendKey>,
+    begun: bool,
+    place: Place,
+}
+
+const STATE_HEADER: &str = "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight \
+     srv_iweight srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state \
+     srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord srv_use_ssl srv_check_port \
+     srv_check_addr srv_agent_addr srv_agent_port\n";
+
+const CONNECTIONS_HEADER: &str = "# bkname/svname bkid/svid addr port - purge_delay served used_cur used_max \
+     need_est idle_sess unsafe_nb safe_nb idle_lim idle_cur idle_per_thr";
+
+impl Stream for ListServers {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        if !self.begun {
+            self.begun = true;
+            let header = match self.listing {
+                Listing::State => STATE_HEADER.to_owned(),
+                Listing::Connections => format!("{CONNECTIONS_HEADER}[{}]\n", target.workers()),
+            };
+            out.extend_from_slice(header.as_bytes());
+        }
+        while out.len() < enough {
+            let Some(key) = target.next_server(self.backend, &mut self.place) else { return Step::Done };
+            let Some(view) = target.server_view(key) else { continue };
+            let line = match self.listing {
+                Listing::State => state_line(&view),
+                Listing::Connections => {
+                    connections_line(&view, &target.server_connections(key).unwrap_or_default())
+                }
+            };
+            out.extend_from_slice(line.as_bytes());
+        }
+        Step::More
+    }
+}
+
+fn or_dash(value: &Option<impl ToString>) -> String {
+    value.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)
+}
+
+fn state_line(view: &ServerView) -> String {
+    let (status, result, health, state) = view.check;
+    format!(
+        "{} {} {} {} {} {} {} {} {} {} {status} {result} {health} {state} {} {} {} {} {} {} {} {} {} {} {}\n",
+        view.backend_id,
+        view.backend_name,
+        view.id,
+        view.name,
+        or_dash(&view.address),
+        view.operational_state,
+        view.administrative_state,
+        view.user_weight,
+        view.initial_weight,
+        view.last_change_s,
+        view.agent_state,
+        u8::from(view.backend_id_forced),
+        u8::from(view.id_forced),
+        or_dash(&view.fqdn),
+        view.port,
+        or_dash(&view.srv_record),
+        u8::from(view.uses_ssl),
+        view.check_port,
+        or_dash(&view.check_address),
+        or_dash(&view.agent_address),
+        view.agent_port,
+    )
+}
+
+fn connections_line(view: &ServerView, now: &ServerConnections) -> String {
+    let mut line = format!(
+        "{}/{} {}/{} {} {} - {} {} {} {} {} {} {} {} {} {}",
+        view.backend_name,
+        view.name,
+        view.backend_id,
+        view.id,
+        or_dash(&view.address),
+        view.port,
+        now.purge_delay_ms,
+        now.served,
+        now.used_now,
+        now.used_max,
+        now.needed,
+        now.idle_in_sessions,
+        now.unsafe_idle,
+        now.safe_idle,
+        now.idle_limit,
+        now.idle_now,
+    );
+    for count in &now.idle_per_worker {
+        line += &format!(" {count}");
+    }
+    line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_absolute_or_relative() {
+        for (word, initial, expected) in [
+            ("0", 10, Ok(0)),
+            ("256", 10, Ok(256)),
+            ("257", 10, Err("Absolute")),
+            ("-1", 10, Err("Absolute")),
+            ("50%", 10, Ok(5)),
+            ("200%", 10, Ok(20)),
+            ("1000000%", 10, Ok(256)),
+            ("99999999999999999999%", 10, Ok(256)),
+            ("-5%", 10, Err("Relative")),
+            ("", 10, Err("Require")),
+            ("x", 10, Err("Empty")),
+            ("%", 10, Err("Empty")),
+            ("-", 10, Err("Empty")),
+            ("10x", 10, Err("Trailing")),
+        ] {
+            match (weight(word, initial), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{word}"),
+                (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{word}: {found}"),
+                (found, expected) => panic!("{word}: {found:?} instead of {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn ports_are_fixed_or_relative() {
+        for (word, expected) in [
+            ("80", Some(PortSetting::Fixed(80))),
+            ("+5", Some(PortSetting::Offset(5))),
+            ("-5", Some(PortSetting::Offset(-5))),
+            ("0", None),
+            ("", None),
+            ("x", None),
+            ("++5", None),
+            ("65536", None),
+        ] {
+            assert_eq!(port(word), expected, "{word}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `show sess`, `shutdown session`.
+
+use std::fmt::Write;
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::target::{NextSession, Place, SessionFilter, SessionView, Target};
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        name: "show sess",
+        syntax: "show sess [help|<id>|all] [opts...]",
+        level: Level::Operator,
+        flags: WORKER,
+        help: "list the sessions, or show one in detail",
+        run: Some(show),
+    },
+    Command {
+        name: "shutdown session",
+        syntax: "shutdown session [id]",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "end one session",
+        run: Some(shutdown),
+    },
+];
+
+const SHOW_HELP: &str = "\
+Usage: show sess [<id> | all | help] [<options>*]
+Lists sessions, one line each; with an identifier or 'all', in detail. Options:
+  older <age>        only those that began so many seconds ago, or before
+  frontend <name>    only those of this frontend
+  backend <name>     only those of this backend
+  server <bk>/<srv>  only those on this server
+";
+
+fn show(_: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let mut words = arguments.from(0).iter().map(String::as_str).peekable();
+    let mut filter = SessionFilter::default();
+    let mut detail = false;
+    match words.peek().copied() {
+        Some("help") => return Outcome::Text(SHOW_HELP.to_owned()),
+        Some("all") => {
+            detail = true;
+            words.next();
+        }
+        Some(word) if word.starts_with("0x") => {
+            filter.id = Some(identifier(word).unwrap_or(0));
+            detail = true;
+            words.next();
+        }
+        _ => {}
+    }
+    while let Some(option) = words.next() {
+        let value = words.next();
+        match (option, value) {
+            ("older", Some(age)) => match age.trim_end_matches('s').parse() {
+                Ok(age) => filter.older_s = Some(age),
+                Err(_) => return Outcome::error("Invalid age.\n"),
+            },
+            ("frontend", Some(name)) => filter.frontend = Some(name.to_owned()),
+            ("backend", Some(name)) => filter.backend = Some(name.to_owned()),
+            ("server", Some(name)) => filter.server = Some(name.to_owned()),
+            _ => return Outcome::error(format!("Unexpected option '{option}'. See 'show sess help'.\n")),
+        }
+    }
+    Outcome::Stream(Box::new(ShowSessions { filter, detail, place: 0, shown: 0 }))
+}
+
+fn identifier(word: &str) -> Option<u64> {
+    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+}
+
+struct ShowSessions {
+    filter: SessionFilter,
+    detail: bool,
+    place: Place,
+    shown: u64,
+}
+
+impl Stream for ShowSessions {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        while out.len() < enough {
+            match target.next_session(&self.filter, &mut self.place) {
+                NextSession::Session(view) => {
+                    self.shown += 1;
+                    let text = if self.detail { details(&view) } else { line(&view) };
+                    out.extend_from_slice(text.as_bytes());
+                }
+                NextSession::Pending => return Step::Pending,
+                NextSession::None => {
+                    if self.shown == 0 && self.filter.id.is_some() {
+                        out.extend_from_slice(b"Session not found.\n");
+                    }
+                    return Step::Done;
+                }
+            }
+        }
+        Step::More
+    }
+}
+
+fn expiry(view: &SessionView) -> String {
+    match view.expires_ms {
+        Some(ms) if ms >= 1000 => format!("{}s", ms / 1000),
+        Some(ms) => format!("{ms}ms"),
+        None => String::new(),
+    }
+}
+
+/// The fields of the reference in its order; what weir has no such thing for reads zero.
+fn line(view: &SessionView) -> String {
+    let descriptor = |fd: Option<i32>| format!("fd={}/{}", view.worker, fd.unwrap_or(-1));
+    format!(
+        "0x{:x}: proto={} src={} fe={} be={} srv={} ts=00 epoch=0 age={}s calls={} rate=0 cpu=0 lat=0 \
+         rq[f=00h,i={},an=00h,ax=] rp[f=00h,i={},an=00h,ax=] scf=[8,0h,{},rex=,wex=] scb=[8,1h,{},rex=,wex=] \
+         exp={} rc={} c_exp=\n",
+        view.id,
+        view.protocol,
+        view.source,
+        view.frontend,
+        view.backend.as_deref().unwrap_or("<NONE>"),
+        view.server.as_deref().unwrap_or("<none>"),
+        view.age_s,
+        view.calls,
+        view.request_waiting,
+        view.response_waiting,
+        descriptor(view.client_fd),
+        descriptor(view.server_fd),
+        expiry(view),
+        view.retries,
+    )
+}
+
+fn details(view: &SessionView) -> String {
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "0x{:x}: id={} proto={} source={}", view.id, view.number, view.protocol, view.source);
+    let _ = writeln!(text, "  phase={} conn_retries={} exp={}", view.phase, view.retries, expiry(view));
+    let _ = writeln!(text, "  frontend={}", view.frontend);
+    let _ = writeln!(text, "  backend={}", view.backend.as_deref().unwrap_or("<NONE>"));
+    let _ = writeln!(text, "  server={}", view.server.as_deref().unwrap_or("<NONE>"));
+    let _ = writeln!(text, "  task=(calls={} tid={} age={}s)", view.calls, view.worker, view.age_s);
+    let _ = writeln!(text, "  scf=(fd={} in={})", view.client_fd.unwrap_or(-1), view.request_waiting);
+    let _ = writeln!(text, "  scb=(fd={} in={})", view.server_fd.unwrap_or(-1), view.response_waiting);
+    text
+}
+
+fn shutdown(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    match identifier(arguments.word(0)) {
+        None => Outcome::error("Session pointer expected (use 'show sess').\n"),
+        Some(id) if context.target.shutdown_session(id) => Outcome::Nothing,
+        Some(_) => Outcome::error("No such session (use 'show sess').\n"),
+    }
+}

@@ -1,0 +1,117 @@
+//! `show stat`, `show info`, `show schema json`.
+
+use weir_stats::{Format, InfoRow, Progress, Row, Selection, StatsDump, schema::SCHEMA};
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::target::Target;
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        name: "show stat",
+        syntax: "show stat [desc|json|no-maint|typed|up]*",
+        level: Level::User,
+        flags: WORKER,
+        help: "print the counters of proxies, servers and listeners",
+        run: Some(show_stat),
+    },
+    Command {
+        name: "show info",
+        syntax: "show info [desc|json|typed|float]*",
+        level: Level::User,
+        flags: WORKER,
+        help: "print the state and the counters of the process",
+        run: Some(show_info),
+    },
+    Command {
+        name: "show schema json",
+        syntax: "show schema json",
+        level: Level::User,
+        flags: WORKER,
+        help: "print the schema of JSON answers",
+        run: Some(|_, _| Outcome::Text(SCHEMA.to_owned())),
+    },
+];
+
+fn show_info(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let options = Options::parse(arguments.from(0));
+    let mut info = InfoRow::new();
+    context.target.stats().info(options.float, &mut info);
+    let mut out = Vec::new();
+    info.write(options.format, options.descriptions, &mut out);
+    Outcome::Text(String::from_utf8(out).expect("names and figures are text"))
+}
+
+fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let mut words = arguments.from(0);
+    if words.first().is_some_and(|word| word == "domain") {
+        match words.get(1).map(String::as_str) {
+            Some("proxy") => words = &words[2..],
+            Some("resolvers") => {
+                return Outcome::error("'show stat domain resolvers' is not implemented yet.\n");
+            }
+            _ => return Outcome::error("Invalid statistics domain.\n"),
+        }
+    }
+    let mut selection = Selection::default();
+    if let [proxy, kinds, object, ..] = words
+        && let (Ok(kinds), Ok(object)) = (kinds.parse::<i32>(), object.parse::<i32>())
+    {
+        let proxy_id = proxy.parse::<i64>().ok().or_else(|| context.target.proxy_id(proxy).map(i64::from));
+        let Some(proxy_id) = proxy_id else { return Outcome::error("No such proxy.\n") };
+        // -1 means all: no number is below zero but that one.
+        selection.proxy_id = u32::try_from(proxy_id).ok();
+        selection.kinds = kinds as u32;
+        selection.object_id = u32::try_from(object).ok();
+        words = &words[3..];
+    }
+    let options = Options::parse(words);
+    selection.only_up = options.only_up;
+    selection.no_maintenance = options.no_maintenance;
+    // What tells about the inside of the network is not for level user.
+    let legends = context.manners.level >= Level::Operator;
+    let dump = StatsDump::new(options.format, options.descriptions, legends, selection);
+    Outcome::Stream(Box::new(ShowStat { dump, row: Row::default() }))
+}
+
+/// Words may come in any order; unknown ones mean nothing, as in the reference.
+#[derive(Default)]
+struct Options {
+    format: Format,
+    descriptions: bool,
+    float: bool,
+    only_up: bool,
+    no_maintenance: bool,
+}
+
+impl Options {
+    fn parse(words: &[String]) -> Self {
+        let mut options = Self::default();
+        for word in words {
+            match word.as_str() {
+                "typed" => options.format = Format::Typed,
+                "json" => options.format = Format::Json,
+                "desc" => options.descriptions = true,
+                "float" => options.float = true,
+                "up" => options.only_up = true,
+                "no-maint" => options.no_maintenance = true,
+                _ => {}
+            }
+        }
+        options
+    }
+}
+
+struct ShowStat {
+    dump: StatsDump,
+    row: Row,
+}
+
+impl Stream for ShowStat {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        match self.dump.advance(target.stats(), &mut self.row, enough, out) {
+            Progress::More => Step::More,
+            Progress::Done => Step::Done,
+        }
+    }
+}

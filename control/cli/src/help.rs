@@ -1,0 +1,125 @@
+//! `help`, the answer to an unknown command, and the dump of all commands.
+
+use std::fmt::Write;
+
+use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, WORKER, commands};
+use crate::session::Manners;
+
+/// Commands that are offered to somebody who mistyped.
+const MOST_SUGGESTIONS: usize = 5;
+
+/// Descriptions begin in this column.
+const SYNTAX_WIDTH: usize = 40;
+
+/// What a session hears that said something unknown.
+pub(crate) fn unknown(words: &[String], manners: &Manners) -> String {
+    if words.is_empty() {
+        return list("Unknown command. Please enter one of the following commands only:", words, manners);
+    }
+    list("Unknown command, but maybe one of the following ones is a better match:", words, manners)
+}
+
+/// What `help` answers: the commands that begin with these words, or look like them, or all.
+pub(crate) fn help(words: &[String], manners: &Manners) -> String {
+    list("The following commands are valid at this level:", words, manners)
+}
+
+fn list(title: &str, words: &[String], manners: &Manners) -> String {
+    let mut text = format!("{title}\n");
+    let offered: Vec<&Command> = commands().filter(|command| is_offered(command, manners)).collect();
+    for command in matching(&offered, words) {
+        line(&mut text, command.syntax, command.help);
+    }
+    for command in commands().filter(|command| is_last(command)) {
+        line(&mut text, command.syntax, command.help);
+    }
+    text
+}
+
+/// These three close every list.
+fn is_last(command: &Command) -> bool {
+    matches!(command.name, "help" | "prompt" | "quit")
+}
+
+fn is_offered(command: &Command, manners: &Manners) -> bool {
+    let hidden = command.run.is_none()
+        || command.flags & WORKER == 0
+        || command.flags & HIDDEN != 0
+        || (command.flags & EXPERT != 0 && !manners.expert)
+        || (command.flags & EXPERIMENTAL != 0 && !manners.experimental);
+    !hidden && !is_last(command)
+}
+
+fn line(text: &mut String, syntax: &str, help: &str) {
+    let gap = if syntax.len() > SYNTAX_WIDTH { " " } else { "" };
+    let _ = writeln!(text, "  {syntax:SYNTAX_WIDTH$}{gap}: {help}");
+}
+
+fn matching<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
+    let typed = words.join(" ");
+    let begun: Vec<&Command> = offered
+        .iter()
+        .filter(|command| {
+            command.name.starts_with(&typed)
+                || typed.strip_prefix(command.name).is_some_and(|rest| rest.starts_with(' '))
+        })
+        .copied()
+        .collect();
+    if !begun.is_empty() {
+        return begun;
+    }
+    let mut near: Vec<(usize, &Command)> =
+        offered.iter().map(|command| (distance_to_name(words, command.name), *command)).collect();
+    near.sort_by_key(|&(distance, _)| distance);
+    near.truncate(MOST_SUGGESTIONS);
+    let mut near: Vec<&Command> = near.into_iter().map(|(_, command)| command).collect();
+    near.sort_by_key(|command| command.name);
+    near
+}
+
+/// The edit distance between a name and as many of the typed words as it has.
+fn distance_to_name(words: &[String], name: &str) -> usize {
+    let count = name.split(' ').count().min(words.len());
+    let typed = words[..count].join(" ");
+    // Longer input cannot be nearer than its length says, and a bounded table keeps the cost bounded.
+    let typed: Vec<char> = typed.chars().take(LONGEST_TYPED).collect();
+    distance(&typed, &name.chars().collect::<Vec<_>>())
+}
+
+/// Letters of the input that are compared with names.
+const LONGEST_TYPED: usize = 60;
+
+/// Levenshtein's distance, one row at a time.
+fn distance(left: &[char], right: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, letter) in left.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, other) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+/// The list of all commands that `-dKcli` prints.
+pub fn keyword_dump() -> String {
+    let mut text = String::from("# List of registered CLI keywords:\n");
+    for command in commands() {
+        let _ = write!(text, "{} ", command.name);
+        for (flag, word) in [
+            (MASTER, "[MASTER] "),
+            (WORKER, "[WORKER] "),
+            (EXPERT, "[EXPERT] "),
+            (EXPERIMENTAL, "[EXPERIM] "),
+        ] {
+            if command.flags & flag != 0 {
+                text.push_str(word);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,171 @@
+//! A line of input: commands separated by `;`, words separated by blanks, `\` before what shall not separate.
+//!
+//! Quotes mean nothing here, as in the reference: an operator who wants a blank in a word writes `\ `. A line may end with
+//! `<<` or `<<PATTERN`: then a payload follows, up to an empty line or to a line that is the pattern.
+
+use std::fmt;
+
+/// The most words in one command: twice what the longest server line uses.
+pub const MAX_WORDS: usize = 64;
+
+/// The longest pattern that can end a payload.
+pub const MAX_PATTERN: usize = 7;
+
+/// One line, taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// Each command's words. An empty line is one command without words.
+    pub commands: Vec<Vec<String>>,
+    /// What ends the payload that the last command waits for: the empty string for an empty line.
+    pub payload: Option<String>,
+}
+
+/// A line that cannot be taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineError {
+    /// More than [`MAX_WORDS`] in a command.
+    TooManyWords,
+    /// Names and texts are UTF-8.
+    NotUtf8,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LineError::TooManyWords => write!(f, "Too many words, the limit is {MAX_WORDS}."),
+            LineError::NotUtf8 => f.write_str("The command is not valid UTF-8."),
+        }
+    }
+}
+
+impl Line {
+    /// Takes a line apart. Its end (`\n`, or `\r\n`) is not part of it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, LineError> {
+        let (bytes, payload) = split_payload(bytes);
+        let mut splitter = Splitter::default();
+        let mut escaped = false;
+        for &byte in bytes {
+            match byte {
+                _ if escaped => {
+                    escaped = false;
+                    splitter.push(byte);
+                }
+                b'\\' => escaped = true,
+                b';' => splitter.end_command()?,
+                b' ' | b'\t' => splitter.end_word()?,
+                _ => splitter.push(byte),
+            }
+        }
+        splitter.end_command()?;
+        Ok(Self { commands: splitter.commands, payload })
+    }
+}
+
+#[derive(Default)]
+struct Splitter {
+    commands: Vec<Vec<String>>,
+    words: Vec<String>,
+    /// An escaped blank makes a word even if nothing else does.
+    word: Option<Vec<u8>>,
+}
+
+impl Splitter {
+    fn push(&mut self, byte: u8) {
+        self.word.get_or_insert_default().push(byte);
+    }
+
+    fn end_word(&mut self) -> Result<(), LineError> {
+        let Some(word) = self.word.take() else { return Ok(()) };
+        if self.words.len() == MAX_WORDS {
+            return Err(LineError::TooManyWords);
+        }
+        self.words.push(String::from_utf8(word).map_err(|_| LineError::NotUtf8)?);
+        Ok(())
+    }
+
+    fn end_command(&mut self) -> Result<(), LineError> {
+        self.end_word()?;
+        self.commands.push(std::mem::take(&mut self.words));
+        Ok(())
+    }
+}
+
+/// Cuts `<<PATTERN` off the end of a line, if it stands there as a word of its own.
+fn split_payload(bytes: &[u8]) -> (&[u8], Option<String>) {
+    let start = bytes.iter().rposition(|&byte| matches!(byte, b' ' | b'\t' | b';')).map_or(0, |at| at + 1);
+    let escaped = bytes[..start].ends_with(b"\\ ") || bytes[..start].ends_with(b"\\;");
+    let pattern = bytes[start..].strip_prefix(b"<<").filter(|_| start > 0 && !escaped);
+    match pattern.map(std::str::from_utf8) {
+        Some(Ok(pattern)) if pattern.len() <= MAX_PATTERN && !pattern.contains('\\') => {
+            (&bytes[..start], Some(pattern.to_owned()))
+        }
+        _ => (bytes, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(text: &str, commands: &[&[&str]], payload: Option<&str>) {
+        let line = Line::parse(text.as_bytes()).unwrap();
+        let found: Vec<Vec<&str>> =
+            line.commands.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
+        assert_eq!(found, commands, "{text}");
+        assert_eq!(line.payload.as_deref(), payload, "{text}");
+    }
+
+    #[test]
+    fn blanks_and_semicolons_separate() {
+        check("", &[&[]], None);
+        check(" \t ", &[&[]], None);
+        check("show info", &[&["show", "info"]], None);
+        check("  show\t info  ", &[&["show", "info"]], None);
+        check("a;b c; d", &[&["a"], &["b", "c"], &["d"]], None);
+        check("a;;b", &[&["a"], &[], &["b"]], None);
+        check("a;", &[&["a"], &[]], None);
+    }
+
+    #[test]
+    fn a_backslash_takes_the_next_byte_as_it_is() {
+        check(r"add acl f Mon\ User\ Agent\;", &[&["add", "acl", "f", "Mon User Agent;"]], None);
+        check(r"a\.b a\\b", &[&["a.b", r"a\b"]], None);
+        check(r"a\", &[&["a"]], None);
+        check(r"\  x", &[&[" ", "x"]], None);
+        check(r#"set var proc.x "a b""#, &[&["set", "var", "proc.x", "\"a", "b\""]], None);
+    }
+
+    #[test]
+    fn a_payload_is_announced_by_the_last_word() {
+        check("add map #1 <<", &[&["add", "map", "#1"]], Some(""));
+        check("add map #1 <<EOF", &[&["add", "map", "#1"]], Some("EOF"));
+        check("show info;add map #1 <<", &[&["show", "info"], &["add", "map", "#1"]], Some(""));
+        check("add map #1<<", &[&["add", "map", "#1<<"]], None);
+        check("add map << x", &[&["add", "map", "<<", "x"]], None);
+        check("add map <<TOOLONGX", &[&["add", "map", "<<TOOLONGX"]], None);
+        check(r"add map \ <<", &[&["add", "map", " <<"]], None);
+        check("<<", &[&["<<"]], None);
+    }
+
+    #[test]
+    fn lines_that_cannot_be() {
+        assert_eq!(Line::parse(&b"x ".repeat(MAX_WORDS + 1)), Err(LineError::TooManyWords));
+        assert_eq!(Line::parse(b"show \xff"), Err(LineError::NotUtf8));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Line::parse(&bytes);
+        }
+
+        #[test]
+        fn escaped_words_come_back(words in prop::collection::vec("[ -~]{1,12}", 1..6)) {
+            let text: Vec<String> =
+                words.iter().map(|word| word.chars().flat_map(|c| ['\\', c]).collect()).collect();
+            let line = Line::parse(text.join(" ").as_bytes()).unwrap();
+            prop_assert_eq!(&line.commands[0], &words);
+        }
+    }
+}

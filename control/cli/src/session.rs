@@ -1,0 +1,383 @@
+//! One conversation: bytes in, answers out.
+//!
+//! ```text
+//!            line complete             payload complete
+//! Reading ──────────────────► Executing ◄────────────── Payload
+//!    ▲                          │  │  ▲                    ▲
+//!    │        queue empty       │  │  └─ Answering/Waiting │
+//!    └──────────────────────────┘  └───────────────────────┘
+//!    └──► Closed: end of input, quit, or a line was answered in single-command mode
+//! ```
+//!
+//! The transport feeds what it received ([`Session::feed`], at most [`Session::room`] bytes), then calls [`Session::run`]
+//! until the session wants input or is closed, writing out what it gets in between.
+
+use std::collections::VecDeque;
+
+use crate::command::{Arguments, Context, EXPERIMENTAL, EXPERT, WaitCondition, find_command};
+use crate::help;
+use crate::line::Line;
+use crate::outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
+use crate::target::Target;
+
+/// How a session begins, from the socket's settings.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionSettings {
+    /// What it may do.
+    pub level: Level,
+    /// Whether messages say their severity.
+    pub severity_output: SeverityOutput,
+    /// Silence that ends it, in milliseconds (`stats timeout`); `None` for any.
+    pub timeout_ms: Option<u64>,
+    /// The longest line, in bytes (`tune.bufsize`).
+    pub longest_line: usize,
+    /// The longest payload, in bytes (`tune.cli.max-payload-size`).
+    pub longest_payload: usize,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self {
+            level: Level::Operator,
+            severity_output: SeverityOutput::None,
+            timeout_ms: Some(10_000),
+            longest_line: 16_384,
+            longest_payload: 131_072,
+        }
+    }
+}
+
+/// What the transport has to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Feed more, or say that there is no more.
+    NeedInput,
+    /// Write out what there is and call [`Session::run`] again.
+    More,
+    /// Call again once the target has woken this task.
+    Pending,
+    /// Call again at this time, in the milliseconds that were passed in.
+    WaitUntil(u64),
+    /// Write out what there is, then close.
+    Close,
+}
+
+/// What commands of one session leave for the next ones.
+#[derive(Clone, Debug)]
+pub struct Manners {
+    /// What it may do; can only fall.
+    pub level: Level,
+    /// Whether messages say their severity.
+    pub severity_output: SeverityOutput,
+    /// Silence that ends it, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// Whether expert commands are open.
+    pub expert: bool,
+    /// Whether experimental commands are open.
+    pub experimental: bool,
+    /// What happens after a line.
+    pub mode: Mode,
+    /// Whether the prompt shows the date.
+    pub timed: bool,
+}
+
+/// What happens after a line was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The session ends.
+    Single,
+    /// It waits for the next line.
+    Interactive,
+    /// It waits for the next line, and says so with a prompt.
+    Prompt,
+}
+
+/// One conversation.
+pub struct Session {
+    settings: SessionSettings,
+    manners: Manners,
+    input: Vec<u8>,
+    end_of_input: bool,
+    /// Commands of the line that is being answered.
+    queue: VecDeque<Vec<String>>,
+    /// What ends the payload of the last of them, and what came of it so far.
+    payload: Option<Payload>,
+    doing: Doing,
+    /// Whether a line was answered: single-command sessions end then.
+    answered: bool,
+}
+
+struct Payload {
+    pattern: String,
+    text: Vec<u8>,
+    complete: bool,
+}
+
+enum Doing {
+    Nothing,
+    Answering(Box<dyn Stream>),
+    Waiting { deadline_ms: u64, until: Option<WaitCondition> },
+    Closed,
+}
+
+impl Session {
+    /// A session that has heard nothing yet.
+    pub fn new(settings: SessionSettings) -> Self {
+        Self {
+            manners: Manners {
+                level: settings.level,
+                severity_output: settings.severity_output,
+                timeout_ms: settings.timeout_ms,
+                expert: false,
+                experimental: false,
+                mode: Mode::Single,
+                timed: false,
+            },
+            settings,
+            input: Vec::new(),
+            end_of_input: false,
+            queue: VecDeque::new(),
+            payload: None,
+            doing: Doing::Nothing,
+            answered: false,
+        }
+    }
+
+    /// Silence that ends the session, in milliseconds, as `set timeout cli` left it.
+    pub fn timeout_ms(&self) -> Option<u64> {
+        self.manners.timeout_ms
+    }
+
+    /// How many bytes it takes now. The transport must not feed more, and need not read while this is 0.
+    pub fn room(&self) -> usize {
+        (self.settings.longest_line + 2).saturating_sub(self.input.len())
+    }
+
+    /// Takes what was received.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= self.room());
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// The other side will send no more. What is complete is still answered.
+    pub fn end_of_input(&mut self) {
+        self.end_of_input = true;
+    }
+
+    /// Does what can be done, appending answers to `out` until it holds about `enough` bytes.
+    pub fn run(&mut self, target: &mut dyn Target, now_ms: u64, enough: usize, out: &mut Vec<u8>) -> Status {
+        loop {
+            match &mut self.doing {
+                Doing::Closed => return Status::Close,
+                Doing::Answering(stream) => match stream.advance(target, enough, out) {
+                    Step::Done => self.finish(target, out),
+                    Step::More => return Status::More,
+                    Step::Pending => return Status::Pending,
+                },
+                Doing::Waiting { deadline_ms, until } => {
+                    let deadline_ms = *deadline_ms;
+                    let holds = until.as_ref().map(|condition| crate::commands::holds(condition, target));
+                    if holds != Some(true) && now_ms < deadline_ms {
+                        let look_again = now_ms + CONDITION_INTERVAL_MS;
+                        let at = if holds.is_some() { deadline_ms.min(look_again) } else { deadline_ms };
+                        return Status::WaitUntil(at);
+                    }
+                    self.end_waiting(holds, target, out);
+                }
+                Doing::Nothing => {
+                    if out.len() >= enough {
+                        return Status::More;
+                    }
+                    if let Some(status) = self.next_step(target, now_ms, out) {
+                        return status;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One step without anything in progress: the next command, else the next line. `None` when it can go on.
+    fn next_step(&mut self, target: &mut dyn Target, now_ms: u64, out: &mut Vec<u8>) -> Option<Status> {
+        let last_waits =
+            self.queue.len() == 1 && self.payload.as_ref().is_some_and(|payload| !payload.complete);
+        if !self.queue.is_empty() && !last_waits {
+            let words = self.queue.pop_front().expect("it is not empty");
+            let payload = if self.queue.is_empty() { self.payload.take() } else { None };
+            self.execute(target, now_ms, &words, payload, out);
+            return None;
+        }
+        match self.take_line() {
+            Taken::Line(line) => {
+                self.hear(&line, target, out);
+                None
+            }
+            Taken::TooLong => {
+                self.refuse("The line is too long.\n", out);
+                None
+            }
+            Taken::Nothing => {
+                let over = self.answered && self.manners.mode == Mode::Single && self.payload.is_none();
+                if self.end_of_input || over {
+                    self.doing = Doing::Closed;
+                    return Some(Status::Close);
+                }
+                Some(Status::NeedInput)
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Taken {
+        let Some(end) = self.input.iter().position(|&byte| byte == b'\n') else {
+            let too_long = self.input.len() > self.settings.longest_line;
+            return if too_long { Taken::TooLong } else { Taken::Nothing };
+        };
+        let mut line: Vec<u8> = self.input.drain(..=end).collect();
+        line.pop();
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        Taken::Line(line)
+    }
+
+    /// A line of commands, or of a payload.
+    fn hear(&mut self, line: &[u8], target: &mut dyn Target, out: &mut Vec<u8>) {
+        if let Some(payload) = &mut self.payload {
+            if line == payload.pattern.as_bytes() {
+                payload.complete = true;
+                return;
+            }
+            if payload.text.len() + line.len() >= self.settings.longest_payload {
+                return self.refuse("The payload is too long.\n", out);
+            }
+            payload.text.extend_from_slice(line);
+            payload.text.push(b'\n');
+            return self.prompt("+ ", target, out);
+        }
+        self.answered = true;
+        match Line::parse(line) {
+            Ok(line) => {
+                self.queue.extend(line.commands);
+                if let Some(pattern) = line.payload {
+                    self.payload = Some(Payload { pattern, text: Vec::new(), complete: false });
+                    if self.queue.len() == 1 {
+                        self.prompt("+ ", target, out);
+                    }
+                }
+            }
+            Err(error) => {
+                self.message(Severity::Error, &format!("{error}\n"), out);
+                self.finish(target, out);
+            }
+        }
+    }
+
+    fn execute(
+        &mut self,
+        target: &mut dyn Target,
+        now_ms: u64,
+        words: &[String],
+        payload: Option<Payload>,
+        out: &mut Vec<u8>,
+    ) {
+        let outcome = match payload.map(|payload| String::from_utf8(payload.text)).transpose() {
+            Ok(payload) => self.outcome_of(target, words, payload.as_deref()),
+            Err(_) => Outcome::error("The payload is not valid UTF-8.\n"),
+        };
+        match outcome {
+            Outcome::Nothing => self.finish(target, out),
+            Outcome::Message(severity, text) => {
+                self.message(severity, &text, out);
+                self.finish(target, out);
+            }
+            Outcome::Text(text) => {
+                out.extend_from_slice(text.as_bytes());
+                self.finish(target, out);
+            }
+            Outcome::Stream(stream) => self.doing = Doing::Answering(stream),
+            Outcome::Wait { delay_ms, until } => {
+                self.doing = Doing::Waiting { deadline_ms: now_ms.saturating_add(delay_ms), until };
+            }
+            Outcome::Quit => self.doing = Doing::Closed,
+        }
+        // A payload that the line announced after this command is prompted for once its turn has come.
+        if self.payload.as_ref().is_some_and(|payload| !payload.complete) && self.queue.len() == 1 {
+            self.prompt("+ ", target, out);
+        }
+    }
+
+    fn outcome_of(&mut self, target: &mut dyn Target, words: &[String], payload: Option<&str>) -> Outcome {
+        let Some((command, count)) = find_command(words) else {
+            return Outcome::info(help::unknown(words, &self.manners));
+        };
+        if command.flags & EXPERT != 0 && !self.manners.expert {
+            return Outcome::error("This command is restricted to expert mode only.\n");
+        }
+        if command.flags & EXPERIMENTAL != 0 && !self.manners.experimental {
+            return Outcome::error("This command is restricted to experimental mode only.\n");
+        }
+        if command.level > self.manners.level {
+            return denied();
+        }
+        let Some(run) = command.run else {
+            return Outcome::error(format!("'{}' is not implemented yet.\n", command.name));
+        };
+        let arguments = Arguments::new(&words[count..], payload);
+        run(&mut Context { target, manners: &mut self.manners }, &arguments)
+    }
+
+    fn message(&self, severity: Severity, text: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.manners.severity_output.prefix(severity).as_bytes());
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Ends an answer with an empty line, and prompts for the next command.
+    fn finish(&mut self, target: &mut dyn Target, out: &mut Vec<u8>) {
+        self.doing = Doing::Nothing;
+        out.push(b'\n');
+        self.prompt("> ", target, out);
+    }
+
+    fn prompt(&self, prompt: &str, target: &mut dyn Target, out: &mut Vec<u8>) {
+        if self.manners.mode != Mode::Prompt {
+            return;
+        }
+        if self.manners.timed {
+            out.extend_from_slice(
+                format!("[{}] ", crate::commands::date(target, target.wall_time())).as_bytes(),
+            );
+        }
+        out.extend_from_slice(prompt.as_bytes());
+    }
+
+    fn end_waiting(&mut self, holds: Option<bool>, target: &mut dyn Target, out: &mut Vec<u8>) {
+        match holds {
+            Some(true) => self.message(Severity::Info, "Done.\n", out),
+            Some(false) => self.message(Severity::Error, "Wait delay expired.\n", out),
+            None => {}
+        }
+        self.finish(target, out);
+    }
+
+    /// Input that nothing can be made of ends the session.
+    fn refuse(&mut self, text: &'static str, out: &mut Vec<u8>) {
+        self.message(Severity::Error, text, out);
+        out.push(b'\n');
+        self.queue.clear();
+        self.payload = None;
+        self.doing = Doing::Closed;
+    }
+}
+
+enum Taken {
+    Line(Vec<u8>),
+    TooLong,
+    Nothing,
+}
+
+/// A waiting session looks at its condition this often.
+const CONDITION_INTERVAL_MS: u64 = 10;
+
+/// What everybody hears who asks for more than their level.
+pub(crate) fn denied() -> Outcome {
+    Outcome::error("Permission denied\n")
+}

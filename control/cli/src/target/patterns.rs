@@ -1,0 +1,144 @@
+//! Maps and ACL files: versioned sets of patterns that can change while they are matched.
+
+use super::Place;
+
+/// A set that was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetKey(pub u64);
+
+/// Whether a command means maps or ACLs. A file may be both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternKind {
+    /// Keys with values.
+    Map,
+    /// Patterns alone.
+    Acl,
+}
+
+impl PatternKind {
+    /// The word in commands.
+    pub fn word(self) -> &'static str {
+        match self {
+            PatternKind::Map => "map",
+            PatternKind::Acl => "acl",
+        }
+    }
+
+    /// The word in messages.
+    pub fn noun(self) -> &'static str {
+        match self {
+            PatternKind::Map => "map",
+            PatternKind::Acl => "ACL",
+        }
+    }
+}
+
+/// What commands ask of maps and ACLs.
+pub trait PatternTarget {
+    /// The set of this kind with this file name, or with the number in `#<id>`.
+    fn pattern_set(&self, kind: PatternKind, name: &str) -> Option<SetKey>;
+
+    /// The next set of this kind, and the place behind it.
+    fn next_pattern_set(&self, kind: PatternKind, place: &mut Place) -> Option<PatternSet>;
+
+    /// The set as it stands.
+    fn pattern_set_view(&self, set: SetKey) -> Option<PatternSet>;
+
+    /// The next pattern of a version, in the order of insertion, and the place behind it.
+    fn next_pattern(&self, set: SetKey, version: u32, place: &mut Place) -> Option<Pattern>;
+
+    /// What a value matches: one answer per way in which the set is matched.
+    fn look_up(&self, set: SetKey, kind: PatternKind, value: &str) -> Vec<Lookup>;
+
+    /// Adds a pattern to a version that exists. The error is a text for the operator, without newline.
+    fn add_pattern(
+        &mut self,
+        set: SetKey,
+        version: u32,
+        key: &str,
+        value: Option<&str>,
+    ) -> Result<(), String>;
+
+    /// Gives the entries with this key, or the entry with this number, a new value. False when there is none.
+    fn set_pattern(&mut self, set: SetKey, which: Which<'_>, value: &str) -> bool;
+
+    /// Deletes the entries with this key, or the entry with this number. False when there is none.
+    fn delete_pattern(&mut self, set: SetKey, which: Which<'_>) -> bool;
+
+    /// Deletes all patterns of a version.
+    fn clear_patterns(&mut self, set: SetKey, version: u32);
+
+    /// Makes a new version to be filled, and says its number.
+    fn prepare_version(&mut self, set: SetKey) -> u32;
+
+    /// Makes a prepared version the one that is matched, and deletes all others.
+    fn commit_version(&mut self, set: SetKey, version: u32) -> Result<(), VersionError>;
+}
+
+/// Which entries of a set a command means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// All with this key.
+    Key(&'a str),
+    /// The one with this number.
+    Number(u64),
+}
+
+/// A version that cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionError {
+    /// Not prepared, or committed already.
+    OutOfRange,
+}
+
+/// A set, as listings show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternSet {
+    /// Its number.
+    pub id: u32,
+    /// Its file; `None` for patterns that stand in the configuration.
+    pub file: Option<String>,
+    /// What uses it and where.
+    pub description: String,
+    /// The version that is matched.
+    pub current_version: u32,
+    /// The newest version that was prepared.
+    pub next_version: u32,
+    /// How many entries there are, over all versions.
+    pub entries: u64,
+    /// Whether entries have values: it is (also) a map.
+    pub has_values: bool,
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// What names it: unique in its set. Printed in hexadecimal.
+    pub number: u64,
+    /// What is matched.
+    pub key: String,
+    /// What it maps to.
+    pub value: Option<String>,
+}
+
+/// How a value fared with one way of matching.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// The way: `str`, `ip`, `beg`, ...
+    pub method: &'static str,
+    /// Whether letter case counts.
+    pub case_sensitive: bool,
+    /// What was found.
+    pub found: Option<Found>,
+}
+
+/// An entry that matched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// How it was found: `tree` or `list`.
+    pub index: &'static str,
+    /// Its pattern.
+    pub pattern: String,
+    /// Its value and the value's type, in a map.
+    pub value: Option<(String, &'static str)>,
+}

@@ -1,0 +1,298 @@
+//! Frontends, backends, servers, and what they refused.
+
+use std::net::IpAddr;
+
+use weir_events::WallTime;
+
+use super::Place;
+
+/// A frontend that was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrontendKey(pub u64);
+
+/// A backend that was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackendKey(pub u64);
+
+/// A server that was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerKey(pub u64);
+
+/// What commands ask of proxies. Names are as configured, or `#<id>`.
+pub trait ProxyTarget {
+    /// The `id` of a proxy of either side.
+    fn proxy_id(&self, name: &str) -> Option<u32>;
+
+    /// A frontend by name or `#<id>`.
+    fn frontend(&self, name: &str) -> Option<FrontendKey>;
+
+    /// A backend by name or `#<id>`.
+    fn backend(&self, name: &str) -> Option<BackendKey>;
+
+    /// A server of a backend by name or `#<id>`.
+    fn server(&self, backend: BackendKey, name: &str) -> Option<ServerKey>;
+
+    /// The name of the next backend, and the place behind it.
+    fn next_backend(&self, place: &mut Place) -> Option<String>;
+
+    /// The next server, of one backend or of all, and the place behind it.
+    fn next_server(&self, backend: Option<BackendKey>, place: &mut Place) -> Option<ServerKey>;
+
+    /// How a server is. `None` when it is gone.
+    fn server_view(&self, server: ServerKey) -> Option<ServerView>;
+
+    /// A server's connections. `None` when it is gone.
+    fn server_connections(&self, server: ServerKey) -> Option<ServerConnections>;
+
+    /// How many workers keep idle connections: the length of [`ServerConnections::idle_per_worker`].
+    fn workers(&self) -> usize;
+
+    /// Sets the weight, already checked to be 0 to 256, and 0 or the initial one where
+    /// [`ServerView::static_balance`] says that nothing else will do.
+    fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal>;
+
+    /// Sets the administrative state.
+    fn set_server_state(&mut self, server: ServerKey, state: ServerState) -> Result<(), ServerRefusal>;
+
+    /// Changes address and port. New connections go there.
+    fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal>;
+
+    /// Sets the number of connections at a time; 0 for no limit.
+    fn set_server_maxconn(&mut self, server: ServerKey, maxconn: u32) -> Result<(), ServerRefusal>;
+
+    /// Ends all sessions on a server. False when it is gone.
+    fn shutdown_server_sessions(&mut self, server: ServerKey) -> bool;
+
+    /// `clear counters server`. With `force` also while it serves.
+    fn clear_server_counters(&mut self, server: ServerKey, force: bool) -> Result<(), ServerRefusal>;
+
+    /// Adds a server. `words` are what follows the name on a `server` line. The error is a text for the operator, without
+    /// newline.
+    fn add_server(&mut self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String>;
+
+    /// Removes a server that was added. The error is a text for the operator, without newline.
+    fn delete_server(&mut self, server: ServerKey) -> Result<(), String>;
+
+    /// Sets the number of connections at a time.
+    fn set_frontend_maxconn(&mut self, frontend: FrontendKey, maxconn: u32) -> Result<(), FrontendRefusal>;
+
+    /// Stops accepting; the sockets stay.
+    fn disable_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal>;
+
+    /// Accepts again.
+    fn enable_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal>;
+
+    /// Closes the sockets for good.
+    fn shutdown_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal>;
+
+    /// How many protocol errors were captured since the start.
+    fn captured_errors(&self) -> u32;
+
+    /// The next captured error that the filter wants, and the place behind it.
+    fn next_captured_error(&self, filter: &ErrorFilter, place: &mut Place) -> Option<CapturedError>;
+}
+
+/// How a server is: what `show servers state` prints, and what other commands need to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerView {
+    /// The backend's `id`.
+    pub backend_id: u32,
+    /// The backend's name.
+    pub backend_name: String,
+    /// The server's `id`.
+    pub id: u32,
+    /// The server's name.
+    pub name: String,
+    /// Its address; `None` for a unix socket or a name that did not resolve.
+    pub address: Option<IpAddr>,
+    /// Its port; 0 without an address.
+    pub port: u16,
+    /// 0 stopped, 1 starting, 2 running, 3 stopping.
+    pub operational_state: u8,
+    /// The sum of the management manual's `srv_admin_state` bits.
+    pub administrative_state: u8,
+    /// The weight that was set last.
+    pub user_weight: u32,
+    /// The weight of the configuration.
+    pub initial_weight: u32,
+    /// Whether its backend balances by a table that cannot take new weights.
+    pub static_balance: bool,
+    /// Seconds since the operational state changed.
+    pub last_change_s: u64,
+    /// The check's status, result, health and state, as numbers of the management manual.
+    pub check: (u32, u32, u32, u32),
+    /// The agent's state.
+    pub agent_state: u32,
+    /// Whether the configuration says the backend's `id`.
+    pub backend_id_forced: bool,
+    /// Whether the configuration says the server's `id`.
+    pub id_forced: bool,
+    /// The name that its address is resolved from.
+    pub fqdn: Option<String>,
+    /// The SRV record that it was made from.
+    pub srv_record: Option<String>,
+    /// Whether it is spoken to over TLS.
+    pub uses_ssl: bool,
+    /// The check's port; 0 for none.
+    pub check_port: u16,
+    /// The check's address.
+    pub check_address: Option<IpAddr>,
+    /// The agent's address.
+    pub agent_address: Option<IpAddr>,
+    /// The agent's port; 0 for none.
+    pub agent_port: u16,
+}
+
+impl ServerView {
+    /// A running, unchecked server with these names, everything else as it is by default.
+    pub fn new(backend: (u32, &str), server: (u32, &str)) -> Self {
+        Self {
+            backend_id: backend.0,
+            backend_name: backend.1.to_owned(),
+            id: server.0,
+            name: server.1.to_owned(),
+            address: None,
+            port: 0,
+            operational_state: 2,
+            administrative_state: 0,
+            user_weight: 1,
+            initial_weight: 1,
+            static_balance: false,
+            last_change_s: 0,
+            check: (1, 0, 0, 0),
+            agent_state: 0,
+            backend_id_forced: false,
+            id_forced: false,
+            fqdn: None,
+            srv_record: None,
+            uses_ssl: false,
+            check_port: 0,
+            check_address: None,
+            agent_address: None,
+            agent_port: 0,
+        }
+    }
+}
+
+/// A server's connections: what `show servers conn` prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerConnections {
+    /// `pool-purge-delay`, in milliseconds.
+    pub purge_delay_ms: u64,
+    /// Requests that it serves.
+    pub served: u32,
+    /// Connections that serve.
+    pub used_now: u32,
+    /// The most of them since the last purge.
+    pub used_max: u32,
+    /// How many are expected to be needed.
+    pub needed: u32,
+    /// Idle connections that sessions keep for themselves.
+    pub idle_in_sessions: u32,
+    /// Idle connections that may not take a first request.
+    pub unsafe_idle: u32,
+    /// Idle connections that may.
+    pub safe_idle: u32,
+    /// `pool-max-conn`; -1 for no limit.
+    pub idle_limit: i64,
+    /// Idle connections in all.
+    pub idle_now: u32,
+    /// The same by worker.
+    pub idle_per_worker: Vec<u32>,
+}
+
+/// What an operator wants of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerState {
+    /// Traffic and checks.
+    Ready,
+    /// No new traffic but that of persistence.
+    Drain,
+    /// Nothing at all.
+    Maintenance,
+}
+
+/// A new address for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressChange {
+    /// The address; as it was when `None`.
+    pub address: Option<IpAddr>,
+    /// The port; as it was when `None`.
+    pub port: Option<PortSetting>,
+}
+
+/// A server's port: its own, or relative to the client's destination port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortSetting {
+    /// This port.
+    Fixed(u16),
+    /// The port that the client connected to, plus this (may be negative).
+    Offset(i32),
+}
+
+/// Why nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerRefusal {
+    /// It went away since it was looked up.
+    Gone,
+    /// A text for the operator, without newline.
+    Because(String),
+}
+
+/// Why nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FrontendRefusal {
+    /// It went away, or was shut down before.
+    Gone,
+    /// It is in that state already.
+    Already,
+    /// A text for the operator, without newline.
+    Because(String),
+}
+
+/// Which captured errors are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorFilter {
+    /// Only those about this proxy.
+    pub proxy_id: Option<u32>,
+    /// Only requests, or only responses.
+    pub only: Option<Direction>,
+}
+
+/// One of the two halves of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client.
+    Request,
+    /// From the server.
+    Response,
+}
+
+/// A message that was refused, kept for `show errors`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturedError {
+    /// When.
+    pub time: WallTime,
+    /// Which half.
+    pub direction: Direction,
+    /// Name and `id` of the proxy that refused it: the frontend for a request, the backend for a response.
+    pub proxy: (String, u32),
+    /// Name and `id` of the proxy on the other side, once it is known.
+    pub other_side: Option<(String, u32)>,
+    /// Name and `id` of the server, once it is known.
+    pub server: Option<(String, u32)>,
+    /// Its running number.
+    pub number: u32,
+    /// Where the client is: `127.0.0.1:52856`.
+    pub source: String,
+    /// How much of the buffer was free.
+    pub buffer_free: usize,
+    /// How large the buffer is.
+    pub buffer_size: usize,
+    /// The byte that made it wrong.
+    pub position: usize,
+    /// What the protocol engine has to add, one line each.
+    pub details: Vec<String>,
+    /// The message as far as it was received.
+    pub bytes: Vec<u8>,
+}

@@ -1,0 +1,79 @@
+//! What is going on: the sessions of all workers.
+
+use super::Place;
+
+/// What commands ask about sessions.
+pub trait SessionTarget {
+    /// The next session that the filter wants, and the place behind it. Sessions born after the listing began are left
+    /// out. Other workers may have to be asked: [`NextSession::Pending`], and the target wakes the session's task when it
+    /// knows.
+    fn next_session(&mut self, filter: &SessionFilter, place: &mut Place) -> NextSession;
+
+    /// Ends one session. False when there is none with this identifier.
+    fn shutdown_session(&mut self, id: u64) -> bool;
+}
+
+/// An answer of [`SessionTarget::next_session`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextSession {
+    /// This one.
+    Session(Box<SessionView>),
+    /// Not known yet.
+    Pending,
+    /// There is none any more.
+    None,
+}
+
+/// Which sessions are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionFilter {
+    /// Only this one.
+    pub id: Option<u64>,
+    /// Only those at least so old, in seconds.
+    pub older_s: Option<u64>,
+    /// Only those of this frontend.
+    pub frontend: Option<String>,
+    /// Only those of this backend.
+    pub backend: Option<String>,
+    /// Only those on this server, `<backend>/<server>`.
+    pub server: Option<String>,
+}
+
+/// One session, as much of it as the listing shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionView {
+    /// What names it: unique among the living. Printed in hexadecimal.
+    pub id: u64,
+    /// Its running number.
+    pub number: u64,
+    /// `tcpv4`, `tcpv6`, `unix_stream`.
+    pub protocol: &'static str,
+    /// Where the client is.
+    pub source: String,
+    /// Its frontend.
+    pub frontend: String,
+    /// Its backend, once chosen.
+    pub backend: Option<String>,
+    /// Its server, once chosen.
+    pub server: Option<String>,
+    /// Its worker, from 1.
+    pub worker: u32,
+    /// Seconds since it began.
+    pub age_s: u64,
+    /// How often its task ran.
+    pub calls: u64,
+    /// The file descriptor on the client's side.
+    pub client_fd: Option<i32>,
+    /// The file descriptor on the server's side.
+    pub server_fd: Option<i32>,
+    /// Bytes that wait to go to the server.
+    pub request_waiting: u64,
+    /// Bytes that wait to go to the client.
+    pub response_waiting: u64,
+    /// Milliseconds until its nearest timeout.
+    pub expires_ms: Option<u64>,
+    /// Connection attempts that were repeated.
+    pub retries: u32,
+    /// Which part of an exchange it is in, in a word.
+    pub phase: &'static str,
+}
