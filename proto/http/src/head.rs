@@ -9,6 +9,9 @@ mod edit;
 mod read;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use crate::{Flags, KnownName, Method, Span, Version};
 
 pub use edit::NoRoom;

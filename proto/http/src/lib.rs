@@ -7,11 +7,19 @@
 //! This crate knows what HTTP means, whatever its version. It does not know how an HTTP/1 message is cut out of
 //! a byte stream (that is `weir-h1`), nor sockets, clocks or configuration. Begin with [`Head`], then [`uri`].
 
+pub mod auth;
 pub mod case;
+pub mod cookie;
+pub mod date;
 pub mod flags;
 pub mod head;
+pub mod message;
 pub mod method;
 pub mod name;
+pub mod normalize;
+pub mod pages;
+pub mod percent;
+pub mod query;
 pub mod span;
 pub mod status;
 pub mod uri;

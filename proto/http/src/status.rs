@@ -1,11 +1,24 @@
 //! Status codes and their usual reasons.
 
-/// The usual reason of a status code; `Other` for one that nobody registered.
+/// The reason that goes with a status code when nobody gives one: the one that operators know from the reference, not
+/// always the one that is registered. Codes without one get the name of their class.
 pub fn reason(status: u16) -> &'static str {
-    match REASONS.binary_search_by_key(&status, |row| row.0) {
-        Ok(at) => REASONS[at].1,
-        Err(_) => "Other",
+    if let Ok(at) = REASONS.binary_search_by_key(&status, |row| row.0) {
+        return REASONS[at].1;
     }
+    match status / 100 {
+        1 => "Informational",
+        2 => "Success",
+        3 => "Redirection",
+        4 => "Client Error",
+        5 => "Server Error",
+        _ => "Other",
+    }
+}
+
+/// The reason of a redirect, where it differs.
+pub fn redirect_reason(status: u16) -> &'static str {
+    if status == 302 { "Found" } else { reason(status) }
 }
 
 /// Whether a response with this status never has a body, whatever its fields say (RFC 9112, 6.3).
@@ -27,16 +40,17 @@ const REASONS: &[(u16, &str)] = &[
     (205, "Reset Content"),
     (206, "Partial Content"),
     (207, "Multi-Status"),
-    (208, "Already Reported"),
+    (210, "Content Different"),
     (226, "IM Used"),
     (300, "Multiple Choices"),
     (301, "Moved Permanently"),
-    (302, "Found"),
+    (302, "Moved Temporarily"),
     (303, "See Other"),
     (304, "Not Modified"),
     (305, "Use Proxy"),
     (307, "Temporary Redirect"),
     (308, "Permanent Redirect"),
+    (310, "Too many Redirects"),
     (400, "Bad Request"),
     (401, "Unauthorized"),
     (402, "Payment Required"),
@@ -45,38 +59,44 @@ const REASONS: &[(u16, &str)] = &[
     (405, "Method Not Allowed"),
     (406, "Not Acceptable"),
     (407, "Proxy Authentication Required"),
-    (408, "Request Timeout"),
+    (408, "Request Time-out"),
     (409, "Conflict"),
     (410, "Gone"),
     (411, "Length Required"),
     (412, "Precondition Failed"),
-    (413, "Payload Too Large"),
-    (414, "URI Too Long"),
+    (413, "Request Entity Too Large"),
+    (414, "Request-URI Too Long"),
     (415, "Unsupported Media Type"),
-    (416, "Range Not Satisfiable"),
-    (417, "Expectation Failed"),
-    (418, "I'm a Teapot"),
+    (416, "Requested range unsatisfiable"),
+    (417, "Expectation failed"),
+    (418, "I'm a teapot"),
     (421, "Misdirected Request"),
     (422, "Unprocessable Content"),
     (423, "Locked"),
-    (424, "Failed Dependency"),
+    (424, "Method failure"),
     (425, "Too Early"),
     (426, "Upgrade Required"),
     (428, "Precondition Required"),
     (429, "Too Many Requests"),
     (431, "Request Header Fields Too Large"),
+    (449, "Retry With"),
+    (450, "Blocked by Windows Parental Controls"),
     (451, "Unavailable For Legal Reasons"),
+    (456, "Unrecoverable Error"),
+    (499, "client has closed connection"),
     (500, "Internal Server Error"),
     (501, "Not Implemented"),
-    (502, "Bad Gateway"),
+    (502, "Bad Gateway or Proxy Error"),
     (503, "Service Unavailable"),
-    (504, "Gateway Timeout"),
-    (505, "HTTP Version Not Supported"),
-    (506, "Variant Also Negotiates"),
-    (507, "Insufficient Storage"),
-    (508, "Loop Detected"),
-    (510, "Not Extended"),
-    (511, "Network Authentication Required"),
+    (504, "Gateway Time-out"),
+    (505, "HTTP Version not supported"),
+    (506, "Variant also negotiate"),
+    (507, "Insufficient storage"),
+    (508, "Loop detected"),
+    (509, "Bandwidth Limit Exceeded"),
+    (510, "Not extended"),
+    (511, "Network authentication required"),
+    (520, "Web server is returning an unknown error"),
 ];
 
 #[cfg(test)]
@@ -86,7 +106,11 @@ mod tests {
     #[test]
     fn reasons_are_sorted_and_found() {
         assert!(REASONS.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        assert_eq!(reason(200), "OK");
-        assert_eq!(reason(799), "Other");
+        for (status, want) in
+            [(200, "OK"), (302, "Moved Temporarily"), (299, "Success"), (599, "Server Error"), (700, "Other")]
+        {
+            assert_eq!(reason(status), want);
+        }
+        assert_eq!((redirect_reason(302), redirect_reason(301)), ("Found", "Moved Permanently"));
     }
 }

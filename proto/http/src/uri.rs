@@ -67,7 +67,8 @@ pub fn without_userinfo(authority: &[u8]) -> &[u8] {
     memchr::memrchr(b'@', authority).map_or(authority, |at| &authority[at + 1..])
 }
 
-/// Where the path lies in a target: empty, at the right place, when there is none.
+/// Where the path lies in a target: empty, at the right place, when there is none. A fragment, which nobody may send
+/// and few servers are made to accept, counts as part of what it follows.
 #[inline]
 pub fn path_place(target: &[u8]) -> Range<usize> {
     let start = match target.first() {
@@ -83,7 +84,7 @@ pub fn path_place(target: &[u8]) -> Range<usize> {
         None => 0,
     };
     let rest = &target[start..];
-    start..start + memchr::memchr2(b'?', b'#', rest).unwrap_or(rest.len())
+    start..start + memchr::memchr(b'?', rest).unwrap_or(rest.len())
 }
 
 /// The path of a target.
@@ -98,11 +99,10 @@ pub fn path_and_query(target: &[u8]) -> &[u8] {
     &target[path_place(target).start..]
 }
 
-/// What follows the first `?`, without a fragment.
+/// What follows the first `?`.
 #[inline]
 pub fn query(target: &[u8]) -> Option<&[u8]> {
-    let [b'?', query @ ..] = &target[path_place(target).end..] else { return None };
-    Some(&query[..memchr::memchr(b'#', query).unwrap_or(query.len())])
+    target[path_place(target).end..].strip_prefix(b"?")
 }
 
 /// Where the scheme ends in `scheme://...`.
@@ -111,4 +111,50 @@ fn scheme_end(target: &[u8]) -> Option<usize> {
         .iter()
         .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')))?;
     (end > 0 && target[end..].starts_with(b"://")).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A target, its form, and what scheme, authority, path and query it has.
+    #[track_caller]
+    fn check(target: &str, want: (Form, Option<&str>, Option<&str>, &str, Option<&str>)) {
+        let bytes = target.as_bytes();
+        let text = |bytes| std::str::from_utf8(bytes).unwrap();
+        let seen = (
+            form(bytes),
+            scheme(bytes).map(text),
+            authority(bytes).map(text),
+            text(path(bytes)),
+            query(bytes).map(text),
+        );
+        assert_eq!(seen, want, "{target}");
+    }
+
+    #[test]
+    fn targets_have_parts() {
+        check("/", (Form::Origin, None, None, "/", None));
+        check("/a?b", (Form::Origin, None, None, "/a", Some("b")));
+        check("/a?", (Form::Origin, None, None, "/a", Some("")));
+        check("/a?b?c", (Form::Origin, None, None, "/a", Some("b?c")));
+        check("/a#b?c", (Form::Origin, None, None, "/a#b", Some("c")));
+        check("//a://b", (Form::Origin, None, None, "//a://b", None));
+        check("http://ho", (Form::Absolute, Some("http"), Some("ho"), "", None));
+        check("http://ho?x", (Form::Absolute, Some("http"), Some("ho"), "", Some("x")));
+        check("http://u:p@ho:1/p?x", (Form::Absolute, Some("http"), Some("u:p@ho:1"), "/p", Some("x")));
+        check("http:///p", (Form::Absolute, Some("http"), Some(""), "/p", None));
+        check("a:443", (Form::Authority, None, Some("a:443"), "", None));
+        check("*", (Form::Asterisk, None, None, "", None));
+        check("", (Form::Other, None, None, "", None));
+    }
+
+    #[test]
+    fn authorities_have_parts() {
+        assert_eq!(without_userinfo(b"u:p@ho:1"), b"ho:1");
+        assert_eq!(without_port(b"ho:80", b"80"), b"ho");
+        assert_eq!(without_port(b"ho:180", b"80"), b"ho:180");
+        assert_eq!(default_port(b"HTTPS"), Some(&b"443"[..]));
+        assert_eq!(default_port(b"ftp"), None);
+    }
 }

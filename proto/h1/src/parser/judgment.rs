@@ -124,9 +124,11 @@ fn target(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> 
         (Method::Connect, _) if unsafe_accepted => head.note(Flags::VIOLATION),
         (Method::Connect, _) => return wrong(HeadErrorKind::TargetForm, position),
         (_, uri::Form::Asterisk) => return Ok(()),
-        // A relative path, as some clients send; a host with a port makes sense for CONNECT only.
-        (_, _) if has_port(target) && !unsafe_accepted => return wrong(HeadErrorKind::TargetForm, position),
-        (_, _) => return Ok(()),
+        (_, _) if unsafe_accepted => {
+            head.note(Flags::VIOLATION);
+            return Ok(());
+        }
+        (_, _) => return wrong(HeadErrorKind::TargetForm, position),
     }
     host_fits(meaning, raw, unsafe_accepted, head)
 }

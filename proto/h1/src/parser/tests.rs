@@ -282,7 +282,9 @@ fn target_forms() {
         request(&with(&format!("CONNECT {bad}"), "Host: a\r\n"), Err(TargetForm));
     }
     request(&with("GET a:80", "Host: a\r\n"), Err(TargetForm));
-    request(&with("GET a/b", "Host: a\r\n"), Ok("GET a/b HTTP/1.1\r\nHost: a"));
+    request(&with("GET a/b", "Host: a\r\n"), Err(TargetForm));
+    request(&with("GET ?a", "Host: a\r\n"), Err(TargetForm));
+    unsafe_request(&with("GET a/b", "Host: a\r\n"), Ok("GET a/b HTTP/1.1\r\nHost: a"));
     request(&with("GET *", "Host: a\r\n"), Ok("GET * HTTP/1.1\r\nHost: a"));
     unsafe_request(&with("CONNECT a", "Host: a\r\n"), Ok("CONNECT a HTTP/1.1\r\nHost: a"));
 }

@@ -1,0 +1,195 @@
+//! Reading and editing, on heads indexed by hand.
+
+use super::*;
+
+/// Indexes `name: value` lines after a start line of three words, as a parser would.
+fn index(kind: Kind, raw: &str) -> Head {
+    let mut head = Head::new();
+    let mut at = 0;
+    for (number, line) in raw.split_inclusive("\r\n").enumerate() {
+        let text = line.trim_end();
+        if number == 0 {
+            let first = text.find(' ').unwrap();
+            let second = first + 1 + text[first + 1..].find(' ').unwrap();
+            let parts =
+                [Span::raw(0, first), Span::raw(first + 1, second), Span::raw(second + 1, text.len())];
+            match kind {
+                Kind::Request => {
+                    head.begin_request(0, parts[0], parts[1], parts[2]);
+                    head.note_method(Method::from_bytes(parts[0].of(raw.as_bytes(), &[])));
+                }
+                Kind::Response => {
+                    head.begin_response(0, parts[0], parts[1], parts[2]);
+                    head.note_status(text[first + 1..second].parse().unwrap());
+                }
+            }
+        } else if let Some((name, value)) = text.split_once(": ") {
+            let start = at + name.len() + 2;
+            head.push_field(Field {
+                name: Span::raw(at, at + name.len()),
+                value: Span::raw(start, start + value.len()),
+                known: KnownName::from_bytes(name.as_bytes()),
+            })
+            .unwrap();
+        }
+        at += line.len();
+    }
+    head.finish(at);
+    head
+}
+
+const REQUEST: &str = "GET /a?b HTTP/1.1\r\nHost: h\r\nX-List: a, \"b,c\"\r\nx-other: y\r\nx-list: d\r\n\r\n";
+
+#[track_caller]
+fn check(edit: impl Fn(&mut Head, &[u8]) -> Result<(), NoRoom>, want: &str) {
+    let raw = REQUEST.as_bytes();
+    let mut head = index(Kind::Request, REQUEST);
+    edit(&mut head, raw).unwrap();
+    let mut out = Vec::new();
+    head.write(raw, &mut out);
+    assert_eq!(std::str::from_utf8(&out).unwrap(), want);
+    assert_eq!(head.written_len(raw), out.len());
+    let mut place = vec![0; out.len()];
+    assert_eq!(head.write_into(raw, None, &mut place), Some(out.len()));
+    assert_eq!(place, out);
+    assert_eq!(head.write_into(raw, None, &mut place[1..]), None);
+    assert_eq!(head.is_edited(), want != REQUEST);
+}
+
+#[test]
+fn values_are_found_by_occurrence() {
+    let raw = REQUEST.as_bytes();
+    let head = index(Kind::Request, REQUEST);
+    let value = |occurrence| head.find(raw, b"X-LIST", occurrence).map(|text| str::from_utf8(text).unwrap());
+    let wants = [(1, Some("a")), (2, Some("\"b,c\"")), (3, Some("d")), (4, None)];
+    let wants_back = [(-1, Some("d")), (-2, Some("\"b,c\"")), (-3, Some("a")), (-4, None), (0, Some("d"))];
+    for (occurrence, want) in wants.into_iter().chain(wants_back) {
+        assert_eq!(value(occurrence), want, "{occurrence}");
+    }
+    let line =
+        |occurrence| head.find_line(raw, b"x-list", occurrence).map(|text| str::from_utf8(text).unwrap());
+    assert_eq!([line(1), line(2), line(3)], [Some("a, \"b,c\""), Some("d"), None]);
+    assert_eq!([line(-1), line(-2), line(-3)], [Some("d"), Some("a, \"b,c\""), None]);
+    assert_eq!(line(i32::MIN), None);
+    assert_eq!((head.count_values(raw, b"x-list"), head.count_lines(raw, b"x-list")), (3, 2));
+    assert_eq!((head.count_values(raw, b""), head.count_lines(raw, b"")), (5, 4));
+    assert_eq!(head.find_known(raw, KnownName::Host), Some(&b"h"[..]));
+    assert_eq!(head.positions(raw, b"x-list").collect::<Vec<_>>(), [1, 3]);
+    assert!(head.has(raw, b"X-Other") && !head.has(raw, b"x-othe"));
+    assert_eq!((head.path(raw), head.query(raw)), (&b"/a"[..], Some(&b"b"[..])));
+}
+
+#[test]
+fn edits_leave_the_rest_as_it_came() {
+    check(|_, _| Ok(()), REQUEST);
+    check(|head, _| head.set_method(b"POST"), &REQUEST.replace("GET", "POST"));
+    check(|head, raw| head.set_path(raw, b"/new"), &REQUEST.replace("/a?b", "/new?b"));
+    check(|head, raw| head.set_query(raw, b"q"), &REQUEST.replace("/a?b", "/a?q"));
+    check(|head, raw| head.set_query(raw, b""), &REQUEST.replace("/a?b", "/a"));
+    check(|head, raw| head.set_path_and_query(raw, b"/x?y"), &REQUEST.replace("/a?b", "/x?y"));
+    check(|head, _| head.set_uri(b"*"), &REQUEST.replace("/a?b", "*"));
+    check(|head, _| head.set_version(Version::HTTP_10), &REQUEST.replace("/1.1", "/1.0"));
+    check(|head, _| head.add(b"New", b"1"), &REQUEST.replace("\r\n\r\n", "\r\nNew: 1\r\n\r\n"));
+    check(|head, _| head.insert(0, b"New", b"1"), &REQUEST.replace("Host", "New: 1\r\nHost"));
+    check(
+        |head, raw| head.set(raw, b"x-list", b"z"),
+        "GET /a?b HTTP/1.1\r\nHost: h\r\nx-other: y\r\nx-list: z\r\n\r\n",
+    );
+    check(
+        |head, raw| {
+            assert_eq!(head.remove_matching(raw, |name| name.starts_with(b"x")), 2);
+            assert_eq!(head.remove(raw, b"HOST"), 1);
+            assert_eq!(head.remove(raw, b"HOST"), 0);
+            Ok(())
+        },
+        "GET /a?b HTTP/1.1\r\nX-List: a, \"b,c\"\r\n\r\n",
+    );
+    check(|head, _| head.replace_value(2, b"zz"), &REQUEST.replace(": y", ": zz"));
+    check(|head, _| head.rename(0, b"X-Host"), &REQUEST.replace("Host", "X-Host"));
+    check(|head, raw| head.splice_value(raw, 1, 3, 8, b"B"), &REQUEST.replace("\"b,c\"", "B"));
+}
+
+#[test]
+fn edits_can_follow_edits() {
+    check(
+        |head, raw| {
+            head.set_path(raw, b"/one")?;
+            head.set_query(raw, b"two")?;
+            head.set_path(raw, b"/three")?;
+            head.replace_value(0, b"abc")?;
+            head.splice_value(raw, 0, 1, 2, b"BB")
+        },
+        &REQUEST.replace("/a?b", "/three?two").replace("Host: h", "Host: aBBc"),
+    );
+}
+
+#[test]
+fn responses_are_edited_too() {
+    let raw = "HTTP/1.1 200 OK\r\nServer: s\r\n\r\n";
+    let mut head = index(Kind::Response, raw);
+    head.set_status(503).unwrap();
+    head.set_reason(b"No").unwrap();
+    head.set_method(b"GET").unwrap();
+    assert_eq!(
+        (head.status(), head.reason(raw.as_bytes()), head.uri(raw.as_bytes())),
+        (503, &b"No"[..], &b""[..])
+    );
+    let mut out = Vec::new();
+    head.write(raw.as_bytes(), &mut out);
+    assert_eq!(out, b"HTTP/1.1 503 No\r\nServer: s\r\n\r\n");
+}
+
+#[test]
+fn heads_of_our_own_need_no_raw_bytes() {
+    let mut head = Head::new();
+    head.start_request(b"OPTIONS", b"*", Version::HTTP_10).unwrap();
+    head.add(b"host", b"h").unwrap();
+    let mut out = Vec::new();
+    head.write(&[], &mut out);
+    assert_eq!(out, b"OPTIONS * HTTP/1.0\r\nhost: h\r\n\r\n");
+    head.start_response(Version::HTTP_11, 200, b"OK").unwrap();
+    out.clear();
+    head.write(&[], &mut out);
+    assert_eq!(out, b"HTTP/1.1 200 OK\r\n\r\n");
+}
+
+#[test]
+fn edits_have_a_limit() {
+    let raw = REQUEST.as_bytes();
+    let mut head = index(Kind::Request, REQUEST);
+    head.limit_edits(8);
+    assert_eq!(head.add(b"12345", b"6789"), Err(NoRoom));
+    assert_eq!(head.set(raw, b"host", b"12345"), Err(NoRoom));
+    assert_eq!(head.set_path(raw, b"/1234567"), Err(NoRoom));
+    assert!(!head.is_edited());
+    assert_eq!(head.add(b"1234", b"5678"), Ok(()));
+    assert_eq!(head.count_lines(raw, b"host"), 1);
+}
+
+#[test]
+fn names_are_written_in_the_case_that_is_asked_for() {
+    let mut map = crate::CaseMap::default();
+    map.insert(b"X-LIST");
+    let mut out = Vec::new();
+    index(Kind::Request, REQUEST).write_adjusted(REQUEST.as_bytes(), &map, &mut out);
+    let want = REQUEST.replace("X-List", "X-LIST").replace("x-list", "X-LIST");
+    assert_eq!(std::str::from_utf8(&out).unwrap(), want);
+}
+
+#[test]
+fn a_cleared_head_is_a_new_one() {
+    let mut head = index(Kind::Request, REQUEST);
+    head.add(b"a", b"b").unwrap();
+    head.note(Flags::MUST_REWRITE);
+    head.clear();
+    assert!(head.is_empty() && !head.is_edited());
+    assert_eq!((head.end(), head.content_length(), head.host_count()), (0, None, 0));
+}
+
+#[test]
+fn spans_of_other_bytes_are_empty() {
+    let head = index(Kind::Request, REQUEST);
+    assert_eq!(head.uri(b"GET"), b"");
+    assert_eq!(head.raw_bytes(b"GET"), b"");
+    assert!(head.fields(b"").all(|(name, value)| name.is_empty() && value.is_empty()));
+}
