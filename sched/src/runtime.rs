@@ -7,7 +7,7 @@ use crate::worker::{Parts, Worker};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use weir_sys::poll::Epoll;
 use weir_sys::{Errno, Result, process, random};
@@ -35,7 +35,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
-    threads: Vec<JoinHandle<Result<()>>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// Reaches the workers of a runtime from any thread.
@@ -45,27 +45,45 @@ pub struct Handle {
 }
 
 impl Runtime {
-    /// Starts the workers; `init` runs on each of them, with its number, before its loop begins.
+    /// Starts the workers; once all of them stand, `init` runs on each, with its number, before its loop begins.
+    /// When one cannot be set up, all end and its error is returned.
     pub fn start(settings: &Settings, init: impl Fn(usize) + Send + Sync + 'static) -> Result<Self> {
         let workers = shared_sides(settings.threads)?;
-        let handle = Handle { workers: workers.clone() };
         let init = Arc::new(init);
-        let mut runtime = Self { handle, threads: Vec::new() };
-        for index in 0..workers.len() {
-            let (peers, init, settings) = (workers.clone(), init.clone(), settings.clone());
-            let body = move || work(&settings, index, peers, &*init);
-            let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(body);
-            match thread {
+        let (report, reports) = mpsc::channel();
+        let gate = Arc::new(Gate::default());
+        let mut runtime = Self { handle: Handle { workers: workers.clone() }, threads: Vec::new() };
+        let mut result = Ok(());
+        for (index, shared) in workers.iter().enumerate() {
+            let body = {
+                let (settings, peers) = (settings.clone(), workers.clone());
+                let (init, report, gate) = (init.clone(), report.clone(), gate.clone());
+                move || {
+                    let worker = set_up(&settings, index, peers);
+                    let sent = report.send(worker.as_ref().map(drop).map_err(|error| *error));
+                    if let (Ok(worker), Ok(())) = (worker, sent) {
+                        live(worker, &gate, &*init);
+                    }
+                }
+            };
+            match std::thread::Builder::new().name(format!("worker-{index}")).spawn(body) {
                 Ok(thread) => runtime.threads.push(thread),
                 Err(error) => {
-                    workers[index..].iter().for_each(|shared| shared.retire());
-                    runtime.stop();
-                    let _ = runtime.join();
-                    return Err(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN));
+                    shared.retire();
+                    result = Err(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN));
                 }
             }
         }
-        Ok(runtime)
+        drop(report);
+        for _ in &runtime.threads {
+            // A thread that ends without a report panicked in the set-up.
+            result = result.and(reports.recv().unwrap_or(Err(Errno::CANCELED)));
+        }
+        gate.open(result.is_ok());
+        match result {
+            Ok(()) => Ok(runtime),
+            Err(error) => runtime.join().and(Err(error)),
+        }
     }
 
     /// Asks all workers to end, each after its turn; their tasks are dropped.
@@ -78,12 +96,11 @@ impl Runtime {
         self.handle.clone()
     }
 
-    /// Waits until all workers ended; returns the first error that one of them met at its start.
+    /// Waits until all workers ended. [`Errno::CANCELED`] when one ended in a panic outside any task.
     pub fn join(self) -> Result<()> {
         let mut result = Ok(());
         for thread in self.threads {
-            // A panic outside any task is a bug of the scheduler itself; the thread said so already.
-            result = result.and(thread.join().unwrap_or(Err(Errno::CANCELED)));
+            result = result.and(thread.join().map_err(|_| Errno::CANCELED));
         }
         result
     }
@@ -173,16 +190,57 @@ fn shared_sides(count: usize) -> Result<Arc<[Arc<Shared>]>> {
     Ok(sides.into())
 }
 
-/// A worker's thread, from its first instruction to its last.
-fn work(settings: &Settings, index: usize, peers: Arc<[Arc<Shared>]>, init: &dyn Fn(usize)) -> Result<()> {
-    if let Some(processors) = settings.processors.get(index).filter(|processors| !processors.is_empty()) {
-        process::set_processors(processors)?;
+fn set_up(settings: &Settings, index: usize, peers: Arc<[Arc<Shared>]>) -> Result<&'static Worker> {
+    let shared = peers[index].clone();
+    let install = || {
+        if let Some(processors) = settings.processors.get(index).filter(|processors| !processors.is_empty()) {
+            process::set_processors(processors)?;
+        }
+        let poller = Box::new(Epoll::new(settings.most_poll_events)?);
+        let (tuning, clock, seed) = (settings.tuning, Box::new(SystemClock), random::number()?);
+        Worker::install(Parts { index, peers, tuning, poller, clock, seed })
+    };
+    install().inspect_err(|_| shared.retire())
+}
+
+/// A worker's life, once all of them stand.
+fn live(worker: &Worker, gate: &Gate, init: &(dyn Fn(usize) + Send + Sync)) {
+    // Leaves the process's list of workers even when `init` panics.
+    let _end = EndOnDrop(worker);
+    if gate.pass() {
+        init(crate::worker_index());
+        worker.run();
     }
-    let poller = Box::new(Epoll::new(settings.most_poll_events)?);
-    let (tuning, clock, seed) = (settings.tuning, Box::new(SystemClock), random::number()?);
-    let worker = Worker::install(Parts { index, peers, tuning, poller, clock, seed })?;
-    init(index);
-    worker.run();
-    worker.uninstall();
-    Ok(())
+}
+
+struct EndOnDrop<'a>(&'a Worker);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.uninstall();
+    }
+}
+
+/// Where workers wait until it is known whether all of them stand.
+#[derive(Default)]
+struct Gate {
+    decision: Mutex<Option<bool>>,
+    decided: Condvar,
+}
+
+impl Gate {
+    fn open(&self, go: bool) {
+        *self.decision.lock().unwrap_or_else(PoisonError::into_inner) = Some(go);
+        self.decided.notify_all();
+    }
+
+    fn pass(&self) -> bool {
+        let mut decision = self.decision.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *decision {
+                Some(go) => return go,
+                None => decision = self.decided.wait(decision).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
 }

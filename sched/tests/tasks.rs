@@ -160,6 +160,27 @@ fn classes_run_by_rank_and_self_woken_work_last() {
     assert_eq!(order, ["urgent", "normal", "bulk", "heavy", "again"]);
 }
 
+/// R56: many deadlines at one moment take several passes, so the poller has its say in between.
+#[test]
+fn a_storm_of_deadlines_is_taken_in_parts() {
+    run(async {
+        let due = now().after(100);
+        for _ in 0..1000 {
+            spawn(&KIND, Class::Urgent, sleep_until(due));
+        }
+        let mut passes = 0;
+        sleep_until(due).await;
+        while task_count() > 1 {
+            passes += 1;
+            yield_now().await;
+        }
+        // 1001 deadlines, 200 at a time.
+        assert!((4..=6).contains(&passes), "{passes} passes");
+        let timers = weir_sched::activity(0, |activity| activity.timers.value());
+        assert_eq!(timers, Some(1001));
+    });
+}
+
 /// R44: ten heavy tasks take ten turns, and the others do not wait for them.
 #[test]
 fn one_heavy_task_a_turn() {
@@ -238,6 +259,41 @@ fn workers_send_each_other_work() {
     assert_eq!(answers, [(0, 3), (1, 3), (2, 3)]);
     runtime.stop();
     assert_eq!(runtime.join(), Ok(()));
+}
+
+#[test]
+fn a_worker_that_cannot_be_set_up_ends_them_all() {
+    let settings = Settings { threads: 3, processors: vec![vec![], vec![usize::MAX]], ..Settings::default() };
+    let runtime = Runtime::start(&settings, |_| panic!("no worker may begin"));
+    assert_eq!(runtime.err(), Some(weir_sys::Errno::INVAL));
+}
+
+/// R39: with low latency, urgent work that arrives in the middle of bulk work runs next.
+#[test]
+fn low_latency_lets_urgent_work_pass() {
+    for (low_latency, expected) in [(true, 1), (false, 100)] {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let mut settings = Settings::default();
+        settings.tuning.low_latency = low_latency;
+        let runtime = Runtime::start(&settings, move |_| {
+            let done = Rc::new(Cell::new(0));
+            for number in 0..100 {
+                let (done, sender) = (done.clone(), sender.clone());
+                spawn(&KIND, Class::Bulk, async move {
+                    done.set(done.get() + 1);
+                    if number == 0 {
+                        spawn(&KIND, Class::Urgent, async move {
+                            sender.send(done.get()).expect("the test listens");
+                        });
+                    }
+                });
+            }
+        })
+        .expect("a thread");
+        assert_eq!(receiver.recv(), Ok(expected), "low latency {low_latency}");
+        runtime.stop();
+        assert_eq!(runtime.join(), Ok(()));
+    }
 }
 
 #[test]

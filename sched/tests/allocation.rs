@@ -1,0 +1,81 @@
+//! D4: once things are warm, waking, waiting, spawning and moving bytes allocate nothing.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use weir_containers::{Buffer, with_hot_buffer};
+use weir_sched::{
+    Class, Descriptor, Kind, Received, Tick, current, now, simulate, spawn, wait, wake, yield_now,
+};
+use weir_sys::socket;
+
+static KIND: Kind = Kind::new("test");
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the block came from `alloc` above, with this layout.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+async fn echo(descriptor: Descriptor) {
+    descriptor.set_owner(current());
+    loop {
+        let mut buffer = Buffer::take().expect("no limit is set");
+        match descriptor.receive(&mut buffer).expect("the pair lives") {
+            Received::Bytes(_) => drop(descriptor.send_buffer(&mut buffer, false).expect("the pair lives")),
+            Received::Blocked => {
+                drop(buffer);
+                wait(now().after(60_000)).await;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn exchange(descriptor: &Descriptor) {
+    with_hot_buffer(|space| descriptor.send(&space[..100], false)).expect("the pair lives");
+    while with_hot_buffer(|space| descriptor.receive_into(space)).expect("the pair lives")
+        == Received::Blocked
+    {
+        wait(now().after(30_000)).await;
+    }
+    let main = current();
+    spawn(&KIND, Class::Urgent, async move { wake(main) });
+    wait(Tick::NEVER).await;
+    yield_now().await;
+}
+
+#[test]
+fn a_warm_worker_allocates_nothing() {
+    let allocations = simulate::run(1, async {
+        let (near, far) = socket::stream_pair().expect("a pair");
+        let (near, far) = (Descriptor::register(near).expect("registers"), Descriptor::register(far));
+        near.set_owner(current());
+        spawn(&KIND, Class::Normal, echo(far.expect("registers")));
+        for _ in 0..10 {
+            exchange(&near).await;
+        }
+        let before = ALLOCATIONS.get();
+        for _ in 0..1000 {
+            exchange(&near).await;
+        }
+        ALLOCATIONS.get() - before
+    });
+    assert_eq!(allocations, Ok(Some(0)));
+}
