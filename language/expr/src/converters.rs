@@ -143,6 +143,11 @@ pub fn find(name: &str) -> Option<&'static Converter> {
     BY_NAME.get(name).copied()
 }
 
+/// The names of every converter of the language, sorted, whether or not there is a row for it.
+pub fn names() -> &'static [&'static str] {
+    known::NAMES
+}
+
 /// True if the language has a converter of that name, whether or not there is a row for it.
 pub(crate) fn is_known(name: &str) -> bool {
     known::NAMES.binary_search(&name).is_ok()

@@ -322,6 +322,11 @@ impl Needs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FetchIndex(pub u16);
 
+/// The names of every fetch of the language, sorted, whether or not there is a row for it.
+pub fn names() -> &'static [&'static str] {
+    known::NAMES
+}
+
 /// Who answers a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {

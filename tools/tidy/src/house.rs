@@ -39,9 +39,10 @@ const HOUSE: &[Room] = &[
     room("weir-mux", "data/mux", &["weir-net"], DATA_BELOW),
     room("weir-backend", "data/backend", &["weir-mux", "weir-net"], DATA_BELOW),
     room("weir-stream", "data/stream", &["weir-backend", "weir-mux", "weir-net"], DATA_BELOW),
-    room("weir-runtime", "control/runtime", NOTHING, CONTROL_BELOW),
-    room("weir-stats", "control/stats", &["weir-runtime"], CONTROL_BELOW),
-    room("weir-cli", "control/cli", &["weir-runtime"], CONTROL_BELOW),
+    // The views say what they need as traits, and the live objects answer: so the runtime stands on its views.
+    room("weir-stats", "control/stats", NOTHING, CONTROL_BELOW),
+    room("weir-cli", "control/cli", &["weir-stats"], CONTROL_BELOW),
+    room("weir-runtime", "control/runtime", &["weir-cli", "weir-stats"], CONTROL_BELOW),
     room("weir", "bin/weir", NOTHING, BIN_BELOW),
 ];
 
@@ -127,7 +128,8 @@ mod tests {
         check("weir-proxy", &["weir-http"], &["weir-http"]);
         check("weir-stream", &["weir-backend", "weir-config", "weir-h1", "weir-sched"], &[]);
         check("weir-backend", &["weir-stream"], &["weir-stream"]);
-        check("weir-cli", &["weir-runtime", "weir-stats", "weir-stream"], &["weir-stats"]);
+        check("weir-runtime", &["weir-cli", "weir-stats", "weir-stream"], &[]);
+        check("weir-cli", &["weir-stats", "weir-runtime"], &["weir-runtime"]);
         check("weir-stream", &["weir-runtime"], &["weir-runtime"]);
     }
 

@@ -5,12 +5,14 @@
 //! belong, on a file that has grown past reading, on a name that says nothing, on a licence or a crate that `deny.toml`
 //! does not let in, and on a README whose generated part is no longer what the rows say.
 //!
-//! Every rule is a function from a [`Workspace`] to a list of [`Fault`]s; it knows nothing of the other rules, and
-//! nothing here knows what weir does. Begin with [`house`], which holds the map.
+//! Every rule is a function from a [`Workspace`] to a list of [`Fault`]s; it knows nothing of the other rules. What weir
+//! does it only knows as [`rows`]. Begin with [`house`], which holds the map.
 
 pub mod house;
 pub mod licences;
+pub mod readme;
 pub mod requirements;
+pub mod rows;
 pub mod text;
 mod workspace;
 

@@ -1,15 +1,16 @@
-//! `weir-tidy requirements` prints which requirements are named by a test.
+//! `weir-tidy readme` writes the generated part of the README again.
 //!
 //! The rules themselves are tests (`cargo test -p weir-tidy`): a program that has to be remembered is forgotten. What is
 //! here writes or reports:
 //!
+//! * `readme`: what is not there yet, from the rows of the language;
 //! * `requirements`: each requirement's number and the tests that name it.
 //!
 //! It changes nothing but the files that it names, and knows nothing that the library does not.
 
 use std::process::ExitCode;
 
-use weir_tidy::{Workspace, requirements};
+use weir_tidy::{Workspace, readme, requirements};
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -24,8 +25,15 @@ fn main() -> ExitCode {
             println!("{} of {} requirements are named by a test", named.len(), requirements::LAST);
             ExitCode::SUCCESS
         }
+        Some("readme") => match readme::write(&Workspace::load()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("README.md: {error}");
+                ExitCode::FAILURE
+            }
+        },
         _ => {
-            eprintln!("usage: weir-tidy requirements");
+            eprintln!("usage: weir-tidy readme|requirements");
             ExitCode::from(2)
         }
     }

@@ -1,6 +1,6 @@
 //! Every rule on the project itself.
 
-use weir_tidy::{Fault, Workspace, house, licences, text};
+use weir_tidy::{Fault, Workspace, house, licences, rows, text};
 
 fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
     let faults: Vec<String> = rule(&Workspace::load()).iter().map(ToString::to_string).collect();
@@ -40,4 +40,9 @@ fn no_name_says_nothing() {
 #[test]
 fn every_dependency_is_allowed() {
     check(licences::denied);
+}
+
+#[test]
+fn every_row_says_what_it_does() {
+    check(rows::without_help);
 }

@@ -7,7 +7,7 @@ pub(crate) fn is_known(name: &str) -> bool {
 
 /// Sorted.
 #[rustfmt::skip]
-const NAMES: &[&str] = &[
+pub(super) const NAMES: &[&str] = &[
     "51d.all", "accept_date", "acl", "act_conn", "always_false", "always_true", "avg_queue", "base", "base32",
     "base32+src", "baseq", "bc.timer.connect", "bc_be_queue", "bc_dst", "bc_dst_port", "bc_err", "bc_err_name",
     "bc_err_str", "bc_glitches", "bc_http_major", "bc_nb_streams", "bc_reused", "bc_rtt", "bc_rttvar",

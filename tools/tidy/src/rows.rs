@@ -1,0 +1,80 @@
+//! Every word that weir's language has, from the rows of every crate: what is there, and what is not there yet.
+
+use std::collections::BTreeSet;
+
+use weir_cli::command::{HIDDEN, WORKER};
+use weir_expr::{converters, fetch, internal};
+use weir_stats::{fields, info};
+
+use crate::{Fault, Workspace};
+
+/// One word.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Word {
+    /// What sort of word it is.
+    pub kind: Kind,
+    /// The word.
+    pub name: String,
+    /// What it does, in one line; what is not there yet may have none.
+    pub help: String,
+    /// Whether it does it.
+    pub ready: bool,
+}
+
+/// The sorts of words, in the order in which the README lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A sample fetch.
+    Fetch,
+    /// A converter.
+    Converter,
+    /// A command of the runtime API.
+    Command,
+    /// A figure of `show stat` or `show info`.
+    Counter,
+}
+
+impl Kind {
+    /// Every sort.
+    pub const ALL: &[Self] = &[Self::Fetch, Self::Converter, Self::Command, Self::Counter];
+
+    /// As a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Fetch => "Sample fetches",
+            Self::Converter => "Converters",
+            Self::Command => "Runtime API commands",
+            Self::Counter => "Counters",
+        }
+    }
+}
+
+/// All words, sorted.
+pub fn words() -> BTreeSet<Word> {
+    let mut words = BTreeSet::new();
+    let mut add = |kind: Kind, name: &str, help: &str, ready: bool| {
+        words.insert(Word { kind, name: name.to_owned(), help: help.to_owned(), ready });
+    };
+    let rows: Vec<_> = internal::FETCHES.iter().map(|row| &row.decl).collect();
+    rows.iter().for_each(|row| add(Kind::Fetch, row.name, row.help, true));
+    for name in fetch::names().iter().filter(|name| rows.iter().all(|row| row.name != **name)) {
+        add(Kind::Fetch, name, "", false);
+    }
+    converters::all().iter().for_each(|row| add(Kind::Converter, row.name, row.help, true));
+    for name in converters::names().iter().filter(|name| converters::find(name).is_none()) {
+        add(Kind::Converter, name, "", false);
+    }
+    for row in weir_cli::commands().filter(|row| row.flags & WORKER != 0 && row.flags & HIDDEN == 0) {
+        add(Kind::Command, row.name, row.help, row.run.is_some());
+    }
+    fields::FIELDS.iter().for_each(|row| add(Kind::Counter, row.name, row.description, true));
+    info::INFO_FIELDS.iter().for_each(|row| add(Kind::Counter, row.name, row.description, true));
+    words
+}
+
+/// Words that are there but do not say what they do.
+pub fn without_help(_: &Workspace) -> Vec<Fault> {
+    let silent = |word: &Word| word.ready && word.help.trim().is_empty();
+    let fault = |word: Word| Fault::new(format!("{:?} {}", word.kind, word.name), "has no help text");
+    words().into_iter().filter(silent).map(fault).collect()
+}
