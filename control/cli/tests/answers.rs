@@ -1,0 +1,433 @@
+//! What each command answers, word for word as the reference does where a script could look at it.
+
+mod toy;
+
+use toy::{Toy, converse, toy};
+use weir_cli::outcome::Level;
+use weir_cli::{SessionSettings, SeverityOutput};
+
+fn admin() -> SessionSettings {
+    SessionSettings { level: Level::Admin, ..SessionSettings::default() }
+}
+
+fn ask(toy: &mut Toy, line: &str) -> String {
+    converse(toy, admin(), format!("{line}\n").as_bytes(), usize::MAX, usize::MAX)
+}
+
+/// Each line is said in a session of its own, to the same process.
+fn check(dialogue: &[(&str, &str)]) {
+    let mut toy = toy();
+    for (line, expected) in dialogue {
+        assert_eq!(ask(&mut toy, line), *expected, "to {line:?}");
+    }
+}
+
+#[test]
+fn weights() {
+    check(&[
+        ("get weight", "Require 'backend/server'.\n\n"),
+        ("get weight be", "Require 'backend/server'.\n\n"),
+        ("get weight be/", "Require 'backend/server'.\n\n"),
+        ("get weight be/nope", "No such server.\n\n"),
+        ("get weight nope/s1", "No such backend.\n\n"),
+        ("get weight be/s1", "10 (initial 10)\n\n"),
+        ("get weight #3/#1", "10 (initial 10)\n\n"),
+        ("set weight be/s1", "Require <weight> or <weight%>.\n\n"),
+        ("set weight be/s1 300", "Absolute weight can only be between 0 and 256 inclusive.\n\n"),
+        ("set weight be/s1 50%", "\n"),
+        ("get weight be/s1", "5 (initial 10)\n\n"),
+        ("set server be/s1 weight 1000000%", "\n"),
+        ("get weight be/s1", "256 (initial 10)\n\n"),
+        (
+            "set weight bs/s1 3",
+            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.\n\n",
+        ),
+        ("set weight bs/s1 0", "\n"),
+        ("set weight bs/s1 100%", "\n"),
+    ]);
+}
+
+#[test]
+fn servers() {
+    check(&[
+        ("set server be/s1 state", "'set server <srv> state' expects 'ready', 'drain' and 'maint'.\n\n"),
+        ("set server be/s1 state drain", "\n"),
+        ("disable server be/s1", "\n"),
+        ("enable server be/x", "No such server.\n\n"),
+        ("enable server be/s1", "\n"),
+        ("set server be/s1 addr", "set server <b>/<s> addr requires an address and optionally a port.\n\n"),
+        ("set server be/s1 addr foo", "Invalid addr 'foo' by 'stats socket command'\n\n"),
+        (
+            "set server be/s1 addr 127.0.0.2",
+            "IP changed from '127.0.0.1' to '127.0.0.2' by 'stats socket command'\n\n",
+        ),
+        (
+            "set server be/s1 addr 127.0.0.2 port x",
+            "no need to change the addr, problem converting port 'x' to an int by 'stats socket command'\n\n",
+        ),
+        (
+            "set server be/s1 addr 127.0.0.2 port 99",
+            "no need to change the addr, port changed from '1' to '99' by 'stats socket command'\n\n",
+        ),
+        (
+            "set server be/s1 addr 127.0.0.2 port 99",
+            "no need to change the addr, no need to change the port by 'stats socket command'\n\n",
+        ),
+        (
+            "set server be/s1 addr ::1 port 1",
+            "IP changed from '127.0.0.2' to '::1', port changed from '99' to '1' by 'stats socket command'\n\n",
+        ),
+        ("set server be/s1 health up", "'set server health' is not implemented yet.\n\n"),
+        ("set server be/s1 agent up", "'set server agent' is not implemented yet.\n\n"),
+        (
+            "set server be/s1 foo",
+            "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | check-addr | \
+             check-port | fqdn | health | ssl | state | weight\n\n",
+        ),
+        ("set maxconn server be/s1", "Require <maxconn>.\n\n"),
+        ("set maxconn server be/s1 7", "\n"),
+        ("shutdown sessions server be/s1", "\n"),
+        ("shutdown sessions server be/x", "No such server.\n\n"),
+        ("add server be/s9", "'server' expects <name> and <addr>[:<port>] as arguments.\n\n"),
+        ("add server be/s9 127.0.0.1:99", "New server registered.\n\n"),
+        ("del server be/s1", "Only servers in maintenance mode can be deleted.\n\n"),
+        ("disable server be/s1; del server be/s1", "\nServer deleted.\n\n"),
+        ("enable health be/s1", "'enable health' is not implemented yet.\n\n"),
+    ]);
+}
+
+#[test]
+fn listings_of_servers() {
+    check(&[
+        (
+            "show servers state bs",
+            "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight \
+             srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state \
+             srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord srv_use_ssl srv_check_port \
+             srv_check_addr srv_agent_addr srv_agent_port\n4 bs 1 s1 127.0.0.1 2 0 7 7 0 1 0 0 0 0 0 0 - 1 - 0 0 - - 0\n\n",
+        ),
+        (
+            "show servers conn be",
+            "# bkname/svname bkid/svid addr port - purge_delay served used_cur used_max need_est idle_sess unsafe_nb \
+             safe_nb idle_lim idle_cur idle_per_thr[2]\nbe/s1 3/1 127.0.0.1 1 - 5000 0 0 0 0 0 0 0 -1 0 0 0\n\
+             be/s2 3/2 127.0.0.1 1 - 5000 0 0 0 0 0 0 0 -1 0 0 0\n\n",
+        ),
+        ("show servers state nope", "Can't find backend.\n\n"),
+        ("show backend", "# name\nbe\nbs\n\n"),
+    ]);
+}
+
+#[test]
+fn frontends_and_limits() {
+    check(&[
+        ("disable frontend", "A frontend name is expected.\n\n"),
+        ("disable frontend x", "No such frontend.\n\n"),
+        ("disable frontend fe", "\n"),
+        ("disable frontend fe", "All sockets are already disabled.\n\n"),
+        ("enable frontend #2", "\n"),
+        ("enable frontend fe", "All sockets are already enabled.\n\n"),
+        ("shutdown frontend fe", "\n"),
+        ("set maxconn frontend fe", "Integer value expected.\n\n"),
+        ("set maxconn frontend fe -1", "Value out of range.\n\n"),
+        ("set maxconn frontend fe 100", "\n"),
+        ("set maxconn global", "Expects an integer value.\n\n"),
+        ("set maxconn global 5000", "Value out of range.\n\n"),
+        ("set maxconn global 500", "\n"),
+        ("set rate-limit sessions global", "Expects an integer value.\n\n"),
+        ("set rate-limit sessions global 10", "\n"),
+        (
+            "set rate-limit ssl-sessions global 10",
+            "'set rate-limit ssl-sessions' is not implemented yet.\n\n",
+        ),
+        ("clear counters", "\n"),
+        ("clear counters all", "\n"),
+        ("clear counters server be/s1", "The server serves.\n\n"),
+        ("clear counters server be/s1 force", "\n"),
+    ]);
+    let mut toy = toy();
+    assert!(
+        ask(&mut toy, "set rate-limit")
+            .starts_with("'set rate-limit' only supports :\n   - 'connections global' ")
+    );
+}
+
+#[test]
+fn maps() {
+    check(&[
+        (
+            "show map",
+            "# id (file) description\n5 (m.map) pattern loaded from file 'm.map' used by map at file 'h.cfg' line 19. \
+             curr_ver=0 next_ver=0 entry_cnt=0\n\n",
+        ),
+        ("show map foo", "Unknown map identifier. Please use #<id> or <file>.\n\n"),
+        ("show map #0", "Unknown map identifier. Please use #<id> or <file>.\n\n"),
+        ("add map m.map c.com three", "\n"),
+        ("add map #5 d.com four five", "\n"),
+        ("add map m.map <<\ne.com five\n\tf.com  six seven\n", "\n"),
+        ("add map m.map <<EOF\ng.com x\n\nh.com y\nEOF", "\n"),
+        ("add map m.map <<\nbad\n", "Missing value for key 'bad'.\n\n"),
+        (
+            "add map m.map c.com",
+            "'add map' expects three parameters (map identifier, key and value) or one parameter (map identifier) and a \
+             payload\n\n",
+        ),
+        (
+            "show map m.map",
+            "0x000000001001 c.com three\n0x000000001002 d.com four\n0x000000001003 e.com five\n\
+             0x000000001004 f.com six seven\n0x000000001005 g.com x\n0x000000001006 h.com y\n\n",
+        ),
+        ("get map m.map", "Missing map identifier and/or key.\n\n"),
+        (
+            "get map m.map c.com",
+            "type=str, case=sensitive, found=yes, idx=tree, key=\"c.com\", value=\"three\", type=\"str\"\n\n",
+        ),
+        ("get map m.map C.com", "type=str, case=sensitive, found=no\n\n"),
+        ("set map m.map c.com", "'set map' expects three parameters: map identifier, key and value.\n\n"),
+        ("set map m.map nope tri", "entry not found.\n\n"),
+        ("set map m.map #0x1 tri", "key or pattern not found.\n\n"),
+        ("set map m.map c.com tri", "\n"),
+        ("set map m.map #0x1002 vier", "\n"),
+        ("del map m.map", "This command expects two parameters: map identifier and key.\n\n"),
+        ("del map m.map nope", "Key not found.\n\n"),
+        ("del map m.map e.com", "\n"),
+        ("del map m.map #0x1004", "\n"),
+        ("del map m.map g.com; del map m.map h.com", "\n\n"),
+        ("show map m.map", "0x000000001001 c.com tri\n0x000000001002 d.com vier\n\n"),
+        ("add map @1 m.map x y", "Version number in the future, please use 'prepare map' before.\n\n"),
+        ("prepare map m.map", "New version created: 1\n\n"),
+        ("add map @1 m.map x y", "\n"),
+        ("show map @1 m.map", "0x000000001007 x y\n\n"),
+        ("commit map m.map", "Missing version number.\n\n"),
+        ("commit map @9 m.map", "Version number out of range.\n\n"),
+        ("commit map @1 foo", "Unknown map identifier. Please use #<id> or <file>.\n\n"),
+        ("commit map @1 m.map", "\n"),
+        ("commit map @1 m.map", "Version number out of range.\n\n"),
+        ("show map m.map", "0x000000001007 x y\n\n"),
+        ("clear map", "Missing map identifier.\n\n"),
+        ("clear map m.map", "\n"),
+        ("show map m.map", "\n"),
+    ]);
+}
+
+#[test]
+fn acls() {
+    check(&[
+        (
+            "show acl",
+            "# id (file) description\n0 () acl 'path' file 'h.cfg' line 23. curr_ver=0 next_ver=0 entry_cnt=0\n\n",
+        ),
+        ("add acl", "'add acl' expects two parameters: ACL identifier and pattern.\n\n"),
+        ("add acl #0", "'add acl' expects two parameters: ACL identifier and pattern.\n\n"),
+        (r"add acl #0 Mon\ User\ Agent\;", "\n"),
+        ("show acl #0", "0x000000001001 Mon User Agent;\n\n"),
+        (
+            r"get acl #0 Mon\ User\ Agent\;",
+            "type=str, case=sensitive, match=yes, idx=tree, pattern=\"Mon User Agent;\"\n\n",
+        ),
+        (r"del acl #0 Mon\ User\ Agent\;", "\n"),
+        ("del acl #0 x", "Key not found.\n\n"),
+        ("show acl foo", "Unknown ACL identifier. Please use #<id> or <file>.\n\n"),
+        (
+            "add acl m.map a",
+            "This ACL is shared with a map containing samples. You must use the command 'add map' to add values.\n\n",
+        ),
+        ("add acl @5 #0 a", "Version number in the future, please use 'prepare acl' before.\n\n"),
+        ("prepare acl #0", "New version created: 1\n\n"),
+        ("add acl @1 #0 a", "\n"),
+        ("commit acl @1 #0", "\n"),
+        ("clear acl", "Missing ACL identifier.\n\n"),
+        ("clear acl #0", "\n"),
+    ]);
+}
+
+#[test]
+fn variables() {
+    check(&[
+        ("get var", "Missing process-wide variable identifier.\n\n"),
+        ("get var proc.nope", "Variable not found.\n\n"),
+        ("get var proc.foo", "proc.foo: type=str value=<bar>\n"),
+        ("set var proc.x str(a)", "This command is restricted to experimental mode only.\n\n"),
+        (
+            r"experimental-mode on; set var proc.x fmt a\ b; get var proc.x",
+            "\n\nproc.x: type=str value=<fmt a b>\n",
+        ),
+        (
+            "experimental-mode on; set var proc.x expr int(1); get var proc.x",
+            "\n\nproc.x: type=str value=<expr int(1)>\n",
+        ),
+        (
+            "experimental-mode on; set var proc.x str(a); get var proc.x",
+            "\n\nproc.x: type=str value=<expr str(a)>\n",
+        ),
+        ("experimental-mode on; set var proc.x", "\nMissing either 'expr', 'fmt' or expression.\n\n"),
+        (
+            "experimental-mode on; set var req.x str(a)",
+            "\n'set var': cannot set variable 'req.x', only scope 'proc' is permitted here.\n\n",
+        ),
+    ]);
+}
+
+#[test]
+fn the_conversation_itself() {
+    check(&[
+        ("show version", "3.5-weir\n\n"),
+        ("show cli level", "admin\n\n"),
+        (
+            "show cli sockets",
+            "# socket lvl processes\nsockpair@5 admin all\nunix@/etc/weir/stats.sock admin all\n\n",
+        ),
+        ("show env HOME", "HOME=/root\n\n"),
+        ("show env HOM", "Variable not found\n\n"),
+        ("show env", "HAPROXY_LOCALPEER=vm\nHOME=/root\n\n"),
+        ("show errors", "Total events captured on [20/Nov/2026:11:27:22.010] : 0\n\n"),
+        ("show errors nope", "No such proxy.\n\n"),
+        ("show startup-logs", "[NOTICE]   (1) : started\n\n"),
+        ("echo hello   world", "hello world\n\n"),
+        (r"echo a\;b\\c", "a;b\\c\n\n"),
+        ("set timeout", "'set timeout' only supports 'cli'.\n\n"),
+        ("set timeout cli x", "Invalid timeout value.\n\n"),
+        ("set timeout cli 10", "\n"),
+        ("set severity-output foo", "one of 'none', 'number', 'string' is a required argument\n\n"),
+        (
+            "set severity-output number; show version; get weight be/x",
+            "\n[6]: 3.5-weir\n\n[3]: No such server.\n\n",
+        ),
+        (
+            "set severity-output string; set server be/s1 addr 127.0.0.1",
+            "\n[warning]: no need to change the addr by 'stats socket command'\n\n",
+        ),
+        ("expert-mode", "expert-mode is OFF\n\n"),
+        ("expert-mode on; expert-mode", "\nexpert-mode is ON\n\n"),
+        ("debug dev exit", "This command is restricted to expert mode only.\n\n"),
+        ("show version;quit;show version", "3.5-weir\n\n"),
+        ("quit", ""),
+        ("show ssl cert x", "'show ssl cert' is not implemented yet.\n\n"),
+        (
+            "operator; show cli level; operator; user; show cli level; operator; clear counters; show env",
+            "\noperator\n\n\n\nuser\n\nPermission denied\n\nPermission denied\n\nPermission denied\n\n",
+        ),
+        (
+            "expert-mode on; operator; debug dev exit",
+            "\n\nThis command is restricted to expert mode only.\n\n",
+        ),
+        (
+            "show activity",
+            "thread_id: 1 (1..2)\ndate_now: 1795174042.010000\nuptime_now: 30.388822\nctxsw: 71 [ 42 29 ]\n\
+             tasksw: 39 [ 22 17 ]\n\n",
+        ),
+        (
+            "show activity 2",
+            "thread_id: 1 (1..2)\ndate_now: 1795174042.010000\nuptime_now: 30.388822\nctxsw: 29\ntasksw: 17\n\n",
+        ),
+        (
+            "show tasks",
+            "Running tasks: 0 (2 threads)\n  function                     places     %    lat_tot   lat_avg  calls_tot  \
+             calls_avg calls%\n\n",
+        ),
+        ("wait 10; show version", "\n3.5-weir\n\n"),
+        ("wait x", "Invalid duration, see 'wait -h'.\n\n"),
+        ("disable server be/s1; wait 50ms srv-removable be/s1", "\nDone.\n\n"),
+        ("enable server be/s1; wait 50ms srv-removable be/s1", "\nWait delay expired.\n\n"),
+    ]);
+}
+
+#[test]
+fn sessions() {
+    check(&[
+        (
+            "show sess",
+            "0x55aa: proto=tcpv4 src=127.0.0.1:4000 fe=fe be=<NONE> srv=<none> ts=00 epoch=0 age=0s calls=0 rate=0 cpu=0 \
+             lat=0 rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0,an=00h,ax=] scf=[8,0h,fd=0/-1,rex=,wex=] \
+             scb=[8,1h,fd=0/-1,rex=,wex=] exp= rc=0 c_exp=\n\n",
+        ),
+        ("show sess 0x1234", "Session not found.\n\n"),
+        ("shutdown session", "Session pointer expected (use 'show sess').\n\n"),
+        ("shutdown session foo", "Session pointer expected (use 'show sess').\n\n"),
+        ("shutdown session 0x1", "No such session (use 'show sess').\n\n"),
+        ("shutdown session 0x55aa", "\n"),
+        ("show sess", "\n"),
+    ]);
+    let mut toy = toy();
+    assert!(
+        ask(&mut toy, "show sess 0x55aa")
+            .starts_with("0x55aa: id=7 proto=tcpv4 source=127.0.0.1:4000\n  phase=")
+    );
+    toy.pending = 3;
+    assert!(ask(&mut toy, "show sess all").contains("frontend=fe\n"));
+}
+
+#[test]
+fn statistics() {
+    let mut toy = toy();
+    let names = |text: &str| -> Vec<String> {
+        text.lines().skip(1).filter_map(|line| Some(line.split(',').nth(1)?.to_owned())).collect()
+    };
+    assert_eq!(names(&ask(&mut toy, "show stat")), ["FRONTEND", "s1", "s2", "BACKEND"]);
+    assert_eq!(names(&ask(&mut toy, "show stat be 4 2")), ["s2"]);
+    assert_eq!(names(&ask(&mut toy, "show stat -1 2 -1 up")), ["BACKEND"]);
+    assert_eq!(names(&ask(&mut toy, "show stat domain proxy 2 -1 -1")), ["FRONTEND"]);
+    assert_eq!(ask(&mut toy, "show stat nope 1 1"), "No such proxy.\n\n");
+    assert_eq!(ask(&mut toy, "show stat domain foo"), "Invalid statistics domain.\n\n");
+    assert!(
+        ask(&mut toy, "show stat be 4 1 typed desc")
+            .starts_with("S.3.1.0.pxname.1:KNSV:str:be:\"Proxy name\"\n")
+    );
+    assert!(ask(&mut toy, "show stat json").ends_with("}]]\n\n"));
+    assert!(ask(&mut toy, "show info").starts_with("Name: HAProxy\nNbthread: 2\n"));
+    assert!(ask(&mut toy, "show info typed").starts_with("0.Name.1:POSV:str:HAProxy\n"));
+    assert!(ask(&mut toy, "show schema json").starts_with("{\"$schema\""));
+
+    let user = SessionSettings { level: Level::User, ..admin() };
+    assert!(!converse(&mut toy, user, b"show stat\n", 99, usize::MAX).contains("127.0.0.1:1"));
+    assert!(ask(&mut toy, "show stat").contains("127.0.0.1:1"));
+}
+
+#[test]
+fn levels_keep_sessions_from_what_is_not_theirs() {
+    for (level, allowed, refused) in [
+        (
+            Level::User,
+            &["show info", "show map", "add map m.map a b", "get weight be/s1", "set timeout cli 4"][..],
+            &[
+                "clear counters",
+                "show sess",
+                "show errors",
+                "show env",
+                "get var proc.foo",
+                "set weight be/s1 1",
+                "operator",
+            ][..],
+        ),
+        (
+            Level::Operator,
+            &["clear counters", "show sess", "show env", "get var proc.foo", "user"],
+            &[
+                "clear counters all",
+                "enable server be/s1",
+                "set server be/s1 weight 1",
+                "disable frontend fe",
+                "shutdown session 0x1",
+                "set maxconn global 1",
+                "set rate-limit sessions global 0",
+                "expert-mode on",
+            ],
+        ),
+    ] {
+        let settings = SessionSettings { level, ..SessionSettings::default() };
+        let ask =
+            |line: &str| converse(&mut toy(), settings, format!("{line}\n").as_bytes(), 99, usize::MAX);
+        for line in allowed {
+            assert_ne!(ask(line), "Permission denied\n\n", "{line} at {level:?}");
+        }
+        for line in refused {
+            assert_eq!(ask(line), "Permission denied\n\n", "{line} at {level:?}");
+        }
+    }
+}
+
+#[test]
+fn severity_can_be_the_socket_s() {
+    let settings = SessionSettings { severity_output: SeverityOutput::Text, ..admin() };
+    let found = converse(&mut toy(), settings, b"show version\nget weight x/y\n", 99, usize::MAX);
+    assert_eq!(found, "[info]: 3.5-weir\n\n[err]: No such backend.\n\n");
+}

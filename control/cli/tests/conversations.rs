@@ -1,0 +1,247 @@
+//! Prompts, payloads, help, and what garbage does.
+
+mod toy;
+
+use proptest::prelude::*;
+use toy::{Toy, converse, toy};
+use weir_cli::outcome::Level;
+use weir_cli::{Session, SessionSettings, Status, keyword_dump};
+
+fn admin() -> SessionSettings {
+    SessionSettings { level: Level::Admin, ..SessionSettings::default() }
+}
+
+fn say(toy: &mut Toy, input: &str) -> String {
+    converse(toy, admin(), input.as_bytes(), usize::MAX, usize::MAX)
+}
+
+fn check(input: &str, expected: &str) {
+    assert_eq!(say(&mut toy(), input), expected, "to {input:?}");
+}
+
+#[test]
+fn prompts() {
+    check("prompt\n", "\n> ");
+    check("prompt\nshow version\n", "\n> 3.5-weir\n\n> ");
+    check("prompt\r\nshow version\r\n", "\n> 3.5-weir\n\n> ");
+    check("prompt\nset timeout cli 10;show version;prompt\n", "\n> \n> 3.5-weir\n\n> \n");
+    check("prompt\nprompt\nshow version\n", "\n> \n3.5-weir\n\n");
+    check("prompt\nquit\n", "\n> ");
+    check("prompt; quit; show version\n", "\n> ");
+    check("prompt i\nshow version\nshow version\n", "\n3.5-weir\n\n3.5-weir\n\n");
+    check(
+        "prompt p timed\nshow version\n",
+        "\n[20/Nov/2026:11:27:22.010] > 3.5-weir\n\n[20/Nov/2026:11:27:22.010] > ",
+    );
+    let help = say(&mut toy(), "prompt help\n");
+    assert!(
+        help.starts_with("Usage: prompt [help | n | i | p | timed]*\n") && help.ends_with("p->n.\n\n"),
+        "{help}"
+    );
+}
+
+#[test]
+fn payloads() {
+    check("prompt\nadd map m.map <<\na b\n\nshow version\n", "\n> + + \n> 3.5-weir\n\n> ");
+    check(
+        "show version; add map m.map <<\na b\nc d\n\nshow map m.map\n",
+        "3.5-weir\n\n\n0x000000001001 a b\n0x000000001002 c d\n\n",
+    );
+    // What is not complete is not executed.
+    let mut toy = toy();
+    assert_eq!(say(&mut toy, "add map m.map <<\na b\n"), "");
+    assert_eq!(say(&mut toy, "show version"), "");
+    assert!(toy.sets[1].entries.is_empty());
+}
+
+#[test]
+fn single_command_sessions_end_after_their_line() {
+    let mut session = Session::new(admin());
+    let mut out = Vec::new();
+    assert_eq!(session.run(&mut toy(), 0, usize::MAX, &mut out), Status::NeedInput);
+    session.feed(b"show version\nshow ver");
+    assert_eq!(session.run(&mut toy(), 0, usize::MAX, &mut out), Status::Close);
+    assert_eq!(out, b"3.5-weir\n\n");
+}
+
+#[test]
+fn the_timeout_follows_the_command() {
+    let mut session = Session::new(admin());
+    assert_eq!(session.timeout_ms(), Some(10_000));
+    session.feed(b"prompt i; set timeout cli 60\n");
+    session.run(&mut toy(), 0, usize::MAX, &mut Vec::new());
+    assert_eq!(session.timeout_ms(), Some(60_000));
+}
+
+#[test]
+fn what_is_too_long_ends_the_session() {
+    let settings = SessionSettings { longest_line: 100, longest_payload: 50, ..admin() };
+    let long = [b'x'; 150];
+    assert_eq!(converse(&mut toy(), settings, &long, 64, usize::MAX), "The line is too long.\n\n");
+    let payload = "add map m.map <<\nkey value that is long\nkey value that is long\nkey value that is long\n\nshow version\n";
+    assert_eq!(
+        converse(&mut toy(), settings, payload.as_bytes(), 64, usize::MAX),
+        "The payload is too long.\n\n"
+    );
+}
+
+#[test]
+fn help_lists_what_looks_like_it() {
+    let text = say(&mut toy(), "help show sta\n");
+    assert_eq!(
+        text,
+        "The following commands are valid at this level:\n\
+         \x20 show startup-logs                       : print what was logged while the process started\n\
+         \x20 show stat [desc|json|no-maint|typed|up]*: print the counters of proxies, servers and listeners\n\
+         \x20 help [<command>]                        : list all commands, or those that look like this one\n\
+         \x20 prompt [help | n | i | p | timed ]*     : keep the connection open after a command, with a prompt\n\
+         \x20 quit                                    : close the connection\n\n"
+    );
+    let text = say(&mut toy(), "sho info\n");
+    assert!(text.starts_with("Unknown command, but maybe one of the following ones is a better match:\n"));
+    assert!(text.contains("\n  show info [desc|json|typed|float]*      : "), "{text}");
+    assert_eq!(text.lines().count(), 1 + 5 + 3 + 1);
+    let text = say(&mut toy(), "\n");
+    assert!(
+        text.starts_with("Unknown command. Please enter one of the following commands only:\n  add acl ")
+    );
+    // Experimental commands show once the mode is on; what is not implemented never does.
+    assert!(!text.contains("set var") && !text.contains("ssl"));
+    assert!(say(&mut toy(), "experimental-mode on;help\n").contains("\n  set var <name>"));
+}
+
+#[test]
+fn the_keyword_dump_is_the_reference_s() {
+    assert_eq!(keyword_dump(), include_str!("golden/dKall_cli.txt"));
+}
+
+#[test]
+fn every_row_is_complete() {
+    for command in weir_cli::commands() {
+        assert!(!command.help.is_empty() && command.syntax.starts_with(command.name), "{}", command.name);
+        assert!(command.flags & 3 != 0, "{} exists nowhere", command.name);
+    }
+}
+
+const SCRIPT: &str = "prompt\nadd map m.map <<EOF\nk1 v 1\n\nk2 v2\nEOF\nshow map m.map;get weight be/s1\r\n\
+                      set weight be/s1 5%;get weight #3/#1\nset severity-output number;nosuch;show sess\n\
+                      show servers state;show stat typed\nwait 5;show version\nuser;show env\nprompt n;show cli level\n";
+
+#[test]
+fn input_may_come_in_any_pieces_and_output_go_in_any() {
+    let whole = say(&mut toy(), SCRIPT);
+    assert!(whole.contains("k2 v2\n") && whole.ends_with("[6]: user\n\n"), "{whole}");
+    for piece in 1..SCRIPT.len() {
+        // Boundaries at every multiple of `piece`, and answers cut at every line.
+        assert_eq!(converse(&mut toy(), admin(), SCRIPT.as_bytes(), piece, 1), whole, "pieces of {piece}");
+    }
+}
+
+#[test]
+fn a_script_may_be_split_at_every_byte() {
+    let whole = say(&mut toy(), SCRIPT);
+    for at in 0..=SCRIPT.len() {
+        let mut toy = toy();
+        let mut session = Session::new(admin());
+        let mut out = Vec::new();
+        for part in [&SCRIPT.as_bytes()[..at], &SCRIPT.as_bytes()[at..]] {
+            session.feed(part);
+            let mut now_ms = 0;
+            while let Status::WaitUntil(until) = session.run(&mut toy, now_ms, usize::MAX, &mut out) {
+                now_ms = until;
+            }
+        }
+        session.end_of_input();
+        assert_eq!(session.run(&mut toy, 0, usize::MAX, &mut out), Status::Close);
+        assert_eq!(String::from_utf8(out).unwrap(), whole, "split at {at}");
+    }
+}
+
+/// Words that commands know, so that random lines get past the first check.
+const WORDS: &[&str] = &[
+    "show",
+    "set",
+    "get",
+    "add",
+    "del",
+    "clear",
+    "prepare",
+    "commit",
+    "map",
+    "acl",
+    "server",
+    "servers",
+    "state",
+    "stat",
+    "info",
+    "weight",
+    "be/s1",
+    "bs/#1",
+    "m.map",
+    "#0",
+    "#5",
+    "@0",
+    "@1",
+    "@x",
+    "<<",
+    "<<E",
+    "E",
+    "",
+    ";",
+    "\n",
+    "\r\n",
+    "\\",
+    "10%",
+    "-1",
+    "99999999999999999999",
+    "typed",
+    "json",
+    "desc",
+    "prompt",
+    "i",
+    "wait",
+    "1",
+    "sess",
+    "all",
+    "0x",
+    "0xzz",
+    "shutdown",
+    "session",
+    "sessions",
+    "older",
+    "errors",
+    "env",
+    "help",
+    "é",
+    "\u{0}",
+    "maxconn",
+    "frontend",
+    "fe",
+    "global",
+    "rate-limit",
+    "timeout",
+    "cli",
+    "var",
+    "proc.x",
+    "fmt",
+    "counters",
+    "addr",
+    "port",
+    "+5",
+    "::1",
+    "user",
+];
+
+proptest! {
+    #[test]
+    fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), piece in 1usize..50) {
+        converse(&mut toy(), admin(), &bytes, piece, 64);
+    }
+
+    #[test]
+    fn random_commands_never_panic(words in prop::collection::vec(prop::sample::select(WORDS), 0..40), piece in 1usize..50) {
+        let mut text = words.join(" ");
+        text.push('\n');
+        converse(&mut toy(), admin(), text.as_bytes(), piece, 64);
+    }
+}

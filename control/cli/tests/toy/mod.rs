@@ -1,0 +1,500 @@
+//! A process of plain vectors that implements the target traits: one frontend, two backends, a map and an ACL.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_cli::outcome::Level;
+use weir_cli::target::*;
+use weir_cli::{Session, SessionSettings, Status};
+use weir_events::{CivilTime, WallTime};
+use weir_stats::{Cursor, Field, InfoField, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
+
+pub struct Toy {
+    pub servers: Vec<ServerView>,
+    pub sets: Vec<ToySet>,
+    pub sessions: Vec<SessionView>,
+    pub variables: Vec<(String, String)>,
+    pub frontend_enabled: bool,
+    pub frontend_maxconn: u32,
+    pub cleared: Option<bool>,
+    /// How often the next listing of sessions answers that it does not know yet.
+    pub pending: u32,
+    pub served: u32,
+}
+
+pub struct ToySet {
+    pub view: PatternSet,
+    pub kind: PatternKind,
+    /// Version, number, key, value.
+    pub entries: Vec<(u32, u64, String, Option<String>)>,
+    pub next_number: u64,
+}
+
+pub fn toy() -> Toy {
+    let localhost = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let server = |backend, id: u32, weight, static_balance| ServerView {
+        address: localhost,
+        port: 1,
+        user_weight: weight,
+        initial_weight: weight,
+        static_balance,
+        ..ServerView::new(backend, (id, &format!("s{id}")))
+    };
+    let set = |id, file: Option<&str>, description: &str, kind| ToySet {
+        view: PatternSet {
+            id,
+            file: file.map(str::to_owned),
+            description: description.to_owned(),
+            current_version: 0,
+            next_version: 0,
+            entries: 0,
+            has_values: kind == PatternKind::Map,
+        },
+        kind,
+        entries: Vec::new(),
+        next_number: 0x1000,
+    };
+    Toy {
+        servers: vec![
+            server((3, "be"), 1, 10, false),
+            server((3, "be"), 2, 1, false),
+            server((4, "bs"), 1, 7, true),
+        ],
+        sets: vec![
+            set(0, None, "acl 'path' file 'h.cfg' line 23", PatternKind::Acl),
+            set(
+                5,
+                Some("m.map"),
+                "pattern loaded from file 'm.map' used by map at file 'h.cfg' line 19",
+                PatternKind::Map,
+            ),
+        ],
+        sessions: vec![SessionView {
+            id: 0x55aa,
+            number: 7,
+            protocol: "tcpv4",
+            source: "127.0.0.1:4000".into(),
+            frontend: "fe".into(),
+            ..SessionView::default()
+        }],
+        variables: vec![("proc.foo".into(), "bar".into())],
+        frontend_enabled: true,
+        frontend_maxconn: 1000,
+        cleared: None,
+        pending: 0,
+        served: 0,
+    }
+}
+
+impl Toy {
+    fn set(&self, key: SetKey) -> &ToySet {
+        &self.sets[key.0 as usize]
+    }
+
+    fn set_mut(&mut self, key: SetKey) -> &mut ToySet {
+        &mut self.sets[key.0 as usize]
+    }
+}
+
+impl ToySet {
+    fn matching(&mut self, which: Which<'_>) -> Vec<&mut (u32, u64, String, Option<String>)> {
+        self.entries
+            .iter_mut()
+            .filter(|(_, number, key, _)| match which {
+                Which::Key(wanted) => key == wanted,
+                Which::Number(wanted) => *number == wanted,
+            })
+            .collect()
+    }
+}
+
+impl StatsSource for Toy {
+    fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
+        let be =
+            ProxyHead { id: 3, name: "be", mode: "http", frontend: false, backend: true, description: None };
+        let fe = ProxyHead { id: 2, name: "fe", frontend: true, backend: false, ..be };
+        match cursor.object {
+            0 => row.begin(Kind::Frontend, &fe, 0, ""),
+            at @ 1..=2 => {
+                row.begin(Kind::Server, &be, at as u32, &format!("s{at}"));
+                row.set(Field::Addr, "127.0.0.1:1");
+            }
+            3 => row.begin(Kind::Backend, &be, 0, ""),
+            _ => return false,
+        }
+        cursor.object += 1;
+        true
+    }
+
+    fn info(&self, _: bool, info: &mut InfoRow) {
+        info.set(InfoField::Name, "HAProxy");
+        info.set(InfoField::Nbthread, 2u32);
+    }
+}
+
+impl ProcessTarget for Toy {
+    fn stats(&self) -> &dyn StatsSource {
+        self
+    }
+
+    fn version(&self) -> String {
+        "3.5-weir".into()
+    }
+
+    fn wall_time(&self) -> WallTime {
+        WallTime { seconds: 1_795_174_042, micros: 10_000 }
+    }
+
+    fn local_date(&self, time: WallTime) -> CivilTime {
+        CivilTime::at(time.seconds, 0)
+    }
+
+    fn cli_sockets(&self) -> Vec<CliSocket> {
+        vec![
+            CliSocket { address: "sockpair@5".into(), level: Level::Admin },
+            CliSocket { address: "unix@/etc/weir/stats.sock".into(), level: Level::Admin },
+        ]
+    }
+
+    fn environment(&self) -> Vec<String> {
+        vec!["HAPROXY_LOCALPEER=vm".into(), "HOME=/root".into()]
+    }
+
+    fn startup_logs(&self) -> String {
+        "[NOTICE]   (1) : started\n".into()
+    }
+
+    fn activity(&self) -> Activity {
+        let row = |name, values: [u64; 2]| ActivityRow {
+            name,
+            total: values.iter().sum(),
+            values: values.to_vec(),
+        };
+        Activity {
+            thread: 1,
+            threads: 2,
+            uptime_us: 30_388_822,
+            rows: vec![row("ctxsw", [42, 29]), row("tasksw", [22, 17])],
+        }
+    }
+
+    fn tasks(&self) -> Tasks {
+        Tasks { running: 0, threads: 2, rows: Vec::new() }
+    }
+
+    fn threads(&self) -> Vec<ThreadView> {
+        vec![ThreadView { number: 1, answering: true, active: true, run_queue: 3, ..ThreadView::default() }]
+    }
+
+    fn set_limit(&mut self, limit: Limit, value: u32) -> bool {
+        limit != Limit::Maxconn || value <= 1000
+    }
+
+    fn clear_counters(&mut self, all: bool) {
+        self.cleared = Some(all);
+    }
+
+    fn variable(&self, name: &str) -> Option<(String, String)> {
+        let (_, value) = self.variables.iter().find(|(known, _)| known == name)?;
+        Some(("str".into(), value.clone()))
+    }
+
+    fn set_variable(&mut self, name: &str, source: VariableSource<'_>) -> Result<(), String> {
+        if !name.starts_with("proc.") {
+            return Err(format!(
+                "'set var': cannot set variable '{name}', only scope 'proc' is permitted here."
+            ));
+        }
+        let value = match source {
+            VariableSource::Expression(text) => format!("expr {text}"),
+            VariableSource::Format(text) => format!("fmt {text}"),
+        };
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.into(), value));
+        Ok(())
+    }
+}
+
+impl ProxyTarget for Toy {
+    fn proxy_id(&self, name: &str) -> Option<u32> {
+        [("fe", 2), ("be", 3), ("bs", 4)].iter().find(|(known, _)| *known == name).map(|(_, id)| *id)
+    }
+
+    fn frontend(&self, name: &str) -> Option<FrontendKey> {
+        matches!(name, "fe" | "#2").then_some(FrontendKey(0))
+    }
+
+    fn backend(&self, name: &str) -> Option<BackendKey> {
+        match name {
+            "be" | "#3" => Some(BackendKey(3)),
+            "bs" | "#4" => Some(BackendKey(4)),
+            _ => None,
+        }
+    }
+
+    fn server(&self, backend: BackendKey, name: &str) -> Option<ServerKey> {
+        let matches = |view: &ServerView| view.name == name || format!("#{}", view.id) == name;
+        let at =
+            self.servers.iter().position(|view| u64::from(view.backend_id) == backend.0 && matches(view))?;
+        Some(ServerKey(at as u64))
+    }
+
+    fn next_backend(&self, place: &mut Place) -> Option<String> {
+        let name = ["be", "bs"].get(*place as usize)?;
+        *place += 1;
+        Some((*name).to_owned())
+    }
+
+    fn next_server(&self, backend: Option<BackendKey>, place: &mut Place) -> Option<ServerKey> {
+        loop {
+            let at = *place;
+            let view = self.servers.get(at as usize)?;
+            *place += 1;
+            if backend.is_none_or(|backend| backend.0 == u64::from(view.backend_id)) {
+                return Some(ServerKey(at));
+            }
+        }
+    }
+
+    fn server_view(&self, server: ServerKey) -> Option<ServerView> {
+        self.servers.get(server.0 as usize).cloned()
+    }
+
+    fn server_connections(&self, _: ServerKey) -> Option<ServerConnections> {
+        Some(ServerConnections {
+            purge_delay_ms: 5000,
+            served: self.served,
+            idle_limit: -1,
+            idle_per_worker: vec![0, 0],
+            ..ServerConnections::default()
+        })
+    }
+
+    fn workers(&self) -> usize {
+        2
+    }
+
+    fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal> {
+        self.servers[server.0 as usize].user_weight = weight;
+        Ok(())
+    }
+
+    fn set_server_state(&mut self, server: ServerKey, state: ServerState) -> Result<(), ServerRefusal> {
+        let view = &mut self.servers[server.0 as usize];
+        (view.operational_state, view.administrative_state) = match state {
+            ServerState::Ready => (2, 0),
+            ServerState::Drain => (2, 8),
+            ServerState::Maintenance => (0, 1),
+        };
+        Ok(())
+    }
+
+    fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal> {
+        let view = &mut self.servers[server.0 as usize];
+        view.address = change.address.or(view.address);
+        if let Some(PortSetting::Fixed(port)) = change.port {
+            view.port = port;
+        }
+        Ok(())
+    }
+
+    fn set_server_maxconn(&mut self, _: ServerKey, _: u32) -> Result<(), ServerRefusal> {
+        Ok(())
+    }
+
+    fn shutdown_server_sessions(&mut self, _: ServerKey) -> bool {
+        true
+    }
+
+    fn clear_server_counters(&mut self, _: ServerKey, force: bool) -> Result<(), ServerRefusal> {
+        if force { Ok(()) } else { Err(ServerRefusal::Because("The server serves.".into())) }
+    }
+
+    fn add_server(&mut self, _: BackendKey, _: &str, words: &[String]) -> Result<(), String> {
+        if words.is_empty() {
+            Err("'server' expects <name> and <addr>[:<port>] as arguments.".into())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn delete_server(&mut self, _: ServerKey) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn set_frontend_maxconn(&mut self, _: FrontendKey, maxconn: u32) -> Result<(), FrontendRefusal> {
+        self.frontend_maxconn = maxconn;
+        Ok(())
+    }
+
+    fn disable_frontend(&mut self, _: FrontendKey) -> Result<(), FrontendRefusal> {
+        if !std::mem::replace(&mut self.frontend_enabled, false) {
+            Err(FrontendRefusal::Already)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn enable_frontend(&mut self, _: FrontendKey) -> Result<(), FrontendRefusal> {
+        if std::mem::replace(&mut self.frontend_enabled, true) {
+            Err(FrontendRefusal::Already)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn shutdown_frontend(&mut self, _: FrontendKey) -> Result<(), FrontendRefusal> {
+        Ok(())
+    }
+
+    fn captured_errors(&self) -> u32 {
+        0
+    }
+
+    fn next_captured_error(&self, _: &ErrorFilter, _: &mut Place) -> Option<CapturedError> {
+        None
+    }
+}
+
+impl PatternTarget for Toy {
+    fn pattern_set(&self, kind: PatternKind, name: &str) -> Option<SetKey> {
+        let at = self.sets.iter().position(|set| {
+            set.kind == kind
+                && (set.view.file.as_deref() == Some(name) || format!("#{}", set.view.id) == name)
+        })?;
+        Some(SetKey(at as u64))
+    }
+
+    fn next_pattern_set(&self, kind: PatternKind, place: &mut Place) -> Option<PatternSet> {
+        loop {
+            let at = *place as usize;
+            self.sets.get(at)?;
+            *place += 1;
+            if self.sets[at].kind == kind {
+                return self.pattern_set_view(SetKey(at as u64));
+            }
+        }
+    }
+
+    fn pattern_set_view(&self, set: SetKey) -> Option<PatternSet> {
+        let set = self.set(set);
+        Some(PatternSet { entries: set.entries.len() as u64, ..set.view.clone() })
+    }
+
+    fn next_pattern(&self, set: SetKey, version: u32, place: &mut Place) -> Option<Pattern> {
+        let (_, number, key, value) =
+            self.set(set).entries.iter().filter(|entry| entry.0 == version).nth(*place as usize)?;
+        *place += 1;
+        Some(Pattern { number: *number, key: key.clone(), value: value.clone() })
+    }
+
+    fn look_up(&self, set: SetKey, _: PatternKind, value: &str) -> Vec<Lookup> {
+        let found = self.set(set).entries.iter().find(|entry| entry.2 == value).map(|entry| Found {
+            index: "tree",
+            pattern: entry.2.clone(),
+            value: entry.3.clone().map(|value| (value, "str")),
+        });
+        vec![Lookup { method: "str", case_sensitive: true, found }]
+    }
+
+    fn add_pattern(
+        &mut self,
+        set: SetKey,
+        version: u32,
+        key: &str,
+        value: Option<&str>,
+    ) -> Result<(), String> {
+        let set = self.set_mut(set);
+        set.next_number += 1;
+        set.entries.push((version, set.next_number, key.into(), value.map(str::to_owned)));
+        Ok(())
+    }
+
+    fn set_pattern(&mut self, set: SetKey, which: Which<'_>, value: &str) -> bool {
+        let mut entries = self.set_mut(set).matching(which);
+        entries.iter_mut().for_each(|entry| entry.3 = Some(value.into()));
+        !entries.is_empty()
+    }
+
+    fn delete_pattern(&mut self, set: SetKey, which: Which<'_>) -> bool {
+        let set = self.set_mut(set);
+        let numbers: Vec<u64> = set.matching(which).iter().map(|entry| entry.1).collect();
+        set.entries.retain(|entry| !numbers.contains(&entry.1));
+        !numbers.is_empty()
+    }
+
+    fn clear_patterns(&mut self, set: SetKey, version: u32) {
+        self.set_mut(set).entries.retain(|entry| entry.0 != version);
+    }
+
+    fn prepare_version(&mut self, set: SetKey) -> u32 {
+        let view = &mut self.set_mut(set).view;
+        view.next_version += 1;
+        view.next_version
+    }
+
+    fn commit_version(&mut self, set: SetKey, version: u32) -> Result<(), VersionError> {
+        let set = self.set_mut(set);
+        if version <= set.view.current_version || version > set.view.next_version {
+            return Err(VersionError::OutOfRange);
+        }
+        set.view.current_version = version;
+        set.entries.retain(|entry| entry.0 == version);
+        Ok(())
+    }
+}
+
+impl SessionTarget for Toy {
+    fn next_session(&mut self, filter: &SessionFilter, place: &mut Place) -> NextSession {
+        if self.pending > 0 {
+            self.pending -= 1;
+            return NextSession::Pending;
+        }
+        let wanted = |view: &&SessionView| filter.id.is_none_or(|id| id == view.id);
+        match self.sessions.iter().filter(wanted).nth(*place as usize) {
+            Some(view) => {
+                *place += 1;
+                NextSession::Session(Box::new(view.clone()))
+            }
+            None => NextSession::None,
+        }
+    }
+
+    fn shutdown_session(&mut self, id: u64) -> bool {
+        let before = self.sessions.len();
+        self.sessions.retain(|view| view.id != id);
+        self.sessions.len() < before
+    }
+}
+
+/// Says all of `input` in pieces of `piece` bytes, then ends the input, and returns all that was answered.
+pub fn converse(
+    toy: &mut Toy,
+    settings: SessionSettings,
+    input: &[u8],
+    piece: usize,
+    enough: usize,
+) -> String {
+    let mut session = Session::new(settings);
+    let mut answered = Vec::new();
+    let mut now_ms = 0;
+    let mut rest = input;
+    loop {
+        let mut out = Vec::new();
+        let status = session.run(toy, now_ms, enough, &mut out);
+        answered.extend(out);
+        match status {
+            Status::NeedInput if rest.is_empty() => session.end_of_input(),
+            Status::NeedInput => {
+                let (now, later) = rest.split_at(piece.min(rest.len()).min(session.room()));
+                session.feed(now);
+                rest = later;
+            }
+            Status::WaitUntil(at) => {
+                assert!(at > now_ms);
+                now_ms = at;
+            }
+            Status::More | Status::Pending => {}
+            Status::Close => return String::from_utf8(answered).unwrap(),
+        }
+    }
+}
