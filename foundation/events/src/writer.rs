@@ -14,14 +14,14 @@
 //! as they fit into `PIPE_BUF`, which the kernel never interleaves with other writers; a line is never cut.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weir_sys::{Errno, poll, socket};
 
 /// Lines that may wait for one descriptor: some 40 ms of a very busy proxy, at most 4 MB at the default line length.
 pub const QUEUE_LINES: usize = 4096;
@@ -144,7 +144,7 @@ fn run(shared: &Shared, descriptor: &OwnedFd) {
             park(shared);
             continue;
         }
-        if write_all(shared, descriptor.as_fd(), &batch).is_err() {
+        if write_all(shared, descriptor, &batch).is_err() {
             shared.lost.store(shared.lost.load(Ordering::Relaxed) + lines, Ordering::Relaxed);
         }
         shared.finished.store(shared.finished.load(Ordering::Relaxed) + lines, Ordering::Release);
@@ -178,21 +178,17 @@ fn park(shared: &Shared) {
 }
 
 /// Writes everything, waiting where the descriptor says so, or fails with what makes the rest pointless.
-fn write_all(shared: &Shared, descriptor: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+fn write_all(shared: &Shared, descriptor: &OwnedFd, mut bytes: &[u8]) -> weir_sys::Result<()> {
     while !bytes.is_empty() {
-        match rustix::io::write(descriptor, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+        match socket::write(descriptor, bytes) {
+            Ok(0) => return Err(Errno::IO),
             Ok(written) => bytes = &bytes[written..],
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             // Somebody else made the shared descriptor non-blocking: wait as a blocking write would.
-            Err(rustix::io::Errno::AGAIN) => {
-                if shared.closing.load(Ordering::Acquire) {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                let wait = Timespec { tv_sec: IDLE.as_secs() as i64, tv_nsec: 0 };
-                let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], Some(&wait));
+            Err(Errno::AGAIN) if !shared.closing.load(Ordering::Acquire) => {
+                let _ = poll::wait_writable(descriptor, IDLE.as_millis() as u32);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     Ok(())
