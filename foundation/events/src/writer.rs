@@ -16,11 +16,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
+use weir_sync::Doorbell;
 use weir_sys::{Errno, poll, socket};
 
 /// Lines that may wait for one descriptor: some 40 ms of a very busy proxy, at most 4 MB at the default line length.
@@ -43,8 +44,8 @@ pub struct Writer {
 struct Shared {
     full: ArrayQueue<Vec<u8>>,
     free: ArrayQueue<Vec<u8>>,
-    /// Set by the thread before it parks, cleared by whoever wakes it.
-    sleeping: AtomicBool,
+    /// Rung by whoever queues a line while the thread sleeps.
+    bell: Doorbell,
     closing: AtomicBool,
     /// Lines taken into the queue, by any worker.
     queued: AtomicU64,
@@ -60,7 +61,7 @@ impl Writer {
         let shared = Arc::new(Shared {
             full: ArrayQueue::new(QUEUE_LINES),
             free: ArrayQueue::new(QUEUE_LINES),
-            sleeping: AtomicBool::new(false),
+            bell: Doorbell::new(),
             closing: AtomicBool::new(false),
             queued: AtomicU64::new(0),
             finished: AtomicU64::new(0),
@@ -115,11 +116,8 @@ impl Writer {
         }
     }
 
-    /// The fence pairs with the one in [`park`]: either we see that the thread sleeps, or it sees our line.
     fn wake(&self) {
-        fence(Ordering::SeqCst);
-        if self.shared.sleeping.load(Ordering::Relaxed) && self.shared.sleeping.swap(false, Ordering::Relaxed)
-        {
+        if self.shared.bell.must_ring() {
             self.thread.unpark();
         }
     }
@@ -169,12 +167,11 @@ fn fill(shared: &Shared, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64
 }
 
 fn park(shared: &Shared) {
-    shared.sleeping.store(true, Ordering::Relaxed);
-    fence(Ordering::SeqCst);
+    shared.bell.lie_down();
     if shared.full.is_empty() && !shared.closing.load(Ordering::Acquire) {
         thread::park_timeout(IDLE);
     }
-    shared.sleeping.store(false, Ordering::Relaxed);
+    shared.bell.rise();
 }
 
 /// Writes everything, waiting where the descriptor says so, or fails with what makes the rest pointless.
