@@ -28,6 +28,17 @@ impl Buffer {
         Ok(buffer)
     }
 
+    /// Takes an empty buffer of [`BULK_SIZE`] for bytes that are forwarded and not parsed. The one that came back last
+    /// is lent first, so a copy through it stays in the cache; it may be kept while the far end blocks, without
+    /// copying the rest elsewhere.
+    #[inline]
+    pub fn take_bulk() -> Result<Self, BufferExhausted> {
+        let block = POOL.with_borrow_mut(BufferPool::pop_bulk).ok_or(BufferExhausted)?;
+        let mut buffer = Self { block };
+        buffer.set_range(0..0);
+        Ok(buffer)
+    }
+
     /// A buffer outside the pool, for the rare message that must be larger than `tune.bufsize` (or for a test).
     pub fn with_capacity(capacity: usize) -> Self {
         let capacity = capacity.min(MAX_SIZE);
@@ -183,6 +194,8 @@ impl std::error::Error for BufferExhausted {}
 /// The buffers of the current thread.
 pub struct BufferPool {
     free: Vec<Box<[u8]>>,
+    /// Free buffers of [`BULK_SIZE`].
+    free_bulk: Vec<Box<[u8]>>,
     size: usize,
     /// The most buffers in use at once.
     limit: usize,
@@ -222,6 +235,7 @@ impl BufferPool {
     const fn new() -> Self {
         Self {
             free: Vec::new(),
+            free_bulk: Vec::new(),
             size: DEFAULT_SIZE,
             limit: usize::MAX,
             reserve: DEFAULT_RESERVE,
@@ -247,6 +261,24 @@ impl BufferPool {
         }
     }
 
+    #[inline]
+    fn pop_bulk(&mut self) -> Option<Box<[u8]>> {
+        let statistics = &mut self.statistics;
+        if statistics.used >= self.limit {
+            statistics.refused += 1;
+            return None;
+        }
+        statistics.used += 1;
+        statistics.high_water = statistics.high_water.max(statistics.used);
+        match self.free_bulk.pop() {
+            Some(block) => Some(block),
+            None => {
+                statistics.allocated += 1;
+                Some(vec![0; HEADER + BULK_SIZE].into_boxed_slice())
+            }
+        }
+    }
+
     #[cold]
     fn allocate(&mut self) -> Box<[u8]> {
         self.statistics.allocated += 1;
@@ -255,6 +287,13 @@ impl BufferPool {
 
     #[inline]
     fn push(&mut self, block: Box<[u8]>) {
+        if block.len() == HEADER + BULK_SIZE && self.size != BULK_SIZE {
+            self.statistics.used = self.statistics.used.saturating_sub(1);
+            if self.free_bulk.len() < BULK_RESERVE {
+                self.free_bulk.push(block);
+            }
+            return;
+        }
         if block.len() != HEADER + self.size {
             // From outside the pool, or from before a new size was set.
             return;
@@ -282,6 +321,11 @@ pub struct BufferPoolStatistics {
     pub refused: u64,
 }
 
+/// How much one receive of forwarded bytes takes at most, independent of `tune.bufsize`: measured, copying 1 MB through
+/// 16, 32 and 64 kB costs 318, 238 and 517 us (the cache holds what is written at once after it was read).
+pub const BULK_SIZE: usize = 32 * 1024;
+/// 2 MB of bulk buffers are kept: more are in use only while many receivers block.
+const BULK_RESERVE: usize = 64;
 /// Start and end, as two `u32`; sixteen bytes keep the data aligned.
 const HEADER: usize = 16;
 /// HAProxy's default for `tune.bufsize`.
@@ -328,6 +372,16 @@ mod tests {
         drop(second);
         drop(first);
         assert_eq!(Buffer::take().expect("one waits").block.as_ptr(), address);
+    }
+
+    #[test]
+    fn a_bulk_buffer_comes_back_to_its_own_list() {
+        let bulk = Buffer::take_bulk().expect("no limit is set");
+        assert_eq!(bulk.capacity(), BULK_SIZE);
+        let address = bulk.block.as_ptr();
+        drop(bulk);
+        assert_ne!(Buffer::take().expect("an ordinary one").capacity(), BULK_SIZE);
+        assert_eq!(Buffer::take_bulk().expect("it waits").block.as_ptr(), address);
     }
 
     #[test]
