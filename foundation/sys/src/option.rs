@@ -47,6 +47,16 @@ pub fn set_keep_alive(socket: impl AsFd, parameters: KeepAlive) -> Result<()> {
     Ok(())
 }
 
+/// Takes the socket out of the protocol's hands (`TCP_REPAIR`): closing it then sends nothing at all. Needs privileges.
+pub fn set_repair(socket: impl AsFd, on: bool) -> Result<()> {
+    set_number(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, i32::from(on))
+}
+
+/// Sets how many hops IPv4 packets of this socket survive.
+pub fn set_ttl(socket: impl AsFd, hops: u8) -> Result<()> {
+    sockopt::set_ip_ttl(socket, u32::from(hops))
+}
+
 /// Closes with a reset instead of a lingering handshake (`option nolinger`).
 pub fn set_no_linger(socket: impl AsFd) -> Result<()> {
     sockopt::set_socket_linger(socket, Some(Duration::ZERO))
