@@ -35,6 +35,11 @@ pub struct Options {
     pub keep_insecure_transfer_encoding: bool,
 }
 
+/// Whether these bytes are a token: a method, a field name (RFC 9110, 5.6.2).
+pub fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|byte| scan::is_token_byte(*byte))
+}
+
 /// What a look at the buffer told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
@@ -58,8 +63,6 @@ pub struct Parser {
     line: usize,
     /// Where the search for its end goes on.
     at: usize,
-    /// The start line has control characters.
-    has_controls: bool,
     /// The line under way has a line break inside: a folded field (RFC 9112, 5.2).
     folded: bool,
     meaning: Meaning,
@@ -134,11 +137,10 @@ impl Parser {
         }
         if self.awaiting == Awaiting::StartLine {
             let (end, next) = self.start_line_end(raw)?;
-
             let line = self.line..end;
             match kind {
                 Kind::Request => start_line::request_line(raw, line, options, head)?,
-                Kind::Response => start_line::status_line(raw, line, self.has_controls, options, head)?,
+                Kind::Response => start_line::status_line(raw, line, options, head)?,
             }
             if next - end == 1 {
                 head.note(Flags::MUST_REWRITE);
@@ -190,10 +192,7 @@ impl Parser {
                 Some(b'\r') => return Ok((at, after_carriage_return(raw, at)?)),
                 Some(b'\n') => return Ok((at, at + 1)),
                 // Judged with the rest of the line: a reason phrase may have what a target may not.
-                Some(_) => {
-                    self.has_controls = true;
-                    self.at = at + 1;
-                }
+                Some(_) => self.at = at + 1,
             }
         }
     }
