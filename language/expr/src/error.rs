@@ -12,16 +12,14 @@ pub struct ParseError {
     pub span: Option<Range<usize>>,
     /// What is wrong, without a final dot.
     pub message: String,
-    /// What was expected, or why.
-    pub note: Option<String>,
-    /// A known word near the one that was written.
-    pub suggestion: Option<String>,
+    /// A suggestion for the reader.
+    pub help: Option<String>,
 }
 
 impl ParseError {
     /// An error about a whole word.
     pub fn new(word: usize, message: impl Into<String>) -> Self {
-        ParseError { word, span: None, message: message.into(), note: None, suggestion: None }
+        ParseError { word, span: None, message: message.into(), help: None }
     }
 
     /// Narrows the error to some bytes of the word.
@@ -31,17 +29,19 @@ impl ParseError {
         self
     }
 
-    /// Adds what was expected.
+    /// Adds a suggestion.
     #[must_use]
-    pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.note = Some(note.into());
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
         self
     }
 
-    /// Adds the word that was probably meant, if any.
+    /// Adds "did you mean" if something close enough was found.
     #[must_use]
-    pub fn suggest(mut self, suggestion: Option<&str>) -> Self {
-        self.suggestion = suggestion.map(Into::into);
+    pub fn did_you_mean(mut self, candidate: Option<&str>) -> Self {
+        if let Some(candidate) = candidate {
+            self.help = Some(format!("did you mean '{candidate}' ?"));
+        }
         self
     }
 }
@@ -49,10 +49,10 @@ impl ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        match &self.suggestion {
-            Some(suggestion) => write!(f, ", did you mean '{suggestion}' ?"),
-            None => Ok(()),
+        if let Some(help) = &self.help {
+            write!(f, ", {help}")?;
         }
+        Ok(())
     }
 }
 

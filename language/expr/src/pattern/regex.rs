@@ -31,10 +31,8 @@ impl Regex {
             // Once more without the limit, so that offsets are those of the pattern as it was written.
             Err(error) => {
                 let error = build(pattern).err().unwrap_or(error);
-                let text = error.to_string();
-                let reason = text.split_once(": ").map_or(&*text, |(_, reason)| reason);
-                let offset = error.offset().unwrap_or(0);
-                Err(RegexError(format!("regex '{pattern}' is invalid (error={reason}, erroffset={offset})")))
+                let place = error.offset().map(|offset| format!(" at offset {offset}")).unwrap_or_default();
+                Err(RegexError(format!("regex '{pattern}' is invalid: {error}{place}")))
             }
         }
     }

@@ -131,8 +131,7 @@ impl Segment {
                     if better
                         && self.items[index as usize].entry.is_alive()
                         && (self.method == MatchMethod::Sub
-                            || (!found.is_empty()
-                                && delimited::stands_alone(self.method, subject, found.start(), found.end())))
+                            || delimited::stands_alone(self.method, subject, found.start(), found.end()))
                     {
                         best = Some(index);
                         if index == 0 {

@@ -197,6 +197,11 @@ impl PatternSet {
         self.len() == 0
     }
 
+    /// True if there is an entry with exactly this pattern.
+    pub fn contains(&self, pattern: &[u8]) -> bool {
+        self.lock().select(Selector::Pattern(pattern)).next().is_some()
+    }
+
     /// The entries, of the current version or of one in preparation.
     pub fn entries(&self, version: Option<u32>) -> Result<Vec<Arc<Entry>>, SetError> {
         let state = self.lock();

@@ -59,12 +59,8 @@ impl PatternStore {
         if let Some(set) = self.find(key) {
             return match set.has_values() == has_values {
                 true => Ok(set),
-                false if has_values => Err(format!(
-                    "The file \"{name}\" is already used as one column file and cannot be used by as two column file"
-                )),
-                false => Err(format!(
-                    "The file \"{name}\" is already used as two column file and cannot be used by as one column file"
-                )),
+                false if has_values => Err(format!("'{name}' is already used as a list without values")),
+                false => Err(format!("'{name}' is already used as a map (use '-M' to take its keys)")),
             };
         }
         let bytes = match source {
@@ -75,7 +71,7 @@ impl PatternStore {
             Source::Optional(path) => match loader.load(path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-                Err(_) => return Err(format!("failed to open pattern file <{path}>")),
+                Err(error) => return Err(format!("cannot read '{path}': {error}")),
             },
         };
         let entries = if has_values { parse_map_file(&bytes) } else { parse_acl_file(&bytes) };
