@@ -19,6 +19,7 @@ pub mod figures;
 pub mod hash;
 pub mod key;
 pub mod queue;
+pub mod retry;
 pub mod server;
 pub mod settings;
 mod sync;

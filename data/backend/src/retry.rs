@@ -1,0 +1,181 @@
+//! What follows a failed attempt: the same server again, another one, or giving up.
+//!
+//! Pure functions over the configuration (`retries`, `option redispatch`) and the history of the
+//! request. The cases were compared with what HAProxy 2.6 does.
+
+use crate::settings::BackendSettings;
+
+/// What is known when an attempt to reach a server failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Retries made before, so 0 when the first attempt failed.
+    pub retries_made: u32,
+    /// `retries`, or what `set-retries` made of it.
+    pub retries_allowed: u32,
+    /// Persistence or a rule designated the server, balancing did not.
+    pub designated: bool,
+    /// `force-persist` applies: never another server.
+    pub forced: bool,
+    /// Servers that could take the request, the failed one included.
+    pub usable_servers: u32,
+    /// The server refused at once; it did not let the attempt run into its timeout.
+    pub refused: bool,
+    /// `timeout connect` in milliseconds, if there is one.
+    pub connect_timeout_ms: Option<u64>,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextAttempt {
+    /// Report the failure.
+    GiveUp,
+    /// The same server, after this turn-around time.
+    Again {
+        /// Milliseconds to wait before.
+        wait_ms: u64,
+    },
+    /// Give the slot back, forget what designated the server, and choose again, at once, avoiding it.
+    /// If the same server comes out after all, that is a retry; another one is a redispatch.
+    Elsewhere,
+}
+
+/// A server that refuses at once is not tried again sooner than this (manual, "retries").
+pub const TURN_AROUND_MS: u64 = 1_000;
+
+/// Decides what follows a failure.
+#[must_use]
+pub fn after_failure(backend: &BackendSettings, failure: &Failure) -> NextAttempt {
+    if failure.retries_made >= failure.retries_allowed {
+        return NextAttempt::GiveUp;
+    }
+    if goes_elsewhere(backend, failure) {
+        return NextAttempt::Elsewhere;
+    }
+    let wait_ms = match failure.connect_timeout_ms {
+        _ if !failure.refused => 0,
+        Some(timeout) => timeout.min(TURN_AROUND_MS),
+        None => TURN_AROUND_MS,
+    };
+    NextAttempt::Again { wait_ms }
+}
+
+fn goes_elsewhere(backend: &BackendSettings, failure: &Failure) -> bool {
+    if backend.redispatch == 0 || failure.forced || failure.usable_servers < 2 {
+        return false;
+    }
+    // Nothing binds the request to its server, so nothing is gained by insisting.
+    let bound = failure.designated || backend.algorithm.is_hash();
+    !bound || is_redispatch_turn(backend.redispatch, failure.retries_made + 1, failure.retries_allowed)
+}
+
+/// Whether the retry with this number (from 1) goes elsewhere: every `interval`th, or, when that is
+/// negative, the one as far before the end, -1 being the last, and its multiples.
+fn is_redispatch_turn(interval: i32, retry: u32, allowed: u32) -> bool {
+    let step = match u32::try_from(interval) {
+        Ok(step) => step,
+        Err(_) => (allowed + 1).saturating_sub(interval.unsigned_abs()),
+    };
+    // An interval before the first retry means the first one, and so all.
+    retry % step.max(1) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Algorithm;
+
+    /// The attempts that follow a first failure: `s` the same server, `e` elsewhere.
+    #[track_caller]
+    fn check(algorithm: Algorithm, redispatch: i32, retries: u32, designated: bool, expected: &str) {
+        let backend = BackendSettings { algorithm, redispatch, retries, ..Default::default() };
+        let mut failure = Failure {
+            retries_made: 0,
+            retries_allowed: retries,
+            designated,
+            forced: false,
+            usable_servers: 2,
+            refused: true,
+            connect_timeout_ms: Some(3_000),
+        };
+        let mut attempts = String::new();
+        loop {
+            match after_failure(&backend, &failure) {
+                NextAttempt::GiveUp => break,
+                NextAttempt::Again { wait_ms } => {
+                    assert_eq!(wait_ms, TURN_AROUND_MS);
+                    attempts.push('s');
+                }
+                NextAttempt::Elsewhere => {
+                    failure.designated = false;
+                    attempts.push('e');
+                }
+            }
+            failure.retries_made += 1;
+        }
+        assert_eq!(attempts, expected);
+    }
+
+    #[test]
+    fn the_sequence_of_attempts_is_that_of_haproxy() {
+        let turns = || Algorithm::RoundRobin;
+        check(turns(), 0, 3, false, "sss");
+        check(turns(), -1, 3, false, "eee");
+        check(turns(), 1, 3, false, "eee");
+        check(Algorithm::LeastConnections, -1, 3, false, "eee");
+        check(Algorithm::Source, 0, 3, false, "sss");
+        check(Algorithm::Source, -1, 3, false, "sse");
+        check(Algorithm::Source, 1, 3, false, "eee");
+        check(Algorithm::Source, -3, 4, false, "sese");
+        check(turns(), 0, 3, true, "sss");
+        check(turns(), -1, 3, true, "sse");
+        check(turns(), 2, 4, true, "seee");
+        check(turns(), -2, 4, true, "ssee");
+        check(turns(), -2, 5, true, "sssee");
+        check(turns(), 3, 3, true, "sse");
+        check(turns(), -1, 1, true, "e");
+        check(turns(), -1, 0, true, "");
+        check(Algorithm::Source, -3, 2, false, "ee");
+        check(Algorithm::Source, -9, 2, false, "ee");
+    }
+
+    #[test]
+    fn only_refusals_wait_and_never_longer_than_the_connect_timeout() {
+        let backend = BackendSettings::default();
+        let failure = Failure {
+            retries_made: 0,
+            retries_allowed: 3,
+            designated: false,
+            forced: false,
+            usable_servers: 1,
+            refused: true,
+            connect_timeout_ms: None,
+        };
+        let wait = |failure| match after_failure(&backend, &failure) {
+            NextAttempt::Again { wait_ms } => wait_ms,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wait(failure), 1_000);
+        assert_eq!(wait(Failure { connect_timeout_ms: Some(200), ..failure }), 200);
+        assert_eq!(wait(Failure { refused: false, ..failure }), 0);
+    }
+
+    #[test]
+    fn a_lone_or_forced_server_is_insisted_on() {
+        let backend =
+            BackendSettings { redispatch: 1, algorithm: Algorithm::RoundRobin, ..Default::default() };
+        let failure = Failure {
+            retries_made: 0,
+            retries_allowed: 3,
+            designated: false,
+            forced: false,
+            usable_servers: 1,
+            refused: true,
+            connect_timeout_ms: None,
+        };
+        assert_ne!(after_failure(&backend, &failure), NextAttempt::Elsewhere);
+        let forced = Failure { usable_servers: 3, forced: true, ..failure };
+        assert_ne!(after_failure(&backend, &forced), NextAttempt::Elsewhere);
+        let free = Failure { usable_servers: 3, ..failure };
+        assert_eq!(after_failure(&backend, &free), NextAttempt::Elsewhere);
+    }
+}
