@@ -1,1 +1,12 @@
-//! Listeners, connections and transports.
+//! Listeners, connections and transports: how bytes come in and leave.
+//!
+//! A [`Connection`] is a registered descriptor with its input buffer and the little that is pending to leave. Receiving
+//! means "give me the buffer that holds the bytes"; nothing above this crate reads into a slice of its own. Later
+//! transports (TLS) take the descriptor's place inside a connection.
+//!
+//! The crate refuses to know what the bytes mean: no message, no proxy, no rule. Begin with `connection.rs`, then
+//! `listener.rs` (how connections are accepted and handed to the less loaded of two workers).
+
+pub mod connection;
+
+pub use connection::{Connection, Received, Sent};

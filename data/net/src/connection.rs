@@ -1,0 +1,301 @@
+//! One end of an exchange: a descriptor, the bytes that came and were not used yet, and what is left to send.
+
+use weir_containers::Buffer;
+use weir_sched::{Descriptor, Received as Raw, Sent as RawSent};
+use weir_sys::Errno;
+
+/// What a receive brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// That many more bytes are in [`Connection::input`].
+    Bytes(usize),
+    /// Nothing now: wait for an event.
+    Nothing,
+    /// The peer will not send any more.
+    End,
+    /// The input buffer is full.
+    Full,
+    /// The connection is broken, or no buffer is left.
+    Failed(Errno),
+}
+
+/// What became of bytes to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// All of them left.
+    All,
+    /// That many left, then the peer's window was full: wait for an event.
+    Part(usize),
+    /// The connection is broken.
+    Failed(Errno),
+}
+
+/// A connection and its buffers. Dropping it closes the descriptor.
+///
+/// `input` is held only while it holds bytes. `pending` holds what must leave before anything else: the rest of a head
+/// that did not fit the socket's buffer.
+#[derive(Debug)]
+pub struct Connection {
+    descriptor: Descriptor,
+    input: Option<Buffer>,
+    pending: Vec<u8>,
+    pending_start: usize,
+    ended: bool,
+    shut: bool,
+    broken: Option<Errno>,
+    /// Bytes received since the connection was made.
+    pub received: u64,
+    /// Bytes sent since the connection was made.
+    pub sent: u64,
+}
+
+impl Connection {
+    /// A connection over a registered descriptor.
+    pub fn new(descriptor: Descriptor) -> Self {
+        Connection {
+            descriptor,
+            input: None,
+            pending: Vec::new(),
+            pending_start: 0,
+            ended: false,
+            shut: false,
+            broken: None,
+            received: 0,
+            sent: 0,
+        }
+    }
+
+    /// The descriptor below.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// Gives the descriptor away; bytes that wait are lost.
+    pub fn into_descriptor(self) -> Descriptor {
+        self.descriptor
+    }
+
+    /// The bytes that came and were not consumed.
+    #[inline]
+    pub fn input(&self) -> &[u8] {
+        self.input.as_deref().unwrap_or_default()
+    }
+
+    /// Drops `count` bytes from the front of the input; an empty buffer goes back to the pool.
+    #[inline]
+    pub fn consume(&mut self, count: usize) {
+        let Some(buffer) = &mut self.input else { return };
+        buffer.consume(count.min(buffer.len()));
+        if buffer.is_empty() {
+            self.input = None;
+        }
+    }
+
+    /// Puts bytes before anything that comes: what a protocol engine took and did not use.
+    pub fn unread(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut buffer = Buffer::with_capacity(
+            weir_containers::BufferPool::buffer_size().max(bytes.len() + self.input().len()),
+        );
+        buffer.append(bytes);
+        buffer.append(self.input());
+        self.input = Some(buffer);
+    }
+
+    /// Whether the peer said that it sends no more.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether the poller said that the peer sends no more; what it sent before may still wait to be received.
+    #[inline]
+    pub fn peer_closed(&self) -> bool {
+        self.ended || self.descriptor.peer_closed()
+    }
+
+    /// Whether the connection is dead in both directions.
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some() || self.descriptor.has_error() || self.descriptor.is_hung_up()
+    }
+
+    /// Whether we said that we send no more.
+    pub fn shut(&self) -> bool {
+        self.shut
+    }
+
+    /// The error that broke the connection, if one did.
+    pub fn broken(&self) -> Option<Errno> {
+        self.broken
+    }
+
+    /// Whether a head's rest still waits to be sent.
+    #[inline]
+    pub fn has_pending(&self) -> bool {
+        self.pending_start < self.pending.len()
+    }
+
+    /// Receives into the input buffer, at most up to `limit` bytes held in all.
+    #[inline]
+    pub fn receive(&mut self, limit: usize) -> Received {
+        if let Some(errno) = self.broken {
+            return Received::Failed(errno);
+        }
+        if self.ended {
+            return Received::End;
+        }
+        if !self.descriptor.is_readable() {
+            return Received::Nothing;
+        }
+        self.receive_now(limit)
+    }
+
+    fn receive_now(&mut self, limit: usize) -> Received {
+        let buffer = match &mut self.input {
+            Some(buffer) => buffer,
+            None => match Buffer::take() {
+                Ok(buffer) => self.input.insert(buffer),
+                Err(_) => return Received::Failed(Errno::NOBUFS),
+            },
+        };
+        if buffer.len() >= limit {
+            return Received::Full;
+        }
+        // What was consumed in front is room too, but worth a move only when there is little left behind.
+        if buffer.headroom() > 0
+            && (buffer.room() == 0 || buffer.headroom() + buffer.room() >= 2 * buffer.len())
+        {
+            buffer.compact();
+        }
+        let allowed = limit - buffer.len();
+        let space = buffer.space();
+        let length = space.len().min(allowed);
+        if length == 0 {
+            return Received::Full;
+        }
+        let outcome = match self.descriptor.receive_into(&mut space[..length]) {
+            Ok(Raw::Bytes(count)) => {
+                buffer.fill(count);
+                self.received += count as u64;
+                return Received::Bytes(count);
+            }
+            Ok(Raw::End) => {
+                self.ended = true;
+                Received::End
+            }
+            Ok(Raw::Blocked) => Received::Nothing,
+            Ok(Raw::Full) => Received::Full,
+            Err(errno) => {
+                self.broken = Some(errno);
+                Received::Failed(errno)
+            }
+        };
+        if buffer.is_empty() {
+            self.input = None;
+        }
+        outcome
+    }
+
+    /// Receives forwarded bytes: like [`Connection::receive`], but into a large buffer, which the cache keeps warm
+    /// because the pool lends the one that came back last.
+    #[inline]
+    pub fn receive_bulk(&mut self) -> Received {
+        if self.input.is_none() && self.descriptor.is_readable() && !self.ended && self.broken.is_none() {
+            self.input = Buffer::take_bulk().ok();
+        }
+        self.receive(usize::MAX)
+    }
+
+    /// Sends bytes, after what is pending.
+    #[inline]
+    pub fn send(&mut self, bytes: &[u8], more: bool) -> Sent {
+        if self.has_pending() {
+            match self.flush(true) {
+                Sent::All => {}
+                Sent::Part(_) => return Sent::Part(0),
+                failed => return failed,
+            }
+        }
+        self.send_now(bytes, more)
+    }
+
+    fn send_now(&mut self, bytes: &[u8], more: bool) -> Sent {
+        if let Some(errno) = self.broken {
+            return Sent::Failed(errno);
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            if !self.descriptor.is_writable() {
+                return Sent::Part(done);
+            }
+            match self.descriptor.send(&bytes[done..], more) {
+                Ok(RawSent::Bytes(count)) => {
+                    self.sent += count as u64;
+                    done += count;
+                }
+                Ok(RawSent::Blocked) => return Sent::Part(done),
+                Err(errno) => {
+                    self.broken = Some(errno);
+                    return Sent::Failed(errno);
+                }
+            }
+        }
+        Sent::All
+    }
+
+    /// Sends a whole head. What does not fit stays pending here, so that the caller may forget it.
+    pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
+        match self.send(head, more) {
+            Sent::Part(done) => {
+                if !self.has_pending() {
+                    self.pending.clear();
+                    self.pending_start = 0;
+                }
+                self.pending.extend_from_slice(&head[done..]);
+                Sent::Part(head.len())
+            }
+            other => other,
+        }
+    }
+
+    /// Sends what is pending.
+    pub fn flush(&mut self, more: bool) -> Sent {
+        if !self.has_pending() {
+            return Sent::All;
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let outcome = self.send_now(&pending[self.pending_start..], more);
+        self.pending = pending;
+        match outcome {
+            Sent::All => {
+                self.pending = Vec::new();
+                self.pending_start = 0;
+            }
+            Sent::Part(done) => self.pending_start += done,
+            Sent::Failed(_) => {}
+        }
+        outcome
+    }
+
+    /// Moves up to `count` bytes from the front of `from`'s input to the peer of this connection; how many went.
+    #[inline]
+    pub fn send_from(&mut self, from: &mut Connection, count: usize, more: bool) -> Sent {
+        let outcome = self.send(&from.input()[..count], more);
+        match outcome {
+            Sent::All => from.consume(count),
+            Sent::Part(done) => from.consume(done),
+            Sent::Failed(_) => {}
+        }
+        outcome
+    }
+
+    /// Says that we send no more.
+    pub fn shut_write(&mut self) {
+        if !self.shut {
+            self.shut = true;
+            let _ = weir_sys::socket::shutdown_write(&self.descriptor);
+        }
+    }
+}
