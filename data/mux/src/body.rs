@@ -1,0 +1,197 @@
+//! A body on its way from one connection to the other.
+//!
+//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. What is there is
+//! validated once ([`weir_h1::ChunkDecoder`]) or only counted, and what was validated may leave.
+
+use weir_h1::{BodyFraming, ChunkDecoder};
+use weir_net::{Connection, Received, Sent};
+use weir_sys::Errno;
+
+/// Moves one body. Holds no bytes itself.
+#[derive(Debug)]
+pub struct BodyFlow {
+    framing: Framing,
+    /// Bytes at the front of the source's input that may leave.
+    ready: usize,
+    /// Payload bytes that were seen.
+    payload: u64,
+}
+
+#[derive(Debug)]
+enum Framing {
+    /// That many bytes are still to come.
+    Length(u64),
+    Chunked(ChunkDecoder),
+    UntilClose,
+    /// The last byte was seen.
+    Done,
+}
+
+/// What a call of [`BodyFlow::advance`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Everything went.
+    Done,
+    /// The source has nothing now.
+    AwaitSource,
+    /// The sink takes nothing now.
+    AwaitSink,
+    /// A long run: let others work, then go on.
+    Yield,
+    /// The source closed before the body was complete.
+    Truncated,
+    /// The source sent something that is no chunked coding.
+    Malformed,
+    /// A side's connection broke.
+    Failed(Side, Errno),
+}
+
+/// The two ends of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Where the body comes from.
+    Source,
+    /// Where it goes.
+    Sink,
+}
+
+impl BodyFlow {
+    /// A flow for a body with this framing, of which `ready` bytes at the front of the source's input (a head that is
+    /// forwarded verbatim) leave first.
+    pub fn new(framing: BodyFraming, ready: usize) -> Self {
+        let framing = match framing {
+            BodyFraming::None => Framing::Done,
+            BodyFraming::Length(length) => Framing::Length(length),
+            BodyFraming::Chunked => Framing::Chunked(ChunkDecoder::new()),
+            BodyFraming::UntilClose | BodyFraming::Tunnel => Framing::UntilClose,
+        };
+        BodyFlow { framing, ready, payload: 0 }
+    }
+
+    /// A flow of nothing.
+    pub fn done() -> Self {
+        BodyFlow::new(BodyFraming::None, 0)
+    }
+
+    /// Whether the last byte was seen and has left.
+    pub fn is_done(&self) -> bool {
+        self.ready == 0 && matches!(self.framing, Framing::Done)
+    }
+
+    /// Whether the last byte was seen, wherever it is.
+    pub fn is_complete(&self) -> bool {
+        matches!(self.framing, Framing::Done)
+    }
+
+    /// Whether only the source's closing ends the body.
+    pub fn ends_with_connection(&self) -> bool {
+        matches!(self.framing, Framing::UntilClose)
+    }
+
+    /// Payload bytes seen so far, without framing.
+    pub fn payload(&self) -> u64 {
+        self.payload
+    }
+
+    /// Validates what is in the source's input without sending it: for `option http-buffer-request` and the like. The
+    /// ready bytes grow; false if the coding is wrong.
+    pub fn inspect(&mut self, source: &Connection) -> bool {
+        self.validate(&source.input()[self.ready..])
+    }
+
+    /// Lets `count` more bytes at the front of the source's input (a head that is forwarded verbatim) leave first.
+    pub fn lead_with(&mut self, count: usize) {
+        self.ready += count;
+    }
+
+    /// How many bytes at the front of the source's input were validated and did not leave yet.
+    pub fn ready(&self) -> usize {
+        self.ready
+    }
+
+    /// Moves what can be moved now.
+    pub fn advance(&mut self, source: &mut Connection, sink: &mut Connection) -> Flow {
+        for _ in 0..ROUNDS {
+            if self.ready == 0
+                && !source.input().is_empty()
+                && !self.is_complete()
+                && !self.validate(source.input())
+            {
+                return Flow::Malformed;
+            }
+            if self.ready > 0 {
+                let before = self.ready;
+                match sink.send_from(source, self.ready, false) {
+                    Sent::All => self.ready = 0,
+                    Sent::Part(done) => {
+                        self.ready = before - done;
+                        return Flow::AwaitSink;
+                    }
+                    Sent::Failed(errno) => return Flow::Failed(Side::Sink, errno),
+                }
+                continue;
+            }
+            if self.is_complete() {
+                return match sink.flush(false) {
+                    Sent::All => Flow::Done,
+                    Sent::Part(_) => Flow::AwaitSink,
+                    Sent::Failed(errno) => Flow::Failed(Side::Sink, errno),
+                };
+            }
+            // Nothing more is taken in while a head still waits to leave.
+            if sink.has_pending() {
+                match sink.flush(true) {
+                    Sent::All => {}
+                    Sent::Part(_) => return Flow::AwaitSink,
+                    Sent::Failed(errno) => return Flow::Failed(Side::Sink, errno),
+                }
+            }
+            match source.receive_bulk() {
+                Received::Bytes(_) => {}
+                Received::Nothing => return Flow::AwaitSource,
+                Received::End => match self.framing {
+                    Framing::UntilClose => self.framing = Framing::Done,
+                    _ => return Flow::Truncated,
+                },
+                // A chunk's framing that does not fit a whole buffer: the decoder bounds it, so this is no body.
+                Received::Full => return Flow::Malformed,
+                Received::Failed(errno) => return Flow::Failed(Side::Source, errno),
+            }
+        }
+        Flow::Yield
+    }
+
+    /// Takes note of bytes that follow the ready ones.
+    fn validate(&mut self, bytes: &[u8]) -> bool {
+        match &mut self.framing {
+            Framing::Done => {}
+            Framing::UntilClose => {
+                self.ready += bytes.len();
+                self.payload += bytes.len() as u64;
+            }
+            Framing::Length(left) => {
+                let taken = (bytes.len() as u64).min(*left);
+                *left -= taken;
+                self.ready += taken as usize;
+                self.payload += taken;
+                if *left == 0 {
+                    self.framing = Framing::Done;
+                }
+            }
+            Framing::Chunked(decoder) => match decoder.advance(bytes) {
+                Ok(advance) => {
+                    self.ready += advance.consumed;
+                    self.payload += advance.payload as u64;
+                    if advance.done {
+                        self.framing = Framing::Done;
+                    }
+                }
+                Err(_) => return false,
+            },
+        }
+        true
+    }
+}
+
+/// How many receives one call makes before others get their turn: 512 kB with full bulk buffers.
+const ROUNDS: usize = 32;

@@ -1,0 +1,144 @@
+//! One HTTP/1 message head: read from a connection, kept while the exchange lasts, written to the other connection.
+
+use weir_h1::{HeadError, Options, Parser, Progress};
+use weir_http::Head;
+use weir_net::{Connection, Received, Sent};
+use weir_sys::Errno;
+
+/// A head and the bytes it was read from.
+///
+/// The bytes are a copy: a head is small, and with its own copy it outlives the receive buffer, which goes on to carry
+/// the body. Reused from one exchange to the next.
+#[derive(Debug, Default)]
+pub struct Message {
+    /// The index over `bytes`, with the edits that rules made.
+    pub head: Head,
+    bytes: Vec<u8>,
+    parser: Parser,
+    /// How many bytes at the front of the connection's input are the head, as long as they were not consumed.
+    unconsumed: usize,
+}
+
+/// What a look at a connection's input told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadHead {
+    /// The head is complete.
+    Complete,
+    /// More bytes are needed, and none are there now.
+    Incomplete,
+    /// The peer closed in the middle of a head, or before it.
+    Ended,
+    /// The head does not fit the buffer.
+    TooLarge,
+    /// The head breaks the protocol.
+    Invalid(HeadError),
+    /// The connection broke.
+    Failed(Errno),
+}
+
+impl Message {
+    /// A message that accepts `max_fields` fields (`tune.http.maxhdr`).
+    pub fn new(max_fields: u16) -> Self {
+        Message { head: Head::with_limits(max_fields, Head::DEFAULT_MAX_EDITS), ..Message::default() }
+    }
+
+    /// Forgets the message, keeps the memory.
+    pub fn clear(&mut self) {
+        self.head.clear();
+        self.bytes.clear();
+        self.parser.reset();
+        self.unconsumed = 0;
+    }
+
+    /// The bytes that the head's index refers to.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The head for changes, together with its bytes.
+    pub fn edit(&mut self) -> (&mut Head, &[u8]) {
+        (&mut self.head, &self.bytes)
+    }
+
+    /// Whether some byte of the head has come.
+    pub fn has_begun(&self) -> bool {
+        self.parser.has_begun()
+    }
+
+    /// Reads a request head. At most `limit` bytes are held for it (`tune.bufsize` less `tune.maxrewrite`).
+    pub fn read_request(&mut self, from: &mut Connection, options: &Options, limit: usize) -> ReadHead {
+        self.read(from, limit, |parser, raw, head| parser.request(raw, options, head))
+    }
+
+    /// Reads a response head.
+    pub fn read_response(&mut self, from: &mut Connection, options: &Options, limit: usize) -> ReadHead {
+        self.read(from, limit, |parser, raw, head| parser.response(raw, options, head))
+    }
+
+    #[inline]
+    fn read(
+        &mut self,
+        from: &mut Connection,
+        limit: usize,
+        mut parse: impl FnMut(&mut Parser, &[u8], &mut Head) -> Progress,
+    ) -> ReadHead {
+        // What is there already may be a whole head (pipelining): look before receiving.
+        let mut fresh = !from.input().is_empty();
+        loop {
+            if fresh {
+                match parse(&mut self.parser, from.input(), &mut self.head) {
+                    Progress::Complete { head_len } => {
+                        self.bytes.clear();
+                        self.bytes.extend_from_slice(&from.input()[..head_len]);
+                        self.unconsumed = head_len;
+                        return ReadHead::Complete;
+                    }
+                    Progress::Error(error) => return ReadHead::Invalid(error),
+                    Progress::Incomplete => {}
+                }
+            }
+            match from.receive(limit) {
+                Received::Bytes(_) => fresh = true,
+                Received::Nothing => return ReadHead::Incomplete,
+                Received::End => return ReadHead::Ended,
+                Received::Full => return ReadHead::TooLarge,
+                Received::Failed(errno) => return ReadHead::Failed(errno),
+            }
+        }
+    }
+
+    /// Reads a whole response head from bytes at hand (an error file): its length, or none if it is no head.
+    pub fn read_kept(&mut self, bytes: &[u8]) -> Option<usize> {
+        self.clear();
+        let options = Options { accept_unsafe_violations: true, ..Options::default() };
+        match self.parser.response(bytes, &options, &mut self.head) {
+            Progress::Complete { head_len } => {
+                self.bytes.extend_from_slice(&bytes[..head_len]);
+                Some(head_len)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the head off the connection's input, unless it was taken or forwarded from there already.
+    pub fn detach(&mut self, from: &mut Connection) {
+        from.consume(std::mem::take(&mut self.unconsumed));
+    }
+
+    /// How many bytes at the front of the input are this head and may be forwarded as they are: zero if it was edited,
+    /// detached, or came after empty lines.
+    pub fn verbatim(&mut self) -> usize {
+        if self.head.is_edited() || self.head.start() > 0 { 0 } else { std::mem::take(&mut self.unconsumed) }
+    }
+
+    /// Sends the head, serialized if it was edited. After a `Part` the connection keeps the rest pending.
+    pub fn send(&mut self, to: &mut Connection, scratch: &mut Vec<u8>, more: bool) -> Sent {
+        if !self.head.is_edited() {
+            return to.send_head(self.head.raw_bytes(&self.bytes), more);
+        }
+        scratch.clear();
+        self.head.write(&self.bytes, scratch);
+        to.send_head(scratch, more)
+    }
+}
