@@ -1,1 +1,36 @@
 //! One exchange: request, choose, connect, response, ending.
+//!
+//! A client's connection is accepted ([`accept`]), its rules are run, and then its own task runs one stream after the
+//! other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`exchange::Exchange`]; its phases are methods in
+//! the files named after them; its end is a value ([`ending::Ending`]), which is also the code in the log.
+//!
+//! The crate refuses to know how the configuration is written, who reads the statistics, and how a process starts: it
+//! gets a [`site::Site`] and serves it. Begin with `http.rs`, then `exchange.rs`, then the phases in `http/`.
+
+pub mod accept;
+mod captures;
+mod clock;
+mod context;
+mod cookie;
+mod counters;
+pub mod ending;
+pub mod errors;
+pub mod exchange;
+pub mod fetch;
+mod http;
+mod keepalive;
+pub mod log;
+mod proxy_header;
+pub mod recycle;
+mod relay;
+mod reply;
+mod rules;
+pub mod server;
+pub mod service;
+pub mod session;
+pub mod site;
+mod source;
+mod tcp;
+mod timers;
+mod view;
+pub mod worker;

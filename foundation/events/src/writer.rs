@@ -14,15 +14,14 @@
 //! as they fit into `PIPE_BUF`, which the kernel never interleaves with other writers; a line is never cut.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
-use weir_sync::Doorbell;
-use weir_sys::{Errno, poll, socket};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Lines that may wait for one descriptor: some 40 ms of a very busy proxy, at most 4 MB at the default line length.
 pub const QUEUE_LINES: usize = 4096;
@@ -44,8 +43,8 @@ pub struct Writer {
 struct Shared {
     full: ArrayQueue<Vec<u8>>,
     free: ArrayQueue<Vec<u8>>,
-    /// Rung by whoever queues a line while the thread sleeps.
-    bell: Doorbell,
+    /// Set by the thread before it parks, cleared by whoever wakes it.
+    sleeping: AtomicBool,
     closing: AtomicBool,
     /// Lines taken into the queue, by any worker.
     queued: AtomicU64,
@@ -61,7 +60,7 @@ impl Writer {
         let shared = Arc::new(Shared {
             full: ArrayQueue::new(QUEUE_LINES),
             free: ArrayQueue::new(QUEUE_LINES),
-            bell: Doorbell::new(),
+            sleeping: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             queued: AtomicU64::new(0),
             finished: AtomicU64::new(0),
@@ -116,8 +115,11 @@ impl Writer {
         }
     }
 
+    /// The fence pairs with the one in [`park`]: either we see that the thread sleeps, or it sees our line.
     fn wake(&self) {
-        if self.shared.bell.must_ring() {
+        fence(Ordering::SeqCst);
+        if self.shared.sleeping.load(Ordering::Relaxed) && self.shared.sleeping.swap(false, Ordering::Relaxed)
+        {
             self.thread.unpark();
         }
     }
@@ -142,7 +144,7 @@ fn run(shared: &Shared, descriptor: &OwnedFd) {
             park(shared);
             continue;
         }
-        if write_all(shared, descriptor, &batch).is_err() {
+        if write_all(shared, descriptor.as_fd(), &batch).is_err() {
             shared.lost.store(shared.lost.load(Ordering::Relaxed) + lines, Ordering::Relaxed);
         }
         shared.finished.store(shared.finished.load(Ordering::Relaxed) + lines, Ordering::Release);
@@ -167,25 +169,30 @@ fn fill(shared: &Shared, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64
 }
 
 fn park(shared: &Shared) {
-    shared.bell.lie_down();
+    shared.sleeping.store(true, Ordering::Relaxed);
+    fence(Ordering::SeqCst);
     if shared.full.is_empty() && !shared.closing.load(Ordering::Acquire) {
         thread::park_timeout(IDLE);
     }
-    shared.bell.rise();
+    shared.sleeping.store(false, Ordering::Relaxed);
 }
 
 /// Writes everything, waiting where the descriptor says so, or fails with what makes the rest pointless.
-fn write_all(shared: &Shared, descriptor: &OwnedFd, mut bytes: &[u8]) -> weir_sys::Result<()> {
+fn write_all(shared: &Shared, descriptor: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match socket::write(descriptor, bytes) {
-            Ok(0) => return Err(Errno::IO),
+        match rustix::io::write(descriptor, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => bytes = &bytes[written..],
-            Err(Errno::INTR) => {}
+            Err(rustix::io::Errno::INTR) => {}
             // Somebody else made the shared descriptor non-blocking: wait as a blocking write would.
-            Err(Errno::AGAIN) if !shared.closing.load(Ordering::Acquire) => {
-                let _ = poll::wait_writable(descriptor, IDLE.as_millis() as u32);
+            Err(rustix::io::Errno::AGAIN) => {
+                if shared.closing.load(Ordering::Acquire) {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                let wait = Timespec { tv_sec: IDLE.as_secs() as i64, tv_nsec: 0 };
+                let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], Some(&wait));
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

@@ -1,0 +1,148 @@
+//! A connection that was just accepted: its own rules, its PROXY header, then its session.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_config::model::Action;
+use weir_config::model::RulesetKind;
+use weir_net::Connection;
+use weir_sched::Descriptor;
+use weir_sys::{Address, option, socket};
+
+use crate::clock::{self, Moment};
+use crate::exchange::Exchange;
+use crate::rules::Verdict;
+use crate::session::Session;
+use crate::site::Listener;
+
+/// Serves one accepted connection until it ends. `peer` is who connected.
+pub async fn serve(listener: &'static Listener, socket: std::os::fd::OwnedFd, peer: Address) {
+    let frontend = listener.proxy();
+    let _counted = Counted::new(listener);
+    frontend.count_connection();
+    let Ok(local) = socket::local_address(&socket) else { return };
+    prepare(listener, &socket, &peer);
+    let Ok(descriptor) = Descriptor::register(socket) else { return };
+    descriptor.set_owner(weir_sched::current());
+    if listener.bind.options.nice != 0 {
+        weir_sched::set_nice(listener.bind.options.nice);
+    }
+    let session = Session::new(listener, peer, local, Moment::now());
+    session.task.set(weir_sched::current());
+    session.view.client_descriptor.set(Exchange::number_of(&descriptor));
+    crate::worker::enlist(&session);
+    let Some(client) = admit(Connection::new(descriptor), &session).await else { return };
+    if frontend.is_http() {
+        crate::http::serve(client, session).await;
+    } else {
+        crate::tcp::serve(client, session).await;
+    }
+}
+
+/// The rules of the connection, its header, the rules of the session; none when it ends here.
+async fn admit(client: Connection, session: &Rc<Session>) -> Option<Connection> {
+    let frontend = session.frontend;
+    let before = frontend.has_rules(RulesetKind::TcpRequestConnection);
+    let after = frontend.has_rules(RulesetKind::TcpRequestSession);
+    let mut client = client;
+    let mut expects_header = session.listener.bind.options.accept_proxy;
+    if before {
+        let mut exchange = Exchange::new(Rc::clone(session), client, session.accepted.monotonic_us);
+        if refused(exchange.run_rules_now(frontend, RulesetKind::TcpRequestConnection)) {
+            return None;
+        }
+        expects_header |= exchange.expects_proxy();
+        client = exchange.into_client();
+    }
+    if expects_header && !read_header(&mut client, session).await {
+        crate::log::refused_handshake(session);
+        return None;
+    }
+    if after {
+        let mut exchange = Exchange::new(Rc::clone(session), client, session.accepted.monotonic_us);
+        if refused(exchange.run_rules_now(frontend, RulesetKind::TcpRequestSession)) {
+            return None;
+        }
+        client = exchange.into_client();
+    }
+    frontend.count_session(session.listener);
+    Some(client)
+}
+
+async fn read_header(client: &mut Connection, session: &Session) -> bool {
+    let timeouts = &session.frontend.config.settings.timeouts;
+    let deadline = clock::after_some(timeouts.client_handshake.or(timeouts.client));
+    let read = crate::proxy_header::read(client, session, deadline).await;
+    let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
+    session.handshake_ms.set(u32::try_from(took).unwrap_or(u32::MAX));
+    read
+}
+
+fn refused(verdict: Result<Verdict, crate::exchange::Stop>) -> bool {
+    matches!(verdict, Err(_) | Ok(Verdict::Stop(_)))
+}
+
+impl Exchange {
+    /// Whether a `tcp-request connection expect-proxy` rule applies.
+    fn expects_proxy(&mut self) -> bool {
+        let rules = self.frontend.config.rules(RulesetKind::TcpRequestConnection);
+        rules
+            .filter(|rule| matches!(rule.action, Action::ExpectProxy))
+            .any(|rule| self.rule_applies(rule).is_true())
+    }
+
+    /// Gives the connection back: the stream never began.
+    pub(crate) fn into_client(self) -> Connection {
+        self.client
+    }
+}
+
+/// Options of the client's socket.
+fn prepare(listener: &Listener, socket: &std::os::fd::OwnedFd, peer: &Address) {
+    if peer.is_unix() {
+        return;
+    }
+    let settings = &listener.proxy().config.settings;
+    // What the kernel refuses here costs speed, not correctness.
+    let _ = option::set_no_delay(socket, true);
+    if settings.options.client_keep_alive {
+        let _ = option::set_keep_alive(socket, crate::keepalive::parameters(&settings.client_keep_alive));
+    }
+    if settings.options.no_linger {
+        let _ = option::set_no_linger(socket);
+    }
+}
+
+/// A connection counts from here until it is dropped.
+struct Counted(&'static Listener);
+
+impl Counted {
+    fn new(listener: &'static Listener) -> Self {
+        let proxy = listener.proxy();
+        raise(&listener.connections_maximum, listener.connections.fetch_add(1, Relaxed) + 1);
+        raise(&proxy.connections_maximum, proxy.connections.fetch_add(1, Relaxed) + 1);
+        proxy.site().connections.fetch_add(1, Relaxed);
+        if let Some(figures) = crate::worker::figures() {
+            figures.connections.increment();
+            figures.connection_rate.add(weir_sched::now().as_ms(), 1);
+        }
+        Counted(listener)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let proxy = self.0.proxy();
+        self.0.connections.fetch_sub(1, Relaxed);
+        proxy.connections.fetch_sub(1, Relaxed);
+        proxy.site().connections.fetch_sub(1, Relaxed);
+        weir_sched::change_load(weir_sched::worker_index(), -1);
+        (proxy.site().on_release)();
+    }
+}
+
+fn raise(maximum: &std::sync::atomic::AtomicU32, value: u32) {
+    if maximum.load(Relaxed) < value {
+        maximum.fetch_max(value, Relaxed);
+    }
+}

@@ -1,0 +1,99 @@
+//! What is kept of the messages for the log: captured headers and cookies, the request line, the unique identifier.
+
+use weir_config::model::{CaptureSlot, CookieCapture};
+use weir_expr::context::CaptureSide;
+use weir_http::{Flags, Head};
+
+use crate::exchange::Exchange;
+
+impl Exchange {
+    /// Keeps what the frontend captures of the request.
+    pub(crate) fn capture_request(&mut self) {
+        self.keep_request_line();
+        let config = &self.frontend.config;
+        let (head, raw) = (&self.request.head, self.request.bytes());
+        capture_headers(&config.captures.request, head, raw, &mut self.captures.request);
+        if let Some(cookie) = &config.captures.cookie
+            && head.flags().contains(Flags::HAS_COOKIE)
+        {
+            let pairs = head.values(raw, b"cookie").flat_map(|value| value.split(|byte| *byte == b';'));
+            self.captures.request_cookie = capture_cookie(cookie, pairs);
+        }
+    }
+
+    /// Keeps what the frontend captures of the response.
+    pub(crate) fn capture_response(&mut self) {
+        let config = &self.frontend.config;
+        let (head, raw) = (&self.response.head, self.response.bytes());
+        capture_headers(&config.captures.response, head, raw, &mut self.captures.response);
+        if let Some(cookie) = &config.captures.cookie {
+            let lines = head.lines(raw, b"set-cookie");
+            let pairs = lines.filter_map(|value| value.split(|byte| *byte == b';').next());
+            self.captures.response_cookie = capture_cookie(cookie, pairs);
+        }
+    }
+
+    /// The request line outlives its message only if something logs it.
+    fn keep_request_line(&mut self) {
+        if self.frontend.log_sinks.is_empty() && !self.frontend.uses_request_line {
+            return;
+        }
+        let (head, raw) = (&self.request.head, self.request.bytes());
+        let line = &mut *self.request_line;
+        line.clear();
+        line.extend_from_slice(head.method_text(raw));
+        line.push(b' ');
+        line.extend_from_slice(head.uri(raw));
+        line.push(b' ');
+        line.extend_from_slice(&head.version().wire());
+    }
+
+    /// Stores a value in a capture slot; false if there is no such slot.
+    pub(crate) fn store_capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
+        let declared = &self.frontend.config.captures;
+        let (declared, kept) = match side {
+            CaptureSide::Request => (&declared.request, &mut self.captures.request),
+            CaptureSide::Response => (&declared.response, &mut self.captures.response),
+        };
+        let Some(declaration) = declared.get(slot) else { return false };
+        if kept.len() < declared.len() {
+            kept.resize_with(declared.len(), || None);
+        }
+        kept[slot] = Some(value[..value.len().min(declaration.length_max as usize)].into());
+        true
+    }
+
+    /// Makes the unique identifier, once.
+    pub(crate) fn make_unique_id(&mut self) {
+        if self.unique_id.is_none()
+            && let Some(format) = &self.frontend.config.settings.unique_id_format
+        {
+            let id = self.format(format);
+            self.unique_id = Some(id.as_slice().into());
+            weir_expr::scratch::give(id);
+        }
+    }
+}
+
+fn capture_headers(slots: &[CaptureSlot], head: &Head, raw: &[u8], kept: &mut Vec<Option<Box<[u8]>>>) {
+    if slots.is_empty() {
+        return;
+    }
+    kept.resize_with(slots.len(), || None);
+    for (slot, kept) in slots.iter().zip(kept) {
+        let Some(name) = &slot.header else { continue };
+        // The last one counts (manual, "capture request header").
+        if let Some(value) = head.find_line(raw, name.as_bytes(), -1) {
+            *kept = Some(value[..value.len().min(slot.length_max as usize)].into());
+        }
+    }
+}
+
+fn capture_cookie<'a>(capture: &CookieCapture, pairs: impl Iterator<Item = &'a [u8]>) -> Option<Box<[u8]>> {
+    let name = capture.name.as_bytes();
+    let mut pairs = pairs.map(<[u8]>::trim_ascii_start);
+    let found = pairs.find(|pair| {
+        pair.starts_with(name) && (capture.prefix || pair.get(name.len()).is_none_or(|byte| *byte == b'='))
+    })?;
+    Some(found[..found.len().min(capture.length_max as usize)].into())
+}

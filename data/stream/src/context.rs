@@ -1,0 +1,134 @@
+//! What a stream answers when an expression asks: the door from the language to the traffic.
+
+use std::borrow::Cow;
+
+use weir_config::model::Rule;
+use weir_expr::context::CaptureSide;
+use weir_expr::{
+    Alias, Args, Condition, Context, Cursor, Expr, FetchIndex, Fetched, LogFormat, LogWriter, Lookup,
+    ProcessFacts, SampleType, SetCondition, TimeZone, Value, VariableId, VariableScope, WallTime,
+};
+
+use crate::exchange::Exchange;
+use crate::fetch;
+
+impl Context for Exchange {
+    fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+        match fetch::FETCHES.get(usize::from(fetch.0)) {
+            Some(row) => (row.run)(self, args, cursor),
+            None => Fetched::Missing,
+        }
+    }
+
+    fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {
+        match variable.scope {
+            VariableScope::Process => self.site.variables().get(variable).map(Value::into_owned),
+            VariableScope::Session => self.session.variables.borrow().get(variable).map(Value::into_owned),
+            VariableScope::Transaction => self.transaction_variables.get(variable),
+            VariableScope::Request if !self.processing_response => self.message_variables.get(variable),
+            VariableScope::Response if self.processing_response => self.message_variables.get(variable),
+            _ => None,
+        }
+    }
+
+    fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
+        match variable.scope {
+            VariableScope::Process => self.site.variables_mut().set(variable, value, condition),
+            VariableScope::Session => self.session.variables.borrow_mut().set(variable, value, condition),
+            VariableScope::Transaction => self.transaction_variables.set(variable, value, condition),
+            VariableScope::Request if !self.processing_response => {
+                self.message_variables.set(variable, value, condition)
+            }
+            VariableScope::Response if self.processing_response => {
+                self.message_variables.set(variable, value, condition)
+            }
+            _ => false,
+        }
+    }
+
+    fn unset_variable(&mut self, variable: VariableId) -> bool {
+        match variable.scope {
+            VariableScope::Process => self.site.variables_mut().unset(variable),
+            VariableScope::Session => self.session.variables.borrow_mut().unset(variable),
+            VariableScope::Transaction => self.transaction_variables.unset(variable),
+            VariableScope::Request if !self.processing_response => self.message_variables.unset(variable),
+            VariableScope::Response if self.processing_response => self.message_variables.unset(variable),
+            _ => false,
+        }
+    }
+
+    fn now(&self) -> WallTime {
+        crate::clock::wall_time(weir_sched::wall_us())
+    }
+
+    fn time_zone(&self) -> &TimeZone {
+        &self.site.identity.time_zone
+    }
+
+    fn random(&mut self) -> u64 {
+        weir_sched::random()
+    }
+
+    fn process(&self) -> ProcessFacts<'_> {
+        let identity = &self.site.identity;
+        ProcessFacts {
+            hostname: &identity.hostname,
+            pid: identity.process_id,
+            thread: weir_sched::worker_index() as u32,
+            thread_group: 1,
+            uptime: weir_sched::wall_us().saturating_sub(identity.started_us) / 1_000_000,
+            stopping: self.site.is_stopping(),
+        }
+    }
+
+    fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+        self.site.lookup(self.backend, lookup, name)
+    }
+
+    fn capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
+        self.store_capture(side, slot, value)
+    }
+
+    fn log_alias(&mut self, alias: Alias, out: &mut LogWriter<'_>) {
+        crate::log::alias(self, alias, out);
+    }
+}
+
+impl Exchange {
+    /// Whether a condition holds, with what is known now.
+    pub(crate) fn holds(&mut self, condition: &Condition) -> bool {
+        condition.evaluate(self).is_true()
+    }
+
+    /// Whether a rule applies, with what is known now.
+    pub(crate) fn rule_applies(&mut self, rule: &Rule) -> weir_expr::Verdict {
+        rule.condition.as_ref().map_or(weir_expr::Verdict::True, |condition| condition.evaluate(self))
+    }
+
+    /// A format, filled in.
+    pub(crate) fn format(&mut self, format: &LogFormat) -> Vec<u8> {
+        let mut out = weir_expr::scratch::take();
+        format.render(self, &mut out);
+        out
+    }
+
+    /// An expression's value as text.
+    pub(crate) fn evaluate_string(&mut self, expression: &Expr) -> Option<Vec<u8>> {
+        let sample = expression.evaluate_str(self).sample()?;
+        match sample.value {
+            Value::Str(bytes) | Value::Bin(bytes) | Value::Method(bytes) => Some(match bytes {
+                Cow::Owned(bytes) => bytes,
+                Cow::Borrowed(bytes) => bytes.to_vec(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// An expression's value as a number.
+    pub(crate) fn evaluate_number(&mut self, expression: &Expr) -> Option<i64> {
+        match expression.evaluate_as(self, SampleType::Int).sample()?.value {
+            Value::Int(number) => Some(number),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Counting: which objects an event belongs to.
+
+use weir_backend::figures::{
+    BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, Phases, ServerCounter,
+};
+
+use crate::exchange::Exchange;
+use crate::site::{Listener, Proxy};
+
+/// An event that several objects count under their own names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A rule refused the request.
+    DeniedRequest,
+    /// A rule refused the response.
+    DeniedResponse,
+    /// No connection to a server could be made.
+    FailedConnection,
+    /// A response was invalid, broken off or late.
+    FailedResponse,
+    /// The client broke the transfer off.
+    ClientAbort,
+    /// The server broke the transfer off.
+    ServerAbort,
+    /// Another attempt on a server.
+    Retry,
+    /// An attempt went to another server.
+    Redispatch,
+    /// A connection to a server was opened.
+    Connect,
+    /// An idle connection was used.
+    Reuse,
+}
+
+impl Exchange {
+    /// Counts an event wherever it belongs.
+    pub(crate) fn count(&self, event: Event) {
+        use BackendCounter as B;
+        use FrontendCounter as F;
+        use ListenerCounter as L;
+        use ServerCounter as S;
+        let (frontend, listener, backend, server) = match event {
+            Event::DeniedRequest => {
+                (Some(F::DeniedRequests), Some(L::DeniedRequests), Some(B::DeniedRequests), None)
+            }
+            Event::DeniedResponse => (
+                Some(F::DeniedResponses),
+                Some(L::DeniedResponses),
+                Some(B::DeniedResponses),
+                Some(S::DeniedResponses),
+            ),
+            Event::FailedConnection => (None, None, Some(B::FailedConnections), Some(S::FailedConnections)),
+            Event::FailedResponse => (None, None, Some(B::FailedResponses), Some(S::FailedResponses)),
+            Event::ClientAbort => (None, None, Some(B::ClientAborts), Some(S::ClientAborts)),
+            Event::ServerAbort => (None, None, Some(B::ServerAborts), Some(S::ServerAborts)),
+            Event::Retry => (None, None, Some(B::Retries), Some(S::Retries)),
+            Event::Redispatch => (None, None, Some(B::Redispatches), Some(S::Redispatches)),
+            Event::Connect => (None, None, Some(B::Connects), Some(S::Connects)),
+            Event::Reuse => (None, None, Some(B::Reuses), Some(S::Reuses)),
+        };
+        let worker = weir_sched::worker_index();
+        if let Some(counter) = frontend {
+            self.frontend.frontend_figures.increment(worker, counter);
+        }
+        if let Some(counter) = listener {
+            self.session.listener.figures.increment(worker, counter);
+        }
+        if let Some(counter) = backend.filter(|_| self.backend_entered) {
+            self.backend.backend_figures.increment(worker, counter);
+        }
+        if let (Some(counter), Some(lease)) = (server, &self.lease) {
+            self.backend.server_figures(lease.server()).increment(worker, counter);
+        }
+    }
+
+    /// Counts an invalid, aborted or late request.
+    pub(crate) fn count_bad_request(&self) {
+        let worker = weir_sched::worker_index();
+        self.frontend.frontend_figures.increment(worker, FrontendCounter::BadRequests);
+        self.session.listener.figures.increment(worker, ListenerCounter::BadRequests);
+    }
+
+    /// Counts a request whose head came, well or not.
+    pub(crate) fn count_request(&self) {
+        let worker = weir_sched::worker_index();
+        let figures = &self.frontend.frontend_figures;
+        figures.increment(worker, FrontendCounter::Requests);
+        figures.increment(worker, FrontendCounter::RequestsHttp1);
+        figures.event(worker, FrontendRate::Requests, weir_sched::now().as_ms());
+        crate::worker::count_request();
+    }
+
+    /// Counts the status that the client gets, and the one that the server sent.
+    pub(crate) fn count_status(&self, from_server: Option<u16>) {
+        let worker = weir_sched::worker_index();
+        let status = self.status;
+        self.frontend.frontend_figures.increment(worker, FrontendCounter::of_status(status));
+        if self.backend_entered {
+            self.backend.backend_figures.increment(worker, BackendCounter::of_status(status));
+        }
+        if let (Some(status), Some(lease)) = (from_server, &self.lease) {
+            self.backend.server_figures(lease.server()).increment(worker, ServerCounter::of_status(status));
+        }
+    }
+
+    /// The stream got a slot of a server.
+    pub(crate) fn count_server_session(&self) {
+        let Some(lease) = &self.lease else { return };
+        let worker = weir_sched::worker_index();
+        let now_ms = weir_sched::now().as_ms();
+        let figures = self.backend.server_figures(lease.server());
+        figures.increment(worker, ServerCounter::Sessions);
+        figures.event(worker, 0_usize, now_ms);
+        figures.session_seen(worker, now_ms);
+        if !self.facts.persistent {
+            figures.increment(worker, ServerCounter::Balanced);
+            self.backend.backend_figures.increment(worker, BackendCounter::Balanced);
+        }
+    }
+
+    /// Adds the bytes that passed since the last call.
+    pub(crate) fn count_bytes(&mut self) {
+        let (total_in, total_out) = (self.bytes_in(), self.bytes_out());
+        let (bytes_in, bytes_out) = (total_in - self.counted.0, total_out - self.counted.1);
+        if bytes_in == 0 && bytes_out == 0 {
+            return;
+        }
+        self.counted = (total_in, total_out);
+        let worker = weir_sched::worker_index();
+        let figures = &self.frontend.frontend_figures;
+        figures.add(worker, FrontendCounter::BytesIn, bytes_in);
+        figures.add(worker, FrontendCounter::BytesOut, bytes_out);
+        let figures = &self.session.listener.figures;
+        figures.add(worker, ListenerCounter::BytesIn, bytes_in);
+        figures.add(worker, ListenerCounter::BytesOut, bytes_out);
+        if self.backend_entered {
+            let figures = &self.backend.backend_figures;
+            figures.add(worker, BackendCounter::BytesIn, bytes_in);
+            figures.add(worker, BackendCounter::BytesOut, bytes_out);
+        }
+        if let Some(lease) = &self.lease {
+            let figures = self.backend.server_figures(lease.server());
+            figures.add(worker, ServerCounter::BytesIn, bytes_in);
+            figures.add(worker, ServerCounter::BytesOut, bytes_out);
+        }
+        crate::worker::count_bytes_out(bytes_out);
+    }
+
+    /// `option contstats`: counts while bytes flow.
+    pub(crate) fn count_bytes_if_continuous(&mut self) {
+        if self.frontend.config.settings.options.continuous_statistics {
+            self.count_bytes();
+        }
+    }
+
+    /// Notes how long each phase took.
+    pub(crate) fn count_phases(&self) {
+        if !self.backend_entered {
+            return;
+        }
+        let known = |milliseconds: i64| u32::try_from(milliseconds).unwrap_or(0);
+        let timers = &self.timers;
+        let phases = Phases([
+            known(timers.queue_wait()),
+            known(timers.connecting()),
+            known(timers.responding()),
+            known(timers.total()),
+        ]);
+        let worker = weir_sched::worker_index();
+        self.backend.backend_figures.record(worker, phases);
+        if let Some(lease) = &self.lease {
+            self.backend.server_figures(lease.server()).record(worker, phases);
+        }
+    }
+}
+
+impl Proxy {
+    /// A connection was accepted.
+    pub(crate) fn count_connection(&self) {
+        let worker = weir_sched::worker_index();
+        self.frontend_figures.increment(worker, FrontendCounter::Connections);
+        self.frontend_figures.event(worker, FrontendRate::Connections, weir_sched::now().as_ms());
+    }
+
+    /// A session began: the connection's own rules let it pass.
+    pub(crate) fn count_session(&self, listener: &Listener) {
+        let worker = weir_sched::worker_index();
+        let now_ms = weir_sched::now().as_ms();
+        self.frontend_figures.increment(worker, FrontendCounter::Sessions);
+        self.frontend_figures.event(worker, FrontendRate::Sessions, now_ms);
+        self.frontend_figures.session_seen(worker, now_ms);
+        listener.figures.increment(worker, ListenerCounter::Sessions);
+    }
+
+    /// A stream came to the backend.
+    pub(crate) fn count_backend_session(&self, http: bool) {
+        let worker = weir_sched::worker_index();
+        let now_ms = weir_sched::now().as_ms();
+        self.backend_figures.increment(worker, BackendCounter::Sessions);
+        self.backend_figures.event(worker, 0_usize, now_ms);
+        self.backend_figures.session_seen(worker, now_ms);
+        if http {
+            self.backend_figures.increment(worker, BackendCounter::Requests);
+        }
+    }
+
+    /// A rule or a service answered.
+    pub(crate) fn count_intercepted(&self) {
+        let worker = weir_sched::worker_index();
+        if self.config.is_frontend() {
+            self.frontend_figures.increment(worker, FrontendCounter::Intercepted);
+        } else {
+            self.backend_figures.increment(worker, BackendCounter::Intercepted);
+        }
+    }
+
+    /// An edit found no room.
+    pub(crate) fn count_failed_rewrite(&self) {
+        let worker = weir_sched::worker_index();
+        if self.config.is_frontend() {
+            self.frontend_figures.increment(worker, FrontendCounter::FailedRewrites);
+        } else {
+            self.backend_figures.increment(worker, BackendCounter::FailedRewrites);
+        }
+    }
+
+    /// A rule refused a connection.
+    pub(crate) fn count_denied_connection(&self) {
+        self.frontend_figures.increment(weir_sched::worker_index(), FrontendCounter::DeniedConnections);
+    }
+
+    /// A rule refused a session.
+    pub(crate) fn count_denied_session(&self) {
+        self.frontend_figures.increment(weir_sched::worker_index(), FrontendCounter::DeniedSessions);
+    }
+}

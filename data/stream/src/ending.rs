@@ -1,0 +1,143 @@
+//! How a stream ended: who ended it, during which phase, and what the cookies said.
+//!
+//! An [`Ending`] is a small `Copy` value made at the place that knows why; it travels up as the error of the
+//! phase, decides whether another attempt makes sense, and *is* the termination code of the log line
+//! (manual section 8.5).
+
+/// Who ended the stream: the first letter of the termination code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum By {
+    /// Nothing unexpected happened (`-`).
+    #[default]
+    Nobody,
+    /// The client aborted (`C`).
+    Client,
+    /// The client did not send or receive in time (`c`).
+    ClientTimeout,
+    /// The server refused, aborted or sent nonsense (`S`).
+    Server,
+    /// The server did not answer or receive in time (`s`).
+    ServerTimeout,
+    /// The proxy refused: a rule, a limit, a protocol violation (`P`).
+    Proxy,
+    /// A resource ran out: memory, descriptors, ports (`R`).
+    Resource,
+    /// An invariant of ours did not hold (`I`).
+    Internal,
+    /// The proxy answered itself, as it was asked to: redirect, statistics, `return` (`L`).
+    Local,
+    /// An administrator killed the stream (`K`).
+    Killed,
+    /// The server went down and `on-marked-down shutdown-sessions` asked for it (`D`).
+    Down,
+    /// A backup's stream was ended because a main server came back (`U`).
+    Up,
+}
+
+/// Which phase the stream was in: the second letter of the termination code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum During {
+    /// All was over (`-`).
+    #[default]
+    End,
+    /// Waiting for a complete request (`R`).
+    Request,
+    /// Waiting in a queue (`Q`).
+    Queue,
+    /// Connecting to a server (`C`).
+    Connect,
+    /// Waiting for the response's head (`H`).
+    Headers,
+    /// Exchanging data (`D`).
+    Data,
+    /// The server is done, the client is still receiving (`L`).
+    Last,
+    /// Held in a tarpit (`T`).
+    Tarpit,
+}
+
+/// Who, when, and whether trying again could help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Ending {
+    /// Who ended it.
+    pub by: By,
+    /// In which phase.
+    pub during: During,
+}
+
+impl Ending {
+    /// The ending of a stream to which nothing happened.
+    pub const NORMAL: Ending = Ending { by: By::Nobody, during: During::End };
+
+    /// An ending by `by` in phase `during`.
+    pub const fn new(by: By, during: During) -> Self {
+        Ending { by, during }
+    }
+
+    /// Whether nothing unexpected happened.
+    pub fn is_normal(self) -> bool {
+        self == Self::NORMAL
+    }
+
+    /// Whether this ending makes the log line one of an error, for `option log-separate-errors` and
+    /// `option dontlog-normal`: everything but a normal end and an answer of our own.
+    pub fn is_error(self) -> bool {
+        !matches!(self.by, By::Nobody | By::Local)
+    }
+
+    /// The two letters of the termination code.
+    pub fn letters(self) -> [u8; 2] {
+        let by = match self.by {
+            By::Nobody => b'-',
+            By::Client => b'C',
+            By::ClientTimeout => b'c',
+            By::Server => b'S',
+            By::ServerTimeout => b's',
+            By::Proxy => b'P',
+            By::Resource => b'R',
+            By::Internal => b'I',
+            By::Local => b'L',
+            By::Killed => b'K',
+            By::Down => b'D',
+            By::Up => b'U',
+        };
+        let during = match self.during {
+            During::End => b'-',
+            During::Request => b'R',
+            During::Queue => b'Q',
+            During::Connect => b'C',
+            During::Headers => b'H',
+            During::Data => b'D',
+            During::Last => b'L',
+            During::Tarpit => b'T',
+        };
+        [by, during]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_follow_the_manual() {
+        let check = |by, during, expected: &str| {
+            assert_eq!(&Ending::new(by, during).letters(), expected.as_bytes());
+        };
+        check(By::Nobody, During::End, "--");
+        check(By::Client, During::Request, "CR");
+        check(By::ClientTimeout, During::Data, "cD");
+        check(By::Server, During::Headers, "SH");
+        check(By::ServerTimeout, During::Queue, "sQ");
+        check(By::Proxy, During::Tarpit, "PT");
+        check(By::Local, During::Last, "LL");
+        check(By::Killed, During::Connect, "KC");
+    }
+
+    #[test]
+    fn answers_of_our_own_are_no_errors() {
+        assert!(!Ending::new(By::Local, During::Request).is_error());
+        assert!(!Ending::NORMAL.is_error());
+        assert!(Ending::new(By::Client, During::Data).is_error());
+    }
+}

@@ -1,0 +1,341 @@
+//! One stream: everything that is known about it while it lasts.
+//!
+//! For HTTP a stream is one request and its response; in TCP mode it is the whole connection. The phases are methods in
+//! the files beside this one, in the order of the manual's life of a request; they all work on this one struct, which
+//! is also what expressions ask (`context.rs`) and what the log line is made of (`log.rs`).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use weir_backend::{Lease, Positions, Priority};
+use weir_config::model as config;
+use weir_events::Level;
+use weir_expr::VariableStore;
+use weir_mux::{BodyFlow, Message};
+use weir_net::Connection;
+
+use crate::ending::{By, During, Ending};
+use crate::recycle::Lent;
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::site::{Proxy, Site};
+use crate::timers::Timers;
+
+/// A stream in progress.
+pub struct Exchange {
+    /// Everything shared.
+    pub site: &'static Site,
+    /// The client's connection as a whole.
+    pub session: Rc<Session>,
+    /// The proxy that accepted the client.
+    pub frontend: &'static Proxy,
+    /// The proxy that has the servers: the frontend itself until one was chosen.
+    pub backend: &'static Proxy,
+    /// Whether `backend` was chosen, so that it counts this stream.
+    pub backend_entered: bool,
+    /// The client's side.
+    pub client: Connection,
+    /// The server's side, while there is one.
+    pub server: Option<Upstream>,
+    /// The slot of the chosen server.
+    pub lease: Option<Lease>,
+    /// What the client asks.
+    pub request: Lent<Message>,
+    /// What it is answered.
+    pub response: Lent<Message>,
+    /// The request's body on its way.
+    pub request_body: BodyFlow,
+    /// The response's body on its way.
+    pub response_body: BodyFlow,
+    /// A response of our own, when there is one.
+    pub reply: Option<Box<Reply>>,
+    /// How far the stream is.
+    pub phase: During,
+    /// How it ended.
+    pub ending: Ending,
+    /// The status that the client gets; 0 before there is one.
+    pub status: u16,
+    /// The status that the server sent, before rules changed it.
+    pub server_status: u16,
+    /// When each phase ended.
+    pub timers: Timers,
+    /// The timeouts in force.
+    pub timeouts: Timeouts,
+    /// Attempts that failed so far: `%rc`.
+    pub retries: u32,
+    /// Whether another server than the first was tried: the `+` of `%rc`.
+    pub redispatched: bool,
+    /// How many retries are allowed: `retries`, or what `set-retries` said.
+    pub retries_allowed: u32,
+    /// Requests served before this one while it queued: `%sq` and `%bq`.
+    pub queued: Positions,
+    /// `set-priority-class` and `set-priority-offset`.
+    pub priority: Priority,
+    /// Whether this request's head may be sent again.
+    pub replay: Replay,
+    /// Bits that phases leave for each other and for the log.
+    pub facts: Facts,
+    /// The third and fourth letters of the termination code.
+    pub cookie_letters: [u8; 2],
+    /// What was captured.
+    pub captures: Captures,
+    /// Variables of scope `txn`.
+    pub transaction_variables: VariableStore,
+    /// Variables of scope `req` while the request is processed, then `res`.
+    pub message_variables: VariableStore,
+    /// Which scope `message_variables` is.
+    pub processing_response: bool,
+    /// `unique-id`, once made.
+    pub unique_id: Option<Box<[u8]>>,
+    /// `set-log-level`: none for silent.
+    pub log_level: Option<Option<Level>>,
+    /// The client's bytes when the stream began.
+    pub client_received_before: u64,
+    /// The client's sent bytes when the stream began.
+    pub client_sent_before: u64,
+    /// What was added to the byte counters already.
+    pub counted: (u64, u64),
+    /// Where the last rule that decided was written.
+    pub decided_at: Option<&'static config::Location>,
+    /// Entropy of this stream: its number, mixed.
+    pub serial: u64,
+    /// The request line, if something logs it.
+    pub request_line: Lent<Vec<u8>>,
+    /// The server's name, once its slot was given back.
+    pub server_name: Option<Box<str>>,
+    /// Headers of a 103 response that is being gathered.
+    pub early_hints: Vec<u8>,
+    /// Room for heads that are written again.
+    pub scratch: Lent<Vec<u8>>,
+    /// `strict-mode` of the ruleset that runs.
+    pub strict: bool,
+    /// No more data is waited for: rules decide with what is there (`WAIT_END`).
+    pub inspection_over: bool,
+}
+
+/// A connection to a server, lent to one stream.
+pub struct Upstream {
+    /// The connection.
+    pub connection: Connection,
+    /// Whether another stream used it before.
+    pub reused: bool,
+    /// How many requests it served, this one included.
+    pub requests: u32,
+    /// What has to be equal for another stream to use it.
+    pub hash: u64,
+}
+
+/// The timeouts in force, as the proxies and `set-timeout` say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timeouts {
+    /// `timeout client`.
+    pub client: Option<Duration>,
+    /// `timeout server`.
+    pub server: Option<Duration>,
+    /// `timeout connect`.
+    pub connect: Option<Duration>,
+    /// `timeout queue`.
+    pub queue: Option<Duration>,
+    /// `timeout tunnel`.
+    pub tunnel: Option<Duration>,
+    /// `timeout tarpit`.
+    pub tarpit: Option<Duration>,
+    /// `timeout client-fin`.
+    pub client_fin: Option<Duration>,
+    /// `timeout server-fin`.
+    pub server_fin: Option<Duration>,
+}
+
+/// What can be sent again when a server fails after the request left.
+#[derive(Debug, Default)]
+pub enum Replay {
+    /// Nothing but what is still unsent.
+    #[default]
+    No,
+    /// The head alone: there is no body.
+    Head,
+    /// The head, and this body.
+    Whole(Vec<u8>),
+}
+
+/// Values kept for the logs, in the order of the frontend's capture slots.
+#[derive(Debug, Default)]
+pub struct Captures {
+    /// Of the request.
+    pub request: Vec<Option<Box<[u8]>>>,
+    /// Of the response.
+    pub response: Vec<Option<Box<[u8]>>>,
+    /// `capture cookie`, found in the request.
+    pub request_cookie: Option<Box<[u8]>>,
+    /// `capture cookie`, found in the response.
+    pub response_cookie: Option<Box<[u8]>>,
+    /// The first line of a request that could not be parsed.
+    pub bad_request: bool,
+}
+
+/// Bits that phases leave for each other and for the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    /// The request's head is there.
+    pub have_request: bool,
+    /// A response's head is there.
+    pub have_response: bool,
+    /// A rule stopped the stream before a server was chosen: statistics say "denied", not "error".
+    pub denied: bool,
+    /// The client's connection may carry another request.
+    pub keep_client: bool,
+    /// The server's connection may carry another request.
+    pub keep_server: bool,
+    /// Bytes flow both ways until somebody closes.
+    pub tunnel: bool,
+    /// The response's first bytes left for the client.
+    pub response_started: bool,
+    /// The log line is being written before the end: totals are marked.
+    pub logging_early: bool,
+    /// The log line was written early (`option logasap`).
+    pub logged: bool,
+    /// Not to be logged at all.
+    pub unlogged: bool,
+    /// The attempt that failed last was on a connection that other streams used before.
+    pub on_reused_connection: bool,
+    /// `set-bc-tos`.
+    pub backend_tos: Option<u8>,
+    /// `set-bc-mark`.
+    pub backend_mark: Option<u32>,
+    /// No idle connection: one just failed.
+    pub fresh_connection_only: bool,
+    /// `set-timeout tunnel` ran.
+    pub tunnel_timeout_set: bool,
+    /// `set-timeout tarpit` ran.
+    pub tarpit_timeout_set: bool,
+    /// `set-retries` ran.
+    pub retries_set: bool,
+    /// `disable-l7-retry`.
+    pub no_replay: bool,
+    /// The request came with `Expect: 100-continue` and was not told to go on yet.
+    pub expects_continue: bool,
+    /// The server was designated by a cookie, not chosen.
+    pub persistent: bool,
+    /// The response must not carry a body (HEAD).
+    pub head_only: bool,
+    /// The stream is the statistics page or another local service.
+    pub local: bool,
+}
+
+/// Why processing stopped before its normal end.
+#[derive(Debug)]
+pub enum Stop {
+    /// The client gets [`Exchange::reply`]; the stream then ends so.
+    Reply(Ending),
+    /// The client gets the error message for this status; the stream then ends so.
+    Error(u16, Ending),
+    /// The client gets nothing; the stream ends so.
+    Close(Ending),
+}
+
+impl Stop {
+    /// An error message for `status`, because of `by` in `during`.
+    pub const fn error(status: u16, by: By, during: During) -> Self {
+        Stop::Error(status, Ending::new(by, during))
+    }
+
+    /// Nothing for the client, because of `by` in `during`.
+    pub const fn close(by: By, during: During) -> Self {
+        Stop::Close(Ending::new(by, during))
+    }
+
+    /// How the stream ends.
+    pub const fn ending(&self) -> Ending {
+        match self {
+            Stop::Reply(ending) | Stop::Error(_, ending) | Stop::Close(ending) => *ending,
+        }
+    }
+}
+
+/// The result of a phase.
+pub type Phase<T = ()> = Result<T, Stop>;
+
+impl Exchange {
+    /// A stream on this connection that begins at `began_us` of the worker's clock.
+    pub fn new(session: Rc<Session>, client: Connection, began_us: u64) -> Self {
+        let frontend = session.frontend;
+        let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
+        let configured = &frontend.config.settings.timeouts;
+        let serial = crate::worker::next_serial();
+        Exchange {
+            site: frontend.site(),
+            frontend,
+            backend: frontend,
+            backend_entered: false,
+            server: None,
+            lease: None,
+            request: crate::recycle::message(),
+            response: crate::recycle::message(),
+            request_body: BodyFlow::done(),
+            response_body: BodyFlow::done(),
+            reply: None,
+            phase: During::Request,
+            ending: Ending::NORMAL,
+            status: 0,
+            server_status: 0,
+            timers: Timers::begin(began_us, handshake_ms),
+            timeouts: Timeouts {
+                client: configured.client,
+                client_fin: configured.client_fin,
+                tunnel: configured.tunnel,
+                tarpit: configured.tarpit.or(configured.connect),
+                ..Timeouts::default()
+            },
+            retries: 0,
+            redispatched: false,
+            retries_allowed: 0,
+            queued: Positions::default(),
+            priority: Priority::default(),
+            replay: Replay::No,
+            facts: Facts::default(),
+            cookie_letters: *b"--",
+            captures: Captures::default(),
+            transaction_variables: VariableStore::default(),
+            message_variables: VariableStore::default(),
+            processing_response: false,
+            unique_id: None,
+            log_level: None,
+            client_received_before: client.received - client.input().len() as u64,
+            client_sent_before: client.sent,
+            counted: (0, 0),
+            decided_at: None,
+            serial,
+            request_line: crate::recycle::bytes(),
+            server_name: None,
+            early_hints: Vec::new(),
+            scratch: crate::recycle::bytes(),
+            strict: false,
+            inspection_over: false,
+            session,
+            client,
+        }
+    }
+
+    /// Milliseconds since the stream began.
+    #[inline]
+    pub fn elapsed(&self) -> u32 {
+        self.timers.since(weir_sched::now_us())
+    }
+
+    /// Enters a phase, for `show sess` and for the termination code.
+    #[inline]
+    pub fn enter(&mut self, phase: During) {
+        self.phase = phase;
+        self.session.view.phase.set(phase);
+    }
+
+    /// Bytes received from the client in this stream.
+    pub fn bytes_in(&self) -> u64 {
+        self.client.received.saturating_sub(self.client_received_before)
+    }
+
+    /// Bytes sent to the client in this stream.
+    pub fn bytes_out(&self) -> u64 {
+        self.client.sent.saturating_sub(self.client_sent_before)
+    }
+}

@@ -1,0 +1,79 @@
+//! The end of an exchange: connections settle, counters count, the log line is written.
+
+use weir_net::Connection;
+use weir_sched::wait;
+
+use crate::clock;
+use crate::ending::During;
+use crate::exchange::Exchange;
+use crate::server::idle;
+
+impl Exchange {
+    /// Ends the exchange; the client's connection comes back if it can carry another one.
+    pub(super) async fn finish(mut self) -> Option<Connection> {
+        self.timers.close = Some(self.elapsed());
+        self.settle_server();
+        self.count_end();
+        self.log_end();
+        self.end_view();
+        if self.facts.keep_client && !self.facts.tunnel && self.request_body.is_done() {
+            return Some(self.client);
+        }
+        self.linger().await;
+        None
+    }
+
+    /// Gives the server's connection to whoever comes next, or closes it; gives the slot back.
+    pub(crate) fn settle_server(&mut self) {
+        if let Some(upstream) = self.server.take() {
+            let usable = self.facts.keep_server
+                && self.facts.have_response
+                && self.response_body.is_done()
+                && self.request_body.is_done()
+                && self.ending.is_normal()
+                && upstream.connection.input().is_empty();
+            if usable {
+                idle::give(self, upstream);
+            } else {
+                drop(upstream);
+                idle::closed(self);
+            }
+        }
+        self.lease = None;
+    }
+
+    /// Lets a client that still sends read our last bytes: closing at once would reset its connection and take the
+    /// response away from it (RFC 9112, 9.6).
+    async fn linger(&mut self) {
+        if !self.facts.response_started || self.client.is_broken() {
+            return;
+        }
+        let deadline = clock::after(LINGER);
+        while self.client.has_pending() && !clock::passed(deadline) {
+            match self.client.flush(false) {
+                weir_net::Sent::Part(_) => _ = wait(deadline).await,
+                _ => break,
+            }
+        }
+        if self.request_body.is_done() && self.client.input().is_empty() {
+            return;
+        }
+        self.client.shut_write();
+        self.enter(During::End);
+        let mut drained = 0;
+        while drained < LINGER_BYTES && !clock::passed(deadline) {
+            let held = self.client.input().len();
+            self.client.consume(held);
+            match self.client.receive(usize::MAX) {
+                weir_net::Received::Bytes(count) => drained += count,
+                weir_net::Received::Nothing => _ = wait(deadline).await,
+                _ => return,
+            }
+        }
+    }
+}
+
+/// How long a closing connection is read from.
+const LINGER: std::time::Duration = std::time::Duration::from_secs(2);
+/// How much a closing connection is read from.
+const LINGER_BYTES: usize = 1 << 20;

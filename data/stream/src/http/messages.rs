@@ -1,0 +1,396 @@
+//! Request to the server, response to the client, and the bodies of both.
+
+use weir_h1::{BodyFraming, connection as persistence, response_framing};
+use weir_http::Version;
+use weir_mux::{BodyFlow, Flow, ReadHead, Side};
+use weir_net::Sent;
+use weir_sched::{Tick, wait, yield_now};
+
+use crate::clock;
+use crate::counters::Event;
+use crate::ending::{By, During, Ending};
+use crate::exchange::{Exchange, Phase, Replay, Stop};
+use crate::server::{Failure, retry};
+
+impl Exchange {
+    /// Gets a server and exchanges the messages, as often as failures allow.
+    pub(super) async fn forward(&mut self) -> Phase {
+        self.prepare_request()?;
+        loop {
+            self.reach_server().await?;
+            match self.converse().await {
+                Ok(()) => break,
+                Err(Converse::Stop(stop)) => return Err(stop),
+                Err(Converse::Failed(failure)) => self.retry_or_stop(failure).await?,
+            }
+        }
+        self.respond().await
+    }
+
+    /// Writes what the proxy itself adds to the request.
+    fn prepare_request(&mut self) -> Phase {
+        self.add_forwarding_fields()?;
+        let mode = self.connection_mode();
+        let keep_server = mode == persistence::Mode::KeepAlive;
+        self.facts.keep_server = keep_server;
+        let pretends = self.backend.config.settings.options.http_pretend_keep_alive;
+        let mode = if pretends { persistence::Mode::KeepAlive } else { mode };
+        // An upgrade keeps its fields: the connection's fate is then in the response.
+        if !persistence::may_switch_protocols(&self.request.head) {
+            let announcement = persistence::announcement_to_server(&self.request.head, mode);
+            let (head, raw) = self.request.edit();
+            persistence::announce(head, raw, announcement).map_err(|_| no_room())?;
+        }
+        self.replay = match self.request_body.is_complete() {
+            true => Replay::Head,
+            false if self.backend.config.settings.retry_on.needs_replay() && !self.facts.no_replay => {
+                self.keep_body()
+            }
+            false => Replay::No,
+        };
+        Ok(())
+    }
+
+    /// Keeps a copy of a body that is wholly there, so that it can be sent again.
+    fn keep_body(&mut self) -> Replay {
+        self.request.detach(&mut self.client);
+        if !self.request_body.inspect(&self.client) || !self.request_body.is_complete() {
+            return Replay::No;
+        }
+        let length = self.request_body.ready();
+        let body = self.client.input()[..length].to_vec();
+        self.client.consume(length);
+        self.request_body = BodyFlow::done();
+        Replay::Whole(body)
+    }
+
+    /// Sends the request and waits for the head of the response.
+    async fn converse(&mut self) -> Result<(), Converse> {
+        self.enter(During::Headers);
+        self.send_request_head()?;
+        self.await_response().await?;
+        self.timers.response = Some(self.elapsed());
+        self.server_status = self.response.head.status();
+        self.status = self.server_status;
+        if retry::status_retries(self, self.server_status) {
+            return Err(Converse::Failed(Failure::Status(self.server_status)));
+        }
+        Ok(())
+    }
+
+    fn send_request_head(&mut self) -> Result<(), Converse> {
+        self.add_server_name().map_err(|_| no_room())?;
+        let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
+        let bodiless = self.request_body.is_complete() && self.request_body.ready() == 0;
+        if !bodiless && self.request_body.ready() == 0 {
+            let verbatim = self.request.verbatim();
+            if verbatim > 0 {
+                // The head leaves together with the part of the body that came with it.
+                self.request_body.lead_with(verbatim);
+                if !self.request_body.inspect(&self.client) {
+                    return Err(Stop::error(400, By::Proxy, During::Data).into());
+                }
+                return Ok(());
+            }
+        }
+        self.request.detach(&mut self.client);
+        let body: &[u8] = match &self.replay {
+            Replay::Whole(body) => body,
+            _ => b"",
+        };
+        let more = !bodiless || !body.is_empty();
+        let sent = self.request.send(&mut upstream.connection, &mut self.scratch, more);
+        let sent = match sent {
+            Sent::Failed(_) => sent,
+            _ if body.is_empty() => sent,
+            _ => upstream.connection.send_head(body, false),
+        };
+        match sent {
+            Sent::Failed(errno) => Err(Converse::Failed(Failure::Aborted(Some(errno)))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn await_response(&mut self) -> Result<(), Converse> {
+        let options =
+            self.site.limits.h1_options(self.backend.config.settings.options.accept_unsafe_response);
+        let limit = self.site.limits.head_limit();
+        let mut server_deadline = clock::after_some(self.timeouts.server);
+        let mut client_deadline = clock::after_some(self.timeouts.client);
+        let abort_on_close = self.backend.config.settings.options.abort_on_close.or(true);
+        let mut uploaded = self.client.received;
+        loop {
+            let mut uploading = false;
+            let mut yields = false;
+            let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
+            if !self.request_body.is_done() {
+                match self.request_body.advance(&mut self.client, &mut upstream.connection) {
+                    Flow::Done => server_deadline = clock::after_some(self.timeouts.server),
+                    Flow::AwaitSource => uploading = true,
+                    Flow::AwaitSink => {}
+                    Flow::Yield => yields = true,
+                    Flow::Truncated => return Err(Stop::error(400, By::Client, During::Data).into()),
+                    Flow::Malformed => return Err(Stop::error(400, By::Proxy, During::Data).into()),
+                    Flow::Failed(Side::Source, _) => return Err(Stop::close(By::Client, During::Data).into()),
+                    // The server may have answered before it stopped listening: its answer decides.
+                    Flow::Failed(Side::Sink, errno) if !upstream.connection.descriptor().is_readable() => {
+                        return Err(Converse::Failed(Failure::Aborted(Some(errno))));
+                    }
+                    Flow::Failed(Side::Sink, _) => self.request_body = BodyFlow::done(),
+                }
+            } else if upstream.connection.has_pending() {
+                if let Sent::Failed(errno) = upstream.connection.flush(false) {
+                    return Err(Converse::Failed(Failure::Aborted(Some(errno))));
+                }
+            }
+            match self.response.read_response(&mut upstream.connection, &options, limit) {
+                ReadHead::Complete if self.is_interim() => {
+                    self.forward_interim()?;
+                    continue;
+                }
+                ReadHead::Complete => return Ok(()),
+                ReadHead::Incomplete => {}
+                ReadHead::Ended | ReadHead::Failed(_) if !self.response.has_begun() => {
+                    return Err(Converse::Failed(Failure::Empty));
+                }
+                ReadHead::Ended | ReadHead::Failed(_) => {
+                    return Err(Converse::Failed(Failure::Aborted(None)));
+                }
+                ReadHead::TooLarge => return Err(Converse::Failed(Failure::TooLarge)),
+                ReadHead::Invalid(error) => {
+                    crate::errors::keep_response(self, error);
+                    return Err(Converse::Failed(Failure::Junk));
+                }
+            }
+            self.check_alive()?;
+            if self.client.received != uploaded {
+                uploaded = self.client.received;
+                client_deadline = clock::after_some(self.timeouts.client);
+                server_deadline = clock::after_some(self.timeouts.server);
+            }
+            if self.client.is_broken() || (abort_on_close && !uploading && self.client.peer_closed()) {
+                return Err(Stop::error(400, By::Client, During::Headers).into());
+            }
+            if clock::passed(server_deadline) {
+                return Err(Converse::Failed(Failure::TimedOut));
+            }
+            if uploading && clock::passed(client_deadline) {
+                return Err(Stop::error(408, By::ClientTimeout, During::Data).into());
+            }
+            if yields {
+                yield_now().await;
+            } else {
+                wait(if uploading { server_deadline.min(client_deadline) } else { server_deadline }).await;
+            }
+        }
+    }
+
+    /// Whether the response's head is one that another follows.
+    fn is_interim(&self) -> bool {
+        let status = self.response.head.status();
+        (100..200).contains(&status) && status != 101
+    }
+
+    /// Passes a 1xx on.
+    fn forward_interim(&mut self) -> Result<(), Converse> {
+        if let Some(upstream) = &mut self.server {
+            self.response.detach(&mut upstream.connection);
+        }
+        // HTTP/1.0 clients do not know them (RFC 9110, 15.2).
+        let sent = if self.request.head.version() == Version::HTTP_10 {
+            Sent::All
+        } else {
+            self.facts.expects_continue = false;
+            self.response.send(&mut self.client, &mut self.scratch, false)
+        };
+        self.response.clear();
+        match sent {
+            Sent::Failed(_) => Err(Stop::close(By::Client, During::Headers).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the response's head, then lets both bodies flow to their ends.
+    async fn respond(&mut self) -> Phase {
+        self.facts.have_response = true;
+        self.count_status(Some(self.server_status));
+        let framing = response_framing(&self.response.head, self.request.head.method());
+        self.facts.tunnel = framing == BodyFraming::Tunnel;
+        self.response_phase().await?;
+        self.settle_connections(framing)?;
+        self.enter(During::Data);
+        self.frontend_response_started();
+        let verbatim = self.response.verbatim();
+        self.response_body = BodyFlow::new(framing, verbatim);
+        let Some(upstream) = &mut self.server else { return Err(Stop::close(By::Internal, During::Data)) };
+        if verbatim > 0 {
+            if !self.response_body.inspect(&upstream.connection) {
+                return Err(Stop::close(By::Proxy, During::Data));
+            }
+        } else {
+            self.response.detach(&mut upstream.connection);
+            let more = !upstream.connection.input().is_empty();
+            if let Sent::Failed(_) = self.response.send(&mut self.client, &mut self.scratch, more) {
+                return Err(Stop::close(By::Client, During::Data));
+            }
+        }
+        self.facts.response_started = true;
+        if self.facts.tunnel {
+            self.request_body = BodyFlow::new(BodyFraming::Tunnel, 0);
+            return self.relay().await;
+        }
+        self.exchange_bodies().await
+    }
+
+    /// Decides which connections live on, and says so in the response.
+    fn settle_connections(&mut self, framing: BodyFraming) -> Phase {
+        if self.facts.tunnel {
+            self.facts.keep_client = false;
+            self.facts.keep_server = false;
+            return Ok(());
+        }
+        let mode = self.connection_mode();
+        let (request, response) = (&self.request.head, &self.response.head);
+        self.facts.keep_server &= persistence::server_persists(response, framing, mode);
+        self.facts.keep_client &=
+            persistence::client_persists(request, framing, mode) && !self.site.is_stopping();
+        let announcement = persistence::announcement_to_client(request, response, self.facts.keep_client);
+        let (head, raw) = self.response.edit();
+        persistence::announce(head, raw, announcement).map_err(|_| no_room())
+    }
+
+    /// Both bodies, until the response is complete at the client's.
+    async fn exchange_bodies(&mut self) -> Phase {
+        let mut server_deadline = clock::after_some(self.timeouts.server);
+        let mut client_deadline = clock::after_some(self.timeouts.client);
+        let mut progress = (self.client.received, self.client.sent);
+        loop {
+            let Some(upstream) = &mut self.server else {
+                return Err(Stop::close(By::Internal, During::Data));
+            };
+            let down = self.response_body.advance(&mut upstream.connection, &mut self.client);
+            match down {
+                Flow::Done if self.request_body.is_done() => return Ok(()),
+                Flow::Done => {
+                    // The server answered without wanting the rest of the request. Its connection is of no more use,
+                    // and what the client still sends belongs to no request that we would answer.
+                    self.facts.keep_client = false;
+                    self.facts.keep_server = false;
+                    return Ok(());
+                }
+                Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
+                Flow::Truncated | Flow::Malformed => {
+                    let by = if down == Flow::Malformed { By::Proxy } else { By::Server };
+                    self.count_server_abort();
+                    return Err(Stop::close(by, During::Data));
+                }
+                Flow::Failed(Side::Source, _) => {
+                    self.count_server_abort();
+                    return Err(Stop::close(By::Server, During::Data));
+                }
+                Flow::Failed(Side::Sink, _) => {
+                    self.count_client_abort();
+                    return Err(Stop::close(By::Client, During::Data));
+                }
+            }
+            let mut uploading = false;
+            if !self.request_body.is_done() {
+                match self.request_body.advance(&mut self.client, &mut upstream.connection) {
+                    Flow::AwaitSource => uploading = true,
+                    Flow::Truncated | Flow::Failed(Side::Source, _) => {
+                        self.count_client_abort();
+                        return Err(Stop::close(By::Client, During::Data));
+                    }
+                    Flow::Malformed => return Err(Stop::close(By::Proxy, During::Data)),
+                    // It answers already, and does not want the rest.
+                    Flow::Failed(Side::Sink, _) => {
+                        self.request_body = BodyFlow::done();
+                        self.facts.keep_client = false;
+                    }
+                    Flow::Done | Flow::AwaitSink | Flow::Yield => {}
+                }
+            }
+            self.check_alive()?;
+            if progress != (self.client.received, self.client.sent) {
+                progress = (self.client.received, self.client.sent);
+                server_deadline = clock::after_some(self.timeouts.server);
+                client_deadline = clock::after_some(self.timeouts.client);
+                self.count_bytes_if_continuous();
+            }
+            let mut deadline = Tick::NEVER;
+            if down == Flow::AwaitSource {
+                if clock::passed(server_deadline) {
+                    return Err(Stop::close(By::ServerTimeout, During::Data));
+                }
+                deadline = deadline.min(server_deadline);
+            }
+            if down == Flow::AwaitSink || uploading {
+                if clock::passed(client_deadline) {
+                    return Err(Stop::close(By::ClientTimeout, During::Data));
+                }
+                deadline = deadline.min(client_deadline);
+            }
+            // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens.
+            if self.client.is_broken() {
+                self.count_client_abort();
+                return Err(Stop::close(By::Client, During::Data));
+            }
+            if down == Flow::Yield {
+                yield_now().await;
+            } else {
+                wait(deadline).await;
+            }
+        }
+    }
+
+    /// What the frontend and the backend agree on for connections.
+    pub(crate) fn connection_mode(&self) -> persistence::Mode {
+        use weir_config::model::ConnectionMode;
+        let of =
+            |proxy: &crate::site::Proxy| proxy.config.settings.options.connection_mode.unwrap_or_default();
+        match of(self.frontend).max(of(self.backend)) {
+            ConnectionMode::KeepAlive => persistence::Mode::KeepAlive,
+            ConnectionMode::ServerClose => persistence::Mode::ServerClose,
+            ConnectionMode::Close => persistence::Mode::Close,
+        }
+    }
+
+    async fn retry_or_stop(&mut self, failure: Failure) -> Phase {
+        self.close_server();
+        self.response.clear();
+        self.retry_after(failure).await
+    }
+
+    fn count_client_abort(&self) {
+        self.count(Event::ClientAbort);
+    }
+
+    fn count_server_abort(&self) {
+        self.count(Event::ServerAbort);
+    }
+}
+
+/// Why a conversation with a server did not bring a response.
+pub(super) enum Converse {
+    /// The stream ends.
+    Stop(Stop),
+    /// The attempt failed: another may follow.
+    Failed(Failure),
+}
+
+impl Converse {
+    fn internal() -> Self {
+        Converse::Stop(Stop::error(500, By::Internal, During::Headers))
+    }
+}
+
+impl From<Stop> for Converse {
+    fn from(stop: Stop) -> Self {
+        Converse::Stop(stop)
+    }
+}
+
+/// The head outgrew its buffer by what we added to it.
+fn no_room() -> Stop {
+    Stop::Error(400, Ending::new(By::Proxy, During::Request))
+}

@@ -1,0 +1,115 @@
+//! Waiting for a request's head.
+
+use weir_h1::request_framing;
+use weir_http::{Flags, Method};
+use weir_mux::{BodyFlow, ReadHead};
+use weir_sched::{Tick, wait};
+
+use super::Waited;
+use crate::clock;
+use crate::ending::{By, During, Ending};
+use crate::exchange::{Exchange, Phase, Stop};
+
+impl Exchange {
+    /// Waits for the whole head of a request and takes note of what it asks.
+    pub(super) async fn read_request(&mut self, waited: Waited) -> Phase {
+        self.timers.first_byte = Some(self.elapsed());
+        match waited {
+            Waited::Bytes => {}
+            Waited::TimedOut => return Err(self.no_request(ReadHead::Incomplete)),
+            Waited::Stopped => return Err(Stop::close(By::Killed, During::Request)),
+        }
+        let settings = &self.frontend.config.settings;
+        let options = self.site.limits.h1_options(settings.options.accept_unsafe_request);
+        let limit = self.site.limits.head_limit();
+        let timeout = settings.timeouts.http_request.or(settings.timeouts.client);
+        // The time for the head runs from the connection's beginning for the first request, else from the first byte.
+        let deadline = match (timeout, self.session.requests.get()) {
+            (None, _) => Tick::NEVER,
+            (Some(timeout), 0) => clock::tick_of_us(self.timers.began_us).after(timeout.as_millis() as u64),
+            (Some(timeout), _) => clock::after(timeout),
+        };
+        loop {
+            match self.request.read_request(&mut self.client, &options, limit) {
+                ReadHead::Complete => break,
+                ReadHead::Incomplete => {}
+                failure => return Err(self.no_request(failure)),
+            }
+            if clock::passed(deadline) {
+                return Err(self.no_request(ReadHead::Incomplete));
+            }
+            self.check_alive()?;
+            wait(deadline).await;
+        }
+        self.begin_request()
+    }
+
+    /// The head is there: what follows from it before any rule.
+    fn begin_request(&mut self) -> Phase {
+        self.timers.request = Some(self.elapsed());
+        self.facts.have_request = true;
+        self.session.requests.set(self.session.requests.get().saturating_add(1));
+        self.count_request();
+        let head = &self.request.head;
+        self.facts.head_only = head.method() == Method::Head;
+        self.facts.expects_continue = head.flags().contains(Flags::EXPECT_100);
+        self.request_body = BodyFlow::new(request_framing(head), 0);
+        self.facts.keep_client = true;
+        self.capture_request();
+        if let Some(uri) = &self.frontend.config.settings.monitor_uri
+            && self.request.head.uri(self.request.bytes()) == uri.as_bytes()
+        {
+            return Err(self.monitor());
+        }
+        Ok(())
+    }
+
+    /// What to do when no request comes.
+    fn no_request(&mut self, failure: ReadHead) -> Stop {
+        let nothing_came = self.client.input().is_empty() && !self.request.has_begun();
+        let first = self.session.requests.get() == 0;
+        let quiet = self.frontend.config.settings.options.http_ignore_probes && nothing_came;
+        if nothing_came && (!first || quiet || self.frontend.config.settings.options.dont_log_null) {
+            self.facts.unlogged = true;
+        }
+        if nothing_came && !first {
+            return Stop::Close(Ending::NORMAL);
+        }
+        self.captures.bad_request = true;
+        let (status, by) = match failure {
+            ReadHead::Incomplete => (408, By::ClientTimeout),
+            ReadHead::Ended | ReadHead::Failed(_) => (400, By::Client),
+            ReadHead::TooLarge => (400, By::Proxy),
+            ReadHead::Invalid(error) => {
+                crate::errors::keep_request(self, error);
+                (400, By::Proxy)
+            }
+            ReadHead::Complete => (400, By::Internal),
+        };
+        if !quiet {
+            self.count_request();
+            self.count_bad_request();
+        }
+        let ending = Ending::new(by, During::Request);
+        // Whoever closed without a word, or while nobody listens, gets no word.
+        if quiet || (by == By::Client && nothing_came) {
+            self.status = if quiet { 0 } else { status };
+            return Stop::Close(ending);
+        }
+        Stop::Error(status, ending)
+    }
+
+    /// Answers `monitor-uri`.
+    fn monitor(&mut self) -> Stop {
+        let frontend = self.frontend;
+        self.facts.unlogged = true;
+        self.facts.local = true;
+        let failed = frontend.config.monitor_fail.iter().any(|condition| self.holds(condition));
+        let ending = Ending::new(By::Local, During::Request);
+        if failed {
+            return Stop::Error(503, ending);
+        }
+        self.prepare_error(200);
+        Stop::Reply(ending)
+    }
+}

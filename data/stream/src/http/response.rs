@@ -1,0 +1,94 @@
+//! Rules on the response, and what the proxy itself adds to messages.
+
+use weir_config::model::RulesetKind;
+use weir_http::NoRoom;
+
+use crate::ending::{By, During, Ending};
+use crate::exchange::{Exchange, Phase, Stop};
+use crate::rules::Verdict;
+use crate::site::Proxy;
+
+impl Exchange {
+    /// The backend's rules, then the frontend's, then those that run on every response.
+    pub(super) async fn response_phase(&mut self) -> Phase {
+        self.message_variables.clear();
+        self.processing_response = true;
+        self.capture_response();
+        crate::cookie::on_response(self);
+        self.response_content_rules().await?;
+        for kind in [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse] {
+            for proxy in self.proxies_backend_first() {
+                match self.run_rules(proxy, kind).await? {
+                    Verdict::Continue | Verdict::Accept => {}
+                    Verdict::Stop(stop) => return Err(stop),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The backend and then the frontend, or the one that is both.
+    pub(crate) fn proxies_backend_first(&self) -> impl Iterator<Item = &'static Proxy> + use<> {
+        let frontend = (!std::ptr::eq(self.backend, self.frontend)).then_some(self.frontend);
+        std::iter::once(self.backend).chain(frontend)
+    }
+
+    /// `option forwardfor`, `option originalto`, `unique-id-header`, `http-send-name-header`.
+    pub(super) fn add_forwarding_fields(&mut self) -> Phase {
+        self.try_add_forwarding_fields()
+            .map_err(|NoRoom| Stop::Error(400, Ending::new(By::Proxy, During::Request)))
+    }
+
+    fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
+        let (frontend, backend) = (self.frontend, self.backend);
+        let of = |proxy: &'static Proxy| &proxy.config.settings.options;
+        if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {
+            let name = option.header.as_bytes();
+            let source = self.session.source.borrow().ip();
+            let if_none = [backend, frontend]
+                .iter()
+                .any(|proxy| of(proxy).forward_for.as_ref().is_some_and(|option| option.if_none));
+            let present = if_none && self.request.head.has(self.request.bytes(), name);
+            if let Some(source) =
+                source.filter(|source| !option.except.is_some_and(|except| except.contains(*source)))
+                && !present
+            {
+                add_displayed(&mut self.request.head, name, &source)?;
+            }
+        }
+        if let Some(option) = of(backend).original_to.as_ref().or(of(frontend).original_to.as_ref()) {
+            let destination = self.session.destination.borrow().ip();
+            let except = option.except;
+            if let Some(destination) =
+                destination.filter(|address| !except.is_some_and(|net| net.contains(*address)))
+            {
+                add_displayed(&mut self.request.head, option.header.as_bytes(), &destination)?;
+            }
+        }
+        if let (Some(name), Some(id)) = (&frontend.config.settings.unique_id_header, &self.unique_id) {
+            self.request.head.add(name.as_bytes(), id)?;
+        }
+        Ok(())
+    }
+
+    /// `http-send-name-header`: known only once the server is.
+    pub(super) fn add_server_name(&mut self) -> Result<(), NoRoom> {
+        let (Some(name), Some(lease)) = (&self.backend.config.settings.send_name_header, &self.lease) else {
+            return Ok(());
+        };
+        let (head, raw) = self.request.edit();
+        head.set(raw, name.as_bytes(), lease.server().name().as_bytes())
+    }
+}
+
+/// Adds a field whose value is short text.
+fn add_displayed(head: &mut weir_http::Head, name: &[u8], value: &std::net::IpAddr) -> Result<(), NoRoom> {
+    use std::io::Write as _;
+    let mut room = [0; 48];
+    let mut rest = &mut room[..];
+    // An address has at most 45 characters.
+    let _ = write!(rest, "{value}");
+    let left = rest.len();
+    let length = room.len() - left;
+    head.add(name, &room[..length])
+}

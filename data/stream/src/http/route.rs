@@ -1,0 +1,114 @@
+//! The rules of the frontend and the backend around the choice of the backend.
+
+use weir_config::model::BackendTarget;
+use weir_config::model::RulesetKind;
+
+use crate::counters::Event;
+use crate::ending::{By, During, Ending};
+use crate::exchange::{Exchange, Phase, Stop};
+use crate::rules::Verdict;
+use crate::site::Proxy;
+
+impl Exchange {
+    /// The frontend's rules on a request, in the manual's order.
+    pub(super) async fn frontend_phase(&mut self) -> Phase {
+        self.make_unique_id();
+        self.content_rules(self.frontend).await?;
+        self.request_rules(self.frontend).await
+    }
+
+    /// The backend's rules on a request.
+    pub(super) async fn backend_phase(&mut self) -> Phase {
+        if !std::ptr::eq(self.backend, self.frontend) {
+            self.content_rules(self.backend).await?;
+            self.request_rules(self.backend).await?;
+        }
+        if self.backend.config.settings.options.http_buffer_request || self.balances_on_body() {
+            self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
+        }
+        Ok(())
+    }
+
+    /// `http-request` rules, the statistics page, then `redirect` lines of one proxy.
+    async fn request_rules(&mut self, proxy: &'static Proxy) -> Phase {
+        if proxy.config.settings.options.http_buffer_request {
+            self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
+        }
+        match self.run_rules(proxy, RulesetKind::HttpRequest).await? {
+            Verdict::Continue | Verdict::Accept => {}
+            Verdict::Stop(stop) => return Err(stop),
+        }
+        self.serve_statistics(proxy).await?;
+        for rule in &proxy.config.redirects {
+            let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
+            if applies && self.prepare_redirect(&rule.redirect) {
+                self.decided_at = Some(&rule.at);
+                proxy.count_intercepted();
+                return Err(Stop::Reply(Ending::new(By::Local, During::Request)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses the backend: `use_backend` rules, then `default_backend`, then the proxy itself.
+    pub(crate) fn route(&mut self) -> Phase {
+        let frontend = self.frontend;
+        let chosen = self.routed_backend(frontend);
+        let Some(backend) = chosen else {
+            self.count(Event::FailedConnection);
+            return Err(Stop::error(503, By::Server, During::Connect));
+        };
+        self.enter_backend(backend);
+        Ok(())
+    }
+
+    fn routed_backend(&mut self, frontend: &'static Proxy) -> Option<&'static Proxy> {
+        for rule in &frontend.config.use_backend {
+            let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
+            if !applies {
+                continue;
+            }
+            match &rule.target {
+                BackendTarget::Static(index) => return self.site.proxies.get(index.get()),
+                BackendTarget::Dynamic(name) => {
+                    let name = self.format(name);
+                    // A name that designates nothing falls through to the default (manual, "use_backend").
+                    match std::str::from_utf8(&name).ok().and_then(|name| self.site.backend_by_name(name)) {
+                        Some(backend) => return Some(backend),
+                        None => break,
+                    }
+                }
+            }
+        }
+        match &frontend.default_backend {
+            Some(index) => self.site.proxies.get(*index),
+            None => frontend.config.is_backend().then_some(frontend),
+        }
+    }
+
+    /// The stream is now the backend's too: its timeouts apply and it counts.
+    pub(crate) fn enter_backend(&mut self, backend: &'static Proxy) {
+        self.backend = backend;
+        self.backend_entered = true;
+        self.session.view.backend.set(backend.index as u32);
+        let timeouts = &backend.config.settings.timeouts;
+        let settings = &backend.config.settings;
+        let chosen = &mut self.timeouts;
+        chosen.server = chosen.server.or(timeouts.server);
+        chosen.connect = chosen.connect.or(timeouts.connect);
+        chosen.queue = chosen.queue.or(timeouts.queue);
+        chosen.server_fin = chosen.server_fin.or(timeouts.server_fin);
+        // The backend's tunnel timeout has the last word, unless a rule spoke before.
+        if !self.facts.tunnel_timeout_set {
+            chosen.tunnel = timeouts.tunnel.or(chosen.tunnel);
+        }
+        if !self.facts.tarpit_timeout_set {
+            chosen.tarpit = timeouts.tarpit.or(timeouts.connect).or(chosen.tarpit);
+        }
+        if !self.facts.retries_set {
+            self.retries_allowed = settings.retries;
+        }
+        backend.servers().enter();
+        backend.count_backend_session(self.facts.have_request);
+    }
+}

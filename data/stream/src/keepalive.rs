@@ -1,0 +1,9 @@
+//! TCP keep-alive, as `clitcpka-*` and `srvtcpka-*` set it.
+
+use weir_config::model::TcpKeepAlive;
+use weir_sys::option::KeepAlive;
+
+/// The parameters for the kernel; what is not set stays the system's.
+pub(crate) fn parameters(configured: &TcpKeepAlive) -> KeepAlive {
+    KeepAlive { idle: configured.idle, interval: configured.interval, count: configured.count }
+}

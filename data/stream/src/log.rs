@@ -1,0 +1,143 @@
+//! The log line of a stream: when it is written, at which level, and what its aliases stand for.
+
+use std::cell::RefCell;
+
+use weir_config::model::{LogLine, Severity};
+use weir_events::{Level, LogMessage, Logger, WallTime};
+
+use crate::ending::{By, During};
+use crate::exchange::Exchange;
+
+mod alias;
+
+pub(crate) use alias::alias;
+
+thread_local! {
+    static LOGGER: RefCell<Option<Logger>> = const { RefCell::new(None) };
+}
+
+/// Gives the worker its logger.
+pub fn install(logger: Logger) {
+    LOGGER.set(Some(logger));
+}
+
+/// A severity as the log senders know it.
+pub fn level(severity: Severity) -> Level {
+    Level::ALL[severity as usize]
+}
+
+impl Exchange {
+    /// Writes the line of a stream that ended, unless an option says not to.
+    pub(crate) fn log_end(&mut self) {
+        if self.facts.logged || self.facts.unlogged || self.frontend.log_sinks.is_empty() {
+            return;
+        }
+        let options = &self.frontend.config.settings.options;
+        if options.dont_log_normal && !self.is_worth_logging() {
+            return;
+        }
+        self.write_log_line();
+    }
+
+    /// `option logasap`: writes the line as soon as the response began.
+    pub(crate) fn log_early(&mut self) {
+        if self.frontend.config.settings.options.log_asap
+            && !self.facts.logged
+            && !self.frontend.log_sinks.is_empty()
+        {
+            self.write_log_line();
+            self.facts.logged = true;
+        }
+    }
+
+    /// `do-log`: writes a line now, and the usual one later.
+    pub(crate) fn log_now(&mut self) {
+        if !self.frontend.log_sinks.is_empty() {
+            self.write_log_line();
+        }
+    }
+
+    /// Whether `option dontlog-normal` keeps the line: errors, retries, redispatches, server errors.
+    fn is_worth_logging(&self) -> bool {
+        self.ending.is_error() || self.retries > 0 || self.redispatched || self.status >= 500
+    }
+
+    fn level(&self) -> Option<Level> {
+        match self.log_level {
+            Some(chosen) => chosen,
+            None if self.frontend.config.settings.options.log_separate_errors && self.is_worth_logging() => {
+                Some(Level::Error)
+            }
+            None => Some(Level::Info),
+        }
+    }
+
+    fn write_log_line(&mut self) {
+        let Some(level) = self.level() else { return };
+        let frontend = self.frontend;
+        let logging = &frontend.config.settings.logging;
+        frontend.log_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mut line = crate::recycle::bytes();
+        let failed_early =
+            !self.facts.have_request && self.ending.is_error() && self.ending.during == During::Request;
+        match (&logging.line, &logging.error_line) {
+            (_, Some(format)) if failed_early && self.ending.by != By::Nobody => {
+                format.render(self, &mut line)
+            }
+            (LogLine::Format { format, .. }, _) => format.render(self, &mut line),
+            (LogLine::Connect, _) => self.render_connect_line(&mut line),
+        }
+        let mut structured = crate::recycle::bytes();
+        if let Some(format) = &logging.structured_data {
+            format.render(self, &mut structured);
+        }
+        let message = LogMessage { level, tag: &frontend.log_tag, structured_data: &structured, text: &line };
+        send(frontend, &message);
+    }
+
+    fn render_connect_line(&mut self, line: &mut Vec<u8>) {
+        use std::io::Write as _;
+        let source = self.session.source.borrow();
+        let destination = self.session.destination.borrow();
+        let mode = if self.frontend.is_http() { "HTTP" } else { "TCP" };
+        // Writing to memory does not fail.
+        let _ = write!(line, "Connect from {source} to {destination} ({}/{mode})", self.frontend.name());
+    }
+}
+
+/// Sends one message to every target of a proxy.
+pub(crate) fn send(proxy: &crate::site::Proxy, message: &LogMessage<'_>) {
+    let time = WallTime::from_micros(weir_sched::wall_us() as i64);
+    LOGGER.with_borrow_mut(|logger| {
+        let Some(logger) = logger else { return };
+        for sink in &proxy.log_sinks {
+            logger.send(sink, time, message);
+        }
+    });
+}
+
+/// A connection's PROXY header was wrong or did not come: the line of an error that precedes any stream.
+pub(crate) fn refused_handshake(session: &crate::session::Session) {
+    let frontend = session.frontend;
+    if frontend.log_sinks.is_empty() {
+        return;
+    }
+    use std::io::Write as _;
+    let mut line = crate::recycle::bytes();
+    let mut date = weir_expr::scratch::take();
+    let time = crate::clock::wall_time(session.accepted.wall_us);
+    weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &frontend.site().identity.time_zone, &mut date);
+    let date = String::from_utf8_lossy(&date);
+    let (source, listener) = (session.source.borrow(), &session.listener.name);
+    let millis = time.micros / 1000;
+    // Writing to memory does not fail.
+    let _ = write!(
+        line,
+        "{source} [{date}.{millis:03}] {}/{listener}: Received something which does not look like a PROXY protocol header",
+        frontend.name()
+    );
+    send(
+        frontend,
+        &LogMessage { level: Level::Error, tag: &frontend.log_tag, structured_data: b"", text: &line },
+    );
+}

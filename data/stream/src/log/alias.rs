@@ -1,0 +1,236 @@
+//! What each alias of a log format stands for (manual section 8.2.6).
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_expr::{Alias, LogWriter, WallTime};
+
+use crate::exchange::Exchange;
+
+/// Writes the value of `alias`.
+pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'_>) {
+    match alias {
+        Alias::AcceptDateUtc
+        | Alias::AcceptDateLocal
+        | Alias::AcceptTimestamp
+        | Alias::AcceptDate
+        | Alias::AcceptMillis => {
+            accept_date(exchange, alias, out);
+        }
+        Alias::RequestDate | Alias::RequestDateUtc | Alias::RequestDateLocal => {
+            request_date(exchange, alias, out)
+        }
+        Alias::HttpMethod
+        | Alias::HttpPath
+        | Alias::HttpPathOnly
+        | Alias::HttpQuery
+        | Alias::HttpUri
+        | Alias::HttpVersion
+        | Alias::Request => request_line(exchange, alias, out),
+        Alias::TimeActive => time(exchange, out, exchange.timers.active()),
+        Alias::TimeConnect => out.number(exchange.timers.connecting()),
+        Alias::TimeData => out.number(exchange.timers.data()),
+        Alias::TimeHandshake => out.number(exchange.timers.handshake()),
+        Alias::TimeIdle => out.number(exchange.timers.idle()),
+        Alias::TimeQuery => out.number(exchange.timers.total_request()),
+        Alias::TimeRequest => out.number(exchange.timers.receive()),
+        Alias::TimeResponse => out.number(exchange.timers.responding()),
+        Alias::TimeTotal => time(exchange, out, exchange.timers.total()),
+        Alias::TimeUser => time(exchange, out, exchange.timers.total_user()),
+        Alias::TimeQueue => out.number(exchange.timers.queue_wait()),
+        Alias::BytesRead => early(exchange, out, exchange.bytes_out() as i64),
+        Alias::BytesUploaded => out.number(exchange.bytes_in() as i64),
+        Alias::Status => out.number(if exchange.status == 0 { -1 } else { i64::from(exchange.status) }),
+        Alias::RequestCookie => captured(exchange.captures.request_cookie.as_deref(), out),
+        Alias::ResponseCookie => captured(exchange.captures.response_cookie.as_deref(), out),
+        Alias::RequestHeaders | Alias::RequestHeadersClf => {
+            headers(&exchange.captures.request, exchange.frontend.config.captures.request.len(), alias, out);
+        }
+        Alias::ResponseHeaders | Alias::ResponseHeadersClf => {
+            headers(
+                &exchange.captures.response,
+                exchange.frontend.config.captures.response.len(),
+                alias,
+                out,
+            );
+        }
+        Alias::Hostname => out.text(exchange.site.identity.hostname.as_bytes()),
+        Alias::Pid => out.counter(i64::from(exchange.site.identity.process_id)),
+        Alias::RequestCounter => out.counter(exchange.serial as i64),
+        Alias::LogCounter => out.counter(i64::from(exchange.frontend.log_count.load(Relaxed))),
+        Alias::LogOrigin => out.text(if exchange.facts.logged { b"txn_response" } else { b"txn_close" }),
+        Alias::UniqueId => out.text(exchange.unique_id.as_deref().unwrap_or_default()),
+        Alias::TerminationState => out.text(&exchange.ending.letters()),
+        Alias::TerminationStateCookie => {
+            let [by, during] = exchange.ending.letters();
+            let [request, response] = exchange.cookie_letters;
+            out.text(&[by, during, request, response]);
+        }
+        Alias::Retries => retries(exchange, out),
+        Alias::Frontend | Alias::FrontendTransport => out.text(exchange.frontend.name().as_bytes()),
+        Alias::Backend => out.text(exchange.backend.name().as_bytes()),
+        Alias::Server => server_name(exchange, out),
+        Alias::TlsCipher | Alias::TlsVersion => out.missing(),
+        _ => places(exchange, alias, out),
+    }
+}
+
+/// Addresses, and how many connections and waiting requests there are.
+fn places(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
+    let source = exchange.session.source.borrow();
+    let destination = exchange.session.destination.borrow();
+    match alias {
+        Alias::ClientIp if source.is_unix() => out.text(b"unix"),
+        Alias::ClientIp => out.address(source.ip()),
+        Alias::ClientPort if source.is_unix() => out.counter(i64::from(exchange.session.listener.id)),
+        Alias::ClientPort => out.port(Some(source.port())),
+        Alias::FrontendIp if destination.is_unix() => out.text(b"unix"),
+        Alias::FrontendIp => out.address(destination.ip()),
+        Alias::FrontendPort if destination.is_unix() => out.counter(i64::from(exchange.session.listener.id)),
+        Alias::FrontendPort => out.port(Some(destination.port())),
+        Alias::BackendSourceIp => out.address(exchange.own_address().and_then(|address| address.ip())),
+        Alias::BackendSourcePort => out.port(exchange.own_address().map(|address| address.port())),
+        Alias::ServerIp => out.address(exchange.server_address().and_then(|address| address.ip())),
+        Alias::ServerPort => out.port(exchange.server_address().map(|address| address.port())),
+        Alias::ActiveConnections => out.counter(i64::from(exchange.site.connections.load(Relaxed))),
+        Alias::FrontendConnections => out.counter(i64::from(exchange.frontend.connections.load(Relaxed))),
+        Alias::BackendConnections => {
+            let sessions = exchange.backend.backend.as_ref().map_or(0, |backend| backend.sessions());
+            out.counter(if exchange.backend_entered { i64::from(sessions) } else { 0 });
+        }
+        Alias::ServerConnections => {
+            out.counter(exchange.lease.as_ref().map_or(0, |lease| i64::from(lease.server().served())));
+        }
+        Alias::ServerQueue => out.number(i64::from(exchange.queued.server)),
+        Alias::BackendQueue => out.number(i64::from(exchange.queued.backend)),
+        _ => out.missing(),
+    }
+}
+
+/// A total that is not final yet is marked (manual, "option logasap").
+fn time(exchange: &Exchange, out: &mut LogWriter<'_>, value: i64) {
+    early(exchange, out, value);
+}
+
+fn early(exchange: &Exchange, out: &mut LogWriter<'_>, value: i64) {
+    if exchange.facts.logging_early {
+        out.raw(b"+");
+    }
+    out.number(value);
+}
+
+fn captured(value: Option<&[u8]>, out: &mut LogWriter<'_>) {
+    match value {
+        Some(value) => out.encoded(value),
+        None => out.raw(b"-"),
+    }
+}
+
+fn headers(captured: &[Option<Box<[u8]>>], declared: usize, alias: Alias, out: &mut LogWriter<'_>) {
+    // Nothing declared, nothing written: not even the braces.
+    if declared == 0 {
+        return;
+    }
+    let values = (0..declared).map(|slot| captured.get(slot).and_then(Option::as_deref));
+    if matches!(alias, Alias::RequestHeaders | Alias::ResponseHeaders) {
+        return out.headers(values);
+    }
+    for (slot, value) in values.enumerate() {
+        if slot > 0 {
+            out.raw(b" ");
+        }
+        out.raw(b"\"");
+        out.raw(value.unwrap_or(b"-"));
+        out.raw(b"\"");
+    }
+}
+
+fn retries(exchange: &Exchange, out: &mut LogWriter<'_>) {
+    if exchange.redispatched {
+        out.raw(b"+");
+    }
+    out.number(i64::from(exchange.retries));
+}
+
+fn server_name(exchange: &Exchange, out: &mut LogWriter<'_>) {
+    match (&exchange.lease, &exchange.server_name) {
+        (Some(lease), _) => out.text(lease.server().name().as_bytes()),
+        (None, Some(name)) => out.text(name.as_bytes()),
+        (None, None) if exchange.facts.local => out.text(b"<STATS>"),
+        (None, None) => out.text(b"<NOSRV>"),
+    }
+}
+
+fn accept_date(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
+    let micros = exchange.began_wall_us();
+    let time = crate::clock::wall_time(micros);
+    match alias {
+        Alias::AcceptTimestamp => out.counter((micros / 1_000_000) as i64),
+        Alias::AcceptMillis => date(exchange, time, b"%N", out),
+        Alias::AcceptDateUtc => utc_date(time, out),
+        Alias::AcceptDateLocal => date(exchange, time, b"%d/%b/%Y:%H:%M:%S %z", out),
+        _ => date(exchange, time, b"%d/%b/%Y:%H:%M:%S.%N", out),
+    }
+}
+
+fn request_date(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
+    let waited = u64::from(exchange.timers.first_byte.unwrap_or(0)) * 1000;
+    let time = crate::clock::wall_time(exchange.began_wall_us() + waited);
+    match alias {
+        Alias::RequestDateUtc => utc_date(time, out),
+        Alias::RequestDateLocal => date(exchange, time, b"%d/%b/%Y:%H:%M:%S %z", out),
+        _ => date(exchange, time, b"%d/%b/%Y:%H:%M:%S.%N", out),
+    }
+}
+
+fn utc_date(time: WallTime, out: &mut LogWriter<'_>) {
+    let mut text = weir_expr::scratch::take();
+    weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S +0000", time, weir_expr::TimeZone::utc(), &mut text);
+    out.text(&text);
+    weir_expr::scratch::give(text);
+}
+
+/// A date of the local zone; `%N` in `format` is three digits of milliseconds.
+fn date(exchange: &Exchange, time: WallTime, format: &[u8], out: &mut LogWriter<'_>) {
+    let mut text = weir_expr::scratch::take();
+    let (format, millis) = match format.strip_suffix(b"%N") {
+        Some(rest) => (rest, true),
+        None => (format, false),
+    };
+    weir_expr::time::format(format, time, &exchange.site.identity.time_zone, &mut text);
+    if millis {
+        let millis = time.micros / 1000;
+        text.extend([
+            b'0' + (millis / 100) as u8,
+            b'0' + (millis / 10 % 10) as u8,
+            b'0' + (millis % 10) as u8,
+        ]);
+    }
+    out.text(&text);
+    weir_expr::scratch::give(text);
+}
+
+fn request_line(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
+    if !exchange.facts.have_request {
+        return out.encoded(b"<BADREQ>");
+    }
+    let line = &exchange.request_line;
+    let limit = exchange.site.limits.log_uri_length.saturating_sub(1);
+    let mut parts = line.splitn(3, |byte| *byte == b' ');
+    let method = parts.next().unwrap_or_default();
+    let target = parts.next().unwrap_or_default();
+    let version = parts.next().unwrap_or_default();
+    let (path, query) = match target.iter().position(|byte| *byte == b'?') {
+        Some(mark) => target.split_at(mark),
+        None => (target, &b""[..]),
+    };
+    match alias {
+        Alias::HttpMethod => out.encoded(method),
+        Alias::HttpPath => out.encoded(path),
+        Alias::HttpPathOnly => out.encoded(weir_http::uri::path(path)),
+        Alias::HttpQuery if query.is_empty() => out.raw(b""),
+        Alias::HttpQuery => out.encoded(query),
+        Alias::HttpUri => out.encoded(target),
+        Alias::HttpVersion => out.encoded(version),
+        _ => out.encoded(&line[..line.len().min(limit)]),
+    }
+}

@@ -1,0 +1,108 @@
+//! The PROXY protocol at both ends: read from clients (`accept-proxy`), written to servers (`send-proxy`).
+
+use weir_config::model::ProxyV2;
+use weir_net::{Connection, Received};
+use weir_proxy::{Addresses, Command, Tlv, Transport, V2, tlv};
+use weir_sched::{Tick, wait};
+use weir_sys::Address;
+
+use crate::clock;
+use crate::exchange::Exchange;
+use crate::session::{ProxyFields, Session};
+
+/// Reads the header that a connection begins with; false if none comes, or a wrong one.
+pub(crate) async fn read(client: &mut Connection, session: &Session, deadline: Tick) -> bool {
+    loop {
+        if !client.input().is_empty() {
+            match weir_proxy::parse(client.input()) {
+                Ok(Some(header)) => {
+                    adopt(session, &header);
+                    let length = header.length;
+                    client.consume(length);
+                    return true;
+                }
+                Ok(None) => {}
+                Err(_) => return false,
+            }
+        }
+        match client.receive(usize::MAX) {
+            Received::Bytes(_) => continue,
+            Received::Nothing => {}
+            Received::End | Received::Full | Received::Failed(_) => return false,
+        }
+        if clock::passed(deadline) || session.killed.get() {
+            return false;
+        }
+        wait(deadline).await;
+    }
+}
+
+fn adopt(session: &Session, header: &weir_proxy::Header<'_>) {
+    if header.command == Command::Proxy
+        && let Addresses::Inet { source, destination } = header.addresses
+    {
+        let source = session.source.replace(source.into());
+        let destination = session.destination.replace(destination.into());
+        *session.original.borrow_mut() = Some(Box::new((source, destination)));
+    }
+    let fields = header.tlvs.iter().map(|tlv| (tlv.kind, tlv.value.into())).collect();
+    *session.proxy_header.borrow_mut() = Some(Box::new(ProxyFields { fields }));
+}
+
+/// Writes a header of version 1.
+pub(crate) fn write_v1(exchange: &Exchange, out: &mut Vec<u8>) {
+    let (source, destination) = endpoints(exchange);
+    weir_proxy::write_v1(addresses(&source, &destination), out);
+}
+
+/// Writes a header of version 2.
+pub(crate) fn write_v2(exchange: &mut Exchange, out: &mut Vec<u8>) {
+    static NOTHING_MORE: ProxyV2 =
+        ProxyV2 { crc32c: false, unique_id: false, authority: false, tlvs: Vec::new() };
+    let fields =
+        exchange.server_settings().and_then(|settings| settings.proxy_v2.as_deref()).unwrap_or(&NOTHING_MORE);
+    let mut values: Vec<(u8, Vec<u8>)> = Vec::new();
+    if fields.unique_id
+        && let Some(id) = &exchange.unique_id
+    {
+        values.push((tlv::UNIQUE_ID, id[..id.len().min(tlv::MAX_UNIQUE_ID)].to_vec()));
+    }
+    if fields.authority
+        && let Some(authority) = received(&exchange.session, tlv::AUTHORITY)
+    {
+        values.push((tlv::AUTHORITY, authority));
+    }
+    for (kind, format) in &fields.tlvs {
+        values.push((*kind, exchange.format(format)));
+    }
+    let (source, destination) = endpoints(exchange);
+    let tlvs: Vec<Tlv<'_>> = values.iter().map(|(kind, value)| Tlv { kind: *kind, value }).collect();
+    let header = V2 {
+        command: Command::Proxy,
+        transport: Transport::Stream,
+        addresses: addresses(&source, &destination),
+        tlvs: &tlvs,
+        checksum: fields.crc32c,
+    };
+    if weir_proxy::write_v2(&header, out).is_err() {
+        // More values than a header holds: the addresses are what servers cannot do without.
+        let _ = weir_proxy::write_v2(&V2 { tlvs: &[], ..header }, out);
+    }
+}
+
+/// A value that the client's own PROXY header carried.
+pub(crate) fn received(session: &Session, kind: u8) -> Option<Vec<u8>> {
+    let header = session.proxy_header.borrow();
+    header.as_ref()?.fields.iter().find(|field| field.0 == kind).map(|field| field.1.to_vec())
+}
+
+fn endpoints(exchange: &Exchange) -> (Address, Address) {
+    (exchange.session.source.borrow().clone(), exchange.session.destination.borrow().clone())
+}
+
+fn addresses<'a>(source: &Address, destination: &Address) -> Addresses<'a> {
+    match (source.inet(), destination.inet()) {
+        (Some(source), Some(destination)) => Addresses::Inet { source, destination },
+        _ => Addresses::Unknown,
+    }
+}

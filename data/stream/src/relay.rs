@@ -1,0 +1,164 @@
+//! Bytes both ways until both sides are done: TCP mode, and HTTP connections that became tunnels.
+
+use std::time::Duration;
+
+use weir_h1::BodyFraming;
+use weir_mux::{BodyFlow, Flow, Side};
+use weir_sched::{Tick, wait, yield_now};
+
+use crate::clock;
+use crate::counters::Event;
+use crate::ending::{By, During, Ending};
+use crate::exchange::{Exchange, Phase, Stop};
+
+impl Exchange {
+    /// Relays until both directions ended. A direction that ends is passed on as a half-close.
+    pub(crate) async fn relay(&mut self) -> Phase {
+        self.enter(During::Data);
+        let mut deadlines = Deadlines::new(self);
+        let mut last = self.progress();
+        loop {
+            let Some(upstream) = &mut self.server else {
+                return Err(Stop::close(By::Internal, During::Data));
+            };
+            let up = self.request_body.advance(&mut self.client, &mut upstream.connection);
+            let down = self.response_body.advance(&mut upstream.connection, &mut self.client);
+            if let Some(ending) = self.direction_failed(up, down) {
+                return Err(Stop::Close(ending));
+            }
+            self.pass_on_endings(up, down, &mut deadlines);
+            if up == Flow::Done && down == Flow::Done {
+                return Ok(());
+            }
+            self.check_alive()?;
+            let now = self.progress();
+            if now != last {
+                deadlines.refresh(self, now, last);
+                last = now;
+                self.count_bytes_if_continuous();
+            }
+            if let Some(by) = deadlines.passed(up, down) {
+                return Err(Stop::close(by, During::Data));
+            }
+            if up == Flow::Yield || down == Flow::Yield {
+                yield_now().await;
+            } else {
+                wait(deadlines.next()).await;
+            }
+        }
+    }
+
+    /// Starts both directions of a connection in TCP mode, with what was received already.
+    pub(crate) fn begin_relay(&mut self) {
+        self.request_body = BodyFlow::new(BodyFraming::Tunnel, 0);
+        self.response_body = BodyFlow::new(BodyFraming::Tunnel, 0);
+    }
+
+    fn progress(&self) -> Progress {
+        let server = self
+            .server
+            .as_ref()
+            .map_or((0, 0), |upstream| (upstream.connection.received, upstream.connection.sent));
+        Progress {
+            from_client: self.client.received,
+            to_client: self.client.sent,
+            from_server: server.0,
+            to_server: server.1,
+        }
+    }
+
+    /// How the relay ends when a side broke.
+    fn direction_failed(&mut self, up: Flow, down: Flow) -> Option<Ending> {
+        let broken = |flow: Flow, client: Side| match flow {
+            Flow::Failed(side, _) if side == client => Some(By::Client),
+            Flow::Failed(..) => Some(By::Server),
+            _ => None,
+        };
+        let by = broken(down, Side::Sink).or(broken(up, Side::Source))?;
+        self.count(if by == By::Client { Event::ClientAbort } else { Event::ServerAbort });
+        Some(Ending::new(by, During::Data))
+    }
+
+    fn pass_on_endings(&mut self, up: Flow, down: Flow, deadlines: &mut Deadlines) {
+        let Some(upstream) = &mut self.server else { return };
+        if up == Flow::Done && !upstream.connection.shut() {
+            upstream.connection.shut_write();
+            deadlines.half_closed(self.timeouts.client_fin, self.timeouts.server_fin);
+        }
+        if down == Flow::Done && !self.client.shut() {
+            self.client.shut_write();
+            deadlines.half_closed(self.timeouts.client_fin, self.timeouts.server_fin);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Progress {
+    from_client: u64,
+    to_client: u64,
+    from_server: u64,
+    to_server: u64,
+}
+
+/// Until when each side may be quiet.
+struct Deadlines {
+    client_timeout: Option<Duration>,
+    server_timeout: Option<Duration>,
+    client: Tick,
+    server: Tick,
+}
+
+impl Deadlines {
+    fn new(exchange: &Exchange) -> Self {
+        let timeouts = &exchange.timeouts;
+        // Once data flows both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
+        let client_timeout = timeouts.tunnel.or(timeouts.client);
+        let server_timeout = timeouts.tunnel.or(timeouts.server);
+        Deadlines {
+            client_timeout,
+            server_timeout,
+            client: clock::after_some(client_timeout),
+            server: clock::after_some(server_timeout),
+        }
+    }
+
+    /// Bytes moved. What goes one way refreshes the other way too, unless `option independent-streams`.
+    fn refresh(&mut self, exchange: &Exchange, now: Progress, before: Progress) {
+        let independent = exchange.backend.config.settings.options.independent_streams;
+        let client_active = now.from_client != before.from_client || now.to_client != before.to_client;
+        let server_active = now.from_server != before.from_server || now.to_server != before.to_server;
+        if client_active && (!independent || now.from_client != before.from_client) {
+            self.client = clock::after_some(self.client_timeout);
+        }
+        if server_active && (!independent || now.from_server != before.from_server) {
+            self.server = clock::after_some(self.server_timeout);
+        }
+    }
+
+    fn half_closed(&mut self, client_fin: Option<Duration>, server_fin: Option<Duration>) {
+        if client_fin.is_some() {
+            self.client_timeout = client_fin;
+            self.client = clock::after_some(client_fin);
+        }
+        if server_fin.is_some() {
+            self.server_timeout = server_fin;
+            self.server = clock::after_some(server_fin);
+        }
+    }
+
+    /// Who was quiet for too long, of those that are waited for.
+    fn passed(&self, up: Flow, down: Flow) -> Option<By> {
+        if clock::passed(self.client) && (up == Flow::AwaitSource || down == Flow::AwaitSink) {
+            return Some(By::ClientTimeout);
+        }
+        if clock::passed(self.server) && (down == Flow::AwaitSource || up == Flow::AwaitSink) {
+            return Some(By::ServerTimeout);
+        }
+        None
+    }
+
+    fn next(&self) -> Tick {
+        let now = weir_sched::now();
+        [self.client, self.server].into_iter().filter(|tick| *tick > now).min().unwrap_or(Tick::NEVER)
+    }
+}

@@ -1,0 +1,379 @@
+//! Responses of our own: error messages, redirects, `return`, `deny`, authentication, the statistics page.
+//!
+//! The head is made in [`Exchange::response`] like any other head, so `http-after-response` rules and the log see it;
+//! the body is in a [`Reply`].
+
+use std::sync::Arc;
+
+use weir_config::model as config;
+use weir_config::model::RulesetKind;
+use weir_config::model::{Redirect, RedirectKind};
+use weir_h1::BodyFraming;
+use weir_http::pages::Page;
+use weir_http::{KnownName, Method, NoRoom, Version, status};
+use weir_net::Sent;
+use weir_sched::wait;
+
+use crate::clock;
+use crate::ending::{By, During, Ending};
+use crate::exchange::Exchange;
+use crate::rules::Verdict;
+
+/// What follows the head of a response of our own.
+#[derive(Debug, Default)]
+pub struct Reply {
+    /// The body.
+    pub body: Body,
+    /// The connection closes after it, whatever the client asked for.
+    pub closes: bool,
+}
+
+/// The body of a response of our own.
+#[derive(Debug, Default)]
+pub enum Body {
+    /// Nothing.
+    #[default]
+    Empty,
+    /// Text that the configuration holds.
+    Shared(Arc<[u8]>),
+    /// Text made for this response.
+    Made(Vec<u8>),
+}
+
+impl Body {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Body::Empty => b"",
+            Body::Shared(bytes) => bytes,
+            Body::Made(bytes) => bytes,
+        }
+    }
+}
+
+impl Exchange {
+    /// Prepares the error message for `status`: the one that the backend or frontend configures, else the built-in one.
+    pub(crate) fn prepare_error(&mut self, status: u16) {
+        let errors = &self.backend.config.settings.errors;
+        let own = errors.get(status).or_else(|| self.frontend.config.settings.errors.get(status));
+        let prepared = match own {
+            None => self.prepare_built_in(status),
+            Some(config::ErrorReply::Message(message)) => self.prepare_message(message),
+            Some(config::ErrorReply::Redirect { status, url }) => {
+                self.prepare_location(*status, url.as_bytes())
+            }
+            Some(config::ErrorReply::Reply(reply)) => self.prepare_made(reply, status),
+        };
+        if prepared.is_err() {
+            // Edits have room for any built-in message: it was the configured one that did not fit.
+            let _ = self.prepare_built_in(500);
+        }
+        // A request that was never understood ends its connection.
+        if !self.facts.have_request
+            && let Some(reply) = &mut self.reply
+        {
+            reply.closes = true;
+        }
+    }
+
+    /// Prepares what a `deny`, `tarpit`, `return` or `http-error` describes.
+    pub(crate) fn prepare_reply(&mut self, reply: &config::Reply, default_status: u16) {
+        if self.prepare_made(reply, default_status).is_err() {
+            self.prepare_error(500);
+        }
+    }
+
+    fn prepare_built_in(&mut self, status: u16) -> Result<(), NoRoom> {
+        let page = Page::of(status).or_else(|| Page::of(500));
+        let (status, reason, closes) =
+            page.map_or((500, "", true), |page| (page.status, page.reason, page.closes));
+        let mut body = weir_expr::scratch::take();
+        if let Some(page) = page {
+            page.write_body(&mut body);
+        }
+        self.start(status, reason)?;
+        let head = &mut self.response.head;
+        head.add(b"content-length", decimal(&mut [0; 20], body.len() as u64))?;
+        head.add(b"cache-control", b"no-cache")?;
+        head.add(b"content-type", b"text/html")?;
+        self.reply = Some(Box::new(Reply { body: Body::Made(body), closes }));
+        Ok(())
+    }
+
+    /// An error file: a whole message, as it is.
+    fn prepare_message(&mut self, message: &config::ErrorMessage) -> Result<(), NoRoom> {
+        self.response.clear();
+        let parsed = self.response.read_kept(&message.raw);
+        let Some(head_length) = parsed else {
+            // An empty file means silence (manual, "errorfile").
+            self.reply = None;
+            return Ok(());
+        };
+        self.status = self.response.head.status();
+        self.reply =
+            Some(Box::new(Reply { body: Body::Made(message.raw[head_length..].to_vec()), closes: false }));
+        let (head, raw) = self.response.edit();
+        let length = message.raw.len() - head_length;
+        head.remove_known(KnownName::Connection);
+        head.set(raw, b"content-length", decimal(&mut [0; 20], length as u64))
+    }
+
+    fn prepare_made(&mut self, made: &config::Reply, default_status: u16) -> Result<(), NoRoom> {
+        let status = if made.status == 0 { default_status } else { made.status };
+        let body = match &made.content {
+            config::ReplyContent::ProxyDefault => {
+                self.prepare_error(status);
+                return self.add_reply_headers(made);
+            }
+            config::ReplyContent::Section(section) if section.message.get().is_none() => {
+                self.prepare_error(status);
+                return self.add_reply_headers(made);
+            }
+            config::ReplyContent::Message(_) | config::ReplyContent::Section(_) => {
+                let message = match &made.content {
+                    config::ReplyContent::Section(section) => section.message.get(),
+                    config::ReplyContent::Message(message) => Some(message),
+                    _ => None,
+                };
+                let Some(message) = message else { return Ok(()) };
+                self.prepare_message(message)?;
+                if made.status != 0 && self.reply.is_some() {
+                    self.status = made.status;
+                    self.response.head.set_status(made.status)?;
+                }
+                return self.add_reply_headers(made);
+            }
+            config::ReplyContent::Empty => Body::Empty,
+            config::ReplyContent::Body(body) => Body::Shared(Arc::clone(body)),
+            config::ReplyContent::Format(format) => Body::Made(self.format(format)),
+        };
+        self.start(status, status::reason(status))?;
+        let head = &mut self.response.head;
+        head.add(b"content-length", decimal(&mut [0; 20], body.bytes().len() as u64))?;
+        if let Some(kind) =
+            made.content_type.as_ref().filter(|_| !matches!(made.content, config::ReplyContent::Empty))
+        {
+            head.add(b"content-type", kind.as_bytes())?;
+        }
+        self.reply = Some(Box::new(Reply { body, closes: false }));
+        self.add_reply_headers(made)
+    }
+
+    fn add_reply_headers(&mut self, made: &config::Reply) -> Result<(), NoRoom> {
+        for header in &made.headers {
+            let value = self.format(&header.value);
+            self.response.head.add(header.name.as_bytes(), &value)?;
+        }
+        Ok(())
+    }
+
+    /// Prepares a redirection; false when `ignore-empty` says to do nothing.
+    pub(crate) fn prepare_redirect(&mut self, redirect: &Redirect) -> bool {
+        let value = self.format(&redirect.value);
+        if redirect.ignore_empty && value.is_empty() {
+            return false;
+        }
+        let location = self.redirect_location(redirect, value);
+        let cookie = redirect.cookie.as_ref().map(|cookie| self.format(cookie));
+        let prepared = self.prepare_location(redirect.status, &location).and_then(|()| match &cookie {
+            Some(cookie) => self.response.head.add(b"set-cookie", cookie),
+            None => Ok(()),
+        });
+        if prepared.is_err() {
+            self.prepare_error(500);
+        }
+        true
+    }
+
+    fn redirect_location(&self, redirect: &Redirect, value: Vec<u8>) -> Vec<u8> {
+        let (head, raw) = (&self.request.head, self.request.bytes());
+        let mut location = value;
+        match redirect.kind {
+            RedirectKind::Location => {
+                if redirect.keep_query
+                    && let Some(query) = head.query(raw).filter(|query| !query.is_empty())
+                {
+                    location.push(if location.contains(&b'?') { b'&' } else { b'?' });
+                    location.extend_from_slice(query);
+                }
+                return location;
+            }
+            RedirectKind::Prefix => {
+                // A lone slash stands for "nowhere else" (manual, "redirect prefix").
+                if location == b"/" {
+                    location.clear();
+                }
+            }
+            RedirectKind::Scheme => {
+                location.extend_from_slice(b"://");
+                location.extend_from_slice(head.find_known(raw, KnownName::Host).unwrap_or_default());
+            }
+        }
+        if redirect.drop_query {
+            let path = head.path(raw);
+            location.extend_from_slice(path);
+            if redirect.append_slash && !path.ends_with(b"/") {
+                location.push(b'/');
+            }
+        } else {
+            location.extend_from_slice(head.path_and_query(raw));
+        }
+        location
+    }
+
+    fn prepare_location(&mut self, status: u16, location: &[u8]) -> Result<(), NoRoom> {
+        self.start(status, status::reason(status))?;
+        let head = &mut self.response.head;
+        head.add(b"content-length", b"0")?;
+        head.add(b"location", location)?;
+        // Answers that caches keep by themselves need no telling not to (RFC 9110, 15.4).
+        if !matches!(status, 301 | 308) {
+            head.add(b"cache-control", b"no-cache")?;
+        }
+        self.reply = Some(Box::default());
+        Ok(())
+    }
+
+    /// Prepares the demand for credentials.
+    pub(crate) fn prepare_authentication(&mut self, realm: &str) {
+        // A proxy request (absolute form through CONNECT) is asked with the proxy's own status and field.
+        let proxied = self.request.head.method() == Method::Connect;
+        let (status, field): (u16, &[u8]) =
+            if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
+        self.prepare_error(status);
+        let mut value = Vec::with_capacity(realm.len() + 14);
+        value.extend_from_slice(b"Basic realm=\"");
+        value.extend_from_slice(realm.as_bytes());
+        value.push(b'"');
+        let _ = self.response.head.add(field, &value);
+    }
+
+    /// Prepares a page: `headers`, then `body`.
+    pub(crate) fn prepare_page(&mut self, status: u16, headers: &[(&[u8], &[u8])], body: Vec<u8>) {
+        let made = self.start(status, status::reason(status)).and_then(|()| {
+            let head = &mut self.response.head;
+            head.add(b"content-length", decimal(&mut [0; 20], body.len() as u64))?;
+            headers.iter().try_for_each(|(name, value)| head.add(name, value))
+        });
+        self.reply = Some(Box::new(Reply { body: Body::Made(body), closes: false }));
+        if made.is_err() {
+            self.prepare_error(500);
+        }
+    }
+
+    fn start(&mut self, status: u16, reason: &str) -> Result<(), NoRoom> {
+        self.response.clear();
+        self.status = status;
+        self.response.head.start_response(Version::HTTP_11, status, reason.as_bytes())
+    }
+
+    /// Sends the prepared reply: head, after-response rules, body.
+    pub(crate) async fn send_reply(&mut self) -> Result<(), Ending> {
+        let Some(reply) = self.reply.take() else {
+            self.status = if self.status == 0 { 0 } else { self.status };
+            return Err(self.ending);
+        };
+        self.facts.have_response = true;
+        self.after_response_rules();
+        self.status = self.response.head.status();
+        self.settle_reply(&reply);
+        self.count_status(None);
+        self.frontend_response_started();
+        self.facts.response_started = true;
+        let body = if self.facts.head_only || status::is_bodyless(self.status) {
+            &b""[..]
+        } else {
+            reply.body.bytes()
+        };
+        self.send_whole(body).await
+    }
+
+    fn after_response_rules(&mut self) {
+        for proxy in self.proxies_backend_first() {
+            if let Ok(Verdict::Stop(_)) = self.run_rules_now(proxy, RulesetKind::HttpAfterResponse) {
+                break;
+            }
+        }
+    }
+
+    /// Whether the client's connection survives, and what the head says about it.
+    fn settle_reply(&mut self, reply: &Reply) {
+        // What is left of the request's body would be read as the next request.
+        if !self.request_body.is_done() {
+            let _ = self.request_body.inspect(&self.client);
+            if self.request_body.is_complete() {
+                let rest = self.request_body.ready();
+                self.request.detach(&mut self.client);
+                self.client.consume(rest);
+                self.request_body = weir_mux::BodyFlow::done();
+            }
+        } else {
+            self.request.detach(&mut self.client);
+        }
+        let persists = weir_h1::connection::client_persists(
+            &self.request.head,
+            BodyFraming::None,
+            self.connection_mode(),
+        );
+        self.facts.keep_client &= persists
+            && !reply.closes
+            && self.facts.have_request
+            && self.request_body.is_done()
+            && !self.site.is_stopping();
+        let announcement = weir_h1::connection::announcement_to_client(
+            &self.request.head,
+            &self.response.head,
+            self.facts.keep_client,
+        );
+        let (head, raw) = self.response.edit();
+        let _ = weir_h1::connection::announce(head, raw, announcement);
+    }
+
+    async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
+        let aborted = Ending::new(By::Client, During::Data);
+        self.scratch.clear();
+        let Exchange { response, scratch, client, .. } = self;
+        response.head.write(response.bytes(), scratch);
+        scratch.extend_from_slice(body);
+        let mut sent = client.send_head(scratch, false);
+        let mut deadline = clock::after_some(self.timeouts.client);
+        loop {
+            match sent {
+                Sent::All => return Ok(()),
+                Sent::Failed(_) => return Err(aborted),
+                Sent::Part(0) if clock::passed(deadline) => {
+                    return Err(Ending::new(By::ClientTimeout, During::Data));
+                }
+                Sent::Part(0) => _ = wait(deadline).await,
+                Sent::Part(_) => {
+                    deadline = clock::after_some(self.timeouts.client);
+                    wait(deadline).await;
+                }
+            }
+            sent = self.client.flush(false);
+        }
+    }
+}
+
+/// A number in decimal digits.
+pub(crate) fn decimal(room: &mut [u8; 20], mut number: u64) -> &[u8] {
+    let mut at = room.len();
+    loop {
+        at -= 1;
+        room[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &room[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        assert_eq!(decimal(&mut [0; 20], 0), b"0");
+        assert_eq!(decimal(&mut [0; 20], u64::MAX), b"18446744073709551615");
+    }
+}

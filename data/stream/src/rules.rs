@@ -1,0 +1,443 @@
+//! Running rulesets: rules in order, each with its condition, until one decides.
+
+mod content;
+mod header;
+mod uri;
+
+use std::time::Duration;
+
+use weir_config::model::Location;
+use weir_config::model::RulesetKind;
+use weir_config::model::{
+    Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, TimeoutName,
+};
+use weir_expr::pattern::{Selector, SetError};
+use weir_expr::{Context as _, Fetched, Value};
+use weir_sched::wait;
+
+use crate::clock;
+use crate::counters::Event;
+use crate::ending::{By, During, Ending};
+use crate::exchange::{Exchange, Phase, Stop};
+use crate::site::Proxy;
+
+/// What a ruleset came to.
+#[derive(Debug)]
+pub enum Verdict {
+    /// No rule decided.
+    Continue,
+    /// `accept` or `allow`: the rest of the rules is skipped.
+    Accept,
+    /// The stream stops.
+    Stop(Stop),
+}
+
+/// What one action came to.
+enum Done {
+    Next,
+    Accept,
+    Stop(Stop),
+    /// It could not do what it says: with `strict-mode on` the stream ends.
+    Failed,
+    /// Wait this long, then go on with the next rule.
+    Pause(Duration),
+    /// Wait for the body, then go on.
+    AwaitBody(Duration, u64),
+    /// Hold the stream, then answer.
+    Tarpit,
+}
+
+impl Exchange {
+    /// Runs the rules of one kind of one proxy.
+    pub(crate) async fn run_rules(&mut self, proxy: &'static Proxy, kind: RulesetKind) -> Phase<Verdict> {
+        if !proxy.has_rules(kind) {
+            return Ok(Verdict::Continue);
+        }
+        self.strict = true;
+        for rule in proxy.config.rules(kind) {
+            if !self.rule_applies(rule).is_true() {
+                continue;
+            }
+            if !self.early_hints.is_empty() && !matches!(rule.action, Action::EarlyHint { .. }) {
+                self.send_early_hints();
+            }
+            let done = self.act(&rule.action, kind, proxy);
+            if let Some(verdict) = self.settle_action(done, &rule.action, &rule.at, kind, proxy).await? {
+                return Ok(verdict);
+            }
+        }
+        self.send_early_hints();
+        Ok(Verdict::Continue)
+    }
+
+    /// Runs rules that cannot wait (`http-after-response`, `tcp-request connection`).
+    pub(crate) fn run_rules_now(&mut self, proxy: &'static Proxy, kind: RulesetKind) -> Phase<Verdict> {
+        if !proxy.has_rules(kind) {
+            return Ok(Verdict::Continue);
+        }
+        self.strict = true;
+        for rule in proxy.config.rules(kind) {
+            if !self.rule_applies(rule).is_true() {
+                continue;
+            }
+            match self.act(&rule.action, kind, proxy) {
+                Done::Next | Done::Pause(_) | Done::AwaitBody(..) => {}
+                Done::Accept => return Ok(Verdict::Accept),
+                Done::Failed if !self.strict => {}
+                Done::Failed => return Ok(Verdict::Stop(self.failed_rule(kind, proxy))),
+                Done::Stop(stop) => {
+                    self.decided_at = Some(&rule.at);
+                    return Ok(Verdict::Stop(stop));
+                }
+                Done::Tarpit => {}
+            }
+        }
+        Ok(Verdict::Continue)
+    }
+
+    async fn settle_action(
+        &mut self,
+        done: Done,
+        action: &'static Action,
+        at: &'static Location,
+        kind: RulesetKind,
+        proxy: &'static Proxy,
+    ) -> Phase<Option<Verdict>> {
+        match done {
+            Done::Next => Ok(None),
+            Done::Accept => {
+                self.decided_at = Some(at);
+                Ok(Some(Verdict::Accept))
+            }
+            Done::Stop(stop) => {
+                self.decided_at = Some(at);
+                Ok(Some(Verdict::Stop(stop)))
+            }
+            Done::Failed if !self.strict => {
+                proxy.count_failed_rewrite();
+                Ok(None)
+            }
+            Done::Failed => Ok(Some(Verdict::Stop(self.failed_rule(kind, proxy)))),
+            Done::Pause(time) => {
+                self.pause(time, During::Request).await?;
+                Ok(None)
+            }
+            Done::AwaitBody(time, at_least) => {
+                self.wait_for_body(at_least, Some(time)).await?;
+                Ok(None)
+            }
+            Done::Tarpit => {
+                self.decided_at = Some(at);
+                let time = self.timeouts.tarpit.unwrap_or_default();
+                self.enter(During::Tarpit);
+                self.pause(time, During::Tarpit).await?;
+                if let Action::Tarpit(reply) = action {
+                    self.prepare_reply(reply, 500);
+                }
+                Ok(Some(Verdict::Stop(Stop::Reply(Ending::new(By::Proxy, During::Tarpit)))))
+            }
+        }
+    }
+
+    async fn pause(&mut self, time: Duration, during: During) -> Phase {
+        let deadline = clock::after(time);
+        while !clock::passed(deadline) {
+            self.check_alive()?;
+            if self.client.is_broken() || (during == During::Tarpit && self.client.peer_closed()) {
+                self.facts.denied = during == During::Tarpit;
+                return Err(Stop::close(By::Client, during));
+            }
+            wait(deadline).await;
+        }
+        Ok(())
+    }
+
+    /// A rule could not do what it says, and strict mode forbids to go on without it.
+    fn failed_rule(&mut self, kind: RulesetKind, proxy: &'static Proxy) -> Stop {
+        proxy.count_failed_rewrite();
+        let during = if kind == RulesetKind::HttpRequest { During::Request } else { During::Headers };
+        Stop::error(500, By::Internal, during)
+    }
+
+    /// What the current kind of rules counts when it refuses.
+    fn count_denied(&mut self, kind: RulesetKind, proxy: &'static Proxy) {
+        self.facts.denied = true;
+        match kind {
+            RulesetKind::TcpRequestConnection => proxy.count_denied_connection(),
+            RulesetKind::TcpRequestSession => proxy.count_denied_session(),
+            RulesetKind::TcpRequestContent | RulesetKind::HttpRequest => self.count(Event::DeniedRequest),
+            RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse => {
+                self.count(Event::DeniedResponse);
+            }
+        }
+    }
+
+    fn act(&mut self, action: &'static Action, kind: RulesetKind, proxy: &'static Proxy) -> Done {
+        let request = !matches!(
+            kind,
+            RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse
+        );
+        let during = if request { During::Request } else { During::Headers };
+        match action {
+            Action::Accept => return Done::Accept,
+            Action::Close => return Done::Stop(Stop::close(By::Proxy, During::Data)),
+            Action::Reject => {
+                self.count_denied(kind, proxy);
+                return Done::Stop(Stop::close(By::Proxy, during));
+            }
+            Action::SilentDrop { reset_ttl } => {
+                self.silent_drop(*reset_ttl);
+                self.count_denied(kind, proxy);
+                return Done::Stop(Stop::close(By::Proxy, during));
+            }
+            Action::Deny(reply) => {
+                self.count_denied(kind, proxy);
+                self.prepare_reply(reply, if request { 403 } else { 502 });
+                return Done::Stop(Stop::Reply(Ending::new(By::Proxy, during)));
+            }
+            Action::Tarpit(_) => {
+                self.count_denied(kind, proxy);
+                return Done::Tarpit;
+            }
+            Action::Return(reply) => {
+                proxy.count_intercepted();
+                self.prepare_reply(reply, 200);
+                return Done::Stop(Stop::Reply(Ending::new(By::Local, during)));
+            }
+            Action::Redirect(redirect) => {
+                if !self.prepare_redirect(redirect) {
+                    return Done::Next;
+                }
+                proxy.count_intercepted();
+                return Done::Stop(Stop::Reply(Ending::new(By::Local, during)));
+            }
+            Action::Auth { realm } => {
+                let realm = realm.as_deref().unwrap_or(&proxy.config.name);
+                self.prepare_authentication(realm);
+                return Done::Stop(Stop::Reply(Ending::new(By::Proxy, During::Request)));
+            }
+            Action::Header(edit) => return self.edit_header(edit, request),
+            Action::EarlyHint { name, value } => return self.early_hint(name, value),
+            Action::SetMethod(value) => {
+                let method = self.format(value);
+                if !weir_h1::is_token(&method) {
+                    return Done::Failed;
+                }
+                return done(self.request.head.set_method(&method).is_ok());
+            }
+            Action::SetUri { part, value } => return self.set_uri_part(*part, value),
+            Action::ReplaceUri(replacement) => return self.replace_uri(replacement),
+            Action::NormalizeUri(normalizer) => return self.normalize_uri(*normalizer),
+            Action::SetStatus { status, reason } => {
+                let reason = reason.as_deref().unwrap_or_else(|| weir_http::status::reason(*status));
+                let head = &mut self.response.head;
+                let set = head.set_status(*status).and_then(|()| head.set_reason(reason.as_bytes()));
+                self.status = self.response.head.status();
+                return done(set.is_ok());
+            }
+            Action::SetEndpoint { endpoint, value } => return self.set_endpoint(*endpoint, value),
+            Action::SetVariable { name, condition, value } => {
+                let fetched = value.evaluate(self).into_owned();
+                match fetched {
+                    Fetched::Sample(sample) => {
+                        return done_leniently(self.set_variable(*name, sample.value, *condition));
+                    }
+                    // Without a value nothing is set (manual, "set-var").
+                    Fetched::Missing | Fetched::Later => {}
+                }
+            }
+            Action::SetVariableFormat { name, condition, value } => {
+                let text = self.format(value);
+                return done_leniently(self.set_variable(*name, Value::Str(text.into()), *condition));
+            }
+            Action::UnsetVariable(name) => {
+                self.unset_variable(*name);
+            }
+            Action::Pattern(edit) => {
+                let key = self.format(&edit.key);
+                let chosen = Selector::Pattern(&key);
+                let changed = match &edit.edit {
+                    // An entry that is there already is not added twice (manual, "add-acl").
+                    PatternEditKind::AddAcl if edit.set.contains(&key) => Ok(()),
+                    PatternEditKind::AddAcl => edit.set.add(None, &key, None),
+                    PatternEditKind::DeleteAcl | PatternEditKind::DeleteMap => {
+                        match edit.set.delete(chosen) {
+                            Err(SetError::NotFound) => Ok(()),
+                            other => other.map(drop),
+                        }
+                    }
+                    PatternEditKind::SetMap { value } => {
+                        let value = self.format(value);
+                        match edit.set.set(chosen, &value) {
+                            Err(SetError::NotFound) => edit.set.add(None, &key, Some(&value)),
+                            other => other.map(drop),
+                        }
+                    }
+                };
+                return done(changed.is_ok());
+            }
+            Action::Capture(capture) => {
+                if let Some(value) = self.evaluate_string(&capture.value) {
+                    let side = if request {
+                        weir_expr::context::CaptureSide::Request
+                    } else {
+                        weir_expr::context::CaptureSide::Response
+                    };
+                    self.store_capture(side, capture.slot as usize, &value);
+                }
+            }
+            Action::SetLogLevel(level) => self.log_level = Some(level.map(crate::log::level)),
+            Action::SetNice(nice) => weir_sched::set_nice(*nice),
+            Action::SetTos { side, value } => {
+                if let Some(value) = self.number(value) {
+                    self.set_packet_tos(*side, value as u8);
+                }
+            }
+            Action::SetMark { side, value } => {
+                if let Some(value) = self.number(value) {
+                    self.set_packet_mark(*side, value as u32);
+                }
+            }
+            Action::SetTimeout { timeout, value } => {
+                if let Some(delay) = self.delay(value) {
+                    self.set_timeout(*timeout, delay);
+                }
+            }
+            Action::SetRetries(value) => {
+                if let Some(value) = self.number(value) {
+                    self.retries_allowed = u32::try_from(value.clamp(0, 100)).unwrap_or_default();
+                    self.facts.retries_set = true;
+                }
+            }
+            Action::SetPriorityClass(value) => {
+                if let Some(class) = self.evaluate_number(value) {
+                    self.priority = weir_backend::Priority::new(class, i64::from(self.priority.offset_ms()));
+                }
+            }
+            Action::SetPriorityOffset(value) => {
+                if let Some(offset) = self.evaluate_number(value) {
+                    self.priority = weir_backend::Priority::new(i64::from(self.priority.class()), offset);
+                }
+            }
+            Action::DisableL7Retry => self.facts.no_replay = true,
+            Action::WaitForBody { time, at_least } => return Done::AwaitBody(*time, *at_least),
+            Action::Pause(value) => {
+                if let Some(delay) = self.delay(value) {
+                    return Done::Pause(delay);
+                }
+            }
+            Action::StrictMode(on) => self.strict = *on,
+            Action::DoLog => self.log_now(),
+            // Taken before the other rules of its kind: see `accept.rs`.
+            Action::ExpectProxy => {}
+        }
+        Done::Next
+    }
+
+    fn number(&mut self, number: &Number) -> Option<i64> {
+        match number {
+            Number::Fixed(number) => Some(i64::from(*number)),
+            Number::Expression(expression) => self.evaluate_number(expression),
+        }
+    }
+
+    fn delay(&mut self, delay: &DelayOrExpression) -> Option<Duration> {
+        match delay {
+            DelayOrExpression::Fixed(delay) => Some(*delay),
+            DelayOrExpression::Expression(expression) => self
+                .evaluate_number(expression)
+                .and_then(|ms| u64::try_from(ms).ok())
+                .map(Duration::from_millis),
+        }
+    }
+
+    fn set_timeout(&mut self, timeout: TimeoutName, value: Duration) {
+        let value = Some(value).filter(|value| !value.is_zero());
+        let timeouts = &mut self.timeouts;
+        match timeout {
+            TimeoutName::Client => timeouts.client = value,
+            TimeoutName::Connect => timeouts.connect = value,
+            TimeoutName::Queue => timeouts.queue = value,
+            TimeoutName::Server => timeouts.server = value,
+            TimeoutName::Tarpit => {
+                timeouts.tarpit = value;
+                self.facts.tarpit_timeout_set = true;
+            }
+            TimeoutName::Tunnel => {
+                timeouts.tunnel = value;
+                self.facts.tunnel_timeout_set = true;
+            }
+        }
+    }
+
+    fn set_endpoint(&mut self, endpoint: Endpoint, value: &weir_expr::Expr) -> Done {
+        use std::net::{IpAddr, SocketAddr};
+        self.keep_original_endpoints();
+        let is_port = matches!(endpoint, Endpoint::SourcePort | Endpoint::DestinationPort);
+        let wanted = if is_port { weir_expr::SampleType::Int } else { weir_expr::SampleType::Addr };
+        let value = value.evaluate_as(self, wanted).into_owned();
+        let Some(sample) = value.sample() else { return Done::Next };
+        let cell = match endpoint {
+            Endpoint::Source | Endpoint::SourcePort => &self.session.source,
+            Endpoint::Destination | Endpoint::DestinationPort => &self.session.destination,
+        };
+        let mut address = cell.borrow_mut();
+        let old = address.inet();
+        let new = match sample.value {
+            // An address of the other family starts over without a port; of the same, the port stays.
+            Value::Ipv4(ip) => SocketAddr::new(IpAddr::V4(ip), old.map_or(0, |old| old.port())),
+            Value::Ipv6(ip) => SocketAddr::new(IpAddr::V6(ip), old.map_or(0, |old| old.port())),
+            Value::Int(port) => {
+                let unknown = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+                let mut new = old.unwrap_or(unknown);
+                new.set_port(u16::try_from(port).unwrap_or_default());
+                new
+            }
+            _ => return Done::Next,
+        };
+        *address = new.into();
+        Done::Next
+    }
+
+    fn keep_original_endpoints(&self) {
+        let mut original = self.session.original.borrow_mut();
+        if original.is_none() {
+            let pair = (self.session.source.borrow().clone(), self.session.destination.borrow().clone());
+            *original = Some(Box::new(pair));
+        }
+    }
+
+    fn set_packet_tos(&mut self, side: ConnectionSide, tos: u8) {
+        match side {
+            ConnectionSide::Frontend => {
+                let family = self.session.source.borrow().family();
+                let _ = weir_sys::option::set_tos(self.client.descriptor(), family, tos);
+            }
+            ConnectionSide::Backend => self.facts.backend_tos = Some(tos),
+        }
+    }
+
+    fn set_packet_mark(&mut self, side: ConnectionSide, mark: u32) {
+        match side {
+            ConnectionSide::Frontend => {
+                let _ = weir_sys::option::set_mark(self.client.descriptor(), mark);
+            }
+            ConnectionSide::Backend => self.facts.backend_mark = Some(mark),
+        }
+    }
+
+    /// Makes closing the client's connection silent: the peer is told nothing.
+    fn silent_drop(&mut self, reset_ttl: Option<u8>) {
+        self.facts.keep_client = false;
+        crate::source::silence(self.client.descriptor(), reset_ttl);
+    }
+}
+
+fn done(success: bool) -> Done {
+    if success { Done::Next } else { Done::Failed }
+}
+
+/// A variable that finds no room is not set; that never stops a stream (manual, "tune.vars.global-max-size").
+fn done_leniently(_: bool) -> Done {
+    Done::Next
+}

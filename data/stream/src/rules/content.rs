@@ -1,0 +1,171 @@
+//! Rules that look at data as it comes: `tcp-request content`, `tcp-response content`, and waiting for a body.
+
+use std::time::Duration;
+
+use weir_config::model::RulesetKind;
+use weir_expr::Verdict as Known;
+use weir_net::Received;
+use weir_sched::{Tick, wait};
+
+use super::{Done, Verdict};
+use crate::clock;
+use crate::ending::{By, During};
+use crate::exchange::{Exchange, Phase, Stop};
+use crate::site::Proxy;
+
+impl Exchange {
+    /// `tcp-request content` rules of one proxy: each may ask for more data, until the inspection delay is over.
+    pub(crate) async fn content_rules(&mut self, proxy: &'static Proxy) -> Phase {
+        let kind = RulesetKind::TcpRequestContent;
+        if !proxy.has_rules(kind) {
+            return Ok(());
+        }
+        let deadline = match proxy.config.tcp_request_inspect_delay() {
+            Some(delay) => clock::after(delay),
+            None => Tick::from_ms(0),
+        };
+        self.strict = true;
+        for rule in proxy.config.rules(kind) {
+            loop {
+                self.inspection_over = self.request_is_final(deadline);
+                match self.rule_applies(rule) {
+                    Known::False => break,
+                    Known::Maybe if self.inspection_over => break,
+                    Known::Maybe => self.await_more(deadline).await?,
+                    Known::True => {
+                        let done = self.act(&rule.action, kind, proxy);
+                        match self.settle_action(done, &rule.action, &rule.at, kind, proxy).await? {
+                            None => break,
+                            Some(Verdict::Stop(stop)) => return Err(stop),
+                            Some(_) => return Ok(()),
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether waiting brings no more of the request: time is over, the client ended, the buffer is full, or (in HTTP)
+    /// the head is complete.
+    fn request_is_final(&self, deadline: Tick) -> bool {
+        clock::passed(deadline)
+            || self.facts.have_request
+            || self.client.ended()
+            || self.client.broken().is_some()
+            || self.client.input().len() >= self.site.limits.head_limit()
+    }
+
+    async fn await_more(&mut self, deadline: Tick) -> Phase {
+        match self.client.receive(self.site.limits.head_limit()) {
+            Received::Bytes(_) | Received::End | Received::Full => return Ok(()),
+            Received::Failed(_) => {
+                self.count_bad_request();
+                return Err(Stop::close(By::Client, During::Request));
+            }
+            Received::Nothing => {}
+        }
+        self.check_alive()?;
+        wait(deadline).await;
+        Ok(())
+    }
+
+    /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is there, or `time` is
+    /// over.
+    pub(crate) async fn wait_for_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
+        if self.request_body.is_complete() {
+            return Ok(());
+        }
+        self.request.detach(&mut self.client);
+        self.tell_to_continue()?;
+        let deadline = clock::after_some(time.or(self.timeouts.client));
+        let limit = self.site.limits.buffer_size;
+        loop {
+            if !self.request_body.inspect(&self.client) {
+                self.count_bad_request();
+                return Err(Stop::error(400, By::Proxy, During::Request));
+            }
+            let enough = at_least > 0 && self.request_body.payload() >= at_least;
+            if self.request_body.is_complete() || enough || clock::passed(deadline) {
+                return Ok(());
+            }
+            match self.client.receive(limit) {
+                Received::Bytes(_) => continue,
+                Received::Full => return Ok(()),
+                Received::End | Received::Failed(_) => {
+                    self.count_bad_request();
+                    return Err(Stop::error(400, By::Client, During::Request));
+                }
+                Received::Nothing => {}
+            }
+            self.check_alive()?;
+            wait(deadline).await;
+        }
+    }
+
+    /// `100 Continue`, for a client that waits for it while we wait for its body.
+    fn tell_to_continue(&mut self) -> Phase {
+        if !std::mem::take(&mut self.facts.expects_continue) {
+            return Ok(());
+        }
+        match self.client.send_head(b"HTTP/1.1 100 Continue\r\n\r\n", false) {
+            weir_net::Sent::Failed(_) => Err(Stop::close(By::Client, During::Request)),
+            _ => Ok(()),
+        }
+    }
+
+    /// `tcp-response content` rules of the backend: what an action decides ends the stream.
+    pub(crate) async fn response_content_rules(&mut self) -> Phase {
+        let kind = RulesetKind::TcpResponseContent;
+        let backend = self.backend;
+        if !backend.has_rules(kind) {
+            return Ok(());
+        }
+        let deadline = match backend.config.tcp_response_inspect_delay() {
+            Some(delay) => clock::after(delay),
+            None => Tick::from_ms(0),
+        };
+        for rule in backend.config.rules(kind) {
+            loop {
+                self.inspection_over = clock::passed(deadline) || self.response_is_final();
+                match self.rule_applies(rule) {
+                    Known::False => break,
+                    Known::Maybe if self.inspection_over => break,
+                    Known::Maybe => self.await_more_response(deadline).await?,
+                    Known::True => match self.act(&rule.action, kind, backend) {
+                        Done::Stop(stop) => {
+                            self.decided_at = Some(&rule.at);
+                            return Err(stop);
+                        }
+                        Done::Accept => return Ok(()),
+                        _ => break,
+                    },
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn response_is_final(&self) -> bool {
+        self.facts.have_response
+            || self.server.as_ref().is_none_or(|upstream| {
+                let connection = &upstream.connection;
+                connection.ended()
+                    || connection.broken().is_some()
+                    || connection.input().len() >= self.site.limits.head_limit()
+            })
+    }
+
+    async fn await_more_response(&mut self, deadline: Tick) -> Phase {
+        let limit = self.site.limits.head_limit();
+        let Some(upstream) = &mut self.server else { return Ok(()) };
+        match upstream.connection.receive(limit) {
+            Received::Bytes(_) | Received::End | Received::Full => return Ok(()),
+            Received::Failed(_) => return Err(Stop::close(By::Server, During::Data)),
+            Received::Nothing => {}
+        }
+        self.check_alive()?;
+        wait(deadline).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Actions on header fields.
+
+use weir_config::model::{HeaderEdit, HeaderEditKind, NameMatch};
+use weir_expr::LogFormat;
+use weir_expr::pattern::regex::Regex;
+use weir_http::NoRoom;
+use weir_http::values::Values;
+use weir_mux::Message;
+
+use super::{Done, done};
+use crate::exchange::Exchange;
+
+impl Exchange {
+    fn edited_message(&mut self, request: bool) -> &mut Message {
+        if request { &mut self.request } else { &mut self.response }
+    }
+
+    pub(super) fn edit_header(&mut self, edit: &'static HeaderEdit, request: bool) -> Done {
+        let name = edit.name.as_bytes();
+        match &edit.edit {
+            HeaderEditKind::Add(value) => {
+                let value = self.format(value);
+                done(self.edited_message(request).head.add(name, &value).is_ok())
+            }
+            HeaderEditKind::Set(value) => {
+                let value = self.format(value);
+                let (head, raw) = self.edited_message(request).edit();
+                done(head.set(raw, name, &value).is_ok())
+            }
+            HeaderEditKind::Delete(matching) => {
+                let (head, raw) = self.edited_message(request).edit();
+                head.remove_matching(raw, |candidate| matching_name(matching, name, candidate));
+                Done::Next
+            }
+            HeaderEditKind::ReplaceField { pattern, replacement } => {
+                self.replace_fields(name, request, pattern, replacement, false)
+            }
+            HeaderEditKind::ReplaceValue { pattern, replacement } => {
+                self.replace_fields(name, request, pattern, replacement, true)
+            }
+        }
+    }
+
+    /// Gathers a field of a 103 response; rules in a row share one (manual, "early-hint").
+    pub(super) fn early_hint(&mut self, name: &str, value: &'static LogFormat) -> Done {
+        let value = self.format(value);
+        self.early_hints.extend_from_slice(name.as_bytes());
+        self.early_hints.extend_from_slice(b": ");
+        self.early_hints.extend_from_slice(&value);
+        self.early_hints.extend_from_slice(b"\r\n");
+        Done::Next
+    }
+
+    /// Sends what was gathered. HTTP/1.0 clients do not know interim responses.
+    pub(super) fn send_early_hints(&mut self) {
+        if self.early_hints.is_empty() {
+            return;
+        }
+        let hints = std::mem::take(&mut self.early_hints);
+        if self.request.head.version().is_11_or_later() {
+            let mut message = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
+            message.extend_from_slice(&hints);
+            message.extend_from_slice(b"\r\n");
+            // A client that is gone is noticed when the response is sent.
+            let _ = self.client.send_head(&message, false);
+        }
+    }
+
+    fn replace_fields(
+        &mut self,
+        name: &[u8],
+        request: bool,
+        pattern: &Regex,
+        replacement: &LogFormat,
+        each_value: bool,
+    ) -> Done {
+        let template = self.format(replacement);
+        let message = self.edited_message(request);
+        let mut groups = pattern.groups();
+        for position in 0..message.head.len() {
+            let (head, raw) = message.edit();
+            if !head.field_name(raw, position).is_some_and(|candidate| candidate.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            let Some(value) = head.field_value(raw, position) else { continue };
+            let replaced = if each_value {
+                replace_each(value, pattern, &mut groups, &template)
+            } else {
+                replace_whole(value, pattern, &mut groups, &template)
+            };
+            if let Some(value) = replaced
+                && let Err(NoRoom) = head.replace_value(position, &value)
+            {
+                return Done::Failed;
+            }
+        }
+        Done::Next
+    }
+}
+
+fn matching_name(matching: &NameMatch, name: &[u8], candidate: &[u8]) -> bool {
+    let same = |part: Option<&[u8]>| part.is_some_and(|part| part.eq_ignore_ascii_case(name));
+    match matching {
+        NameMatch::Exact => candidate.eq_ignore_ascii_case(name),
+        NameMatch::Prefix => same(candidate.get(..name.len())),
+        NameMatch::Suffix => same(candidate.len().checked_sub(name.len()).map(|start| &candidate[start..])),
+        NameMatch::Substring => name.is_empty() || candidate.windows(name.len()).any(|part| same(Some(part))),
+        NameMatch::Regex(pattern) => pattern.is_match(candidate),
+    }
+}
+
+/// What a value becomes; none without a match. The replacement takes the whole value's place (manual,
+/// "replace-header").
+fn replace_whole(
+    value: &[u8],
+    pattern: &Regex,
+    groups: &mut weir_expr::pattern::regex::Groups,
+    template: &[u8],
+) -> Option<Vec<u8>> {
+    pattern.captures(value, 0, groups)?;
+    let mut replaced = Vec::new();
+    weir_expr::pattern::regex::expand(template, value, groups, &mut replaced);
+    Some(replaced)
+}
+
+/// The comma-separated values, each with its match replaced; none without any match.
+fn replace_each(
+    value: &[u8],
+    pattern: &Regex,
+    groups: &mut weir_expr::pattern::regex::Groups,
+    template: &[u8],
+) -> Option<Vec<u8>> {
+    let mut replaced = Vec::new();
+    let mut changed = false;
+    let mut kept_to = 0;
+    for item in Values::new(value) {
+        let start = item.as_ptr().addr() - value.as_ptr().addr();
+        if pattern.captures(item, 0, groups).is_none() {
+            continue;
+        }
+        replaced.extend_from_slice(&value[kept_to..start]);
+        weir_expr::pattern::regex::expand(template, item, groups, &mut replaced);
+        kept_to = start + item.len();
+        changed = true;
+    }
+    replaced.extend_from_slice(&value[kept_to..]);
+    changed.then_some(replaced)
+}

@@ -1,0 +1,65 @@
+//! Actions on the request's target.
+
+use weir_config::model::{UriNormalizer, UriPart, UriReplacement};
+use weir_expr::LogFormat;
+use weir_http::normalize::Normalizer;
+
+use super::{Done, done};
+use crate::exchange::Exchange;
+
+impl Exchange {
+    pub(super) fn set_uri_part(&mut self, part: UriPart, value: &'static LogFormat) -> Done {
+        let value = self.format(value);
+        done(self.put_uri_part(part, &value))
+    }
+
+    fn put_uri_part(&mut self, part: UriPart, value: &[u8]) -> bool {
+        let (head, raw) = self.request.edit();
+        let put = match part {
+            UriPart::Path => head.set_path(raw, value),
+            UriPart::PathAndQuery => head.set_path_and_query(raw, value),
+            UriPart::Query => head.set_query(raw, value.strip_prefix(b"?").unwrap_or(value)),
+            UriPart::Uri => head.set_uri(value),
+        };
+        put.is_ok()
+    }
+
+    pub(super) fn replace_uri(&mut self, replacement: &'static UriReplacement) -> Done {
+        let template = self.format(&replacement.replacement);
+        let (head, raw) = (&self.request.head, self.request.bytes());
+        let old = match replacement.part {
+            UriPart::Path => head.path(raw),
+            UriPart::PathAndQuery => head.path_and_query(raw),
+            UriPart::Query | UriPart::Uri => head.uri(raw),
+        };
+        let mut groups = replacement.pattern.groups();
+        if replacement.pattern.captures(old, 0, &mut groups).is_none() {
+            return Done::Next;
+        }
+        let mut new = Vec::with_capacity(old.len());
+        weir_expr::pattern::regex::expand(&template, old, &groups, &mut new);
+        done(self.put_uri_part(replacement.part, &new))
+    }
+
+    pub(super) fn normalize_uri(&mut self, normalizer: UriNormalizer) -> Done {
+        let normalizer = match normalizer {
+            UriNormalizer::FragmentEncode => Normalizer::FragmentEncode,
+            UriNormalizer::FragmentStrip => Normalizer::FragmentStrip,
+            UriNormalizer::PathMergeSlashes => Normalizer::PathMergeSlashes,
+            UriNormalizer::PathStripDot => Normalizer::PathStripDot,
+            UriNormalizer::PathStripDotDot { full } => Normalizer::PathStripDotdot { full },
+            UriNormalizer::PercentDecodeUnreserved { strict } => {
+                Normalizer::PercentDecodeUnreserved { strict }
+            }
+            UriNormalizer::PercentToUppercase { strict } => Normalizer::PercentToUppercase { strict },
+            UriNormalizer::QuerySortByName => Normalizer::QuerySortByName,
+        };
+        let (head, raw) = (&self.request.head, self.request.bytes());
+        let mut new = Vec::new();
+        match normalizer.apply(head.uri(raw), &mut new) {
+            Ok(false) => Done::Next,
+            Ok(true) => done(self.put_uri_part(UriPart::Uri, &new)),
+            Err(_) => Done::Failed,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Getting a server: which one, a slot on it, a connection to it; and what to do when that fails.
+//!
+//! Shared by HTTP and TCP: [`Exchange::reach_server`] returns with a lease and a connection.
+
+pub mod assign;
+pub mod connect;
+pub mod idle;
+pub mod retry;
+
+pub use retry::Failure;
+
+use crate::ending::During;
+use crate::exchange::{Exchange, Phase};
+
+impl Exchange {
+    /// Returns once there is a server, a slot on it and a connection to it.
+    pub(crate) async fn reach_server(&mut self) -> Phase {
+        loop {
+            if self.lease.is_none() {
+                self.assign().await?;
+                self.timers.queue = Some(self.elapsed());
+            }
+            self.enter(During::Connect);
+            match self.connect().await {
+                Ok(upstream) => {
+                    self.session
+                        .view
+                        .server_descriptor
+                        .set(Exchange::number_of(upstream.connection.descriptor()));
+                    self.server = Some(upstream);
+                    self.timers.connect = Some(self.elapsed());
+                    return Ok(());
+                }
+                Err(connect::ConnectError::Stop(stop)) => return Err(stop),
+                Err(connect::ConnectError::Failed(failure)) => self.retry_after(failure).await?,
+            }
+        }
+    }
+
+    /// Gives up the connection to the server, without giving it to anybody else.
+    pub(crate) fn close_server(&mut self) {
+        if self.server.take().is_some() {
+            self.session.view.server_descriptor.set(-1);
+            idle::closed(self);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Which server: rules, persistence, the balancing algorithm, and the queue in front of it.
+
+use std::sync::Arc;
+
+use weir_backend::{Algorithm, Choice, ChooseInput, Outcome, Server, ServerKey, Waiting, hash, key};
+use weir_config::model::ServerTarget;
+use weir_sched::{Tick, wait};
+
+use crate::clock;
+use crate::counters::Event;
+use crate::ending::{By, During};
+use crate::exchange::{Exchange, Phase, Stop};
+
+impl Exchange {
+    /// Gets a slot of a server, waiting in a queue if need be.
+    pub(super) async fn assign(&mut self) -> Phase {
+        self.enter(During::Queue);
+        let avoid = None;
+        self.assign_avoiding(avoid).await
+    }
+
+    /// The same, preferring any server to `avoid`.
+    pub(super) async fn assign_avoiding(&mut self, avoid: Option<ServerKey>) -> Phase {
+        let deadline = clock::after_some(self.timeouts.queue.or(self.timeouts.connect));
+        let mut designated = if avoid.is_none() { self.designated_server() } else { None };
+        loop {
+            let input = self.choose_input(avoid);
+            let task = weir_sched::current();
+            let wake = move || -> Box<dyn weir_backend::Wake> {
+                Box::new(weir_backend::WakeFn(move || weir_sched::wake(task)))
+            };
+            let backend = self.backend.servers();
+            let choice = match &designated {
+                Some(server) => backend.take(server.key(), self.facts.persistent, &input, wake),
+                None => backend.choose(&input, wake),
+            };
+            match choice {
+                Choice::Server(lease) => return self.leased(lease),
+                Choice::Wait(waiting) => {
+                    if let Some(lease) = self.wait_in_queue(waiting, deadline).await? {
+                        return self.leased(lease);
+                    }
+                    designated = None;
+                }
+                Choice::Full | Choice::None if designated.is_some() => {
+                    designated = None;
+                    self.facts.persistent = false;
+                }
+                Choice::Full | Choice::None => {
+                    self.count(Event::FailedConnection);
+                    return Err(Stop::error(503, By::Server, During::Connect));
+                }
+            }
+        }
+    }
+
+    fn leased(&mut self, lease: weir_backend::Lease) -> Phase {
+        let server = lease.server();
+        self.session.view.server.set(server.key().index() as u32);
+        self.lease = Some(lease);
+        self.count_server_session();
+        Ok(())
+    }
+
+    /// Waits for a slot: none when the choice has to be made again.
+    async fn wait_in_queue(
+        &mut self,
+        mut waiting: Waiting,
+        deadline: Tick,
+    ) -> Result<Option<weir_backend::Lease>, Stop> {
+        let abort_on_close = self.backend.config.settings.options.abort_on_close.or(self.backend.is_http());
+        loop {
+            match waiting.poll() {
+                Some(Outcome::Granted(granted)) => {
+                    self.queued.add(granted.positions);
+                    return Ok(Some(granted.lease));
+                }
+                Some(Outcome::ChooseAgain(positions)) => {
+                    self.queued.add(positions);
+                    return Ok(None);
+                }
+                None => {}
+            }
+            self.check_alive()?;
+            let client = &self.client;
+            if client.is_broken() || (abort_on_close && client.peer_closed()) {
+                self.queued.add(waiting.positions());
+                self.count(Event::ClientAbort);
+                return Err(Stop::error(503, By::Client, During::Queue));
+            }
+            if clock::passed(deadline) {
+                self.queued.add(waiting.positions());
+                self.timers.queue = Some(self.elapsed());
+                self.count(Event::FailedConnection);
+                return Err(Stop::error(503, By::ServerTimeout, During::Queue));
+            }
+            wait(deadline).await;
+        }
+    }
+
+    /// The server that a `use-server` rule, a cookie or the last request designates.
+    fn designated_server(&mut self) -> Option<Arc<Server>> {
+        let backend = self.backend;
+        for rule in &backend.config.use_server {
+            let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
+            if !applies {
+                continue;
+            }
+            let server = match &rule.target {
+                ServerTarget::Static(index) => backend.servers().servers().get(*index as usize).cloned(),
+                ServerTarget::Dynamic(name) => {
+                    let name = self.format(name);
+                    std::str::from_utf8(&name).ok().and_then(|name| backend.servers().server_by_name(name))
+                }
+            };
+            if let Some(server) = server.filter(|server| server.is_up()) {
+                return Some(server);
+            }
+        }
+        let server = crate::cookie::designated(self);
+        self.facts.persistent = server.is_some();
+        server
+    }
+
+    fn choose_input(&mut self, avoid: Option<ServerKey>) -> ChooseInput {
+        ChooseInput {
+            hash: self.balance_hash(),
+            avoid,
+            priority: self.priority,
+            random: weir_sched::random(),
+            now_ms: weir_sched::now().as_ms(),
+        }
+    }
+
+    /// The hash of what the algorithm looks at; none when it looks at nothing or the request lacks it.
+    fn balance_hash(&mut self) -> Option<u32> {
+        let backend = self.backend;
+        let settings = backend.servers().settings();
+        let kind = settings.hash_type;
+        let raw = self.request.bytes();
+        let head = &self.request.head;
+        match &settings.algorithm {
+            Algorithm::Source => self.session.source.borrow().ip().map(|address| key::source(kind, address)),
+            Algorithm::Uri(arguments) if self.facts.have_request => {
+                Some(key::uri(kind, *arguments, head.uri(raw)))
+            }
+            Algorithm::UrlParameter { name, .. } if self.facts.have_request => {
+                let found = key::parameter(name, key::query(head.uri(raw)));
+                let found = found.or_else(|| self.parameter_in_form(name));
+                found.map(|value| hash::hash(kind, value))
+            }
+            Algorithm::Header { name, use_domain_only } if self.facts.have_request => {
+                let value = head.find_line(raw, name.as_bytes(), 1)?;
+                Some(hash::hash(kind, key::header_part(value, *use_domain_only)))
+            }
+            Algorithm::Expression => {
+                let weir_config::model::Balance::Hash(expression) = &backend.config.settings.balance else {
+                    return None;
+                };
+                let value = self.evaluate_string(expression)?;
+                Some(hash::hash(kind, &value))
+            }
+            _ => None,
+        }
+    }
+
+    /// A parameter of a POST's form, as far as it is there (`balance url_param ... check_post`).
+    fn parameter_in_form(&self, name: &str) -> Option<&[u8]> {
+        if !self.balances_on_body() || self.request.head.method() != weir_http::Method::Post {
+            return None;
+        }
+        let body = &self.client.input()[..self.request_body.ready().min(self.client.input().len())];
+        key::parameter(name, body)
+    }
+
+    /// Whether choosing a server looks at the request's body.
+    pub(crate) fn balances_on_body(&self) -> bool {
+        let algorithm = self.backend.backend.as_ref().map(|backend| &backend.settings().algorithm);
+        matches!(algorithm, Some(Algorithm::UrlParameter { check_post: true, .. }))
+    }
+}

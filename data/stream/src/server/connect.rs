@@ -1,0 +1,208 @@
+//! A connection to the leased server: an idle one if the rules of `http-reuse` allow it, else a new one.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use weir_backend::ServerAddress;
+use weir_config::model::{self, Reuse, SendProxy, ServerSettings};
+use weir_net::{Connection, Sent};
+use weir_sched::{Descriptor, wait};
+use weir_sys::{Address, Errno, option, socket};
+
+use super::idle;
+use super::retry::Failure;
+use crate::clock;
+use crate::counters::Event;
+use crate::ending::{By, During};
+use crate::exchange::{Exchange, Stop, Upstream};
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The attempt failed: another may follow.
+    Failed(Failure),
+    /// The stream ends.
+    Stop(Stop),
+}
+
+impl From<Stop> for ConnectError {
+    fn from(stop: Stop) -> Self {
+        ConnectError::Stop(stop)
+    }
+}
+
+impl From<Errno> for ConnectError {
+    fn from(errno: Errno) -> Self {
+        ConnectError::Failed(Failure::Refused(Some(errno)))
+    }
+}
+
+impl Exchange {
+    /// A connection to the leased server.
+    pub(super) async fn connect(&mut self) -> Result<Upstream, ConnectError> {
+        let hash = self.connection_hash();
+        if self.may_reuse() {
+            let mut idle = idle::take(self, hash);
+            if idle.is_none() && self.site.figures.len() > 1 {
+                idle = idle::take_over(self, hash).await;
+            }
+            if let Some(upstream) = idle {
+                self.facts.on_reused_connection = true;
+                self.count(Event::Reuse);
+                return Ok(upstream);
+            }
+        }
+        self.facts.on_reused_connection = false;
+        self.connect_anew(hash).await
+    }
+
+    /// What two requests must have in common to use the same connection: all that its beginning depends on.
+    fn connection_hash(&self) -> u64 {
+        let settings = self.server_settings();
+        let mut hash = 0;
+        if settings.is_some_and(|settings| settings.send_proxy.is_some()) {
+            // A PROXY header speaks for one client: its connection serves nobody else.
+            hash = self.serial | 1;
+        }
+        if self.source_depends_on_client() {
+            hash = self.serial | 1;
+        }
+        hash
+    }
+
+    fn source_depends_on_client(&self) -> bool {
+        let of_server = self.server_settings().and_then(|settings| settings.source.as_ref());
+        let source = of_server.or(self.backend.config.settings.source.as_ref());
+        source.is_some_and(|source| source.transparent.is_some())
+    }
+
+    /// Whether an idle connection may serve this request (`http-reuse`).
+    fn may_reuse(&self) -> bool {
+        if !self.facts.have_request || self.facts.fresh_connection_only {
+            return false;
+        }
+        match self.backend.config.settings.options.reuse {
+            Reuse::Never => false,
+            Reuse::Safe => self.session.requests.get() > 1,
+            // Whether an idle connection was proven by a reuse is looked at when one is taken.
+            Reuse::Aggressive | Reuse::Always => true,
+        }
+    }
+
+    async fn connect_anew(&mut self, hash: u64) -> Result<Upstream, ConnectError> {
+        let target = self.server_address().ok_or(ConnectError::Failed(Failure::Refused(None)))?;
+        let socket = self.open_socket(&target)?;
+        let descriptor = Descriptor::connect(socket, &target)?;
+        self.count(Event::Connect);
+        idle::opened(self);
+        descriptor.set_owner(weir_sched::current());
+        let mut connection = Connection::new(descriptor);
+        self.await_connected(&connection).await?;
+        self.send_proxy_header(&mut connection)?;
+        Ok(Upstream { connection, reused: false, requests: 0, hash })
+    }
+
+    /// Waits until the connection stands.
+    async fn await_connected(&mut self, connection: &Connection) -> Result<(), ConnectError> {
+        let deadline = clock::after_some(self.timeouts.connect);
+        let abort_on_close = self.backend.config.settings.options.abort_on_close.or(self.backend.is_http());
+        loop {
+            if connection.descriptor().finish_connect()? {
+                return Ok(());
+            }
+            self.check_alive()?;
+            let client = &self.client;
+            if client.is_broken() || (abort_on_close && client.peer_closed()) {
+                self.count(Event::ClientAbort);
+                return Err(Stop::error(503, By::Client, During::Connect).into());
+            }
+            if clock::passed(deadline) {
+                return Err(ConnectError::Failed(Failure::ConnectTimeout));
+            }
+            wait(deadline).await;
+        }
+    }
+
+    /// Where the leased server is, for this stream: its port may follow the client's.
+    pub(crate) fn server_address(&self) -> Option<Address> {
+        let server = self.lease.as_ref()?.server();
+        let destination = self.session.destination.borrow();
+        Some(match &*server.address() {
+            ServerAddress::Ip(address) => {
+                let mut address = *address;
+                let known = self.server_settings_of(server).map(|known| &known.address);
+                if let Some(model::ServerAddress::Inet { port: model::ServerPort::Mapped(offset), .. }) =
+                    known
+                {
+                    let port = i64::from(destination.port()) + i64::from(*offset);
+                    address.set_port(u16::try_from(port).ok()?);
+                }
+                if address.ip().is_unspecified()
+                    && let Some(SocketAddr::V4(_) | SocketAddr::V6(_)) = destination.inet()
+                {
+                    address.set_ip(destination.ip()?);
+                }
+                Address::Inet(address)
+            }
+            ServerAddress::Unix(path) => Address::Unix(path.clone()),
+            ServerAddress::Abstract(name) => Address::Abstract(name.clone().into()),
+            ServerAddress::Unknown => return None,
+        })
+    }
+
+    fn open_socket(&mut self, target: &Address) -> Result<OwnedFd, ConnectError> {
+        let socket = socket::stream(target.family())?;
+        if !target.is_unix() {
+            option::set_no_delay(&socket, true)?;
+            let settings = &self.backend.config.settings;
+            if settings.options.server_keep_alive {
+                let parameters = crate::keepalive::parameters(&settings.server_keep_alive);
+                // Parameters that the kernel does not take leave its own: traffic goes on.
+                let _ = option::set_keep_alive(&socket, parameters);
+            }
+            let server = self.server_settings();
+            if let Some(timeout) = server.and_then(|server| server.tcp_user_timeout) {
+                let _ = option::set_user_timeout(&socket, milliseconds(timeout));
+            }
+            if server.is_some_and(|server| server.tcp_fast_open) {
+                let _ = option::set_fast_open_connect(&socket);
+            }
+            if settings.options.tcp_smart_connect {
+                let _ = option::set_quick_ack(&socket, false);
+            }
+            crate::source::bind(self, &socket, target)?;
+            crate::source::mark(self, &socket, target)?;
+        }
+        Ok(socket)
+    }
+
+    fn send_proxy_header(&mut self, connection: &mut Connection) -> Result<(), ConnectError> {
+        let Some(send_proxy) = self.server_settings().and_then(|settings| settings.send_proxy) else {
+            return Ok(());
+        };
+        let mut header = Vec::new();
+        match send_proxy {
+            SendProxy::V1 => crate::proxy_header::write_v1(self, &mut header),
+            SendProxy::V2 => crate::proxy_header::write_v2(self, &mut header),
+        }
+        match connection.send_head(&header, true) {
+            Sent::Failed(errno) => Err(errno.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the configuration says about the leased server.
+    pub(crate) fn server_settings(&self) -> Option<&'static ServerSettings> {
+        let server = self.lease.as_ref()?.server();
+        self.server_settings_of(server).map(|known| &known.settings)
+    }
+
+    pub(crate) fn server_settings_of(&self, server: &weir_backend::Server) -> Option<&'static model::Server> {
+        self.backend.config.servers.get(server.key().index())
+    }
+}
+
+fn milliseconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,335 @@
+//! Idle connections to servers: kept by the worker that used them last, taken over by a worker that has none.
+//!
+//! A worker's idle connections are its own: no lock guards them. What others may know is how many there are
+//! ([`IdlePools`]). A worker that finds none of its own asks the one that has most; the answer is a descriptor, which
+//! it registers with its own poller. Dead ones are noticed because their descriptors' events wake the worker's keeper.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use weir_config::model::Reuse;
+use weir_net::Connection;
+use weir_sched::{Class, Descriptor, Kind, TaskKey, Wakeup, wait};
+
+use crate::clock;
+use crate::exchange::{Exchange, Upstream};
+use crate::site::{Proxy, Site};
+
+/// What all workers may know about the idle connections to one server.
+#[derive(Debug)]
+pub struct IdlePools {
+    /// How many each worker keeps.
+    kept: Box<[AtomicU32]>,
+    /// Connections in use now, of all workers.
+    used: AtomicU32,
+}
+
+impl IdlePools {
+    /// Pools for so many workers.
+    pub fn new(workers: usize) -> Self {
+        IdlePools { kept: (0..workers.max(1)).map(|_| AtomicU32::new(0)).collect(), used: AtomicU32::new(0) }
+    }
+
+    /// How many idle connections there are.
+    pub fn idle(&self) -> u32 {
+        self.kept.iter().map(|kept| kept.load(Relaxed)).sum()
+    }
+
+    /// How many idle connections one worker keeps.
+    pub fn idle_of(&self, worker: usize) -> u32 {
+        self.kept.get(worker).map_or(0, |kept| kept.load(Relaxed))
+    }
+
+    /// How many connections are in use.
+    pub fn used(&self) -> u32 {
+        self.used.load(Relaxed)
+    }
+
+    fn set(&self, worker: usize, count: usize) {
+        if let Some(kept) = self.kept.get(worker) {
+            kept.store(u32::try_from(count).unwrap_or(u32::MAX), Relaxed);
+        }
+    }
+
+    /// The worker, other than `own`, that keeps most.
+    fn richest(&self, own: usize) -> Option<usize> {
+        let others =
+            self.kept.iter().enumerate().filter(|(worker, kept)| *worker != own && kept.load(Relaxed) > 0);
+        others.max_by_key(|(_, kept)| kept.load(Relaxed)).map(|(worker, _)| worker)
+    }
+}
+
+/// One idle connection.
+struct Idle {
+    connection: Connection,
+    requests: u32,
+    hash: u64,
+}
+
+impl Idle {
+    /// Whether the server neither closed it nor said anything unasked.
+    fn is_fresh(&self) -> bool {
+        !self.connection.descriptor().is_readable()
+            && !self.connection.peer_closed()
+            && !self.connection.is_broken()
+    }
+
+    fn into_upstream(self) -> Upstream {
+        self.connection.descriptor().set_owner(weir_sched::current());
+        Upstream { connection: self.connection, reused: true, requests: self.requests, hash: self.hash }
+    }
+}
+
+/// The idle connections to one server that this worker keeps.
+#[derive(Default)]
+struct Shelf {
+    idle: Vec<Idle>,
+    /// The fewest there were since the last purge: that many were not needed.
+    unused: usize,
+    purge_at_ms: u64,
+}
+
+thread_local! {
+    /// By proxy, then by server.
+    static SHELVES: RefCell<Vec<Vec<Shelf>>> = const { RefCell::new(Vec::new()) };
+    static KEEPER: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
+    /// Who waits for a connection from another worker, and what came.
+    static EXPECTED: RefCell<Vec<Expected>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A task that waits for a connection from another worker.
+struct Expected {
+    task: TaskKey,
+    answer: Option<Option<Parcel>>,
+}
+
+/// A connection on its way from one worker to another.
+struct Parcel {
+    descriptor: OwnedFd,
+    requests: u32,
+}
+
+fn with_shelf<R>(proxy: &Proxy, server: usize, then: impl FnOnce(&mut Shelf) -> R) -> R {
+    SHELVES.with_borrow_mut(|shelves| {
+        if shelves.len() <= proxy.index {
+            shelves.resize_with(proxy.index + 1, Vec::new);
+        }
+        let of_proxy = &mut shelves[proxy.index];
+        if of_proxy.len() <= server {
+            of_proxy.resize_with(server + 1, Shelf::default);
+        }
+        then(&mut of_proxy[server])
+    })
+}
+
+/// Takes an idle connection of this worker to the leased server.
+pub(super) fn take(exchange: &Exchange, hash: u64) -> Option<Upstream> {
+    let server = exchange.lease.as_ref()?.server().key().index();
+    let proven_only = exchange.backend.config.settings.options.reuse == Reuse::Aggressive
+        && exchange.session.requests.get() <= 1;
+    let pools = exchange.backend.idle.get(server)?;
+    let taken = with_shelf(exchange.backend, server, |shelf| {
+        let mut looked = 0;
+        let mut at = shelf.idle.len();
+        let mut found = None;
+        // The youngest first: its memory is warm, and its server least likely to have closed it.
+        while at > 0 && looked < LOOK {
+            at -= 1;
+            looked += 1;
+            let candidate = &shelf.idle[at];
+            if candidate.hash != hash || (proven_only && candidate.requests < 2) {
+                continue;
+            }
+            let candidate = shelf.idle.swap_remove(at);
+            if candidate.is_fresh() {
+                found = Some(candidate);
+                break;
+            }
+        }
+        shelf.unused = shelf.unused.min(shelf.idle.len());
+        pools.set(weir_sched::worker_index(), shelf.idle.len());
+        found
+    })?;
+    pools.used.fetch_add(1, Relaxed);
+    Some(taken.into_upstream())
+}
+
+/// Asks the worker that keeps most for one of its idle connections.
+pub(super) async fn take_over(exchange: &Exchange, hash: u64) -> Option<Upstream> {
+    let lease = exchange.lease.as_ref()?;
+    let server = lease.server().key().index();
+    let pools = exchange.backend.idle.get(server)?;
+    let settings = lease.server().settings().pool;
+    if hash != 0 || !settings.shared || pools.idle() < settings.low.max(1) {
+        return None;
+    }
+    let own = weir_sched::worker_index();
+    let other = pools.richest(own)?;
+    let (proxy, task) = (exchange.backend, weir_sched::current());
+    EXPECTED.with_borrow_mut(|expected| expected.push(Expected { task, answer: None }));
+    let asked = weir_sched::send_to(other, move || {
+        let parcel = give_away(proxy, server);
+        let _ = weir_sched::send_to(own, move || arrive(proxy, server, task, parcel));
+    });
+    // The other worker may be busy: then a new connection is the better choice.
+    let deadline = clock::after(TAKEOVER);
+    while asked.is_ok() && !answered(task) && wait(deadline).await != Wakeup::Deadline {}
+    let parcel = EXPECTED.with_borrow_mut(|expected| {
+        let at = expected.iter().position(|expected| expected.task == task)?;
+        expected.swap_remove(at).answer?
+    })?;
+    let idle = parcel.unpack()?;
+    pools.used.fetch_add(1, Relaxed);
+    Some(idle.into_upstream())
+}
+
+fn answered(task: TaskKey) -> bool {
+    EXPECTED.with_borrow(|expected| expected.iter().any(|one| one.task == task && one.answer.is_some()))
+}
+
+/// The other worker's answer: for who waits, or for the shelf when nobody does any more.
+fn arrive(proxy: &'static Proxy, server: usize, task: TaskKey, parcel: Option<Parcel>) {
+    let unwanted =
+        EXPECTED.with_borrow_mut(|expected| match expected.iter_mut().find(|one| one.task == task) {
+            Some(one) => {
+                one.answer = Some(parcel);
+                None
+            }
+            None => parcel,
+        });
+    match unwanted.and_then(Parcel::unpack) {
+        Some(idle) => {
+            idle.connection.descriptor().set_owner(KEEPER.get());
+            with_shelf(proxy, server, |shelf| shelf.idle.push(idle));
+        }
+        None => weir_sched::wake(task),
+    }
+}
+
+impl Parcel {
+    fn unpack(self) -> Option<Idle> {
+        let connection = Connection::new(Descriptor::register(self.descriptor).ok()?);
+        Some(Idle { connection, requests: self.requests, hash: 0 })
+    }
+}
+
+/// Gives one idle connection to another worker.
+fn give_away(proxy: &'static Proxy, server: usize) -> Option<Parcel> {
+    let idle = with_shelf(proxy, server, |shelf| {
+        // The oldest go first: this worker's own requests use the youngest.
+        let at = shelf.idle.iter().position(|idle| idle.hash == 0 && idle.is_fresh())?;
+        let idle = shelf.idle.remove(at);
+        if let Some(pools) = proxy.idle.get(server) {
+            pools.set(weir_sched::worker_index(), shelf.idle.len());
+        }
+        Some(idle)
+    })?;
+    Some(Parcel { descriptor: idle.connection.into_descriptor().into_fd(), requests: idle.requests })
+}
+
+/// Keeps a connection for whoever comes next, if the limits allow.
+pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
+    let Some(lease) = &exchange.lease else { return };
+    let server = lease.server().key().index();
+    let Some(pools) = exchange.backend.idle.get(server) else { return };
+    in_use_no_more(pools);
+    upstream.requests = upstream.requests.saturating_add(1);
+    let settings = lease.server().settings().pool;
+    let private = upstream.hash != 0 || exchange.backend.config.settings.options.reuse == Reuse::Never;
+    let worn = settings.maximum_reuse.is_some_and(|most| upstream.requests > most);
+    let full = settings.maximum.is_some_and(|most| pools.idle() >= most);
+    if private || worn || full || settings.purge_delay_ms == 0 || !lease.server().is_up() {
+        return;
+    }
+    upstream.connection.descriptor().set_owner(KEEPER.get());
+    let idle = Idle { connection: upstream.connection, requests: upstream.requests, hash: upstream.hash };
+    with_shelf(exchange.backend, server, |shelf| {
+        if shelf.idle.is_empty() {
+            shelf.unused = 0;
+        }
+        shelf.idle.push(idle);
+        pools.set(weir_sched::worker_index(), shelf.idle.len());
+    });
+}
+
+/// A connection in use was closed.
+pub(crate) fn closed(exchange: &Exchange) {
+    let Some(lease) = &exchange.lease else { return };
+    if let Some(pools) = exchange.backend.idle.get(lease.server().key().index()) {
+        in_use_no_more(pools);
+    }
+}
+
+/// A connection was opened.
+pub(super) fn opened(exchange: &Exchange) {
+    let Some(lease) = &exchange.lease else { return };
+    if let Some(pools) = exchange.backend.idle.get(lease.server().key().index()) {
+        pools.used.fetch_add(1, Relaxed);
+    }
+}
+
+fn in_use_no_more(pools: &IdlePools) {
+    let _ = pools.used.fetch_update(Relaxed, Relaxed, |used| used.checked_sub(1));
+}
+
+/// Starts the worker's keeper: it drops what servers closed, and half of what nobody needed.
+pub fn start_keeper(site: &'static Site) {
+    KEEPER.set(weir_sched::spawn(&KEEPER_KIND, Class::Bulk, keep(site)));
+}
+
+async fn keep(site: &'static Site) {
+    let mut next_purge = clock::after(PURGE_STEP);
+    loop {
+        let woken = wait(next_purge).await;
+        if woken == Wakeup::Event {
+            // Servers tend to close many at once: one look for all of them.
+            weir_sched::sleep_until(clock::after(GATHER)).await;
+        }
+        sweep(site, clock::passed(next_purge));
+        if clock::passed(next_purge) {
+            next_purge = clock::after(PURGE_STEP);
+        }
+    }
+}
+
+fn sweep(site: &'static Site, purge: bool) {
+    let now_ms = weir_sched::now().as_ms();
+    SHELVES.with_borrow_mut(|shelves| {
+        for (proxy, of_proxy) in site.proxies.iter().zip(shelves) {
+            let Some(backend) = &proxy.backend else { continue };
+            for (server, shelf) in backend.servers().iter().zip(of_proxy) {
+                if shelf.idle.is_empty() {
+                    continue;
+                }
+                shelf.idle.retain(Idle::is_fresh);
+                let delay_ms = server.settings().pool.purge_delay_ms;
+                if purge && now_ms >= shelf.purge_at_ms {
+                    // Half of what was not needed since last time (manual, "pool-purge-delay").
+                    let surplus = shelf.unused.min(shelf.idle.len()).div_ceil(2);
+                    shelf.idle.drain(..surplus);
+                    shelf.unused = shelf.idle.len();
+                    shelf.purge_at_ms = now_ms.saturating_add(delay_ms);
+                }
+                if !server.is_up() || site.is_stopping() {
+                    shelf.idle.clear();
+                }
+                if let Some(pools) = proxy.idle.get(server.key().index()) {
+                    pools.set(weir_sched::worker_index(), shelf.idle.len());
+                }
+            }
+        }
+    });
+}
+
+static KEEPER_KIND: Kind = Kind::new("idle connections");
+
+/// How many idle connections are looked at for one that fits: the search stays short on large shelves.
+const LOOK: usize = 32;
+/// How long a connection from another worker is waited for.
+const TAKEOVER: Duration = Duration::from_millis(2);
+/// How often surplus is looked for.
+const PURGE_STEP: Duration = Duration::from_secs(1);
+/// How long closings are gathered before the shelves are swept.
+const GATHER: Duration = Duration::from_millis(50);

@@ -1,0 +1,165 @@
+//! When an attempt on a server failed: try again, where, or give up.
+
+use std::time::Duration;
+
+use weir_backend::retry::{self, NextAttempt};
+use weir_config::model::RetryOn;
+use weir_sched::{Wakeup, wait};
+use weir_sys::Errno;
+
+use crate::clock;
+use crate::counters::Event;
+use crate::ending::{By, During};
+use crate::exchange::{Exchange, Phase, Replay, Stop};
+
+/// Why an attempt on a server failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The connection was refused, or cannot be made.
+    Refused(Option<Errno>),
+    /// The connection was not there in time.
+    ConnectTimeout,
+    /// It closed before the first byte of a response.
+    Empty,
+    /// It broke in the middle of a head, or while the request was sent.
+    Aborted(Option<Errno>),
+    /// What came was no response.
+    Junk,
+    /// The response's head does not fit the buffer.
+    TooLarge,
+    /// No response in time.
+    TimedOut,
+    /// A response with a status that `retry-on` lists.
+    Status(u16),
+}
+
+impl Failure {
+    /// Whether the connection itself failed: nothing of the request reached the server.
+    pub fn is_connection(self) -> bool {
+        matches!(self, Failure::Refused(_) | Failure::ConnectTimeout)
+    }
+
+    fn retry_on(self) -> RetryOn {
+        match self {
+            Failure::Refused(_) | Failure::ConnectTimeout => RetryOn::CONNECTION_FAILURE,
+            Failure::Empty | Failure::Aborted(_) => RetryOn::EMPTY_RESPONSE,
+            Failure::Junk | Failure::TooLarge => RetryOn::JUNK_RESPONSE,
+            Failure::TimedOut => RetryOn::RESPONSE_TIMEOUT,
+            Failure::Status(status) => RetryOn::status(status),
+        }
+    }
+
+    /// What the client gets when nothing helped.
+    fn stop(self) -> Stop {
+        match self {
+            Failure::Refused(Some(
+                Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL,
+            )) => Stop::error(503, By::Resource, During::Connect),
+            Failure::Refused(_) => Stop::error(503, By::Server, During::Connect),
+            Failure::ConnectTimeout => Stop::error(503, By::ServerTimeout, During::Connect),
+            Failure::Empty | Failure::Aborted(_) => Stop::error(502, By::Server, During::Headers),
+            Failure::Junk | Failure::TooLarge => Stop::error(502, By::Proxy, During::Headers),
+            Failure::TimedOut => Stop::error(504, By::ServerTimeout, During::Headers),
+            Failure::Status(status) => Stop::error(status, By::Server, During::Headers),
+        }
+    }
+}
+
+/// Whether `retry-on` asks for another attempt after a response with this status.
+pub fn status_retries(exchange: &Exchange, status: u16) -> bool {
+    let retry_on = exchange.backend.config.settings.retry_on;
+    retry_on.contains_status(status) && exchange.may_replay() && exchange.retries < exchange.retries_allowed
+}
+
+impl Exchange {
+    /// Whether the request can be sent once more.
+    fn may_replay(&self) -> bool {
+        !self.facts.no_replay && !self.facts.response_started && !matches!(self.replay, Replay::No)
+    }
+
+    /// After a failed attempt: returns to try again, or says how the stream ends.
+    pub(crate) async fn retry_after(&mut self, failure: Failure) -> Phase {
+        // A connection that others used before may have been closed by the server just as the request left: that says
+        // nothing about the server, and costs no retry.
+        let reused = std::mem::take(&mut self.facts.on_reused_connection);
+        if reused
+            && matches!(failure, Failure::Empty | Failure::Aborted(_))
+            && self.may_replay()
+            && self.is_idempotent()
+        {
+            return Ok(());
+        }
+        let wanted = self.backend.config.settings.retry_on.contains(failure.retry_on());
+        let possible = failure.is_connection() || self.may_replay();
+        let next = if wanted && possible { self.next_attempt(failure) } else { NextAttempt::GiveUp };
+        match next {
+            NextAttempt::GiveUp => return Err(self.give_up(failure)),
+            NextAttempt::Again { wait_ms } => {
+                self.retries += 1;
+                self.count(Event::Retry);
+                self.turn_around(Duration::from_millis(wait_ms)).await?;
+            }
+            NextAttempt::Elsewhere => {
+                self.retries += 1;
+                let avoid = self.lease.as_ref().map(|lease| lease.server().key());
+                self.count(Event::Redispatch);
+                self.lease = None;
+                self.facts.persistent = false;
+                self.assign_avoiding(avoid).await?;
+                let chosen = self.lease.as_ref().map(|lease| lease.server().key());
+                self.redispatched |= chosen != avoid;
+            }
+        }
+        Ok(())
+    }
+
+    fn next_attempt(&self, failure: Failure) -> NextAttempt {
+        let backend = self.backend.servers();
+        let status = backend.status(weir_sched::now().as_ms());
+        retry::after_failure(
+            backend.settings(),
+            &retry::Failure {
+                retries_made: self.retries,
+                retries_allowed: self.retries_allowed,
+                designated: self.facts.persistent,
+                forced: false,
+                usable_servers: if status.active > 0 { status.active } else { status.backup },
+                refused: matches!(failure, Failure::Refused(_)),
+                connect_timeout_ms: self
+                    .timeouts
+                    .connect
+                    .and_then(|timeout| u64::try_from(timeout.as_millis()).ok()),
+            },
+        )
+    }
+
+    /// Waits before the same server is tried again: it may be restarting (manual, `retries`).
+    async fn turn_around(&mut self, pause: Duration) -> Phase {
+        let deadline = clock::after(pause);
+        while !pause.is_zero() && wait(deadline).await != Wakeup::Deadline {
+            self.check_alive()?;
+            if self.client.is_broken() {
+                return Err(Stop::close(By::Client, During::Connect));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether sending the request twice does no more than sending it once (RFC 9110, 9.2.2).
+    fn is_idempotent(&self) -> bool {
+        !self.facts.have_request || self.request.head.method().is_idempotent()
+    }
+
+    fn give_up(&mut self, failure: Failure) -> Stop {
+        let stop = failure.stop();
+        match failure {
+            Failure::Refused(_) | Failure::ConnectTimeout => self.count(Event::FailedConnection),
+            Failure::Status(_) => {}
+            _ => self.count(Event::FailedResponse),
+        }
+        if !failure.is_connection() {
+            self.count(Event::ServerAbort);
+        }
+        stop
+    }
+}

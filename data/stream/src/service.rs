@@ -1,0 +1,141 @@
+//! Services that answer requests in place of a server.
+
+use std::time::Duration;
+
+use weir_config::model::StatsVerdict;
+use weir_http::Method;
+
+use crate::counters::Event;
+use crate::ending::{By, During, Ending};
+use crate::exchange::{Exchange, Phase, Stop};
+use crate::site::{Proxy, Site};
+
+/// Whoever makes the statistics page. It lives above this crate, and gets in through [`Site::statistics`].
+pub trait Statistics: Send + Sync {
+    /// The answer to a request for the page.
+    fn page(&self, site: &'static Site, request: &PageRequest<'_>) -> Page;
+}
+
+/// A request for the statistics page.
+#[derive(Debug)]
+pub struct PageRequest<'a> {
+    /// The proxy that has the page.
+    pub proxy: usize,
+    /// What follows the page's URI in the request's target.
+    pub suffix: &'a [u8],
+    /// The whole target.
+    pub target: &'a [u8],
+    /// The body of a POST; none for GET and HEAD.
+    pub form: Option<&'a [u8]>,
+    /// Whether the client may change states.
+    pub admin: bool,
+}
+
+/// The statistics page, or what stands in its place.
+#[derive(Debug)]
+pub struct Page {
+    /// The status.
+    pub status: u16,
+    /// The content's type; empty for none.
+    pub content_type: &'static str,
+    /// Where to go, for a redirect.
+    pub location: Option<Vec<u8>>,
+    /// How often the page reloads itself.
+    pub refresh: Option<Duration>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Exchange {
+    /// Answers with the statistics page if the request asks for it.
+    pub(crate) async fn serve_statistics(&mut self, proxy: &'static Proxy) -> Phase {
+        let Some(stats) = &proxy.config.settings.stats else { return Ok(()) };
+        let uri = stats.uri().as_bytes();
+        if !self.request.head.uri(self.request.bytes()).starts_with(uri) {
+            return Ok(());
+        }
+        let method = self.request.head.method();
+        if !matches!(method, Method::Get | Method::Head | Method::Post) {
+            return Ok(());
+        }
+        self.facts.local = true;
+        self.judge_statistics(stats)?;
+        let admin = stats.admin.iter().any(|line| self.holds(&line.condition));
+        if method == Method::Post {
+            self.wait_for_body(0, None).await?;
+        }
+        let target = self.request.head.uri(self.request.bytes());
+        let request = PageRequest {
+            proxy: proxy.index,
+            suffix: &target[uri.len()..],
+            target,
+            form: (method == Method::Post).then(|| self.client.input()),
+            admin,
+        };
+        let page = self.site.statistics.page(self.site, &request);
+        proxy.count_intercepted();
+        self.prepare_statistics(page);
+        Err(Stop::Reply(Ending::new(By::Local, During::Request)))
+    }
+
+    /// `stats http-request` rules, then `stats auth`.
+    fn judge_statistics(&mut self, stats: &'static weir_config::model::Stats) -> Phase {
+        for rule in &stats.http_request {
+            if rule.condition.as_ref().is_some_and(|condition| !self.holds(condition)) {
+                continue;
+            }
+            match &rule.verdict {
+                StatsVerdict::Allow => return Ok(()),
+                StatsVerdict::Deny => {
+                    self.count(Event::DeniedRequest);
+                    self.prepare_error(403);
+                    return Err(Stop::Reply(Ending::new(By::Proxy, During::Request)));
+                }
+                StatsVerdict::Auth { realm } => {
+                    if self.statistics_user_known(stats) {
+                        return Ok(());
+                    }
+                    return Err(
+                        self.demand_statistics_user(realm.as_deref().unwrap_or_else(|| stats.realm()))
+                    );
+                }
+            }
+        }
+        if stats.users.is_empty() || self.statistics_user_known(stats) {
+            return Ok(());
+        }
+        Err(self.demand_statistics_user(stats.realm()))
+    }
+
+    fn demand_statistics_user(&mut self, realm: &str) -> Stop {
+        self.prepare_authentication(realm);
+        Stop::Reply(Ending::new(By::Proxy, During::Request))
+    }
+
+    fn statistics_user_known(&self, stats: &weir_config::model::Stats) -> bool {
+        let (head, raw) = (&self.request.head, self.request.bytes());
+        let Some(credentials) = head.find_known(raw, weir_http::KnownName::Authorization) else {
+            return false;
+        };
+        let Some(given) = weir_http::auth::basic(credentials) else { return false };
+        stats
+            .users
+            .iter()
+            .any(|(user, password)| user.as_bytes() == given.user && password.as_bytes() == given.password)
+    }
+
+    fn prepare_statistics(&mut self, page: Page) {
+        let refresh = page.refresh.map(|every| every.as_secs().to_string());
+        let mut headers: Vec<(&[u8], &[u8])> = vec![(b"cache-control", b"no-cache")];
+        if !page.content_type.is_empty() {
+            headers.push((b"content-type", page.content_type.as_bytes()));
+        }
+        if let Some(location) = &page.location {
+            headers.push((b"location", location));
+        }
+        if let Some(refresh) = &refresh {
+            headers.push((b"refresh", refresh.as_bytes()));
+        }
+        self.prepare_page(page.status, &headers, page.body);
+    }
+}

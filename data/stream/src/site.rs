@@ -1,0 +1,307 @@
+//! Everything that all workers share: the proxies with their live state, and what the global section says.
+//!
+//! A site lives as long as its process: a new configuration means a new process. So workers refer to it by plain
+//! `&'static` references and never count them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ServerFigures};
+use weir_backend::{Backend, Server};
+use weir_config::model::Bind;
+use weir_config::model::RulesetKind;
+use weir_config::model::{Mode, Proxy as ProxyConfig};
+use weir_events::LogSink;
+use weir_expr::{Lookup, TimeZone, Value, VariableStore};
+
+use crate::server::idle::IdlePools;
+use crate::service::Statistics;
+use crate::worker::ProcessFigures;
+
+/// Everything that the workers share.
+pub struct Site {
+    /// What the global section limits.
+    pub limits: Limits,
+    /// Facts about the process that logs and samples show.
+    pub identity: Identity,
+    /// All proxies, in the order of the configuration.
+    pub proxies: Vec<Proxy>,
+    /// The position of proxies with a backend side, by name.
+    pub backends: HashMap<Box<str>, usize>,
+    /// The position of proxies with a frontend side, by name.
+    pub frontends: HashMap<Box<str>, usize>,
+    /// What each worker counts for the process.
+    pub figures: Vec<weir_sync::CachePadded<ProcessFigures>>,
+    /// Client connections now, of all frontends.
+    pub connections: AtomicU32,
+    /// The process leaves: connections close after the response that they carry.
+    pub stopping: AtomicBool,
+    /// Variables of scope `proc`.
+    pub process_variables: RwLock<VariableStore>,
+    /// Who answers for the statistics page.
+    pub statistics: Box<dyn Statistics>,
+    /// Called when a client connection ended: whoever waits for room to accept goes on.
+    pub on_release: fn(),
+    /// Messages that were refused, for `show errors`.
+    pub refused: crate::errors::Refused,
+}
+
+/// What the global section limits. What the runtime API changes is atomic.
+#[derive(Debug)]
+pub struct Limits {
+    /// `tune.bufsize`.
+    pub buffer_size: usize,
+    /// `tune.maxrewrite`: this much of a buffer is left free for edits.
+    pub rewrite_reserve: usize,
+    /// `tune.http.maxhdr`.
+    pub header_count: u16,
+    /// `tune.http.logurilen`.
+    pub log_uri_length: usize,
+    /// `tune.http.cookielen`.
+    pub cookie_length: usize,
+    /// `maxconn` of the process.
+    pub connections: AtomicU32,
+    /// `maxconnrate`, 0 for none.
+    pub connection_rate: AtomicU32,
+    /// `maxsessrate`, 0 for none.
+    pub session_rate: AtomicU32,
+    /// `h1-accept-payload-with-any-method` and relatives.
+    pub h1: weir_h1::Options,
+    /// `tune.pipesize`, 0 for the kernel's.
+    pub pipe_size: usize,
+}
+
+impl Limits {
+    /// What the engine of HTTP/1 accepts.
+    #[inline]
+    pub fn h1_options(&self, accept_unsafe_violations: bool) -> weir_h1::Options {
+        weir_h1::Options { accept_unsafe_violations, ..self.h1 }
+    }
+
+    /// How many bytes a head may have.
+    #[inline]
+    pub fn head_limit(&self) -> usize {
+        self.buffer_size.saturating_sub(self.rewrite_reserve)
+    }
+}
+
+/// Facts about the process that logs and samples show.
+#[derive(Debug)]
+pub struct Identity {
+    /// The host's name.
+    pub hostname: String,
+    /// `node`, or the host's name.
+    pub node: String,
+    /// The process's number.
+    pub process_id: u32,
+    /// When the process started, in microseconds since the epoch.
+    pub started_us: u64,
+    /// The local time zone.
+    pub time_zone: TimeZone,
+}
+
+/// A proxy with its live state.
+pub struct Proxy {
+    /// Its position in the site.
+    pub index: usize,
+    /// What the configuration says.
+    pub config: ProxyConfig,
+    /// Its servers, of a proxy with a backend side.
+    pub backend: Option<Arc<Backend>>,
+    /// The default backend's position.
+    pub default_backend: Option<usize>,
+    /// What it counts as a frontend.
+    pub frontend_figures: FrontendFigures,
+    /// What it counts as a backend.
+    pub backend_figures: BackendFigures,
+    /// What its servers count, by key.
+    pub server_figures: Vec<ServerFigures>,
+    /// Idle connections to its servers, by key.
+    pub idle: Vec<IdlePools>,
+    /// Its listeners.
+    pub listeners: Vec<Listener>,
+    /// Where it logs.
+    pub log_sinks: Vec<Arc<LogSink>>,
+    /// The tag of its log lines.
+    pub log_tag: Box<[u8]>,
+    /// How many lines were logged: `%lc`.
+    pub log_count: AtomicU32,
+    /// Client connections now.
+    pub connections: AtomicU32,
+    /// The most client connections ever.
+    pub connections_maximum: AtomicU32,
+    /// `maxconn`, which the runtime API changes.
+    pub connections_limit: AtomicU32,
+    /// Whether it accepts: `disable frontend`, `shutdown frontend`, soft stop.
+    pub state: AtomicU32,
+    /// Whether some rule or format asks for the request line after the request left.
+    pub uses_request_line: bool,
+    /// Which kinds of rules it has, one bit each.
+    pub rulesets: u32,
+    /// Back to everything.
+    pub site: std::sync::OnceLock<&'static Site>,
+}
+
+/// Whether a frontend accepts connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ProxyState {
+    /// It does.
+    Open,
+    /// `disable frontend`: not now.
+    Paused,
+    /// Never again.
+    Stopped,
+}
+
+/// A listening socket of a frontend, or several that share an address.
+pub struct Listener {
+    /// The `bind` line.
+    pub bind: Bind,
+    /// Its name in statistics: `name`, or `sock-N`.
+    pub name: Box<str>,
+    /// Its identifier.
+    pub id: u32,
+    /// The address, as bound.
+    pub address: std::sync::OnceLock<weir_sys::Address>,
+    /// What it counts.
+    pub figures: ListenerFigures,
+    /// Connections now.
+    pub connections: AtomicU32,
+    /// The most connections ever.
+    pub connections_maximum: AtomicU32,
+    /// The frontend.
+    pub proxy: std::sync::OnceLock<&'static Proxy>,
+}
+
+impl Listener {
+    /// The frontend that it belongs to.
+    pub fn proxy(&self) -> &'static Proxy {
+        self.proxy.get().expect("set when the site was made, before anything listens")
+    }
+}
+
+impl Proxy {
+    /// Everything around it.
+    #[inline]
+    pub fn site(&self) -> &'static Site {
+        self.site.get().expect("set when the site was made, before anything listens")
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Whether it speaks HTTP.
+    #[inline]
+    pub fn is_http(&self) -> bool {
+        self.config.settings.mode == Mode::Http
+    }
+
+    /// Its servers. A stream gets here only through a proxy with a backend side.
+    #[inline]
+    pub fn servers(&self) -> &Backend {
+        self.backend.as_ref().expect("streams are routed to proxies with a backend side only")
+    }
+
+    /// What a server of it counts.
+    #[inline]
+    pub fn server_figures(&self, server: &Server) -> &ServerFigures {
+        &self.server_figures[server.key().index()]
+    }
+
+    /// Whether it has rules of that kind.
+    #[inline]
+    pub fn has_rules(&self, kind: RulesetKind) -> bool {
+        self.rulesets & (1 << kind as u32) != 0
+    }
+
+    /// Whether it accepts.
+    pub fn state(&self) -> ProxyState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => ProxyState::Open,
+            1 => ProxyState::Paused,
+            _ => ProxyState::Stopped,
+        }
+    }
+
+    /// Opens, pauses or stops it. What is stopped stays so.
+    pub fn set_state(&self, state: ProxyState) {
+        if self.state() != ProxyState::Stopped {
+            self.state.store(state as u32, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Site {
+    /// The site of a whole process: it lives as long as the process.
+    pub fn publish(self) -> &'static Site {
+        let site: &'static Site = Box::leak(Box::new(self));
+        for proxy in &site.proxies {
+            // Nobody else sets them: the site was not shared before.
+            let _ = proxy.site.set(site);
+            for listener in &proxy.listeners {
+                let _ = listener.proxy.set(proxy);
+            }
+        }
+        site
+    }
+
+    /// Whether the process leaves.
+    #[inline]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Whether idle client connections of `frontend` close now.
+    pub fn closes_idle(&self, frontend: &Proxy) -> bool {
+        self.is_stopping() && !frontend.config.settings.options.idle_close_on_response
+    }
+
+    /// The proxy with a backend side of that name.
+    pub fn backend_by_name(&self, name: &str) -> Option<&Proxy> {
+        self.proxies.get(*self.backends.get(name)?)
+    }
+
+    /// The proxy with a frontend side of that name.
+    pub fn frontend_by_name(&self, name: &str) -> Option<&Proxy> {
+        self.proxies.get(*self.frontends.get(name)?)
+    }
+
+    /// The process's variables, to read.
+    pub fn variables(&self) -> RwLockReadGuard<'_, VariableStore> {
+        self.process_variables.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The process's variables, to change.
+    pub fn variables_mut(&self) -> RwLockWriteGuard<'_, VariableStore> {
+        self.process_variables.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// A server by `backend/server`, or by its name in `own`.
+    pub fn find_server(&self, own: &'static Proxy, name: &[u8]) -> Option<(&Proxy, Arc<Server>)> {
+        let name = std::str::from_utf8(name).ok()?;
+        let (proxy, server) = match name.split_once('/') {
+            Some((backend, server)) => (self.backend_by_name(backend)?, server),
+            None => (own, name),
+        };
+        let server = proxy.backend.as_ref()?.server_by_name(server)?;
+        Some((proxy, server))
+    }
+
+    /// Answers the questions that a few converters ask.
+    pub fn lookup(&self, own: &'static Proxy, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+        let text = std::str::from_utf8(name).ok()?;
+        Some(match lookup {
+            Lookup::UsableServers => {
+                let status = self.backend_by_name(text)?.backend.as_ref()?.status(weir_sched::now().as_ms());
+                Value::Int(i64::from(if status.active > 0 { status.active } else { status.backup }))
+            }
+            Lookup::ServerQueue => Value::Int(i64::from(self.find_server(own, name)?.1.queued())),
+            Lookup::ServerIsUp => Value::Bool(self.find_server(own, name)?.1.is_up()),
+            Lookup::FrontendExists => Value::Bool(self.frontends.contains_key(text)),
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! TCP mode: one stream for the whole connection.
+
+use std::rc::Rc;
+
+use weir_config::model::RulesetKind;
+use weir_net::Connection;
+
+use crate::exchange::{Exchange, Phase};
+use crate::session::Session;
+
+/// Serves a client in TCP mode until its connection ends.
+pub async fn serve(client: Connection, session: Rc<Session>) {
+    let began_us = session.accepted.monotonic_us;
+    let exchange = Exchange::new(session, client, began_us);
+    weir_containers::PooledFuture::new(exchange.run_tcp()).await;
+}
+
+impl Exchange {
+    async fn run_tcp(mut self) {
+        self.session.requests.set(1);
+        crate::worker::count_request();
+        self.begin_view();
+        if let Err(stop) = self.process_tcp().await {
+            self.ending = stop.ending();
+        }
+        self.timers.close = Some(self.elapsed());
+        self.settle_server();
+        self.count_end();
+        self.log_end();
+        self.end_view();
+    }
+
+    async fn process_tcp(&mut self) -> Phase {
+        let frontend = self.frontend;
+        self.make_unique_id();
+        self.content_rules(frontend).await?;
+        self.route()?;
+        if !std::ptr::eq(self.backend, self.frontend) {
+            self.content_rules(self.backend).await?;
+        }
+        self.reach_server().await?;
+        self.log_early();
+        if self.backend.has_rules(RulesetKind::TcpResponseContent) {
+            self.response_content_rules().await?;
+        }
+        self.begin_relay();
+        self.relay().await
+    }
+}

@@ -1,0 +1,67 @@
+//! What others see of a stream in progress, and what is counted when it ends.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use weir_sys::{Address, socket};
+
+use crate::exchange::Exchange;
+
+impl Exchange {
+    /// The stream appears in `show sess`.
+    pub(crate) fn begin_view(&mut self) {
+        let view = &self.session.view;
+        view.id.set(self.serial);
+        view.since_ms.set(weir_sched::now().as_ms());
+        view.backend.set(u32::MAX);
+        view.server.set(u32::MAX);
+        if let Some(figures) = crate::worker::figures() {
+            figures.streams.increment();
+            figures.streams_now.increment();
+        }
+    }
+
+    /// The stream is over.
+    pub(crate) fn end_view(&mut self) {
+        let view = &self.session.view;
+        view.id.set(0);
+        view.server_descriptor.set(-1);
+        if let Some(figures) = crate::worker::figures() {
+            figures.streams_now.decrement();
+        }
+    }
+
+    /// Counts what is only known at the end, and leaves the backend.
+    pub(crate) fn count_end(&mut self) {
+        self.count_bytes();
+        self.count_phases();
+        self.lease = None;
+        if std::mem::take(&mut self.backend_entered)
+            && let Some(backend) = &self.backend.backend
+        {
+            backend.leave();
+        }
+    }
+
+    /// The response goes out: `option logasap` writes its line now.
+    pub(crate) fn frontend_response_started(&mut self) {
+        self.facts.logging_early = true;
+        self.log_early();
+        self.facts.logging_early = false;
+    }
+
+    /// When the stream began, on the wall clock in microseconds.
+    pub(crate) fn began_wall_us(&self) -> u64 {
+        let accepted = &self.session.accepted;
+        accepted.wall_us + self.timers.began_us.saturating_sub(accepted.monotonic_us)
+    }
+
+    /// The address that the connection to the server comes from.
+    pub(crate) fn own_address(&self) -> Option<Address> {
+        socket::local_address(self.server.as_ref()?.connection.descriptor()).ok()
+    }
+
+    /// The number of a connection's descriptor.
+    pub(crate) fn number_of(descriptor: &impl AsFd) -> i32 {
+        descriptor.as_fd().as_raw_fd()
+    }
+}

@@ -1,0 +1,95 @@
+//! What a worker keeps for its own streams: numbers, figures of the process, the list that `show sess` walks.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use crate::session::Session;
+
+/// Figures that each worker counts for the whole process, summed by readers.
+pub struct ProcessFigures {
+    /// Connections accepted.
+    pub connections: weir_sync::Counter,
+    /// Requests and TCP sessions begun.
+    pub requests: weir_sync::Counter,
+    /// Streams begun.
+    pub streams: weir_sync::Counter,
+    /// Streams in progress.
+    pub streams_now: weir_sync::Gauge,
+    /// Bytes sent to clients.
+    pub bytes_out: weir_sync::Counter,
+    /// Bytes that went through the kernel only.
+    pub bytes_spliced: weir_sync::Counter,
+    /// Connections per second.
+    pub connection_rate: weir_events::Rate,
+    /// Sessions per second.
+    pub session_rate: weir_events::Rate,
+}
+
+impl Default for ProcessFigures {
+    fn default() -> Self {
+        ProcessFigures {
+            connections: weir_sync::Counter::new(),
+            requests: weir_sync::Counter::new(),
+            streams: weir_sync::Counter::new(),
+            streams_now: weir_sync::Gauge::new(),
+            bytes_out: weir_sync::Counter::new(),
+            bytes_spliced: weir_sync::Counter::new(),
+            connection_rate: weir_events::Rate::new(),
+            session_rate: weir_events::Rate::new(),
+        }
+    }
+}
+
+thread_local! {
+    static SERIAL: Cell<u64> = const { Cell::new(0) };
+    static SESSIONS: RefCell<Vec<Weak<Session>>> = const { RefCell::new(Vec::new()) };
+    static FIGURES: Cell<Option<&'static ProcessFigures>> = const { Cell::new(None) };
+}
+
+/// Tells the worker where it counts for the process.
+pub fn install(figures: &'static ProcessFigures) {
+    FIGURES.set(Some(figures));
+}
+
+/// The figures of this worker.
+#[inline]
+pub(crate) fn figures() -> Option<&'static ProcessFigures> {
+    FIGURES.get()
+}
+
+/// A number that no other stream of this process has: the worker's own count, above the worker's number.
+pub(crate) fn next_serial() -> u64 {
+    let serial = SERIAL.get() + 1;
+    SERIAL.set(serial);
+    serial * weir_sched::worker_count().max(1) as u64 + weir_sched::worker_index() as u64
+}
+
+/// A request or a TCP session began.
+pub(crate) fn count_request() {
+    if let Some(figures) = figures() {
+        figures.requests.increment();
+    }
+}
+
+/// Bytes left for a client.
+pub(crate) fn count_bytes_out(bytes: u64) {
+    if let Some(figures) = figures() {
+        figures.bytes_out.add(bytes);
+    }
+}
+
+/// Puts a session on the worker's list.
+pub(crate) fn enlist(session: &Rc<Session>) {
+    SESSIONS.with_borrow_mut(|sessions| {
+        // The list is swept when it doubled: its length stays within twice the living.
+        if sessions.len() == sessions.capacity() {
+            sessions.retain(|session| session.strong_count() > 0);
+        }
+        sessions.push(Rc::downgrade(session));
+    });
+}
+
+/// The living sessions of this worker.
+pub fn sessions() -> Vec<Rc<Session>> {
+    SESSIONS.with_borrow(|sessions| sessions.iter().filter_map(Weak::upgrade).collect())
+}
