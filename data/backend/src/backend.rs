@@ -9,24 +9,22 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 
-use crate::balance::{Balancer, Farm, Member, Pick, Request};
+use crate::balance::Pick;
+use crate::board::Board;
 use crate::figures::{BackendFigures, SharedGauge};
-use crate::queue::{Order, Place, Priority, Verdict, WaitQueue, Waiter, Waiting, Wake};
+use crate::queue::{Order, Outcome, Place, Priority, Verdict, Waiter, Waiting, Wake};
 use crate::server::state::{AdminState, OperationalState};
-use crate::server::weight::{self, WeightChange};
-use crate::server::{Change, Server, ServerKey, raise};
+use crate::server::weight::WeightChange;
+use crate::server::{Change, Server, ServerKey};
 use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerSettings};
-use crate::sync::{AtomicU32, Mutex, Ordering, lock};
+use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering, lock};
 
 /// A backend, shared by all workers.
 pub struct Backend {
-    settings: BackendSettings,
+    shared: Arc<Shared>,
+    figures: BackendFigures,
     roster: ArcSwap<Roster>,
     board: Mutex<Board>,
-    signals: Arc<Signals>,
-    sessions: SharedGauge,
-    figures: BackendFigures,
-    queued_maximum: AtomicU32,
     itself: Weak<Backend>,
 }
 
@@ -63,46 +61,30 @@ impl Backend {
     /// A backend with its servers.
     #[must_use]
     pub fn new(settings: BackendSettings, servers: Vec<ServerSettings>, now_ms: u64) -> Arc<Self> {
-        let workers = settings.workers;
-        let signals = Arc::new(Signals {
-            queued: AtomicU32::new(0),
-            load_ordered: settings.algorithm == Algorithm::LeastConnections,
-        });
+        let figures = BackendFigures::new(settings.workers);
+        let shared = Arc::new(Shared::new(settings));
         Arc::new_cyclic(|itself: &Weak<Self>| {
+            let home = || Home { backend: Weak::clone(itself), shared: Arc::clone(&shared) };
             let servers: Vec<_> = (0u32..)
                 .zip(servers)
-                .map(|(key, settings)| {
-                    let home = Home { backend: Weak::clone(itself), signals: Arc::clone(&signals), workers };
-                    Arc::new(Server::new(ServerKey(key), settings, home, now_ms))
-                })
+                .map(|(key, settings)| Arc::new(Server::new(ServerKey(key), settings, home(), now_ms)))
                 .collect();
-            let mut board = Board::new(&settings, servers.clone(), now_ms);
-            board.rebuild(&settings, now_ms);
-            // Born up or down: no change so far.
-            board.downtime_before_ms = 0;
-            Self {
-                roster: ArcSwap::from_pointee(Roster::new(servers)),
-                board: Mutex::new(board),
-                signals,
-                sessions: SharedGauge::default(),
-                figures: BackendFigures::new(settings.workers),
-                queued_maximum: AtomicU32::new(0),
-                itself: Weak::clone(itself),
-                settings,
-            }
+            let board = Board::new(Arc::clone(&shared), servers.clone(), now_ms);
+            let roster = ArcSwap::from_pointee(Roster::new(servers));
+            Self { board: Mutex::new(board), roster, figures, itself: Weak::clone(itself), shared }
         })
     }
 
     /// What it was configured with.
     #[must_use]
     pub fn settings(&self) -> &BackendSettings {
-        &self.settings
+        &self.shared.settings
     }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.settings.name
+        &self.shared.settings.name
     }
 
     /// What it counts.
@@ -113,42 +95,42 @@ impl Backend {
 
     /// A stream enters: it counts as the backend's load (`scur`, `fullconn`) until it leaves.
     pub fn enter(&self) {
-        self.sessions.enter();
+        self.shared.sessions.enter();
     }
 
     /// A stream that entered leaves.
     pub fn leave(&self) {
-        self.sessions.leave();
+        self.shared.sessions.leave();
     }
 
     /// Streams inside.
     #[must_use]
     pub fn sessions(&self) -> u32 {
-        self.sessions.value()
+        self.shared.sessions.value()
     }
 
     /// The most streams ever inside at once since the last [`Backend::clear_maxima`].
     #[must_use]
     pub fn sessions_maximum(&self) -> u32 {
-        self.sessions.highest()
+        self.shared.sessions.highest()
     }
 
     /// Requests in the backend's own queue.
     #[must_use]
     pub fn queued(&self) -> u32 {
-        self.signals.queued.load(Ordering::SeqCst)
+        self.shared.queued.load(Ordering::SeqCst)
     }
 
     /// The longest that queue has been since the last [`Backend::clear_maxima`].
     #[must_use]
     pub fn queued_maximum(&self) -> u32 {
-        self.queued_maximum.load(Ordering::Relaxed)
+        self.shared.queued_maximum.load(Ordering::Relaxed)
     }
 
     /// `clear counters`: maxima start again from what is, here and on the servers.
     pub fn clear_maxima(&self) {
-        self.sessions.clear_highest();
-        self.queued_maximum.store(self.queued(), Ordering::Relaxed);
+        self.shared.sessions.clear_highest();
+        self.shared.queued_maximum.store(self.queued(), Ordering::Relaxed);
         self.servers().iter().for_each(|server| server.clear_maxima());
     }
 
@@ -189,15 +171,14 @@ impl Backend {
     #[must_use]
     pub fn status(&self, now_ms: u64) -> BackendStatus {
         let mut board = lock(&self.board);
-        board.refresh(&self.settings, now_ms);
-        BackendStatus {
-            up: !board.members.is_empty(),
-            active: board.active,
-            backup: board.backup,
-            weight: weight::displayed(board.members.iter().map(|member| member.weight).sum()),
-            last_change_ms: board.last_change_ms,
-            downtime_ms: board.downtime_ms(now_ms),
-        }
+        board.refresh(now_ms);
+        board.status(now_ms)
+    }
+
+    /// How many servers can take a new visitor, a moment ago.
+    #[must_use]
+    pub fn usable_servers(&self) -> u32 {
+        self.shared.usable.load(Ordering::Relaxed)
     }
 
     /// Picks a server by the configured algorithm and takes a slot, or joins a queue.
@@ -205,24 +186,15 @@ impl Backend {
     /// `wake` is only asked for when there is a queue to join.
     pub fn choose(&self, input: &ChooseInput, wake: impl FnOnce() -> Box<dyn Wake>) -> Choice {
         let mut board = lock(&self.board);
-        board.refresh(&self.settings, input.now_ms);
-        if board.members.is_empty() {
-            return Choice::None;
-        }
-        // Whoever may go anywhere does not overtake those who already wait to (R167): it joins them,
-        // and the hand-out that follows any joining serves the queue's head if there is room.
-        let pick = if !self.settings.algorithm.is_hash() && !board.queue.is_empty() {
-            Pick::Saturated
-        } else {
-            board.pick(self, input)
-        };
-        match pick {
-            Pick::Free(member) => Choice::Server(board.occupy(member)),
-            Pick::Queue(member) => {
-                let key = board.members[member].server.key();
-                self.join(board, Place::Server(key), input, wake, false)
+        board.refresh(input.now_ms);
+        match board.choose(input) {
+            None => Choice::None,
+            Some(Pick::Free(member)) => Choice::Server(board.occupy(member)),
+            Some(Pick::Queue(member)) => {
+                let place = Place::Server(board.member_key(member));
+                self.join(board, place, input, wake, false)
             }
-            Pick::Saturated => self.join(board, Place::Backend, input, wake, false),
+            Some(Pick::Saturated) => self.join(board, Place::Backend, input, wake, false),
         }
     }
 
@@ -237,12 +209,12 @@ impl Backend {
         wake: impl FnOnce() -> Box<dyn Wake>,
     ) -> Choice {
         let mut board = lock(&self.board);
-        board.refresh(&self.settings, input.now_ms);
-        let Some(server) = board.servers.get(key.index()).map(Arc::clone) else { return Choice::None };
+        board.refresh(input.now_ms);
+        let Some(server) = board.server(key).map(Arc::clone) else { return Choice::None };
         if !server.is_up() && !sticky {
             return Choice::None;
         }
-        if board.has_room(self, &server, input.now_ms) {
+        if board.has_room(&server) {
             return Choice::Server(board.occupy_server(server));
         }
         let maximum = server.settings().maximum_queue;
@@ -256,7 +228,7 @@ impl Backend {
     #[must_use]
     pub fn force(&self, key: ServerKey) -> Option<Lease> {
         let mut board = lock(&self.board);
-        let server = Arc::clone(board.servers.get(key.index())?);
+        let server = Arc::clone(board.server(key)?);
         Some(board.occupy_server(server))
     }
 
@@ -268,11 +240,11 @@ impl Backend {
         let mut woken = Vec::new();
         {
             let mut board = lock(&self.board);
-            let server = Arc::clone(board.servers.get(key.index()).ok_or(ChangeError::NoSuchServer)?);
+            let server = Arc::clone(board.server(key).ok_or(ChangeError::NoSuchServer)?);
             self.apply(&server, change, now_ms)?;
-            board.rebuild(&self.settings, now_ms);
-            board.redistribute(self, &server, &mut woken);
-            board.hand_out_all(self, now_ms, &mut woken);
+            board.rebuild(now_ms);
+            board.redistribute(&server, &mut woken);
+            board.hand_out_all(&mut woken);
         }
         wake_all(woken);
         Ok(())
@@ -285,8 +257,8 @@ impl Backend {
         let mut woken = Vec::new();
         {
             let mut board = lock(&self.board);
-            board.refresh(&self.settings, now_ms);
-            board.hand_out_all(self, now_ms, &mut woken);
+            board.refresh(now_ms);
+            board.hand_out_all(&mut woken);
         }
         wake_all(woken);
     }
@@ -294,14 +266,18 @@ impl Backend {
     /// Whether some server is in its slow start.
     #[must_use]
     pub fn is_ramping(&self) -> bool {
-        lock(&self.board).ramp_step_ms.is_some()
+        lock(&self.board).is_ramping()
     }
 
     fn apply(&self, server: &Server, change: Change, now_ms: u64) -> Result<(), ChangeError> {
         match change {
             Change::Weight(weight) => self.apply_weight(server, weight)?,
             Change::MaximumConnections(maximum) => server.store_maximum_connections(maximum),
-            Change::Address(address) => server.store_address(address),
+            Change::Address(address) => {
+                server.store_address(address);
+                server.refresh_cookie();
+                self.roster.store(Arc::new(Roster::new(self.servers().to_vec())));
+            }
             Change::State(state) => apply_admin(server, state.apply(server.admin_state()), now_ms),
             Change::Admin { set, clear } => {
                 apply_admin(server, server.admin_state().without(clear).with(set), now_ms);
@@ -323,15 +299,15 @@ impl Backend {
     /// Whether the algorithm ignores weight changes other than between nothing and everything.
     #[must_use]
     pub fn is_static(&self) -> bool {
-        match &self.settings.algorithm {
+        match &self.shared.settings.algorithm {
             Algorithm::StaticRoundRobin => true,
-            algorithm => algorithm.is_hash() && self.settings.hash_type.method == HashMethod::MapBased,
+            algorithm => algorithm.is_hash() && self.shared.settings.hash_type.method == HashMethod::MapBased,
         }
     }
 
     fn join(
         &self,
-        mut board: crate::sync::MutexGuard<'_, Board>,
+        mut board: MutexGuard<'_, Board>,
         place: Place,
         input: &ChooseInput,
         wake: impl FnOnce() -> Box<dyn Wake>,
@@ -339,20 +315,17 @@ impl Backend {
     ) -> Choice {
         // The backend is alive: somebody called a method on it.
         let Some(itself) = self.itself.upgrade() else { return Choice::None };
-        let stays = sticky || (self.settings.persist && self.settings.redispatch == 0);
+        let stays = sticky || (self.shared.settings.persist && self.shared.settings.redispatch == 0);
         let sticky = stays && place != Place::Backend;
         let waiter = Arc::new(Waiter::new(wake(), sticky));
-        let order = board.enqueue(self, place, input, Arc::clone(&waiter));
+        let order = board.enqueue(place, input, Arc::clone(&waiter));
         let mut woken = Vec::new();
-        match place {
-            Place::Server(key) => board.hand_out(self, key, input.now_ms, &mut woken),
-            Place::Backend => board.hand_out_members(self, input.now_ms, &mut woken),
-        }
+        board.hand_out_at(place, &mut woken);
         drop(board);
         let mut waiting = Waiting::new(itself, Arc::clone(&waiter), place, order);
         wake_all(woken.into_iter().filter(|other| !Arc::ptr_eq(other, &waiter)));
         match waiting.poll() {
-            Some(crate::queue::Outcome::Granted(granted)) => Choice::Server(granted.lease),
+            Some(Outcome::Granted(granted)) => Choice::Server(granted.lease),
             _ => Choice::Wait(waiting),
         }
     }
@@ -360,7 +333,7 @@ impl Backend {
     /// A waiter gives up.
     pub(crate) fn abandon(&self, place: Place, order: Order, waiter: &Waiter) {
         let mut board = lock(&self.board);
-        if board.leave(self, place, order) {
+        if board.leave(place, order) {
             return;
         }
         drop(board);
@@ -375,9 +348,8 @@ impl Backend {
         let mut woken = Vec::new();
         {
             let mut board = lock(&self.board);
-            let now_ms = board.now_ms;
             board.load_changed(key);
-            board.hand_out(self, key, now_ms, &mut woken);
+            board.hand_out_at(Place::Server(key), &mut woken);
         }
         wake_all(woken);
     }
@@ -458,27 +430,41 @@ impl std::fmt::Debug for Lease {
     }
 }
 
-/// What a release looks at before it bothers with the lock.
-pub(crate) struct Signals {
-    /// Requests in the backend's queue.
+/// What a backend, its board and its servers have in common, readable without the lock.
+pub(crate) struct Shared {
+    pub(crate) settings: BackendSettings,
+    /// Streams inside.
+    pub(crate) sessions: SharedGauge,
+    /// Requests in the backend's queue. Written under the lock.
     pub(crate) queued: AtomicU32,
-    /// Releases move servers in the balancing order.
-    pub(crate) load_ordered: bool,
+    pub(crate) queued_maximum: AtomicU32,
+    /// How many servers can take a new visitor. Written under the lock.
+    pub(crate) usable: AtomicU32,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: BackendSettings) -> Self {
+        Self {
+            settings,
+            sessions: SharedGauge::default(),
+            queued: AtomicU32::new(0),
+            queued_maximum: AtomicU32::new(0),
+            usable: AtomicU32::new(0),
+        }
+    }
 }
 
 /// A server's way back to its backend.
 pub(crate) struct Home {
     pub(crate) backend: Weak<Backend>,
-    pub(crate) signals: Arc<Signals>,
-    pub(crate) workers: usize,
+    pub(crate) shared: Arc<Shared>,
 }
 
 #[cfg(test)]
 impl Home {
     /// For a server on its own.
     pub(crate) fn nowhere() -> Self {
-        let signals = Signals { queued: AtomicU32::new(0), load_ordered: false };
-        Self { backend: Weak::new(), signals: Arc::new(signals), workers: 1 }
+        Self { backend: Weak::new(), shared: Arc::new(Shared::new(BackendSettings::default())) }
     }
 }
 
@@ -492,242 +478,17 @@ impl Roster {
     fn new(servers: Vec<Arc<Server>>) -> Self {
         let mut by_cookie: HashMap<String, Vec<ServerKey>> = HashMap::new();
         for server in &servers {
-            if let Some(value) = &server.settings().cookie {
-                by_cookie.entry(value.clone()).or_default().push(server.key());
+            if let Some(value) = server.cookie() {
+                by_cookie.entry(String::clone(&value)).or_default().push(server.key());
             }
         }
         Self { servers: servers.into(), by_cookie }
     }
 }
 
-/// What the lock guards.
-struct Board {
-    servers: Vec<Arc<Server>>,
-    /// The queue of each server, by key.
-    queues: Vec<WaitQueue>,
-    /// The backend's queue.
-    queue: WaitQueue,
-    /// The servers that take new visitors now.
-    members: Vec<Member>,
-    /// Where each server is among the members, by key.
-    places: Vec<Option<usize>>,
-    balancer: Balancer,
-    active: u32,
-    backup: u32,
-    arrivals: u64,
-    /// The latest time that anybody told.
-    now_ms: u64,
-    /// How often weights are computed anew while a server starts.
-    ramp_step_ms: Option<u64>,
-    ramped_at_ms: u64,
-    last_change_ms: u64,
-    downtime_before_ms: u64,
-}
-
-/// A slow start moves in about this many steps.
-const RAMP_STEPS: u64 = 50;
-
-impl Board {
-    fn new(settings: &BackendSettings, servers: Vec<Arc<Server>>, now_ms: u64) -> Self {
-        Self {
-            queues: servers.iter().map(|_| WaitQueue::default()).collect(),
-            queue: WaitQueue::default(),
-            members: Vec::new(),
-            places: vec![None; servers.len()],
-            balancer: Balancer::new(settings),
-            active: 0,
-            backup: 0,
-            arrivals: 0,
-            now_ms,
-            ramp_step_ms: None,
-            ramped_at_ms: now_ms,
-            last_change_ms: now_ms,
-            downtime_before_ms: 0,
-            servers,
-        }
-    }
-
-    /// Takes note of the time; weights grow with it.
-    fn refresh(&mut self, settings: &BackendSettings, now_ms: u64) {
-        self.now_ms = self.now_ms.max(now_ms);
-        if self.ramp_step_ms.is_some_and(|step| self.now_ms >= self.ramped_at_ms.saturating_add(step)) {
-            self.rebuild(settings, now_ms);
-        }
-    }
-
-    /// Computes anew who is usable, and tells the balancing structure.
-    fn rebuild(&mut self, settings: &BackendSettings, now_ms: u64) {
-        self.now_ms = self.now_ms.max(now_ms);
-        let now_ms = self.now_ms;
-        let was_up = !self.members.is_empty();
-        let usable = |backup: bool| {
-            self.servers.iter().filter(move |server| server.settings().backup == backup).filter_map(
-                move |server| {
-                    let weight = server.effective_weight(now_ms);
-                    (weight > 0).then(|| Member { server: Arc::clone(server), weight })
-                },
-            )
-        };
-        let mut members: Vec<_> = usable(false).collect();
-        self.active = count(members.len());
-        self.backup = count(usable(true).count());
-        if members.is_empty() {
-            let wanted = if settings.all_backups { usize::MAX } else { 1 };
-            members = usable(true).take(wanted).collect();
-        }
-        if was_up == members.is_empty() {
-            if !was_up {
-                self.downtime_before_ms = self.downtime_ms(now_ms);
-            }
-            self.last_change_ms = now_ms;
-        }
-        self.members = members;
-        self.places.fill(None);
-        for (place, member) in self.members.iter().enumerate() {
-            self.places[member.server.key().index()] = Some(place);
-        }
-        self.ramp_step_ms = self.servers.iter().filter_map(|server| ramp_step(server, now_ms)).min();
-        self.ramped_at_ms = now_ms;
-        self.balancer.rebuild(&self.members);
-    }
-
-    fn downtime_ms(&self, now_ms: u64) -> u64 {
-        if self.members.is_empty() {
-            self.downtime_before_ms.saturating_add(now_ms.saturating_sub(self.last_change_ms))
-        } else {
-            self.downtime_before_ms
-        }
-    }
-
-    fn pick(&mut self, backend: &Backend, input: &ChooseInput) -> Pick {
-        let farm = Farm {
-            members: &self.members,
-            backend_load: backend.sessions(),
-            full: backend.settings.full_connections,
-            now_ms: self.now_ms,
-        };
-        let avoid = input.avoid.and_then(|key| self.places.get(key.index()).copied().flatten());
-        self.balancer.pick(&farm, &Request { hash: input.hash, avoid, random: input.random })
-    }
-
-    fn load_changed(&mut self, key: ServerKey) {
-        if let Some(member) = self.places[key.index()] {
-            self.balancer.load_changed(member, &self.members);
-        }
-    }
-
-    fn has_room(&self, backend: &Backend, server: &Server, now_ms: u64) -> bool {
-        let limit = server.slot_limit(backend.sessions(), backend.settings.full_connections, now_ms);
-        limit == u32::MAX || (server.queued() == 0 && server.served() < limit)
-    }
-
-    fn occupy(&mut self, member: usize) -> Lease {
-        self.occupy_server(Arc::clone(&self.members[member].server))
-    }
-
-    fn occupy_server(&mut self, server: Arc<Server>) -> Lease {
-        server.occupy();
-        self.load_changed(server.key());
-        Lease::granted(server)
-    }
-
-    fn enqueue(
-        &mut self,
-        backend: &Backend,
-        place: Place,
-        input: &ChooseInput,
-        waiter: Arc<Waiter>,
-    ) -> Order {
-        self.arrivals += 1;
-        let order = Order::new(input.priority, self.now_ms, self.arrivals);
-        self.queue_at(place).insert(order, waiter);
-        self.note_length(backend, place);
-        order
-    }
-
-    fn leave(&mut self, backend: &Backend, place: Place, order: Order) -> bool {
-        let left = self.queue_at(place).remove(order);
-        self.note_length(backend, place);
-        left
-    }
-
-    fn queue_at(&mut self, place: Place) -> &mut WaitQueue {
-        match place {
-            Place::Server(key) => &mut self.queues[key.index()],
-            Place::Backend => &mut self.queue,
-        }
-    }
-
-    /// Publishes a queue's length to those who release slots.
-    fn note_length(&mut self, backend: &Backend, place: Place) {
-        match place {
-            Place::Server(key) => {
-                self.servers[key.index()].set_queued(self.queues[key.index()].length());
-                self.load_changed(key);
-            }
-            Place::Backend => {
-                let length = self.queue.length();
-                backend.signals.queued.store(length, Ordering::SeqCst);
-                raise(&backend.queued_maximum, length);
-            }
-        }
-    }
-
-    /// Gives the free slots of one server to those who wait for it or for any server.
-    fn hand_out(&mut self, backend: &Backend, key: ServerKey, now_ms: u64, woken: &mut Vec<Arc<Waiter>>) {
-        let server = Arc::clone(&self.servers[key.index()]);
-        let is_member = self.places[key.index()].is_some();
-        let limit = server.slot_limit(backend.sessions(), backend.settings.full_connections, now_ms);
-        // Each turn shortens a queue, so this ends.
-        while server.is_up() && server.served() < limit {
-            let own = self.queues[key.index()].head();
-            let shared = if is_member { self.queue.head() } else { None };
-            let place = match (own, shared) {
-                (None, None) => return,
-                (Some(own), Some(shared)) if shared < own => Place::Backend,
-                (None, Some(_)) => Place::Backend,
-                (Some(_), _) => Place::Server(key),
-            };
-            let Some(waiter) = self.queue_at(place).serve() else { return };
-            server.occupy();
-            waiter.decide(&Verdict::Granted(key));
-            woken.push(waiter);
-            self.note_length(backend, place);
-            self.load_changed(key);
-        }
-    }
-
-    fn hand_out_members(&mut self, backend: &Backend, now_ms: u64, woken: &mut Vec<Arc<Waiter>>) {
-        let mut member = 0;
-        while member < self.members.len() && !self.queue.is_empty() {
-            let key = self.members[member].server.key();
-            self.hand_out(backend, key, now_ms, woken);
-            member += 1;
-        }
-    }
-
-    fn hand_out_all(&mut self, backend: &Backend, now_ms: u64, woken: &mut Vec<Arc<Waiter>>) {
-        for index in 0..self.servers.len() {
-            if !self.queue.is_empty() || !self.queues[index].is_empty() {
-                self.hand_out(backend, self.servers[index].key(), now_ms, woken);
-            }
-        }
-    }
-
-    /// After a change of `server`: nobody waits for a server that is gone, nor for a farm that is (R169).
-    fn redistribute(&mut self, backend: &Backend, server: &Server, woken: &mut Vec<Arc<Waiter>>) {
-        let before = woken.len();
-        if !server.is_up() {
-            self.queues[server.key().index()].evict(woken);
-            self.note_length(backend, Place::Server(server.key()));
-        }
-        if self.members.is_empty() {
-            self.queue.evict(woken);
-            self.note_length(backend, Place::Backend);
-        }
-        for waiter in &woken[before..] {
-            waiter.decide(&Verdict::ChooseAgain);
-        }
+fn wake_all(waiters: impl IntoIterator<Item = Arc<Waiter>>) {
+    for waiter in waiters {
+        waiter.wake();
     }
 }
 
@@ -760,19 +521,4 @@ fn come_up(server: &Server, now_ms: u64) {
     let slow = server.settings().slow_start_ms > 0;
     let state = if slow { OperationalState::Starting } else { OperationalState::Running };
     server.set_operational(state, now_ms);
-}
-
-fn ramp_step(server: &Server, now_ms: u64) -> Option<u64> {
-    let ramp = server.ramp(now_ms);
-    (!ramp.is_over()).then(|| (ramp.duration_ms / RAMP_STEPS).max(1))
-}
-
-fn wake_all(waiters: impl IntoIterator<Item = Arc<Waiter>>) {
-    for waiter in waiters {
-        waiter.wake();
-    }
-}
-
-fn count(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
 }

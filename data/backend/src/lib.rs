@@ -15,9 +15,12 @@
 
 pub mod backend;
 mod balance;
+mod board;
 pub mod figures;
 pub mod hash;
+pub mod idle;
 pub mod key;
+pub mod persistence;
 pub mod queue;
 pub mod retry;
 pub mod server;
@@ -29,7 +32,15 @@ pub use figures::{
     BackendCounter, BackendFigures, CounterRow, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
     ListenerCounter, ListenerFigures, Phase, Phases, ServerCounter, ServerFigures, SharedGauge,
 };
+pub use idle::{
+    ConnectionKeys, ConnectionParts, IdlePool, IdleToken, PurgePlan, Taken, Usage, Wanted, may_reuse,
+    purge_plan, wanted,
+};
+pub use persistence::{
+    CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, ResponsePlan,
+};
 pub use queue::{Granted, Outcome, Positions, Priority, Waiting, Wake, WakeFn};
+pub use retry::{Failure, NextAttempt, TURN_AROUND_MS, after_failure};
 pub use server::state::{AdminState, OperationalState, RequestedState};
 pub use server::weight::WeightChange;
 pub use server::{Change, Server, ServerKey};

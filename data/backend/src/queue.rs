@@ -20,8 +20,8 @@
 //! second finds nothing left. Nothing is tried again in a loop: R167's endless retry had its cause in
 //! re-testing a count to guess whether a wake-up had been missed, and the sequence counter that R168
 //! proposes detects a decision that went stale between choosing and queueing. Here both happen in one
-//! critical section, so no decision goes stale. `tests/queue_model.rs` walks through every
-//! interleaving, and loom through the memory orders.
+//! critical section, so no decision goes stale. `tests/queue_loom.rs` lets loom walk through the
+//! interleavings of this very code, `tests/queue_sequences.rs` through random histories of a backend.
 //!
 //! What remains is that every waiter has somebody whose release will come: a limit is never below 1
 //! (`weight::slot_limit`), so a server that a waiter waits for is either serving a request, whose
@@ -92,7 +92,8 @@ impl Priority {
     const OFFSET_LIMIT: i64 = 524_287;
 }
 
-/// How many requests were served before this one while it waited: `%sq` and `%bq` in logs.
+/// How many requests left the queue while this one waited, itself included when it was served: `%sq`
+/// and `%bq` in logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
     /// From the server's queue.
@@ -291,8 +292,8 @@ impl WaitQueue {
     /// Takes the head out, to be served.
     pub(crate) fn serve(&mut self) -> Option<Arc<Waiter>> {
         let (_, (joined, waiter)) = self.entries.pop_first()?;
-        waiter.note_ahead(self.served - joined);
         self.served += 1;
+        waiter.note_ahead(self.served - joined);
         Some(waiter)
     }
 

@@ -11,11 +11,11 @@ pub mod weight;
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::backend::Home;
 use crate::figures::ServerFigures;
-use crate::settings::{MAXIMUM_WEIGHT, ServerAddress, ServerSettings};
+use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerAddress, ServerSettings};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
@@ -59,6 +59,7 @@ pub struct Server {
     key: ServerKey,
     settings: ServerSettings,
     address: ArcSwap<ServerAddress>,
+    cookie: ArcSwapOption<String>,
     user_weight: AtomicU32,
     maximum_connections: AtomicU32,
     admin: AtomicU8,
@@ -83,9 +84,10 @@ impl Server {
         } else {
             (AdminState::READY, OperationalState::Running)
         };
-        Self {
+        let server = Self {
             key,
             address: ArcSwap::from_pointee(settings.address.clone()),
+            cookie: ArcSwapOption::from_pointee(settings.cookie.clone()),
             user_weight: AtomicU32::new(settings.weight),
             maximum_connections: AtomicU32::new(settings.maximum_connections),
             admin: AtomicU8::new(admin.bits()),
@@ -96,11 +98,13 @@ impl Server {
             queued: AtomicU32::new(0),
             served_maximum: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
-            figures: ServerFigures::new(home.workers),
+            figures: ServerFigures::new(home.shared.settings.workers),
             attachment: OnceLock::new(),
             home,
             settings,
-        }
+        };
+        server.refresh_cookie();
+        server
     }
 
     /// Its place in the backend.
@@ -131,6 +135,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> Arc<ServerAddress> {
         self.address.load_full()
+    }
+
+    /// The cookie value that designates it: its `cookie`, or a dynamic one.
+    #[must_use]
+    pub fn cookie(&self) -> Option<Arc<String>> {
+        self.cookie.load_full()
     }
 
     /// The weight that an operator set, or the configured one.
@@ -287,8 +297,9 @@ impl Server {
     /// Gives a slot back. The lock is only taken when somebody waits or load orders the servers.
     pub(crate) fn release(&self) {
         self.served.fetch_sub(1, Ordering::SeqCst);
-        let signals = &self.home.signals;
-        if signals.load_ordered || self.queued() > 0 || signals.queued.load(Ordering::SeqCst) > 0 {
+        let shared = &self.home.shared;
+        let load_ordered = shared.settings.algorithm == Algorithm::LeastConnections;
+        if load_ordered || self.queued() > 0 || shared.queued.load(Ordering::SeqCst) > 0 {
             if let Some(backend) = self.home.backend.upgrade() {
                 backend.released(self.key);
             }
@@ -302,6 +313,15 @@ impl Server {
 
     pub(crate) fn store_address(&self, address: ServerAddress) {
         self.address.store(Arc::new(address));
+    }
+
+    /// Computes the dynamic cookie anew, unless the server has one of its own.
+    pub(crate) fn refresh_cookie(&self) {
+        if self.settings.cookie.is_none() {
+            let settings = self.home.shared.settings.cookie.as_ref();
+            let cookie = settings.and_then(|settings| settings.dynamic_cookie(&self.address()));
+            self.cookie.store(cookie.map(Arc::new));
+        }
     }
 
     pub(crate) fn store_user_weight(&self, weight: u32) {

@@ -6,6 +6,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::persistence::CookieSettings;
+
 /// The part of a `backend` or `listen` section that choosing and queueing need.
 #[derive(Clone, Debug)]
 pub struct BackendSettings {
@@ -35,6 +37,8 @@ pub struct BackendSettings {
     pub retries: u32,
     /// `http-reuse`.
     pub http_reuse: HttpReuse,
+    /// `cookie`.
+    pub cookie: Option<CookieSettings>,
 }
 
 impl Default for BackendSettings {
@@ -53,6 +57,7 @@ impl Default for BackendSettings {
             redispatch: 0,
             retries: DEFAULT_RETRIES,
             http_reuse: HttpReuse::Safe,
+            cookie: None,
         }
     }
 }

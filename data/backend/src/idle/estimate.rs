@@ -1,0 +1,80 @@
+//! How many idle connections are worth keeping.
+
+/// What is used and kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Idle connections that have not been reused yet (`unsafe_nb`, `idle_conn_cur`).
+    pub unproven: u32,
+    /// Idle connections that have been reused (`safe_nb`, `safe_conn_cur`).
+    pub proven: u32,
+    /// Connections in use (`used_cur`).
+    pub used: u32,
+    /// The most in use since the last purge (`used_max`).
+    pub used_maximum: u32,
+    /// How many are estimated to be needed at once (`need_est`).
+    pub estimate: u32,
+}
+
+impl Usage {
+    /// All idle ones.
+    #[must_use]
+    pub fn idle(self) -> u32 {
+        self.unproven.saturating_add(self.proven)
+    }
+
+    /// Two workers' together.
+    #[must_use]
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            unproven: self.unproven.saturating_add(other.unproven),
+            proven: self.proven.saturating_add(other.proven),
+            used: self.used.saturating_add(other.used),
+            used_maximum: self.used_maximum.saturating_add(other.used_maximum),
+            estimate: self.estimate.saturating_add(other.estimate),
+        }
+    }
+}
+
+/// What a purge does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PurgePlan {
+    /// So many idle connections are closed.
+    pub close: u32,
+    /// The estimate from now on.
+    pub estimate: u32,
+}
+
+/// The plan of one period: the estimate rises with the use at once and sinks half way to it each
+/// period; of what is kept beyond the estimate, half is closed.
+#[must_use]
+pub fn purge_plan(usage: Usage) -> PurgePlan {
+    let estimate = if usage.used_maximum >= usage.estimate {
+        usage.used_maximum
+    } else {
+        usage.estimate - (usage.estimate - usage.used_maximum).div_ceil(2)
+    };
+    let kept = usage.used.saturating_add(usage.idle());
+    let excess = kept.saturating_sub(estimate.max(usage.used));
+    PurgePlan { close: excess.div_ceil(2), estimate }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_excess_goes_each_period() {
+        #[track_caller]
+        fn check(used: u32, used_maximum: u32, idle: u32, estimate: u32, expected: (u32, u32)) {
+            let plan = purge_plan(Usage { unproven: idle, proven: 0, used, used_maximum, estimate });
+            assert_eq!((plan.close, plan.estimate), expected);
+        }
+        check(0, 0, 0, 0, (0, 0));
+        check(0, 10, 10, 0, (0, 10));
+        check(0, 0, 10, 10, (3, 5));
+        check(5, 5, 10, 5, (5, 5));
+        check(20, 20, 1, 2, (1, 20));
+        check(0, 0, 1, 0, (1, 0));
+        check(2, 4, 6, 9, (1, 6));
+    }
+}

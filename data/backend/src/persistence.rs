@@ -1,0 +1,418 @@
+//! Cookie persistence (`cookie`): which server a request's cookie designates, what the response tells
+//! the client, and the two letters that logs show for it.
+//!
+//! Pure: header values and the date come in, edits and verdicts go out. Wherever the manual left a
+//! question open, HAProxy 2.6 was asked; the tables in the tests are its answers.
+//!
+//! The way of one exchange: [`CookieSettings::examine`] the request, choose the server,
+//! [`CookieSettings::edit_request`] each `Cookie` header, then [`CookieSettings::plan_response`] and
+//! [`CookieSettings::edit_response`] each `Set-Cookie` header.
+
+mod date;
+mod header;
+
+use date::Date;
+pub use header::HeaderEdit;
+
+use crate::server::ServerKey;
+use crate::settings::ServerAddress;
+
+/// `cookie <name> ...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookieSettings {
+    /// The cookie's name.
+    pub name: String,
+    /// What happens to it.
+    pub mode: CookieMode,
+    /// `indirect`: servers do not see it, clients that have it are not sent it again.
+    pub indirect: bool,
+    /// `nocache`: responses that carry it are private.
+    pub no_cache: bool,
+    /// `postonly`: only responses to POST carry it.
+    pub post_only: bool,
+    /// `preserve`: the server's own cookie of that name passes.
+    pub preserve: bool,
+    /// `httponly`.
+    pub http_only: bool,
+    /// `secure`.
+    pub secure: bool,
+    /// `domain`, each.
+    pub domains: Vec<String>,
+    /// `attr`, each.
+    pub attributes: Vec<String>,
+    /// `maxidle` in seconds; 0 is none.
+    pub maximum_idle: u32,
+    /// `maxlife` in seconds; 0 is none.
+    pub maximum_life: u32,
+    /// `dynamic`, with the `dynamic-cookie-key`.
+    pub dynamic_key: Option<String>,
+}
+
+impl CookieSettings {
+    /// A cookie of that name without any option.
+    #[must_use]
+    pub fn new(name: &str, mode: CookieMode) -> Self {
+        Self {
+            name: name.to_owned(),
+            mode,
+            indirect: false,
+            no_cache: false,
+            post_only: false,
+            preserve: false,
+            http_only: false,
+            secure: false,
+            domains: Vec::new(),
+            attributes: Vec::new(),
+            maximum_idle: 0,
+            maximum_life: 0,
+            dynamic_key: None,
+        }
+    }
+}
+
+/// What happens to the cookie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CookieMode {
+    /// Servers set it, it is only read.
+    Passive,
+    /// Servers set it, its value is replaced.
+    Rewrite,
+    /// It is added to responses.
+    Insert,
+    /// Servers set it, the server's identifier is put before its value.
+    Prefix,
+}
+
+/// What a request's cookie says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presented {
+    /// The verdict.
+    pub state: PresentedState,
+    /// The server to go to, if the verdict allows it.
+    pub server: Option<ServerKey>,
+    first: Option<Date>,
+    last: Option<Date>,
+}
+
+/// The verdict on a request's cookie: the third letter of the termination state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PresentedState {
+    /// There was none.
+    None,
+    /// It designates no server.
+    Invalid,
+    /// Its server is down, or could not be reached.
+    Down,
+    /// It is good.
+    Valid,
+    /// It has not been used for too long.
+    Expired,
+    /// It was given too long ago.
+    Old,
+    /// Something else designated the server.
+    Unused,
+}
+
+impl PresentedState {
+    /// Its letter in logs.
+    #[must_use]
+    pub fn letter(self) -> char {
+        match self {
+            Self::None => 'N',
+            Self::Invalid => 'I',
+            Self::Down => 'D',
+            Self::Valid => 'V',
+            Self::Expired => 'E',
+            Self::Old => 'O',
+            Self::Unused => 'U',
+        }
+    }
+}
+
+impl Presented {
+    /// No cookie.
+    pub const NONE: Self = Self { state: PresentedState::None, server: None, first: None, last: None };
+
+    /// The same when something else designated the server (`use-server`, `ignore-persist`).
+    #[must_use]
+    pub fn unused(self) -> Self {
+        match self.state {
+            PresentedState::None => self,
+            _ => Self { state: PresentedState::Unused, server: None, ..self },
+        }
+    }
+
+    /// The same when its server could not be reached and the request went elsewhere.
+    #[must_use]
+    pub fn redispatched(self) -> Self {
+        match self.state {
+            PresentedState::Valid => Self { state: PresentedState::Down, server: None, ..self },
+            _ => Self { server: None, ..self },
+        }
+    }
+}
+
+/// What is known when the response comes.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseFacts<'a> {
+    /// The `cookie` value of the server that answered.
+    pub server_cookie: Option<&'a str>,
+    /// That server was designated, by the cookie or by something else, and not given up for another.
+    pub designated: bool,
+    /// The request was a POST.
+    pub post: bool,
+    /// The server's response has a `Set-Cookie` of this name ([`CookieSettings::is_set_by`]).
+    pub provided: bool,
+    /// The date, in seconds since 1970.
+    pub wall_seconds: u64,
+}
+
+/// What is done to a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponsePlan {
+    /// The fourth letter of the termination state.
+    pub letter: char,
+    /// A `Set-Cookie` header to add, its value.
+    pub set_cookie: Option<String>,
+    /// Add `Cache-Control: private`.
+    pub private: bool,
+    /// What becomes of the server's own.
+    provided: ProvidedCookie,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ProvidedCookie {
+    Keep,
+    Remove,
+    /// Replace its value.
+    Rewrite(String),
+    /// Put this before its value.
+    Prefix(String),
+}
+
+impl CookieSettings {
+    /// Looks at a request's `Cookie` headers. `find` gives the server of a cookie value and whether it
+    /// is up; `stays` says that it is wanted even when down (`option persist`, `force-persist`).
+    pub fn examine<'a>(
+        &self,
+        headers: impl IntoIterator<Item = &'a [u8]>,
+        wall_seconds: u64,
+        stays: bool,
+        mut find: impl FnMut(&str) -> Option<(ServerKey, bool)>,
+    ) -> Presented {
+        let mut presented = Presented::NONE;
+        let values = headers.into_iter().flat_map(|header| header::values(header, &self.name));
+        for value in values {
+            presented = self.judge(value, wall_seconds, stays, &mut find);
+            if presented.server.is_some() {
+                break;
+            }
+        }
+        presented
+    }
+
+    fn judge(
+        &self,
+        value: &[u8],
+        wall_seconds: u64,
+        stays: bool,
+        find: &mut impl FnMut(&str) -> Option<(ServerKey, bool)>,
+    ) -> Presented {
+        let (name, last, first) = self.dissect(value);
+        let now = Date::of(wall_seconds);
+        let dated = Presented { first, last, ..Presented::NONE };
+        if self.maximum_idle > 0 && last.is_some_and(|last| last.is_out(now, self.maximum_idle)) {
+            return Presented { state: PresentedState::Expired, ..dated };
+        }
+        if self.maximum_life > 0 && first.is_some_and(|first| first.is_out(now, self.maximum_life)) {
+            return Presented { state: PresentedState::Old, ..dated };
+        }
+        match std::str::from_utf8(name).ok().and_then(find) {
+            None => Presented { state: PresentedState::Invalid, ..dated },
+            Some((server, true)) => Presented { state: PresentedState::Valid, server: Some(server), ..dated },
+            Some((server, false)) => {
+                Presented { state: PresentedState::Down, server: stays.then_some(server), ..dated }
+            }
+        }
+    }
+
+    /// The server's name in a value, then the dates of the last and the first visit.
+    fn dissect<'a>(&self, value: &'a [u8]) -> (&'a [u8], Option<Date>, Option<Date>) {
+        if self.mode == CookieMode::Prefix {
+            return (header::before(value, PREFIX_END).unwrap_or(value), None, None);
+        }
+        let mut parts = value.split(|byte| *byte == DATE_START);
+        let name = parts.next().unwrap_or_default();
+        let mut date = || parts.next().and_then(Date::decode);
+        let last = date();
+        (name, last, date())
+    }
+
+    /// What a server gets to see of a `Cookie` header.
+    #[must_use]
+    pub fn edit_request(&self, header: &[u8]) -> HeaderEdit {
+        match self.mode {
+            CookieMode::Insert if self.indirect => header::without(header, &self.name),
+            CookieMode::Prefix => header::without_prefix(header, &self.name, PREFIX_END),
+            _ => HeaderEdit::Keep,
+        }
+    }
+
+    /// Whether a `Set-Cookie` header sets this cookie.
+    #[must_use]
+    pub fn is_set_by(&self, header: &[u8]) -> bool {
+        header::set_cookie_value(header, &self.name).is_some()
+    }
+
+    /// Decides what the response tells the client.
+    #[must_use]
+    pub fn plan_response(&self, presented: &Presented, facts: &ResponseFacts<'_>) -> ResponsePlan {
+        match self.mode {
+            CookieMode::Passive => ResponsePlan::new(NOT_CONCERNED, ProvidedCookie::Keep),
+            CookieMode::Insert => self.plan_insertion(presented, facts),
+            CookieMode::Rewrite | CookieMode::Prefix => self.plan_rewriting(facts),
+        }
+    }
+
+    fn plan_rewriting(&self, facts: &ResponseFacts<'_>) -> ResponsePlan {
+        if !facts.provided {
+            return ResponsePlan::new('N', ProvidedCookie::Keep);
+        }
+        if self.indirect && facts.designated && !self.preserve {
+            return ResponsePlan::new('D', ProvidedCookie::Remove);
+        }
+        match (facts.server_cookie, self.mode) {
+            (None, _) => ResponsePlan::new('P', ProvidedCookie::Keep),
+            (Some(cookie), CookieMode::Prefix) => {
+                let prefix = format!("{cookie}{}", char::from(PREFIX_END));
+                ResponsePlan::new('R', ProvidedCookie::Prefix(prefix))
+            }
+            (Some(cookie), _) => ResponsePlan::new('R', ProvidedCookie::Rewrite(cookie.to_owned())),
+        }
+    }
+
+    fn plan_insertion(&self, presented: &Presented, facts: &ResponseFacts<'_>) -> ResponsePlan {
+        if facts.provided && self.preserve {
+            return ResponsePlan::new('P', ProvidedCookie::Keep);
+        }
+        let (letter, provided) =
+            if facts.provided { ('D', ProvidedCookie::Remove) } else { ('N', ProvidedCookie::Keep) };
+        let plan = ResponsePlan::new(letter, provided);
+        let stale = presented.state == PresentedState::Valid && self.is_stale(presented, facts.wall_seconds);
+        let letter = match facts.designated {
+            false => 'I',
+            true if stale => 'U',
+            true => return plan,
+        };
+        if self.post_only && !facts.post {
+            return plan;
+        }
+        let first = if letter == 'U' { presented.first } else { None };
+        let set_cookie = Some(self.inserted(facts, first));
+        ResponsePlan { letter, set_cookie, private: self.no_cache, ..plan }
+    }
+
+    /// Whether the dates of a good cookie differ from what they should be.
+    fn is_stale(&self, presented: &Presented, wall_seconds: u64) -> bool {
+        if self.is_dated() {
+            presented.last.is_none_or(|last| last < Date::of(wall_seconds))
+        } else {
+            presented.last.is_some() || presented.first.is_some()
+        }
+    }
+
+    fn is_dated(&self) -> bool {
+        self.maximum_idle > 0 || self.maximum_life > 0
+    }
+
+    fn inserted(&self, facts: &ResponseFacts<'_>, first: Option<Date>) -> String {
+        let mut text = format!("{}=", self.name);
+        match facts.server_cookie {
+            // Sent here without a name to come back with: what the client may have is void.
+            None => text.push_str("; Expires=Thu, 01-Jan-1970 00:00:01 GMT"),
+            Some(cookie) => {
+                text.push_str(cookie);
+                self.append_dates(&mut text, Date::of(facts.wall_seconds), first);
+            }
+        }
+        text.push_str("; path=/");
+        for domain in &self.domains {
+            text.push_str("; domain=");
+            text.push_str(domain);
+        }
+        let flags = [(self.http_only, "; HttpOnly"), (self.secure, "; Secure")];
+        flags.iter().filter(|(set, _)| *set).for_each(|(_, flag)| text.push_str(flag));
+        for attribute in &self.attributes {
+            text.push_str("; ");
+            text.push_str(attribute);
+        }
+        text
+    }
+
+    fn append_dates(&self, text: &mut String, now: Date, first: Option<Date>) {
+        if self.is_dated() {
+            text.push(char::from(DATE_START));
+            now.encode(text);
+        }
+        if self.maximum_life > 0 {
+            text.push(char::from(DATE_START));
+            first.unwrap_or(now).encode(text);
+        }
+    }
+
+    /// What the client gets to see of a server's `Set-Cookie` header.
+    #[must_use]
+    pub fn edit_response(&self, plan: &ResponsePlan, header: &[u8]) -> HeaderEdit {
+        let Some((value, end)) = header::set_cookie_value(header, &self.name) else {
+            return HeaderEdit::Keep;
+        };
+        let replaced = |value: &[&[u8]]| {
+            let parts = [self.name.as_bytes(), b"="].into_iter().chain(value.iter().copied());
+            HeaderEdit::Replace(parts.chain([&header[end..]]).flatten().copied().collect())
+        };
+        match &plan.provided {
+            ProvidedCookie::Keep => HeaderEdit::Keep,
+            ProvidedCookie::Remove => HeaderEdit::Remove,
+            ProvidedCookie::Rewrite(cookie) => replaced(&[cookie.as_bytes()]),
+            ProvidedCookie::Prefix(prefix) => replaced(&[prefix.as_bytes(), value]),
+        }
+    }
+
+    /// Both letters of the termination state.
+    #[must_use]
+    pub fn letters(&self, presented: &Presented, plan: Option<&ResponsePlan>) -> (char, char) {
+        if self.mode == CookieMode::Passive {
+            return (NOT_CONCERNED, NOT_CONCERNED);
+        }
+        (presented.state.letter(), plan.map_or(NOT_CONCERNED, |plan| plan.letter))
+    }
+
+    /// The cookie of a server without one of its own: `dynamic` makes it from the address and the key.
+    #[must_use]
+    pub fn dynamic_cookie(&self, address: &ServerAddress) -> Option<String> {
+        let (key, ServerAddress::Ip(address)) = (self.dynamic_key.as_ref()?, address) else { return None };
+        let mut bytes = key.as_bytes().to_vec();
+        match address.ip() {
+            std::net::IpAddr::V4(ip) => bytes.extend(ip.octets()),
+            std::net::IpAddr::V6(ip) => bytes.extend(ip.octets()),
+        }
+        bytes.extend(u32::from(address.port()).to_be_bytes());
+        Some(format!("{:016x}", xxhash_rust::xxh64::xxh64(&bytes, 0)))
+    }
+}
+
+impl ResponsePlan {
+    fn new(letter: char, provided: ProvidedCookie) -> Self {
+        Self { letter, set_cookie: None, private: false, provided }
+    }
+}
+
+/// The letter when there is nothing to say.
+pub const NOT_CONCERNED: char = '-';
+/// Between a server's name and the value that the server gave.
+const PREFIX_END: u8 = b'~';
+/// Before each date.
+const DATE_START: u8 = b'|';
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! The dates that inserted cookies carry: seconds in steps of four, as five digits of base 64.
+
+/// A date; never the zero that stands for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Date(u32);
+
+impl Date {
+    pub(super) fn of(wall_seconds: u64) -> Self {
+        // 30 bits of 4 seconds reach until 2106.
+        Self(((wall_seconds >> STEP_BITS) & DIGITS_MASK) as u32)
+    }
+
+    /// Reads five digits; both alphabets of base 64 are understood.
+    pub(super) fn decode(text: &[u8]) -> Option<Self> {
+        let text: &[u8; DIGITS] = text.try_into().ok()?;
+        let date =
+            text.iter().try_fold(0, |date, digit| Some(date << 6 | u32::from(digit_value(*digit)?)))?;
+        (date > 0).then_some(Self(date))
+    }
+
+    pub(super) fn encode(self, text: &mut String) {
+        let digits = (0..DIGITS).rev().map(|digit| ALPHABET[(self.0 >> (6 * digit)) as usize & 63]);
+        text.extend(digits.map(char::from));
+    }
+
+    /// Whether it lies back more than `seconds`, or ahead more than a day: clocks differ, but not so much.
+    pub(super) fn is_out(self, now: Self, seconds: u32) -> bool {
+        let age = (i64::from(now.0) - i64::from(self.0)) << STEP_BITS;
+        age > i64::from(seconds) || age < -AHEAD_LIMIT_SECONDS
+    }
+}
+
+const STEP_BITS: u32 = 2;
+const DIGITS: usize = 5;
+const DIGITS_MASK: u64 = (1 << (6 * DIGITS)) - 1;
+const AHEAD_LIMIT_SECONDS: i64 = 86_400;
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+fn digit_value(digit: u8) -> Option<u8> {
+    Some(match digit {
+        b'A'..=b'Z' => digit - b'A',
+        b'a'..=b'z' => digit - b'a' + 26,
+        b'0'..=b'9' => digit - b'0' + 52,
+        b'-' | b'+' => 62,
+        b'_' | b'/' => 63,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_survive_writing_and_reading() {
+        for seconds in [4, 1_795_182_572, 4 * 62, 4 * 63, (1 << 32) - 4] {
+            let mut text = String::new();
+            Date::of(seconds).encode(&mut text);
+            assert_eq!(Date::decode(text.as_bytes()), Some(Date::of(seconds)));
+        }
+        let mut text = String::new();
+        Date::of(1_795_182_572).encode(&mut text);
+        assert_eq!(text, "awBP7");
+        for wrong in ["", "AAAAA", "awBP", "awBP7x", "aw P7", "awB\u{e9}"] {
+            assert_eq!(Date::decode(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn too_old_and_too_far_ahead_are_out() {
+        let now = Date::of(1_000_000);
+        for (seconds, out) in
+            [(1_000_000, false), (998_200, false), (998_100, true), (1_086_400, false), (1_086_404, true)]
+        {
+            assert_eq!(Date::of(seconds).is_out(now, 1_800), out, "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Reading and editing `Cookie` and `Set-Cookie` headers.
+//!
+//! `Cookie` is a list of `name=value` between semicolons (or commas, as once was), where quotes protect.
+//! Edits touch only the cookie that they concern and the gap around it.
+
+/// What becomes of a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderEdit {
+    /// It stays as it is.
+    Keep,
+    /// It goes.
+    Remove,
+    /// It gets this value.
+    Replace(Vec<u8>),
+}
+
+/// The values of the cookies of that name, in order.
+pub(super) fn values<'a>(header: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    pieces(header).filter_map(|piece| value_of(piece.text, name))
+}
+
+/// The header without the cookies of that name.
+pub(super) fn without(header: &[u8], name: &str) -> HeaderEdit {
+    if values(header, name).next().is_none() {
+        return HeaderEdit::Keep;
+    }
+    let (mut kept, mut end, mut substantial) = (Vec::with_capacity(header.len()), None, false);
+    let mut dropping = false;
+    for piece in pieces(header) {
+        // Attributes follow the cookie that they describe.
+        let attribute = piece.text.starts_with(b"$");
+        dropping = value_of(piece.text, name).is_some() || (dropping && attribute);
+        if dropping {
+            continue;
+        }
+        match end {
+            // The gap as it was, unless something was taken out of it.
+            Some(end) if end == piece.previous_end => kept.extend(&header[end..piece.start]),
+            Some(_) if piece.text.is_empty() => kept.push(b';'),
+            Some(_) => kept.extend(b"; "),
+            None => {}
+        }
+        kept.extend(piece.text);
+        end = Some(piece.start + piece.text.len());
+        substantial |= !attribute && !piece.text.is_empty();
+    }
+    if substantial { HeaderEdit::Replace(kept) } else { HeaderEdit::Remove }
+}
+
+/// The header with the part up to `end` taken from the values of that name.
+pub(super) fn without_prefix(header: &[u8], name: &str, end: u8) -> HeaderEdit {
+    let (mut edited, mut copied) = (Vec::new(), 0);
+    for piece in pieces(header) {
+        let Some(value) = value_of(piece.text, name) else { continue };
+        let Some(prefix) = before(value, end) else { continue };
+        let value_start = piece.start + piece.text.len() - value.len();
+        edited.extend(&header[copied..value_start]);
+        copied = value_start + prefix.len() + 1;
+    }
+    if copied == 0 {
+        return HeaderEdit::Keep;
+    }
+    edited.extend(&header[copied..]);
+    HeaderEdit::Replace(edited)
+}
+
+/// The unquoted value of a `Set-Cookie` header for that name, and where its written form ends.
+pub(super) fn set_cookie_value<'a>(header: &'a [u8], name: &str) -> Option<(&'a [u8], usize)> {
+    let end = delimiter(header, b";").unwrap_or(header.len());
+    let text = header[..end].trim_ascii_end();
+    let value = value_of(text.trim_ascii_start(), name)?;
+    let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
+    Some((unquoted.unwrap_or(value), text.len()))
+}
+
+/// What comes before a byte, if it is there.
+pub(super) fn before(text: &[u8], end: u8) -> Option<&[u8]> {
+    text.iter().position(|byte| *byte == end).map(|at| &text[..at])
+}
+
+/// One element of the list, without the spaces around it.
+struct Piece<'a> {
+    text: &'a [u8],
+    start: usize,
+    /// Where the text of the element before ended.
+    previous_end: usize,
+}
+
+fn pieces(header: &[u8]) -> impl Iterator<Item = Piece<'_>> {
+    let (mut at, mut previous_end) = (Some(0), 0);
+    std::iter::from_fn(move || {
+        let begin = at?;
+        let rest = &header[begin..];
+        let length = delimiter(rest, b";,");
+        at = length.map(|length| begin + length + 1);
+        let raw = &rest[..length.unwrap_or(rest.len())];
+        let text = raw.trim_ascii();
+        let start = begin + (raw.len() - raw.trim_ascii_start().len());
+        let piece = Piece { text, start, previous_end };
+        previous_end = start + text.len();
+        Some(piece)
+    })
+}
+
+/// The first of these delimiters outside of quotes.
+fn delimiter(text: &[u8], delimiters: &[u8]) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.iter().position(|byte| {
+        if escaped {
+            escaped = false;
+        } else if quoted && *byte == b'\\' {
+            escaped = true;
+        } else if *byte == b'"' {
+            quoted = !quoted;
+        }
+        !quoted && delimiters.contains(byte)
+    })
+}
+
+/// The value of an element, if it has that name.
+fn value_of<'a>(piece: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let own = before(piece, b'=')?;
+    (own.trim_ascii() == name.as_bytes()).then(|| piece[own.len() + 1..].trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(edit: HeaderEdit) -> String {
+        match edit {
+            HeaderEdit::Keep => "(keep)".to_owned(),
+            HeaderEdit::Remove => "(remove)".to_owned(),
+            HeaderEdit::Replace(value) => String::from_utf8_lossy(&value).into_owned(),
+        }
+    }
+
+    #[test]
+    fn cookies_leave_without_a_trace() {
+        #[track_caller]
+        fn check(header: &str, expected: &str) {
+            assert_eq!(shown(without(header.as_bytes(), "S")), expected);
+        }
+        check("S=A", "(remove)");
+        check("S = A", "(remove)");
+        check(";S=A", "(remove)");
+        check("S=Z; u=1", "u=1");
+        check("x=1; S=B; y=2", "x=1; y=2");
+        check("S=A;y=2", "y=2");
+        check("y=2;S=A", "y=2");
+        check("a=1;b=2; S=A; c=3;d=4", "a=1;b=2; c=3;d=4");
+        check("x=1 ;  S=A ;  y=2", "x=1; y=2");
+        check("x=1; S=A; S=Z; y=2", "x=1; y=2");
+        check("x=\"a; S=B\"; S=A", "x=\"a; S=B\"");
+        check("S=A,T=2", "T=2");
+        check("x=1; S=A;", "x=1;");
+        check("$Version=1; S=A; $Path=/", "(remove)");
+        check("S=A; $Path=/; x=1; $Path=/x", "x=1; $Path=/x");
+        check("S", "(keep)");
+        check("s=A; SS=1", "(keep)");
+        check("x=\"S=A", "(keep)");
+        check("", "(keep)");
+    }
+
+    #[test]
+    fn prefixes_leave_the_values() {
+        #[track_caller]
+        fn check(header: &str, expected: &str) {
+            assert_eq!(shown(without_prefix(header.as_bytes(), "S", b'~')), expected);
+        }
+        check("S=A~val", "S=val");
+        check("x=1; S=Z~val; y=~", "x=1; S=val; y=~");
+        check("S=A~; S=B~c~d", "S=; S=c~d");
+        check("S=A", "(keep)");
+    }
+
+    #[test]
+    fn set_cookie_values() {
+        #[track_caller]
+        fn check(header: &str, expected: Option<(&str, usize)>) {
+            let found = set_cookie_value(header.as_bytes(), "S");
+            let expected = expected.map(|(value, end)| (value.as_bytes(), end));
+            assert_eq!(found, expected);
+        }
+        check("S=foo; path=/", Some(("foo", 5)));
+        check("S = \"bar\" ;secure", Some(("bar", 9)));
+        check("S=", Some(("", 2)));
+        check("S=\"a;b\"; path=/", Some(("a;b", 7)));
+        check("T=1; S=2", None);
+        check("x=1, S=foo; path=/", None);
+        check("S", None);
+    }
+
+    proptest! {
+        /// Whatever clients send: nothing panics, nothing of ours is left, other cookies stay.
+        #[test]
+        fn any_header_can_be_edited(header in "[S=A~;, \"\\\\$x1]{0,40}") {
+            let header = header.as_bytes();
+            let others = |header: &[u8]| -> Vec<Vec<u8>> {
+                pieces(header).filter(|piece| piece.text.starts_with(b"x")).map(|piece| piece.text.to_vec()).collect()
+            };
+            match without(header, "S") {
+                HeaderEdit::Replace(edited) => {
+                    prop_assert!(values(&edited, "S").next().is_none());
+                    prop_assert_eq!(others(&edited), others(header));
+                }
+                HeaderEdit::Remove => prop_assert!(others(header).is_empty()),
+                HeaderEdit::Keep => {}
+            }
+            without_prefix(header, "S", b'~');
+            set_cookie_value(header, "S");
+        }
+    }
+}

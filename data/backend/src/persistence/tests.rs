@@ -1,0 +1,215 @@
+//! What HAProxy 2.6 did with the same requests and responses.
+
+use super::*;
+
+const NOW: u64 = 1_795_182_572; // awBP7
+
+/// Servers a and b have the cookies A and B; d has D and is down; n has none.
+fn find(value: &str) -> Option<(ServerKey, bool)> {
+    match value {
+        "A" => Some((ServerKey(0), true)),
+        "B" => Some((ServerKey(1), true)),
+        "D" => Some((ServerKey(3), false)),
+        _ => None,
+    }
+}
+
+fn insert() -> CookieSettings {
+    CookieSettings::new("S", CookieMode::Insert)
+}
+
+struct Exchange<'a> {
+    cookie: &'a str,
+    /// The server that answers when the cookie designates none: its cookie.
+    balanced_to: Option<&'a str>,
+    provided: Option<&'a str>,
+    post: bool,
+    other_designation: bool,
+    stays: bool,
+}
+
+const EXCHANGE: Exchange<'_> = Exchange {
+    cookie: "",
+    balanced_to: Some("B"),
+    provided: None,
+    post: false,
+    other_designation: false,
+    stays: false,
+};
+
+/// Runs one exchange: the letters, what the server's own cookie became, what was added.
+fn run(settings: &CookieSettings, exchange: &Exchange<'_>) -> String {
+    let headers = (!exchange.cookie.is_empty()).then_some(exchange.cookie.as_bytes());
+    let mut presented = settings.examine(headers, NOW, exchange.stays, find);
+    if exchange.other_designation {
+        presented = presented.unused();
+    }
+    let server_cookie = match presented.server {
+        Some(ServerKey(0)) => Some("A"),
+        Some(ServerKey(3)) => Some("D"),
+        Some(_) => Some("B"),
+        None => exchange.balanced_to,
+    };
+    let facts = ResponseFacts {
+        server_cookie,
+        designated: presented.server.is_some() || exchange.other_designation,
+        post: exchange.post,
+        provided: exchange.provided.is_some_and(|header| settings.is_set_by(header.as_bytes())),
+        wall_seconds: NOW,
+    };
+    let plan = settings.plan_response(&presented, &facts);
+    let (third, fourth) = settings.letters(&presented, Some(&plan));
+    let mut seen = format!("{third}{fourth}");
+    if let Some(header) = exchange.provided {
+        match settings.edit_response(&plan, header.as_bytes()) {
+            HeaderEdit::Keep => seen += &format!(" {header}"),
+            HeaderEdit::Remove => {}
+            HeaderEdit::Replace(value) => seen += &format!(" {}", String::from_utf8_lossy(&value)),
+        }
+    }
+    if let Some(value) = &plan.set_cookie {
+        seen += &format!(" {value}");
+    }
+    if plan.private {
+        seen += " private";
+    }
+    seen
+}
+
+#[track_caller]
+fn check(settings: &CookieSettings, cookie: &str, expected: &str) {
+    assert_eq!(run(settings, &Exchange { cookie, ..EXCHANGE }), expected, "{cookie}");
+}
+
+#[test]
+fn insertion() {
+    let settings = insert();
+    check(&settings, "", "NI S=B; path=/");
+    check(&settings, "S=A", "VN");
+    check(&settings, "S=Z", "II S=B; path=/");
+    check(&settings, "S=", "II S=B; path=/");
+    check(&settings, "x=1; S=B; y=2", "VN");
+    check(&settings, "S=\"A\"", "II S=B; path=/");
+    check(&settings, "S=A; S=B", "VN");
+    check(&settings, "S=Z; S=A", "VN");
+    check(&settings, "s=A", "NI S=B; path=/");
+    check(&settings, "S=D", "DI S=B; path=/");
+    check(&settings, "S=A|ZZZZZ|ZZZZZ", "VU S=A; path=/");
+    check(&settings, "S=A|x", "VN");
+    assert_eq!(run(&settings, &Exchange { cookie: "S=D", stays: true, ..EXCHANGE }), "DN");
+}
+
+#[test]
+fn attributes() {
+    let settings = CookieSettings {
+        no_cache: true,
+        http_only: true,
+        secure: true,
+        domains: vec![".foo.com".into(), ".bar.com".into()],
+        attributes: vec!["SameSite=Lax".into()],
+        ..insert()
+    };
+    let expected = "NI S=B; path=/; domain=.foo.com; domain=.bar.com; HttpOnly; Secure; SameSite=Lax private";
+    check(&settings, "", expected);
+    check(&settings, "S=A", "VN");
+}
+
+#[test]
+fn dates() {
+    let idle = CookieSettings { maximum_idle: 1_800, ..insert() };
+    check(&idle, "", "NI S=B|awBP7; path=/");
+    check(&idle, "S=A", "VU S=A|awBP7; path=/");
+    check(&idle, "S=A|awBP7", "VN");
+    check(&idle, "S=A|awBP6", "VU S=A|awBP7; path=/");
+    check(&idle, "S=A|awBP8", "VN");
+    check(&idle, "S=A|AAAAA", "VU S=A|awBP7; path=/");
+    check(&idle, "S=A|ZZZZZ", "EI S=B|awBP7; path=/");
+    check(&idle, "S=A|zzzzz", "EI S=B|awBP7; path=/");
+    let life = CookieSettings { maximum_life: 28_800, ..insert() };
+    check(&life, "", "NI S=B|awBP7|awBP7; path=/");
+    check(&life, "S=A|awBPA|awBPA", "VU S=A|awBP7|awBPA; path=/");
+    check(&life, "S=A|awBPA", "VU S=A|awBP7|awBP7; path=/");
+    check(&life, "S=A|awBP7|zzzzz", "OI S=B|awBP7|awBP7; path=/");
+    let both = CookieSettings { maximum_idle: 1_800, maximum_life: 28_800, ..insert() };
+    check(&both, "S=A|awBPA|awBCL", "VU S=A|awBP7|awBCL; path=/");
+    check(&both, "S=A||awBPA", "VU S=A|awBP7|awBPA; path=/");
+    check(&both, "S=A|ZZZZZ|AAAAA", "EI S=B|awBP7|awBP7; path=/");
+    check(&both, "S=A|AAAAA|ZZZZZ", "OI S=B|awBP7|awBP7; path=/");
+}
+
+#[test]
+fn only_posts() {
+    let settings = CookieSettings { post_only: true, ..insert() };
+    check(&settings, "", "NN");
+    check(&settings, "S=A", "VN");
+    assert_eq!(run(&settings, &Exchange { post: true, ..EXCHANGE }), "NI S=B; path=/");
+}
+
+#[test]
+fn servers_without_a_cookie_void_the_clients() {
+    let balanced = |cookie| Exchange { cookie, balanced_to: None, ..EXCHANGE };
+    let void = "S=; Expires=Thu, 01-Jan-1970 00:00:01 GMT; path=/";
+    assert_eq!(run(&insert(), &balanced("")), format!("NI {void}"));
+    assert_eq!(run(&insert(), &balanced("S=Z")), format!("II {void}"));
+}
+
+#[test]
+fn the_servers_own_cookie() {
+    #[track_caller]
+    fn check(settings: &CookieSettings, cookie: &str, expected: &str) {
+        let exchange = Exchange { cookie, provided: Some("S=foo; path=/"), ..EXCHANGE };
+        assert_eq!(run(settings, &exchange), expected, "{cookie}");
+    }
+    check(&insert(), "", "NI S=B; path=/");
+    check(&insert(), "S=A", "VD");
+    let preserve = CookieSettings { preserve: true, ..insert() };
+    check(&preserve, "", "NP S=foo; path=/");
+    check(&preserve, "S=A", "VP S=foo; path=/");
+    let rewrite = CookieSettings::new("S", CookieMode::Rewrite);
+    check(&rewrite, "", "NR S=B; path=/");
+    check(&rewrite, "S=A", "VR S=A; path=/");
+    check(&rewrite, "S=Z", "IR S=B; path=/");
+    let prefix = CookieSettings::new("S", CookieMode::Prefix);
+    check(&prefix, "", "NR S=B~foo; path=/");
+    check(&prefix, "S=A~val", "VR S=A~foo; path=/");
+    check(&CookieSettings::new("S", CookieMode::Passive), "S=A", "-- S=foo; path=/");
+    let odd = Exchange { provided: Some("S = \"bar\" ;secure"), ..EXCHANGE };
+    assert_eq!(run(&rewrite, &odd), "NR S=B ;secure");
+    assert_eq!(run(&prefix, &odd), "NR S=B~bar ;secure");
+    let other = Exchange { provided: Some("T=1"), ..EXCHANGE };
+    assert_eq!(run(&rewrite, &other), "NN T=1");
+    let nameless = Exchange { provided: Some("S=foo"), balanced_to: None, ..EXCHANGE };
+    assert_eq!(run(&rewrite, &nameless), "NP S=foo");
+}
+
+#[test]
+fn other_designations_leave_the_cookie_alone() {
+    let ruled = |cookie| Exchange { cookie, other_designation: true, ..EXCHANGE };
+    assert_eq!(run(&insert(), &ruled("")), "NN");
+    assert_eq!(run(&insert(), &ruled("S=A")), "UN");
+    assert_eq!(run(&insert(), &ruled("S=Z")), "UN");
+}
+
+#[test]
+fn a_redispatch_makes_the_cookie_down() {
+    let presented = insert().examine([&b"S=A"[..]], NOW, false, find).redispatched();
+    assert_eq!((presented.state, presented.server), (PresentedState::Down, None));
+}
+
+#[test]
+fn requests_lose_what_servers_need_not_see() {
+    let indirect = CookieSettings { indirect: true, ..insert() };
+    assert_eq!(indirect.edit_request(b"S=A"), HeaderEdit::Remove);
+    assert_eq!(insert().edit_request(b"S=A"), HeaderEdit::Keep);
+    let prefix = CookieSettings::new("S", CookieMode::Prefix);
+    assert_eq!(prefix.edit_request(b"S=A~v"), HeaderEdit::Replace(b"S=v".to_vec()));
+}
+
+#[test]
+fn dynamic_cookies_follow_from_address_and_key() {
+    let settings = CookieSettings { dynamic_key: Some("foo".into()), ..insert() };
+    let address = ServerAddress::Ip("127.0.0.1:56423".parse().unwrap());
+    assert_eq!(settings.dynamic_cookie(&address).as_deref(), Some("b5a7ac530ee14e81"));
+    assert_eq!(settings.dynamic_cookie(&ServerAddress::Unknown), None);
+    assert_eq!(insert().dynamic_cookie(&address), None);
+}

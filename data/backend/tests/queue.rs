@@ -1,0 +1,305 @@
+//! Queues: order, limits, fairness, leaving, and servers that go and come.
+#![cfg(not(loom))]
+
+mod fixture;
+
+use fixture::*;
+use weir_backend::*;
+
+#[test]
+fn who_waits_is_served_in_order_and_counts_who_was_before() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let first = lease(choose(&backend));
+    let bells = [Bell::default(), Bell::default()];
+    let mut waiters: Vec<_> =
+        bells.iter().map(|bell| waiting(backend.choose(&at(0), || bell.wake()))).collect();
+    assert_eq!((backend.queued(), backend.queued_maximum()), (2, 2));
+    assert!(waiters[0].poll().is_none());
+    drop(first);
+    assert_eq!([bells[0].rung(), bells[1].rung()], [1, 0]);
+    let second = granted(&mut waiters[0]);
+    assert_eq!(second.positions, Positions { server: 0, backend: 1 });
+    drop(second);
+    assert_eq!(granted(&mut waiters[1]).positions, Positions { server: 0, backend: 2 });
+    assert_eq!((backend.queued(), backend.queued_maximum()), (0, 2));
+}
+
+#[test]
+fn designated_requests_wait_at_their_server() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
+    let a = key(&backend, "a");
+    let held = lease(backend.take(a, false, &at(0), || Bell::default().wake()));
+    let mut waiter = waiting(backend.take(a, false, &at(0), || Bell::default().wake()));
+    assert_eq!(waiter.server(), Some(a));
+    assert_eq!(backend.server(a).unwrap().queued(), 1);
+    // b is free, and stays so for others.
+    assert_eq!(lease(choose(&backend)).server().name(), "b");
+    drop(held);
+    assert_eq!(granted(&mut waiter).positions, Positions { server: 1, backend: 0 });
+}
+
+#[test]
+fn hashed_requests_wait_at_their_server() {
+    let backend = backend(Algorithm::Source, vec![limited("a", 1), limited("b", 1)]);
+    let hashed = |hash| backend.choose(&ChooseInput { hash: Some(hash), ..at(0) }, || Bell::default().wake());
+    let held = lease(hashed(0));
+    assert_eq!(held.server().name(), "a");
+    assert_eq!(waiting(hashed(2)).server(), Some(held.server().key()));
+    assert_eq!(lease(hashed(1)).server().name(), "b");
+}
+
+#[test]
+fn affinity_gives_way_where_the_configuration_says_so() {
+    let settings =
+        |hash_affinity| BackendSettings { algorithm: Algorithm::Source, hash_affinity, ..Default::default() };
+    let servers = || vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }, limited("b", 1)];
+    let hashed = |backend: &Backend| {
+        backend.choose(&ChooseInput { hash: Some(0), ..at(0) }, || Bell::default().wake())
+    };
+    let backend = with(settings(HashAffinity::MaximumConnections), servers());
+    let _held = lease(hashed(&backend));
+    assert_eq!(lease(hashed(&backend)).server().name(), "b");
+    let backend = with(settings(HashAffinity::MaximumQueue), servers());
+    let _held = lease(hashed(&backend));
+    let _waiting = waiting(hashed(&backend));
+    assert_eq!(lease(hashed(&backend)).server().name(), "b");
+}
+
+#[test]
+fn a_full_queue_sends_elsewhere() {
+    let backend =
+        backend(Algorithm::RoundRobin, vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }]);
+    let a = key(&backend, "a");
+    let take = || backend.take(a, false, &at(0), || Bell::default().wake());
+    let _held = lease(take());
+    let _waiting = waiting(take());
+    assert!(matches!(take(), Choice::Full));
+}
+
+#[test]
+fn least_loaded_servers_accept_waiters_up_to_their_queues_limit() {
+    let servers = vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }, limited("b", 1)];
+    let backend = backend(Algorithm::LeastConnections, servers);
+    let _held = [lease(choose(&backend)), lease(choose(&backend))];
+    let first = waiting(choose(&backend));
+    assert_eq!(first.server(), Some(key(&backend, "a")));
+    assert_eq!(waiting(choose(&backend)).server(), None);
+}
+
+#[test]
+fn priority_goes_by_class_then_by_time_with_its_offset() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let mut held = Some(lease(choose(&backend)));
+    let join = |class, offset, now_ms| {
+        let input = ChooseInput { priority: Priority::new(class, offset), ..at(now_ms) };
+        waiting(backend.choose(&input, || Bell::default().wake()))
+    };
+    let mut waiters = [
+        join(0, 0, 10),
+        join(0, -500, 20),
+        join(-1, 0, 30),
+        join(0, 0, 5_000),
+        join(0, 0, 5_000),
+        join(1, -9_999, 0),
+    ];
+    for expected in [2, 1, 0, 3, 4, 5] {
+        held.take();
+        let ready: Vec<_> = waiters.iter_mut().map(|waiter| waiter.poll()).collect();
+        let served = ready.iter().position(Option::is_some);
+        assert_eq!(served, Some(expected));
+        held = ready.into_iter().flatten().next().map(|outcome| match outcome {
+            Outcome::Granted(granted) => granted.lease,
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(Priority::new(-99_999, 999_999), Priority::new(-2_047, 524_287));
+}
+
+#[test]
+fn server_and_backend_queues_are_served_by_age() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let a = key(&backend, "a");
+    let held = lease(choose(&backend));
+    let mut anywhere = waiting(choose(&backend));
+    let mut designated = waiting(backend.take(a, false, &at(0), || Bell::default().wake()));
+    let mut later = waiting(choose(&backend));
+    drop(held);
+    let first = granted(&mut anywhere);
+    assert!(designated.poll().is_none());
+    drop(first);
+    let second = granted(&mut designated);
+    assert!(later.poll().is_none());
+    drop(second);
+    granted(&mut later);
+}
+
+#[test]
+fn who_gives_up_leaves_no_gap() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let held = lease(choose(&backend));
+    let quitter = waiting(choose(&backend));
+    let mut patient = waiting(choose(&backend));
+    let late_quitter = waiting(choose(&backend));
+    drop(quitter);
+    assert_eq!(backend.queued(), 2);
+    drop(held);
+    // Granted but never looked at: the slot goes on to the next.
+    let served = granted(&mut patient);
+    drop(served);
+    let mut last = waiting(choose(&backend));
+    drop(late_quitter);
+    drop(granted(&mut last));
+    assert_eq!(backend.servers()[0].served(), 0);
+    assert_eq!(backend.queued(), 0);
+}
+
+#[test]
+fn newcomers_do_not_overtake_r167() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let held = lease(choose(&backend));
+    let mut waiter = waiting(choose(&backend));
+    drop(held);
+    // The slot is granted to the waiter although it has not woken up yet.
+    let mut newcomer = waiting(choose(&backend));
+    assert!(newcomer.poll().is_none());
+    drop(granted(&mut waiter));
+    granted(&mut newcomer);
+}
+
+/// R167: with one thread, one slot and a server that always fails, redispatching requests queue while
+/// nothing is being served. They must get the slot at once, not try in a circle.
+#[test]
+fn redispatch_with_nothing_being_served_makes_progress_r167() {
+    for algorithm in [Algorithm::RoundRobin, Algorithm::LeastConnections, Algorithm::First] {
+        let backend = backend(algorithm, vec![limited("a", 1), limited("b", 1)]);
+        let a = lease(choose(&backend));
+        let b = lease(choose(&backend));
+        let mut queued = waiting(choose(&backend));
+        let failed = a.server().key();
+        drop(a);
+        // The failed request chooses again, avoiding the server that failed it. Somebody waits already and
+        // has been granted the slot; the other server is full.
+        let again = ChooseInput { avoid: Some(failed), ..at(0) };
+        let mut retry = waiting(backend.choose(&again, || Bell::default().wake()));
+        assert!(retry.poll().is_none());
+        drop(granted(&mut queued));
+        // Nothing is served on the failed server now: the retry got its slot, although it would avoid it.
+        drop(granted(&mut retry));
+        drop(b);
+        assert_eq!(lease(backend.choose(&again, || Bell::default().wake())).server().name(), "b");
+        assert_eq!(backend.servers().iter().map(|server| server.served()).sum::<u32>(), 0);
+    }
+}
+
+#[test]
+fn waiters_of_a_server_that_goes_down_choose_again_r168() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
+    let a = key(&backend, "a");
+    let take = |sticky| backend.take(a, sticky, &at(0), || Bell::default().wake());
+    let _held = lease(take(false));
+    let (mut loose, mut sticky) = (waiting(take(false)), waiting(take(true)));
+    backend.change(a, Change::State(RequestedState::Maintenance), 1).unwrap();
+    assert!(matches!(loose.poll(), Some(Outcome::ChooseAgain(_))));
+    assert!(loose.poll().is_none(), "told once");
+    assert!(sticky.poll().is_none());
+    assert!(matches!(take(false), Choice::None));
+    backend.change(a, Change::State(RequestedState::Ready), 2).unwrap();
+    drop(_held);
+    granted(&mut sticky);
+}
+
+#[test]
+fn the_last_server_to_go_takes_the_backends_queue_along_r169() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
+    let _held = [lease(choose(&backend)), lease(choose(&backend))];
+    let bell = Bell::default();
+    let mut waiter = waiting(backend.choose(&at(0), || bell.wake()));
+    backend.change(key(&backend, "a"), Change::State(RequestedState::Maintenance), 1).unwrap();
+    assert!(waiter.poll().is_none(), "b is still there");
+    backend.change(key(&backend, "b"), Change::State(RequestedState::Maintenance), 1).unwrap();
+    assert_eq!(bell.rung(), 1);
+    assert!(matches!(waiter.poll(), Some(Outcome::ChooseAgain(_))));
+    assert!(matches!(choose(&backend), Choice::None));
+    assert_eq!(backend.queued(), 0);
+}
+
+#[test]
+fn a_server_that_comes_up_serves_those_who_wait_r169() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 2)]);
+    let b = key(&backend, "b");
+    backend.change(b, Change::State(RequestedState::Maintenance), 0).unwrap();
+    let _held = lease(choose(&backend));
+    let mut waiters: Vec<_> = (0..3).map(|_| waiting(choose(&backend))).collect();
+    backend.change(b, Change::State(RequestedState::Ready), 1).unwrap();
+    let served: Vec<_> = waiters.iter_mut().filter_map(Waiting::poll).collect();
+    assert_eq!(served.len(), 2);
+    assert_eq!(backend.queued(), 1);
+}
+
+#[test]
+fn a_raised_limit_serves_those_who_wait() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let a = key(&backend, "a");
+    let _held = lease(choose(&backend));
+    let mut waiters: Vec<_> = (0..3).map(|_| waiting(choose(&backend))).collect();
+    backend.change(a, Change::MaximumConnections(3), 0).unwrap();
+    let held: Vec<_> = waiters.iter_mut().filter_map(Waiting::poll).collect();
+    assert_eq!(held.len(), 2);
+    backend.change(a, Change::MaximumConnections(0), 0).unwrap();
+    assert!(waiters[2].poll().is_some());
+}
+
+#[test]
+fn time_opens_slots_of_starting_servers() {
+    let backend =
+        backend(Algorithm::RoundRobin, vec![ServerSettings { slow_start_ms: 1_000, ..limited("a", 4) }]);
+    let a = key(&backend, "a");
+    backend.change(a, Change::State(RequestedState::Maintenance), 0).unwrap();
+    backend.change(a, Change::State(RequestedState::Ready), 1_000).unwrap();
+    let choose = || backend.choose(&at(1_000), || Bell::default().wake());
+    let _held = lease(choose());
+    let mut waiters: Vec<_> = (0..3).map(|_| waiting(choose())).collect();
+    assert!(backend.is_ramping());
+    let mut held = Vec::new();
+    for (now_ms, served) in [(1_100, 0), (1_500, 1), (1_750, 2), (2_000, 3)] {
+        backend.tick(now_ms);
+        held.extend(waiters.iter_mut().filter_map(Waiting::poll));
+        assert_eq!(held.len(), served, "at {now_ms}");
+    }
+    assert!(!backend.is_ramping());
+    assert_eq!(backend.servers()[0].operational_state(2_000), OperationalState::Running);
+}
+
+#[test]
+fn the_dynamic_limit_follows_the_backends_load() {
+    let settings =
+        BackendSettings { algorithm: Algorithm::RoundRobin, full_connections: 10, ..Default::default() };
+    let servers = vec![ServerSettings { minimum_connections: 1, ..limited("a", 4) }];
+    let backend = with(settings, servers);
+    let mut held = vec![lease(choose(&backend))];
+    let mut waiter = waiting(choose(&backend));
+    (0..5).for_each(|_| backend.enter());
+    // Load 5 of 10: two of four slots. Whoever joins next finds out for all.
+    let mut next = waiting(choose(&backend));
+    held.push(granted(&mut waiter).lease);
+    assert!(next.poll().is_none());
+    (0..5).for_each(|_| backend.enter());
+    held.push(lease_or_granted(choose(&backend), &mut next));
+    (0..10).for_each(|_| backend.leave());
+    assert_eq!((backend.sessions(), backend.sessions_maximum()), (0, 10));
+}
+
+/// Either the newcomer or the one before got the slot first; the one before does.
+fn lease_or_granted(choice: Choice, waiter: &mut Waiting) -> Lease {
+    drop(lease(choice));
+    granted(waiter).lease
+}
+
+#[test]
+fn a_forced_slot_ignores_the_limit() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let a = key(&backend, "a");
+    let _held = [lease(choose(&backend)), backend.force(a).unwrap()];
+    assert_eq!(backend.server(a).unwrap().served(), 2);
+    assert_eq!(backend.server(a).unwrap().served_maximum(), 2);
+}
