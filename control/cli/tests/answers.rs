@@ -414,8 +414,7 @@ fn levels_keep_sessions_from_what_is_not_theirs() {
         ),
     ] {
         let settings = SessionSettings { level, ..SessionSettings::default() };
-        let ask =
-            |line: &str| converse(&mut toy(), settings, format!("{line}\n").as_bytes(), 99, usize::MAX);
+        let ask = |line: &str| converse(&mut toy(), settings, format!("{line}\n").as_bytes(), 99, usize::MAX);
         for line in allowed {
             assert_ne!(ask(line), "Permission denied\n\n", "{line} at {level:?}");
         }

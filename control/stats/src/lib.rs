@@ -4,19 +4,26 @@
 //! where figures come from: a [`StatsSource`] fills one [`Row`] per object, and everything is written from such rows, a
 //! bounded piece at a time, so that a page about thousands of servers neither blocks a worker nor fills its memory.
 //!
-//! Begin with [`StatsSource`] and [`StatsDump`]; for HTTP with [`uri::StatsRequest`] and [`page::PageDump`].
+//! Begin with [`StatsSource`] and [`StatsDump`]; for HTTP with [`StatsRequest`], [`StatsAnswer`] and [`admin::post`].
 
+pub mod admin;
+pub mod answer;
 pub mod dump;
 pub mod fields;
 pub mod info;
+pub mod page;
 pub mod render;
 pub mod row;
 pub mod schema;
 pub mod source;
+pub mod uri;
 
+pub use answer::StatsAnswer;
 pub use dump::{Progress, StatsDump};
 pub use fields::{FIELD_COUNT, Field, Kind};
 pub use info::{InfoField, InfoRow};
+pub use page::{PageDump, PageSettings};
 pub use render::Format;
 pub use row::{Health, ProxyHead, Row, Value};
 pub use source::{Cursor, Selection, StatsSource};
+pub use uri::{FormStatus, StatsRequest, What};

@@ -54,9 +54,8 @@ fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         }
     }
     let mut selection = Selection::default();
-    if let [proxy, kinds, object, ..] = words
-        && let (Ok(kinds), Ok(object)) = (kinds.parse::<i32>(), object.parse::<i32>())
-    {
+    if let Some((kinds, object)) = kinds_and_object(words) {
+        let proxy = &words[0];
         let proxy_id = proxy.parse::<i64>().ok().or_else(|| context.target.proxy_id(proxy).map(i64::from));
         let Some(proxy_id) = proxy_id else { return Outcome::error("No such proxy.\n") };
         // -1 means all: no number is below zero but that one.
@@ -72,6 +71,11 @@ fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let legends = context.manners.level >= Level::Operator;
     let dump = StatsDump::new(options.format, options.descriptions, legends, selection);
     Outcome::Stream(Box::new(ShowStat { dump, row: Row::default() }))
+}
+
+/// The numbers of `<proxy> <type> <sid>`, if the words begin with that.
+fn kinds_and_object(words: &[String]) -> Option<(i32, i32)> {
+    Some((words.get(1)?.parse().ok()?, words.get(2)?.parse().ok()?))
 }
 
 /// Words may come in any order; unknown ones mean nothing, as in the reference.

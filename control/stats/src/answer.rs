@@ -1,0 +1,60 @@
+//! The whole answer to a `GET` on the statistics, whatever was asked for.
+
+use crate::dump::{Progress, StatsDump};
+use crate::page::{PageDump, PageSettings};
+use crate::row::Row;
+use crate::schema::SCHEMA;
+use crate::source::StatsSource;
+use crate::uri::{StatsRequest, What};
+
+/// An answer in progress. Its header fields: `Content-Type` as [`StatsRequest::content_type`] says, `Cache-Control:
+/// no-cache`, and `Refresh` if [`PageSettings::refresh`] says so.
+#[derive(Debug)]
+pub struct StatsAnswer {
+    body: Body,
+    row: Row,
+}
+
+#[derive(Debug)]
+enum Body {
+    Page { dump: Box<PageDump>, text: String },
+    Figures(StatsDump),
+    Schema { sent: usize },
+}
+
+impl StatsAnswer {
+    /// An answer that has written nothing yet.
+    pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
+        let body = match request.what {
+            What::Page => {
+                Body::Page { dump: Box::new(PageDump::new(settings, request)), text: String::new() }
+            }
+            What::Figures(format) => {
+                let selection = settings.selection(&request);
+                Body::Figures(StatsDump::new(format, false, settings.legends, selection))
+            }
+            What::Schema => Body::Schema { sent: 0 },
+        };
+        Self { body, row: Row::default() }
+    }
+
+    /// Appends to `out` until it holds at least `enough` bytes, one row more than that at most.
+    pub fn advance(&mut self, source: &dyn StatsSource, enough: usize, out: &mut Vec<u8>) -> Progress {
+        match &mut self.body {
+            Body::Page { dump, text } => {
+                text.clear();
+                let progress = dump.advance(source, &mut self.row, enough.saturating_sub(out.len()), text);
+                out.extend_from_slice(text.as_bytes());
+                progress
+            }
+            Body::Figures(dump) => dump.advance(source, &mut self.row, enough, out),
+            Body::Schema { sent } => {
+                let rest = &SCHEMA.as_bytes()[*sent..];
+                let piece = &rest[..rest.len().min(enough.saturating_sub(out.len()))];
+                out.extend_from_slice(piece);
+                *sent += piece.len();
+                if piece.len() == rest.len() { Progress::Done } else { Progress::More }
+            }
+        }
+    }
+}

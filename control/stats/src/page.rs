@@ -1,0 +1,202 @@
+//! The HTML page: one table per proxy, a legend, links to other views, and a form for administrators.
+//!
+//! Written by hand and small: one style sheet, no script beyond a check box, details as tooltips. Like the other formats
+//! it is written a bounded piece at a time; a proxy's table begins with its first row and ends when another proxy's begins.
+
+mod cells;
+mod head;
+
+use std::fmt::Write;
+
+use crate::admin::Action;
+use crate::dump::Progress;
+use crate::fields::{Field, Kind};
+use crate::info::InfoRow;
+use crate::row::Row;
+use crate::source::{Cursor, Selection, StatsSource};
+use crate::uri::StatsRequest;
+
+/// The `stats` settings that shape the page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageSettings {
+    /// `stats uri`.
+    pub uri: String,
+    /// `stats hide-version`.
+    pub hide_version: bool,
+    /// `stats refresh`, in seconds.
+    pub refresh_s: Option<u32>,
+    /// `stats show-node`: the node's name.
+    pub node: Option<String>,
+    /// `stats show-desc`.
+    pub description: Option<String>,
+    /// `stats show-legends`: addresses, cookies, algorithms.
+    pub legends: bool,
+    /// Whether this request may change something (`stats admin`).
+    pub admin: bool,
+    /// `stats scope`: only these proxies; all when empty.
+    pub proxies: Vec<String>,
+}
+
+impl PageSettings {
+    /// The rows that a request may see.
+    pub fn selection(&self, request: &StatsRequest) -> Selection {
+        Selection {
+            only_up: request.only_up,
+            no_maintenance: request.no_maintenance,
+            scope: request.scope.clone(),
+            proxies: self.proxies.clone(),
+            ..Selection::default()
+        }
+    }
+
+    /// The value of the `Refresh` header of the answer, if it has one.
+    pub fn refresh(&self, request: &StatsRequest) -> Option<u32> {
+        self.refresh_s.filter(|_| !request.no_refresh)
+    }
+}
+
+/// The page in progress.
+#[derive(Debug)]
+pub struct PageDump {
+    settings: PageSettings,
+    request: StatsRequest,
+    selection: Selection,
+    cursor: Cursor,
+    state: State,
+}
+
+/// ```text
+/// Head ──► Between ──► Proxy { id } ──► Proxy { other } ──► Done
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Head,
+    Between,
+    /// The table of this proxy is open; in a form if it has servers that may be changed.
+    Proxy {
+        id: u32,
+        form: bool,
+    },
+    Done,
+}
+
+/// Objects that one piece looks at, wanted or not.
+const OBJECTS_PER_PIECE: usize = 256;
+
+impl PageDump {
+    /// A page that has written nothing yet.
+    pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
+        let selection = settings.selection(&request);
+        Self { settings, request, selection, cursor: Cursor::default(), state: State::Head }
+    }
+
+    /// Appends to `out` until it holds at least `enough` bytes, one row more than that at most (a row is some 3 kB).
+    /// `scratch` is a row to work in.
+    pub fn advance(
+        &mut self,
+        source: &dyn StatsSource,
+        scratch: &mut Row,
+        enough: usize,
+        out: &mut String,
+    ) -> Progress {
+        if self.state == State::Head {
+            let mut info = InfoRow::new();
+            source.info(false, &mut info);
+            head::write(&self.settings, &self.request, &info, out);
+            self.state = State::Between;
+        }
+        for _ in 0..OBJECTS_PER_PIECE {
+            if self.state == State::Done {
+                return Progress::Done;
+            }
+            if out.len() >= enough {
+                return Progress::More;
+            }
+            if !source.next_row(&mut self.cursor, &self.selection, scratch) {
+                self.end_proxy(out);
+                out.push_str("</body></html>\n");
+                self.state = State::Done;
+            } else if self.selection.wants(scratch) {
+                self.row(scratch, out);
+            }
+        }
+        if self.state == State::Done { Progress::Done } else { Progress::More }
+    }
+
+    fn row(&mut self, row: &Row, out: &mut String) {
+        let id = row.proxy_id();
+        let open = matches!(self.state, State::Proxy { id: open, .. } if open == id);
+        if !open {
+            self.end_proxy(out);
+            let form = self.settings.admin && row.sides().1;
+            self.begin_proxy(row, form, out);
+            self.state = State::Proxy { id, form };
+        }
+        let form = matches!(self.state, State::Proxy { form: true, .. });
+        cells::write(row, &self.settings, form, out);
+    }
+
+    fn begin_proxy(&self, row: &Row, form: bool, out: &mut String) {
+        let name = escape(row.text(Field::Pxname));
+        let side = match row.sides() {
+            (true, true) => "proxy",
+            (true, false) => "frontend",
+            (false, _) => "backend",
+        };
+        out.push_str(if form { "<form method=\"post\">" } else { "" });
+        let _ = write!(out, "<h3 id=\"{name}\"><a href=\"#{name}\"");
+        if self.settings.legends {
+            let mode = escape(row.text(Field::Mode));
+            let _ = write!(out, " title=\"cap: {side}, mode: {mode}, id: {}\"", row.proxy_id());
+        }
+        let _ = write!(out, ">{name}</a>");
+        if let Some(description) = row.description() {
+            let _ = write!(out, " <small>{}</small>", escape(description));
+        }
+        out.push_str("</h3>\n<table>\n");
+        cells::header(form, out);
+    }
+
+    /// Closes the table, with the form's choice of actions.
+    fn end_proxy(&mut self, out: &mut String) {
+        let State::Proxy { id, form } = self.state else { return };
+        out.push_str("</table>\n");
+        if form {
+            out.push_str("<p>With the checked servers: <select name=\"action\"><option value=\"\"></option>");
+            for (_, word, text) in Action::ALL {
+                let _ = write!(out, "<option value=\"{word}\">{text}</option>");
+            }
+            let _ = writeln!(
+                out,
+                "</select><input type=\"hidden\" name=\"b\" value=\"#{id}\"> <input type=\"submit\" value=\"Apply\"></p></form>"
+            );
+        }
+        self.state = State::Between;
+    }
+}
+
+/// For [`Kind::Frontend`] and the like: the name that the page shows, and the link to the row.
+fn shown_name(row: &Row) -> (&'static str, &str) {
+    match row.kind() {
+        Kind::Frontend => ("", "Frontend"),
+        Kind::Backend => ("", "Backend"),
+        Kind::Listener => ("+", row.text(Field::Svname)),
+        Kind::Server => ("", row.text(Field::Svname)),
+    }
+}
+
+/// Text in HTML, also inside an attribute in double quotes.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

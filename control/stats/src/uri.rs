@@ -1,0 +1,196 @@
+//! What a request to the statistics asks for: `/stats;csv;norefresh`, `/stats?scope=be`, `/stats;st=DONE`.
+//!
+//! The configured `stats uri` is a prefix; options follow it, each after `;`, `?` or `&`, in any order. What is unknown
+//! means nothing, so that links of other versions keep working.
+
+use std::fmt::Write;
+
+use crate::render::Format;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatsRequest {
+    /// The page, or figures.
+    pub what: What,
+    /// `;up`: leave out servers that are not up.
+    pub only_up: bool,
+    /// `;no-maint`: leave out servers in maintenance.
+    pub no_maintenance: bool,
+    /// `;norefresh`: the browser shall not ask again by itself.
+    pub no_refresh: bool,
+    /// `scope=`: only proxies whose name contains this.
+    pub scope: Option<String>,
+    /// `;st=`: how the last form fared.
+    pub status: Option<FormStatus>,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum What {
+    /// The HTML page.
+    #[default]
+    Page,
+    /// The figures alone.
+    Figures(Format),
+    /// The schema of the JSON format.
+    Schema,
+}
+
+/// How a form fared, as the page shows it after the redirect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormStatus {
+    /// Everything was done.
+    Done,
+    /// Nothing was asked for.
+    Nothing,
+    /// Some servers were unknown.
+    Partly,
+    /// It made no sense.
+    Error,
+    /// The request may not change anything.
+    Denied,
+    /// It was too large.
+    TooLarge,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl FormStatus {
+    const CODES: [(FormStatus, &'static str); 7] = [
+        (FormStatus::Done, "DONE"),
+        (FormStatus::Nothing, "NONE"),
+        (FormStatus::Partly, "PART"),
+        (FormStatus::Error, "ERRP"),
+        (FormStatus::Denied, "DENY"),
+        (FormStatus::TooLarge, "EXCD"),
+        (FormStatus::Unknown, "UNKN"),
+    ];
+
+    /// The four letters in the address.
+    pub fn code(self) -> &'static str {
+        Self::CODES.iter().find(|row| row.0 == self).map_or("UNKN", |row| row.1)
+    }
+
+    fn from_code(code: &str) -> Self {
+        Self::CODES.iter().find(|row| row.1 == code).map_or(FormStatus::Unknown, |row| row.0)
+    }
+}
+
+/// What the page's input field takes.
+const LONGEST_SCOPE: usize = 20;
+
+impl StatsRequest {
+    /// Reads a request target that begins with the configured `prefix`; `None` for any other.
+    pub fn parse(prefix: &str, target: &str) -> Option<Self> {
+        let rest = target.strip_prefix(prefix)?;
+        let mut request = Self::default();
+        for option in rest.split([';', '?', '&']) {
+            request.take(option);
+        }
+        Some(request)
+    }
+
+    fn take(&mut self, option: &str) {
+        match option {
+            "csv" => self.what = What::Figures(Format::Csv),
+            "typed" => self.what = What::Figures(Format::Typed),
+            "json" => self.what = What::Figures(Format::Json),
+            "json-schema" => self.what = What::Schema,
+            "up" => self.only_up = true,
+            "no-maint" => self.no_maintenance = true,
+            "norefresh" => self.no_refresh = true,
+            _ => {
+                if let Some(code) = option.strip_prefix("st=") {
+                    self.status = Some(FormStatus::from_code(code));
+                } else if let Some(scope) = option.strip_prefix("scope=") {
+                    self.scope = Some(scope).filter(|scope| is_name(scope)).map(str::to_owned);
+                }
+            }
+        }
+    }
+
+    /// The `Content-Type` of the answer.
+    pub fn content_type(&self) -> &'static str {
+        match self.what {
+            What::Page => "text/html",
+            What::Figures(Format::Json) | What::Schema => "application/json",
+            What::Figures(Format::Csv | Format::Typed) => "text/plain",
+        }
+    }
+
+    /// The address of the same view with other options.
+    pub fn link(&self, prefix: &str, change: impl FnOnce(&mut Self)) -> String {
+        let mut other = self.clone();
+        other.status = None;
+        change(&mut other);
+        let mut link = prefix.to_owned();
+        match other.what {
+            What::Page => {}
+            What::Figures(Format::Csv) => link.push_str(";csv"),
+            What::Figures(Format::Typed) => link.push_str(";typed"),
+            What::Figures(Format::Json) => link.push_str(";json"),
+            What::Schema => link.push_str(";json-schema"),
+        }
+        if let Some(status) = other.status {
+            let _ = write!(link, ";st={}", status.code());
+        }
+        for (on, option) in
+            [(other.only_up, ";up"), (other.no_maintenance, ";no-maint"), (other.no_refresh, ";norefresh")]
+        {
+            if on {
+                link.push_str(option);
+            }
+        }
+        if let Some(scope) = &other.scope {
+            let _ = write!(link, "?scope={scope}");
+        }
+        link
+    }
+}
+
+/// Only what can be part of a proxy's name: the value comes back in the page.
+fn is_name(scope: &str) -> bool {
+    let fits = !scope.is_empty() && scope.len() <= LONGEST_SCOPE;
+    fits && scope.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(target: &str, expected: StatsRequest) {
+        assert_eq!(StatsRequest::parse("/stats", target), Some(expected), "{target}");
+    }
+
+    #[test]
+    fn options_come_in_any_order() {
+        let page = StatsRequest::default;
+        let csv = || StatsRequest { what: What::Figures(Format::Csv), ..page() };
+        check("/stats", page());
+        check("/statsx", page());
+        check("/stats/x?foo", page());
+        check("/stats;csv", csv());
+        check("/stats;norefresh;csv;", StatsRequest { no_refresh: true, ..csv() });
+        check("/stats?;csv;scope=be2", StatsRequest { scope: Some("be2".into()), ..csv() });
+        check("/stats;csv?scope=be2", StatsRequest { scope: Some("be2".into()), ..csv() });
+        check("/stats;json;up", StatsRequest { what: What::Figures(Format::Json), only_up: true, ..page() });
+        check("/stats;json-schema", StatsRequest { what: What::Schema, ..page() });
+        check(
+            "/stats;st=DONE;no-maint",
+            StatsRequest { status: Some(FormStatus::Done), no_maintenance: true, ..page() },
+        );
+        check("/stats;st=<b>", StatsRequest { status: Some(FormStatus::Unknown), ..page() });
+        check("/stats?scope=<b>\"x", page());
+        check("/stats?scope=aaaaaaaaaaaaaaaaaaaaa", page());
+        assert_eq!(StatsRequest::parse("/stats", "/other"), None);
+    }
+
+    #[test]
+    fn links_keep_the_view() {
+        let request = StatsRequest::parse("/stats", "/stats;up;st=DONE?scope=be2").unwrap();
+        assert_eq!(request.link("/stats", |_| {}), "/stats;up?scope=be2");
+        assert_eq!(request.link("/stats", |other| other.only_up = false), "/stats?scope=be2");
+        let csv = request.link("/stats", |other| other.what = What::Figures(Format::Csv));
+        assert_eq!(csv, "/stats;csv;up?scope=be2");
+    }
+}

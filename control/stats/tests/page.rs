@@ -1,0 +1,193 @@
+//! The HTML page, and the other views that its address can ask for.
+
+use weir_stats::{
+    Cursor, Field, FormStatus, Health, InfoField, InfoRow, Kind, PageSettings, Progress, ProxyHead, Row,
+    Selection, StatsAnswer, StatsRequest, StatsSource, What,
+};
+
+/// A frontend with a listener, a backend with a server in each state, and names that would break a careless page.
+struct Shop;
+
+const HEALTHS: [Health; 8] = [
+    Health::NotChecked,
+    Health::Up,
+    Health::GoingDown,
+    Health::GoingUp,
+    Health::Down,
+    Health::NoLoadBalancing,
+    Health::Drain,
+    Health::Maintenance,
+];
+
+impl StatsSource for Shop {
+    fn next_row(&self, cursor: &mut Cursor, _: &Selection, row: &mut Row) -> bool {
+        let fe = ProxyHead {
+            id: 2,
+            name: "shop",
+            mode: "http",
+            frontend: true,
+            backend: false,
+            description: Some("<sells> & \"buys\""),
+        };
+        let be = ProxyHead { id: 3, name: "goods", frontend: false, backend: true, description: None, ..fe };
+        match cursor.object {
+            0 => {
+                row.begin(Kind::Frontend, &fe, 0, "");
+                row.set(Field::Status, "OPEN");
+                row.set(Field::Stot, 1_234_567u64);
+            }
+            1 => {
+                row.begin(Kind::Listener, &fe, 1, "sock-1");
+                row.set(Field::Addr, "127.0.0.1:80");
+            }
+            at @ 2..=9 => {
+                row.begin(Kind::Server, &be, at as u32, &format!("s{at}"));
+                row.set_health(HEALTHS[at - 2]);
+                row.set(Field::Status, "UP");
+                row.set(Field::Bck, u32::from(at == 4));
+                row.set(Field::Cookie, "<script>");
+            }
+            10 => row.begin(Kind::Backend, &be, 0, ""),
+            _ => return false,
+        }
+        cursor.object += 1;
+        true
+    }
+
+    fn info(&self, _: bool, info: &mut InfoRow) {
+        info.set(InfoField::Name, "weir");
+        info.set(InfoField::Version, "1.2.3");
+        info.set(InfoField::Pid, 77u32);
+    }
+}
+
+fn settings() -> PageSettings {
+    PageSettings { uri: "/stats".into(), refresh_s: Some(10), ..PageSettings::default() }
+}
+
+fn shown(settings: &PageSettings, target: &str, enough: usize) -> String {
+    let request = StatsRequest::parse(&settings.uri, target).unwrap();
+    let mut answer = StatsAnswer::new(settings.clone(), request);
+    let mut all = Vec::new();
+    loop {
+        let mut piece = Vec::new();
+        let progress = answer.advance(&Shop, enough, &mut piece);
+        all.extend(piece);
+        if progress == Progress::Done {
+            return String::from_utf8(all).unwrap();
+        }
+    }
+}
+
+/// Every element that is not empty by definition is closed in the right order.
+fn assert_well_formed(page: &str) {
+    const EMPTY: [&str; 5] = ["!DOCTYPE", "meta", "link", "br", "input"];
+    const OPTIONAL: [&str; 1] = ["li"];
+    let mut open = Vec::new();
+    for tag in page.split('<').skip(1) {
+        let name = tag.split([' ', '>', '\n']).next().unwrap();
+        if EMPTY.contains(&name) || OPTIONAL.contains(&name) {
+            continue;
+        }
+        match name.strip_prefix('/') {
+            Some(closed) => assert_eq!(open.pop(), Some(closed), "before {tag}"),
+            None => open.push(name),
+        }
+    }
+    assert_eq!(open, Vec::<&str>::new());
+}
+
+#[test]
+fn the_page_is_whole_whatever_the_pieces() {
+    let admin = PageSettings { admin: true, legends: true, ..settings() };
+    for settings in [settings(), admin] {
+        let page = shown(&settings, "/stats", usize::MAX);
+        assert_well_formed(&page);
+        assert_eq!(page, shown(&settings, "/stats", 1));
+        assert!(page.contains("<title>Statistics Report for weir</title>"));
+        assert!(page.contains("<h1>weir version 1.2.3, released "));
+        assert!(page.contains("pid 77"));
+        assert!(page.contains("1\u{202f}234\u{202f}567"));
+        assert!(page.contains("&lt;sells&gt; &amp; &quot;buys&quot;"));
+        assert!(!page.contains("<script") && !page.contains("<sells"));
+        for class in [
+            "active_no_check",
+            "active_up",
+            "backup_going_down",
+            "active_going_up",
+            "active_down",
+            "maintain",
+        ] {
+            assert!(page.contains(&format!("<tr class=\"{class}\">")), "{class}");
+        }
+    }
+}
+
+#[test]
+fn only_administrators_get_a_form() {
+    let page = shown(&settings(), "/stats", usize::MAX);
+    assert!(!page.contains("method=\"post\"") && !page.contains("type=\"checkbox\""));
+    let page = shown(&PageSettings { admin: true, ..settings() }, "/stats", usize::MAX);
+    // The frontend has nothing to change, the backend has a box for each server.
+    assert_eq!(page.matches("<form method=\"post\">").count(), 1);
+    assert_eq!(page.matches("name=\"s\"").count(), 8);
+    assert!(page.contains("<input type=\"hidden\" name=\"b\" value=\"#3\">"));
+    assert!(page.contains("<option value=\"maint\">"));
+}
+
+#[test]
+fn what_is_hidden_stays_hidden() {
+    let page = shown(&settings(), "/stats", usize::MAX);
+    assert!(!page.contains("127.0.0.1:80"));
+    assert!(!shown(&settings(), "/stats;csv", usize::MAX).contains("127.0.0.1:80"));
+    let legends = PageSettings { legends: true, hide_version: true, node: Some("n1".into()), ..settings() };
+    let page = shown(&legends, "/stats", usize::MAX);
+    assert!(page.contains("address: 127.0.0.1:80") && !page.contains("1.2.3"));
+    assert!(page.contains("<title>Statistics Report for weir on n1</title>"));
+}
+
+#[test]
+fn scopes_and_filters() {
+    let page = shown(&settings(), "/stats?scope=goo", usize::MAX);
+    assert!(page.contains("id=\"goods\"") && !page.contains("id=\"shop\""));
+    assert!(page.contains("/stats;csv;norefresh?scope=goo"));
+    let only_shop = PageSettings { proxies: vec!["shop".into()], ..settings() };
+    assert!(!shown(&only_shop, "/stats", usize::MAX).contains("goods"));
+    let csv = shown(&settings(), "/stats;csv;up", usize::MAX);
+    assert_eq!(csv.lines().filter(|line| line.starts_with("goods,s")).count(), 5);
+    let csv = shown(&settings(), "/stats;csv;no-maint", usize::MAX);
+    assert_eq!(csv.lines().filter(|line| line.starts_with("goods,s")).count(), 7);
+}
+
+#[test]
+fn other_views() {
+    assert!(shown(&settings(), "/stats;csv", 1).starts_with("# pxname,svname,"));
+    assert!(shown(&settings(), "/stats;typed", 1).starts_with("F.2.0.0.pxname.1:KNSV:str:shop\n"));
+    assert!(shown(&settings(), "/stats;json", 1).starts_with("[[{\"objType\":\"Frontend\""));
+    let schema = shown(&settings(), "/stats;json-schema", 100);
+    assert_eq!(schema, weir_stats::schema::SCHEMA);
+    for (target, kind) in
+        [("/stats", "text/html"), ("/stats;csv", "text/plain"), ("/stats;json", "application/json")]
+    {
+        assert_eq!(StatsRequest::parse("/stats", target).unwrap().content_type(), kind);
+    }
+}
+
+#[test]
+fn refreshing_can_be_switched_off() {
+    let refresh = |target| settings().refresh(&StatsRequest::parse("/stats", target).unwrap());
+    assert_eq!(refresh("/stats"), Some(10));
+    assert_eq!(refresh("/stats;norefresh"), None);
+}
+
+#[test]
+fn the_last_form_is_reported() {
+    for (code, text) in [("DONE", "Done."), ("PART", "Partly done"), ("DENY", "Denied"), ("x", "not known")] {
+        let page = shown(&settings(), &format!("/stats;st={code}"), usize::MAX);
+        assert!(page.contains("[X]") && page.contains(text), "{code}");
+        assert_well_formed(&page);
+    }
+    let request =
+        StatsRequest { status: Some(FormStatus::Done), what: What::Page, ..StatsRequest::default() };
+    assert_eq!(StatsRequest::parse("/stats", "/stats;st=DONE"), Some(request));
+}
