@@ -8,7 +8,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET)/release/weir
 
-.PHONY: run test build vtc parity bench readme
+.PHONY: run test build vtc differential parity bench readme
 .DEFAULT_GOAL := build
 
 # Builds weir and starts it. Without ARGS it uses its built-in configuration and prints where to look;
@@ -31,6 +31,11 @@ build:
 vtc: build
 	@packaging/setup test
 	@exec python3 tests/vtc.py --bin $(WEIR) $(if $(ONLY),--only $(ONLY))
+
+# The same bytes to the packaged haproxy and to weir; `make differential ONLY=chunk` takes the exchanges that match.
+differential: build
+	@packaging/setup test
+	@exec python3 tests/differential.py --bin $(WEIR) $(if $(ONLY),--only $(ONLY))
 
 # The packaged HAProxy's own regression suite against weir; `make parity UPDATE=1` adds what passes now to the list.
 parity: build

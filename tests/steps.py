@@ -86,6 +86,14 @@ def parity():
     return run([sys.executable, "tests/parity/parity.py", "--bin", WEIR])
 
 
+def process():
+    return run([sys.executable, "tests/process.py", "--bin", WEIR])
+
+
+def differential():
+    return run([sys.executable, "tests/differential.py", "--bin", WEIR])
+
+
 # name, function, whether it needs the built program
 STEPS = [
     ("format", formatted, False),
@@ -94,7 +102,9 @@ STEPS = [
     ("loom", loom, False),
     ("deny", deny, False),
     ("build", build, False),
+    ("process", process, True),
     ("vtc", vtc, True),
+    ("differential", differential, True),
     ("parity", parity, True),
 ]
 

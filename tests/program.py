@@ -1,0 +1,116 @@
+"""One running load balancer under test, for the checks that varnishtest cannot write: signals, files, idle memory, raw bytes."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+
+def free_port():
+    """A TCP port that nobody uses now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def wait_until(condition, seconds=5.0):
+    """Asks again and again until the condition holds or the time is over; whether it held."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return bool(condition())
+
+
+def connects(port):
+    """Whether somebody listens."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    except OSError:
+        return False
+
+
+class Folder:
+    """A folder for one check, removed at its end."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="weir.")
+        os.chmod(self.path, 0o755)
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def file(self, name, text=""):
+        """The path of a file in it, written with the text."""
+        path = os.path.join(self.path, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+
+class Program:
+    """A started program; ends with the block that it was started for."""
+
+    def __init__(self, binary, *arguments, **options):
+        self.command = [binary, *arguments]
+        self.options = options
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, errors="replace", **self.options)
+        self.pid = self.process.pid
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def ready(self, port):
+        """Waits until it listens; says what it printed when it does not."""
+        if not wait_until(lambda: connects(port) or self.process.poll() is not None) or self.process.poll() is not None:
+            self.process.kill()
+            raise AssertionError(f"does not listen: {self.process.communicate()[0]}")
+
+    def send(self, number):
+        """Sends it a signal."""
+        self.process.send_signal(number)
+
+    def status(self, seconds=5.0):
+        """Its exit status, negative for the signal that ended it; None when it is still there after the time."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def resident_kb(self):
+        """Its resident memory."""
+        with open(f"/proc/{self.pid}/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+
+def run(binary, *arguments, seconds=10):
+    """Runs it to its end; the exit status, and what it printed on standard output and on standard error."""
+    done = subprocess.run([binary, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                          timeout=seconds)
+    return done.returncode, done.stdout, done.stderr
+
+
+def request(port, text=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", seconds=5.0):
+    """Sends bytes on a fresh connection; everything that comes back until the answer's header section ends or it closes."""
+    with socket.create_connection(("127.0.0.1", port), seconds) as connection:
+        connection.sendall(text)
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            more = connection.recv(65536)
+            if not more:
+                break
+            answer += more
+        return answer
+
+
+TERM, INT, USR1, HUP = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP
