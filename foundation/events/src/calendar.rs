@@ -4,6 +4,9 @@
 //! [`DateCache`] keeps the strings of the current second. The offset from UTC is an argument (see
 //! [`ZoneOffset`]), so nothing here asks the system for anything.
 
+use std::fmt;
+use std::sync::Arc;
+
 /// A wall-clock time, as read from the system's real-time clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime {
@@ -14,6 +17,11 @@ pub struct WallTime {
 }
 
 impl WallTime {
+    /// From nanoseconds since 1970, as the system's clock gives them.
+    pub fn from_nanos(nanos: u64) -> Self {
+        Self { seconds: (nanos / 1_000_000_000) as i64, micros: (nanos % 1_000_000_000 / 1000) as u32 }
+    }
+
     /// Splits microseconds since 1970.
     pub fn from_micros(micros: i64) -> Self {
         Self { seconds: micros.div_euclid(1_000_000), micros: micros.rem_euclid(1_000_000) as u32 }
@@ -21,12 +29,12 @@ impl WallTime {
 }
 
 /// How to find the local offset from UTC, in seconds east, for a time in seconds since 1970. Asked once per second of
-/// log time; `utc` serves tests and machines that run on UTC.
-pub type ZoneOffset = fn(i64) -> i32;
+/// log time.
+pub type ZoneOffset = Arc<dyn Fn(i64) -> i32 + Send + Sync>;
 
 /// The [`ZoneOffset`] of Greenwich.
-pub fn utc(_seconds: i64) -> i32 {
-    0
+pub fn utc() -> ZoneOffset {
+    Arc::new(|_| 0)
 }
 
 /// A date of the proleptic Gregorian calendar with a time of day.
@@ -93,7 +101,6 @@ fn date_of(days: i64) -> (i64, u8, u8) {
 }
 
 /// The date strings of one second.
-#[derive(Debug)]
 pub struct DateCache {
     zone: ZoneOffset,
     second: Option<i64>,
@@ -103,6 +110,12 @@ pub struct DateCache {
     iso: Vec<u8>,
     /// `+00:00`.
     offset: Vec<u8>,
+}
+
+impl fmt::Debug for DateCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DateCache").field("second", &self.second).finish_non_exhaustive()
+    }
 }
 
 impl DateCache {
@@ -202,7 +215,7 @@ mod tests {
 
     #[test]
     fn both_date_styles_follow_the_clock() {
-        let mut cache = DateCache::new(|_| 5 * 3600 + 1800);
+        let mut cache = DateCache::new(Arc::new(|_| 5 * 3600 + 1800));
         let mut out = Vec::new();
         for micros in [1_793_836_805_000_042, 1_793_836_806_999_999] {
             let time = WallTime::from_micros(micros);

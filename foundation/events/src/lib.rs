@@ -9,6 +9,8 @@
 //!
 //! Begin with [`Logger::send`] for logs and [`Histogram::record`] for measures.
 
+#![forbid(unsafe_code)]
+
 pub mod calendar;
 pub mod histogram;
 pub mod logger;

@@ -6,16 +6,12 @@
 //! leave at once is dropped and counted.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use rustix::net::{SendFlags, SocketType, send, sockopt::socket_type};
+use weir_sys::{Address, AddressFamily, process, socket};
 
 use crate::calendar::{DateCache, WallTime, ZoneOffset, push_padded};
 use crate::sampling::SampleRanges;
@@ -34,18 +30,17 @@ pub const LONGEST_LENGTH: usize = 65_535;
 /// Where lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogAddress {
-    /// A syslog server.
-    Udp(SocketAddr),
-    /// A syslog daemon on a datagram socket of this machine.
-    Unix(PathBuf),
-    /// The same in the abstract namespace, without the leading NUL.
-    Abstract(Vec<u8>),
+    /// A syslog server over UDP, or a daemon on a UNIX datagram socket: one datagram a line.
+    Socket(Address),
+    /// A descriptor that is open already (`fd@<n>`): a datagram socket, or any kind of stream.
+    Descriptor(i32),
+}
+
+impl LogAddress {
     /// Standard output.
-    Stdout,
+    pub const STDOUT: LogAddress = LogAddress::Descriptor(1);
     /// Standard error.
-    Stderr,
-    /// An inherited descriptor, `fd@<n>`: a datagram socket, or any kind of stream.
-    Descriptor(RawFd),
+    pub const STDERR: LogAddress = LogAddress::Descriptor(2);
 }
 
 /// One `log` line of the configuration.
@@ -95,23 +90,26 @@ pub struct LogSink {
 
 #[derive(Debug)]
 enum Outlet {
-    Udp(SocketAddr),
-    Unix(UnixAddress),
+    /// Sent to from each worker's own socket.
+    Address(Address),
     Datagrams(OwnedFd),
     Stream(Writer),
 }
 
 impl LogSink {
     /// Opens the target. Call it in the process that will log (a stream's writer thread would not survive a fork).
-    /// Fails for a descriptor that is not open, a path too long for a socket, or when no thread can be started.
+    /// Fails for a descriptor that is not open, or when no thread can be started.
     pub fn open(target: LogTarget) -> io::Result<Self> {
         let outlet = match &target.address {
-            LogAddress::Udp(address) => Outlet::Udp(*address),
-            LogAddress::Unix(path) => Outlet::Unix(UnixAddress::from_pathname(path)?),
-            LogAddress::Abstract(name) => Outlet::Unix(UnixAddress::from_abstract_name(name)?),
-            LogAddress::Stdout => Outlet::for_descriptor(io::stdout().as_fd())?,
-            LogAddress::Stderr => Outlet::for_descriptor(io::stderr().as_fd())?,
-            &LogAddress::Descriptor(number) => Outlet::for_number(number)?,
+            LogAddress::Socket(address) => Outlet::Address(address.clone()),
+            &LogAddress::Descriptor(number) => {
+                let descriptor = process::duplicate_number(number)?;
+                if socket::keeps_messages_apart(&descriptor) {
+                    Outlet::Datagrams(descriptor)
+                } else {
+                    Outlet::Stream(Writer::start(descriptor)?)
+                }
+            }
         };
         Ok(Self { target, outlet, offered: AtomicU64::new(0), dropped: AtomicU64::new(0) })
     }
@@ -146,29 +144,6 @@ impl LogSink {
         match &self.target.sample {
             Some(ranges) => ranges.takes(self.offered.fetch_add(1, Relaxed)),
             None => true,
-        }
-    }
-}
-
-impl Outlet {
-    fn for_number(number: RawFd) -> io::Result<Self> {
-        // -1 is not a number that a borrowed descriptor may have.
-        if number < 0 {
-            return Err(rustix::io::Errno::BADF.into());
-        }
-        // SAFETY: the operator says that the descriptor was inherited, so nobody in this process owns or closes it. If
-        // nothing is open there, its only use, the duplication below, fails with EBADF.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-        Self::for_descriptor(borrowed)
-    }
-
-    fn for_descriptor(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
-        let own = descriptor.try_clone_to_owned()?;
-        match socket_type(&own) {
-            Ok(kind) if kind == SocketType::DGRAM || kind == SocketType::SEQPACKET => {
-                Ok(Outlet::Datagrams(own))
-            }
-            _ => Ok(Outlet::Stream(Writer::start(own)?)),
         }
     }
 }
@@ -218,9 +193,9 @@ pub struct Logger {
 /// Sockets to send datagrams from, opened when first needed.
 #[derive(Debug, Default)]
 struct Sockets {
-    udp4: Option<UdpSocket>,
-    udp6: Option<UdpSocket>,
-    unix: Option<UnixDatagram>,
+    inet: Option<OwnedFd>,
+    inet6: Option<OwnedFd>,
+    unix: Option<OwnedFd>,
 }
 
 impl Logger {
@@ -248,41 +223,25 @@ impl Sockets {
     /// One system call, or a place in a queue; false when neither could be had now.
     fn leave(&mut self, line: &[u8], outlet: &Outlet) -> bool {
         match outlet {
-            Outlet::Udp(address) => match self.udp_for(address) {
-                Ok(socket) => socket.send_to(line, address).is_ok(),
+            Outlet::Address(address) => match self.for_family(address.family()) {
+                Ok(from) => socket::send_to(from, line, address).is_ok(),
                 Err(_) => false,
             },
-            Outlet::Unix(address) => match self.unix() {
-                Ok(socket) => socket.send_to_addr(line, address).is_ok(),
-                Err(_) => false,
-            },
-            Outlet::Datagrams(descriptor) => {
-                send(descriptor, line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
-            }
+            Outlet::Datagrams(descriptor) => socket::send(descriptor, line, false).is_ok(),
             Outlet::Stream(writer) => writer.push(line),
         }
     }
 
-    fn udp_for(&mut self, address: &SocketAddr) -> io::Result<&UdpSocket> {
-        let (slot, any) = match address {
-            SocketAddr::V4(_) => (&mut self.udp4, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
-            SocketAddr::V6(_) => (&mut self.udp6, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))),
+    fn for_family(&mut self, family: AddressFamily) -> weir_sys::Result<&OwnedFd> {
+        let slot = match family {
+            AddressFamily::Inet => &mut self.inet,
+            AddressFamily::Inet6 => &mut self.inet6,
+            AddressFamily::Unix => &mut self.unix,
         };
-        if slot.is_none() {
-            let socket = UdpSocket::bind(any)?;
-            socket.set_nonblocking(true)?;
-            *slot = Some(socket);
+        match slot {
+            Some(socket) => Ok(socket),
+            None => Ok(slot.insert(socket::datagram(family)?)),
         }
-        Ok(slot.as_ref().expect("filled just above"))
-    }
-
-    fn unix(&mut self) -> io::Result<&UnixDatagram> {
-        if self.unix.is_none() {
-            let socket = UnixDatagram::unbound()?;
-            socket.set_nonblocking(true)?;
-            self.unix = Some(socket);
-        }
-        Ok(self.unix.as_ref().expect("filled just above"))
     }
 }
 
@@ -358,6 +317,8 @@ fn push_angle(line: &mut Vec<u8>, number: u8) {
 mod tests {
     use super::*;
     use crate::calendar::utc;
+    use std::net::UdpSocket;
+    use std::os::unix::net::UnixDatagram;
 
     fn target(address: LogAddress) -> LogTarget {
         LogTarget::new(address, Facility::from_name("local0").unwrap())
@@ -368,18 +329,18 @@ mod tests {
     }
 
     fn logger() -> Logger {
-        Logger::new(Arc::new(LogIdentity { hostname: None, process_id: 42 }), utc)
+        Logger::new(Arc::new(LogIdentity { hostname: None, process_id: 42 }), utc())
     }
 
     const TIME: WallTime = WallTime { seconds: 1_795_179_905, micros: 7_181 };
 
     fn check(change: impl FnOnce(&mut LogTarget, &mut LogIdentity, &mut LogMessage<'_>), expected: &str) {
-        let mut target = target(LogAddress::Stdout);
+        let mut target = target(LogAddress::STDOUT);
         let mut identity = LogIdentity { hostname: None, process_id: 9107 };
         let mut message = message(b"hello unix");
         change(&mut target, &mut identity, &mut message);
         let mut line = Vec::new();
-        write_line(&mut line, &target, &identity, &mut DateCache::new(utc), TIME, &message);
+        write_line(&mut line, &target, &identity, &mut DateCache::new(utc()), TIME, &message);
         assert_eq!(String::from_utf8(line).unwrap(), expected);
     }
 
@@ -445,7 +406,7 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sink = LogSink::open(LogTarget {
             format: LogFormat::Raw,
-            ..target(LogAddress::Udp(server.local_addr().unwrap()))
+            ..target(LogAddress::Socket(Address::Inet(server.local_addr().unwrap())))
         })
         .unwrap();
         let mut logger = logger();
@@ -462,7 +423,7 @@ mod tests {
     fn a_unix_daemon_that_sleeps_costs_lines_and_a_missing_one_too() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let sink = LogSink::open(target(LogAddress::Unix(path.clone()))).unwrap();
+        let sink = LogSink::open(target(LogAddress::Socket(Address::Unix(path.clone())))).unwrap();
         let mut logger = logger();
         assert_eq!(logger.send(&sink, TIME, &message(b"nobody")), Sent::Dropped);
         let _daemon = UnixDatagram::bind(&path).unwrap();
@@ -475,7 +436,7 @@ mod tests {
     #[test]
     fn levels_and_sampling_keep_messages_back() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut settings = target(LogAddress::Udp(server.local_addr().unwrap()));
+        let mut settings = target(LogAddress::Socket(Address::Inet(server.local_addr().unwrap())));
         settings.max_level = Level::Notice;
         settings.sample = Some(SampleRanges::parse("2:3").unwrap());
         let sink = LogSink::open(settings).unwrap();

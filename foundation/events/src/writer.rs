@@ -14,14 +14,15 @@
 //! as they fit into `PIPE_BUF`, which the kernel never interleaves with other writers; a line is never cut.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weir_sync::Doorbell;
+use weir_sys::{Errno, poll, socket};
 
 /// Lines that may wait for one descriptor: some 40 ms of a very busy proxy, at most 4 MB at the default line length.
 pub const QUEUE_LINES: usize = 4096;
@@ -43,8 +44,8 @@ pub struct Writer {
 struct Shared {
     full: ArrayQueue<Vec<u8>>,
     free: ArrayQueue<Vec<u8>>,
-    /// Set by the thread before it parks, cleared by whoever wakes it.
-    sleeping: AtomicBool,
+    /// Rung by whoever queues a line while the thread sleeps.
+    bell: Doorbell,
     closing: AtomicBool,
     /// Lines taken into the queue, by any worker.
     queued: AtomicU64,
@@ -60,7 +61,7 @@ impl Writer {
         let shared = Arc::new(Shared {
             full: ArrayQueue::new(QUEUE_LINES),
             free: ArrayQueue::new(QUEUE_LINES),
-            sleeping: AtomicBool::new(false),
+            bell: Doorbell::new(),
             closing: AtomicBool::new(false),
             queued: AtomicU64::new(0),
             finished: AtomicU64::new(0),
@@ -115,11 +116,8 @@ impl Writer {
         }
     }
 
-    /// The fence pairs with the one in [`park`]: either we see that the thread sleeps, or it sees our line.
     fn wake(&self) {
-        fence(Ordering::SeqCst);
-        if self.shared.sleeping.load(Ordering::Relaxed) && self.shared.sleeping.swap(false, Ordering::Relaxed)
-        {
+        if self.shared.bell.must_ring() {
             self.thread.unpark();
         }
     }
@@ -144,7 +142,7 @@ fn run(shared: &Shared, descriptor: &OwnedFd) {
             park(shared);
             continue;
         }
-        if write_all(shared, descriptor.as_fd(), &batch).is_err() {
+        if write_all(shared, descriptor, &batch).is_err() {
             shared.lost.store(shared.lost.load(Ordering::Relaxed) + lines, Ordering::Relaxed);
         }
         shared.finished.store(shared.finished.load(Ordering::Relaxed) + lines, Ordering::Release);
@@ -169,30 +167,25 @@ fn fill(shared: &Shared, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64
 }
 
 fn park(shared: &Shared) {
-    shared.sleeping.store(true, Ordering::Relaxed);
-    fence(Ordering::SeqCst);
+    shared.bell.lie_down();
     if shared.full.is_empty() && !shared.closing.load(Ordering::Acquire) {
         thread::park_timeout(IDLE);
     }
-    shared.sleeping.store(false, Ordering::Relaxed);
+    shared.bell.rise();
 }
 
 /// Writes everything, waiting where the descriptor says so, or fails with what makes the rest pointless.
-fn write_all(shared: &Shared, descriptor: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+fn write_all(shared: &Shared, descriptor: &OwnedFd, mut bytes: &[u8]) -> weir_sys::Result<()> {
     while !bytes.is_empty() {
-        match rustix::io::write(descriptor, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+        match socket::write(descriptor, bytes) {
+            Ok(0) => return Err(Errno::IO),
             Ok(written) => bytes = &bytes[written..],
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             // Somebody else made the shared descriptor non-blocking: wait as a blocking write would.
-            Err(rustix::io::Errno::AGAIN) => {
-                if shared.closing.load(Ordering::Acquire) {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                let wait = Timespec { tv_sec: IDLE.as_secs() as i64, tv_nsec: 0 };
-                let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], Some(&wait));
+            Err(Errno::AGAIN) if !shared.closing.load(Ordering::Acquire) => {
+                let _ = poll::wait_writable(descriptor, IDLE.as_millis() as u32);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     Ok(())

@@ -95,6 +95,17 @@ impl AsFd for Wakener {
 const EVERYTHING: Readiness =
     Readiness::IN.union(Readiness::OUT).union(Readiness::RDHUP).union(Readiness::ET);
 
+/// Waits until one descriptor takes bytes, at most `milliseconds`; for threads that may block. True when it does.
+pub fn wait_writable(descriptor: impl AsFd, milliseconds: u32) -> Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let limit = Timespec {
+        tv_sec: i64::from(milliseconds / 1000),
+        tv_nsec: i64::from(milliseconds % 1000) * 1_000_000,
+    };
+    let ready = poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], Some(&limit))?;
+    Ok(ready > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

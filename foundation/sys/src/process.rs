@@ -154,6 +154,15 @@ pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Duplicates a descriptor that is known by its number only (`fd@N` as a log target), closed on exec. It may belong to
+/// anybody: the kernel refuses a number that is not open, and nothing else is done with it.
+pub fn duplicate_number(number: i32) -> Result<OwnedFd> {
+    // SAFETY: touches no memory; makes a new descriptor or fails.
+    let duplicate = status(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
+    // SAFETY: the kernel made it just now, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(duplicate) })
+}
+
 /// Keeps a descriptor open (or not) in a program that this process executes.
 pub fn set_inheritable(descriptor: impl AsFd, inheritable: bool) -> Result<()> {
     let flags = if inheritable { rustix::io::FdFlags::empty() } else { rustix::io::FdFlags::CLOEXEC };
@@ -207,5 +216,7 @@ mod tests {
     #[test]
     fn a_closed_descriptor_is_not_inherited() {
         assert_eq!(inherited_descriptor(1_000_000).err(), Some(Errno::BADF));
+        assert_eq!(duplicate_number(1_000_000).err(), Some(Errno::BADF));
+        assert_eq!(duplicate_number(-1).err(), Some(Errno::BADF));
     }
 }

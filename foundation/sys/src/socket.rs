@@ -135,6 +135,11 @@ pub fn set_nonblocking(socket: impl AsFd) -> Result<()> {
     rustix::io::ioctl_fionbio(socket, true)
 }
 
+/// Whether a descriptor is a socket that keeps messages apart; false for a stream and for what is no socket.
+pub fn keeps_messages_apart(descriptor: impl AsFd) -> bool {
+    matches!(rustix::net::sockopt::socket_type(descriptor), Ok(SocketType::DGRAM | SocketType::SEQPACKET))
+}
+
 /// Reads from a descriptor that is no socket.
 pub fn read(descriptor: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::io::read(descriptor, space)
@@ -166,6 +171,14 @@ mod tests {
     use super::*;
     use crate::Errno;
     use std::net::Ipv4Addr;
+
+    #[test]
+    fn datagrams_are_told_from_streams() {
+        let (stream, _) = stream_pair().expect("a pair");
+        assert!(!keeps_messages_apart(&stream));
+        assert!(keeps_messages_apart(datagram(AddressFamily::Inet).expect("a socket")));
+        assert!(!keeps_messages_apart(std::fs::File::open("/dev/null").expect("is there")));
+    }
 
     #[test]
     fn a_connection_over_loopback() {

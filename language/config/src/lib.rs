@@ -8,5 +8,7 @@
 //! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved by
 //! whoever starts, and nothing here runs traffic. Begin with [`model::Proxy`].
 
+pub mod features;
+pub mod files;
 pub mod model;
 pub mod password;

@@ -1,5 +1,6 @@
 //! ACLs: named tests of samples against patterns.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::args::Reference;
@@ -7,7 +8,7 @@ use crate::context::{Context, Cursor, Fetched};
 use crate::error::{ParseError, show};
 use crate::expr::{Expr, name_end};
 use crate::fetch::Places;
-use crate::pattern::{IntOperator, MatchMethod, Parsed, PatternIndex};
+use crate::pattern::{IntOperator, MatchMethod, Parsed, PatternIndex, undot};
 use crate::sample::{Flags, SampleType, Value};
 use crate::scope::Scope;
 use crate::{scratch, suggest};
@@ -105,7 +106,10 @@ impl AclTable {
     pub fn parse(&self, words: &[&[u8]], at: usize, scope: &Scope<'_>) -> Result<(), ParseError> {
         let name = words.get(at).ok_or_else(|| ParseError::new(at, "an ACL needs a name and a test"))?;
         let name = check_name(name, at)?;
-        let line = AclExpr::parse(words, at + 1, words.len(), scope)?;
+        let line = AclExpr::parse(words, at + 1, words.len(), scope).map_err(|error| {
+            let message = format!("error detected while parsing ACL '{name}' : {}", error.message);
+            ParseError { message, ..error }
+        })?;
         self.add(name, line);
         Ok(())
     }
@@ -127,15 +131,16 @@ impl AclTable {
             let state = self.lock();
             let known =
                 state.iter().map(|(acl, _)| acl.name()).chain(keywords::PREDEFINED.map(|(name, _)| name));
-            return Err(ParseError::new(0, format!("no such ACL: '{name}'"))
-                .did_you_mean(suggest::closest(name, known)));
+            return Err(
+                ParseError::new(0, format!("no such ACL : '{name}'")).suggest(suggest::closest(name, known))
+            );
         };
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let line = AclExpr::parse(&words, 0, words.len(), scope).map_err(|error| {
             ParseError::new(0, format!("predefined ACL '{name}' cannot be used: {}", error.message))
         })?;
         self.add(name, line);
-        self.get(name).ok_or_else(|| ParseError::new(0, format!("no such ACL: '{name}'")))
+        self.get(name).ok_or_else(|| ParseError::new(0, format!("no such ACL : '{name}'")))
     }
 
     /// The ACL of that name, if it was declared.
@@ -171,11 +176,18 @@ impl Drop for AclTable {
 }
 
 fn check_name(word: &[u8], at: usize) -> Result<&str, ParseError> {
+    let name = show(word);
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     if let Some(wrong) = word.iter().position(|byte| !allowed(*byte)) {
-        let message =
-            format!("character '{}' is not allowed in the name of an ACL", show(&word[wrong..=wrong]));
+        let character = show(&word[wrong..=wrong]);
+        let message = format!("character '{character}' is not permitted in acl name '{name}'");
         return Err(ParseError::new(at, message).at(wrong..wrong + 1));
+    }
+    if word.eq_ignore_ascii_case(b"or") {
+        let message = format!(
+            "acl name '{name}' will never match. 'or' is used to express a logical disjunction within a condition"
+        );
+        return Err(ParseError::new(at, message));
     }
     std::str::from_utf8(word).map_err(|_| ParseError::new(at, "the name of an ACL must be plain text"))
 }
@@ -194,8 +206,13 @@ impl AclExpr {
         // Where the ACL will be used is not known yet: the user of a condition asks for conflicts.
         let scope = &Scope { places: Places::ALL, ..*scope };
         let words = &words[..end];
-        let (expr, implied, next) = parse_criterion(words, at, scope)?;
-        Flagged { method: implied, at: next, words, scope, criterion: at }.parse(expr)
+        let criterion = Criterion::parse(words, at, scope).map_err(|error| {
+            let written = words.get(at).map_or(Cow::Borrowed(""), |word| show(word));
+            let message = format!("{} in ACL expression '{written}'", error.message);
+            ParseError { message, ..error }
+        })?;
+        let Criterion { expr, method, dotted, next } = criterion;
+        TestParser { method, dotted, at: next, words, scope, criterion: at }.parse(expr)
     }
 
     /// Tests it: every value that the fetch has, until one matches.
@@ -244,54 +261,67 @@ impl AclExpr {
     }
 }
 
-/// The fetch with its converters, the method that the keyword implies, and the index of the next word.
-fn parse_criterion(
-    words: &[&[u8]],
-    at: usize,
-    scope: &Scope<'_>,
-) -> Result<(Expr, Option<MatchMethod>, usize), ParseError> {
-    let word = words
-        .get(at)
-        .filter(|word| !word.is_empty())
-        .ok_or_else(|| ParseError::new(at, "missing fetch method or ACL keyword"))?;
-    let end = name_end(word);
-    let name = show(&word[..end]);
-    let keyword = scope.registry.acl_keyword(&name);
-    let answer = keyword.map_or_else(|| scope.registry.answer(&name), |row| scope.registry.answer(row.fetch));
-    let Some((answer, decl)) = answer else {
-        let known = crate::fetch::known::is_known(&name) || keyword.is_some();
-        let error = match known {
-            true => ParseError::new(at, format!("ACL keyword '{name}' is not implemented yet")),
-            false => ParseError::new(at, format!("unknown fetch method or ACL keyword '{name}'"))
-                .did_you_mean(scope.registry.closest_criterion(&name)),
+/// What is tested.
+struct Criterion {
+    expr: Expr,
+    /// The match method that the keyword or the type implies.
+    method: Option<MatchMethod>,
+    dotted: bool,
+    /// Index of the next word.
+    next: usize,
+}
+
+impl Criterion {
+    fn parse(words: &[&[u8]], at: usize, scope: &Scope<'_>) -> Result<Criterion, ParseError> {
+        let word = words
+            .get(at)
+            .filter(|word| !word.is_empty())
+            .ok_or_else(|| ParseError::new(at, "missing fetch method"))?;
+        let end = name_end(word);
+        let name = show(&word[..end]);
+        let keyword = scope.registry.acl_keyword(&name);
+        let answer =
+            keyword.map_or_else(|| scope.registry.answer(&name), |row| scope.registry.answer(row.fetch));
+        let Some((answer, decl)) = answer else {
+            let known = crate::fetch::known::is_known(&name) || keyword.is_some();
+            let error = match known {
+                true => ParseError::new(at, format!("fetch method '{name}' is not implemented yet")),
+                false => ParseError::new(at, format!("unknown fetch method '{name}'"))
+                    .suggest(scope.registry.closest_criterion(&name)),
+            };
+            return Err(error.at(0..end));
         };
-        return Err(error.at(0..end));
-    };
-    let (head, head_end) = Expr::head(decl, answer, word, end, at, scope)?;
-    let (expr, next) = head.finish_word(words, at, head_end, scope)?;
-    let implied = match keyword {
-        Some(keyword) if !expr.has_converters() => Some(keyword.method),
-        _ => MatchMethod::default_for(expr.output()),
-    };
-    Ok((expr, implied, next))
+        let (head, head_end) = Expr::head(decl, answer, word, end, at, scope)?;
+        // What follows may be a pattern, so the expression goes on only after a comma.
+        let mut last = at;
+        while words[last].ends_with(b",") && last + 1 < words.len() {
+            last += 1;
+        }
+        let (expr, next) = head.finish(&words[..=last], at, head_end, scope)?;
+        let implied = keyword.filter(|_| !expr.has_converters());
+        let method = implied.map(|row| row.method).or_else(|| MatchMethod::default_for(expr.output()));
+        Ok(Criterion { expr, method, dotted: implied.is_some_and(|row| row.dotted), next })
+    }
 }
 
 /// The words after the criterion: flags, an operator, patterns.
-struct Flagged<'p, 's> {
+struct TestParser<'p, 's> {
     method: Option<MatchMethod>,
+    dotted: bool,
     words: &'p [&'p [u8]],
     at: usize,
     criterion: usize,
     scope: &'p Scope<'s>,
 }
 
-impl<'p> Flagged<'p, '_> {
+impl<'p> TestParser<'p, '_> {
     fn parse(mut self, expr: Expr) -> Result<AclExpr, ParseError> {
         let mut ignore_case = false;
         let mut is_map = false;
         let mut number = None;
+        let mut explicit_end = false;
         let mut indexes: Vec<Arc<PatternIndex>> = Vec::new();
-        while let Some(flag) = self.words.get(self.at) {
+        while let Some(flag) = self.words.get(self.at).filter(|word| word.len() > 1 && word[0] == b'-') {
             match **flag {
                 [b'-', b'i'] => ignore_case = true,
                 // Names are never resolved here, so there is nothing to forbid.
@@ -300,27 +330,39 @@ impl<'p> Flagged<'p, '_> {
                 [b'-', b'u'] => {
                     let text = self.value("a number")?;
                     let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-                    number = Some(parsed.ok_or_else(|| self.error("'-u' expects a number"))?);
+                    number = Some(parsed.ok_or_else(|| self.error("the argument of -u must be an integer"))?);
                 }
                 [b'-', b'f'] => indexes.push(self.file(ignore_case, is_map)?),
                 [b'-', b'm'] => {
                     let name = self.value("a match method")?;
                     if !indexes.is_empty() {
-                        return Err(self.error("'-m' must come before any '-f'"));
+                        return Err(self.error(
+                            "'-m' must only be specified before patterns and files in parsing ACL expression",
+                        ));
                     }
                     self.method = Some(self.named_method(name, &expr)?);
                 }
                 [b'-', b'-'] => {
+                    explicit_end = true;
                     self.at += 1;
                     break;
                 }
-                _ => break,
+                _ => {
+                    let message = format!(
+                        "'{}' is not a valid ACL option. Please use '--' before any pattern beginning with a '-'",
+                        show(flag)
+                    );
+                    return Err(self.error(message));
+                }
             }
             self.at += 1;
         }
         let method = self.required_method(&expr)?;
         let patterns = self.patterns(method, ignore_case)?;
         if method.takes_patterns() && (!patterns.is_empty() || indexes.is_empty()) {
+            if patterns.is_empty() && !explicit_end {
+                self.warn_of_no_pattern();
+            }
             let set =
                 self.scope.patterns.anonymous(number, patterns).map_err(|message| self.error(message))?;
             set.describe(&format!(
@@ -332,6 +374,15 @@ impl<'p> Flagged<'p, '_> {
             indexes.push(set.index(method, ignore_case).map_err(|message| self.error(message))?);
         }
         Ok(AclExpr { expr, method, indexes: indexes.into() })
+    }
+
+    fn warn_of_no_pattern(&self) {
+        let written = show(self.words[self.criterion]);
+        let message =
+            format!("parsing acl keyword '{written}' : no pattern to match against, so it never matches");
+        self.scope.warnings.push(ParseError::new(self.criterion, message).note(
+            "'--' says that this is meant, '-m found' tests for existence, '-m bool' takes an integer as a boolean",
+        ));
     }
 
     fn error(&self, message: impl Into<String>) -> ParseError {
@@ -351,29 +402,28 @@ impl<'p> Flagged<'p, '_> {
     fn named_method(&self, name: &[u8], expr: &Expr) -> Result<MatchMethod, ParseError> {
         let name = show(name);
         let method = MatchMethod::parse(&name).ok_or_else(|| {
-            self.error(format!("unknown match method '{name}'"))
-                .did_you_mean(suggest::closest(&name, MatchMethod::ALL.iter().map(|method| method.name())))
+            self.error(format!("unknown matching method '{name}' when parsing ACL expression"))
+                .suggest(suggest::closest(&name, MatchMethod::ALL.iter().map(|method| method.name())))
         })?;
         if !expr.output().casts_to(method.input()) {
-            return Err(self.error(format!(
-                "match method '{name}' cannot be used with '{}', which gives {}",
-                expr.text(),
-                expr.output().name()
-            )));
+            let kind = expr.output().name();
+            return Err(self
+                .error(format!(
+                    "matching method '{name}' cannot be used with fetch keyword '{}'",
+                    expr.text()
+                ))
+                .note(format!("it gives {kind}")));
         }
         Ok(method)
     }
 
     fn required_method(&self, expr: &Expr) -> Result<MatchMethod, ParseError> {
         self.method.ok_or_else(|| {
-            ParseError::new(
-                self.criterion,
-                format!(
-                    "'{}' gives {}, for which there is no default match method: use '-m'",
-                    expr.text(),
-                    expr.output().name()
-                ),
-            )
+            let message = format!(
+                "matching method must be specified first (using '-m') when using a sample fetch of this type ('{}')",
+                expr.decl().name
+            );
+            ParseError::new(self.criterion, message)
         })
     }
 
@@ -399,25 +449,35 @@ impl<'p> Flagged<'p, '_> {
         let mut operator = None;
         let numeric = matches!(method, MatchMethod::Int | MatchMethod::Len);
         while let Some(word) = self.words.get(self.at) {
-            if numeric {
-                if let Some(found) = IntOperator::parse(word) {
-                    operator = Some(found);
-                    self.at += 1;
-                    continue;
-                }
+            match IntOperator::parse(word).filter(|_| numeric) {
+                Some(found) => operator = Some(found),
+                None => patterns.push(
+                    self.pattern(method, ignore_case, operator, word)
+                        .map_err(|message| self.error(message))?,
+                ),
             }
-            if method.takes_patterns() {
-                Parsed::parse(method, ignore_case, word).map_err(|message| self.error(message))?;
-            }
-            patterns.push(match operator {
-                Some(operator) => operator.apply(word).map_err(|message| self.error(message))?,
-                None => word.to_vec(),
-            });
             self.at += 1;
         }
-        if operator.is_some() && patterns.is_empty() {
-            return Err(self.error("an operator needs a number after it"));
-        }
         Ok(patterns)
+    }
+
+    fn pattern(
+        &self,
+        method: MatchMethod,
+        ignore_case: bool,
+        operator: Option<IntOperator>,
+        word: &[u8],
+    ) -> Result<Vec<u8>, String> {
+        let mut text = word.to_vec();
+        if self.dotted && method == MatchMethod::Int {
+            text = undot(&text)?;
+        }
+        if let Some(operator) = operator {
+            text = operator.apply(&text)?;
+        }
+        if method.takes_patterns() {
+            Parsed::parse(method, ignore_case, &text)?;
+        }
+        Ok(text)
     }
 }

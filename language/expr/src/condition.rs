@@ -45,19 +45,13 @@ impl Condition {
         while let Some(word) = words.get(at) {
             match **word {
                 [b'o', b'r'] | [b'|', b'|'] => {
-                    if terms.is_empty() {
-                        return Err(ParseError::new(at, format!("nothing stands before '{}'", show(word))));
-                    }
-                    alternatives.push(std::mem::take(&mut terms).into());
+                    close(&mut alternatives, &mut terms, at, scope);
                     at += 1;
                 }
                 _ => terms.push(Term::parse(words, &mut at, scope)?),
             }
         }
-        if terms.is_empty() {
-            return Err(ParseError::new(at, "the condition ends where a test is expected"));
-        }
-        alternatives.push(terms.into());
+        close(&mut alternatives, &mut terms, at, scope);
         Ok(Condition { unless, alternatives: alternatives.into() })
     }
 
@@ -118,6 +112,17 @@ impl Condition {
                 line.expr().visit_references(visit);
             }
         }
+    }
+}
+
+/// Ends an alternative. An empty one never matches; the reference program accepts it, so it is only unusual.
+fn close(alternatives: &mut Vec<Box<[Term]>>, terms: &mut Vec<Term>, at: usize, scope: &Scope<'_>) {
+    if terms.is_empty() {
+        scope
+            .warnings
+            .push(ParseError::new(at, "the condition has an empty alternative, which never matches"));
+    } else {
+        alternatives.push(std::mem::take(terms).into());
     }
 }
 

@@ -12,14 +12,16 @@ pub struct ParseError {
     pub span: Option<Range<usize>>,
     /// What is wrong, without a final dot.
     pub message: String,
-    /// A suggestion for the reader.
-    pub help: Option<String>,
+    /// What was expected, or why.
+    pub note: Option<String>,
+    /// A known word near the one that was written.
+    pub suggestion: Option<String>,
 }
 
 impl ParseError {
     /// An error about a whole word.
     pub fn new(word: usize, message: impl Into<String>) -> Self {
-        ParseError { word, span: None, message: message.into(), help: None }
+        ParseError { word, span: None, message: message.into(), note: None, suggestion: None }
     }
 
     /// Narrows the error to some bytes of the word.
@@ -29,19 +31,17 @@ impl ParseError {
         self
     }
 
-    /// Adds a suggestion.
+    /// Adds what was expected.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
         self
     }
 
-    /// Adds "did you mean" if something close enough was found.
+    /// Adds the word that was probably meant, if any.
     #[must_use]
-    pub fn did_you_mean(mut self, candidate: Option<&str>) -> Self {
-        if let Some(candidate) = candidate {
-            self.help = Some(format!("did you mean '{candidate}' ?"));
-        }
+    pub fn suggest(mut self, suggestion: Option<&str>) -> Self {
+        self.suggestion = suggestion.map(Into::into);
         self
     }
 }
@@ -49,10 +49,10 @@ impl ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        if let Some(help) = &self.help {
-            write!(f, ", {help}")?;
+        match &self.suggestion {
+            Some(suggestion) => write!(f, ", did you mean '{suggestion}' ?"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

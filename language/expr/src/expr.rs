@@ -80,12 +80,16 @@ impl Expr {
         scope: &Scope<'_>,
     ) -> Result<(Expr, usize), ParseError> {
         let fail = |error: ArgError| {
-            ParseError::new(at, format!("fetch method '{}': {}", decl.name, error.message)).at(error.span)
+            ParseError::new(at, format!("fetch method '{}' : {}", decl.name, error.message)).at(error.span)
         };
         if !decl.valid.intersects(scope.places) {
             return Err(ParseError::new(
                 at,
-                format!("fetch method '{}' is not available in this place", decl.name),
+                format!(
+                    "fetch method '{}' extracts information from '{}', none of which is available here",
+                    decl.name,
+                    decl.needs.names()
+                ),
             )
             .at(0..name_end));
         }
@@ -93,9 +97,10 @@ impl Expr {
             Some(b'(') => split_args(word, name_end).map_err(fail)?,
             _ => (Vec::new(), name_end),
         };
-        let mut args = parse_args(&decl.args, &raw, scope).map_err(fail)?;
+        let mut args = parse_args(&decl.args, word, &raw, scope).map_err(fail)?;
         let check = |message| {
-            ParseError::new(at, format!("fetch method '{}': {message}", decl.name)).at(name_end..end)
+            ParseError::new(at, format!("invalid args in fetch method '{}' : {message}", decl.name))
+                .at(name_end..end)
         };
         if let Some(run) = decl.check {
             run(&mut args, scope).map_err(check)?;
@@ -112,21 +117,9 @@ impl Expr {
         Ok((expr, end))
     }
 
-    /// As [`Expr::finish`], but the expression ends with the word at the latest: in an ACL, what follows may be
-    /// a pattern.
-    pub(crate) fn finish_word(
-        self,
-        words: &[&[u8]],
-        at: usize,
-        end: usize,
-        scope: &Scope<'_>,
-    ) -> Result<(Expr, usize), ParseError> {
-        self.finish(&words[..=at], at, end, scope)
-    }
-
     /// Parses the converters after a fetch that ended at byte `end` of `words[at]`; gives the expression and the
     /// index of the word after it.
-    fn finish(
+    pub(crate) fn finish(
         mut self,
         words: &[&[u8]],
         mut at: usize,
@@ -154,11 +147,11 @@ impl Expr {
                     continue;
                 }
             } else {
-                return Err(ParseError::new(
-                    at,
-                    format!("unexpected '{}' after '{text}', expected ','", show(&word[end..])),
-                )
-                .at(end..word.len()));
+                let message = match calls.last() {
+                    None => format!("missing comma after fetch keyword '{}'", self.text),
+                    Some(call) => format!("missing comma after conversion keyword '{}'", call.converter.name),
+                };
+                return Err(ParseError::new(at, message).at(end..word.len()));
             }
             if calls.len() == MAX_CONVERTERS {
                 return Err(ParseError::new(at, "too many converters in one expression"));
@@ -306,32 +299,31 @@ impl Call {
             let error = match converters::is_known(&name) {
                 true => ParseError::new(at, format!("converter '{name}' is not implemented yet")),
                 false => ParseError::new(at, format!("unknown converter '{name}'"))
-                    .did_you_mean(converters::closest(&name)),
+                    .suggest(converters::closest(&name)),
             };
             return Err(error.at(start..name_end));
         };
         if !input.casts_to(converter.input) {
-            return Err(ParseError::new(
-                at,
-                format!(
-                    "converter '{name}' cannot be applied here: it takes {}, and gets {}",
-                    converter.input.name(),
-                    input.name()
-                ),
-            )
-            .at(start..name_end));
+            return Err(ParseError::new(at, format!("converter '{name}' cannot be applied"))
+                .at(start..name_end)
+                .note(format!("it takes {} and gets {}", converter.input.name(), input.name())));
         }
-        let fail = |error: ArgError| {
-            ParseError::new(at, format!("converter '{name}': {}", error.message)).at(error.span)
+        let fail = |error: ArgError, position: usize| {
+            let message = format!("invalid arg {position} in converter '{name}' : {}", error.message);
+            ParseError::new(at, message).at(error.span)
         };
         let (raw, end) = match word.get(name_end) {
-            Some(b'(') => split_args(word, name_end).map_err(fail)?,
+            Some(b'(') => split_args(word, name_end).map_err(|error| fail(error, 1))?,
             _ => (Vec::new(), name_end),
         };
-        let mut args = parse_args(&converter.args, &raw, scope).map_err(fail)?;
+        let mut args = parse_args(&converter.args, word, &raw, scope).map_err(|error| {
+            let position = raw.iter().position(|raw| raw.end >= error.span.start).unwrap_or(raw.len());
+            fail(error, position + 1)
+        })?;
         if let Some(check) = converter.check {
             check(&mut args, scope).map_err(|message| {
-                ParseError::new(at, format!("converter '{name}': {message}")).at(name_end..end)
+                let message = format!("invalid args in converter '{name}' : {message}");
+                ParseError::new(at, message).at(name_end..end)
             })?;
         }
         Ok((Call { converter, args, input: converter.input }, end))
@@ -372,7 +364,7 @@ fn unknown_fetch(name: &str, at: usize, name_end: usize, scope: &Scope<'_>) -> P
     let error = match crate::fetch::known::is_known(name) {
         true => ParseError::new(at, format!("fetch method '{name}' is not implemented yet")),
         false => ParseError::new(at, format!("unknown fetch method '{name}'"))
-            .did_you_mean(scope.registry.closest_fetch(name)),
+            .suggest(scope.registry.closest_fetch(name)),
     };
     error.at(0..name_end)
 }

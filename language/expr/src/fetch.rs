@@ -269,9 +269,9 @@ impl Needs {
     pub const TRACKED: Needs = Needs(1 << 5);
     /// The request buffer, layer 6.
     pub const L6_REQUEST: Needs = Needs(1 << 6);
-    /// The HTTP request headers.
+    /// What stays known of the HTTP request (method, captures).
     pub const HTTP_REQUEST_META: Needs = Needs(1 << 7);
-    /// The HTTP request headers, volatile (gone after they were sent).
+    /// The HTTP request headers, gone after they were sent.
     pub const HTTP_REQUEST: Needs = Needs(1 << 8);
     /// The HTTP request body.
     pub const HTTP_REQUEST_BODY: Needs = Needs(1 << 9);
@@ -285,9 +285,9 @@ impl Needs {
     pub const L5_SERVER: Needs = Needs(1 << 13);
     /// The response buffer, layer 6.
     pub const L6_RESPONSE: Needs = Needs(1 << 14);
-    /// The HTTP response headers.
+    /// What stays known of the HTTP response (status, captures).
     pub const HTTP_RESPONSE_META: Needs = Needs(1 << 15);
-    /// The HTTP response headers, volatile.
+    /// The HTTP response headers, gone after they were sent.
     pub const HTTP_RESPONSE: Needs = Needs(1 << 16);
     /// The HTTP response body.
     pub const HTTP_RESPONSE_BODY: Needs = Needs(1 << 17);
@@ -304,6 +304,39 @@ impl Needs {
     pub const fn intersects(self, other: Needs) -> bool {
         self.0 & other.0 != 0
     }
+
+    /// The names of the sources, as errors list them.
+    pub fn names(self) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for (bit, name) in Self::NAMES.iter().enumerate() {
+            if self.0 & (1 << bit) != 0 {
+                names.push(name);
+            }
+        }
+        names.join(",")
+    }
+
+    const NAMES: [&'static str; 19] = [
+        "internal state",
+        "listener",
+        "frontend",
+        "client address",
+        "client-side connection",
+        "track counters",
+        "request buffer",
+        "HTTP request",
+        "HTTP request headers",
+        "HTTP request body",
+        "backend",
+        "server",
+        "server address",
+        "server-side connection",
+        "response buffer",
+        "HTTP response",
+        "HTTP response headers",
+        "HTTP response body",
+        "session statistics",
+    ];
 
     /// True if it can only be answered in HTTP mode.
     pub const fn is_http(self) -> bool {
@@ -345,6 +378,8 @@ pub struct AclKeyword {
     pub fetch: &'static str,
     /// The match method.
     pub method: MatchMethod,
+    /// Its integers may be written as two with a dot between (`3.1`), for versions.
+    pub dotted: bool,
 }
 
 /// All fetches, found by name.

@@ -2,6 +2,7 @@
 
 mod aliases;
 mod builtin;
+mod encode;
 mod parse;
 mod writer;
 
@@ -13,8 +14,10 @@ use crate::args::Reference;
 use crate::context::{Context, Fetched};
 use crate::error::ParseError;
 use crate::expr::Expr;
-use crate::sample::SampleType;
+use crate::sample::{SampleType, Value};
 use crate::scope::Scope;
+use crate::scratch;
+use encode::Encoding;
 
 /// What a format is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +44,8 @@ impl FormatOptions {
 pub struct LogFormat {
     nodes: Box<[Node]>,
     options: FormatOptions,
+    /// The whole format is a map of its named items.
+    encoding: Option<Encoding>,
     text: Box<str>,
 }
 
@@ -48,12 +53,15 @@ pub struct LogFormat {
 struct Node {
     item: Item,
     flags: FormatFlags,
+    name: Option<Box<str>>,
     cast: Option<SampleType>,
 }
 
 #[derive(Debug, Clone)]
 enum Item {
     Text(Box<[u8]>),
+    /// A space, unless one was just written or nothing was written yet.
+    Separator,
     Alias(Alias),
     Expr(Box<Expr>),
 }
@@ -61,31 +69,51 @@ enum Item {
 impl LogFormat {
     /// Parses a format. Errors have the span of the item in `text` and are about word 0.
     pub fn parse(text: &[u8], options: FormatOptions, scope: &Scope<'_>) -> Result<LogFormat, ParseError> {
-        let nodes = parse::parse(text, options, scope)?;
-        Ok(LogFormat { nodes: nodes.into(), options, text: String::from_utf8_lossy(text).into() })
+        let parsed = parse::parse(text, options, scope)?;
+        Ok(LogFormat {
+            nodes: parsed.nodes.into(),
+            options,
+            encoding: encoding(parsed.global),
+            text: String::from_utf8_lossy(text).into(),
+        })
     }
 
     /// Appends the format with its items resolved.
     pub fn render(&self, context: &mut dyn Context, out: &mut Vec<u8>) {
+        if let Some(encoding) = self.encoding {
+            return self.render_map(encoding, context, out);
+        }
+        let start = out.len();
+        let mut after_space = true;
         for node in &self.nodes {
+            let before = out.len();
             match &node.item {
                 Item::Text(text) => out.extend_from_slice(text),
-                Item::Alias(alias) => {
-                    context.log_alias(*alias, &mut LogWriter::new(out, node.flags, self.options));
-                }
-                Item::Expr(expr) => {
-                    let fetched = match node.cast {
-                        Some(cast) => expr.evaluate_as(&mut *context, cast),
-                        None => expr.evaluate(&mut *context),
-                    };
-                    let mut writer = LogWriter::new(out, node.flags, self.options);
-                    match fetched {
-                        Fetched::Sample(sample) => writer.value(sample.value),
-                        Fetched::Missing | Fetched::Later => writer.missing(),
+                Item::Separator => {
+                    if !after_space && out.len() > start {
+                        out.push(b' ');
                     }
+                    after_space = true;
+                    continue;
                 }
+                _ => node.render(self.options, context, out),
+            }
+            after_space &= out.len() == before;
+        }
+    }
+
+    /// Only items with a name are written.
+    fn render_map(&self, encoding: Encoding, context: &mut dyn Context, out: &mut Vec<u8>) {
+        encoding.open(out);
+        let mut first = true;
+        for node in &self.nodes {
+            if let Some(name) = &node.name {
+                encoding.name(name, first, out);
+                node.encode(encoding, &mut *context, out);
+                first = false;
             }
         }
+        encoding.close(out);
     }
 
     /// The text, if nothing in it depends on anything.
@@ -121,5 +149,68 @@ impl LogFormat {
     /// Calls `visit` with every reference to an object of the configuration.
     pub fn visit_references(&self, visit: &mut dyn FnMut(&Reference)) {
         self.expressions().for_each(|expr| expr.visit_references(visit));
+    }
+}
+
+fn encoding(flags: FormatFlags) -> Option<Encoding> {
+    if flags.has(FormatFlags::JSON) {
+        Some(Encoding::Json)
+    } else if flags.has(FormatFlags::CBOR) {
+        Some(Encoding::Cbor { binary: flags.has(FormatFlags::BINARY) })
+    } else {
+        None
+    }
+}
+
+impl Node {
+    fn render(&self, options: FormatOptions, context: &mut dyn Context, out: &mut Vec<u8>) {
+        if let Some(encoding) = encoding(self.flags) {
+            return self.encode(encoding, context, out);
+        }
+        match &self.item {
+            Item::Alias(alias) => context.log_alias(*alias, &mut LogWriter::new(out, self.flags, options)),
+            Item::Expr(expr) => {
+                let fetched = expr.evaluate_as(context, self.cast.unwrap_or(SampleType::Any));
+                let mut writer = LogWriter::new(out, self.flags, options);
+                match fetched {
+                    Fetched::Sample(sample) => writer.value(sample.value),
+                    Fetched::Missing | Fetched::Later => writer.no_value(),
+                }
+            }
+            Item::Text(_) | Item::Separator => {}
+        }
+    }
+
+    fn encode(&self, encoding: Encoding, context: &mut dyn Context, out: &mut Vec<u8>) {
+        match &self.item {
+            Item::Alias(alias) => {
+                let mut text = scratch::take();
+                context.log_alias(
+                    *alias,
+                    &mut LogWriter::new(&mut text, FormatFlags::NONE, FormatOptions::PLAIN),
+                );
+                encoding.value(alias_value(*alias, &text).and_then(|value| self.convert(value)), out);
+                scratch::give(text);
+            }
+            Item::Expr(expr) => {
+                let sample = expr.evaluate(context).sample();
+                encoding.value(sample.and_then(|sample| self.convert(sample.value)), out);
+            }
+            Item::Text(_) | Item::Separator => {}
+        }
+    }
+
+    fn convert<'v>(&self, value: Value<'v>) -> Option<Value<'v>> {
+        value.cast(self.cast.unwrap_or(SampleType::Any))
+    }
+}
+
+/// The value of an alias, with the type that its row declares as far as it is one.
+fn alias_value(alias: Alias, text: &[u8]) -> Option<Value<'_>> {
+    let number = || std::str::from_utf8(text).ok()?.parse().ok();
+    match alias.row().kind {
+        _ if text.is_empty() => None,
+        AliasKind::Number => Some(number().map_or(Value::str(text), Value::Int)),
+        AliasKind::Text | AliasKind::Date | AliasKind::Address => Some(Value::str(text)),
     }
 }

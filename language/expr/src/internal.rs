@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::acl::{Acl, Verdict};
 use crate::args::{Arg, ArgKind, ArgSpec, Args, Check};
 use crate::context::{Context, Cursor, Fetched};
+use crate::error::show;
 use crate::fetch::FetchDecl;
 use crate::sample::SampleType::{Any, Bin, Bool, Int, Ipv4, Ipv6, Method, Str};
 use crate::sample::{Flags, Sample, Value};
@@ -189,8 +190,8 @@ fn var<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetc
 fn rand<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
     let random = context.random() >> 32;
     let value = match args.int(0) {
-        Some(range) if range > 0 => ((u128::from(random) * range as u128) >> 32) as i64,
-        _ => random as i64,
+        Some(range) => ((u128::from(random) * range.max(0) as u128) >> 32) as i64,
+        None => random as i64,
     };
     Fetched::Sample(Sample::new(Value::Int(value)).with(Flags::VOLATILE))
 }
@@ -255,7 +256,7 @@ fn check_acl(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
             [b'!', name @ ..] => (true, name),
             name => (false, name),
         };
-        let name = String::from_utf8_lossy(name);
+        let name = show(name);
         acls.push((negated, table.find(&name, scope).map_err(|error| error.message)?));
     }
     *args = Args::new(vec![Arg::Acls(acls.into())]);
@@ -271,21 +272,20 @@ fn check_bin(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 /// Bytes from an even number of hexadecimal digits.
 pub(crate) fn parse_hex(digits: &[u8]) -> Result<Vec<u8>, String> {
     if digits.len() % 2 != 0 {
-        return Err("expects an even number of hexadecimal digits".into());
+        return Err("an even number of hex digit is expected".into());
     }
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-    digits
-        .chunks_exact(2)
-        .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
-        .collect::<Option<Vec<u8>>>()
-        .ok_or_else(|| "expects hexadecimal digits only".into())
+    let digit = |byte: u8| match (byte as char).to_digit(16) {
+        Some(digit) => Ok(digit as u8),
+        None => Err(format!("an hex digit is expected (found '{}')", show(&[byte]))),
+    };
+    digits.chunks_exact(2).map(|pair| Ok(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
 fn check_bool(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     let value = match args.str(0).unwrap_or_default() {
         b"true" | b"1" => 1,
         b"false" | b"0" => 0,
-        _ => return Err("expects one of 'true', 'false', '1', '0'".into()),
+        _ => return Err("Expects 'true', 'false', '0' or '1'".into()),
     };
     args.set(0, Arg::Int(value));
     Ok(())
@@ -294,14 +294,12 @@ fn check_bool(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 fn check_date(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     match args.str(1) {
         None | Some(b"s" | b"ms" | b"us") => Ok(()),
-        Some(unit) => {
-            Err(format!("unknown unit '{}' (expects 's', 'ms' or 'us')", String::from_utf8_lossy(unit)))
-        }
+        Some(unit) => Err(format!("expects 's', 'ms' or 'us', got '{}'", show(unit))),
     }
 }
 
 fn check_env(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
-    let name = String::from_utf8_lossy(args.str(0).unwrap_or_default()).into_owned();
+    let name = show(args.str(0).unwrap_or_default()).into_owned();
     match scope.loader.environment(&name) {
         Some(value) => args.set(0, Arg::Str(value.into_bytes().into())),
         None => args.set(0, Arg::Absent),
@@ -312,6 +310,6 @@ fn check_env(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
 fn check_uuid(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     match args.int(0) {
         None | Some(4 | 7) => Ok(()),
-        Some(version) => Err(format!("UUID version {version} is not supported (4 and 7 are)")),
+        Some(version) => Err(format!("Unsupported UUID version: '{version}'")),
     }
 }

@@ -37,6 +37,6 @@ pub use fetch::{Fetch, FetchDecl, FetchIndex, Needs, Place, Places, Registry};
 pub use format::{Alias, FormatOptions, LogFormat, LogWriter};
 pub use pattern::{PatternSet, PatternStore};
 pub use sample::{Flags, Sample, SampleType, Value};
-pub use scope::{Loader, Scope};
+pub use scope::{Loader, Scope, Warnings};
 pub use time::{TimeZone, WallTime};
 pub use variables::{SetCondition, VariableId, VariableNames, VariableScope, VariableStore};

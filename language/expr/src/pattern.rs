@@ -21,7 +21,7 @@ pub use index::{Found, PatternIndex};
 pub use set::{Entry, PatternSet, Report, Selector, SetError, ValueCheck};
 pub use store::PatternStore;
 
-pub(crate) use parsed::{IntOperator, Parsed};
+pub(crate) use parsed::{IntOperator, Parsed, undot};
 
 use crate::sample::SampleType;
 

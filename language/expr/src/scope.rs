@@ -1,8 +1,10 @@
 //! What the parser of an expression may use: names, files and the place it is written at.
 
+use std::cell::RefCell;
 use std::io;
 
 use crate::acl::AclTable;
+use crate::error::ParseError;
 use crate::fetch::{Places, Registry};
 use crate::pattern::PatternStore;
 use crate::variables::VariableNames;
@@ -34,8 +36,31 @@ pub struct Scope<'s> {
     pub loader: &'s dyn Loader,
     /// Where the expression is written: a fetch must be valid in at least one of these places.
     pub places: Places,
+    /// What is unusual but legal goes here.
+    pub warnings: &'s Warnings,
     /// The configuration file, for the descriptions in `show acl`.
     pub file: &'s str,
     /// The line in it.
     pub line: usize,
+}
+
+/// What the parser found unusual, with the words it is about.
+#[derive(Debug, Default)]
+pub struct Warnings(RefCell<Vec<ParseError>>);
+
+impl Warnings {
+    /// None yet.
+    pub fn new() -> Warnings {
+        Warnings::default()
+    }
+
+    /// Adds one.
+    pub fn push(&self, warning: ParseError) {
+        self.0.borrow_mut().push(warning);
+    }
+
+    /// Takes them all.
+    pub fn take(&self) -> Vec<ParseError> {
+        self.0.take()
+    }
 }

@@ -130,20 +130,16 @@ impl VariableNames {
 fn split_name(text: &str) -> Result<(VariableScope, &str), String> {
     let scope_error = || {
         format!(
-            "invalid variable name '{text}': it must begin with its scope, one of 'proc.', 'sess.', 'txn.', \
-             'req.', 'res.' or 'check.'"
+            "invalid variable name '{text}'. A variable name must be start by its scope. The scope can be 'proc', \
+             'sess', 'txn', 'req', 'res' or 'check'"
         )
     };
     let (prefix, name) = text.split_once('.').ok_or_else(scope_error)?;
     let scope =
         VariableScope::ALL.into_iter().find(|scope| scope.name() == prefix).ok_or_else(scope_error)?;
-    if name.is_empty() {
-        return Err(format!("invalid variable name '{text}': nothing follows the scope"));
-    }
-    match name.chars().find(|c| !c.is_ascii_alphanumeric() && *c != '_' && *c != '.') {
-        Some(c) => Err(format!(
-            "invalid variable name '{text}': character '{c}' is not allowed (only letters, digits, '.' and '_' are)"
-        )),
+    match name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.') {
+        Some(wrong) => Err(format!("invalid syntax at char '{}'", &name[wrong..])),
+        None if name.is_empty() => Err(scope_error()),
         None => Ok((scope, name)),
     }
 }
@@ -177,10 +173,8 @@ impl SetCondition {
 
     /// Adds the condition of that name.
     pub fn with_word(self, word: &str) -> Result<SetCondition, String> {
-        let (_, bit) = Self::WORDS.iter().find(|(name, _)| *name == word).ok_or_else(|| {
-            let names: Vec<_> = Self::WORDS.iter().map(|(name, _)| *name).collect();
-            format!("unknown condition '{word}' (expects one of {})", names.join(", "))
-        })?;
+        let known = Self::WORDS.iter().find(|(name, _)| *name == word);
+        let (_, bit) = known.ok_or_else(|| format!("unknown condition \"{word}\""))?;
         Ok(SetCondition(self.0 | bit))
     }
 

@@ -115,7 +115,7 @@ impl Lexer<'_> {
                 b'"' => self.weak_quotes()?,
                 b'\'' => self.strong_quotes()?,
                 b'\\' => self.escape(b" \\#\"'")?,
-                _ => self.plain_run(),
+                _ => self.plain_run()?,
             }
         }
         self.finish_word()?;
@@ -123,13 +123,19 @@ impl Lexer<'_> {
     }
 
     /// Bytes that mean themselves: all of most words.
-    fn plain_run(&mut self) {
-        let rest = &self.raw[self.at..];
-        let length = rest.iter().position(|&b| is_special(b)).unwrap_or(rest.len());
-        self.started.get_or_insert(self.at);
-        self.bytes.extend_from_slice(&rest[..length]);
-        self.columns.extend((self.at..self.at + length).map(|column| column as u32));
+    fn plain_run(&mut self) -> Result<(), LexError> {
+        let (start, rest) = (self.at, &self.raw[self.at..]);
+        let length = rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len());
         self.at += length;
+        let whole = rest.get(length).is_none_or(|&byte| is_space(byte) || byte == b'#');
+        if whole && self.started.is_none() {
+            // A word without quotes and escapes needs no columns.
+            return self.add_word(start, rest[..length].to_vec(), None);
+        }
+        self.started.get_or_insert(start);
+        self.bytes.extend_from_slice(&rest[..length]);
+        self.columns.extend((start..self.at).map(|column| column as u32));
+        Ok(())
     }
 
     fn strong_quotes(&mut self) -> Result<(), LexError> {
@@ -282,18 +288,19 @@ impl Lexer<'_> {
 
     fn finish_word(&mut self) -> Result<(), LexError> {
         let Some(start) = self.started.take() else { return Ok(()) };
+        let bytes = std::mem::take(&mut self.bytes);
+        let columns = std::mem::take(&mut self.columns);
+        self.add_word(start, bytes, Some(columns))
+    }
+
+    fn add_word(&mut self, start: usize, bytes: Vec<u8>, columns: Option<Vec<u32>>) -> Result<(), LexError> {
         if self.words.len() == MAX_WORDS {
             let last = &self.words[MAX_WORDS - 1];
             let kept = last.text().chars().take(MAX_QUOTED_CHARS).collect();
             return Err(LexError { fault: LexFault::TooManyWords(kept), column: last.span().start });
         }
-        let end = self.at;
-        let span = Span::new(self.file, self.pseudo.line, start as u32, end as u32);
-        // Only quotes and escapes make a word differ from its text, and both make it shorter or mark it.
-        let verbatim = !self.quoted && self.bytes.len() == end - start;
-        let bytes = std::mem::take(&mut self.bytes);
-        let columns = std::mem::take(&mut self.columns);
-        let word = Word::new(bytes, span, (!verbatim).then_some(columns));
+        let span = Span::new(self.file, self.pseudo.line, start as u32, self.at as u32);
+        let word = Word::new(bytes, span, columns);
         self.words.push(word.with_quotes(std::mem::take(&mut self.quoted)));
         Ok(())
     }

@@ -53,6 +53,9 @@ impl Diagnostic {
         };
         text.push_str(&self.message);
         if let Some(suggestion) = &self.suggestion {
+            if text.ends_with('.') {
+                text.pop(); // the suggestion goes on with the sentence
+            }
             let _ = write!(text, "; did you mean '{suggestion}' maybe ?");
         }
         if let Some((line, caret)) = &self.excerpt {
@@ -178,6 +181,11 @@ mod tests {
         assert_eq!(
             diagnostic.classic_message(&sources),
             "unknown keyword 'maxcon'; did you mean 'maxconn' maybe ?"
+        );
+        let diagnostic = Diagnostic::alert(None, "unknown keyword 'x' out of section.").suggestion(Some("y"));
+        assert_eq!(
+            diagnostic.classic_message(&sources),
+            "unknown keyword 'x' out of section; did you mean 'y' maybe ?"
         );
         let diagnostic = Diagnostic::alert(None, "unmatched quote at position 6").with_excerpt("log \"a", 4);
         assert_eq!(

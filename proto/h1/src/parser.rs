@@ -63,6 +63,8 @@ pub struct Parser {
     line: usize,
     /// Where the search for its end goes on.
     at: usize,
+    /// The start line has control characters.
+    has_controls: bool,
     /// The line under way has a line break inside: a folded field (RFC 9112, 5.2).
     folded: bool,
     meaning: Meaning,
@@ -137,10 +139,11 @@ impl Parser {
         }
         if self.awaiting == Awaiting::StartLine {
             let (end, next) = self.start_line_end(raw)?;
+
             let line = self.line..end;
             match kind {
                 Kind::Request => start_line::request_line(raw, line, options, head)?,
-                Kind::Response => start_line::status_line(raw, line, options, head)?,
+                Kind::Response => start_line::status_line(raw, line, self.has_controls, options, head)?,
             }
             if next - end == 1 {
                 head.note(Flags::MUST_REWRITE);
@@ -192,7 +195,10 @@ impl Parser {
                 Some(b'\r') => return Ok((at, after_carriage_return(raw, at)?)),
                 Some(b'\n') => return Ok((at, at + 1)),
                 // Judged with the rest of the line: a reason phrase may have what a target may not.
-                Some(_) => self.at = at + 1,
+                Some(_) => {
+                    self.has_controls = true;
+                    self.at = at + 1;
+                }
             }
         }
     }

@@ -62,6 +62,20 @@ pub fn without_port<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
     authority.strip_suffix(port).and_then(|rest| rest.strip_suffix(b":")).unwrap_or(authority)
 }
 
+/// The host and the port of an authority. An IPv6 address loses its brackets; a port that is no number is none.
+pub fn host_and_port(authority: &[u8]) -> (&[u8], Option<u16>) {
+    let authority = without_userinfo(authority);
+    let (host, rest) = match authority.strip_prefix(b"[") {
+        Some(inside) => match memchr::memchr(b']', inside) {
+            Some(end) => (&inside[..end], &inside[end + 1..]),
+            None => return (authority, None),
+        },
+        None => authority.split_at(memchr::memchr(b':', authority).unwrap_or(authority.len())),
+    };
+    let digits = rest.strip_prefix(b":").filter(|digits| digits.iter().all(u8::is_ascii_digit));
+    (host, digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()))
+}
+
 /// An authority without the user information before `@`.
 pub fn without_userinfo(authority: &[u8]) -> &[u8] {
     memchr::memrchr(b'@', authority).map_or(authority, |at| &authority[at + 1..])
@@ -156,5 +170,17 @@ mod tests {
         assert_eq!(without_port(b"ho:180", b"80"), b"ho:180");
         assert_eq!(default_port(b"HTTPS"), Some(&b"443"[..]));
         assert_eq!(default_port(b"ftp"), None);
+        for (authority, host, port) in [
+            ("ho", "ho", None),
+            ("u:p@ho:8080", "ho", Some(8080)),
+            ("[::1]:443", "::1", Some(443)),
+            ("[::1]", "::1", None),
+            ("[::1", "[::1", None),
+            ("ho:", "ho", None),
+            ("ho:x", "ho", None),
+            ("ho:65536", "ho", None),
+        ] {
+            assert_eq!(host_and_port(authority.as_bytes()), (host.as_bytes(), port), "{authority}");
+        }
     }
 }

@@ -51,10 +51,13 @@ pub(crate) fn keywords() -> impl Iterator<Item = AclKeyword> {
         SUFFIXES.into_iter().map(move |(suffix, method)| {
             // A few dozen names, made once for the life of the process.
             let name = String::leak(format!("{family}{suffix}"));
-            AclKeyword { name, fetch, method }
+            AclKeyword { name, fetch, method, dotted: false }
         })
     });
-    let single = SINGLE.into_iter().map(|(name, fetch, method)| AclKeyword { name, fetch, method });
+    let single = SINGLE.into_iter().map(|(name, fetch, method)| {
+        let dotted = fetch == "req.ssl_ver";
+        AclKeyword { name, fetch, method, dotted }
+    });
     families.chain(single)
 }
 

@@ -41,17 +41,16 @@ pub(crate) fn split_args(word: &[u8], open: usize) -> Result<(Vec<RawArg>, usize
             (Some(b'\''), b'\'') | (Some(b'"'), b'"') => quote = None,
             (Some(b'\''), _) => text.push(byte),
             (_, b'\\') => {
-                at += 1;
-                let Some(&escaped) = word.get(at) else { break };
-                match escaped {
-                    b'n' => text.push(b'\n'),
-                    b'r' => text.push(b'\r'),
-                    b't' => text.push(b'\t'),
-                    b'\\' | b'\'' | b'"' | b' ' => text.push(escaped),
-                    b',' | b'(' | b')' if quote.is_none() => text.push(escaped),
-                    // Not an escape sequence: the backslash stays, as in a regular expression.
-                    _ => text.extend([b'\\', escaped]),
-                }
+                let escaped = match word.get(at + 1) {
+                    Some(b'n') => Some(b'\n'),
+                    Some(b'r') => Some(b'\r'),
+                    Some(b't') => Some(b'\t'),
+                    Some(same @ (b'\\' | b'\'' | b'"' | b' ')) => Some(*same),
+                    // Not an escape sequence: the backslash stays, as a regular expression wants it.
+                    _ => None,
+                };
+                text.push(escaped.unwrap_or(b'\\'));
+                at += usize::from(escaped.is_some());
             }
             (Some(_), _) => text.push(byte),
             (None, b'\'' | b'"') => {
@@ -72,43 +71,62 @@ pub(crate) fn split_args(word: &[u8], open: usize) -> Result<(Vec<RawArg>, usize
         }
         at += 1;
     }
-    let message = match quote {
-        Some(quote) => format!("unmatched quote [{}]", quote as char),
-        None => "missing closing parenthesis ')'".into(),
-    };
-    Err(ArgError { span: open..word.len(), message })
+    Err(ArgError { span: open..word.len(), message: "expected ')'".into() })
 }
 
-/// Types the arguments of one call.
-pub(crate) fn parse_args(spec: &ArgSpec, raw: &[RawArg], scope: &Scope<'_>) -> Result<Args, ArgError> {
-    if raw.len() > spec.kinds.len() {
-        let extra = &raw[spec.kinds.len()];
-        let message = match spec.kinds.len() {
-            0 => "no argument is expected here".into(),
-            1 => "too many arguments (1 expected)".into(),
-            most => format!("too many arguments ({most} expected at most)"),
-        };
+/// Types the arguments of one call, which stand in `word`.
+pub(crate) fn parse_args(
+    spec: &ArgSpec,
+    word: &[u8],
+    raw: &[RawArg],
+    scope: &Scope<'_>,
+) -> Result<Args, ArgError> {
+    if let Some(extra) = raw.get(spec.kinds.len()) {
+        let from = if spec.kinds.is_empty() { extra.start } else { extra.start - 1 };
+        let message = format!("expected ')' before '{}'", show(&word[from..]));
         return Err(ArgError { span: extra.start..extra.end, message });
     }
     let mut args = Vec::with_capacity(spec.kinds.len());
     for (index, kind) in spec.kinds.iter().enumerate() {
         match raw.get(index) {
             Some(raw) if !raw.text.is_empty() => {
-                let arg = parse_arg(*kind, &raw.text, scope).map_err(|message| ArgError {
-                    span: raw.start..raw.end,
-                    message: format!("{message} in argument {} (expected {})", index + 1, kind.name()),
+                let arg = parse_arg(*kind, &raw.text, scope).map_err(|reason| {
+                    let text = show(&raw.text);
+                    let message = match reason {
+                        Some(reason) => reason,
+                        None => {
+                            format!(
+                                "failed to parse '{text}' as type '{}' at position {}",
+                                kind.name(),
+                                index + 1
+                            )
+                        }
+                    };
+                    ArgError { span: raw.start..raw.end, message }
                 })?;
                 args.push(arg);
             }
-            // An empty string is a value where text is expected; anything else is as if it were not there.
+            // An empty string is a value where text is expected; so is nothing at all, if that is all there is.
             Some(_) if *kind == ArgKind::Str => args.push(Arg::Str(Box::default())),
+            None if *kind == ArgKind::Str && index == 0 && spec.required == 1 => {
+                args.push(Arg::Str(Box::default()));
+            }
             _ if kind.is_reference() => args.push(Arg::Reference(Reference::new(*kind, None))),
-            _ if index < spec.required => {
+            found if index < spec.required => {
                 let end = raw.last().map_or(0, |raw| raw.end);
-                return Err(ArgError {
-                    span: end..end,
-                    message: format!("missing argument {} of {} ({})", index + 1, spec.required, kind.name()),
-                });
+                let message = match found {
+                    None if index > 0 => {
+                        format!(
+                            "missing arguments (got {index}/{}), type '{}' expected",
+                            spec.required,
+                            kind.name()
+                        )
+                    }
+                    _ => {
+                        format!("expected type '{}' at position {}, but got nothing", kind.name(), index + 1)
+                    }
+                };
+                return Err(ArgError { span: end..end, message });
             }
             Some(_) => args.push(Arg::Absent),
             None => break,
@@ -117,52 +135,30 @@ pub(crate) fn parse_args(spec: &ArgSpec, raw: &[RawArg], scope: &Scope<'_>) -> R
     Ok(Args::new(args))
 }
 
-fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, String> {
-    let utf8 = || std::str::from_utf8(text).map_err(|_| format!("'{}' is not plain text", show(text)));
+/// Types one argument. The error is a message if there is more to say than that it does not parse.
+fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, Option<String>> {
+    let utf8 = || std::str::from_utf8(text).map_err(|_| None);
     match kind {
         ArgKind::Str => Ok(Arg::Str(text.into())),
-        ArgKind::Int => {
-            let text = utf8()?;
-            text.parse().map(Arg::Int).map_err(|_| format!("cannot parse '{text}' as an integer"))
-        }
-        ArgKind::Ipv4 => {
-            let text = utf8()?;
-            parse_ipv4_abbreviated(text).map(Arg::Ipv4).ok_or(format!("invalid IPv4 address '{text}'"))
-        }
-        ArgKind::Ipv6 => {
-            let text = utf8()?;
-            text.parse().map(Arg::Ipv6).map_err(|_| format!("invalid IPv6 address '{text}'"))
-        }
-        ArgKind::Mask4 => {
-            let text = utf8()?;
-            mask4(text).map(Arg::Ipv4).ok_or(format!("invalid IPv4 mask '{text}'"))
-        }
-        ArgKind::Mask6 => {
-            let text = utf8()?;
-            mask6(text).map(Arg::Ipv6).ok_or(format!("invalid IPv6 mask '{text}'"))
-        }
-        ArgKind::Delay => {
-            let text = utf8()?;
-            parse_delay_ms(text).map(|ms| Arg::Int(ms as i64)).ok_or(format!("invalid delay '{text}'"))
-        }
-        ArgKind::Size => {
-            let text = utf8()?;
-            parse_size(text).map(|size| Arg::Int(size as i64)).ok_or(format!("invalid size '{text}'"))
-        }
+        ArgKind::Int => utf8()?.parse().map(Arg::Int).map_err(|_| None),
+        ArgKind::Ipv4 => parse_ipv4_abbreviated(utf8()?).map(Arg::Ipv4).ok_or(None),
+        ArgKind::Ipv6 => utf8()?.parse().map(Arg::Ipv6).map_err(|_| None),
+        ArgKind::Mask4 => mask4(utf8()?).map(Arg::Ipv4).ok_or(None),
+        ArgKind::Mask6 => mask6(utf8()?).map(Arg::Ipv6).ok_or(None),
+        ArgKind::Delay => parse_delay_ms(utf8()?).map(|ms| Arg::Int(ms as i64)).ok_or(None),
+        ArgKind::Size => parse_size(utf8()?).map(|size| Arg::Int(size as i64)).ok_or(None),
         ArgKind::Frontend | ArgKind::Backend | ArgKind::Table | ArgKind::Server | ArgKind::UserList => {
             Ok(Arg::Reference(Reference::new(kind, Some(utf8()?))))
         }
-        ArgKind::Regex => Regex::new(utf8()?, false)
-            .map(|regex| Arg::Regex(Arc::new(regex)))
-            .map_err(|error| error.to_string()),
-        ArgKind::Variable => scope.variables.intern(utf8()?).map(Arg::Variable),
+        ArgKind::Regex => match Regex::new(utf8()?, false) {
+            Ok(regex) => Ok(Arg::Regex(Arc::new(regex))),
+            Err(error) => Err(Some(error.to_string())),
+        },
+        ArgKind::Variable => scope.variables.intern(utf8()?).map(Arg::Variable).map_err(Some),
         ArgKind::FieldNumber => {
-            let text = utf8()?;
-            let path: Option<Vec<u32>> = text
-                .split('.')
-                .map(|part| part.parse().ok().filter(|number| (1..1 << 29).contains(number)))
-                .collect();
-            path.map(|path| Arg::FieldNumber(path.into())).ok_or(format!("invalid field number '{text}'"))
+            let part = |part: &str| part.parse().ok().filter(|number| (1..1 << 29).contains(number));
+            let path: Option<Vec<u32>> = utf8()?.split('.').map(part).collect();
+            path.map(|path| Arg::FieldNumber(path.into())).ok_or(None)
         }
     }
 }
@@ -170,9 +166,7 @@ fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, Strin
 /// A netmask: dotted, or a number of bits.
 fn mask4(text: &str) -> Option<Ipv4Addr> {
     if text.contains('.') {
-        let mask: Ipv4Addr = text.parse().ok()?;
-        let bits = u32::from(mask);
-        return (bits.leading_ones() + bits.trailing_zeros() >= 32).then_some(mask);
+        return text.parse().ok();
     }
     let length: u32 = text.parse().ok().filter(|length| *length <= 32)?;
     Some(Ipv4Addr::from(u32::MAX.checked_shl(32 - length).unwrap_or(0)))
@@ -258,7 +252,8 @@ mod tests {
         check("('x','')", &["x", ""], "");
         check("('')", &[""], "");
         check(r"('a\b')", &[r"a\b"], "");
-        check(r"(\,\))", &[",)"], "");
+        check(r"(a\b\,c)", &[r"a\b\", "c"], "");
+        check(r"(\x41)", &[r"\x41"], "");
         check(r#"("(foo|bar)","\2\1",i)"#, &["(foo|bar)", r"\2\1", "i"], "");
     }
 

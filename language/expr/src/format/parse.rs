@@ -12,16 +12,17 @@ use crate::suggest;
 /// How many items one format may have.
 const MAX_NODES: usize = 4096;
 
-pub(super) fn parse(text: &[u8], options: FormatOptions, scope: &Scope<'_>) -> Result<Vec<Node>, ParseError> {
-    let mut parser = Parser {
-        text,
-        at: 0,
-        options,
-        scope,
-        nodes: Vec::new(),
-        literal: Vec::new(),
-        global: FormatFlags::NONE,
-    };
+/// What a format consists of.
+pub(super) struct Parsed {
+    pub nodes: Vec<Node>,
+    /// The flags that `%o` set last: those of the whole format.
+    pub global: FormatFlags,
+}
+
+pub(super) fn parse(text: &[u8], options: FormatOptions, scope: &Scope<'_>) -> Result<Parsed, ParseError> {
+    let none = FormatFlags::NONE;
+    let mut parser =
+        Parser { text, at: 0, options, scope, nodes: Vec::new(), literal: Vec::new(), global: none };
     while parser.at < text.len() {
         parser.step()?;
         if parser.nodes.len() > MAX_NODES {
@@ -29,7 +30,7 @@ pub(super) fn parse(text: &[u8], options: FormatOptions, scope: &Scope<'_>) -> R
         }
     }
     parser.flush();
-    Ok(parser.nodes)
+    Ok(Parsed { nodes: parser.nodes, global: parser.global })
 }
 
 struct Parser<'p, 's> {
@@ -47,24 +48,32 @@ struct Parser<'p, 's> {
 struct Prefix {
     start: usize,
     flags: FormatFlags,
+    name: Option<Box<str>>,
     cast: Option<SampleType>,
 }
 
 impl<'p> Parser<'p, '_> {
     fn step(&mut self) -> Result<(), ParseError> {
-        match self.text[self.at] {
-            b'%' if self.text.get(self.at + 1) == Some(&b'%') => {
+        match (self.text[self.at], self.text.get(self.at + 1)) {
+            (b'%', Some(b'%')) => {
                 self.literal.push(b'%');
                 self.at += 2;
             }
-            b'%' => self.item()?,
-            b' ' if self.options.merge_spaces => {
+            (b'%', None) => return Err(self.truncated(self.at)),
+            (b'%', Some(b'(' | b'{' | b'[' | b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9')) => self.item()?,
+            (b'%', Some(other)) => {
+                let message = format!("'%' before '{}' has no meaning and is dropped", show(&[*other]));
+                self.warn(message, self.at..self.at + 2);
+                self.at += 1;
+            }
+            (b' ', _) if self.options.merge_spaces => {
+                self.flush();
+                self.nodes.push(Node { item: Item::Separator, flags: self.global, name: None, cast: None });
                 while self.text.get(self.at) == Some(&b' ') {
                     self.at += 1;
                 }
-                self.literal.push(b' ');
             }
-            byte => {
+            (byte, _) => {
                 self.literal.push(byte);
                 self.at += 1;
             }
@@ -79,6 +88,9 @@ impl<'p> Parser<'p, '_> {
         }
         let rest = &self.text[self.at..];
         let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        if rest.is_empty() {
+            return Err(self.truncated(prefix.start));
+        }
         let name = show(&rest[..length]).into_owned();
         self.at += length;
         let span = prefix.start..self.at;
@@ -87,12 +99,11 @@ impl<'p> Parser<'p, '_> {
             return Ok(());
         }
         let Some(row) = Alias::find(&name) else {
-            let message = match name.is_empty() {
-                true => "nothing follows '%' (write '%%' for a percent sign)".into(),
-                false => format!("no such format alias '{name}' (write '%%' for a percent sign)"),
-            };
+            let message = format!(
+                "no such format alias '{name}'. If you wanted to emit the '%' character verbatim, you need to use '%%'"
+            );
             let near = suggest::closest(&name, Alias::ROWS.iter().map(|row| row.name));
-            return Err(ParseError::new(0, message).at(span).did_you_mean(near));
+            return Err(ParseError::new(0, message).at(span).suggest(near));
         };
         self.push(Item::Alias(row.alias), prefix);
         Ok(())
@@ -102,19 +113,19 @@ impl<'p> Parser<'p, '_> {
     fn prefix(&mut self) -> Result<Prefix, ParseError> {
         let start = self.at;
         self.at += 1;
-        let mut cast = None;
+        let (mut name, mut cast) = (None, None);
         if self.text.get(self.at) == Some(&b'(') {
-            let inside = self.until(b')', start)?;
-            let inside = show(inside).into_owned();
-            // The name itself only matters to encodings that are not implemented yet.
-            let (_, kind) = inside.split_once(':').unwrap_or((&inside, ""));
+            let inside = show(self.until(b')', start)?);
+            let (item, kind) = inside.split_once(':').unwrap_or((&inside, ""));
+            name = (!item.is_empty()).then(|| item.into());
             cast = match kind {
                 "" => None,
                 "str" => Some(SampleType::Str),
                 "sint" => Some(SampleType::Int),
                 "bool" => Some(SampleType::Bool),
                 other => {
-                    let message = format!("unknown type '{other}' (expects 'str', 'sint' or 'bool')");
+                    let message =
+                        format!("unexpected output type '{other}' (expects 'str', 'sint' or 'bool')");
                     return Err(ParseError::new(0, message).at(start..self.at));
                 }
             };
@@ -122,13 +133,32 @@ impl<'p> Parser<'p, '_> {
         let mut flags = self.global;
         if self.text.get(self.at) == Some(&b'{') {
             let inside = self.until(b'}', start)?;
-            for flag in inside.split(|byte| *byte == b',') {
-                flags = flags
-                    .changed_by(flag)
-                    .map_err(|message| ParseError::new(0, message).at(start..self.at))?;
-            }
+            flags = self.flags(flags, inside, start);
         }
-        Ok(Prefix { start, flags, cast })
+        Ok(Prefix { start, flags, name, cast })
+    }
+
+    /// Words of letters, each after an optional sign; anything else separates them.
+    fn flags(&self, mut flags: FormatFlags, inside: &[u8], start: usize) -> FormatFlags {
+        let mut add = true;
+        let mut rest = inside;
+        while let Some((&first, after)) = rest.split_first() {
+            let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            if length == 0 {
+                add = first != b'-';
+                rest = after;
+                continue;
+            }
+            match FormatFlags::named(&rest[..length]) {
+                Some(flag) => flags = flags.with(flag, add),
+                None => {
+                    let message = format!("unknown format flag '{}' is ignored", show(&rest[..length]));
+                    self.warn(message, start..self.at);
+                }
+            }
+            rest = &rest[length..];
+        }
+        flags
     }
 
     /// What stands between the bracket at the current position and its end; moves past it.
@@ -140,25 +170,37 @@ impl<'p> Parser<'p, '_> {
                 self.at = begin + length + 1;
                 Ok(&text[begin..begin + length])
             }
-            None => Err(ParseError::new(0, format!("missing '{}'", end as char)).at(start..self.text.len())),
+            None => Err(self.truncated(start)),
         }
+    }
+
+    fn truncated(&self, start: usize) -> ParseError {
+        let message = format!("truncated line after '{}'", show(&self.text[start..]));
+        ParseError::new(0, message).at(start..self.text.len())
+    }
+
+    fn warn(&self, message: String, span: std::ops::Range<usize>) {
+        self.scope.warnings.push(ParseError::new(0, message).at(span));
     }
 
     fn expression(&mut self, prefix: Prefix) -> Result<(), ParseError> {
         let begin = self.at + 1;
-        let end = self
-            .end_of_expression(begin)
-            .ok_or_else(|| ParseError::new(0, "missing ']'").at(prefix.start..self.text.len()))?;
+        let end = self.end_of_expression(begin).unwrap_or(self.text.len());
         let inside = &self.text[begin..end];
         let blank = inside.iter().take_while(|byte| **byte == b' ').count();
         let expr = Expr::parse_text(inside.trim_ascii(), self.scope).map_err(|error| ParseError {
             word: 0,
-            span: Some(match error.span {
+            span: Some(match &error.span {
                 Some(span) => span.start + begin + blank..span.end + begin + blank,
                 None => begin..end,
             }),
+            message: format!("failed to parse sample expression <{}> : {}", show(inside), error.message),
             ..error
         })?;
+        if end == self.text.len() {
+            let message = format!("missing ']' after '{}'", show(inside));
+            return Err(ParseError::new(0, message).at(prefix.start..end));
+        }
         self.at = end + 1;
         self.push(Item::Expr(Box::new(expr)), prefix);
         Ok(())
@@ -178,13 +220,13 @@ impl<'p> Parser<'p, '_> {
 
     fn push(&mut self, item: Item, prefix: Prefix) {
         self.flush();
-        self.nodes.push(Node { item, flags: prefix.flags, cast: prefix.cast });
+        self.nodes.push(Node { item, flags: prefix.flags, name: prefix.name, cast: prefix.cast });
     }
 
     fn flush(&mut self) {
         if !self.literal.is_empty() {
             let text = std::mem::take(&mut self.literal).into();
-            self.nodes.push(Node { item: Item::Text(text), flags: self.global, cast: None });
+            self.nodes.push(Node { item: Item::Text(text), flags: self.global, name: None, cast: None });
         }
     }
 }

@@ -4,8 +4,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 
 use super::FormatOptions;
-use crate::error::show;
-use crate::sample::Value;
+use crate::sample::{SampleType, Value};
 use crate::scratch;
 
 /// The flags of an item (`%{+Q}`).
@@ -15,45 +14,41 @@ pub struct FormatFlags(u8);
 impl FormatFlags {
     /// No flag.
     pub const NONE: FormatFlags = FormatFlags(0);
-    /// `Q`: between double quotes.
+    /// `Q`: text and addresses between double quotes.
     pub const QUOTE: FormatFlags = FormatFlags(1);
     /// `X`: addresses, ports and some numbers in hexadecimal.
     pub const HEX: FormatFlags = FormatFlags(2);
     /// `E`: a backslash before `"`, `\` and `]`.
     pub const ESCAPE: FormatFlags = FormatFlags(4);
-    /// `bin`: binaries as they are.
+    /// `bin`: encoded values as bytes rather than as hexadecimal digits.
     pub const BINARY: FormatFlags = FormatFlags(8);
-    /// `json`: named items as a JSON object.
+    /// `json`: values as JSON.
     pub const JSON: FormatFlags = FormatFlags(16);
+    /// `cbor`: values as CBOR.
+    pub const CBOR: FormatFlags = FormatFlags(32);
+
+    const NAMES: [(&'static [u8], FormatFlags); 6] = [
+        (b"Q", Self::QUOTE),
+        (b"X", Self::HEX),
+        (b"E", Self::ESCAPE),
+        (b"bin", Self::BINARY),
+        (b"json", Self::JSON),
+        (b"cbor", Self::CBOR),
+    ];
 
     /// True if every flag of `other` is set here.
     pub const fn has(self, other: FormatFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// With one flag added (`+Q`, `Q`) or removed (`-Q`).
-    pub(super) fn changed_by(self, text: &[u8]) -> Result<FormatFlags, String> {
-        let (add, name) = match text {
-            [b'+', name @ ..] => (true, name),
-            [b'-', name @ ..] => (false, name),
-            name => (true, name),
-        };
-        let flag = match name {
-            b"Q" => FormatFlags::QUOTE,
-            b"X" => FormatFlags::HEX,
-            b"E" => FormatFlags::ESCAPE,
-            b"bin" => FormatFlags::BINARY,
-            b"json" | b"cbor" => {
-                return Err(format!("log encoding '{}' is not implemented yet", show(name)));
-            }
-            _ => {
-                return Err(format!(
-                    "unknown format flag '{}' (expects Q, X, E, bin, json or cbor)",
-                    show(name)
-                ));
-            }
-        };
-        Ok(FormatFlags(if add { self.0 | flag.0 } else { self.0 & !flag.0 }))
+    /// The flag of that name.
+    pub(super) fn named(name: &[u8]) -> Option<FormatFlags> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, flag)| *flag)
+    }
+
+    /// With a flag added or removed.
+    pub(super) const fn with(self, flag: FormatFlags, add: bool) -> FormatFlags {
+        FormatFlags(if add { self.0 | flag.0 } else { self.0 & !flag.0 })
     }
 }
 
@@ -76,7 +71,7 @@ impl<'o> LogWriter<'o> {
         self.flags
     }
 
-    /// Text, quoted and escaped as the flags say.
+    /// Text that can be trusted, quoted and escaped as the flags say; empty text is a missing value.
     pub fn text(&mut self, text: &[u8]) {
         if text.is_empty() {
             return self.missing();
@@ -93,76 +88,103 @@ impl<'o> LogWriter<'o> {
         self.quoted(|writer| writer.encode(text, b"\"#"));
     }
 
-    /// Captured headers: between braces, separated by bars; a missing one is empty.
+    /// Captured headers between braces, separated by bars (`%hr`, `%hs`); `None` is one that was not there.
+    /// Writes nothing if none is declared.
     pub fn headers<'h>(&mut self, headers: impl Iterator<Item = Option<&'h [u8]>>) {
-        let mut any = false;
-        self.out.extend_from_slice(if self.flags.has(FormatFlags::QUOTE) { b"\"{" } else { b"{" });
-        for header in headers {
-            if any {
-                self.out.push(b'|');
-            }
-            any = true;
-            self.encode(header.unwrap_or_default(), b"\"#{|}");
+        let mut headers = headers.peekable();
+        if headers.peek().is_none() {
+            return;
         }
-        self.out.extend_from_slice(if self.flags.has(FormatFlags::QUOTE) { b"}\"" } else { b"}" });
-    }
-
-    /// A number.
-    pub fn number(&mut self, value: i64) {
         self.quoted(|writer| {
-            let _ = write!(writer.out, "{value}");
+            for (index, header) in headers.enumerate() {
+                writer.out.push(if index == 0 { b'{' } else { b'|' });
+                writer.encode(header.unwrap_or_default(), b"\"#{|}");
+            }
+            writer.out.push(b'}');
         });
     }
 
-    /// A number that shows as eight hexadecimal digits under `+X` (timestamp, request counter, pid).
-    pub fn counter(&mut self, value: i64) {
-        let hex = self.flags.has(FormatFlags::HEX);
-        self.quoted(|writer| {
-            let _ = match hex {
-                true => write!(writer.out, "{:04X}", value),
-                false => write!(writer.out, "{value}"),
-            };
-        });
+    /// Captured headers one by one, separated by spaces (`%hrl`, `%hsl`).
+    pub fn header_list<'h>(&mut self, headers: impl Iterator<Item = Option<&'h [u8]>>) {
+        for (index, header) in headers.enumerate() {
+            if index > 0 {
+                self.out.push(b' ');
+            }
+            self.encoded(header.unwrap_or_default());
+        }
+    }
+
+    /// A number, or nothing known about one. Numbers are never quoted.
+    pub fn number(&mut self, value: impl Into<Option<i64>>) {
+        match value.into() {
+            Some(value) => {
+                let _ = write!(self.out, "{value}");
+            }
+            None => self.missing(),
+        }
+    }
+
+    /// A number that shows in hexadecimal under `+X`: at least four digits (timestamp, counter, pid, port).
+    pub fn counter(&mut self, value: impl Into<Option<i64>>) {
+        match value.into() {
+            Some(value) if self.flags.has(FormatFlags::HEX) => {
+                let _ = write!(self.out, "{value:04X}");
+            }
+            value => self.number(value),
+        }
     }
 
     /// An address, or nothing known about one.
     pub fn address(&mut self, address: Option<IpAddr>) {
         let Some(address) = address else { return self.missing() };
-        let hex = self.flags.has(FormatFlags::HEX);
-        self.quoted(|writer| {
-            let _ = match (hex, address) {
-                (true, IpAddr::V4(address)) => write!(writer.out, "{:08X}", u32::from(address)),
-                (true, IpAddr::V6(address)) => write!(writer.out, "{:032X}", u128::from(address)),
-                (false, address) => write!(writer.out, "{address}"),
+        if self.flags.has(FormatFlags::HEX) {
+            let _ = match address {
+                IpAddr::V4(address) => write!(self.out, "{:08X}", u32::from(address)),
+                IpAddr::V6(address) => write!(self.out, "{:032X}", u128::from(address)),
             };
+            return;
+        }
+        self.quoted(|writer| {
+            let _ = write!(writer.out, "{address}");
         });
     }
 
-    /// A port, four hexadecimal digits under `+X`.
+    /// A port, or nothing known about one.
     pub fn port(&mut self, port: Option<u16>) {
-        let Some(port) = port else { return self.missing() };
-        self.counter(port.into());
+        self.counter(port.map(i64::from));
     }
 
-    /// Bytes exactly as they are, without quotes.
+    /// Bytes exactly as they are, without quotes: dates, states, what the caller formatted itself.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// There is no value.
+    /// There is no value: a dash in logs, two quotes if they are asked for.
     pub fn missing(&mut self) {
-        let text: &[u8] = if self.options.show_missing { b"-" } else { b"" };
-        self.quoted(|writer| writer.out.extend_from_slice(text));
+        if self.flags.has(FormatFlags::QUOTE) {
+            self.out.extend_from_slice(b"\"\"");
+        } else if self.options.show_missing {
+            self.out.push(b'-');
+        }
     }
 
     /// The value of a sample, as text.
     pub(super) fn value(&mut self, value: Value<'_>) {
-        let Some(value) = value.cast(crate::sample::SampleType::Str) else { return self.missing() };
+        let Some(value) = value.cast(SampleType::Str) else { return self.no_value() };
         match value.bytes() {
-            Some(bytes) => self.text(bytes),
-            None => self.missing(),
+            // Values in HTTP are never quoted, whatever the flags.
+            Some(bytes) if self.options.http => self.percent_encoded(bytes),
+            Some(bytes) if !bytes.is_empty() => self.quoted(|writer| writer.printable(bytes)),
+            _ => self.missing(),
         }
         scratch::recycle(value);
+    }
+
+    /// There is no sample.
+    pub(super) fn no_value(&mut self) {
+        if !self.options.http {
+            self.missing();
+        }
     }
 
     fn quoted(&mut self, write: impl FnOnce(&mut Self)) {
@@ -181,17 +203,48 @@ impl<'o> LogWriter<'o> {
             return self.out.extend_from_slice(text);
         }
         for byte in text {
-            if b"\"\\]".contains(byte) {
-                self.out.push(b'\\');
+            self.escaped_byte(*byte);
+        }
+    }
+
+    fn escaped_byte(&mut self, byte: u8) {
+        if self.flags.has(FormatFlags::ESCAPE) && b"\"\\]".contains(&byte) {
+            self.out.push(b'\\');
+        }
+        self.out.push(byte);
+    }
+
+    /// In logs a control character must not begin a line of its own; other formats take what they are given.
+    fn printable(&mut self, text: &[u8]) {
+        if !self.options.show_missing || !text.iter().any(u8::is_ascii_control) {
+            return self.escaped(text);
+        }
+        for byte in text {
+            match byte.is_ascii_control() {
+                true => {
+                    let _ = write!(self.out, "#{byte:02X}");
+                }
+                false => self.escaped_byte(*byte),
             }
-            self.out.push(*byte);
+        }
+    }
+
+    /// Control characters but the tabulation would break a header: they become `%` and two hexadecimal digits.
+    fn percent_encoded(&mut self, text: &[u8]) {
+        for byte in text {
+            match byte.is_ascii_control() && *byte != b'\t' {
+                true => {
+                    let _ = write!(self.out, "%{byte:02X}");
+                }
+                false => self.escaped_byte(*byte),
+            }
         }
     }
 
     fn encode(&mut self, text: &[u8], also: &[u8]) {
         for byte in text {
             if (0x20..0x7f).contains(byte) && !also.contains(byte) {
-                self.out.push(*byte);
+                self.escaped_byte(*byte);
             } else {
                 let _ = write!(self.out, "#{byte:02X}");
             }

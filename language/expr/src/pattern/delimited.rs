@@ -22,8 +22,11 @@ pub(super) fn stands_alone(method: MatchMethod, subject: &[u8], start: usize, en
         && (end == subject.len() || is_delimiter(method, subject[end]))
 }
 
-/// True if the stripped pattern occurs somewhere between delimiters.
+/// True if the stripped pattern occurs somewhere between delimiters. A pattern made of delimiters alone never does.
 pub(super) fn contains(method: MatchMethod, subject: &[u8], pattern: &[u8]) -> bool {
+    if pattern.is_empty() {
+        return false;
+    }
     memchr::memmem::find_iter(subject, pattern)
         .any(|start| stands_alone(method, subject, start, start + pattern.len()))
 }

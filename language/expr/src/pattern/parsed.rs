@@ -93,37 +93,40 @@ impl Parsed {
     }
 }
 
-/// `5`, `5:9`, `:9`, `5:`, each number possibly written as two with a dot (`3.1`, for versions).
+/// `5`, `5:9`, `:9`, `5:`.
 pub(crate) fn parse_range(text: &[u8]) -> Result<(i64, i64), String> {
-    let error = || format!("'{}' is not a number or a range", show(text));
-    let text = std::str::from_utf8(text).map_err(|_| error())?;
-    let number = |text: &str| match text.split_once('.') {
-        None => text.parse::<i64>().ok(),
-        Some((major, minor)) => {
-            let (major, minor): (u16, u16) = (major.parse().ok()?, minor.parse().ok()?);
-            Some(i64::from(major) << 16 | i64::from(minor))
-        }
+    let shown = show(text);
+    let number = |text: &str| text.parse::<i64>().map_err(|_| format!("'{shown}' is not a number"));
+    let (low, high) = match shown.split_once(':') {
+        None => (number(&shown)?, number(&shown)?),
+        Some(("", "")) => (1, 0),
+        Some(("", high)) => (i64::MIN, number(high)?),
+        Some((low, "")) => (number(low)?, i64::MAX),
+        Some((low, high)) => (number(low)?, number(high)?),
     };
-    match text.split_once(':') {
-        None => number(text).map(|value| (value, value)),
-        Some(("", "")) => None,
-        Some(("", high)) => number(high).map(|high| (i64::MIN, high)),
-        Some((low, "")) => number(low).map(|low| (low, i64::MAX)),
-        Some((low, high)) => number(low).zip(number(high)),
+    if low > high { Err(format!("'{shown}' is not a valid number range")) } else { Ok((low, high)) }
+}
+
+/// A range of versions, as a range of the numbers they stand for: `3:3.1` is `3:196609`.
+pub(crate) fn undot(text: &[u8]) -> Result<Vec<u8>, String> {
+    let shown = show(text);
+    let number = |text: &str| match text.split_once('.') {
+        None => Ok(text.to_string()),
+        Some((major, minor)) => match (major.parse::<u16>(), minor.parse::<u16>()) {
+            (Ok(major), Ok(minor)) => Ok((u32::from(major) << 16 | u32::from(minor)).to_string()),
+            _ => Err(format!("'{shown}' is not a version")),
+        },
+    };
+    Ok(match shown.split_once(':') {
+        None => number(&shown)?,
+        Some((low, high)) => format!("{}:{}", number(low)?, number(high)?),
     }
-    .ok_or_else(error)
-    .and_then(|(low, high)| {
-        if low > high {
-            Err(format!("'{text}' is a range that begins after its end"))
-        } else {
-            Ok((low, high))
-        }
-    })
+    .into_bytes())
 }
 
 /// An address or a network of either family.
 fn parse_net(text: &[u8]) -> Result<Parsed, String> {
-    let error = || format!("'{}' is not an IPv4 or IPv6 address or network", show(text));
+    let error = || format!("'{}' is not a valid IPv4 or IPv6 address", show(text));
     let text = std::str::from_utf8(text).map_err(|_| error())?;
     let (address, mask) = match text.split_once('/') {
         Some((address, mask)) => (address, Some(mask)),
@@ -161,7 +164,7 @@ mod tests {
             ("1024:65535", Some((1024, 65535))),
             (":5", Some((i64::MIN, 5))),
             ("5:", Some((5, i64::MAX))),
-            ("3:3.1", Some((3, 3 << 16 | 1))),
+            ("3.1", None),
             ("9:5", None),
             (":", None),
             ("", None),
@@ -169,6 +172,14 @@ mod tests {
         ] {
             assert_eq!(parse_range(text.as_bytes()).ok(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn versions_are_two_numbers() {
+        assert_eq!(undot(b"3.0:3.1").unwrap(), b"196608:196609");
+        assert_eq!(undot(b"3.3").unwrap(), b"196611");
+        assert_eq!(undot(b"5").unwrap(), b"5");
+        assert!(undot(b"3.x").is_err());
     }
 
     #[test]

@@ -31,8 +31,10 @@ impl Regex {
             // Once more without the limit, so that offsets are those of the pattern as it was written.
             Err(error) => {
                 let error = build(pattern).err().unwrap_or(error);
-                let place = error.offset().map(|offset| format!(" at offset {offset}")).unwrap_or_default();
-                Err(RegexError(format!("regex '{pattern}' is invalid: {error}{place}")))
+                let text = error.to_string();
+                let reason = text.split_once(": ").map_or(&*text, |(_, reason)| reason);
+                let offset = error.offset().unwrap_or(0);
+                Err(RegexError(format!("regex '{pattern}' is invalid (error={reason}, erroffset={offset})")))
             }
         }
     }

@@ -131,7 +131,8 @@ impl Segment {
                     if better
                         && self.items[index as usize].entry.is_alive()
                         && (self.method == MatchMethod::Sub
-                            || delimited::stands_alone(self.method, subject, found.start(), found.end()))
+                            || (!found.is_empty()
+                                && delimited::stands_alone(self.method, subject, found.start(), found.end())))
                     {
                         best = Some(index);
                         if index == 0 {

@@ -59,8 +59,12 @@ impl PatternStore {
         if let Some(set) = self.find(key) {
             return match set.has_values() == has_values {
                 true => Ok(set),
-                false if has_values => Err(format!("'{name}' is already used as a list without values")),
-                false => Err(format!("'{name}' is already used as a map (use '-M' to take its keys)")),
+                false if has_values => Err(format!(
+                    "The file \"{name}\" is already used as one column file and cannot be used by as two column file"
+                )),
+                false => Err(format!(
+                    "The file \"{name}\" is already used as two column file and cannot be used by as one column file"
+                )),
             };
         }
         let bytes = match source {
@@ -71,7 +75,7 @@ impl PatternStore {
             Source::Optional(path) => match loader.load(path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-                Err(error) => return Err(format!("cannot read '{path}': {error}")),
+                Err(_) => return Err(format!("failed to open pattern file <{path}>")),
             },
         };
         let entries = if has_values { parse_map_file(&bytes) } else { parse_acl_file(&bytes) };

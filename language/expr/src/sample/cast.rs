@@ -15,7 +15,7 @@ impl SampleType {
         match self {
             Any | Same => true,
             _ if matches!(target, Any | Same) => true,
-            Bool => matches!(target, Bool | Int | Str),
+            Bool => matches!(target, Bool | Int | Str | Bin),
             Int => matches!(target, Bool | Int | Addr | Ipv4 | Ipv6 | Str | Bin),
             Ipv4 => matches!(target, Int | Addr | Ipv4 | Ipv6 | Str | Bin),
             Addr | Ipv6 => matches!(target, Addr | Ipv4 | Ipv6 | Str | Bin),
@@ -34,6 +34,8 @@ impl<'a> Value<'a> {
             (value @ Value::Bool(_), Bool) => value,
             (Value::Bool(value), Int) => Value::Int(value.into()),
             (Value::Bool(value), Str) => Value::str(if value { b"1" } else { b"0" }),
+
+            (Value::Bool(value), Bin) => owned(&i64::from(value).to_be_bytes()),
 
             (value @ Value::Int(_), Int) => value,
             (Value::Int(value), Bool) => Value::Bool(value != 0),
@@ -72,7 +74,7 @@ impl<'a> Value<'a> {
             }),
 
             (value @ Value::Bin(_), Bin) => value,
-            (Value::Bin(bytes), Str) => Value::Str(bytes),
+            (Value::Bin(bytes), Str) => Value::Str(until_nul(bytes)),
             (Value::Bin(bytes), Method) => Value::Method(bytes),
 
             (value @ Value::Method(_), Method) => value,
@@ -108,22 +110,33 @@ pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 /// The integer at the beginning of a string: an optional sign, then digits; what follows is ignored.
-/// Saturates at the ends of the range. `None` if there is no digit.
+/// Saturates at the ends of the range, and is zero if there is no digit. `None` only for an empty string.
 pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
     let (negative, digits) = match bytes {
+        [] => return None,
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
         _ => (false, bytes),
     };
     let mut value: i64 = 0;
-    let mut any = false;
     for byte in digits.iter().take_while(|byte| byte.is_ascii_digit()) {
         let digit = i64::from(byte - b'0');
         value = value.saturating_mul(10);
         value = if negative { value.saturating_sub(digit) } else { value.saturating_add(digit) };
-        any = true;
     }
-    any.then_some(value)
+    Some(value)
+}
+
+/// Where a binary is read as a string, it ends at the first zero byte (manual, 7.1.3).
+fn until_nul(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    let Some(end) = memchr::memchr(0, &bytes) else { return bytes };
+    match bytes {
+        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..end]),
+        Cow::Owned(mut bytes) => {
+            bytes.truncate(end);
+            Cow::Owned(bytes)
+        }
+    }
 }
 
 pub(crate) fn parse_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
@@ -132,4 +145,74 @@ pub(crate) fn parse_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
 
 pub(crate) fn parse_ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reference program gave these.
+    #[test]
+    fn conversions() {
+        let check = |value: Value<'static>, target, expected: Option<Value<'static>>| {
+            assert_eq!(value.clone().cast(target), expected, "{value:?} as {target:?}");
+        };
+        let v4 = |text: &str| Value::Ipv4(text.parse().unwrap());
+        let v6 = |text: &str| Value::Ipv6(text.parse().unwrap());
+        use SampleType::{Addr, Bin, Bool, Int, Ipv4, Str};
+        check(Value::bin(b"a\0b\0"), Str, Some(Value::str(b"a")));
+        check(Value::Bool(true), Bin, Some(Value::bin(&[0, 0, 0, 0, 0, 0, 0, 1])));
+        check(Value::Bool(true), Str, Some(Value::str(b"1")));
+        check(Value::Int(-1), Bin, Some(Value::bin(&[255; 8])));
+        check(v4("1.2.3.4"), Int, Some(Value::Int(16_909_060)));
+        check(Value::Int(16_909_060), Addr, Some(v4("1.2.3.4")));
+        check(v6("::ffff:1.2.3.4"), Ipv4, Some(v4("1.2.3.4")));
+        check(v6("2001:db8::1"), Ipv4, None);
+        check(v6("2001:DB8::1"), Str, Some(Value::str(b"2001:db8::1")));
+        check(Value::str(b"1.2"), Addr, None);
+        check(Value::str(b"true"), Bool, Some(Value::Bool(false)));
+        check(Value::str(b"5"), Bool, Some(Value::Bool(true)));
+        for (text, number) in [
+            ("12ab", Some(12)),
+            ("ab", Some(0)),
+            ("-5", Some(-5)),
+            ("+5", Some(5)),
+            (" 5", Some(0)),
+            ("0x10", Some(0)),
+            ("010", Some(10)),
+            ("", None),
+            ("99999999999999999999", Some(i64::MAX)),
+            ("-99999999999999999999", Some(i64::MIN)),
+        ] {
+            check(Value::str(text.as_bytes()), Int, number.map(Value::Int));
+        }
+    }
+
+    #[test]
+    fn the_declared_matrix_holds_for_values() {
+        let values = [
+            Value::Bool(true),
+            Value::Int(5),
+            Value::Ipv4(Ipv4Addr::LOCALHOST),
+            Value::Ipv6(Ipv4Addr::LOCALHOST.to_ipv6_mapped()),
+            Value::str(b"1.2.3.4"),
+            Value::bin(b"1"),
+            Value::method(b"GET"),
+        ];
+        for value in values {
+            for target in [
+                SampleType::Bool,
+                SampleType::Int,
+                SampleType::Addr,
+                SampleType::Ipv4,
+                SampleType::Ipv6,
+                SampleType::Str,
+                SampleType::Bin,
+                SampleType::Method,
+            ] {
+                let expected = value.kind().casts_to(target);
+                assert_eq!(value.clone().cast(target).is_some(), expected, "{value:?} as {target:?}");
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use weir_http::{Field, Flags, Head, KnownName, Span};
 
 use super::meaning::{Meaning, Verdict};
-use super::scan::is_token_byte;
+use super::scan::{find_colon, is_token_byte};
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
 
@@ -21,15 +21,15 @@ pub(super) fn read(
     head: &mut Head,
 ) -> Result<(), Stop> {
     let bytes = &raw[..line.end];
-    let mut colon = line.start;
-    loop {
-        match bytes.get(colon) {
-            Some(&byte) if is_token_byte(byte) => colon += 1,
-            Some(b':') if colon > line.start => break,
-            _ => {
-                colon = odd_name(bytes, &line, colon, options, head)?;
-                break;
-            }
+    let mut colon = find_colon(bytes, line.start);
+    let mut known = KnownName::from_bytes(&bytes[line.start..colon]);
+    // A known name is made of token bytes; others have to be looked at.
+    if known == KnownName::Other || colon == line.end {
+        let odd = bytes[line.start..colon].iter().position(|byte| !is_token_byte(*byte));
+        if odd.is_some() || colon == line.start || colon == line.end {
+            let at = line.start + odd.unwrap_or(colon - line.start);
+            colon = odd_name(bytes, &line, at, options, head)?;
+            known = KnownName::from_bytes(&bytes[line.start..colon]);
         }
     }
     let mut start = colon + 1;
@@ -41,7 +41,6 @@ pub(super) fn read(
         end -= 1;
     }
     let name = Span::raw(line.start, colon);
-    let known = KnownName::from_bytes(&bytes[line.start..colon]);
     let mut value = Span::raw(start, end);
     if folded {
         value = unfold(raw, value, head)?;

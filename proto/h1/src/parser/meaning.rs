@@ -102,6 +102,17 @@ impl Meaning {
     /// Several equal values are one (RFC 9110, 8.6), written once.
     fn content_length(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
         let line = text(raw, value, head);
+        if let (Some(length), None) = (number(line), head.content_length()) {
+            head.note_content_length(length);
+            self.content_length_position = value.start();
+            return Ok(Verdict::Keep);
+        }
+        self.content_length_list(raw, value, head)
+    }
+
+    #[cold]
+    fn content_length_list(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+        let line = text(raw, value, head);
         let invalid = |_| HeadErrorKind::InvalidContentLength;
         let mut length = None;
         let mut problem = None;

@@ -1,25 +1,62 @@
 //! Looking for bytes, many at a time.
 
+const ONES: u64 = 0x0101_0101_0101_0101;
+const TOPS: u64 = ONES << 7;
+
 /// Where the first byte below 0x20 is, from `at` on; the end of `raw` if there is none.
 #[inline]
-pub fn find_control(raw: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    while let Some(chunk) = raw.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*chunk);
-        // The lowest marked byte is right; a borrow can only mark bytes above it.
-        let below = word.wrapping_sub(ONES * 0x20) & !word & (ONES << 7);
-        if below != 0 {
-            return at + (below.trailing_zeros() / 8) as usize;
+pub fn find_control(raw: &[u8], at: usize) -> usize {
+    find(raw, at, |word| word.wrapping_sub(ONES * 0x20) & !word & TOPS, |byte| byte < 0x20)
+}
+
+/// Where the first colon is, from `at` on; the end of `raw` if there is none.
+#[inline]
+pub fn find_colon(raw: &[u8], at: usize) -> usize {
+    find(raw, at, |word| mark_equal(word, b':'), |byte| byte == b':')
+}
+
+/// Where the first byte that no request target has is, from `at` on; the end of `raw` if there is none.
+#[inline]
+pub fn find_target_end(raw: &[u8], at: usize) -> usize {
+    find(
+        raw,
+        at,
+        |word| {
+            let below = word.wrapping_sub(ONES * 0x21) & !word & TOPS;
+            let above = (word | word.wrapping_add(ONES)) & TOPS;
+            below | above | mark_equal(word, b'#')
+        },
+        |byte| !is_target_byte(byte),
+    )
+}
+
+/// Looks at eight bytes at a time: `marks` gives a word with the top bit of every byte looked for. Only the lowest mark
+/// must be right: carries and borrows may spoil the ones above it.
+#[inline]
+fn find(raw: &[u8], mut at: usize, marks: impl Fn(u64) -> u64, is_wanted: impl Fn(u8) -> bool) -> usize {
+    let Some(mut rest) = raw.get(at..) else { return raw.len() };
+    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+        let marked = marks(u64::from_le_bytes(*chunk));
+        if marked != 0 {
+            return at + (marked.trailing_zeros() / 8) as usize;
         }
         at += 8;
+        rest = after;
     }
-    while let Some(&byte) = raw.get(at) {
-        if byte < 0x20 {
+    for &byte in rest {
+        if is_wanted(byte) {
             return at;
         }
         at += 1;
     }
     at
+}
+
+/// Marks the bytes equal to `byte`.
+#[inline]
+fn mark_equal(word: u64, byte: u8) -> u64 {
+    let zero_where_equal = word ^ (ONES * byte as u64);
+    zero_where_equal.wrapping_sub(ONES) & !zero_where_equal & TOPS
 }
 
 /// Whether a byte may be in a token: a method, a field name (RFC 9110, 5.6.2).
@@ -72,5 +109,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_search_is_that_of_its_bytes() {
+        for wanted in 0..=255u8 {
+            for around in [b'!', b'a', b'~', b':', b'#', 0x7f, 0x80, 0xff, 0x1f, b' '] {
+                for place in 0..18 {
+                    let mut bytes = [around; 18];
+                    bytes[place] = wanted;
+                    let first =
+                        |is: &dyn Fn(u8) -> bool| bytes.iter().position(|byte| is(*byte)).unwrap_or(18);
+                    assert_eq!(find_control(&bytes, 0), first(&|byte| byte < 0x20));
+                    assert_eq!(find_colon(&bytes, 0), first(&|byte| byte == b':'));
+                    assert_eq!(find_target_end(&bytes, 0), first(&|byte| !is_target_byte(byte)));
+                }
+            }
+        }
+        assert_eq!(find_colon(b"a", 7), 1);
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use weir_http::{Flags, Head, Method, Span, Version};
 
-use super::scan::{is_target_byte, is_token_byte};
+use super::scan::{find_target_end, is_token_byte};
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
 
@@ -67,11 +67,13 @@ fn request_version(
     }
 }
 
-/// Reads `version status reason`. `line` is its place, without the line end.
+/// Reads `version status reason`. `line` is its place, without the line end; `has_controls` says whether there are
+/// control characters in it.
 #[inline]
 pub(super) fn status_line(
     raw: &[u8],
     line: Range<usize>,
+    has_controls: bool,
     options: &Options,
     head: &mut Head,
 ) -> Result<(), Stop> {
@@ -92,8 +94,9 @@ pub(super) fn status_line(
         return wrong(HeadErrorKind::InvalidStatus, status_end);
     }
     let reason_start = after_blank(bytes, status_end, head);
-    if !options.accept_unsafe_violations
-        && let Some(at) = memchr::memchr2(0, b'\r', &bytes[reason_start..])
+    if has_controls
+        && !options.accept_unsafe_violations
+        && let Some(at) = memchr::memchr(0, &bytes[reason_start..])
     {
         return wrong(HeadErrorKind::InvalidReason, reason_start + at);
     }
@@ -161,14 +164,14 @@ fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), Stop
 /// Where the target ends: at a blank, or with the line when there is no version.
 #[inline]
 fn target_end(bytes: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<usize, Stop> {
-    let mut end = skip(bytes, start, is_target_byte);
+    let mut end = find_target_end(bytes, start);
     loop {
         match bytes.get(end) {
             None | Some(b' ' | b'\t') if end == start => return wrong(HeadErrorKind::InvalidTarget, end),
             None | Some(b' ' | b'\t') => return Ok(end),
             Some(b'#' | 0x80..) if options.accept_unsafe_violations => {
                 head.note(Flags::VIOLATION);
-                end = skip(bytes, end + 1, is_target_byte);
+                end = find_target_end(bytes, end + 1);
             }
             Some(_) => return wrong(HeadErrorKind::InvalidTarget, end),
         }

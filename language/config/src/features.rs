@@ -1,0 +1,84 @@
+//! What `feature(<name>)` finds and `-vv` lists.
+//!
+//! The names are the reference's build options. A name that weir has no equivalent of is absent (`-`), even where weir
+//! does the same by other means, because configurations use these tests to decide which words they may write.
+
+/// Every name, and whether weir has it, in the order in which `-vv` lists them.
+pub const FEATURES: &[(&str, bool)] = &[
+    ("51DEGREES", false),
+    ("ACCEPT4", true),
+    ("ACME", false),
+    ("BACKTRACE", true),
+    ("CLOSEFROM", false),
+    ("CPU_AFFINITY", true),
+    ("CRYPT_H", true),
+    ("DEVICEATLAS", false),
+    ("DL", false),
+    ("ECH", false),
+    ("ENGINE", false),
+    ("EPOLL", true),
+    ("EVPORTS", false),
+    ("FCGI", false),
+    ("GETADDRINFO", true),
+    ("H2", false),
+    ("HAVE_TCP_MD5SIG", false),
+    ("KQUEUE", false),
+    ("KTLS", false),
+    ("LIBATOMIC", false),
+    ("LIBCRYPT", true),
+    ("LINUX_CAP", false),
+    ("LINUX_SPLICE", true),
+    ("LINUX_TPROXY", true),
+    ("LUA", false),
+    ("MATH", true),
+    ("MEMORY_PROFILING", false),
+    ("NETFILTER", true),
+    ("NS", false),
+    ("OBSOLETE_LINKER", false),
+    ("OPENSSL", false),
+    ("OPENSSL_AWSLC", false),
+    ("OPENSSL_WOLFSSL", false),
+    ("PCRE", false),
+    ("PCRE2", true),
+    ("PCRE2_JIT", true),
+    ("PCRE_JIT", false),
+    ("POLL", false),
+    ("PRCTL", true),
+    ("PROCCTL", false),
+    ("PROMEX", false),
+    ("PTHREAD_EMULATION", false),
+    ("QUIC", false),
+    ("QUIC_OPENSSL_COMPAT", false),
+    ("RT", true),
+    ("SHM_OPEN", false),
+    ("SLZ", false),
+    ("SPOE", false),
+    ("SSL", false),
+    ("STATIC_PCRE", false),
+    ("STATIC_PCRE2", true),
+    ("TFO", true),
+    ("THREAD", true),
+    ("THREAD_DUMP", false),
+    ("TPROXY", true),
+    ("TRACE", false),
+    ("WURFL", false),
+    ("ZLIB", false),
+];
+
+/// Whether weir has the feature of that name.
+pub fn has_feature(name: &str) -> bool {
+    FEATURES.iter().any(|(known, present)| *known == name && *present)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_known_ones_are_found() {
+        assert!(FEATURES.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(has_feature("THREAD"));
+        assert!(!has_feature("OPENSSL"));
+        assert!(!has_feature("thread"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Which configuration files there are: `-f` and `--` name files and folders, in order.
+//!
+//! All files are read before any is parsed (R149), so that parsing may happen more than once, and so that a file that
+//! can be read only once (a pipe) works.
+
+use std::io;
+
+use weir_syntax::{Diagnostic, Diagnostics, SourceMap};
+
+/// The file system, as far as finding configuration files goes.
+pub trait ConfigurationFiles {
+    /// The bytes of a file.
+    fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+
+    /// The names of the files (not of the folders) in a folder, in any order; none when the path is not a folder.
+    fn list(&self, path: &str) -> io::Result<Option<Vec<String>>>;
+}
+
+/// Reads every file that `paths` name. Of a folder, those that end in `.cfg` and do not begin with a dot, by name.
+pub fn load_sources(
+    paths: &[String],
+    files: &dyn ConfigurationFiles,
+    diagnostics: &mut Diagnostics,
+) -> SourceMap {
+    let mut sources = SourceMap::new();
+    for path in paths {
+        match names(path, files) {
+            Ok(names) => {
+                for name in names {
+                    match files.read(&name) {
+                        Ok(bytes) => drop(sources.add(name, bytes)),
+                        Err(error) => diagnostics.push(cannot_open("file", &name, &error)),
+                    }
+                }
+            }
+            Err(error) => diagnostics.push(cannot_open("file/directory", path, &error)),
+        }
+    }
+    sources
+}
+
+/// What `HAPROXY_CFGFILES` says: the names of all files.
+pub fn file_list(sources: &SourceMap) -> String {
+    let names: Vec<&str> = sources.iter().map(|(_, source)| source.name()).collect();
+    names.join(";")
+}
+
+fn names(path: &str, files: &dyn ConfigurationFiles) -> io::Result<Vec<String>> {
+    let Some(mut names) = files.list(path)? else { return Ok(vec![path.to_owned()]) };
+    names.retain(|name| name.ends_with(".cfg") && !name.starts_with('.'));
+    names.sort_unstable();
+    let folder = path.strip_suffix('/').unwrap_or(path);
+    Ok(names.into_iter().map(|name| format!("{folder}/{name}")).collect())
+}
+
+fn cannot_open(what: &str, path: &str, error: &io::Error) -> Diagnostic {
+    // The system's text, without the number that the standard library adds.
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    Diagnostic::alert(None, format!("Cannot open configuration {what} {path} : {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Disk;
+
+    impl ConfigurationFiles for Disk {
+        fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+            match path {
+                "/nosuch" | "conf/c.cfg" => Err(io::Error::from_raw_os_error(2)),
+                _ => Ok(path.as_bytes().to_vec()),
+            }
+        }
+
+        fn list(&self, path: &str) -> io::Result<Option<Vec<String>>> {
+            let names = ["b.cfg", "a.cfg", "B.cfg", ".hidden.cfg", "x.conf", "cfg", "c.cfg"];
+            match path {
+                "conf" | "conf/" => Ok(Some(names.map(str::to_owned).to_vec())),
+                "/nosuch" => Err(io::Error::from_raw_os_error(2)),
+                _ => Ok(None),
+            }
+        }
+    }
+
+    #[test]
+    fn folders_give_their_files_by_name() {
+        let mut diagnostics = Diagnostics::new();
+        let paths = ["z.cfg", "conf/", "any.name", "/nosuch"].map(str::to_owned);
+        let sources = load_sources(&paths, &Disk, &mut diagnostics);
+        assert_eq!(file_list(&sources), "z.cfg;conf/B.cfg;conf/a.cfg;conf/b.cfg;any.name");
+        let messages: Vec<_> = diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "Cannot open configuration file conf/c.cfg : No such file or directory",
+                "Cannot open configuration file/directory /nosuch : No such file or directory",
+            ]
+        );
+    }
+}
