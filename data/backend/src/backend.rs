@@ -321,10 +321,16 @@ impl Backend {
         let order = board.enqueue(place, input, Arc::clone(&waiter));
         let mut woken = Vec::new();
         board.hand_out_at(place, &mut woken);
+        // Settled under the lock or not at all: once it is gone, others may decide, and then the
+        // caller has to hear of it.
+        let served_at_once = woken.iter().position(|other| Arc::ptr_eq(other, &waiter));
         drop(board);
-        let mut waiting = Waiting::new(itself, Arc::clone(&waiter), place, order);
-        wake_all(woken.into_iter().filter(|other| !Arc::ptr_eq(other, &waiter)));
-        match waiting.poll() {
+        if let Some(position) = served_at_once {
+            woken.swap_remove(position);
+        }
+        wake_all(woken);
+        let mut waiting = Waiting::new(itself, waiter, place, order);
+        match served_at_once.and_then(|_| waiting.poll()) {
             Some(Outcome::Granted(granted)) => Choice::Server(granted.lease),
             _ => Choice::Wait(waiting),
         }

@@ -49,10 +49,6 @@ impl Farm<'_> {
     fn in_flight(&self, member: usize) -> u32 {
         load(&self.members[member].server)
     }
-
-    fn total_weight(&self) -> u64 {
-        self.members.iter().map(|member| u64::from(member.weight)).sum()
-    }
 }
 
 fn load(server: &Server) -> u32 {

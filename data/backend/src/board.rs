@@ -7,7 +7,7 @@ use crate::balance::{Balancer, Farm, Member, Pick, Request};
 use crate::queue::{Order, Place, Verdict, WaitQueue, Waiter};
 use crate::server::weight;
 use crate::server::{Server, ServerKey, raise};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, handshake_point};
 
 /// What the lock guards.
 pub(crate) struct Board {
@@ -201,6 +201,7 @@ impl Board {
         let order = Order::new(input.priority, self.now_ms, self.arrivals);
         self.queue_at(place).insert(order, waiter);
         self.note_length(place);
+        handshake_point();
         order
     }
 

@@ -16,7 +16,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use crate::backend::Home;
 use crate::figures::ServerFigures;
 use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerAddress, ServerSettings};
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point};
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
 
@@ -297,6 +297,7 @@ impl Server {
     /// Gives a slot back. The lock is only taken when somebody waits or load orders the servers.
     pub(crate) fn release(&self) {
         self.served.fetch_sub(1, Ordering::SeqCst);
+        handshake_point();
         let shared = &self.home.shared;
         let load_ordered = shared.settings.algorithm == Algorithm::LeastConnections;
         if load_ordered || self.queued() > 0 || shared.queued.load(Ordering::SeqCst) > 0 {

@@ -1,5 +1,6 @@
 //! `balance random`: the least loaded of a few servers drawn by weight.
 
+use super::ring::Bound;
 use super::{Farm, Member, Pick, Request, around};
 
 /// The running sum of the weights, for drawing.
@@ -37,10 +38,8 @@ impl Random {
         let mut candidates =
             around(farm.members.len(), start, request.avoid).filter(|member| farm.has_room(*member));
         let first = candidates.next();
-        let light = first
-            .into_iter()
-            .chain(candidates)
-            .find(|member| super::ring::is_light(farm, *member, self.factor));
+        let bound = Bound::new(farm, self.factor);
+        let light = first.into_iter().chain(candidates).find(|member| bound.admits(farm, *member));
         light.or(first).map_or(Pick::Saturated, Pick::Free)
     }
 

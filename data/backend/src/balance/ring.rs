@@ -50,8 +50,8 @@ impl Ring {
             let (before, after) = self.points.split_at(start.min(self.points.len()));
             after.iter().chain(before).map(|(_, member)| *member as usize)
         };
-        let factor = self.factor;
-        let welcome = move |member: &usize| Some(*member) != avoid && is_light(farm, *member, factor);
+        let bound = Bound::new(farm, self.factor);
+        let welcome = move |member: &usize| Some(*member) != avoid && bound.admits(farm, *member);
         let others = walk().filter(move |member| Some(*member) != avoid);
         walk().filter(welcome).chain(others).chain(avoid)
     }
@@ -91,16 +91,30 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Whether one more request keeps a member within `factor` per cent of the average load for its
-/// weight. Without a factor everybody is.
-pub(super) fn is_light(farm: &Farm<'_>, member: usize, factor: u32) -> bool {
-    if factor == 0 {
-        return true;
+/// `hash-balance-factor`: how much load each member may have, as things are now.
+pub(super) struct Bound {
+    /// Hundredths of the load that all would have after one more request, times the factor; `None` is
+    /// no bound.
+    allowed: Option<u128>,
+    weight: u128,
+}
+
+impl Bound {
+    pub(super) fn new(farm: &Farm<'_>, factor: u32) -> Self {
+        if factor == 0 {
+            return Self { allowed: None, weight: 1 };
+        }
+        let load: u64 = (0..farm.members.len()).map(|member| u64::from(farm.in_flight(member))).sum();
+        let weight: u64 = farm.members.iter().map(|member| u64::from(member.weight)).sum();
+        Self { allowed: Some(u128::from(load + 1) * u128::from(factor)), weight: u128::from(weight.max(1)) }
     }
-    let total: u64 = (0..farm.members.len()).map(|member| u64::from(farm.in_flight(member))).sum();
-    let allowed = u128::from(total + 1) * u128::from(factor) * u128::from(farm.members[member].weight);
-    let share = allowed.div_ceil(100 * u128::from(farm.total_weight().max(1)));
-    u128::from(farm.in_flight(member)) < share.max(1)
+
+    /// Whether one more request keeps a member within the factor of the average for its weight.
+    pub(super) fn admits(&self, farm: &Farm<'_>, member: usize) -> bool {
+        let Some(allowed) = self.allowed else { return true };
+        let share = (allowed * u128::from(farm.members[member].weight)).div_ceil(100 * self.weight);
+        u128::from(farm.in_flight(member)) < share.max(1)
+    }
 }
 
 #[cfg(test)]

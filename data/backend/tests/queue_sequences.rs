@@ -1,0 +1,213 @@
+//! Random histories of a backend: after every step nobody waits who could be served, and nothing is
+//! counted wrong (R167 to R169).
+#![cfg(not(loom))]
+
+mod fixture;
+
+use fixture::*;
+use proptest::prelude::*;
+use std::sync::Arc;
+use weir_backend::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Choose { hash: Option<u32>, avoid: Option<u32>, class: i64 },
+    Take { server: u32, sticky: bool },
+    Release(usize),
+    Quit(usize),
+    Poll(usize),
+    State { server: u32, state: RequestedState },
+    Weight { server: u32, weight: u32 },
+    Limit { server: u32, limit: u32 },
+    Enter,
+    Leave,
+    Pass(u64),
+}
+
+const SERVERS: u32 = 3;
+
+fn step() -> impl Strategy<Value = Step> {
+    let server = 0..SERVERS;
+    let state = prop_oneof![
+        3 => Just(RequestedState::Ready),
+        1 => Just(RequestedState::Drain),
+        2 => Just(RequestedState::Maintenance)
+    ];
+    prop_oneof![
+        8 => (prop::option::of(0..7u32), prop::option::of(0..SERVERS), -1..2i64)
+            .prop_map(|(hash, avoid, class)| Step::Choose { hash, avoid, class }),
+        3 => (server.clone(), any::<bool>()).prop_map(|(server, sticky)| Step::Take { server, sticky }),
+        6 => (0..8usize).prop_map(Step::Release),
+        2 => (0..8usize).prop_map(Step::Quit),
+        3 => (0..8usize).prop_map(Step::Poll),
+        2 => (server.clone(), state).prop_map(|(server, state)| Step::State { server, state }),
+        1 => (server.clone(), 0..3u32).prop_map(|(server, weight)| Step::Weight { server, weight }),
+        1 => (server, 0..4u32).prop_map(|(server, limit)| Step::Limit { server, limit }),
+        1 => Just(Step::Enter),
+        1 => Just(Step::Leave),
+        1 => (1..400u64).prop_map(Step::Pass),
+    ]
+}
+
+fn algorithm() -> impl Strategy<Value = Algorithm> {
+    prop_oneof![
+        Just(Algorithm::RoundRobin),
+        Just(Algorithm::StaticRoundRobin),
+        Just(Algorithm::LeastConnections),
+        Just(Algorithm::First),
+        Just(Algorithm::Random { draws: 2 }),
+        Just(Algorithm::Source),
+    ]
+}
+
+struct World {
+    backend: Arc<Backend>,
+    leases: Vec<Lease>,
+    waiters: Vec<Waiting>,
+    now_ms: u64,
+    /// Limits were lowered or passed over: more may be served than now allowed.
+    keys: Vec<ServerKey>,
+}
+
+impl World {
+    fn new(algorithm: Algorithm, method: HashMethod, limits: [u32; 3]) -> Self {
+        let line = |(name, limit)| ServerSettings {
+            slow_start_ms: 500,
+            maximum_queue: limit / 2,
+            ..limited(name, limit)
+        };
+        let mut servers: Vec<_> = ["a", "b", "c"].into_iter().zip(limits).map(line).collect();
+        servers[1].minimum_connections = 1;
+        servers[2].backup = true;
+        let hash_type = HashType { method, ..HashType::default() };
+        let settings = BackendSettings { algorithm, hash_type, full_connections: 4, ..Default::default() };
+        let backend = with(settings, servers);
+        let keys = backend.servers().iter().map(|server| server.key()).collect();
+        Self { backend, leases: Vec::new(), waiters: Vec::new(), now_ms: 0, keys }
+    }
+
+    fn run(&mut self, step: &Step) {
+        let backend = Arc::clone(&self.backend);
+        let wake = || Bell::default().wake();
+        let key = |server: u32| self.keys[server as usize];
+        let input = at(self.now_ms);
+        match *step {
+            Step::Choose { hash, avoid, class } => {
+                let priority = Priority::new(class, 0);
+                let input =
+                    ChooseInput { hash, avoid: avoid.map(key), priority, random: self.now_ms * 31, ..input };
+                let choice = backend.choose(&input, wake);
+                self.note(choice);
+            }
+            Step::Take { server, sticky } => {
+                let choice = backend.take(key(server), sticky, &input, wake);
+                self.note(choice);
+            }
+            Step::Release(index) if index < self.leases.len() => drop(self.leases.swap_remove(index)),
+            Step::Quit(index) if index < self.waiters.len() => drop(self.waiters.swap_remove(index)),
+            Step::Poll(index) if index < self.waiters.len() => self.poll(index),
+            Step::State { server, state } => self.change(key(server), Change::State(state)),
+            Step::Weight { server, weight } => {
+                self.change(key(server), Change::Weight(WeightChange::Absolute(weight)));
+            }
+            Step::Limit { server, limit } => self.change(key(server), Change::MaximumConnections(limit)),
+            Step::Enter => backend.enter(),
+            Step::Leave if backend.sessions() > 0 => backend.leave(),
+            Step::Pass(milliseconds) => {
+                self.now_ms += milliseconds;
+                backend.tick(self.now_ms);
+            }
+            _ => {}
+        }
+    }
+
+    fn change(&self, key: ServerKey, change: Change) {
+        match self.backend.change(key, change, self.now_ms) {
+            Ok(()) | Err(ChangeError::StaticAlgorithm) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn note(&mut self, choice: Choice) {
+        match choice {
+            Choice::Server(lease) => self.leases.push(lease),
+            Choice::Wait(waiting) => self.waiters.push(waiting),
+            Choice::Full | Choice::None => {}
+        }
+    }
+
+    fn poll(&mut self, index: usize) {
+        match self.waiters[index].poll() {
+            None => {}
+            Some(outcome) => {
+                drop(self.waiters.swap_remove(index));
+                if let Outcome::Granted(granted) = outcome {
+                    self.leases.push(granted.lease);
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        (0..self.waiters.len()).rev().for_each(|index| self.poll(index));
+    }
+
+    /// Dynamic limits move with the load; who notices is the next to come, go or tick.
+    fn check(&mut self) {
+        self.backend.tick(self.now_ms);
+        self.settle();
+        let queued: u32 = self.backend.servers().iter().map(|server| server.queued()).sum();
+        assert_eq!(queued + self.backend.queued(), self.waiters.len() as u32);
+        for server in self.backend.servers().iter() {
+            let held = self.leases.iter().filter(|lease| lease.server().key() == server.key()).count();
+            assert_eq!(server.served(), held as u32);
+            if server.is_up() && server.served() == 0 {
+                assert_eq!(server.queued(), 0, "an idle server lets somebody wait");
+                if self.backend.queued() > 0 {
+                    assert!(!self.is_usable(server), "an idle server leaves the backend's queue alone");
+                }
+            }
+        }
+        if self.backend.usable_servers() == 0 {
+            assert_eq!(self.backend.queued(), 0, "somebody waits for nobody (R169)");
+        }
+    }
+
+    fn is_usable(&self, server: &Server) -> bool {
+        let status = self.backend.status(self.now_ms);
+        server.effective_weight(self.now_ms) > 0 && (!server.settings().backup || status.active == 0)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nobody_waits_who_could_be_served(
+        algorithm in algorithm(),
+        ring in any::<bool>(),
+        limits in [0..3u32, 0..3u32, 0..3u32],
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let method = if ring { HashMethod::Consistent } else { HashMethod::MapBased };
+        let mut world = World::new(algorithm, method, limits);
+        for step in &steps {
+            world.run(step);
+            world.check();
+        }
+        // When every request ends and every server is there, everybody gets a turn.
+        for key in world.keys.clone() {
+            world.change(key, Change::State(RequestedState::Ready));
+            world.change(key, Change::Weight(WeightChange::Percentage(100)));
+        }
+        let mut rounds = 0;
+        while !world.waiters.is_empty() {
+            world.leases.clear();
+            world.check();
+            rounds += 1;
+            prop_assert!(rounds <= steps.len() + 1, "waiters remain");
+        }
+        world.leases.clear();
+        world.check();
+    }
+}
