@@ -8,7 +8,21 @@
 //! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved by
 //! whoever starts, and nothing here runs traffic. Begin with [`model::Proxy`].
 
+pub mod address;
+pub mod bind;
 pub mod features;
 pub mod files;
 pub mod model;
 pub mod password;
+pub mod proxy;
+pub mod rows;
+pub mod rules;
+pub mod server;
+
+mod expressions;
+mod numbers;
+mod reply;
+mod source;
+#[cfg(test)]
+mod testing;
+mod words;

@@ -13,6 +13,7 @@ mod location;
 mod log;
 mod options;
 mod proxy;
+mod references;
 mod reply;
 mod rules;
 mod server;

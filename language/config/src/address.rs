@@ -1,0 +1,466 @@
+//! Addresses: `[family@]host:port`, `/path`, `abns@name`, `fd@N`.
+//!
+//! One grammar serves `bind`, `server`, `source` and `log`; what differs is which families and which forms of port
+//! each accepts. Host names stay names: resolving them is not a parser's work.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use weir_syntax::{Span, Word};
+
+use crate::model::{Family, Host, IpNetwork, ListenAddress, LogAddress, ServerAddress, ServerPort};
+use crate::words::{Parsed, fault, not_yet};
+
+/// An address taken apart, before anybody asks whether it suits.
+#[derive(Debug)]
+enum Raw<'w> {
+    /// A host and what follows the last colon, if there is one.
+    Inet { host: Host, port: Option<&'w str> },
+    /// A path.
+    Unix(&'w str),
+    /// A name in the abstract namespace.
+    Abstract { name: &'w str, padded: bool },
+    /// `fd@N`.
+    Descriptor(i32),
+    /// `sockpair@N`.
+    SocketPair(i32),
+}
+
+/// A port as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Port {
+    /// None.
+    Missing,
+    /// `80`, or `80-89`.
+    Range(u16, u16),
+    /// `+80` or `-80`.
+    Offset(i32),
+}
+
+/// The words that may stand before `@`, and what becomes of them.
+const PREFIXES: &[(&str, Prefix)] = &[
+    ("ipv4", Prefix::Family(Family::V4)),
+    ("ipv6", Prefix::Family(Family::V6)),
+    ("ip", Prefix::Family(Family::Any)),
+    ("tcp", Prefix::Family(Family::Any)),
+    ("tcp4", Prefix::Family(Family::V4)),
+    ("tcp6", Prefix::Family(Family::V6)),
+    ("stream+ip", Prefix::Family(Family::Any)),
+    ("stream+ipv4", Prefix::Family(Family::V4)),
+    ("stream+ipv6", Prefix::Family(Family::V6)),
+    ("unix", Prefix::Unix),
+    ("uxst", Prefix::Unix),
+    ("stream+unix", Prefix::Unix),
+    ("abns", Prefix::Abstract { padded: true }),
+    ("stream+abns", Prefix::Abstract { padded: true }),
+    ("abnsz", Prefix::Abstract { padded: false }),
+    ("stream+abnsz", Prefix::Abstract { padded: false }),
+    ("fd", Prefix::Descriptor),
+    ("sockpair", Prefix::SocketPair),
+    ("udp", Prefix::Datagram(Family::Any)),
+    ("udp4", Prefix::Datagram(Family::V4)),
+    ("udp6", Prefix::Datagram(Family::V6)),
+    ("dgram+ip", Prefix::Datagram(Family::Any)),
+    ("dgram+ipv4", Prefix::Datagram(Family::V4)),
+    ("dgram+ipv6", Prefix::Datagram(Family::V6)),
+    ("uxdg", Prefix::DatagramUnix),
+    ("dgram+unix", Prefix::DatagramUnix),
+    ("quic4", Prefix::NotYet),
+    ("quic6", Prefix::NotYet),
+    ("quic+ip", Prefix::NotYet),
+    ("quic+ipv4", Prefix::NotYet),
+    ("quic+ipv6", Prefix::NotYet),
+    ("mptcp", Prefix::NotYet),
+    ("mptcp4", Prefix::NotYet),
+    ("mptcp6", Prefix::NotYet),
+    ("rhttp", Prefix::NotYet),
+];
+
+/// What a prefix demands.
+#[derive(Clone, Copy, Debug)]
+enum Prefix {
+    Family(Family),
+    Unix,
+    Abstract { padded: bool },
+    Descriptor,
+    SocketPair,
+    Datagram(Family),
+    DatagramUnix,
+    NotYet,
+}
+
+/// Whether a connection or datagrams are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    Stream,
+    Datagram,
+}
+
+/// Parses the comma-separated addresses of a `bind` line, which messages call `keyword`.
+pub fn listen_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>> {
+    let mut addresses = Vec::new();
+    let text = word.text();
+    let mut start = 0;
+    for part in text.split(',') {
+        let span = word.span_of(start..start + part.len());
+        let last = start + part.len() == text.len();
+        start += part.len() + 1;
+        if part.is_empty() && last && !addresses.is_empty() {
+            break;
+        }
+        addresses.push(listen_address(part.trim_matches([' ', '\t']), span, keyword)?);
+    }
+    Ok(addresses)
+}
+
+fn listen_address(text: &str, span: Span, keyword: &str) -> Parsed<ListenAddress> {
+    let complain = |message: String| fault(span, format!("'{keyword}' : {message}"));
+    match raw(text, span, keyword, Transport::Stream)? {
+        Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
+            Port::Missing => Err(complain(format!("missing port specification in '{text}'"))),
+            Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
+            Port::Range(0, _) => Err(complain("invalid port '0'".to_owned())),
+            Port::Range(first_port, last_port) => Ok(ListenAddress::Inet { host, first_port, last_port }),
+        },
+        Raw::Unix(path) => Ok(ListenAddress::Unix(PathBuf::from(path))),
+        Raw::Abstract { name, padded } => {
+            Ok(ListenAddress::Abstract { name: name.as_bytes().into(), padded })
+        }
+        Raw::Descriptor(number) => Ok(ListenAddress::Descriptor(number)),
+        Raw::SocketPair(number) => Ok(ListenAddress::SocketPair(number)),
+    }
+}
+
+/// Parses the address of a server, which messages call `subject`.
+pub fn server_address(word: &Word, subject: &str) -> Parsed<ServerAddress> {
+    let (text, span) = (word.text(), word.span());
+    let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
+    match raw(text, span, subject, Transport::Stream)? {
+        Raw::Inet { host, port } => {
+            let port = match port_of(port, text).map_err(complain)? {
+                Port::Missing => ServerPort::Mapped(0),
+                Port::Offset(offset) => ServerPort::Mapped(offset),
+                Port::Range(first, last) if first == last => ServerPort::Fixed(first),
+                Port::Range(..) => {
+                    return Err(complain(format!("port range not permitted here in '{text}'")));
+                }
+            };
+            Ok(ServerAddress::Inet { host, port })
+        }
+        Raw::Unix(path) => Ok(ServerAddress::Unix(PathBuf::from(path))),
+        Raw::Abstract { name, padded } => {
+            Ok(ServerAddress::Abstract { name: name.as_bytes().into(), padded })
+        }
+        Raw::SocketPair(number) => Ok(ServerAddress::SocketPair(number)),
+        Raw::Descriptor(_) => Err(complain(format!("'fd@' is not permitted here in '{text}'"))),
+    }
+}
+
+/// Parses where log messages go, which messages call `keyword`.
+pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
+    let (text, span) = (word.text(), word.span());
+    match text {
+        "stdout" => return Ok(LogAddress::Descriptor(1)),
+        "stderr" => return Ok(LogAddress::Descriptor(2)),
+        _ => {}
+    }
+    let complain = |message: String| fault(span, format!("'{keyword}' : {message}"));
+    if text.starts_with("ring@") || text.starts_with("backend@") {
+        return Err(not_yet(span, text));
+    }
+    match raw(text, span, keyword, Transport::Datagram)? {
+        Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
+            Port::Missing => Ok(LogAddress::Udp { host, port: SYSLOG_PORT }),
+            Port::Range(first, last) if first == last => Ok(LogAddress::Udp { host, port: first }),
+            Port::Range(..) => Err(complain(format!("port range not permitted here in '{text}'"))),
+            Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
+        },
+        Raw::Unix(path) => Ok(LogAddress::Unix(PathBuf::from(path))),
+        Raw::Abstract { name, .. } => Ok(LogAddress::Abstract(name.as_bytes().into())),
+        Raw::Descriptor(number) => Ok(LogAddress::Descriptor(number)),
+        Raw::SocketPair(_) => Err(complain(format!("'sockpair@' is not permitted here in '{text}'"))),
+    }
+}
+
+/// Parses `<address>[:<port>[-<port>]]`, the address to connect from.
+pub(crate) fn source_address(word: &Word, subject: &str) -> Parsed<(Host, u16, u16)> {
+    let (text, span) = (word.text(), word.span());
+    let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
+    match raw(text, span, subject, Transport::Stream)? {
+        Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
+            Port::Missing => Ok((host, 0, 0)),
+            Port::Range(first, last) => Ok((host, first, last)),
+            Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
+        },
+        _ => Err(complain(format!("'{text}' : an IP address is expected"))),
+    }
+}
+
+/// Parses a literal address with an optional port, 0 if there is none.
+pub(crate) fn socket_address(word: &Word, subject: &str) -> Parsed<SocketAddr> {
+    let (host, first, last) = source_address(word, subject)?;
+    match host {
+        Host::Ip(ip) if first == last => Ok(SocketAddr::new(ip, first)),
+        _ => Err(fault(word.span(), format!("'{subject}' : invalid address: '{word}'"))),
+    }
+}
+
+/// Parses `<address>[/<length>]`, or an IPv4 address with a dotted mask.
+pub(crate) fn network(text: &str) -> Option<IpNetwork> {
+    let (address, mask) = match text.split_once('/') {
+        Some((address, mask)) => (address, Some(mask)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let prefix_length = match mask {
+        None => bits,
+        Some(mask) => match mask.parse::<u8>() {
+            Ok(length) if length <= bits => length,
+            Ok(_) => return None,
+            Err(_) => dotted_mask(mask)?,
+        },
+    };
+    Some(IpNetwork { address, prefix_length })
+}
+
+fn dotted_mask(text: &str) -> Option<u8> {
+    let mask: Ipv4Addr = text.parse().ok()?;
+    let bits = mask.to_bits();
+    let length = bits.leading_ones();
+    (bits.count_ones() == length).then_some(length as u8)
+}
+
+/// Where logs go unless told.
+const SYSLOG_PORT: u16 = 514;
+
+fn raw<'w>(text: &'w str, span: Span, subject: &str, wanted: Transport) -> Parsed<Raw<'w>> {
+    let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
+    if text.is_empty() {
+        return Err(complain("'' resolves to an empty address (environment variable missing?)".to_owned()));
+    }
+    let (prefix, rest) = match text.split_once('@') {
+        Some((name, rest)) => match PREFIXES.iter().find(|(known, _)| *known == name) {
+            Some((_, prefix)) => (Some(*prefix), rest),
+            None if text.starts_with('/') => (None, text),
+            None => return Err(complain(format!("invalid address: '{name}@' in '{text}'"))),
+        },
+        None => (None, text),
+    };
+    let transport = match prefix {
+        Some(Prefix::Datagram(_) | Prefix::DatagramUnix) => Transport::Datagram,
+        Some(Prefix::Family(_)) if text.starts_with("tcp") || text.starts_with("stream") => Transport::Stream,
+        Some(Prefix::Unix) if !text.starts_with("unix@") => Transport::Stream,
+        _ => wanted,
+    };
+    if transport != wanted {
+        return Err(match wanted {
+            Transport::Stream => complain(format!("dgram-type address not acceptable in '{text}'")),
+            // Stream addresses as log targets mean an implicit ring, which is not there yet.
+            Transport::Datagram => not_yet(span, text),
+        });
+    }
+    match prefix {
+        Some(Prefix::NotYet) => Err(not_yet(span, text)),
+        Some(Prefix::Unix | Prefix::DatagramUnix) => Ok(Raw::Unix(rest)),
+        Some(Prefix::Abstract { padded }) => Ok(Raw::Abstract { name: rest, padded }),
+        Some(Prefix::Descriptor) => descriptor(rest, text).map(Raw::Descriptor).map_err(complain),
+        Some(Prefix::SocketPair) => descriptor(rest, text).map(Raw::SocketPair).map_err(complain),
+        None if text.starts_with('/') => Ok(Raw::Unix(text)),
+        None => inet(rest, text, Family::Any).map_err(complain),
+        Some(Prefix::Family(family) | Prefix::Datagram(family)) => inet(rest, text, family).map_err(complain),
+    }
+}
+
+fn descriptor(number: &str, text: &str) -> Result<i32, String> {
+    match number.parse::<i32>() {
+        Ok(number) if number >= 0 => Ok(number),
+        _ => Err(format!("file descriptor '{number}' is not a valid integer in '{text}'")),
+    }
+}
+
+fn inet<'w>(rest: &'w str, text: &str, family: Family) -> Result<Raw<'w>, String> {
+    let (host, port) = if let Some(inside) = rest.strip_prefix('[') {
+        let (host, after) = inside.split_once(']').ok_or_else(|| format!("missing ']' in '{text}'"))?;
+        match after.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None if after.is_empty() => (host, None),
+            None => return Err(format!("unexpected '{after}' after ']' in '{text}'")),
+        }
+    } else {
+        // The last colon is the port's, even after an IPv6 address without brackets.
+        match rest.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (rest, None),
+        }
+    };
+    let host = host_of(host, family).ok_or_else(|| format!("invalid address: '{host}' in '{text}'"))?;
+    Ok(Raw::Inet { host, port })
+}
+
+fn host_of(text: &str, family: Family) -> Option<Host> {
+    if text.is_empty() || text == "*" {
+        return Some(Host::Ip(match family {
+            Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            Family::Any | Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        }));
+    }
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        let suits = match family {
+            Family::Any => true,
+            Family::V4 => ip.is_ipv4(),
+            Family::V6 => ip.is_ipv6(),
+        };
+        return suits.then_some(Host::Ip(ip));
+    }
+    let is_name = text.len() <= MAX_HOST_NAME
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+    is_name.then(|| Host::Name { name: text.into(), family })
+}
+
+/// A domain name has at most this many characters (RFC 1035, section 2.3.4).
+const MAX_HOST_NAME: usize = 255;
+
+fn port_of(port: Option<&str>, text: &str) -> Result<Port, String> {
+    let Some(port) = port else { return Ok(Port::Missing) };
+    if let Some(digits) = port.strip_prefix('+') {
+        return port_number(digits, port, text).map(|offset| Port::Offset(i32::from(offset)));
+    }
+    if let Some(digits) = port.strip_prefix('-') {
+        return port_number(digits, port, text).map(|offset| Port::Offset(-i32::from(offset)));
+    }
+    if port.is_empty() {
+        return Ok(Port::Missing);
+    }
+    match port.split_once('-') {
+        None => port_number(port, port, text).map(|number| Port::Range(number, number)),
+        Some((first, last)) => {
+            let first = port_number(first, first, text)?;
+            let last = port_number(last, last, text)?;
+            if first > last {
+                return Err(format!("invalid port range '{port}'"));
+            }
+            Ok(Port::Range(first, last))
+        }
+    }
+}
+
+fn port_number(digits: &str, port: &str, text: &str) -> Result<u16, String> {
+    if let Some(stranger) = digits.chars().find(|character| !character.is_ascii_digit()) {
+        return Err(format!("invalid character '{stranger}' in port number '{port}' in '{text}'"));
+    }
+    digits.parse().map_err(|_| format!("invalid port '{port}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_syntax::SourceMap;
+
+    fn word(text: &str) -> Word {
+        let file = SourceMap::new().add("f", Vec::new());
+        Word::synthetic(text, Span::new(file, 1, 0, text.len() as u32))
+    }
+
+    fn show<T: std::fmt::Debug>(result: Parsed<T>) -> String {
+        match result {
+            Ok(value) => format!("{value:?}"),
+            Err(fault) => fault.message,
+        }
+    }
+
+    #[track_caller]
+    fn check_listen(text: &str, expected: &str) {
+        let shown = show(listen_addresses(&word(text), "bind"));
+        assert!(shown.contains(expected), "{text}: {shown}");
+    }
+
+    #[test]
+    fn listening_addresses() {
+        check_listen(":80", "[Inet { host: Ip(0.0.0.0), first_port: 80, last_port: 80 }]");
+        check_listen("*:80", "Ip(0.0.0.0)");
+        check_listen("ipv6@:80", "Ip(::)");
+        check_listen(":::80", "Ip(::), first_port: 80");
+        check_listen("[::1]:80", "Ip(::1)");
+        check_listen("::1:80-82", "Ip(::1), first_port: 80, last_port: 82");
+        check_listen("localhost:80", "Name { name: \"localhost\", family: Any }");
+        check_listen("1.2.3.4:1,:2", "last_port: 1 }, Inet { host: Ip(0.0.0.0), first_port: 2");
+        check_listen(":80,", "[Inet { host: Ip(0.0.0.0), first_port: 80, last_port: 80 }]");
+        check_listen("/a,unix@b", "[Unix(\"/a\"), Unix(\"b\")]");
+        check_listen("fd@3", "[Descriptor(3)]");
+        check_listen("sockpair@4", "[SocketPair(4)]");
+        check_listen("abns@x", "padded: true");
+        check_listen("abnsz@x", "padded: false");
+        check_listen("abc", "'bind' : missing port specification in 'abc'");
+        check_listen(":80-70", "'bind' : invalid port range '80-70'");
+        check_listen(":99999", "'bind' : invalid port '99999'");
+        check_listen(":0", "'bind' : invalid port '0'");
+        check_listen(":x", "invalid character 'x' in port number 'x' in ':x'");
+        check_listen("foo@:80", "'bind' : invalid address: 'foo@' in 'foo@:80'");
+        check_listen("fd@x", "'bind' : file descriptor 'x' is not a valid integer in 'fd@x'");
+        check_listen(":+80", "'bind' : port offset not permitted here in ':+80'");
+        check_listen("ipv4@::1:80", "'bind' : invalid address: '::1' in 'ipv4@::1:80'");
+        check_listen(",:80", "'bind' : '' resolves to an empty address");
+        check_listen("udp@1.1.1.1:80", "'bind' : dgram-type address not acceptable in 'udp@1.1.1.1:80'");
+        check_listen("quic4@1.1.1.1:80", "'quic4@1.1.1.1:80' is not implemented yet");
+        check_listen("[::1:80", "missing ']'");
+    }
+
+    #[track_caller]
+    fn check_server(text: &str, expected: &str) {
+        let shown = show(server_address(&word(text), "server l/a"));
+        assert!(shown.contains(expected), "{text}: {shown}");
+    }
+
+    #[test]
+    fn server_addresses() {
+        check_server("1.1.1.1:80", "Ip(1.1.1.1), port: Fixed(80)");
+        check_server("1.1.1.1", "Mapped(0)");
+        check_server("*", "Ip(0.0.0.0), port: Mapped(0)");
+        check_server("1.1.1.1:+80", "Mapped(80)");
+        check_server("1.1.1.1:-80", "Mapped(-80)");
+        check_server(
+            "www.example.com:80",
+            "Name { name: \"www.example.com\", family: Any }, port: Fixed(80)",
+        );
+        check_server("ipv6@www.example.com:80", "family: V6");
+        check_server("/tmp/x", "Unix(\"/tmp/x\")");
+        check_server("1.1.1.1:80-90", "'server l/a' : port range not permitted here in '1.1.1.1:80-90'");
+        check_server("a b:80", "'server l/a' : invalid address: 'a b' in 'a b:80'");
+    }
+
+    #[test]
+    fn log_addresses() {
+        let check = |text: &str, expected: &str| {
+            let shown = show(log_address(&word(text), "log"));
+            assert!(shown.contains(expected), "{text}: {shown}");
+        };
+        check("127.0.0.1", "port: 514");
+        check("127.0.0.1:5140", "port: 5140");
+        check("udp@127.0.0.1:5140", "port: 5140");
+        check("/dev/log", "Unix(\"/dev/log\")");
+        check("stdout", "Descriptor(1)");
+        check("fd@7", "Descriptor(7)");
+        check("ring@a", "'ring@a' is not implemented yet");
+        check("tcp@127.0.0.1:514", "is not implemented yet");
+    }
+
+    #[test]
+    fn networks_contain_their_addresses() {
+        let check = |network_text: &str, address: &str, expected: bool| {
+            let network = network(network_text).expect("a network");
+            assert_eq!(network.contains(address.parse().unwrap()), expected, "{network_text} {address}");
+        };
+        check("10.0.0.0/8", "10.1.2.3", true);
+        check("10.0.0.0/8", "11.1.2.3", false);
+        check("10.0.0.0/255.0.0.0", "10.9.9.9", true);
+        check("127.0.0.1", "127.0.0.1", true);
+        check("127.0.0.1", "127.0.0.2", false);
+        check("0.0.0.0/0", "1.2.3.4", true);
+        check("2001:db8::/32", "2001:db8::1", true);
+        check("2001:db8::/32", "1.2.3.4", false);
+        assert_eq!(network("1.2.3.4/33"), None);
+        assert_eq!(network("x"), None);
+        assert_eq!(network("1.2.3.4/255.0.255.0"), None);
+    }
+}

@@ -1,0 +1,427 @@
+//! The words of a `bind` line.
+
+use std::time::Duration;
+
+use weir_syntax::{Line, Word};
+
+use crate::address::listen_addresses;
+use crate::model::{
+    Account, Bind, BindOptions, Level, Location, Protocol, SeverityOutput, Shards, ThreadRange, ThreadSet,
+};
+use crate::numbers::{delay_of, integer, integer_in};
+use crate::rows::{Handler, Row, Table};
+use crate::words::{Parsed, Words, fault, not_yet, suggesting};
+
+/// Reads the arguments of one word of a `bind` line.
+#[derive(Clone, Copy, Debug)]
+pub struct BindReader(fn(&mut Bind, &mut Words<'_>) -> Parsed);
+
+const fn option(
+    name: &'static str,
+    arguments: &'static str,
+    example: &'static str,
+    help: &'static str,
+    read: fn(&mut Bind, &mut Words<'_>) -> Parsed,
+) -> Row<BindReader> {
+    Row::ready(name, arguments, example, help, BindReader(read))
+}
+
+/// Every word of a `bind` line.
+pub static BIND_OPTIONS: Table<BindReader> = Table::new(&[READY, NOT_YET]);
+
+/// Reads a line from its address word at `words` on. `keyword` is how messages call the line (`bind`), `section` the
+/// kind of section that it stands in; `at` is its place.
+pub(crate) fn read_bind(words: &mut Words<'_>, keyword: &str, section: &str, at: Location) -> Parsed<Bind> {
+    let address = words.expect(&format!(
+        "'{keyword}' expects {{<path>|[addr1]:port1[-end1]}}{{,[addr]:port[-end]}}... as arguments."
+    ))?;
+    let mut bind = Bind {
+        at,
+        spelling: address.text().into(),
+        addresses: listen_addresses(address, keyword)?,
+        name: None,
+        id: None,
+        options: BindOptions::default(),
+    };
+    read_bind_options(&mut bind, words, keyword, section)?;
+    Ok(bind)
+}
+
+/// Reads the words after the address of a `bind` line to its end.
+pub(crate) fn read_bind_options(
+    bind: &mut Bind,
+    words: &mut Words<'_>,
+    keyword: &str,
+    section: &str,
+) -> Parsed {
+    while let Some(word) = words.take() {
+        let Some(row) = BIND_OPTIONS.find(word.text()) else {
+            let message =
+                format!("'{keyword} {}' in section '{section}': unknown keyword '{word}'", bind.spelling);
+            let nearest = BIND_OPTIONS.nearest(word.text());
+            return Err(suggesting(fault(word.span(), message), nearest));
+        };
+        let read = match row.handler {
+            Handler::Ready(reader) => (reader.0)(bind, words),
+            Handler::NotYet => Err(not_yet(word.span(), row.name)),
+            Handler::Removed(instead) => Err(fault(word.span(), format!("'{}' : {instead}", row.name))),
+        };
+        read.map_err(|mut fault| {
+            fault.message =
+                format!("'{keyword} {}' in section '{section}' : {}", bind.spelling, fault.message);
+            fault
+        })?;
+    }
+    Ok(())
+}
+
+/// Reads a whole `stats socket` line (or another listener of the runtime API) whose address is word `index`.
+pub fn read_socket(line: &Line, index: usize, keyword: &str, section: &str, at: Location) -> Parsed<Bind> {
+    read_bind(&mut Words::new(line, index), keyword, section, at)
+}
+
+const READY: &[Row<BindReader>] = &[
+    option("accept-proxy", "", "", "expect a PROXY protocol header on every connection", |bind, _| {
+        bind.options.accept_proxy = true;
+        Ok(())
+    }),
+    option("backlog", "<backlog>", "1000", "length of the queue of connections to accept", |bind, words| {
+        let backlog = value(words, "backlog", 0..=i32::MAX as u32)?;
+        bind.options.backlog = (backlog > 0).then_some(backlog);
+        Ok(())
+    }),
+    option("defer-accept", "", "", "accept a connection only once it sent data", |bind, _| {
+        bind.options.defer_accept = true;
+        Ok(())
+    }),
+    option(
+        "expose-fd",
+        "listeners",
+        "listeners",
+        "hand listening sockets to a new process",
+        |bind, words| {
+            let word = words.expect("'expose-fd' : missing fd type")?;
+            if !word.is("listeners") {
+                return Err(fault(
+                    word.span(),
+                    format!("'expose-fd' only supports 'listeners' (got '{word}')"),
+                ));
+            }
+            bind.options.expose_listeners = true;
+            Ok(())
+        },
+    ),
+    option("gid", "<gid>", "33", "group of the unix socket, by number", |bind, words| {
+        let id = value(words, "gid", 0..=u32::MAX)?;
+        bind.options.ownership.group = Some(Account::Id(id));
+        Ok(())
+    }),
+    option("group", "<group>", "www-data", "group of the unix socket, by name", |bind, words| {
+        let name = words.expect("'group' : missing group name")?;
+        bind.options.ownership.group = Some(Account::Name(name.text().into()));
+        Ok(())
+    }),
+    option("id", "<id>", "7", "identifier of the listener in the statistics", |bind, words| {
+        let word = words.expect("'id' : expected an integer argument")?;
+        let id = integer_in(word, "id", 0..=i32::MAX as u32)?;
+        if id == 0 {
+            return Err(fault(word.span(), "'id' : custom id has to be > 0"));
+        }
+        bind.id = Some(id);
+        Ok(())
+    }),
+    option(
+        "interface",
+        "<interface>",
+        "eth0",
+        "accept only what comes through an interface",
+        |bind, words| {
+            let name = words.expect("'interface' : missing interface name")?;
+            bind.options.interface = Some(name.text().into());
+            Ok(())
+        },
+    ),
+    option("level", "<level>", "admin", "rights of those who connect to the runtime API", |bind, words| {
+        let word = words.expect("'level' : missing level")?;
+        bind.options.level = Some(match word.text() {
+            "user" => Level::User,
+            "operator" => Level::Operator,
+            "admin" => Level::Admin,
+            _ => {
+                let message = format!("'level' only supports 'user', 'operator', and 'admin' (got '{word}')");
+                return Err(fault(word.span(), message));
+            }
+        });
+        Ok(())
+    }),
+    option("maxconn", "<maxconn>", "1000", "connections that the listener holds at once", |bind, words| {
+        let maxconn = value(words, "maxconn", 0..=i32::MAX as u32)?;
+        bind.options.maxconn = (maxconn > 0).then_some(maxconn);
+        Ok(())
+    }),
+    option("mode", "<mode>", "660", "permissions of the unix socket, in octal", |bind, words| {
+        let word = words.expect("'mode' : missing or invalid mode '' (octal integer expected)")?;
+        let octal = word.text().bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+        let mode = u32::from_str_radix(word.text(), 8).ok().filter(|mode| octal && *mode <= 0o7777);
+        let Some(mode) = mode else {
+            let message = format!("'mode' : missing or invalid mode '{word}' (octal integer expected)");
+            return Err(fault(word.span(), message));
+        };
+        bind.options.ownership.mode = Some(mode);
+        Ok(())
+    }),
+    option(
+        "mss",
+        "<maxseg>",
+        "1400",
+        "maximum segment size; negative to subtract from the natural one",
+        |bind, words| {
+            let word = words.expect("'mss' : missing MSS value")?;
+            let mss = integer_in(word, "mss", i32::MIN..=i32::MAX)?;
+            if mss == 0 || mss.unsigned_abs() > 65535 {
+                let message = "'mss' : expects an MSS with and absolute value between 1 and 65535";
+                return Err(fault(word.span(), message));
+            }
+            bind.options.mss = Some(mss);
+            Ok(())
+        },
+    ),
+    option("name", "<name>", "public", "name of the listener in logs and statistics", |bind, words| {
+        let name = words.expect("'name' : missing name")?;
+        bind.name = Some(name.text().into());
+        Ok(())
+    }),
+    option(
+        "nice",
+        "<nice>",
+        "-5",
+        "priority of the connections, from -1024 (first) to 1024",
+        |bind, words| {
+            let word = words.expect("'nice' : missing value")?;
+            let nice = integer_in(word, "nice", i32::MIN..=i32::MAX)?;
+            bind.options.nice =
+                i16::try_from(nice).ok().filter(|nice| (-1024..=1024).contains(nice)).ok_or_else(|| {
+                    fault(word.span(), format!("'nice' : invalid value {nice}, allowed range is -1024..1024"))
+                })?;
+            Ok(())
+        },
+    ),
+    option("proto", "<name>", "h1", "protocol to speak, whatever would be negotiated", |bind, words| {
+        let word = words.expect("'proto' : missing value")?;
+        bind.options.protocol = Some(protocol(word)?);
+        Ok(())
+    }),
+    option("severity-output", "<format>", "number", "how the runtime API marks severities", |bind, words| {
+        let word = words.expect("'severity-output' : missing severity format")?;
+        bind.options.severity_output = match word.text() {
+            "none" => SeverityOutput::None,
+            "number" => SeverityOutput::Number,
+            "string" => SeverityOutput::String,
+            _ => {
+                let message =
+                    format!("'severity-output' only supports 'none', 'number', and 'string' (got '{word}')");
+                return Err(fault(word.span(), message));
+            }
+        };
+        Ok(())
+    }),
+    option(
+        "shards",
+        "{ <number> | by-thread | by-group }",
+        "by-thread",
+        "sockets that the listener splits into",
+        |bind, words| {
+            let word = words.expect("'shards' : missing value")?;
+            bind.options.shards = Some(match word.text() {
+                "by-thread" => Shards::ByThread,
+                "by-group" => Shards::ByGroup,
+                text => match text.parse() {
+                    Ok(count @ 1..=MAX_SHARDS) => Shards::Count(count),
+                    _ => {
+                        let message = format!(
+                            "'shards' : invalid value {word}, allowed range is 1..{MAX_SHARDS} or 'by-thread' or 'by-group'"
+                        );
+                        return Err(fault(word.span(), message));
+                    }
+                },
+            });
+            Ok(())
+        },
+    ),
+    option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |bind, words| {
+        let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
+        let delay = delay_of(word, "tcp-ut")?;
+        bind.options.tcp_user_timeout = (delay > Duration::ZERO).then_some(delay);
+        Ok(())
+    }),
+    option("tfo", "", "", "TCP Fast Open", |bind, _| {
+        bind.options.tcp_fast_open = true;
+        Ok(())
+    }),
+    option("thread", "[<group>/]<thread-set>[,...]", "1-2", "worker threads that accept", |bind, words| {
+        let word = words.expect("'thread' : missing thread set")?;
+        let set = thread_set(word.text()).map_err(|part| {
+            fault(word.span(), format!("'thread' : '{part}' is not a valid number/range."))
+        })?;
+        bind.options.threads = Some(set);
+        Ok(())
+    }),
+    option("transparent", "", "", "bind to addresses that are not local", |bind, _| {
+        bind.options.transparent = true;
+        Ok(())
+    }),
+    option("uid", "<uid>", "33", "owner of the unix socket, by number", |bind, words| {
+        let id = value(words, "uid", 0..=u32::MAX)?;
+        bind.options.ownership.user = Some(Account::Id(id));
+        Ok(())
+    }),
+    option("user", "<user>", "www-data", "owner of the unix socket, by name", |bind, words| {
+        let name = words.expect("'user' : missing user name")?;
+        bind.options.ownership.user = Some(Account::Name(name.text().into()));
+        Ok(())
+    }),
+    option("v4v6", "", "", "an IPv6 listener takes IPv4 connections too", |bind, _| {
+        bind.options.v4v6 = Some(true);
+        Ok(())
+    }),
+    option("v6only", "", "", "an IPv6 listener takes IPv6 connections only", |bind, _| {
+        bind.options.v4v6 = Some(false);
+        Ok(())
+    }),
+];
+
+const NOT_YET: &[Row<BindReader>] = &[
+    Row::not_yet("accept-netscaler-cip", "<magic number>", "expect a NetScaler client address header"),
+    Row::not_yet("allow-0rtt", "", "TLS: accept early data"),
+    Row::not_yet("alpn", "<protocols>", "TLS: protocols to negotiate"),
+    Row::not_yet("ca-file", "<cafile>", "TLS: authorities for client certificates"),
+    Row::not_yet("ca-ignore-err", "[all|<errorID>,...]", "TLS: errors to ignore in a chain"),
+    Row::not_yet("ca-sign-file", "<cafile>", "TLS: authority that signs generated certificates"),
+    Row::not_yet("ca-sign-pass", "<passphrase>", "TLS: passphrase of the signing key"),
+    Row::not_yet("ca-verify-file", "<cafile>", "TLS: authorities that are not announced"),
+    Row::not_yet("cc", "<algo>", "TCP congestion control algorithm"),
+    Row::not_yet("ciphers", "<ciphers>", "TLS: ciphers up to TLS 1.2"),
+    Row::not_yet("ciphersuites", "<ciphersuites>", "TLS: ciphers of TLS 1.3"),
+    Row::not_yet("client-sigalgs", "<sigalgs>", "TLS: signature algorithms for client certificates"),
+    Row::not_yet("crl-file", "<crlfile>", "TLS: revocation list"),
+    Row::not_yet("crt", "<cert>", "TLS: certificate and key"),
+    Row::not_yet("crt-ignore-err", "<errors>", "TLS: errors to ignore in a certificate"),
+    Row::not_yet("crt-list", "<file>", "TLS: list of certificates"),
+    Row::not_yet("curves", "<curves>", "TLS: elliptic curves"),
+    Row::not_yet("default-crt", "<cert>", "TLS: certificate without a matching name"),
+    Row::not_yet("ecdhe", "<named curve>", "TLS: curve for ECDHE"),
+    Row::not_yet("ech", "<dir>", "TLS: encrypted client hello"),
+    Row::not_yet("force-sslv3", "", "TLS: SSLv3 only"),
+    Row::not_yet("force-tlsv10", "", "TLS: 1.0 only"),
+    Row::not_yet("force-tlsv11", "", "TLS: 1.1 only"),
+    Row::not_yet("force-tlsv12", "", "TLS: 1.2 only"),
+    Row::not_yet("force-tlsv13", "", "TLS: 1.3 only"),
+    Row::not_yet("generate-certificates", "", "TLS: make certificates on the fly"),
+    Row::not_yet("guid-prefix", "<string>", "prefix of the listeners' global identifiers"),
+    Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
+    Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
+    Row::not_yet("label", "<label>", "label of the listener"),
+    Row::not_yet("namespace", "<name>", "network namespace to listen in"),
+    Row::not_yet("nbconn", "<nbconn>", "reverse HTTP: connections to keep open"),
+    Row::not_yet("no-alpn", "", "TLS: negotiate no protocol"),
+    Row::not_yet("no-ca-names", "", "TLS: do not announce authorities"),
+    Row::not_yet("no-sslv3", "", "TLS: refuse SSLv3"),
+    Row::not_yet("no-strict-sni", "", "TLS: accept unknown names"),
+    Row::not_yet("no-tls-tickets", "", "TLS: no stateless resumption"),
+    Row::not_yet("no-tlsv10", "", "TLS: refuse 1.0"),
+    Row::not_yet("no-tlsv11", "", "TLS: refuse 1.1"),
+    Row::not_yet("no-tlsv12", "", "TLS: refuse 1.2"),
+    Row::not_yet("no-tlsv13", "", "TLS: refuse 1.3"),
+    Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),
+    Row::not_yet("prefer-client-ciphers", "", "TLS: the client's order of ciphers"),
+    Row::not_yet("process", "<set>", "old name of 'thread'"),
+    Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control"),
+    Row::not_yet("quic-force-retry", "", "QUIC: validate addresses by a Retry"),
+    Row::not_yet("quic-socket", "[ connection | listener ]", "QUIC: which sockets to use"),
+    Row::not_yet("sigalgs", "<sigalgs>", "TLS: signature algorithms"),
+    Row::not_yet("ssl", "", "TLS on this listener"),
+    Row::not_yet("ssl-max-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: highest version"),
+    Row::not_yet("ssl-min-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: lowest version"),
+    Row::not_yet("strict-sni", "", "TLS: refuse unknown names"),
+    Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures"),
+    Row::not_yet("tcp-ss", "<mode>", "TCP save-syn mode"),
+    Row::not_yet("tls-ticket-keys", "<keyfile>", "TLS: keys of tickets"),
+    Row::not_yet("tls-tickets", "", "TLS: stateless resumption"),
+    Row::not_yet("verify", "[none|optional|required]", "TLS: ask for client certificates"),
+];
+
+/// A listener splits into at most as many sockets as there can be threads.
+const MAX_SHARDS: u32 = 1024;
+
+/// Reads the number after `keyword`.
+fn value(words: &mut Words<'_>, keyword: &str, range: std::ops::RangeInclusive<u32>) -> Parsed<u32> {
+    if words.peek().is_none_or(|word| word.bytes().is_empty()) {
+        return Err(words.fault(format!("'{keyword}' : missing value")));
+    }
+    integer(words, keyword, range)
+}
+
+/// The protocol that a `proto` word names.
+pub(crate) fn protocol(word: &Word) -> Parsed<Protocol> {
+    match word.text() {
+        "h1" => Ok(Protocol::H1),
+        "none" => Ok(Protocol::None),
+        "h2" | "quic" | "qmux" | "fcgi" | "spop" => Err(not_yet(word.span(), &format!("proto {word}"))),
+        _ => Err(fault(word.span(), format!("'proto' :  unknown MUX protocol '{word}'"))),
+    }
+}
+
+/// Parses a thread set; the error is the part at fault.
+fn thread_set(text: &str) -> Result<ThreadSet, String> {
+    match text {
+        "all" => return Ok(ThreadSet::All),
+        "odd" => return Ok(ThreadSet::Odd),
+        "even" => return Ok(ThreadSet::Even),
+        _ => {}
+    }
+    let mut ranges = Vec::new();
+    for part in text.split(',') {
+        let (group, threads) = match part.split_once('/') {
+            Some((group, threads)) => (Some(thread_number(group, part)?), threads),
+            None => (None, part),
+        };
+        let (first, last) = match threads.split_once('-') {
+            _ if threads == "all" => (1, MAX_THREAD),
+            None => {
+                let number = thread_number(threads, part)?;
+                (number, number)
+            }
+            Some((first, "")) => (thread_number(first, part)?, MAX_THREAD),
+            Some((first, last)) => {
+                let (first, last) = (thread_number(first, part)?, thread_number(last, part)?);
+                (first.min(last), first.max(last))
+            }
+        };
+        ranges.push(ThreadRange { group, first, last });
+    }
+    Ok(ThreadSet::Ranges(ranges))
+}
+
+/// The highest thread number that a set can name: "to the last one".
+const MAX_THREAD: u16 = 4096;
+
+fn thread_number(digits: &str, part: &str) -> Result<u16, String> {
+    let number = digits.parse().ok().filter(|number| (1..=MAX_THREAD).contains(number));
+    number.ok_or_else(|| part.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thread_sets() {
+        let range = |group, first, last| ThreadRange { group, first, last };
+        assert_eq!(thread_set("odd"), Ok(ThreadSet::Odd));
+        assert_eq!(thread_set("1-2,4"), Ok(ThreadSet::Ranges(vec![range(None, 1, 2), range(None, 4, 4)])));
+        assert_eq!(thread_set("2/all"), Ok(ThreadSet::Ranges(vec![range(Some(2), 1, MAX_THREAD)])));
+        assert_eq!(thread_set("3-1"), Ok(ThreadSet::Ranges(vec![range(None, 1, 3)])));
+        assert_eq!(thread_set("foo"), Err("foo".to_owned()));
+        assert_eq!(thread_set("0"), Err("0".to_owned()));
+    }
+}

@@ -1,0 +1,207 @@
+//! The border to `weir-expr`: expressions, formats and conditions among the words of a line.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use weir_expr::{
+    AclTable, ArgKind, Condition, Expr, FormatOptions, LogFormat, ParseError, Place, Places, Reference,
+    Scope, Warnings,
+};
+use weir_syntax::{Diagnostic, Severity, Span, Word};
+
+use crate::model::{Location, LogLine, LogLineKind};
+use crate::proxy::Resources;
+use crate::words::{Fault, Parsed, Words, fault};
+
+/// Parses expressions at a line.
+#[derive(Clone, Copy)]
+pub(crate) struct Expressions<'r> {
+    /// What expressions may use.
+    pub(crate) resources: Resources<'r>,
+    /// The ACLs that conditions and the `acl()` fetch may name.
+    pub(crate) acls: &'r AclTable,
+    /// The line.
+    pub(crate) at: &'r Location,
+    /// What is noticed on the way.
+    pub(crate) notes: &'r RefCell<Notes>,
+}
+
+/// What is noticed while expressions are parsed.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// References to other objects, to be looked up when all are known.
+    pub references: Vec<WrittenReference>,
+    /// What is unusual but legal.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Where a reference to an object of the configuration was written.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenReference {
+    /// What kind of object.
+    pub kind: ArgKind,
+    /// Its name.
+    pub name: Box<str>,
+    /// The place.
+    pub span: Span,
+}
+
+impl std::fmt::Debug for Expressions<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Expressions({})", self.at)
+    }
+}
+
+impl Expressions<'_> {
+    /// What `weir-expr` wants to know about the place.
+    pub fn scope<'s>(&'s self, places: Places, warnings: &'s Warnings) -> Scope<'s> {
+        Scope {
+            warnings,
+            registry: self.resources.registry,
+            patterns: self.resources.patterns,
+            variables: self.resources.variables,
+            acls: Some(self.acls),
+            loader: self.resources.loader,
+            places,
+            file: &self.at.file,
+            line: self.at.line as usize,
+        }
+    }
+
+    /// Reads an expression, which may be several words long.
+    pub fn expression(&self, words: &mut Words<'_>, places: Places) -> Parsed<Arc<Expr>> {
+        let bytes = words.all_bytes();
+        let mut at = words.position();
+        let span = words.here();
+        let warnings = Warnings::new();
+        let expression = Expr::parse(&bytes, &mut at, &self.scope(places, &warnings))
+            .map_err(|error| located(words, error))?;
+        self.keep(warnings, |warning| located(words, warning));
+        words.seek(at);
+        expression.visit_references(&mut |reference| self.note(reference, span));
+        Ok(Arc::new(expression))
+    }
+
+    /// Parses a format that is a whole word.
+    pub fn format(&self, word: &Word, places: Places) -> Parsed<LogFormat> {
+        self.format_with(word, places, FormatOptions::PLAIN)
+    }
+
+    /// Parses a format with the given rules of quoting.
+    pub fn format_with(&self, word: &Word, places: Places, options: FormatOptions) -> Parsed<LogFormat> {
+        let warnings = Warnings::new();
+        let format = LogFormat::parse(word.bytes(), options, &self.scope(places, &warnings))
+            .map_err(|error| in_word(word, error))?;
+        self.keep(warnings, |warning| in_word(word, warning));
+        format.visit_references(&mut |reference| self.note(reference, word.span()));
+        Ok(format)
+    }
+
+    /// Parses a format that is the whole of a file, which `path` names.
+    pub fn format_of_file(&self, path: &Word, text: &[u8], places: Places) -> Parsed<LogFormat> {
+        let warnings = Warnings::new();
+        let format = LogFormat::parse(text, FormatOptions::PLAIN, &self.scope(places, &warnings))
+            .map_err(|error| fault(path.span(), format!("'{path}' : {}", error.message)))?;
+        format.visit_references(&mut |reference| self.note(reference, path.span()));
+        Ok(format)
+    }
+
+    /// A format that is nothing but this text.
+    pub fn literal(&self, word: &Word, text: &str) -> Parsed<LogFormat> {
+        let escaped = text.replace('%', "%%");
+        LogFormat::parse(escaped.as_bytes(), FormatOptions::PLAIN, &self.scope(Places::ALL, &Warnings::new()))
+            .map_err(|error| in_word(word, error))
+    }
+
+    /// `option tcplog`, or `option tcplog clf`: what TCP mode has instead of an HTTP line.
+    pub fn tcp_line(&self, clf: bool) -> Option<LogLine> {
+        let (kind, text) = match clf {
+            true => (LogLineKind::TcpClf, weir_expr::format::CLF_TCP),
+            false => (LogLineKind::Tcp, weir_expr::format::TCP),
+        };
+        let warnings = Warnings::new();
+        let scope = self.scope(Places::only(Place::Log), &warnings);
+        let format = LogFormat::parse(text.as_bytes(), FormatOptions::LOG, &scope).ok()?;
+        Some(LogLine::Format { kind, format: Arc::new(format) })
+    }
+
+    /// The line that an `option` such as `httplog` stands for.
+    pub fn builtin_line(&self, word: &Word, kind: LogLineKind) -> Parsed<LogLine> {
+        let text = match kind {
+            LogLineKind::Http => weir_expr::format::HTTP,
+            LogLineKind::HttpClf => weir_expr::format::CLF_HTTP,
+            LogLineKind::TcpClf => weir_expr::format::CLF_TCP,
+            LogLineKind::Tcp | LogLineKind::Custom => weir_expr::format::TCP,
+        };
+        let warnings = Warnings::new();
+        let scope = self.scope(Places::only(Place::Log), &warnings);
+        let format = LogFormat::parse(text.as_bytes(), FormatOptions::LOG, &scope)
+            .map_err(|error| fault(word.span(), error.message))?;
+        Ok(LogLine::Format { kind, format: Arc::new(format) })
+    }
+
+    /// Reads `if <condition>` or `unless <condition>` to the end of the line, none if the line ends here.
+    pub fn condition(&self, words: &mut Words<'_>, places: Places) -> Parsed<Option<Condition>> {
+        if words.at_end() {
+            return Ok(None);
+        }
+        let bytes = words.all_bytes();
+        let span = words.here();
+        let warnings = Warnings::new();
+        let condition = Condition::parse(&bytes, words.position(), &self.scope(places, &warnings))
+            .map_err(|error| located(words, error))?;
+        self.keep(warnings, |warning| located(words, warning));
+        words.seek(words.line().len());
+        condition.visit_references(&mut |reference| self.note(reference, span));
+        Ok(Some(condition))
+    }
+
+    /// Reads the test of an `acl` line, whose name is word `at`, into the section's ACLs.
+    pub fn acl(&self, words: &Words<'_>, at: usize) -> Result<(), ParseError> {
+        let bytes = words.all_bytes();
+        let warnings = Warnings::new();
+        self.acls.parse(&bytes, at, &self.scope(Places::ALL, &warnings))?;
+        self.keep(warnings, |warning| located(words, warning));
+        Ok(())
+    }
+
+    fn keep(&self, warnings: Warnings, place: impl Fn(ParseError) -> Fault) {
+        for warning in warnings.take() {
+            let mut diagnostic = *place(warning);
+            diagnostic.severity = Severity::Warning;
+            self.notes.borrow_mut().warnings.push(diagnostic);
+        }
+    }
+
+    fn note(&self, reference: &Reference, span: Span) {
+        if let Some(name) = &reference.name {
+            let written = WrittenReference { kind: reference.kind, name: name.clone(), span };
+            self.notes.borrow_mut().references.push(written);
+        }
+    }
+}
+
+/// An error about one of the line's words.
+pub(crate) fn located(words: &Words<'_>, error: ParseError) -> Fault {
+    match words.line().get(error.word) {
+        Some(word) => in_word(word, error),
+        None => with_help(words.line().span_at(error.word), error),
+    }
+}
+
+/// An error inside `word`.
+pub(crate) fn in_word(word: &Word, error: ParseError) -> Fault {
+    let span = error.span.clone().map_or(word.span(), |range| word.span_of(range));
+    with_help(span, error)
+}
+
+fn with_help(span: Span, error: ParseError) -> Fault {
+    let mut message = error.message;
+    if !message.ends_with(['.', '?']) {
+        message.push('.');
+    }
+    let mut fault = fault(span, message);
+    fault.note = error.note;
+    fault.suggestion = error.suggestion;
+    fault
+}

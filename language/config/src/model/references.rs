@@ -1,0 +1,169 @@
+//! Every reference from an expression to an object of the configuration, to be resolved when all objects are known.
+
+use weir_expr::{Expr, LogFormat, Reference};
+
+use super::action::{Action, DelayOrExpression, HeaderEditKind, Number, PatternEditKind, Redirect};
+use super::balance::{BackendTarget, Balance, ServerTarget};
+use super::log::LogLine;
+use super::proxy::{Proxy, Settings};
+use super::reply::{ErrorReply, Reply, ReplyContent};
+use super::rules::{Rule, RulesetKind, Rulesets};
+use super::server::ServerSettings;
+
+/// What is called with each reference.
+pub(crate) type Visit<'v> = &'v mut dyn FnMut(&Reference);
+
+impl Proxy {
+    /// Visits the references of everything that belongs to this proxy alone; see [`Settings::visit_references`] for
+    /// what it may share.
+    pub(crate) fn visit_references(&self, visit: Visit<'_>) {
+        self.rules.visit_references(visit);
+        for rule in &self.use_backend {
+            if let BackendTarget::Dynamic(format) = &rule.target {
+                format.visit_references(visit);
+            }
+            rule.condition.iter().for_each(|condition| condition.visit_references(visit));
+        }
+        for rule in &self.redirects {
+            rule.redirect.visit_references(visit);
+            rule.condition.iter().for_each(|condition| condition.visit_references(visit));
+        }
+        self.monitor_fail.iter().for_each(|condition| condition.visit_references(visit));
+        for rule in &self.use_server {
+            if let ServerTarget::Dynamic(format) = &rule.target {
+                format.visit_references(visit);
+            }
+            rule.condition.iter().for_each(|condition| condition.visit_references(visit));
+        }
+        self.persist_rules.iter().for_each(|rule| rule.condition.visit_references(visit));
+        self.servers.iter().for_each(|server| server.settings.visit_references(visit));
+    }
+}
+
+impl Settings {
+    /// Visits the references of what a `defaults` section can give, which proxies share.
+    pub(crate) fn visit_references(&self, visit: Visit<'_>) {
+        if let LogLine::Format { format, .. } = &self.logging.line {
+            format.visit_references(visit);
+        }
+        let formats = [&self.logging.error_line, &self.logging.structured_data, &self.unique_id_format];
+        formats.into_iter().flatten().for_each(|format| format.visit_references(visit));
+        if let Balance::Hash(expression) = &self.balance {
+            expression.visit_references(visit);
+        }
+        self.default_server.visit_references(visit);
+        for (_, reply) in self.errors.iter() {
+            if let ErrorReply::Reply(reply) = reply {
+                reply.visit_references(visit);
+            }
+        }
+        if let Some(stats) = &self.stats {
+            stats.admin.iter().for_each(|rule| rule.condition.visit_references(visit));
+            let conditions = stats.http_request.iter().filter_map(|rule| rule.condition.as_ref());
+            conditions.for_each(|condition| condition.visit_references(visit));
+        }
+    }
+}
+
+impl ServerSettings {
+    fn visit_references(&self, visit: Visit<'_>) {
+        if let Some(expression) = &self.pool_connection_name {
+            expression.visit_references(visit);
+        }
+        if let Some(header) = &self.proxy_v2 {
+            header.tlvs.iter().for_each(|(_, format)| format.visit_references(visit));
+        }
+    }
+}
+
+impl Rulesets {
+    /// Visits the references of all rules.
+    pub(crate) fn visit_references(&self, visit: Visit<'_>) {
+        for kind in RulesetKind::ALL {
+            self.get(kind).iter().for_each(|rule| rule.visit_references(visit));
+        }
+    }
+}
+
+impl Rule {
+    fn visit_references(&self, visit: Visit<'_>) {
+        self.action.visit_references(visit);
+        if let Some(condition) = &self.condition {
+            condition.visit_references(visit);
+        }
+    }
+}
+
+impl Reply {
+    fn visit_references(&self, visit: Visit<'_>) {
+        if let ReplyContent::Format(format) = &self.content {
+            format.visit_references(visit);
+        }
+        self.headers.iter().for_each(|header| header.value.visit_references(visit));
+    }
+}
+
+impl Redirect {
+    fn visit_references(&self, visit: Visit<'_>) {
+        self.value.visit_references(visit);
+        self.cookie.iter().for_each(|cookie| cookie.visit_references(visit));
+    }
+}
+
+impl Action {
+    fn visit_references(&self, visit: Visit<'_>) {
+        match self {
+            Action::Deny(reply) | Action::Tarpit(reply) | Action::Return(reply) => {
+                reply.visit_references(visit);
+            }
+            Action::Redirect(redirect) => redirect.visit_references(visit),
+            Action::Header(edit) => match &edit.edit {
+                HeaderEditKind::Add(format) | HeaderEditKind::Set(format) => format.visit_references(visit),
+                HeaderEditKind::ReplaceField { replacement, .. }
+                | HeaderEditKind::ReplaceValue { replacement, .. } => replacement.visit_references(visit),
+                HeaderEditKind::Delete(_) => {}
+            },
+            Action::EarlyHint { value, .. }
+            | Action::SetMethod(value)
+            | Action::SetUri { value, .. }
+            | Action::SetVariableFormat { value, .. } => LogFormat::visit_references(value, visit),
+            Action::ReplaceUri(replacement) => replacement.replacement.visit_references(visit),
+            Action::SetEndpoint { value, .. }
+            | Action::SetVariable { value, .. }
+            | Action::SetPriorityClass(value)
+            | Action::SetPriorityOffset(value)
+            | Action::SetTos { value: Number::Expression(value), .. }
+            | Action::SetMark { value: Number::Expression(value), .. }
+            | Action::SetTimeout { value: DelayOrExpression::Expression(value), .. }
+            | Action::SetRetries(Number::Expression(value))
+            | Action::Pause(DelayOrExpression::Expression(value)) => Expr::visit_references(value, visit),
+            Action::Pattern(edit) => {
+                edit.key.visit_references(visit);
+                if let PatternEditKind::SetMap { value } = &edit.edit {
+                    value.visit_references(visit);
+                }
+            }
+            Action::Capture(capture) => capture.value.visit_references(visit),
+            Action::SetTos { value: Number::Fixed(_), .. }
+            | Action::SetMark { value: Number::Fixed(_), .. }
+            | Action::SetTimeout { value: DelayOrExpression::Fixed(_), .. }
+            | Action::SetRetries(Number::Fixed(_))
+            | Action::Pause(DelayOrExpression::Fixed(_))
+            | Action::Accept
+            | Action::Close
+            | Action::Reject
+            | Action::SilentDrop { .. }
+            | Action::Auth { .. }
+            | Action::NormalizeUri(_)
+            | Action::SetStatus { .. }
+            | Action::UnsetVariable(_)
+            | Action::SetLogLevel(_)
+            | Action::SetNice(_)
+            | Action::DisableL7Retry
+            | Action::WaitForBody { .. }
+            | Action::StrictMode(_)
+            | Action::DoLog
+            | Action::ExpectProxy => {}
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Numbers, times and addresses' numeric parts as words write them.
+//!
+//! The reference reads many numbers with `atol`, which takes "abc" for 0. A number that is none is an error here.
+
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use weir_syntax::Word;
+use weir_syntax::units::{TimeUnit, parse_size, parse_time};
+
+use crate::words::{Parsed, Words, fault};
+
+/// Reads an integer in `range` as the argument of `keyword`.
+pub(crate) fn integer<T>(words: &mut Words<'_>, keyword: &str, range: RangeInclusive<T>) -> Parsed<T>
+where
+    T: FromStr + PartialOrd + std::fmt::Display + Copy,
+{
+    let missing = format!("'{keyword}' expects an integer argument.");
+    let word = words.expect(&missing)?;
+    integer_in(word, keyword, range)
+}
+
+/// The integer that `word` writes, in `range`.
+pub(crate) fn integer_in<T>(word: &Word, keyword: &str, range: RangeInclusive<T>) -> Parsed<T>
+where
+    T: FromStr + PartialOrd + std::fmt::Display + Copy,
+{
+    let digits = word.text().strip_prefix('-').unwrap_or(word.text());
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(fault(
+            word.span(),
+            format!("'{keyword}' expects an integer argument, which '{word}' is not."),
+        ));
+    }
+    match word.text().parse::<T>() {
+        Ok(value) if range.contains(&value) => Ok(value),
+        _ => Err(fault(
+            word.span(),
+            format!(
+                "'{keyword}' : invalid value '{word}', allowed range is {}..{}.",
+                range.start(),
+                range.end()
+            ),
+        )),
+    }
+}
+
+/// A number in decimal, hexadecimal (`0x`) or octal (`0`), as marks and types of service are written.
+pub(crate) fn prefixed_integer(text: &str) -> Option<u32> {
+    if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return u32::from_str_radix(digits, 16).ok();
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    if text.len() > 1 && text.starts_with('0') {
+        return u32::from_str_radix(&text[1..], 8).ok();
+    }
+    text.parse().ok()
+}
+
+/// The delay that `word` writes, in milliseconds unless a unit says otherwise.
+pub(crate) fn delay_of(word: &Word, keyword: &str) -> Parsed<Duration> {
+    duration(word, keyword, TimeUnit::Milliseconds)
+}
+
+/// The delay that `word` writes, in seconds unless a unit says otherwise.
+pub(crate) fn seconds_of(word: &Word, keyword: &str) -> Parsed<Duration> {
+    duration(word, keyword, TimeUnit::Seconds)
+}
+
+fn duration(word: &Word, keyword: &str, unit: TimeUnit) -> Parsed<Duration> {
+    match parse_time(word.text(), unit) {
+        Ok(count) => Ok(Duration::from_micros(count.saturating_mul(unit.microseconds()))),
+        Err(error) => Err(fault(word.span(), error.describe(keyword, word.text(), unit))),
+    }
+}
+
+/// The size that `word` writes, in bytes unless a unit says otherwise.
+pub(crate) fn size_of(word: &Word, keyword: &str) -> Parsed<u64> {
+    parse_size(word.text()).map_err(|error| fault(word.span(), error.describe(keyword, word.text())))
+}

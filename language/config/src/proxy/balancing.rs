@@ -1,0 +1,631 @@
+//! How a backend chooses its servers: `balance`, `hash-type`, `cookie`, `retries`, `server` and relatives.
+
+use std::sync::Arc;
+
+use weir_expr::{Place, Places};
+use weir_syntax::{Layout, Word};
+
+use super::keywords::{DEFAULTS_AND_BACKEND, DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
+use super::{BACKENDS, LineContext, ProxyReader, is_name_character};
+use crate::address::server_address;
+use crate::model::{
+    Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, Host, PreserveAffinity,
+    RetryOn, Reuse, Server, ServerAddress,
+};
+use crate::numbers::{integer, integer_in, seconds_of};
+use crate::rows::Row;
+use crate::server::{ServerLine, ServerLineKind, read_server_options};
+use crate::source::read_source;
+use crate::words::{Fault, Parsed, Words, fault, not_yet};
+
+pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
+    keyword(
+        "balance",
+        "<algorithm> [ <arguments> ]",
+        "roundrobin",
+        "how a server is chosen",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let balance = read_balance(context, words)?;
+            context.settings().balance = balance;
+            Ok(())
+        },
+    ),
+    keyword(
+        "hash-type",
+        "<method> <function> <modifier>",
+        "consistent sdbm avalanche",
+        "how a hash becomes a server",
+        DEFAULTS_AND_BACKENDS,
+        read_hash_type,
+    ),
+    keyword(
+        "hash-balance-factor",
+        "<factor>",
+        "150",
+        "how far above the average a hashed server may be loaded",
+        DEFAULTS_AND_BACKEND.or(BACKENDS),
+        |context, words| {
+            let word = words.expect("'hash-balance-factor' expects an integer argument.")?;
+            let factor = integer_in(word, "hash-balance-factor", 0..=i32::MAX as u32)?;
+            if factor != 0 && factor <= 100 {
+                return Err(fault(word.span(), "'hash-balance-factor' must be 0 or greater than 100."));
+            }
+            context.settings().hash_balance_factor = factor;
+            words.end("hash-balance-factor")
+        },
+    ),
+    keyword(
+        "hash-preserve-affinity",
+        "{ always | maxconn | maxqueue }",
+        "maxconn",
+        "when to leave a hashed server that is full",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let expects = "'hash-preserve-affinity' expects 'always', 'maxconn' or 'maxqueue'.";
+            let word = words.expect(expects)?;
+            context.settings().hash_preserve_affinity = match word.text() {
+                "always" => PreserveAffinity::Always,
+                "maxconn" => PreserveAffinity::MaxConn,
+                "maxqueue" => PreserveAffinity::MaxQueue,
+                _ => return Err(fault(word.span(), expects)),
+            };
+            words.end("hash-preserve-affinity")
+        },
+    ),
+    keyword(
+        "http-reuse",
+        "{ never | safe | aggressive | always }",
+        "always",
+        "when requests share servers' connections",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let expects = "'http-reuse' only supports 'never', 'safe', 'aggressive', 'always'.";
+            let word = words.expect(expects)?;
+            context.settings().options.reuse = match word.text() {
+                "never" => Reuse::Never,
+                "safe" => Reuse::Safe,
+                "aggressive" => Reuse::Aggressive,
+                "always" => Reuse::Always,
+                _ => return Err(fault(word.span(), expects)),
+            };
+            words.end("http-reuse")
+        },
+    ),
+    keyword(
+        "http-send-name-header",
+        "[<header>]",
+        "X-Server",
+        "tell the server its name in a header",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let word = words.expect("'http-send-name-header' requires a header string.")?;
+            if word.text().eq_ignore_ascii_case("host") {
+                context.warn(
+                    word.span(),
+                    "'http-send-name-header' replaces the 'Host' header: servers no longer see the client's",
+                );
+            }
+            context.settings().send_name_header = Some(word.text().into());
+            words.end("http-send-name-header")
+        },
+    ),
+    keyword(
+        "max-keep-alive-queue",
+        "<value>",
+        "10",
+        "queue length above which a request leaves its server",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let word =
+                words.expect("'max-keep-alive-queue' expects expects an integer value (or -1 to disable)")?;
+            let value = integer_in(word, "max-keep-alive-queue", -1..=i32::MAX)?;
+            context.settings().max_keep_alive_queue = u32::try_from(value).ok();
+            words.end("max-keep-alive-queue")
+        },
+    ),
+    keyword(
+        "retries",
+        "<value>",
+        "3",
+        "how often a failed request is tried again",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            if words.at_end() {
+                return Err(words.fault("'retries' expects an integer argument (dispatch counts for one)."));
+            }
+            context.settings().retries = integer(words, "retries", 0..=MAX_RETRIES)?;
+            words.end("retries")
+        },
+    ),
+    strict_keyword(
+        "retry-on",
+        "[space-delimited list of keywords]",
+        "conn-failure 503",
+        "after which failures a request is tried again",
+        DEFAULTS_AND_BACKENDS,
+        read_retry_on,
+    ),
+    keyword(
+        "cookie",
+        "<name> [ rewrite | insert | prefix ] [ indirect ] [ nocache ] [ postonly ] [ preserve ] [ httponly ] [ secure ] [ domain <domain> ]* [ maxidle <idle> ] [ maxlife <life> ] [ dynamic ] [ attr <value> ]*",
+        "SRV insert indirect nocache",
+        "persistence by a cookie",
+        DEFAULTS_AND_BACKENDS,
+        read_cookie,
+    ),
+    keyword(
+        "dynamic-cookie-key",
+        "<string>",
+        "secret",
+        "key of generated cookie values",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let word = words.expect("'dynamic-cookie-key' expects <secret_key> as argument.")?;
+            context.settings().dynamic_cookie_key = Some(word.text().into());
+            words.end("dynamic-cookie-key")
+        },
+    ),
+    keyword(
+        "persist",
+        "rdp-cookie[(<name>)]",
+        "rdp-cookie",
+        "persistence by the RDP cookie",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let word = words.expect("missing persist method.")?;
+            let Some(arguments) = word.text().strip_prefix("rdp-cookie") else {
+                return Err(fault(word.span(), "unknown persist method."));
+            };
+            context.settings().persist_rdp_cookie =
+                Some(rdp_cookie_name(word, arguments, "persist rdp-cookie(name)'")?.into());
+            words.end("persist")
+        },
+    ),
+    keyword(
+        "source",
+        "<addr>[:<port>] [usesrc { <addr2>[:<port2>] | client | clientip | hdr_ip(<hdr>[,<occ>]) }] [interface <name>]",
+        "127.0.0.2",
+        "where connections to servers come from",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            if words.at_end() {
+                return Err(words.fault("'source' expects <addr>[:<port>], and optionally 'usesrc' <addr>, and 'interface' <name>."));
+            }
+            let source = read_source(words)?;
+            if !words.at_end() {
+                return Err(words.fault("'source' only supports optional keywords 'interface' and 'usesrc'."));
+            }
+            context.settings().source = Some(Arc::new(source));
+            Ok(())
+        },
+    ),
+    strict_keyword(
+        "server",
+        "<name> <address>[:[port]] [param*]",
+        "s1 127.0.0.1:8000 weight 10",
+        "a server",
+        BACKENDS,
+        |context, words| read_server(context, words).map_err(placed),
+    ),
+    strict_keyword(
+        "server-template",
+        "<prefix> <num | range> <fqdn>[:<port>] [params*]",
+        "web 1-3 example.com:80",
+        "several servers at once",
+        BACKENDS,
+        |context, words| read_template(context, words).map_err(placed),
+    ),
+    strict_keyword(
+        "default-server",
+        "[param*]",
+        "maxconn 100",
+        "what the following servers start from",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| read_default_server(context, words).map_err(placed),
+    ),
+];
+
+/// Nobody waits for more retries than this.
+const MAX_RETRIES: u32 = i32::MAX as u32;
+
+/// Server lines write their place in front of the message.
+fn placed(mut fault: Fault) -> Fault {
+    fault.layout = Layout::Place;
+    fault
+}
+
+fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<Balance> {
+    let supports = "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', \
+                    'hdr(name)', 'hash', 'random' and 'rdp-cookie(name)' options.";
+    // Without an argument the default is meant, as the reference takes it.
+    let Some(word) = words.take() else { return Ok(Balance::default()) };
+    let (name, arguments) =
+        word.text().split_once('(').map_or((word.text(), None), |(name, rest)| (name, Some(rest)));
+    let balance = match (name, arguments) {
+        ("roundrobin", None) => Balance::RoundRobin,
+        ("static-rr", None) => Balance::StaticRoundRobin,
+        ("leastconn", None) => Balance::LeastConnections,
+        ("first", None) => Balance::First,
+        ("source", None) => Balance::Source,
+        ("random", _) => Balance::Random { draws: random_draws(word, arguments)? },
+        ("uri", None) => return read_balance_uri(words),
+        ("url_param", None) => return read_balance_parameter(words),
+        ("hdr", Some(rest)) => {
+            let name = rest.strip_suffix(')').filter(|name| !name.is_empty());
+            let name =
+                name.ok_or_else(|| fault(word.span(), "hdr(name) requires an http header field name."))?;
+            let use_domain_only = words.take_if("use_domain_only");
+            Balance::Header { name: name.into(), use_domain_only }
+        }
+        ("rdp-cookie", _) => {
+            let rest = &word.text()["rdp-cookie".len()..];
+            Balance::RdpCookie { name: rdp_cookie_name(word, rest, "balance : rdp-cookie(name)")?.into() }
+        }
+        ("hash", None) => {
+            let places = Places::only(Place::BackendSetServer);
+            Balance::Hash(context.expressions().expression(words, places)?)
+        }
+        ("log-hash" | "sticky", None) => return Err(not_yet(word.span(), &format!("balance {name}"))),
+        _ => return Err(fault(word.span(), supports)),
+    };
+    words.end("balance")?;
+    Ok(balance)
+}
+
+fn random_draws(word: &Word, arguments: Option<&str>) -> Parsed<u32> {
+    let Some(rest) = arguments else { return Ok(2) };
+    let digits = rest
+        .strip_suffix(')')
+        .ok_or_else(|| fault(word.span(), "balance random : missing closing parenthesis."))?;
+    match digits.parse::<u32>() {
+        Ok(0) | Err(_) => Err(fault(word.span(), "balance random : number of draws must be at least 1.")),
+        Ok(draws) => Ok(draws),
+    }
+}
+
+fn rdp_cookie_name<'w>(word: &Word, arguments: &'w str, subject: &str) -> Parsed<&'w str> {
+    if arguments.is_empty() {
+        return Ok(DEFAULT_RDP_COOKIE);
+    }
+    let name = arguments.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    name.filter(|name| !name.is_empty())
+        .ok_or_else(|| fault(word.span(), format!("{subject} requires an rdp cookie name.")))
+}
+
+/// The cookie of the RDP protocol that Microsoft's clients send.
+const DEFAULT_RDP_COOKIE: &str = "msts";
+
+fn read_balance_uri(words: &mut Words<'_>) -> Parsed<Balance> {
+    let (mut length, mut depth, mut whole, mut path_only) = (0, 0, false, false);
+    while let Some(word) = words.take() {
+        match word.text() {
+            option @ ("len" | "depth") => {
+                let expects = format!(
+                    "balance uri : '{option}' expects a positive integer (got '{}').",
+                    words.peek_text()
+                );
+                let value = words.expect(&expects)?;
+                let number = value.text().parse::<u32>().ok().filter(|number| *number > 0);
+                let number = number.ok_or_else(|| fault(value.span(), expects))?;
+                if option == "len" {
+                    length = number;
+                } else {
+                    depth = number;
+                }
+            }
+            "whole" => whole = true,
+            "path-only" => path_only = true,
+            other => {
+                let message = format!(
+                    "balance uri only accepts parameters 'len', 'depth', 'path-only', and 'whole' (got '{other}')."
+                );
+                return Err(fault(word.span(), message));
+            }
+        }
+    }
+    Ok(Balance::Uri { length, depth, whole, path_only })
+}
+
+fn read_balance_parameter(words: &mut Words<'_>) -> Parsed<Balance> {
+    let name = words.expect("balance url_param requires an URL parameter name.")?;
+    let check_post = words.take_if("check_post");
+    if check_post && words.peek().is_some_and(|word| word.text().bytes().all(|byte| byte.is_ascii_digit())) {
+        // An old limit on the body's length that the language still takes and no longer uses.
+        words.take();
+    }
+    words.end("balance url_param")?;
+    Ok(Balance::UrlParameter { name: name.text().into(), check_post })
+}
+
+fn read_hash_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let expects = "'hash-type' only supports 'consistent' and 'map-based'.";
+    let word = words.expect(expects)?;
+    let (method, mut avalanche) = match word.text() {
+        "map-based" => (HashMethod::MapBased, false),
+        "consistent" => (HashMethod::Consistent, false),
+        // The old way to say it.
+        "avalanche" => (HashMethod::MapBased, true),
+        _ => return Err(fault(word.span(), expects)),
+    };
+    let mut function = HashFunction::Sdbm;
+    match words.take() {
+        // The ring needs well spread hashes, so that it stirs them unless a function is named.
+        None => avalanche |= method == HashMethod::Consistent,
+        Some(word) => {
+            function = match word.text() {
+                "sdbm" => HashFunction::Sdbm,
+                "djb2" => HashFunction::Djb2,
+                "wt6" => HashFunction::Wt6,
+                "crc32" => HashFunction::Crc32,
+                "none" => HashFunction::None,
+                _ => {
+                    let message =
+                        "'hash-type' only supports 'sdbm', 'djb2', 'crc32', 'wt6', or 'none' hash functions.";
+                    return Err(fault(word.span(), message));
+                }
+            };
+        }
+    }
+    if let Some(word) = words.take() {
+        if !word.is("avalanche") {
+            let message = "'hash-type' only supports 'avalanche' as a modifier for hash functions.";
+            return Err(fault(word.span(), message));
+        }
+        avalanche = true;
+    }
+    context.settings().hash_type = HashType { method, function, avalanche };
+    words.end("hash-type")
+}
+
+fn read_retry_on(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let first = words.expect("'retry-on' needs at least one keyword to specify when to retry")?;
+    let mut retry_on = RetryOn::NONE;
+    if first.is("none") {
+        if !words.at_end() {
+            return Err(words.fault("'retry-on' 'none' keyworld only usable alone"));
+        }
+        context.settings().retry_on = retry_on;
+        return Ok(());
+    }
+    let mut next = Some(first);
+    while let Some(word) = next {
+        let one = match word.text() {
+            "conn-failure" => RetryOn::CONNECTION_FAILURE,
+            "empty-response" => RetryOn::EMPTY_RESPONSE,
+            "junk-response" => RetryOn::JUNK_RESPONSE,
+            "response-timeout" => RetryOn::RESPONSE_TIMEOUT,
+            "0rtt-rejected" => RetryOn::EARLY_DATA_REJECTED,
+            "all-retryable-errors" => RetryOn::ALL_RETRYABLE,
+            text => text.parse().map_or(RetryOn::NONE, RetryOn::status),
+        };
+        if one.is_empty() {
+            return Err(fault(word.span(), format!("'retry-on': unknown keyword '{word}'")));
+        }
+        retry_on = retry_on.union(one);
+        next = words.take();
+    }
+    context.settings().retry_on = retry_on;
+    Ok(())
+}
+
+fn read_cookie(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let name = words.expect("'cookie' expects <cookie_name> as argument.")?;
+    let mut cookie = CookiePersistence {
+        name: name.text().into(),
+        mode: CookieMode::Passive,
+        indirect: false,
+        no_cache: false,
+        post_only: false,
+        preserve: false,
+        http_only: false,
+        secure: false,
+        dynamic: false,
+        domains: Vec::new(),
+        max_idle: std::time::Duration::ZERO,
+        max_life: std::time::Duration::ZERO,
+        attributes: Vec::new(),
+    };
+    let mut modes = 0;
+    while let Some(word) = words.take() {
+        match word.text() {
+            "rewrite" => (cookie.mode, modes) = (CookieMode::Rewrite, modes + 1),
+            "insert" => (cookie.mode, modes) = (CookieMode::Insert, modes + 1),
+            "prefix" => (cookie.mode, modes) = (CookieMode::Prefix, modes + 1),
+            "indirect" => cookie.indirect = true,
+            "nocache" => cookie.no_cache = true,
+            "postonly" => cookie.post_only = true,
+            "preserve" => cookie.preserve = true,
+            "httponly" => cookie.http_only = true,
+            "secure" => cookie.secure = true,
+            "dynamic" => cookie.dynamic = true,
+            "domain" => cookie.domains.push(read_cookie_domain(context, words)?),
+            "attr" => {
+                let value = words.expect("'attr' expects <value> as argument.").map_err(tight)?;
+                check_characters(value, "attribute value", |byte| !byte.is_ascii_control() && byte != b';')?;
+                cookie.attributes.push(value.text().into());
+            }
+            "maxidle" => {
+                let value =
+                    words.expect("'maxidle' expects <idletime> in seconds as argument.").map_err(tight)?;
+                cookie.max_idle = seconds_of(value, "maxidle").map_err(tight)?;
+            }
+            "maxlife" => {
+                let value =
+                    words.expect("'maxlife' expects <lifetime> in seconds as argument.").map_err(tight)?;
+                cookie.max_life = seconds_of(value, "maxlife").map_err(tight)?;
+            }
+            _ => {
+                let message = "'cookie' supports 'rewrite', 'insert', 'prefix', 'indirect', 'nocache', 'postonly', \
+                               'domain', 'maxidle', 'dynamic', 'maxlife' and 'attr' options.";
+                return Err(fault(word.span(), message));
+            }
+        }
+    }
+    let span = name.span();
+    if modes > 1 {
+        return Err(fault(span, "cookie 'rewrite', 'insert' and 'prefix' modes are incompatible."));
+    }
+    if cookie.mode == CookieMode::Rewrite && cookie.indirect {
+        return Err(fault(span, "cookie 'rewrite' and 'indirect' modes are incompatible."));
+    }
+    if cookie.preserve && cookie.mode != CookieMode::Insert && !cookie.indirect {
+        return Err(fault(span, "cookie 'preserve' requires at least 'insert' or 'indirect'."));
+    }
+    context.settings().cookie = Some(Arc::new(cookie));
+    Ok(())
+}
+
+fn read_cookie_domain(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<Box<str>> {
+    let word = words.expect("'domain' expects <domain> as argument.").map_err(tight)?;
+    check_characters(word, "domain name", |byte| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')
+    })?;
+    if !word.text().get(1..).is_some_and(|rest| rest.contains('.')) {
+        let message = format!(
+            "domain '{word}' contains no embedded dot, this configuration may not work properly (see RFC6265#5.2.3)."
+        );
+        context.warn_tight(word.span(), message);
+    }
+    Ok(word.text().into())
+}
+
+fn check_characters(word: &Word, what: &str, allowed: fn(u8) -> bool) -> Parsed {
+    match word.bytes().iter().position(|byte| !allowed(*byte)) {
+        None => Ok(()),
+        Some(position) => {
+            let character = char::from(word.bytes()[position]).escape_default().to_string();
+            let span = word.span_of(position..position + 1);
+            let message = match what {
+                "domain name" => format!("character '{character}' is not permitted in {what} '{word}'."),
+                _ => format!("character '{character}' is not permitted in {what}."),
+            };
+            Err(tight(fault(span, message)))
+        }
+    }
+}
+
+fn tight(mut fault: Fault) -> Fault {
+    fault.layout = Layout::ParsingTight;
+    fault
+}
+
+fn server_line<'l>(context: &'l LineContext<'_>, kind: ServerLineKind) -> ServerLine<'l> {
+    ServerLine {
+        kind,
+        settings: context.draft.proxy.settings.default_server.clone(),
+        id: 0,
+        guid: None,
+        expressions: context.expressions(),
+    }
+}
+
+fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let expects = "'server' expects <name> and <addr>[:<port>] as arguments.";
+    let name = words.expect(expects)?;
+    let address = words.expect(expects)?;
+    check_server_name(name)?;
+    let subject = format!("server {}/{name}", context.draft.proxy.name);
+    let parsed = server_address(address, &subject)?;
+    let mut line = server_line(context, ServerLineKind::Server);
+    read_server_options(&mut line, words, Some(&subject))?;
+    let ServerLine { settings, id, guid, .. } = line;
+    let server = Server {
+        name: name.text().into(),
+        at: context.at.clone(),
+        address: parsed,
+        id,
+        guid,
+        from_template: false,
+        settings,
+    };
+    add_server(context, server, name)
+}
+
+fn check_server_name(name: &Word) -> Parsed {
+    match name.text().chars().find(|character| !is_name_character(*character)) {
+        None => Ok(()),
+        Some(stranger) => {
+            let message = format!("character '{stranger}' is not permitted in server name '{name}'.");
+            Err(fault(name.span(), message))
+        }
+    }
+}
+
+fn add_server(context: &mut LineContext<'_>, server: Server, name: &Word) -> Parsed {
+    let draft = &mut *context.draft;
+    if let Some((line, _)) = draft.server_names.get(&server.name) {
+        let message = format!(
+            "{} '{}', another server named '{}' was already defined at line {line}, please use distinct names.",
+            draft.section.noun(),
+            draft.proxy.name,
+            server.name
+        );
+        let mut fault = fault(name.span(), message);
+        fault.layout = Layout::Parsing;
+        context.diagnostics.push(*fault);
+        return Ok(());
+    }
+    if draft.proxy.servers.len() >= MAX_SERVERS {
+        return Err(fault(name.span(), format!("more than {MAX_SERVERS} servers in one backend")));
+    }
+    let index = draft.proxy.servers.len() as u32;
+    draft.server_names.insert(server.name.clone(), (context.at.line, index));
+    draft.proxy.servers.push(server);
+    Ok(())
+}
+
+/// A backend has at most this many servers.
+const MAX_SERVERS: usize = 1 << 20;
+
+/// A template makes at most this many servers.
+const MAX_TEMPLATE: u32 = 65_536;
+
+fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let expects = "'server-template' expects <prefix> <nb | range> <addr>[:<port>] as arguments.";
+    let prefix = words.expect(expects)?;
+    let range = words.expect(expects)?;
+    let address = words.expect(expects)?;
+    check_server_name(prefix)?;
+    let wrong = || fault(range.span(), format!("Wrong server-template number or range arg '{range}'."));
+    let (first, last) = template_range(range.text()).ok_or_else(wrong)?;
+    let subject = format!("server {}/{prefix}{first}", context.draft.proxy.name);
+    let parsed = server_address(address, &subject)?;
+    if let ServerAddress::Inet { host: Host::Name { name, .. }, .. } = &parsed {
+        if name.starts_with('_') {
+            return Err(not_yet(address.span(), "server-template with SRV records"));
+        }
+    }
+    let mut line = server_line(context, ServerLineKind::Template);
+    read_server_options(&mut line, words, Some(&subject))?;
+    let ServerLine { settings, id, .. } = line;
+    for number in first..=last {
+        let server = Server {
+            name: format!("{prefix}{number}").into(),
+            at: context.at.clone(),
+            address: parsed.clone(),
+            id: if id == 0 { 0 } else { id + (number - first) },
+            guid: None,
+            from_template: true,
+            settings: settings.clone(),
+        };
+        add_server(context, server, prefix)?;
+    }
+    Ok(())
+}
+
+fn template_range(text: &str) -> Option<(u32, u32)> {
+    let (first, last) = match text.split_once('-') {
+        Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
+        None => (1, text.parse().ok()?),
+    };
+    (first >= 1 && last >= first && last - first < MAX_TEMPLATE).then_some((first, last))
+}
+
+fn read_default_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let mut line = server_line(context, ServerLineKind::Default);
+    read_server_options(&mut line, words, None)?;
+    let settings = line.settings;
+    context.settings().default_server = settings;
+    Ok(())
+}

@@ -1,0 +1,497 @@
+//! What can only be said at the end: of a section, when its ACLs are complete, and of everything, when all names are
+//! known.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use weir_expr::Condition;
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
+
+use super::options::{OPTIONS, OptionKind};
+use super::resolve::Names;
+use super::{ConditionList, Draft, Finished, ProxyParser, Section, errors};
+use crate::model::{
+    BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex,
+    RulesetKind, ServerTarget,
+};
+use crate::rows::Handler;
+
+/// What the proxies may refer to, of the other sections.
+pub struct Surroundings<'s> {
+    /// The position of the list of users of that name.
+    pub userlist: &'s dyn Fn(&str) -> Option<u32>,
+    /// The error messages of the `http-errors` section of that name.
+    pub http_errors: &'s dyn Fn(&str) -> Option<Arc<ErrorReplies>>,
+    /// Whether the global section has log targets.
+    pub has_global_logs: bool,
+}
+
+/// Completes a section: looks at its conditions and settles names inside it.
+pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
+    draft.acls.seal();
+    warn_about_conditions(draft, diagnostics);
+    settle_use_server(draft, diagnostics);
+    settle_listeners(&draft.proxy, draft.section, diagnostics);
+    settle_server_ids(draft, diagnostics);
+}
+
+fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
+    for written in &draft.conditions {
+        let (list, index) = written.rule;
+        let Some(condition) = condition_at(&draft.proxy, list, index) else { continue };
+        let Some((name, fetch)) = condition.conflict(written.places) else { continue };
+        let ruleset = match list {
+            ConditionList::Rules(kind) if !kind.is_http() => format!(" in '{}'", kind.keyword()),
+            _ => String::new(),
+        };
+        let place = weir_expr::Place::ALL.into_iter().find(|place| written.places.contains(*place));
+        let place = place.map_or("this place", |place| place.name());
+        let message = if name.is_empty() {
+            format!(
+                "anonymous acl will never match{ruleset} because it uses keyword '{fetch}' which is incompatible with '{place}'"
+            )
+        } else {
+            format!("acl '{name}' involves keywords '{fetch}' which is incompatible with '{place}'")
+        };
+        diagnostics.warning(written.span, message);
+    }
+}
+
+fn condition_at(proxy: &Proxy, list: ConditionList, index: usize) -> Option<&Condition> {
+    match list {
+        ConditionList::Rules(kind) => proxy.rules.get(kind).get(index)?.condition.as_ref(),
+        ConditionList::Redirect => proxy.redirects.get(index)?.condition.as_ref(),
+        ConditionList::UseBackend => proxy.use_backend.get(index)?.condition.as_ref(),
+        ConditionList::UseServer => proxy.use_server.get(index)?.condition.as_ref(),
+    }
+}
+
+fn settle_use_server(draft: &mut Draft, diagnostics: &mut Diagnostics) {
+    for (rule, name, span) in std::mem::take(&mut draft.pending.use_server) {
+        match draft.server_names.get(&name) {
+            Some((_, index)) => draft.proxy.use_server[rule].target = ServerTarget::Static(*index),
+            None => {
+                let message = format!(
+                    "{} '{}' : unable to find server '{name}' referenced in a 'use-server' rule.",
+                    draft.section.noun(),
+                    draft.proxy.name
+                );
+                let nearest = weir_syntax::did_you_mean(&name, draft.server_names.keys().map(|name| &**name));
+                let diagnostic = Diagnostic::alert(span, message).layout(Layout::Bare);
+                diagnostics.push(diagnostic.suggestion(nearest.map(str::to_owned)));
+            }
+        }
+    }
+}
+
+fn settle_listeners(proxy: &Proxy, section: Section, diagnostics: &mut Diagnostics) {
+    let mut ids: HashMap<u32, &crate::model::Bind> = HashMap::new();
+    for bind in &proxy.binds {
+        let Some(id) = bind.id else { continue };
+        if let Some(other) = ids.insert(id, bind) {
+            let message = format!(
+                "'bind {}' in section '{}' : 'id' : custom id {id} already used at {} ('bind {}')",
+                bind.spelling,
+                section.keyword(),
+                other.at,
+                other.spelling
+            );
+            diagnostics.push(Diagnostic::alert(None, format!("parsing [{}] : {message}", bind.at)));
+        }
+    }
+}
+
+/// Gives every server an identifier: its own, or the lowest free one.
+fn settle_server_ids(draft: &mut Draft, diagnostics: &mut Diagnostics) {
+    let servers = &mut draft.proxy.servers;
+    let mut used: HashMap<u32, usize> = HashMap::new();
+    for (index, server) in servers.iter().enumerate().filter(|(_, server)| server.id != 0) {
+        if let Some(other) = used.insert(server.id, index) {
+            let message = format!(
+                "[{}] : 'server {}/{}' : 'id' : custom id {} already used at {} ('server {}').",
+                server.at, draft.proxy.name, server.name, server.id, servers[other].at, servers[other].name
+            );
+            diagnostics.push(Diagnostic::alert(None, message));
+        }
+    }
+    let mut next = 1;
+    for server in servers.iter_mut().filter(|server| server.id == 0) {
+        while used.contains_key(&next) {
+            next += 1;
+        }
+        server.id = next;
+        next += 1;
+    }
+}
+
+impl ProxyParser<'_> {
+    /// Completes everything and gives the proxies, in the order of their sections.
+    ///
+    /// The proxies are usable if `diagnostics` has no error afterwards.
+    pub fn finish(mut self, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) -> Vec<Proxy> {
+        self.end_section(diagnostics);
+        let names = Names::of(&self.finished, diagnostics);
+        settle_proxy_ids(&mut self.finished, diagnostics);
+        self.settle_errors(surroundings, diagnostics);
+        for index in 0..self.finished.len() {
+            self.settle_backends(index, &names, diagnostics);
+            self.check(index, surroundings, diagnostics);
+        }
+        self.resolve_references(&names, surroundings, diagnostics);
+        self.finished.into_iter().map(|finished| finished.proxy).collect()
+    }
+
+    /// Runs the steps of `errorfile` and relatives; proxies whose steps are the same share the result.
+    fn settle_errors(&mut self, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) {
+        let mut results: HashMap<*const Vec<errors::ErrorStep>, Arc<ErrorReplies>> = HashMap::new();
+        for finished in &mut self.finished {
+            let steps = &finished.extras.error_steps;
+            if steps.is_empty() {
+                continue;
+            }
+            if let Some(known) = results.get(&Arc::as_ptr(steps)) {
+                finished.proxy.settings.errors = known.clone();
+                continue;
+            }
+            match errors::run_steps(steps, surroundings.http_errors) {
+                Ok(replies) => {
+                    let replies = Arc::new(replies);
+                    results.insert(Arc::as_ptr(steps), replies.clone());
+                    finished.proxy.settings.errors = replies;
+                }
+                Err((message, span)) => {
+                    let message = format!("{} '{}': {message}.", noun(&finished.proxy), finished.proxy.name);
+                    diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
+                }
+            }
+        }
+        let defaults = self.defaults.iter().map(|defaults| &defaults.finished);
+        for finished in defaults.chain(&self.finished) {
+            settle_replies(finished, surroundings, diagnostics);
+        }
+    }
+
+    fn settle_backends(&mut self, index: usize, names: &Names, diagnostics: &mut Diagnostics) {
+        let use_backend = std::mem::take(&mut self.finished[index].pending.use_backend);
+        for (rule, name, span) in use_backend {
+            let target = self.backend_named(index, &name, Some(span), "use_backend", names, diagnostics);
+            if let Some(target) = target {
+                self.finished[index].proxy.use_backend[rule].target = BackendTarget::Static(target);
+            }
+        }
+        let proxy = &self.finished[index].proxy;
+        if !proxy.is_frontend() {
+            return;
+        }
+        if let Some(name) = proxy.settings.default_backend.clone() {
+            let span = self.finished[index].pending.default_backend;
+            let target = self.backend_named(index, &name, span, "default_backend", names, diagnostics);
+            self.finished[index].proxy.default_backend = target;
+        }
+    }
+
+    fn backend_named(
+        &self,
+        index: usize,
+        name: &str,
+        span: Option<Span>,
+        keyword: &str,
+        names: &Names,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<ProxyIndex> {
+        let proxy = &self.finished[index].proxy;
+        let place = span.unwrap_or(self.finished[index].span);
+        let bare = |message: String| Diagnostic::alert(place, message).layout(Layout::Bare);
+        let Some(target) = names.backend(name) else {
+            let message = match names.frontend(name) {
+                Some(_) => format!(
+                    "{} '{}' tries to use '{name}' which has no backend capability in a '{keyword}' rule.",
+                    noun(proxy),
+                    proxy.name
+                ),
+                None => format!("Proxy '{}': unable to find required {keyword}: '{name}'.", proxy.name),
+            };
+            diagnostics.push(bare(message).suggestion(names.nearest_backend(name)));
+            return None;
+        };
+        if target.get() == index {
+            let message = format!("Proxy '{}': loop detected for {keyword}: '{name}'.", proxy.name);
+            diagnostics.push(bare(message));
+            return None;
+        }
+        let other = &self.finished[target.get()].proxy;
+        // A TCP frontend may go on as HTTP in its backend; the other way there is no way back.
+        if proxy.mode() == Mode::Http && other.mode() == Mode::Tcp {
+            let message = format!(
+                "http {} '{}' ({}) tries to use incompatible tcp {} '{}' ({}) in a '{keyword}' rule (see 'mode').",
+                noun(proxy),
+                proxy.name,
+                proxy.at,
+                noun(other),
+                other.name,
+                other.at
+            );
+            diagnostics.push(bare(message));
+            return None;
+        }
+        Some(target)
+    }
+
+    /// Everything that a complete proxy may lack, or have in vain.
+    fn check(&mut self, index: usize, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) {
+        let fallback = self.tcp_fallback(index, diagnostics);
+        let finished = &mut self.finished[index];
+        if let Some(line) = fallback {
+            finished.proxy.settings.logging.line = line;
+        }
+        let proxy = &mut finished.proxy;
+        normalize_servers(proxy);
+        if proxy.settings.disabled {
+            return;
+        }
+        check_captures(finished, diagnostics);
+        let proxy = &mut finished.proxy;
+        let who = format!("{} '{}'", noun(proxy), proxy.name);
+        let mut warn = |message: String| {
+            diagnostics.push(Diagnostic::warning(finished.span, message).layout(Layout::Bare));
+        };
+        if proxy.is_frontend() && proxy.binds.is_empty() {
+            warn(format!(
+                "{who} has no 'bind' directive. Please declare it as a backend if this was intended."
+            ));
+        }
+        if lacks_timeouts(proxy) {
+            warn(format!(
+                "missing timeouts for {who}.\n   | While not properly invalid, you will certainly encounter various problems\n   \
+                 | with such a configuration. To fix this, please ensure that all following\n   \
+                 | timeouts are set to a non-zero value: 'client', 'connect', 'server'."
+            ));
+        }
+        let logging = &proxy.settings.logging;
+        let logs = !logging.targets.is_empty() || (logging.global && surroundings.has_global_logs);
+        if proxy.is_frontend() && matches!(logging.line, LogLine::Format { .. }) && !logs {
+            warn(format!("log format ignored for {who} since it has no log address."));
+        }
+        if proxy.mode() == Mode::Tcp {
+            warn_about_http_only(proxy, &who, &mut warn);
+        }
+        check_protocols(proxy, finished.span, diagnostics);
+        if proxy.mode() == Mode::Tcp {
+            check_servers_without_http(proxy, finished.span, diagnostics);
+        }
+    }
+
+    /// The log line to use in TCP mode instead of an HTTP one.
+    fn tcp_fallback(&self, index: usize, diagnostics: &mut Diagnostics) -> Option<LogLine> {
+        let finished = &self.finished[index];
+        let proxy = &finished.proxy;
+        let LogLine::Format { kind, .. } = &proxy.settings.logging.line else { return None };
+        let http_only = matches!(kind, LogLineKind::Http | LogLineKind::HttpClf);
+        if proxy.mode() != Mode::Tcp || !proxy.is_frontend() || !http_only {
+            return None;
+        }
+        let (_, span) = finished.extras.log_line_word?;
+        let message = format!(
+            "'option httplog' not usable with {} '{}' (needs 'mode http'). Falling back to 'option tcplog'.",
+            noun(proxy),
+            proxy.name
+        );
+        diagnostics.warning(span, message);
+        let acls = weir_expr::AclTable::new();
+        let expressions = crate::expressions::Expressions {
+            resources: self.resources,
+            acls: &acls,
+            at: &proxy.at,
+            notes: &std::cell::RefCell::default(),
+        };
+        expressions.tcp_line(*kind == LogLineKind::HttpClf)
+    }
+}
+
+/// How messages call the proxy.
+pub(super) fn noun(proxy: &Proxy) -> &'static str {
+    Section::Proxy(proxy.section).noun()
+}
+
+/// Gives every proxy an identifier: its own, or the lowest free one. The first is for what the process itself has.
+fn settle_proxy_ids(finished: &mut [Finished], diagnostics: &mut Diagnostics) {
+    let mut used: HashMap<u32, usize> = HashMap::new();
+    for index in 0..finished.len() {
+        let proxy = &finished[index].proxy;
+        if proxy.id == 0 {
+            continue;
+        }
+        if let Some(other) = used.insert(proxy.id, index) {
+            let other = &finished[other].proxy;
+            let message = format!(
+                "{} {} reuses same custom id as {} {} (declared at {}).",
+                noun(proxy),
+                proxy.name,
+                noun(other),
+                other.name,
+                other.at
+            );
+            diagnostics.push(Diagnostic::alert(finished[index].span, message).layout(Layout::ParsingTight));
+        }
+    }
+    let mut next = FIRST_PROXY_ID;
+    for finished in finished.iter_mut().filter(|finished| finished.proxy.id == 0) {
+        while used.contains_key(&next) {
+            next += 1;
+        }
+        finished.proxy.id = next;
+        next += 1;
+    }
+}
+
+/// Identifier 1 is that of the process's own listeners.
+const FIRST_PROXY_ID: u32 = 2;
+
+fn settle_replies(finished: &Finished, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) {
+    for (section, status, span) in &finished.pending.replies {
+        let name = &section.name;
+        let problem = match (surroundings.http_errors)(name) {
+            None => format!("unknown http-errors section '{name}' referenced by an http reply."),
+            Some(replies) => match errors::section_message(&replies, *status) {
+                Some(message) => {
+                    // A reply is settled once; there is nothing else that could have set it.
+                    let _ = section.message.set(message);
+                    continue;
+                }
+                None => format!(
+                    "status '{status}' not declared in http-errors section '{name}' referenced by an http reply."
+                ),
+            },
+        };
+        let message = format!("Proxy '{}': {problem}", finished.proxy.name);
+        diagnostics.push(Diagnostic::alert(*span, message).layout(Layout::Bare));
+    }
+}
+
+/// `minconn` alone, or above `maxconn`, is both.
+fn normalize_servers(proxy: &mut Proxy) {
+    for server in &mut proxy.servers {
+        let settings = &mut server.settings;
+        settings.maxconn = settings.maxconn.max(settings.minconn);
+    }
+}
+
+fn check_captures(finished: &Finished, diagnostics: &mut Diagnostics) {
+    if !finished.proxy.is_frontend() {
+        return;
+    }
+    let captures = &finished.proxy.captures;
+    for (is_request, slot, span) in &finished.pending.capture_ids {
+        let slots = if *is_request { &captures.request } else { &captures.response };
+        if *slot as usize >= slots.len() {
+            let message = format!(
+                "Proxy '{}': unable to find capture id '{slot}' referenced by a capture rule.",
+                finished.proxy.name
+            );
+            diagnostics.push(Diagnostic::alert(*span, message).layout(Layout::Bare));
+        }
+    }
+}
+
+fn lacks_timeouts(proxy: &Proxy) -> bool {
+    let timeouts = &proxy.settings.timeouts;
+    let client = proxy.is_frontend() && !proxy.binds.is_empty() && timeouts.client.is_none();
+    let without_server =
+        timeouts.server.is_none() && (proxy.mode() == Mode::Http || timeouts.tunnel.is_none());
+    let server =
+        proxy.is_backend() && !proxy.servers.is_empty() && (timeouts.connect.is_none() || without_server);
+    client || server
+}
+
+fn warn_about_http_only(proxy: &mut Proxy, who: &str, warn: &mut dyn FnMut(String)) {
+    for kind in RulesetKind::ALL.into_iter().filter(|kind| kind.is_http()) {
+        if proxy.rules(kind).next().is_some() {
+            warn(format!("'{}' rules ignored for {who} as they require HTTP mode.", kind.keyword()));
+        }
+    }
+    if !proxy.redirects.is_empty() {
+        warn(format!("'redirect' rules ignored for {who} as they require HTTP mode."));
+    }
+    let settings = &mut proxy.settings;
+    if settings.cookie.is_some() {
+        warn(format!("cookie will be ignored for {who} (needs 'mode http')."));
+    }
+    if proxy.section.is_frontend() && settings.monitor_uri.is_some() {
+        warn(format!("monitor-uri will be ignored for {who} (needs 'mode http')."));
+    }
+    if proxy.section.is_backend() && settings.balance.needs_http() {
+        warn(format!(
+            "Layer 7 hash not possible for {who} (needs 'mode http'). Falling back to round robin."
+        ));
+        settings.balance = Balance::RoundRobin;
+    }
+    if settings.stats.is_some() {
+        warn(format!("'stats' statement ignored for {who} as it requires HTTP mode."));
+    }
+    if proxy.captures.cookie.is_some() {
+        warn(format!("'capture' statement ignored for {who} as it requires HTTP mode."));
+    }
+    let mut ignored = HashSet::new();
+    if settings.options.forward_for.is_some() {
+        ignored.insert("forwardfor");
+    }
+    if settings.options.original_to.is_some() {
+        ignored.insert("originalto");
+    }
+    for row in OPTIONS.rows() {
+        let Handler::Ready(reader) = row.handler else { continue };
+        if let OptionKind::Flag(field) = reader.kind {
+            let alias = row.name.starts_with("accept-invalid-");
+            if reader.http_only && !alias && *field(&mut settings.options) {
+                ignored.insert(row.name);
+            }
+        }
+    }
+    let mut ignored: Vec<_> = ignored.into_iter().collect();
+    ignored.sort_unstable();
+    for name in ignored {
+        warn(format!("'option {name}' ignored for {who} as it requires HTTP mode."));
+    }
+}
+
+fn check_protocols(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
+    let wrong = match proxy.mode() {
+        Mode::Http => Protocol::None,
+        Mode::Tcp => Protocol::H1,
+    };
+    let name = match wrong {
+        Protocol::H1 => "h1",
+        Protocol::None => "none",
+    };
+    let who = format!("{} '{}'", noun(proxy), proxy.name);
+    let mut complain = |what: String| {
+        let message = format!("{who} : MUX protocol '{name}' is not usable for {what}.");
+        diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
+    };
+    for bind in proxy.binds.iter().filter(|bind| bind.options.protocol == Some(wrong)) {
+        complain(format!("'bind {}' at [{}]", bind.spelling, bind.at));
+    }
+    for server in proxy.servers.iter().filter(|server| server.settings.protocol == Some(wrong)) {
+        complain(format!("server '{}' at [{}]", server.name, server.at));
+    }
+}
+
+fn check_servers_without_http(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
+    let who = format!("{} '{}'", noun(proxy), proxy.name);
+    for server in &proxy.servers {
+        let (severity, message) = if server.settings.redirect_prefix.is_some() {
+            (
+                weir_syntax::Severity::Alert,
+                format!("{who} : server cannot have cookie or redirect prefix in non-HTTP mode."),
+            )
+        } else if server.settings.cookie.is_some() {
+            (
+                weir_syntax::Severity::Warning,
+                format!("{who} : ignoring cookie for server '{}' as HTTP mode is disabled.", server.name),
+            )
+        } else {
+            continue;
+        };
+        diagnostics.push(Diagnostic::new(severity, span, message).layout(Layout::Bare));
+    }
+}

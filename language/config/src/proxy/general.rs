@@ -1,0 +1,245 @@
+//! What a proxy is, and its limits.
+
+use std::time::Duration;
+
+use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE, keyword};
+use super::{FRONTENDS, LineContext, PROXIES, ProxyReader};
+use crate::bind::read_bind;
+use crate::model::Mode;
+use crate::numbers::{integer, integer_in, seconds_of};
+use crate::rows::Row;
+use crate::server::checked_guid;
+use crate::words::{Parsed, Words, fault, not_yet};
+
+pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
+    keyword("mode", "{ tcp|http|log|spop }", "http", "what the proxy speaks", EVERYWHERE, read_mode),
+    keyword(
+        "bind",
+        "[<address>]:<port_range> [, ...] [param*]",
+        ":8080 name a",
+        "where to listen",
+        FRONTENDS,
+        |context, words| {
+            let section = context.draft.section.keyword();
+            let bind = read_bind(words, "bind", section, context.at.clone())?;
+            context.draft.proxy.binds.push(bind);
+            Ok(())
+        },
+    ),
+    keyword("disabled", "", "", "do not start the proxy", EVERYWHERE, |context, words| {
+        context.settings().disabled = true;
+        words.end("disabled")
+    }),
+    keyword("enabled", "", "", "start the proxy, whatever 'defaults' says", EVERYWHERE, |context, words| {
+        context.settings().disabled = false;
+        words.end("enabled")
+    }),
+    keyword("id", "<value>", "77", "identifier in the statistics", PROXIES, |context, words| {
+        let word = words.expect("'id' expects an integer argument.")?;
+        let id = integer_in(word, "id", 0..=i32::MAX as u32)?;
+        if id == 0 {
+            return Err(fault(word.span(), "custom id has to be > 0."));
+        }
+        context.draft.proxy.id = id;
+        words.end("id")
+    }),
+    keyword(
+        "guid",
+        "<string>",
+        "proxy:1",
+        "identifier that is unique in the process",
+        PROXIES,
+        |context, words| {
+            let word = words.expect("'guid' expects a string argument.")?;
+            context.draft.proxy.guid = Some(checked_guid(word)?);
+            words.end("guid")
+        },
+    ),
+    keyword(
+        "description",
+        "<string>",
+        "the shop",
+        "what the statistics say about the proxy",
+        PROXIES,
+        |context, words| {
+            if words.at_end() {
+                return Err(words.fault("'description' expects a string argument."));
+            }
+            let text = words.line().join(words.position());
+            context.draft.proxy.description = Some(text.into());
+            Ok(())
+        },
+    ),
+    keyword(
+        "maxconn",
+        "<conns>",
+        "1000",
+        "connections that the frontend holds at once",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| {
+            let maxconn = integer(words, "maxconn", 0..=i32::MAX as u32)?;
+            context.settings().maxconn = (maxconn > 0).then_some(maxconn);
+            words.end("maxconn")
+        },
+    ),
+    keyword(
+        "backlog",
+        "<conns>",
+        "1000",
+        "length of the queue of connections to accept",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| {
+            let backlog = integer(words, "backlog", 0..=i32::MAX as u32)?;
+            context.settings().backlog = (backlog > 0).then_some(backlog);
+            words.end("backlog")
+        },
+    ),
+    keyword(
+        "fullconn",
+        "<conns>",
+        "100",
+        "load at which servers reach 'maxconn'",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let fullconn = integer(words, "fullconn", 0..=i32::MAX as u32)?;
+            context.settings().fullconn = (fullconn > 0).then_some(fullconn);
+            words.end("fullconn")
+        },
+    ),
+    keyword(
+        "rate-limit sessions",
+        "<rate>",
+        "500",
+        "new connections each second",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| {
+            let rate = integer(words, "rate-limit sessions", 0..=u32::MAX)?;
+            context.settings().session_rate_limit = rate;
+            words.end("rate-limit sessions")
+        },
+    ),
+    keyword(
+        "clitcpka-cnt",
+        "<count>",
+        "3",
+        "TCP keep-alive towards clients: probes",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| {
+            let count = probe_count(words, "clitcpka-cnt")?;
+            context.settings().client_keep_alive.count = count;
+            Ok(())
+        },
+    ),
+    keyword(
+        "clitcpka-idle",
+        "<timeout>",
+        "60s",
+        "TCP keep-alive towards clients: time to the first probe",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| {
+            let delay = probe_delay(words, "clitcpka-idle")?;
+            context.settings().client_keep_alive.idle = delay;
+            Ok(())
+        },
+    ),
+    keyword(
+        "clitcpka-intvl",
+        "<timeout>",
+        "10s",
+        "TCP keep-alive towards clients: time between probes",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| {
+            let delay = probe_delay(words, "clitcpka-intvl")?;
+            context.settings().client_keep_alive.interval = delay;
+            Ok(())
+        },
+    ),
+    keyword(
+        "srvtcpka-cnt",
+        "<count>",
+        "3",
+        "TCP keep-alive towards servers: probes",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let count = probe_count(words, "srvtcpka-cnt")?;
+            context.settings().server_keep_alive.count = count;
+            Ok(())
+        },
+    ),
+    keyword(
+        "srvtcpka-idle",
+        "<timeout>",
+        "60s",
+        "TCP keep-alive towards servers: time to the first probe",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let delay = probe_delay(words, "srvtcpka-idle")?;
+            context.settings().server_keep_alive.idle = delay;
+            Ok(())
+        },
+    ),
+    keyword(
+        "srvtcpka-intvl",
+        "<timeout>",
+        "10s",
+        "TCP keep-alive towards servers: time between probes",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            let delay = probe_delay(words, "srvtcpka-intvl")?;
+            context.settings().server_keep_alive.interval = delay;
+            Ok(())
+        },
+    ),
+    keyword(
+        "load-server-state-from-file",
+        "{ global | local | none }",
+        "none",
+        "where the servers' states are read from at the start",
+        DEFAULTS_AND_BACKENDS,
+        |_, words| {
+            let word = words.expect("'load-server-state-from-file' expects 'global', 'local' or 'none'.")?;
+            match word.text() {
+                "none" => words.end("load-server-state-from-file"),
+                "global" | "local" => {
+                    Err(not_yet(word.span(), &format!("load-server-state-from-file {word}")))
+                }
+                _ => {
+                    let message = format!(
+                        "'load-server-state-from-file' expects 'global', 'local' or 'none'. Got '{word}'"
+                    );
+                    Err(fault(word.span(), message))
+                }
+            }
+        },
+    ),
+];
+
+fn read_mode(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let word = words.peek();
+    context.settings().mode = match words.peek_text() {
+        "tcp" => Mode::Tcp,
+        "http" => Mode::Http,
+        mode @ ("log" | "spop" | "haterm") => return Err(not_yet(words.here(), &format!("mode {mode}"))),
+        "health" => {
+            let message =
+                "'mode health' doesn't exist anymore. Please use 'http-request return status 200' instead.";
+            return Err(words.fault(message));
+        }
+        other => return Err(words.fault(format!("unknown proxy mode '{other}'."))),
+    };
+    words.seek(words.position() + usize::from(word.is_some()));
+    words.end("mode")
+}
+
+fn probe_count(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<u32>> {
+    let count = integer(words, keyword, 0..=i32::MAX as u32)?;
+    words.end(keyword)?;
+    Ok((count > 0).then_some(count))
+}
+
+fn probe_delay(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<Duration>> {
+    let word = words.expect(&format!("'{keyword}' expects an integer value (in seconds)"))?;
+    let delay = seconds_of(word, keyword)?;
+    words.end(keyword)?;
+    Ok((delay > Duration::ZERO).then_some(delay))
+}

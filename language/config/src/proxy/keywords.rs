@@ -1,0 +1,173 @@
+//! The table of the proxy sections' keywords, and the words that are not there yet.
+
+use super::{
+    BACKEND, BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing,
+    captures, errors, general, logging, routing, stats, timeouts,
+};
+use crate::rows::{Row, Table};
+use crate::words::{Parsed, Words};
+
+/// Reads the arguments of a keyword, in the sections where it makes sense.
+#[derive(Clone, Copy, Debug)]
+pub struct ProxyReader {
+    /// Where the keyword makes sense.
+    pub sections: Sections,
+    /// Whether it is an error elsewhere, not a warning.
+    pub strict: bool,
+    pub(crate) read: fn(&mut LineContext<'_>, &mut Words<'_>) -> Parsed,
+}
+
+/// Every keyword of `defaults`, `frontend`, `listen` and `backend` sections but `option`, `no` and `default`.
+pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
+    general::KEYWORDS,
+    timeouts::KEYWORDS,
+    logging::KEYWORDS,
+    captures::KEYWORDS,
+    errors::KEYWORDS,
+    routing::KEYWORDS,
+    balancing::KEYWORDS,
+    stats::KEYWORDS,
+    NOT_YET,
+]);
+
+/// A keyword that is understood.
+pub(crate) const fn keyword(
+    name: &'static str,
+    arguments: &'static str,
+    example: &'static str,
+    help: &'static str,
+    sections: Sections,
+    read: fn(&mut LineContext<'_>, &mut Words<'_>) -> Parsed,
+) -> Row<ProxyReader> {
+    Row::ready(name, arguments, example, help, ProxyReader { sections, strict: false, read })
+}
+
+/// A keyword that is understood, and an error in other sections.
+pub(crate) const fn strict_keyword(
+    name: &'static str,
+    arguments: &'static str,
+    example: &'static str,
+    help: &'static str,
+    sections: Sections,
+    read: fn(&mut LineContext<'_>, &mut Words<'_>) -> Parsed,
+) -> Row<ProxyReader> {
+    Row::ready(name, arguments, example, help, ProxyReader { sections, strict: true, read })
+}
+
+/// `defaults`, `frontend` and `listen`.
+pub(crate) const DEFAULTS_AND_FRONTENDS: Sections = DEFAULTS.or(FRONTENDS);
+/// `defaults`, `listen` and `backend`.
+pub(crate) const DEFAULTS_AND_BACKENDS: Sections = DEFAULTS.or(BACKENDS);
+/// `defaults` and all proxies.
+pub(crate) const EVERYWHERE: Sections = DEFAULTS.or(PROXIES);
+/// Named `defaults` and all proxies.
+pub(crate) const RULES_EVERYWHERE: Sections = NAMED_DEFAULTS.or(PROXIES);
+/// Named `defaults`, `frontend` and `listen`.
+pub(crate) const RULES_OF_FRONTENDS: Sections = NAMED_DEFAULTS.or(FRONTENDS);
+/// Named `defaults`, `listen` and `backend`.
+pub(crate) const RULES_OF_BACKENDS: Sections = NAMED_DEFAULTS.or(BACKENDS);
+/// `defaults` and `backend`.
+pub(crate) const DEFAULTS_AND_BACKEND: Sections = DEFAULTS.or(BACKEND);
+
+const NOT_YET: &[Row<ProxyReader>] = &[
+    Row::not_yet("be-unpublished", "", "hide the backend from 'use_backend'"),
+    Row::removed("clitimeout", "use 'timeout client' instead."),
+    Row::removed("contimeout", "use 'timeout connect' instead."),
+    Row::removed("srvtimeout", "use 'timeout server' instead."),
+    Row::removed("dispatch", "use a 'server' line instead."),
+    Row::removed("bind-process", "use 'thread' on 'bind' lines instead."),
+    Row::removed("block", "use 'http-request deny' instead."),
+    Row::removed("redisp", "use 'option redispatch' instead."),
+    Row::removed("redispatch", "use 'option redispatch' instead."),
+    Row::removed("reqadd", "use 'http-request add-header' instead."),
+    Row::removed("reqallow", "use 'http-request allow' instead."),
+    Row::removed("reqdel", "use 'http-request del-header' instead."),
+    Row::removed("reqdeny", "use 'http-request deny' instead."),
+    Row::removed("reqiallow", "use 'http-request allow' instead."),
+    Row::removed("reqidel", "use 'http-request del-header' instead."),
+    Row::removed("reqideny", "use 'http-request deny' instead."),
+    Row::removed("reqipass", "use 'http-request' rules instead."),
+    Row::removed("reqirep", "use 'http-request replace-header' instead."),
+    Row::removed("reqitarpit", "use 'http-request tarpit' instead."),
+    Row::removed("reqpass", "use 'http-request' rules instead."),
+    Row::removed("reqrep", "use 'http-request replace-header' instead."),
+    Row::removed("reqtarpit", "use 'http-request tarpit' instead."),
+    Row::removed("rspadd", "use 'http-response add-header' instead."),
+    Row::removed("rspdel", "use 'http-response del-header' instead."),
+    Row::removed("rspdeny", "use 'http-response deny' instead."),
+    Row::removed("rspidel", "use 'http-response del-header' instead."),
+    Row::removed("rspideny", "use 'http-response deny' instead."),
+    Row::removed("rspirep", "use 'http-response replace-header' instead."),
+    Row::removed("rsprep", "use 'http-response replace-header' instead."),
+    Row::not_yet("compression algo", "<algorithm> ...", "compress responses"),
+    Row::not_yet("compression algo-req", "<algorithm>", "compress requests"),
+    Row::not_yet("compression algo-res", "<algorithm>", "compress responses"),
+    Row::not_yet("compression direction", "<direction>", "what to compress"),
+    Row::not_yet("compression minsize-req", "<size>", "smallest request to compress"),
+    Row::not_yet("compression minsize-res", "<size>", "smallest response to compress"),
+    Row::not_yet("compression offload", "", "hide compression from servers"),
+    Row::not_yet("compression type", "<mime type> ...", "types to compress"),
+    Row::not_yet("compression type-req", "<mime type> ...", "types of requests to compress"),
+    Row::not_yet("compression type-res", "<mime type> ...", "types of responses to compress"),
+    Row::not_yet("email-alert from", "<emailaddr>", "mail alerts: sender"),
+    Row::not_yet("email-alert level", "<level>", "mail alerts: level"),
+    Row::not_yet("email-alert mailers", "<mailersect>", "mail alerts: section with the servers"),
+    Row::not_yet("email-alert myhostname", "<hostname>", "mail alerts: our name"),
+    Row::not_yet("email-alert to", "<emailaddr>", "mail alerts: receiver"),
+    Row::not_yet("external-check command", "<command>", "external checks: program to run"),
+    Row::not_yet("external-check path", "<path>", "external checks: search path"),
+    Row::not_yet("filter", "<name> [param*]", "add a filter to the streams"),
+    Row::not_yet("filter-sequence", "{ request | response } <filter_list>", "order of the filters"),
+    Row::not_yet("force-be-switch", "{ if | unless } <condition>", "switch to unpublished backends"),
+    Row::not_yet("http-check comment", "<string>", "HTTP checks: comment"),
+    Row::not_yet("http-check connect", "[default] [port <expr>] [addr <ip>] ...", "HTTP checks: connect"),
+    Row::not_yet("http-check disable-on-404", "", "HTTP checks: 404 means drain"),
+    Row::not_yet("http-check expect", "[!] <match> <pattern>", "HTTP checks: what must come"),
+    Row::not_yet("http-check send", "[meth <method>] [uri <uri>] ...", "HTTP checks: what to send"),
+    Row::not_yet("http-check send-state", "", "HTTP checks: tell the server its state"),
+    Row::not_yet("http-check set-var", "(<var-name>[,<cond>...]) <expr>", "HTTP checks: set a variable"),
+    Row::not_yet("http-check set-var-fmt", "(<var-name>[,<cond>...]) <fmt>", "HTTP checks: set a variable"),
+    Row::not_yet("http-check unset-var", "(<var-name>)", "HTTP checks: forget a variable"),
+    Row::not_yet("log-steps", "<steps>", "at which steps of a stream to log"),
+    Row::not_yet("max-session-srv-conns", "<nb>", "connections to servers that a client keeps"),
+    Row::not_yet("quic-initial", "<action> [ { if | unless } <condition> ]", "rules on QUIC's first packets"),
+    Row::not_yet(
+        "server-state-file-name",
+        "[ { use-backend-name | <file> } ]",
+        "file with the servers' states",
+    ),
+    Row::not_yet("ssl-f-use", "[<sslbindconf> ...]*", "TLS: certificates of the frontend"),
+    Row::not_yet("stick match", "<pattern> [table <table>] [{if | unless} <cond>]", "stick-tables: look up"),
+    Row::not_yet(
+        "stick on",
+        "<pattern> [table <table>] [{if | unless} <condition>]",
+        "stick-tables: look up and learn",
+    ),
+    Row::not_yet(
+        "stick store-request",
+        "<pattern> [table <table>] [{if | unless} <condition>]",
+        "stick-tables: learn",
+    ),
+    Row::not_yet(
+        "stick store-response",
+        "<pattern> [table <table>] [{if | unless} <condition>]",
+        "stick-tables: learn",
+    ),
+    Row::not_yet(
+        "stick-table",
+        "type <type> size <size> [expire <expire>] [args...]",
+        "a stick-table of the proxy",
+    ),
+    Row::not_yet("tcp-check comment", "<string>", "TCP checks: comment"),
+    Row::not_yet("tcp-check connect", "[default] [port <expr>] [addr <ip>] ...", "TCP checks: connect"),
+    Row::not_yet("tcp-check expect", "[!] <match> <pattern>", "TCP checks: what must come"),
+    Row::not_yet("tcp-check send", "<data> [comment <msg>]", "TCP checks: what to send"),
+    Row::not_yet("tcp-check send-binary", "<hexstring> [comment <msg>]", "TCP checks: what to send"),
+    Row::not_yet("tcp-check send-binary-lf", "<hexfmt> [comment <msg>]", "TCP checks: what to send"),
+    Row::not_yet("tcp-check send-lf", "<fmt> [comment <msg>]", "TCP checks: what to send"),
+    Row::not_yet("tcp-check set-var", "(<var-name>[,<cond>...]) <expr>", "TCP checks: set a variable"),
+    Row::not_yet("tcp-check set-var-fmt", "(<var-name>[,<cond>...]) <fmt>", "TCP checks: set a variable"),
+    Row::not_yet("tcp-check unset-var", "(<var-name>)", "TCP checks: forget a variable"),
+    Row::not_yet("timeout check", "<timeout>", "health checks: how long a check may take"),
+    Row::not_yet("use-fcgi-app", "<name>", "FastCGI application of the backend"),
+];

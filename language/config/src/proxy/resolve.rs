@@ -1,0 +1,164 @@
+//! Names of proxies, and what expressions refer to.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use weir_expr::{ArgKind, Reference};
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
+
+use super::finish::{Surroundings, noun};
+use super::{Finished, ProxyParser};
+use crate::model::ProxyIndex;
+
+/// Where the proxies are, by name. A frontend and a backend may have the same.
+pub(super) struct Names {
+    frontends: HashMap<Arc<str>, ProxyIndex>,
+    backends: HashMap<Arc<str>, ProxyIndex>,
+}
+
+impl Names {
+    /// The names of the proxies; complains about those that are used twice.
+    pub fn of(finished: &[Finished], diagnostics: &mut Diagnostics) -> Self {
+        let mut names = Names { frontends: HashMap::new(), backends: HashMap::new() };
+        for (index, this) in finished.iter().enumerate() {
+            let proxy = &this.proxy;
+            let position = ProxyIndex(index as u32);
+            let mut twin = None;
+            if proxy.is_frontend() {
+                twin = names.frontends.insert(proxy.name.clone(), position);
+            }
+            if proxy.is_backend() {
+                twin = names.backends.insert(proxy.name.clone(), position).or(twin);
+            }
+            if let Some(twin) = twin {
+                let other = &finished[twin.get()].proxy;
+                let message = format!(
+                    "{} '{}' has the same name as {} '{}' declared at {}.",
+                    noun(proxy),
+                    proxy.name,
+                    noun(other),
+                    other.name,
+                    other.at
+                );
+                diagnostics.push(Diagnostic::alert(this.span, message).layout(Layout::ParsingTight));
+            }
+        }
+        names
+    }
+
+    /// The proxy of that name that accepts connections.
+    pub fn frontend(&self, name: &str) -> Option<ProxyIndex> {
+        self.frontends.get(name).copied()
+    }
+
+    /// The proxy of that name that has servers.
+    pub fn backend(&self, name: &str) -> Option<ProxyIndex> {
+        self.backends.get(name).copied()
+    }
+
+    /// The backend that was probably meant.
+    pub fn nearest_backend(&self, name: &str) -> Option<String> {
+        weir_syntax::did_you_mean(name, self.backends.keys().map(|name| &**name)).map(str::to_owned)
+    }
+}
+
+/// What kind of object is unknown, and the name that was written for it.
+type Unknown = (&'static str, Box<str>);
+
+impl ProxyParser<'_> {
+    /// Tells every named reference in an expression which object it means.
+    ///
+    /// A reference is resolved to two numbers: the position of the proxy and 0, or of the server in it, or the position
+    /// of the list of users and 0. A reference without a name means the current proxy and stays open.
+    pub(super) fn resolve_references(
+        &self,
+        names: &Names,
+        surroundings: &Surroundings<'_>,
+        diagnostics: &mut Diagnostics,
+    ) {
+        for defaults in &self.defaults {
+            let mut unknown = Vec::new();
+            let mut visit = |reference: &Reference| {
+                self.resolve(reference, None, names, surroundings, &mut unknown);
+            };
+            if let Some(rules) = &defaults.rules {
+                rules.visit_references(&mut visit);
+            }
+            defaults.finished.proxy.settings.visit_references(&mut visit);
+            if let Some(acls) = &defaults.finished.acls {
+                acls.visit_references(&mut visit);
+            }
+            report(&defaults.finished, unknown, diagnostics);
+        }
+        for (index, finished) in self.finished.iter().enumerate() {
+            if finished.references.is_empty() && finished.acls.is_none() {
+                continue;
+            }
+            let own = Some(ProxyIndex(index as u32));
+            let mut unknown = Vec::new();
+            let mut visit = |reference: &Reference| {
+                self.resolve(reference, own, names, surroundings, &mut unknown);
+            };
+            finished.proxy.visit_references(&mut visit);
+            finished.proxy.settings.visit_references(&mut visit);
+            if let Some(acls) = &finished.acls {
+                acls.visit_references(&mut visit);
+            }
+            report(finished, unknown, diagnostics);
+        }
+    }
+
+    fn resolve(
+        &self,
+        reference: &Reference,
+        own: Option<ProxyIndex>,
+        names: &Names,
+        surroundings: &Surroundings<'_>,
+        unknown: &mut Vec<Unknown>,
+    ) {
+        let Some(name) = &reference.name else { return };
+        if reference.target().is_some() {
+            return;
+        }
+        let target = match reference.kind {
+            ArgKind::Frontend => names.frontend(name).map(|index| (index.0, 0)),
+            ArgKind::Backend => names.backend(name).map(|index| (index.0, 0)),
+            ArgKind::UserList => (surroundings.userlist)(name).map(|index| (index, 0)),
+            ArgKind::Server => self.server_named(name, own, names),
+            _ => None,
+        };
+        match target {
+            Some(target) => reference.resolve(target),
+            None => unknown.push((reference.kind.name(), name.clone())),
+        }
+    }
+
+    /// The server called `[backend/]server`.
+    fn server_named(&self, name: &str, own: Option<ProxyIndex>, names: &Names) -> Option<(u32, u32)> {
+        let (backend, server) = match name.split_once('/') {
+            Some((backend, server)) => (names.backend(backend)?, server),
+            None => (own?, name),
+        };
+        let servers = &self.finished.get(backend.get())?.proxy.servers;
+        let index = servers.iter().position(|candidate| *candidate.name == *server)?;
+        Some((backend.0, index as u32))
+    }
+}
+
+fn report(finished: &Finished, unknown: Vec<Unknown>, diagnostics: &mut Diagnostics) {
+    let mut reported = HashSet::new();
+    for (kind, name) in unknown {
+        if !reported.insert((kind, name.clone())) {
+            continue;
+        }
+        let written =
+            finished.references.iter().find(|written| written.kind.name() == kind && written.name == name);
+        let span: Span = written.map_or(finished.span, |written| written.span);
+        let kind = if kind == "user list" { "userlist" } else { kind };
+        let message = format!(
+            "unable to find {kind} '{name}' referenced by an expression in proxy '{}'.",
+            finished.proxy.name
+        );
+        diagnostics.push(Diagnostic::alert(span, message).layout(Layout::ParsingTight));
+    }
+}

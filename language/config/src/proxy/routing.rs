@@ -1,0 +1,317 @@
+//! Which backend and which server a stream goes to, and the rules on the way.
+
+use std::sync::Arc;
+
+use weir_expr::{Place, Places};
+use weir_syntax::Word;
+
+use super::keywords::{
+    DEFAULTS_AND_FRONTENDS, RULES_EVERYWHERE, RULES_OF_BACKENDS, RULES_OF_FRONTENDS, keyword, strict_keyword,
+};
+use super::{BACKENDS, ConditionList, FRONTENDS, LineContext, PROXIES, ProxyReader, UNRESOLVED};
+use crate::expressions::in_word;
+use crate::model::{
+    BackendTarget, PersistRule, RedirectRule, RulesetKind, ServerTarget, UseBackend, UseServer,
+};
+use crate::rows::Row;
+use crate::rules::{Step, places_of, read_inspect_delay, read_redirect, read_rule};
+use crate::words::{Fault, Parsed, Words, fault, prefixed};
+
+pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
+    keyword(
+        "acl",
+        "<aclname> <criterion> [flags] [operator] <value> ...",
+        "local src 127.0.0.1",
+        "a named test for conditions",
+        RULES_EVERYWHERE,
+        read_acl,
+    ),
+    strict_keyword(
+        "tcp-request connection",
+        "<action> <options...> [ { if | unless } <condition> ]",
+        "reject if { src 192.0.2.1 }",
+        "rules right after accepting",
+        RULES_OF_FRONTENDS,
+        |context, words| read_rule(context, words, RulesetKind::TcpRequestConnection),
+    ),
+    strict_keyword(
+        "tcp-request session",
+        "<action> [{if | unless} <condition>]",
+        "accept",
+        "rules after the connection's handshakes",
+        RULES_OF_FRONTENDS,
+        |context, words| read_rule(context, words, RulesetKind::TcpRequestSession),
+    ),
+    keyword(
+        "tcp-request content",
+        "<action> [{if | unless} <condition>]",
+        "accept if TRUE",
+        "rules on what arrives",
+        RULES_EVERYWHERE,
+        |context, words| read_rule(context, words, RulesetKind::TcpRequestContent),
+    ),
+    keyword(
+        "tcp-request inspect-delay",
+        "<timeout>",
+        "5s",
+        "how long 'tcp-request content' waits for data",
+        RULES_EVERYWHERE,
+        |context, words| {
+            let delay = read_inspect_delay(context, words, "tcp-request inspect-delay")?;
+            context.draft.proxy.rules.tcp_request_inspect_delay = delay;
+            Ok(())
+        },
+    ),
+    strict_keyword(
+        "tcp-response content",
+        "<action> [{if | unless} <condition>]",
+        "close if TRUE",
+        "rules on what the server sends",
+        RULES_OF_BACKENDS,
+        |context, words| read_rule(context, words, RulesetKind::TcpResponseContent),
+    ),
+    strict_keyword(
+        "tcp-response inspect-delay",
+        "<timeout>",
+        "5s",
+        "how long 'tcp-response content' waits for data",
+        RULES_OF_BACKENDS,
+        |context, words| {
+            let delay = read_inspect_delay(context, words, "tcp-response inspect-delay")?;
+            context.draft.proxy.rules.tcp_response_inspect_delay = delay;
+            Ok(())
+        },
+    ),
+    keyword(
+        "http-request",
+        "<action> [options...] [ { if | unless } <condition> ]",
+        "deny if TRUE",
+        "rules on requests",
+        RULES_EVERYWHERE,
+        |context, words| read_rule(context, words, RulesetKind::HttpRequest),
+    ),
+    keyword(
+        "http-response",
+        "<action> <options...> [ { if | unless } <condition> ]",
+        "set-header a b",
+        "rules on servers' responses",
+        RULES_EVERYWHERE,
+        |context, words| read_rule(context, words, RulesetKind::HttpResponse),
+    ),
+    keyword(
+        "http-after-response",
+        "<action> <options...> [ { if | unless } <condition> ]",
+        "set-header a b",
+        "rules on all responses, our own ones too",
+        RULES_EVERYWHERE,
+        |context, words| read_rule(context, words, RulesetKind::HttpAfterResponse),
+    ),
+    keyword(
+        "redirect",
+        "{ location <loc> | prefix <pfx> | scheme <sch> } [code <code>] <option> [{if | unless} <condition>]",
+        "scheme https code 301 if TRUE",
+        "redirect after the 'http-request' rules",
+        PROXIES,
+        |context, words| {
+            let name = context.name();
+            let places = places_of(RulesetKind::HttpRequest, context.draft.section);
+            let error = format!("error detected in proxy '{name}' while parsing redirect rule : ");
+            let redirect =
+                read_redirect(context, words, places, false).map_err(|fault| prefixed(fault, &error))?;
+            let span = words.here();
+            let condition = context
+                .expressions()
+                .condition(words, places)
+                .map_err(|fault| prefixed(fault, &format!("{error}error in condition: ")))?;
+            let index = context.draft.proxy.redirects.len();
+            context.note_condition(condition.is_some(), (ConditionList::Redirect, index), places, span);
+            context.draft.rule_memory.order(Step::Redirect).warn(context.diagnostics, words.line().span());
+            let at = context.at.clone();
+            context.draft.proxy.redirects.push(RedirectRule { redirect: Arc::new(redirect), condition, at });
+            Ok(())
+        },
+    ),
+    keyword(
+        "use_backend",
+        "<backend> [{if | unless} <condition>]",
+        "%[path] if TRUE",
+        "a backend for some streams",
+        FRONTENDS,
+        read_use_backend,
+    ),
+    keyword(
+        "default_backend",
+        "<backend>",
+        "other",
+        "the backend for all other streams",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| {
+            let name = words.expect("'default_backend' expects a backend name.")?;
+            context.settings().default_backend = Some(name.text().into());
+            context.draft.pending.default_backend = Some(name.span());
+            words.end("default_backend")
+        },
+    ),
+    keyword(
+        "use-server",
+        "<server> { if | unless } <condition>",
+        "%[path] if TRUE",
+        "a server for some requests",
+        BACKENDS,
+        read_use_server,
+    ),
+    keyword(
+        "force-persist",
+        "{ if | unless } <condition>",
+        "if TRUE",
+        "follow persistence even to servers that are down",
+        BACKENDS,
+        |context, words| read_persist(context, words, "force-persist", true),
+    ),
+    keyword(
+        "ignore-persist",
+        "{ if | unless } <condition>",
+        "if TRUE",
+        "do not follow persistence",
+        BACKENDS,
+        |context, words| read_persist(context, words, "ignore-persist", false),
+    ),
+    keyword(
+        "monitor-uri",
+        "<uri>",
+        "/alive",
+        "a path that is answered with 200",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| {
+            let uri = words.expect("'monitor-uri' expects an URI.")?;
+            context.settings().monitor_uri = Some(uri.text().into());
+            words.end("monitor-uri")
+        },
+    ),
+    keyword(
+        "monitor fail",
+        "{ if | unless } <condition>",
+        "if FALSE",
+        "when monitor requests get 503",
+        FRONTENDS,
+        |context, words| {
+            if !words.at_condition() {
+                return Err(
+                    words.fault("'monitor fail' requires either 'if' or 'unless' followed by a condition.")
+                );
+            }
+            let places = places_of(RulesetKind::HttpRequest, context.draft.section);
+            let condition = context.expressions().condition(words, places).map_err(|fault| {
+                prefixed(fault, "error detected while parsing a 'monitor fail' condition : ")
+            })?;
+            context.draft.rule_memory.order(Step::MonitorFail).warn(context.diagnostics, words.line().span());
+            context.draft.proxy.monitor_fail.extend(condition);
+            Ok(())
+        },
+    ),
+];
+
+fn read_acl(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let name =
+        words.expect("'acl' expects <aclname> <criterion> [flags] [operator] <value> as arguments.")?;
+    if matches!(name.text(), "or" | "||") {
+        let message = format!(
+            "acl name '{name}' will never match. 'or' is used to express a disjunction within a condition."
+        );
+        return Err(fault(name.span(), message));
+    }
+    context.expressions().acl(words, words.position() - 1).map_err(|error| {
+        if error.word < words.position() {
+            return crate::expressions::located(words, error);
+        }
+        prefixed(
+            crate::expressions::located(words, error),
+            &format!("error detected while parsing ACL '{name}' : "),
+        )
+    })
+}
+
+/// A name that is made for each request begins with a percent sign somewhere.
+fn is_dynamic(word: &Word) -> bool {
+    word.bytes().contains(&b'%')
+}
+
+fn switching_error(fault: Fault) -> Fault {
+    prefixed(fault, "error detected while parsing switching rule : ")
+}
+
+fn read_use_backend(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let name = words.expect("'use_backend' expects a backend name.")?;
+    let places = Places::only(Place::FrontendUseBackend);
+    if !words.at_end() && !words.at_condition() {
+        let message = format!(
+            "unexpected keyword '{}' after backend name: 'use_backend' supports 'if' or 'unless' followed by a condition.",
+            words.peek_text()
+        );
+        return Err(words.fault(message));
+    }
+    let span = words.here();
+    let condition = context.expressions().condition(words, places).map_err(switching_error)?;
+    let index = context.draft.proxy.use_backend.len();
+    context.note_condition(condition.is_some(), (ConditionList::UseBackend, index), places, span);
+    let mut target = BackendTarget::Static(UNRESOLVED);
+    if is_dynamic(name) {
+        let format = context.expressions().format(name, places).map_err(switching_error)?;
+        match format.constant() {
+            None => target = BackendTarget::Dynamic(Arc::new(format)),
+            Some(_) => {
+                let error = weir_expr::ParseError::new(0, "the backend's name has '%' in it but no format");
+                return Err(in_word(name, error));
+            }
+        }
+    }
+    context.draft.rule_memory.order(Step::UseBackend).warn(context.diagnostics, words.line().span());
+    let rules = &mut context.draft.proxy.use_backend;
+    if matches!(target, BackendTarget::Static(_)) {
+        context.draft.pending.use_backend.push((rules.len(), name.text().into(), name.span()));
+    }
+    rules.push(UseBackend { target, condition, at: context.at.clone() });
+    Ok(())
+}
+
+fn read_use_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let name = words.expect("'use-server' expects a server name.")?;
+    if !words.at_condition() {
+        return Err(words.fault("'use-server' requires either 'if' or 'unless' followed by a condition."));
+    }
+    let places = Places::only(Place::BackendSetServer);
+    let span = words.here();
+    let condition = context.expressions().condition(words, places).map_err(switching_error)?;
+    let index = context.draft.proxy.use_server.len();
+    context.note_condition(condition.is_some(), (ConditionList::UseServer, index), places, span);
+    let target = if is_dynamic(name) {
+        let format = context.expressions().format(name, places).map_err(switching_error)?;
+        ServerTarget::Dynamic(Arc::new(format))
+    } else {
+        ServerTarget::Static(u32::MAX)
+    };
+    context.draft.rule_memory.order(Step::UseServer).warn(context.diagnostics, words.line().span());
+    let rules = &mut context.draft.proxy.use_server;
+    if matches!(target, ServerTarget::Static(_)) {
+        context.draft.pending.use_server.push((rules.len(), name.text().into(), name.span()));
+    }
+    rules.push(UseServer { target, condition, at: context.at.clone() });
+    Ok(())
+}
+
+fn read_persist(context: &mut LineContext<'_>, words: &mut Words<'_>, keyword: &str, force: bool) -> Parsed {
+    if !words.at_condition() {
+        let message = format!("'{keyword}' requires either 'if' or 'unless' followed by a condition.");
+        return Err(words.fault(message));
+    }
+    let condition = context
+        .expressions()
+        .condition(
+            words,
+            Places::only(Place::FrontendRequestHeader).or(Places::only(Place::BackendRequestHeader)),
+        )
+        .map_err(|fault| prefixed(fault, &format!("error detected while parsing a '{keyword}' rule : ")))?;
+    let at = context.at.clone();
+    context.draft.proxy.persist_rules.extend(condition.map(|condition| PersistRule { force, condition, at }));
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The statistics page: every `stats` line of a proxy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_expr::Places;
+use weir_syntax::Layout;
+
+use super::keywords::{EVERYWHERE, keyword};
+use super::{BACKENDS, LineContext, PROXIES, ProxyReader};
+use crate::model::{RulesetKind, Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
+use crate::numbers::seconds_of;
+use crate::rows::Row;
+use crate::rules::places_of;
+use crate::words::{Parsed, Words, fault};
+
+pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
+    keyword("stats enable", "", "", "show the statistics page", EVERYWHERE, |context, _| {
+        stats(context);
+        Ok(())
+    }),
+    keyword("stats uri", "<prefix>", "/stats", "path of the page", EVERYWHERE, |context, words| {
+        let uri = words.expect("'uri' needs an URI prefix.")?;
+        stats(context).uri = Some(uri.text().into());
+        words.end("stats uri")
+    }),
+    keyword(
+        "stats realm",
+        "<realm>",
+        "Shop",
+        "what credentials are asked for",
+        EVERYWHERE,
+        |context, words| {
+            let realm = words.expect("'realm' needs an realm name.")?;
+            stats(context).realm = Some(realm.text().into());
+            words.end("stats realm")
+        },
+    ),
+    keyword(
+        "stats refresh",
+        "<delay>",
+        "10s",
+        "how often the page reloads itself",
+        EVERYWHERE,
+        |context, words| {
+            let word = words.expect("'refresh' needs a positive interval.")?;
+            let delay = seconds_of(word, "stats refresh")?;
+            stats(context).refresh = (delay > Duration::ZERO).then_some(delay);
+            words.end("stats refresh")
+        },
+    ),
+    keyword(
+        "stats auth",
+        "<user>:<passwd>",
+        "admin:secret",
+        "a user who may see the page",
+        EVERYWHERE,
+        |context, words| {
+            let account = words.expect("'auth' needs a user:password account.")?;
+            let (user, password) = account.text().split_once(':').unwrap_or((account.text(), ""));
+            let users = &mut stats(context).users;
+            if users.len() == MAX_STATS_ENTRIES {
+                return Err(fault(account.span(), format!("more than {MAX_STATS_ENTRIES} accounts")));
+            }
+            users.push((user.into(), password.into()));
+            words.end("stats auth")
+        },
+    ),
+    keyword(
+        "stats scope",
+        "{ <name> | \".\" }",
+        ".",
+        "a proxy that the page shows",
+        EVERYWHERE,
+        |context, words| {
+            let name = words.expect("'scope' needs a proxy name.")?;
+            let scope = if name.is(".") { StatsScope::Own } else { StatsScope::Named(name.text().into()) };
+            let list = &mut stats(context).scope;
+            if list.len() == MAX_STATS_ENTRIES {
+                return Err(fault(name.span(), format!("more than {MAX_STATS_ENTRIES} proxies")));
+            }
+            list.push(scope);
+            words.end("stats scope")
+        },
+    ),
+    keyword("stats hide-version", "", "", "do not show our version", EVERYWHERE, |context, _| {
+        stats(context).hide_version = true;
+        Ok(())
+    }),
+    keyword("stats show-version", "", "", "show our version", EVERYWHERE, |context, _| {
+        stats(context).hide_version = false;
+        Ok(())
+    }),
+    keyword("stats show-legends", "", "", "addresses and cookies as tool tips", EVERYWHERE, |context, _| {
+        stats(context).show_legends = true;
+        Ok(())
+    }),
+    keyword("stats show-modules", "", "", "the counters of modules", EVERYWHERE, |context, _| {
+        stats(context).show_modules = true;
+        Ok(())
+    }),
+    keyword(
+        "stats show-node",
+        "[ <name> ]",
+        "edge1",
+        "the node's name in the title",
+        EVERYWHERE,
+        |context, words| {
+            let text = words.take().map_or(StatsText::Global, |word| StatsText::Own(word.text().into()));
+            stats(context).show_node = Some(text);
+            words.end("stats show-node")
+        },
+    ),
+    keyword(
+        "stats show-desc",
+        "[ <desc> ]",
+        "the shop",
+        "a description in the title",
+        EVERYWHERE,
+        |context, words| {
+            let text = if words.at_end() {
+                StatsText::Global
+            } else {
+                StatsText::Own(words.line().join(words.position()).into())
+            };
+            stats(context).show_description = Some(text);
+            Ok(())
+        },
+    ),
+    keyword(
+        "stats admin",
+        "{ if | unless } <cond>",
+        "if TRUE",
+        "who may change the servers' states",
+        PROXIES,
+        |context, words| {
+            if !words.at_condition() {
+                return Err(
+                    words.fault("'stats admin' requires either 'if' or 'unless' followed by a condition.")
+                );
+            }
+            let condition = condition(context, words, "a 'stats admin' rule")?;
+            let at = context.at.clone();
+            if let Some(condition) = condition {
+                stats(context).admin.push(StatsAdmin { condition, at });
+            }
+            Ok(())
+        },
+    ),
+    keyword(
+        "stats http-request",
+        "{ allow | deny | auth [realm <realm>] } [ { if | unless } <condition> ]",
+        "auth realm shop if TRUE",
+        "who may see the page",
+        BACKENDS,
+        read_http_request,
+    ),
+];
+
+/// Lists of the page's settings have at most this many entries.
+const MAX_STATS_ENTRIES: usize = 4096;
+
+/// The page's settings, to change: any `stats` line switches the page on.
+fn stats<'s>(context: &'s mut LineContext<'_>) -> &'s mut Stats {
+    Arc::make_mut(context.settings().stats.get_or_insert_with(Arc::default))
+}
+
+fn places(context: &LineContext<'_>) -> Places {
+    places_of(RulesetKind::HttpRequest, context.draft.section)
+}
+
+fn condition(
+    context: &LineContext<'_>,
+    words: &mut Words<'_>,
+    what: &str,
+) -> Parsed<Option<weir_expr::Condition>> {
+    context
+        .expressions()
+        .condition(words, places(context))
+        .map_err(|fault| crate::words::prefixed(fault, &format!("error detected while parsing {what} : ")))
+}
+
+fn read_http_request(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    let expects = "'stats http-request' expects 'allow', 'deny' or 'auth'";
+    let word = words.expect(expects)?;
+    let verdict = match word.text() {
+        "allow" => StatsVerdict::Allow,
+        "deny" => StatsVerdict::Deny,
+        "auth" => {
+            let realm = if words.take_if("realm") {
+                Some(words.expect("missing realm value.")?.text().into())
+            } else {
+                None
+            };
+            StatsVerdict::Auth { realm }
+        }
+        other => return Err(fault(word.span(), format!("{expects}, but got '{other}'."))),
+    };
+    if !words.at_end() && !words.at_condition() {
+        let message = format!(
+            "'stats http-request {word}' expects either 'if' or 'unless' followed by a condition but found '{}'.",
+            words.peek_text()
+        );
+        let mut fault = words.fault(message);
+        fault.layout = Layout::ParsingTight;
+        return Err(fault);
+    }
+    let condition = condition(context, words, "a 'stats http-request' rule")?;
+    let at = context.at.clone();
+    let rules = &mut stats(context).http_request;
+    let unreachable = rules.last().is_some_and(|last| last.condition.is_none());
+    rules.push(StatsRule { verdict, condition, at });
+    if unreachable {
+        let message = "previous 'stats' action has no condition attached, further entries are NOOP.";
+        context.warn_tight(words.line().span(), message);
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Every `timeout`.
+
+use std::time::Duration;
+
+use weir_syntax::Span;
+
+use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE, keyword};
+use super::{LineContext, ProxyReader};
+use crate::model::Timeouts;
+use crate::numbers::delay_of;
+use crate::rows::Row;
+use crate::words::{Parsed, Words, fault};
+
+pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
+    keyword(
+        "timeout client",
+        "<timeout>",
+        "30s",
+        "nothing from or to the client",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| read(context, words, "timeout client", |timeouts| &mut timeouts.client),
+    ),
+    keyword(
+        "timeout client-fin",
+        "<timeout>",
+        "5s",
+        "like 'client' once one side closed",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| read(context, words, "timeout client-fin", |timeouts| &mut timeouts.client_fin),
+    ),
+    keyword(
+        "timeout client-hs",
+        "<timeout>",
+        "5s",
+        "handshakes of a client's connection",
+        DEFAULTS_AND_FRONTENDS,
+        |context, words| read(context, words, "timeout client-hs", |timeouts| &mut timeouts.client_handshake),
+    ),
+    keyword(
+        "timeout connect",
+        "<timeout>",
+        "5s",
+        "a server accepts the connection",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| read(context, words, "timeout connect", |timeouts| &mut timeouts.connect),
+    ),
+    keyword(
+        "timeout http-keep-alive",
+        "<timeout>",
+        "15s",
+        "the next request begins",
+        EVERYWHERE,
+        |context, words| {
+            read(context, words, "timeout http-keep-alive", |timeouts| &mut timeouts.http_keep_alive)
+        },
+    ),
+    keyword(
+        "timeout http-request",
+        "<timeout>",
+        "10s",
+        "the request's headers are complete",
+        EVERYWHERE,
+        |context, words| read(context, words, "timeout http-request", |timeouts| &mut timeouts.http_request),
+    ),
+    keyword(
+        "timeout queue",
+        "<timeout>",
+        "30s",
+        "a server has a free place",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| read(context, words, "timeout queue", |timeouts| &mut timeouts.queue),
+    ),
+    keyword(
+        "timeout server",
+        "<timeout>",
+        "30s",
+        "nothing from or to the server",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| read(context, words, "timeout server", |timeouts| &mut timeouts.server),
+    ),
+    keyword(
+        "timeout server-fin",
+        "<timeout>",
+        "5s",
+        "like 'server' once one side closed",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| read(context, words, "timeout server-fin", |timeouts| &mut timeouts.server_fin),
+    ),
+    keyword(
+        "timeout tarpit",
+        "<timeout>",
+        "10s",
+        "how long tarpitted requests wait",
+        EVERYWHERE,
+        |context, words| read(context, words, "timeout tarpit", |timeouts| &mut timeouts.tarpit),
+    ),
+    keyword(
+        "timeout tunnel",
+        "<timeout>",
+        "1h",
+        "nothing either way through a tunnel",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| read(context, words, "timeout tunnel", |timeouts| &mut timeouts.tunnel),
+    ),
+];
+
+fn read(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    keyword: &str,
+    field: fn(&mut Timeouts) -> &mut Option<Duration>,
+) -> Parsed {
+    let word = words.expect(&format!("'{keyword}' expects an integer value (in milliseconds)"))?;
+    let delay = delay_of(word, keyword)?;
+    if let Some(extra) = words.peek() {
+        let message = format!("'{keyword}' : unexpected extra argument '{extra}' after value '{word}'.");
+        return Err(fault(extra.span(), message));
+    }
+    // A timeout of zero is none: the reference's way to switch an inherited one off.
+    *field(&mut context.settings().timeouts) = (delay > Duration::ZERO).then_some(delay);
+    warn_if_probably_seconds(context, word.span(), keyword, word.text(), delay);
+    Ok(())
+}
+
+/// A plain number below 100 was rarely meant in milliseconds: a remark for diagnostic mode.
+fn warn_if_probably_seconds(
+    context: &mut LineContext<'_>,
+    span: Span,
+    keyword: &str,
+    text: &str,
+    delay: Duration,
+) {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    if plain && delay > Duration::ZERO && delay < Duration::from_millis(100) {
+        let message = format!("'{keyword}' is {text} milliseconds: add a unit if this is meant");
+        context.diagnostics.diag(span, message);
+    }
+}

@@ -1,0 +1,283 @@
+//! The arguments of replies: `status`, `content-type`, the content, `hdr`.
+
+use std::sync::{Arc, OnceLock};
+
+use weir_expr::{FormatOptions, Loader, Places};
+use weir_syntax::{Span, Word};
+
+use crate::model::{ErrorMessage, ErrorReplies, ErrorSection, Reply, ReplyContent, ReplyHeader};
+use crate::proxy::LineContext;
+use crate::words::{Parsed, Words, fault};
+
+/// What differs between the words that take replies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplyRules {
+    /// The status unless told.
+    pub default_status: u16,
+    /// The statuses that may be given.
+    pub lowest_status: u16,
+    /// Whether, without any content, the proxy's own error message is meant.
+    pub falls_back: bool,
+    /// Where formats stand.
+    pub places: Places,
+}
+
+impl ReplyRules {
+    /// `http-error`.
+    pub const HTTP_ERROR: ReplyRules =
+        ReplyRules { default_status: 0, lowest_status: 200, falls_back: false, places: Places::ALL };
+
+    /// `deny`.
+    pub fn deny(default_status: u16, places: Places) -> Self {
+        ReplyRules { default_status, lowest_status: 200, falls_back: true, places }
+    }
+
+    /// `return`.
+    pub fn answer(places: Places) -> Self {
+        ReplyRules { default_status: 200, lowest_status: 200, falls_back: false, places }
+    }
+}
+
+/// An error message has at most this many bytes; so has a body that is read from a file.
+const MAX_FILE: usize = 1 << 20;
+
+/// A reply has at most this many headers of its own.
+const MAX_HEADERS: usize = 256;
+
+/// Reads the arguments of a reply as far as they are ones.
+pub(crate) fn read_reply(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    rules: &ReplyRules,
+) -> Parsed<Reply> {
+    let mut draft = ReplyDraft {
+        status: rules.default_status,
+        status_span: words.here(),
+        content_type: None,
+        content: None,
+        headers: Vec::new(),
+    };
+    while let Some(word) = words.peek() {
+        match word.text() {
+            "status" | "deny_status" => read_status(words, &mut draft, rules)?,
+            "content-type" => {
+                words.take();
+                let value = words.expect("'content-type' expects <ctype> as argument.")?;
+                draft.content_type = Some((value.text().into(), value.span()));
+            }
+            "hdr" => {
+                words.take();
+                let expects = "'hdr' expects <name> and <value> as arguments.";
+                let name = words.expect(expects)?;
+                let value = words.expect(expects)?;
+                if draft.headers.len() == MAX_HEADERS {
+                    return Err(fault(name.span(), format!("more than {MAX_HEADERS} 'hdr' arguments")));
+                }
+                let format = context.expressions().format_with(value, rules.places, FormatOptions::PLAIN)?;
+                draft.headers.push(ReplyHeader { name: name.text().into(), value: format });
+            }
+            "default-errorfiles" | "errorfile" | "errorfiles" | "file" | "lf-file" | "string"
+            | "lf-string" => {
+                read_content(context, words, &mut draft, rules)?;
+            }
+            _ => break,
+        }
+    }
+    draft.complete(context, rules)
+}
+
+struct ReplyDraft {
+    status: u16,
+    status_span: Span,
+    content_type: Option<(Arc<str>, Span)>,
+    content: Option<(&'static str, ReplyContent, Span)>,
+    headers: Vec<ReplyHeader>,
+}
+
+fn read_status(words: &mut Words<'_>, draft: &mut ReplyDraft, rules: &ReplyRules) -> Parsed {
+    let keyword = words.take().map_or("status", |word| word.text());
+    let word = words.expect(&format!("'{keyword}' expects <status_code> as argument."))?;
+    let status =
+        word.text().parse::<u16>().ok().filter(|status| (rules.lowest_status..=599).contains(status));
+    draft.status = status.ok_or_else(|| fault(word.span(), format!("Unexpected status code '{word}'.")))?;
+    draft.status_span = word.span();
+    Ok(())
+}
+
+fn read_content(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    draft: &mut ReplyDraft,
+    rules: &ReplyRules,
+) -> Parsed {
+    let Some(word) = words.take() else { return Ok(()) };
+    if let Some((previous, ..)) = &draft.content {
+        return Err(fault(
+            word.span(),
+            format!("unexpected '{word}' argument, '{previous}' already defined."),
+        ));
+    }
+    let loader = context.resources.loader;
+    let (keyword, content) = match word.text() {
+        "default-errorfiles" => ("default-errorfiles", ReplyContent::ProxyDefault),
+        "errorfile" => {
+            let path = words.expect("'errorfile' expects <file> as argument.")?;
+            ("errorfile", ReplyContent::Message(read_error_file(loader, path)?))
+        }
+        "errorfiles" => {
+            let name = words.expect("'errorfiles' expects <name> as argument.")?;
+            let section = ErrorSection { name: name.text().into(), message: OnceLock::new() };
+            ("errorfiles", ReplyContent::Section(Arc::new(section)))
+        }
+        "file" => {
+            let path = words.expect("'file' expects <file> as argument.")?;
+            ("file", ReplyContent::Body(read_file(loader, path)?.into()))
+        }
+        "string" => {
+            let text =
+                words.take().ok_or_else(|| fault(word.span(), "'string' expects <str> as argument."))?;
+            ("string", ReplyContent::Body(text.bytes().into()))
+        }
+        "lf-file" => {
+            let path = words.expect("'lf-file' expects <file> as argument.")?;
+            let text = read_file(loader, path)?;
+            let format = context.expressions().format_of_file(path, &text, rules.places)?;
+            ("lf-file", ReplyContent::Format(Arc::new(format)))
+        }
+        _ => {
+            let text = words.expect("'lf-string' expects <fmt> as argument.")?;
+            let format = context.expressions().format_with(text, rules.places, FormatOptions::PLAIN)?;
+            ("lf-string", ReplyContent::Format(Arc::new(format)))
+        }
+    };
+    draft.content = Some((keyword, content, words.line().span_at(words.position() - 1)));
+    Ok(())
+}
+
+impl ReplyDraft {
+    fn complete(self, context: &mut LineContext<'_>, rules: &ReplyRules) -> Parsed<Reply> {
+        let ReplyDraft { status, status_span, mut content_type, content, headers } = self;
+        let (keyword, content, span) = match content {
+            Some(content) => content,
+            // Headers alone are a reply of their own.
+            None if rules.falls_back && headers.is_empty() => {
+                ("default-errorfiles", ReplyContent::ProxyDefault, status_span)
+            }
+            None => ("", ReplyContent::Empty, status_span),
+        };
+        match &content {
+            ReplyContent::ProxyDefault if status != 0 && !ErrorReplies::STATUSES.contains(&status) => {
+                let message =
+                    format!("status code '{status}' not handled by default with '{keyword}' argument.");
+                return Err(fault(status_span, message));
+            }
+            ReplyContent::Section(section) => {
+                if !ErrorReplies::STATUSES.contains(&status) {
+                    let message =
+                        format!("status code '{status}' not handled by default with '{keyword}' argument.");
+                    return Err(fault(status_span, message));
+                }
+                context.draft.pending.replies.push((section.clone(), status, span));
+            }
+            ReplyContent::Body(body) if !body.is_empty() && content_type.is_none() => {
+                let message = "a content type must be defined when non-empty payload is configured.";
+                return Err(fault(span, message));
+            }
+            ReplyContent::Format(_) if content_type.is_none() => {
+                return Err(fault(span, "a content type must be defined with a log-format payload."));
+            }
+            _ => {}
+        }
+        let has_body = match &content {
+            ReplyContent::Body(body) => !body.is_empty(),
+            ReplyContent::Format(_) => true,
+            _ => false,
+        };
+        if !has_body {
+            if let Some((content_type, span)) = content_type.take() {
+                let message = format!(
+                    "content-type '{content_type}' ignored by the http reply because neither errorfile nor payload defined."
+                );
+                context.warn(span, message);
+            }
+        }
+        if !headers.is_empty()
+            && matches!(
+                content,
+                ReplyContent::Message(_) | ReplyContent::Section(_) | ReplyContent::ProxyDefault
+            )
+        {
+            let message = "hdr parameters ignored by the http reply when used with an erorrfile.";
+            context.warn(span, message);
+        }
+        Ok(Reply { status, content_type: content_type.map(|(value, _)| value), content, headers })
+    }
+}
+
+/// Reads a file whose bytes go into a response.
+fn read_file(loader: &dyn Loader, path: &Word) -> Parsed<Vec<u8>> {
+    let bytes =
+        loader.load(path.text()).map_err(|_| fault(path.span(), format!("error opening file '{path}'.")))?;
+    if bytes.len() > MAX_FILE {
+        return Err(fault(path.span(), format!("file '{path}' is larger than {MAX_FILE} bytes.")));
+    }
+    Ok(bytes)
+}
+
+/// Reads an error message: a complete response, or nothing at all (`/dev/null`).
+pub(crate) fn read_error_file(loader: &dyn Loader, path: &Word) -> Parsed<Arc<ErrorMessage>> {
+    // Nothing to read, and no loader should be asked for a device.
+    let raw = if path.is("/dev/null") { Vec::new() } else { read_file(loader, path)? };
+    if let Err(offset) = check_message(&raw) {
+        let message = format!("'{path}': unable to parse headers (error offset: {offset}).");
+        return Err(fault(path.span(), message));
+    }
+    Ok(Arc::new(ErrorMessage { path: path.text().into(), raw: raw.into() }))
+}
+
+/// Whether `raw` is a response with a complete head; the error is the offset at which it stops being one.
+///
+/// Only the outline is looked at: whoever sends it parses it with the HTTP/1 engine, which this crate does not know.
+fn check_message(raw: &[u8]) -> Result<(), usize> {
+    if raw.is_empty() {
+        return Ok(());
+    }
+    if !raw.starts_with(b"HTTP/1.") {
+        return Err(0);
+    }
+    let mut offset = 0;
+    for (number, line) in raw.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let text = line.strip_suffix(b"\n").ok_or(offset)?;
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        if text.is_empty() {
+            return Ok(());
+        }
+        let valid = match number {
+            0 => text
+                .get(8..12)
+                .is_some_and(|code| code[0] == b' ' && code[1..].iter().all(u8::is_ascii_digit)),
+            _ => text.iter().position(|byte| *byte == b':').is_some_and(|colon| colon > 0),
+        };
+        if !valid {
+            return Err(offset);
+        }
+        offset += line.len();
+    }
+    Err(raw.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_files_are_complete_responses() {
+        assert_eq!(check_message(b""), Ok(()));
+        assert_eq!(check_message(b"HTTP/1.0 503 Down\r\nA: b\r\n\r\nbody"), Ok(()));
+        assert_eq!(check_message(b"HTTP/1.1 503\n\n"), Ok(()));
+        assert_eq!(check_message(b"root:x:0:0"), Err(0));
+        assert_eq!(check_message(b"HTTP/1.0 503 Down\r\nA b\r\n\r\n"), Err(19));
+        assert_eq!(check_message(b"HTTP/1.0 503 Down\r\nA: b\r\n"), Err(25));
+        assert_eq!(check_message(b"HTTP/1.0 5x3 Down\r\n\r\n"), Err(0));
+    }
+}

@@ -1,0 +1,135 @@
+//! The language as rows: one for each word, with what it takes, what it is for, and the function that reads it.
+//!
+//! Parsing, "did you mean", dumps, help and tests all derive from the rows. A word that the language has and weir
+//! does not have yet is a row too: then it is an error with a clear message, never ignored.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use weir_syntax::{Line, did_you_mean};
+
+/// One word of the language. `F` is the function that reads it.
+#[derive(Debug)]
+pub struct Row<F> {
+    /// The word, or the words.
+    pub name: &'static str,
+    /// What follows it, as the manual writes it; empty for nothing.
+    pub arguments: &'static str,
+    /// What it is for, in one line.
+    pub help: &'static str,
+    /// What may follow it, for a test that reads every row once.
+    pub example: &'static str,
+    /// How it is read.
+    pub handler: Handler<F>,
+}
+
+/// How a word is read.
+#[derive(Clone, Copy, Debug)]
+pub enum Handler<F> {
+    /// By this function.
+    Ready(F),
+    /// Not yet.
+    NotYet,
+    /// Never again; this says what to use instead.
+    Removed(&'static str),
+}
+
+impl<F> Row<F> {
+    /// A word that is understood.
+    pub const fn ready(
+        name: &'static str,
+        arguments: &'static str,
+        example: &'static str,
+        help: &'static str,
+        read: F,
+    ) -> Self {
+        Row { name, arguments, help, example, handler: Handler::Ready(read) }
+    }
+
+    /// A word of the language that is not implemented yet.
+    pub const fn not_yet(name: &'static str, arguments: &'static str, help: &'static str) -> Self {
+        Row { name, arguments, help, example: "", handler: Handler::NotYet }
+    }
+
+    /// A word that the language no longer has.
+    pub const fn removed(name: &'static str, instead: &'static str) -> Self {
+        Row { name, arguments: "", help: instead, example: "", handler: Handler::Removed(instead) }
+    }
+
+    /// Whether the word is understood.
+    pub const fn is_ready(&self) -> bool {
+        matches!(self.handler, Handler::Ready(_))
+    }
+}
+
+/// Rows that are looked up by name.
+#[derive(Debug)]
+pub struct Table<F: 'static> {
+    parts: &'static [&'static [Row<F>]],
+    index: OnceLock<HashMap<&'static str, &'static Row<F>>>,
+    phrases: OnceLock<HashMap<&'static str, Vec<&'static Row<F>>>>,
+}
+
+impl<F> Table<F> {
+    /// A table of several lists of rows.
+    pub const fn new(parts: &'static [&'static [Row<F>]]) -> Self {
+        Table { parts, index: OnceLock::new(), phrases: OnceLock::new() }
+    }
+
+    /// All rows, in the order of the source.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Row<F>> {
+        self.parts.iter().flat_map(|part| part.iter())
+    }
+
+    /// The row of that name.
+    pub fn find(&self, name: &str) -> Option<&'static Row<F>> {
+        let index = self.index.get_or_init(|| self.rows().map(|row| (row.name, row)).collect());
+        index.get(name).copied()
+    }
+
+    /// The row whose words the line has from word `at` on, the longest if there are several, and how many words it has.
+    pub fn find_phrase(&self, line: &Line, at: usize) -> Option<(&'static Row<F>, usize)> {
+        let rows = self.phrases().get(line.text(at))?;
+        rows.iter().find_map(|row| {
+            let mut words = 0;
+            let matches = row.name.split(' ').all(|word| {
+                words += 1;
+                line.text(at + words - 1) == word
+            });
+            matches.then_some((*row, words))
+        })
+    }
+
+    /// The words that may follow `first`, none if no row begins with it or it stands alone.
+    pub fn continuations(&self, first: &str) -> Vec<&'static str> {
+        let rows = self.phrases().get(first).map_or(&[][..], Vec::as_slice);
+        let mut words: Vec<_> = rows.iter().filter_map(|row| row.name.split(' ').nth(1)).collect();
+        words.sort_unstable();
+        words.dedup();
+        words
+    }
+
+    /// The first word that was probably meant.
+    pub fn nearest_phrase(&self, first: &str) -> Option<&'static str> {
+        did_you_mean(first, self.rows().filter_map(|row| row.name.split(' ').next()))
+    }
+
+    /// Rows by their first word, those with more words first.
+    fn phrases(&self) -> &HashMap<&'static str, Vec<&'static Row<F>>> {
+        self.phrases.get_or_init(|| {
+            let mut phrases: HashMap<&'static str, Vec<&'static Row<F>>> = HashMap::new();
+            for row in self.rows() {
+                phrases.entry(row.name.split(' ').next().unwrap_or_default()).or_default().push(row);
+            }
+            for rows in phrases.values_mut() {
+                rows.sort_by_key(|row| std::cmp::Reverse(row.name.split(' ').count()));
+            }
+            phrases
+        })
+    }
+
+    /// The name that was probably meant.
+    pub fn nearest(&self, name: &str) -> Option<&'static str> {
+        did_you_mean(name, self.rows().map(|row| row.name))
+    }
+}

@@ -1,0 +1,453 @@
+//! Rules: an action with its arguments, then `if` or `unless` and a condition.
+//!
+//! The actions are rows in the files below; each says in which rulesets it may stand. Here is what all rules share:
+//! finding the row, the condition, the order of rulesets, and what can never be reached.
+
+mod answers;
+mod connection;
+mod headers;
+mod process;
+mod uri;
+mod values;
+
+use std::time::Duration;
+
+use weir_expr::{Place, Places};
+use weir_syntax::{Diagnostics, Layout, Span, Word};
+
+pub(crate) use answers::read_redirect;
+
+use crate::model::{Action, ProxySection, Rule, RulesetKind};
+use crate::numbers::delay_of;
+use crate::proxy::{ConditionList, LineContext, Section};
+use crate::rows::{Handler, Row, Table};
+use crate::words::{Fault, Parsed, Words, fault, not_yet, prefixed, suggesting};
+
+/// Reads an action, in the rulesets where it may stand.
+#[derive(Clone, Copy, Debug)]
+pub struct ActionReader {
+    /// Where it may stand.
+    pub rulesets: RulesetSet,
+    #[allow(private_interfaces)]
+    pub(crate) read: fn(&mut ActionContext<'_, '_>, &mut Words<'_>) -> Parsed<Action>,
+}
+
+/// A set of rulesets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RulesetSet(u8);
+
+impl RulesetSet {
+    /// From the kinds.
+    pub const fn of(kinds: &[RulesetKind]) -> RulesetSet {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < kinds.len() {
+            bits |= 1 << kinds[index] as u8;
+            index += 1;
+        }
+        RulesetSet(bits)
+    }
+
+    /// Whether the kind is in the set.
+    pub const fn contains(self, kind: RulesetKind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
+}
+
+/// The sets in which actions stand.
+pub(crate) mod sets {
+    use super::RulesetSet;
+    use crate::model::RulesetKind::*;
+
+    pub const TCP: RulesetSet =
+        RulesetSet::of(&[TcpRequestConnection, TcpRequestSession, TcpRequestContent, TcpResponseContent]);
+    pub const CONNECTION: RulesetSet = RulesetSet::of(&[TcpRequestConnection]);
+    pub const TCP_RESPONSE: RulesetSet = RulesetSet::of(&[TcpResponseContent]);
+    pub const EVERY: RulesetSet = RulesetSet::of(&super::RulesetKind::ALL);
+    pub const ALL_BUT_AFTER: RulesetSet = RulesetSet::of(&[
+        TcpRequestConnection,
+        TcpRequestSession,
+        TcpRequestContent,
+        TcpResponseContent,
+        HttpRequest,
+        HttpResponse,
+    ]);
+    pub const TCP_AND_REQUEST: RulesetSet = RulesetSet::of(&[
+        TcpRequestConnection,
+        TcpRequestSession,
+        TcpRequestContent,
+        TcpResponseContent,
+        HttpRequest,
+    ]);
+    pub const REQUESTS: RulesetSet =
+        RulesetSet::of(&[TcpRequestConnection, TcpRequestSession, TcpRequestContent, HttpRequest]);
+    pub const CONTENT_REQUESTS: RulesetSet = RulesetSet::of(&[TcpRequestContent, HttpRequest]);
+    pub const CONTENT: RulesetSet =
+        RulesetSet::of(&[TcpRequestContent, TcpResponseContent, HttpRequest, HttpResponse]);
+    pub const CONTENT_AND_AFTER: RulesetSet = RulesetSet::of(&[
+        TcpRequestContent,
+        TcpResponseContent,
+        HttpRequest,
+        HttpResponse,
+        HttpAfterResponse,
+    ]);
+    pub const CAPTURES: RulesetSet =
+        RulesetSet::of(&[TcpRequestContent, HttpRequest, HttpResponse, HttpAfterResponse]);
+    pub const HTTP: RulesetSet = RulesetSet::of(&[HttpRequest, HttpResponse, HttpAfterResponse]);
+    pub const HTTP_REQUEST: RulesetSet = RulesetSet::of(&[HttpRequest]);
+    pub const HTTP_MESSAGES: RulesetSet = RulesetSet::of(&[HttpRequest, HttpResponse]);
+    pub const HTTP_RESPONSES: RulesetSet = RulesetSet::of(&[HttpResponse, HttpAfterResponse]);
+}
+
+/// Every action.
+pub static ACTIONS: Table<ActionReader> = Table::new(&[
+    answers::ACTIONS,
+    headers::ACTIONS,
+    uri::ACTIONS,
+    values::ACTIONS,
+    connection::ACTIONS,
+    process::ACTIONS,
+    NOT_YET,
+]);
+
+/// An action that is understood.
+pub(crate) const fn action(
+    name: &'static str,
+    arguments: &'static str,
+    example: &'static str,
+    help: &'static str,
+    rulesets: RulesetSet,
+    read: fn(&mut ActionContext<'_, '_>, &mut Words<'_>) -> Parsed<Action>,
+) -> Row<ActionReader> {
+    Row::ready(name, arguments, example, help, ActionReader { rulesets, read })
+}
+
+const NOT_YET: &[Row<ActionReader>] = &[
+    Row::not_yet("add-headers-bin", "<expr> [ prefix <str> ]", "add headers from a binary list"),
+    Row::not_yet("attach-srv", "<srv> [name <expr>]", "make the connection one to a server"),
+    Row::not_yet("cache-store", "<name>", "store the response in a cache"),
+    Row::not_yet("cache-use", "<name> [no-early-hints]", "answer from a cache"),
+    Row::not_yet("del-headers-bin", "<expr> [ -m <meth> ]", "remove headers of a binary list"),
+    Row::not_yet("dgram-drop", "", "drop a QUIC packet"),
+    Row::not_yet("do-resolve", "(<var>,<resolvers>[,ipv4|ipv6]) <expr>", "resolve a name"),
+    Row::not_yet("expect-netscaler-cip", "layer4", "expect a NetScaler client address header"),
+    Row::not_yet("sc-add-gpc", "(<idx>,<sc-id>) { <int> | <expr> }", "add to a counter of a tracked entry"),
+    Row::not_yet("sc-inc-gpc", "(<idx>,<sc-id>)", "increment a counter of a tracked entry"),
+    Row::not_yet("sc-inc-gpc0", "(<sc-id>)", "increment a counter of a tracked entry"),
+    Row::not_yet("sc-inc-gpc1", "(<sc-id>)", "increment a counter of a tracked entry"),
+    Row::not_yet("sc-set-gpt", "(<idx>,<sc-id>) { <int> | <expr> }", "set a tag of a tracked entry"),
+    Row::not_yet("sc-set-gpt0", "(<sc-id>) { <int> | <expr> }", "set a tag of a tracked entry"),
+    Row::not_yet("send-retry", "", "answer a QUIC packet with a Retry"),
+    Row::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
+    Row::not_yet(
+        "set-bandwidth-limit",
+        "<name> [limit {<expr> | <size>}] [period {<expr> | <time>}]",
+        "limit the speed of a stream",
+    ),
+    Row::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
+    Row::not_yet("switch-mode", "http [ proto <name> ]", "go on as an HTTP stream"),
+    Row::not_yet("track-sc0", "<key> [table <table>]", "track an entry of a stick-table"),
+    Row::not_yet("track-sc1", "<key> [table <table>]", "track an entry of a stick-table"),
+    Row::not_yet("track-sc2", "<key> [table <table>]", "track an entry of a stick-table"),
+    Row::not_yet("use-service", "<service-name>", "let a service answer"),
+    Row::not_yet("wait-for-handshake", "", "wait until early data is safe"),
+    Row::removed("block", "use 'deny' instead."),
+];
+
+/// An action while it is read.
+pub(crate) struct ActionContext<'a, 'c> {
+    /// The line.
+    pub line: &'a mut LineContext<'c>,
+    /// The ruleset.
+    pub kind: RulesetKind,
+    /// Where its expressions stand.
+    pub places: Places,
+    /// The action's own word, for `set-var(...)` and its like.
+    pub word: &'a Word,
+}
+
+impl ActionContext<'_, '_> {
+    /// What stands in parentheses after the action's name.
+    pub fn parenthesized(&self) -> Option<&str> {
+        self.word.text().split_once('(')?.1.strip_suffix(')')
+    }
+}
+
+/// Where the expressions of a ruleset stand, in a section of that kind.
+pub(crate) fn places_of(kind: RulesetKind, section: Section) -> Places {
+    let (frontend, backend) = match kind {
+        RulesetKind::TcpRequestConnection => (Place::FrontendConnection, None),
+        RulesetKind::TcpRequestSession => (Place::FrontendSession, None),
+        RulesetKind::TcpRequestContent => (Place::FrontendRequestContent, Some(Place::BackendRequestContent)),
+        RulesetKind::TcpResponseContent => {
+            (Place::FrontendResponseContent, Some(Place::BackendResponseContent))
+        }
+        RulesetKind::HttpRequest => (Place::FrontendRequestHeader, Some(Place::BackendRequestHeader)),
+        RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse => {
+            (Place::FrontendResponseHeader, Some(Place::BackendResponseHeader))
+        }
+    };
+    let mut places = Places::NONE;
+    if section != Section::Proxy(ProxySection::Backend) {
+        places = places.or(Places::only(frontend));
+    }
+    if section != Section::Proxy(ProxySection::Frontend) {
+        if let Some(backend) = backend {
+            places = places.or(Places::only(backend));
+        }
+    }
+    places
+}
+
+/// A ruleset has at most this many rules.
+const MAX_RULES: usize = 1 << 20;
+
+/// Reads a rule of the given kind.
+pub(crate) fn read_rule(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: RulesetKind) -> Parsed {
+    let line = words.line();
+    let (row, word) = find_action(context, words, kind)?;
+    let name = format!("{} {word}", kind.keyword());
+    let proxy = context.name();
+    let subject = match context.draft.section {
+        Section::Defaults { .. } => format!("defaults section '{proxy}'"),
+        Section::Proxy(_) => format!("proxy '{proxy}'"),
+    };
+    let parsing = format!("error detected in {subject} while parsing '{name}' rule : ");
+    let reader = match row.handler {
+        Handler::Ready(reader) if reader.rulesets.contains(kind) => reader,
+        Handler::Ready(_) => return Err(unknown_action(context, word, kind)),
+        Handler::NotYet => {
+            return Err(not_yet(word.span(), word.text().split('(').next().unwrap_or(row.name)));
+        }
+        Handler::Removed(instead) => return Err(fault(word.span(), format!("'{name}' : {instead}"))),
+    };
+    let places = places_of(kind, context.draft.section);
+    let mut action_context = ActionContext { line: context, kind, places, word };
+    let action = (reader.read)(&mut action_context, words).map_err(|fault| prefixed(fault, &parsing))?;
+    if !words.at_end() && !words.at_condition() {
+        let mut fault = words.fault(if kind.is_http() {
+            format!(
+                "'{name}' expects either 'if' or 'unless' followed by a condition but found '{}'.",
+                words.peek_text()
+            )
+        } else {
+            format!("'{name}' only accepts 'if' or 'unless', in {subject} (got '{}')", words.peek_text())
+        });
+        if kind.is_http() {
+            fault.layout = Layout::ParsingTight;
+        }
+        return Err(fault);
+    }
+    let span = words.here();
+    let condition = context.expressions().condition(words, places).map_err(|fault| {
+        prefixed(fault, &format!("error detected while parsing an '{}' condition : ", kind.keyword()))
+    })?;
+    let index = context.draft.proxy.rules.get(kind).len();
+    context.note_condition(condition.is_some(), (ConditionList::Rules(kind), index), places, span);
+    let rule = Rule { action, condition, at: context.at.clone() };
+    add_rule(context, kind, rule, line.span())
+}
+
+fn add_rule(context: &mut LineContext<'_>, kind: RulesetKind, rule: Rule, span: Span) -> Parsed {
+    context.draft.rule_memory.order(Step::of(kind)).warn(context.diagnostics, span);
+    if context.draft.proxy.rules.get(kind).len() >= MAX_RULES {
+        return Err(fault(span, format!("more than {MAX_RULES} '{}' rules", kind.keyword())));
+    }
+    let ends = rule.condition.is_none() && rule.action.is_final();
+    if kind.is_http() && context.draft.rule_memory.ended & (1 << kind as u8) != 0 {
+        let message = format!(
+            "previous '{}' action is final and has no condition attached, further entries are NOOP.",
+            kind.keyword()
+        );
+        context.warn_tight(span, message);
+    }
+    context.draft.rule_memory.ended |= u8::from(ends) << kind as u8;
+    context.draft.proxy.rules.get_mut(kind).push(rule);
+    Ok(())
+}
+
+fn find_action<'l>(
+    context: &LineContext<'_>,
+    words: &mut Words<'l>,
+    kind: RulesetKind,
+) -> Parsed<(&'static Row<ActionReader>, &'l Word)> {
+    let Some(word) = words.take() else {
+        let message = match kind.is_http() {
+            true => format!(
+                "'{}' expects an action{}, but got '' (missing argument).",
+                kind.keyword(),
+                known(kind)
+            ),
+            false => format!(
+                "'{}' expects an action{} in proxy '{}' (got '').",
+                kind.keyword(),
+                known(kind),
+                context.name()
+            ),
+        };
+        return Err(words.fault(message));
+    };
+    let name = word.text().split('(').next().unwrap_or_default();
+    if name.starts_with("lua.") {
+        return Err(not_yet(word.span(), "lua actions"));
+    }
+    // There are as many track-sc as the process has stick counters.
+    let name = if name.starts_with("track-sc") { "track-sc0" } else { name };
+    match ACTIONS.find(name) {
+        Some(row) => Ok((row, word)),
+        None => Err(unknown_action(context, word, kind)),
+    }
+}
+
+/// The actions of a ruleset, for a message.
+fn known(kind: RulesetKind) -> String {
+    let names = ACTIONS.rows().filter(|row| stands_in(row, kind)).map(|row| format!("'{}'", row.name));
+    format!(" ({})", names.collect::<Vec<_>>().join(", "))
+}
+
+fn stands_in(row: &Row<ActionReader>, kind: RulesetKind) -> bool {
+    matches!(row.handler, Handler::Ready(reader) if reader.rulesets.contains(kind))
+}
+
+fn unknown_action(context: &LineContext<'_>, word: &Word, kind: RulesetKind) -> Fault {
+    let name = word.text().split('(').next().unwrap_or_default();
+    let names = ACTIONS.rows().filter(|row| stands_in(row, kind)).map(|row| row.name);
+    let nearest = weir_syntax::did_you_mean(name, names);
+    let mut message = format!("'{}' expects an action{}, but got '{word}'", kind.keyword(), known(kind));
+    if !kind.is_http() {
+        message = format!("{message} in proxy '{}'", context.name());
+    }
+    let mut fault = suggesting(fault(word.span(), message), nearest);
+    if kind.is_http() {
+        fault.layout = Layout::ParsingTight;
+    }
+    fault
+}
+
+/// Reads the delay of `tcp-request inspect-delay` and its sibling; zero is none.
+pub(crate) fn read_inspect_delay(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    keyword: &str,
+) -> Parsed<Option<Duration>> {
+    let expects =
+        format!("'{keyword}' expects a positive delay in milliseconds, in proxy '{}'", context.name());
+    let word = words.expect(&expects)?;
+    let delay = delay_of(word, keyword).map_err(|mut fault| {
+        fault.message = format!("{expects} ({})", fault.message);
+        fault
+    })?;
+    words.end(keyword)?;
+    Ok((delay > Duration::ZERO).then_some(delay))
+}
+
+/// What the order of a proxy's rules has to remember, to warn about those that run earlier than they stand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RuleMemory {
+    /// A bit for each [`Step`] that has rules.
+    steps: u8,
+    /// A bit for each [`RulesetKind`] that has a final rule without a condition.
+    ended: u8,
+}
+
+/// The lists of rules that run one after the other on requests, in that order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Step {
+    TcpConnection,
+    TcpSession,
+    TcpContent,
+    MonitorFail,
+    HttpRequest,
+    Redirect,
+    UseBackend,
+    UseServer,
+    /// Anything on responses, which has no order to warn about.
+    Response,
+}
+
+impl Step {
+    const ORDER: [Step; 8] = [
+        Step::TcpConnection,
+        Step::TcpSession,
+        Step::TcpContent,
+        Step::MonitorFail,
+        Step::HttpRequest,
+        Step::Redirect,
+        Step::UseBackend,
+        Step::UseServer,
+    ];
+
+    fn of(kind: RulesetKind) -> Step {
+        match kind {
+            RulesetKind::TcpRequestConnection => Step::TcpConnection,
+            RulesetKind::TcpRequestSession => Step::TcpSession,
+            RulesetKind::TcpRequestContent => Step::TcpContent,
+            RulesetKind::HttpRequest => Step::HttpRequest,
+            RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse => {
+                Step::Response
+            }
+        }
+    }
+
+    /// How a warning names it as the rule that came first.
+    fn name(self) -> &'static str {
+        match self {
+            Step::TcpConnection => "a 'tcp-request connection'",
+            Step::TcpSession => "a 'tcp-request session'",
+            Step::TcpContent => "a 'tcp-request content'",
+            Step::MonitorFail => "a 'monitor fail'",
+            Step::HttpRequest => "an 'http-request'",
+            Step::Redirect => "a 'redirect'",
+            Step::UseBackend => "a 'use_backend'",
+            Step::UseServer => "a 'use-server'",
+            Step::Response => "a response",
+        }
+    }
+
+    /// How a warning names it as the rule that came late.
+    fn short_name(self) -> &'static str {
+        match self {
+            Step::TcpConnection | Step::TcpSession | Step::TcpContent => "tcp-request",
+            Step::MonitorFail => "monitor fail",
+            Step::HttpRequest => "http-request",
+            Step::Redirect => "redirect",
+            Step::UseBackend => "use_backend",
+            Step::UseServer => "use-server",
+            Step::Response => "response",
+        }
+    }
+}
+
+/// A rule that stands after one that it runs before, if it does.
+#[must_use]
+pub(crate) struct Misordered(Option<(Step, Step)>);
+
+impl RuleMemory {
+    /// Notes a rule of `step`.
+    pub fn order(&mut self, step: Step) -> Misordered {
+        if step == Step::Response {
+            return Misordered(None);
+        }
+        // Nobody expects use-server, a backend's choice, to have an order with use_backend.
+        let later = Step::ORDER.into_iter().skip(step as usize + 1).find(|later| {
+            self.steps & (1 << *later as u8) != 0 && (step, *later) != (Step::UseBackend, Step::UseServer)
+        });
+        self.steps |= 1 << step as u8;
+        Misordered(later.map(|later| (step, later)))
+    }
+}
+
+impl Misordered {
+    /// Says so.
+    pub fn warn(self, diagnostics: &mut Diagnostics, span: Span) {
+        if let Misordered(Some((step, later))) = self {
+            let message = format!(
+                "a '{}' rule placed after {} rule will still be processed before.",
+                step.short_name(),
+                later.name()
+            );
+            diagnostics.warning(span, message);
+        }
+    }
+}

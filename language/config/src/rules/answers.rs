@@ -1,0 +1,178 @@
+//! Actions that end a ruleset, most of them with an answer of our own.
+
+use std::sync::Arc;
+
+use weir_expr::{FormatOptions, LogFormat, Places};
+
+use super::{ActionReader, action, sets};
+use crate::model::{Action, Redirect, RedirectKind, RulesetKind};
+use crate::proxy::LineContext;
+use crate::reply::{ReplyRules, read_reply};
+use crate::rows::Row;
+use crate::words::{Parsed, Words, fault};
+
+/// The arguments of `deny`, `tarpit` and `return`.
+const REPLY: &str = "[ status <code> ] [ content-type <type> ] [ { default-errorfiles | errorfile <file> | errorfiles <name> | file <file> | lf-file <file> | string <str> | lf-string <fmt> } ] [ hdr <name> <fmt> ]*";
+
+pub(super) const ACTIONS: &[Row<ActionReader>] = &[
+    action("accept", "", "", "go on without the rest of the rules", sets::TCP, |_, _| Ok(Action::Accept)),
+    action("allow", "", "", "go on without the rest of the rules", sets::HTTP, |_, _| Ok(Action::Accept)),
+    action("close", "", "", "close the server's connection", sets::TCP_RESPONSE, |_, _| Ok(Action::Close)),
+    action("reject", "", "", "close the connection without an answer", sets::TCP_AND_REQUEST, |_, _| {
+        Ok(Action::Reject)
+    }),
+    action(
+        "silent-drop",
+        "[ rst-ttl <ttl> ]",
+        "rst-ttl 3",
+        "close the connection without telling the peer",
+        sets::ALL_BUT_AFTER,
+        |_, words| {
+            let mut reset_ttl = None;
+            if words.take_if("rst-ttl") {
+                let word = words.expect("missing argument for 'rst-ttl'.")?;
+                reset_ttl = word.text().parse::<u8>().ok().filter(|ttl| *ttl > 0);
+                if reset_ttl.is_none() {
+                    return Err(fault(word.span(), "'rst-ttl' expects a number between 1 and 255."));
+                }
+            }
+            Ok(Action::SilentDrop { reset_ttl })
+        },
+    ),
+    action(
+        "deny",
+        REPLY,
+        "deny_status 429",
+        "answer with an error",
+        sets::HTTP_MESSAGES,
+        |context, words| {
+            let status = if context.kind == RulesetKind::HttpRequest { 403 } else { 502 };
+            let reply = read_reply(context.line, words, &ReplyRules::deny(status, context.places))?;
+            Ok(Action::Deny(Box::new(reply)))
+        },
+    ),
+    action(
+        "tarpit",
+        REPLY,
+        "deny_status 500",
+        "answer with an error, late",
+        sets::HTTP_REQUEST,
+        |context, words| {
+            let reply = read_reply(context.line, words, &ReplyRules::deny(500, context.places))?;
+            Ok(Action::Tarpit(Box::new(reply)))
+        },
+    ),
+    action(
+        "return",
+        REPLY,
+        "status 200 content-type text/plain string ok hdr a b",
+        "answer",
+        sets::HTTP_MESSAGES,
+        |context, words| {
+            let reply = read_reply(context.line, words, &ReplyRules::answer(context.places))?;
+            Ok(Action::Return(Box::new(reply)))
+        },
+    ),
+    action("auth", "[realm <realm>]", "realm shop", "ask for credentials", sets::HTTP_REQUEST, |_, words| {
+        let mut realm = None;
+        if words.take_if("realm") {
+            realm = Some(words.expect("missing realm value.")?.text().into());
+        }
+        Ok(Action::Auth { realm })
+    }),
+    action(
+        "redirect",
+        "{ location <fmt> | prefix <fmt> | scheme <fmt> } [code <code>] [drop-query] [keep-query] [append-slash] [ignore-empty] [set-cookie <name>[=<value>]] [set-cookie-fmt <fmt>] [clear-cookie <name>[=]]",
+        "scheme https code 301 drop-query",
+        "answer with a redirection",
+        sets::HTTP_MESSAGES,
+        |context, words| {
+            let redirect = read_redirect(context.line, words, context.places, true)?;
+            Ok(Action::Redirect(Arc::new(redirect)))
+        },
+    ),
+];
+
+/// Reads the arguments of a redirection. In a `redirect` line (`formats` false) values are plain text.
+pub(crate) fn read_redirect(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    places: Places,
+    formats: bool,
+) -> Parsed<Redirect> {
+    let mut target: Option<(RedirectKind, LogFormat)> = None;
+    let mut redirect = Redirect {
+        kind: RedirectKind::Location,
+        value: LogFormat::default(),
+        status: 302,
+        drop_query: false,
+        keep_query: false,
+        append_slash: false,
+        ignore_empty: false,
+        cookie: None,
+    };
+    while !words.at_condition() {
+        let Some(word) = words.take() else { break };
+        let keyword = word.text();
+        let missing = format!("missing argument for '{keyword}'.");
+        match keyword {
+            "location" | "prefix" | "scheme" => {
+                let value = words.expect(&missing)?;
+                let format = match formats {
+                    true => context.expressions().format_with(value, places, FormatOptions::HTTP)?,
+                    false => context.expressions().literal(value, value.text())?,
+                };
+                let kind = match keyword {
+                    "location" => RedirectKind::Location,
+                    "prefix" => RedirectKind::Prefix,
+                    _ => RedirectKind::Scheme,
+                };
+                target = Some((kind, format));
+            }
+            "set-cookie" | "clear-cookie" => {
+                let value = words.expect(&missing)?;
+                let cookie = cookie_text(keyword, value.text());
+                redirect.cookie = Some(context.expressions().literal(value, &cookie)?);
+            }
+            "set-cookie-fmt" => {
+                let value = words.expect(&missing)?;
+                redirect.cookie =
+                    Some(context.expressions().format_with(value, places, FormatOptions::HTTP)?);
+            }
+            "code" => redirect.status = read_code(words)?,
+            "drop-query" => redirect.drop_query = true,
+            "keep-query" => redirect.keep_query = true,
+            "append-slash" => redirect.append_slash = true,
+            "ignore-empty" => redirect.ignore_empty = true,
+            _ => {
+                let message = format!(
+                    "expects 'code', 'prefix', 'location', 'scheme', 'set-cookie', 'set-cookie-fmt', 'clear-cookie', \
+                     'drop-query', 'keep-query', 'ignore-empty' or 'append-slash' (was '{word}')."
+                );
+                return Err(fault(word.span(), message));
+            }
+        }
+    }
+    let (kind, value) = target
+        .ok_or_else(|| words.fault("redirection type expected ('prefix', 'location', or 'scheme')."))?;
+    (redirect.kind, redirect.value) = (kind, value);
+    Ok(redirect)
+}
+
+fn read_code(words: &mut Words<'_>) -> Parsed<u16> {
+    let value = words.expect("missing HTTP code.")?;
+    let status = value.text().parse().ok().filter(|status| [301, 302, 303, 307, 308].contains(status));
+    status.ok_or_else(|| {
+        let message =
+            format!("'code': unsupported HTTP code '{value}' (must be one of 301, 302, 303, 307 or 308).");
+        fault(value.span(), message)
+    })
+}
+
+/// The value of the `set-cookie` header. A cookie is cleared by making it expire.
+fn cookie_text(keyword: &str, cookie: &str) -> String {
+    match keyword {
+        "set-cookie" => format!("{cookie}; path=/;"),
+        _ => format!("{cookie}; path=/; Max-Age=0;"),
+    }
+}

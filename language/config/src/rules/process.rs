@@ -1,0 +1,192 @@
+//! Actions on how the stream is handled: logs, timeouts, retries, priorities, waiting.
+
+use super::{ActionContext, ActionReader, action, sets};
+use crate::model::{Action, DelayOrExpression, Number, RulesetKind, Severity, TimeoutName};
+use crate::numbers::{delay_of, integer_in, size_of};
+use crate::rows::Row;
+use crate::words::{Parsed, Words, fault, not_yet};
+
+pub(super) const ACTIONS: &[Row<ActionReader>] = &[
+    action(
+        "set-log-level",
+        "<level>",
+        "silent",
+        "level of the stream's log",
+        sets::CONTENT_AND_AFTER,
+        |_, words| {
+            let expects = "expects exactly 1 argument (log level name or 'silent').";
+            let word = words.expect(expects)?;
+            match (word.text(), Severity::from_name(word.text())) {
+                ("silent", _) => Ok(Action::SetLogLevel(None)),
+                (_, Some(level)) => Ok(Action::SetLogLevel(Some(level))),
+                (_, None) => Err(fault(word.span(), expects)),
+            }
+        },
+    ),
+    action(
+        "set-nice",
+        "<nice>",
+        "-5",
+        "priority of the stream, -1024 (first) to 1024",
+        sets::CONTENT,
+        |_, words| {
+            let word = words.expect("expects exactly 1 argument (integer value).")?;
+            // Values out of range are cut, as the manual promises.
+            let nice = integer_in(word, "set-nice", i32::MIN..=i32::MAX)?.clamp(-1024, 1024);
+            Ok(Action::SetNice(nice as i16))
+        },
+    ),
+    action(
+        "set-timeout",
+        "{ client | connect | queue | server | tarpit | tunnel } { <timeout> | <expr> }",
+        "server 5s",
+        "replace a timeout of the stream",
+        sets::HTTP_MESSAGES,
+        read_timeout,
+    ),
+    action(
+        "set-retries",
+        "{ <int> | <expr> }",
+        "3",
+        "replace the number of retries",
+        sets::CONTENT_REQUESTS,
+        |context, words| {
+            if at_digit(words) {
+                let word = words.expect("expects a number.")?;
+                return Ok(Action::SetRetries(Number::Fixed(integer_in(
+                    word,
+                    "set-retries",
+                    0..=i32::MAX as u32,
+                )?)));
+            }
+            let value = context.line.expressions().expression(words, context.places)?;
+            Ok(Action::SetRetries(Number::Expression(value)))
+        },
+    ),
+    action(
+        "set-priority-class",
+        "<expr>",
+        "int(1)",
+        "class in the queues of servers",
+        sets::CONTENT_REQUESTS,
+        |context, words| {
+            Ok(Action::SetPriorityClass(context.line.expressions().expression(words, context.places)?))
+        },
+    ),
+    action(
+        "set-priority-offset",
+        "<expr>",
+        "int(10)",
+        "advance in the queues of servers",
+        sets::CONTENT_REQUESTS,
+        |context, words| {
+            Ok(Action::SetPriorityOffset(context.line.expressions().expression(words, context.places)?))
+        },
+    ),
+    action("disable-l7-retry", "", "", "do not send the request again", sets::HTTP_REQUEST, |_, _| {
+        Ok(Action::DisableL7Retry)
+    }),
+    action(
+        "wait-for-body",
+        "time <time> [ at-least <bytes> ]",
+        "time 1s at-least 1k",
+        "wait for the body",
+        sets::HTTP_MESSAGES,
+        |_, words| read_wait(words),
+    ),
+    action("pause", "{ <timeout> | <expr> }", "100ms", "wait", sets::HTTP_MESSAGES, |context, words| {
+        Ok(Action::Pause(delay_or_expression(context, words, "pause")?))
+    }),
+    action(
+        "strict-mode",
+        "{ on | off }",
+        "on",
+        "whether rules that cannot be applied are errors",
+        sets::HTTP,
+        |_, words| {
+            let word = words.expect("expects exactly 1 arguments.")?;
+            match word.text() {
+                "on" => Ok(Action::StrictMode(true)),
+                "off" => Ok(Action::StrictMode(false)),
+                _ => {
+                    let message = format!("Unexpected value '{word}'. Only 'on' and 'off' are supported.");
+                    Err(fault(word.span(), message))
+                }
+            }
+        },
+    ),
+    action("do-log", "[profile <log_profile>]", "", "log now", sets::EVERY, |_, words| {
+        if words.peek_text() == "profile" {
+            return Err(not_yet(words.here(), "do-log profile"));
+        }
+        Ok(Action::DoLog)
+    }),
+];
+
+fn at_digit(words: &Words<'_>) -> bool {
+    words.peek_text().starts_with(|first: char| first.is_ascii_digit())
+}
+
+fn read_timeout(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Action> {
+    let expects = "expects exactly 2 arguments.";
+    let word = words.expect(expects)?;
+    let timeout = match word.text() {
+        "client" => TimeoutName::Client,
+        "connect" => TimeoutName::Connect,
+        "queue" => TimeoutName::Queue,
+        "server" => TimeoutName::Server,
+        "tarpit" => TimeoutName::Tarpit,
+        "tunnel" => TimeoutName::Tunnel,
+        _ => {
+            let message = format!(
+                "'set-timeout' rule supports 'client'/'connect'/'queue'/'server'/'tarpit'/'tunnel' (got '{word}')."
+            );
+            return Err(fault(word.span(), message));
+        }
+    };
+    let over = matches!(timeout, TimeoutName::Connect | TimeoutName::Queue | TimeoutName::Tarpit);
+    if over && context.kind == RulesetKind::HttpResponse {
+        return Err(fault(word.span(), format!("'set-timeout {word}' comes too late on a response.")));
+    }
+    if words.at_end() || words.at_condition() {
+        return Err(words.fault(expects));
+    }
+    let value = delay_or_expression(context, words, "set-timeout")?;
+    Ok(Action::SetTimeout { timeout, value })
+}
+
+fn delay_or_expression(
+    context: &mut ActionContext<'_, '_>,
+    words: &mut Words<'_>,
+    keyword: &str,
+) -> Parsed<DelayOrExpression> {
+    if at_digit(words) {
+        let word = words.expect("expects a delay.")?;
+        return Ok(DelayOrExpression::Fixed(delay_of(word, keyword)?));
+    }
+    let value = context.line.expressions().expression(words, context.places)?;
+    Ok(DelayOrExpression::Expression(value))
+}
+
+fn read_wait(words: &mut Words<'_>) -> Parsed<Action> {
+    let mut time = None;
+    let mut at_least = 0;
+    loop {
+        match words.peek_text() {
+            "time" => {
+                words.take();
+                let word = words.expect("missing argument for 'time'.")?;
+                time = Some(delay_of(word, "time")?);
+            }
+            "at-least" => {
+                words.take();
+                let word = words.expect("missing argument for 'at-least'.")?;
+                at_least = size_of(word, "at-least")?;
+            }
+            "use-large-buffer" => return Err(not_yet(words.here(), "wait-for-body use-large-buffer")),
+            _ => break,
+        }
+    }
+    let time = time.ok_or_else(|| words.fault("expects time <time> [ at-least <bytes> ]."))?;
+    Ok(Action::WaitForBody { time, at_least })
+}

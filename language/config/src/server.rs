@@ -1,0 +1,548 @@
+//! The words of a `server` line, and of `server-template` and `default-server`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_expr::{Place, Places};
+use weir_syntax::{Layout, Word};
+
+use crate::bind::protocol;
+use crate::expressions::Expressions;
+use crate::model::{HashKey, InitialAddress, SendProxy, ServerSettings};
+use crate::numbers::{delay_of, integer_in, prefixed_integer};
+use crate::rows::{Handler, Row, Table};
+use crate::source::read_source;
+use crate::words::{Parsed, Words, fault, not_yet, suggesting};
+
+/// A server line while it is read.
+#[derive(Debug)]
+pub(crate) struct ServerLine<'l> {
+    /// Which keyword began the line.
+    pub(crate) kind: ServerLineKind,
+    /// What the words set.
+    pub(crate) settings: ServerSettings,
+    /// `id`; 0 until given.
+    pub(crate) id: u32,
+    /// `guid`.
+    pub(crate) guid: Option<Box<str>>,
+    /// Parses expressions.
+    pub(crate) expressions: Expressions<'l>,
+}
+
+/// The keywords that take server words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerLineKind {
+    /// `server`.
+    Server,
+    /// `server-template`.
+    Template,
+    /// `default-server`.
+    Default,
+}
+
+/// Reads the arguments of one word of a server line.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerReader(fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed);
+
+const fn option(
+    name: &'static str,
+    arguments: &'static str,
+    example: &'static str,
+    help: &'static str,
+    read: fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed,
+) -> Row<ServerReader> {
+    Row::ready(name, arguments, example, help, ServerReader(read))
+}
+
+/// Every word of a server line.
+pub static SERVER_OPTIONS: Table<ServerReader> = Table::new(&[READY, NEGATIONS, NOT_YET]);
+
+/// Reads the words of a server line to its end. `subject` is how messages call the server.
+pub(crate) fn read_server_options(
+    server: &mut ServerLine<'_>,
+    words: &mut Words<'_>,
+    subject: Option<&str>,
+) -> Parsed {
+    let prefix = subject.map_or_else(String::new, |subject| format!("'{subject}' : "));
+    while let Some(word) = words.take() {
+        read_word(server, word, words).map_err(|mut fault| {
+            fault.message = format!("{prefix}{}", fault.message);
+            fault.layout = Layout::Place;
+            fault
+        })?;
+    }
+    Ok(())
+}
+
+fn read_word(server: &mut ServerLine<'_>, word: &Word, words: &mut Words<'_>) -> Parsed {
+    let name = word.text().split('(').next().unwrap_or_default();
+    let Some(row) = SERVER_OPTIONS.find(name) else {
+        let hint = match server.kind {
+            ServerLineKind::Default => ". Hint: no address was expected for this server.",
+            _ => "",
+        };
+        let message = format!("unknown keyword '{word}'{hint}");
+        return Err(suggesting(fault(word.span(), message), SERVER_OPTIONS.nearest(name)));
+    };
+    match row.handler {
+        Handler::Ready(reader) => (reader.0)(server, words),
+        Handler::NotYet => Err(not_yet(word.span(), row.name)),
+        Handler::Removed(instead) => Err(fault(word.span(), format!("'{}' : {instead}", row.name))),
+    }
+}
+
+const READY: &[Row<ServerReader>] = &[
+    option("backup", "", "", "use the server only when no other is left", |server, _| {
+        server.settings.backup = true;
+        Ok(())
+    }),
+    option("cookie", "<value>", "s1", "value of the server in the persistence cookie", |server, words| {
+        let value = words.expect("'cookie' expects <value> as argument.")?;
+        server.settings.cookie = Some(value.text().into());
+        Ok(())
+    }),
+    option("disabled", "", "", "start the server in maintenance", |server, _| {
+        server.settings.disabled = true;
+        Ok(())
+    }),
+    option("enabled", "", "", "undo 'disabled' of default-server", |server, _| {
+        server.settings.disabled = false;
+        Ok(())
+    }),
+    option("guid", "<string>", "g1", "identifier that is unique in the process", |server, words| {
+        let word = words.expect("'guid' : expects an argument")?;
+        if server.kind != ServerLineKind::Server {
+            let message = "'guid' option is not accepted in default-server and server-template sections";
+            return Err(fault(word.span(), message));
+        }
+        server.guid = Some(checked_guid(word)?);
+        Ok(())
+    }),
+    option("hash-key", "<key>", "addr-port", "what places the server on the hash ring", |server, words| {
+        let word = words.expect("'hash-key' expects 'id', 'addr', or 'addr-port' value.")?;
+        server.settings.hash_key = match word.text() {
+            "id" => HashKey::Id,
+            "addr" => HashKey::Address,
+            "addr-port" => HashKey::AddressAndPort,
+            _ => return Err(fault(word.span(), "'hash-key' has to be 'id', 'addr', or 'addr-port'.")),
+        };
+        Ok(())
+    }),
+    option("id", "<value>", "7", "identifier in statistics and persistence", |server, words| {
+        let word = words.expect("'id' : expects an integer argument")?;
+        if server.kind == ServerLineKind::Default {
+            return Err(fault(word.span(), "'id' option is not accepted in default-server sections"));
+        }
+        server.id = integer_in(word, "id", 0..=i32::MAX as u32)?;
+        if server.id == 0 {
+            return Err(fault(word.span(), "'id' : custom id has to be > 0."));
+        }
+        Ok(())
+    }),
+    option(
+        "init-addr",
+        "{last | libc | none | <ip>},[...]*",
+        "libc,none",
+        "how a name gets its first address",
+        |server, words| {
+            let word = words.expect("'init-addr' : expects a method or an address")?;
+            server.settings.initial_address = initial_addresses(word)?;
+            Ok(())
+        },
+    ),
+    option(
+        "max-reuse",
+        "<count>",
+        "10",
+        "how often a connection is reused; -1 for no limit",
+        |server, words| {
+            server.settings.max_reuse = limit_or_none(words, "max-reuse")?;
+            Ok(())
+        },
+    ),
+    option(
+        "maxconn",
+        "<maxconn>",
+        "100",
+        "connections at once; the rest waits in the queue",
+        |server, words| {
+            server.settings.maxconn = count(words, "maxconn")?;
+            Ok(())
+        },
+    ),
+    option("maxqueue", "<maxqueue>", "50", "requests that may wait for this server", |server, words| {
+        server.settings.maxqueue = count(words, "maxqueue")?;
+        Ok(())
+    }),
+    option("minconn", "<minconn>", "10", "connections at once while the load is low", |server, words| {
+        server.settings.minconn = count(words, "minconn")?;
+        Ok(())
+    }),
+    option(
+        "pool-conn-name",
+        "<expr>",
+        "str(a)",
+        "what must be equal to reuse a connection",
+        |server, words| {
+            let expression = server.expressions.expression(words, Places::only(Place::BackendSetServer))?;
+            server.settings.pool_connection_name = Some(expression);
+            Ok(())
+        },
+    ),
+    option(
+        "pool-low-conn",
+        "<max>",
+        "2",
+        "idle connections below which workers keep to their own",
+        |server, words| {
+            server.settings.pool_low_connections = limit_or_none(words, "pool-low-conn")?.unwrap_or(0);
+            Ok(())
+        },
+    ),
+    option("pool-max-conn", "<max>", "100", "idle connections to keep; -1 for no limit", |server, words| {
+        server.settings.pool_max_connections = limit_or_none(words, "pool-max-conn")?;
+        Ok(())
+    }),
+    option(
+        "pool-purge-delay",
+        "<delay>",
+        "5s",
+        "how often idle connections are thinned out",
+        |server, words| {
+            let word = words.expect("'pool-purge-delay' expects <value> as argument.")?;
+            server.settings.pool_purge_delay = delay_of(word, "pool-purge-delay")?;
+            Ok(())
+        },
+    ),
+    option("proto", "<name>", "h1", "protocol to speak, whatever would be negotiated", |server, words| {
+        let word = words.expect("'proto' : missing value")?;
+        server.settings.protocol = Some(protocol(word)?);
+        Ok(())
+    }),
+    option(
+        "proxy-v2-options",
+        "<option>[,<option>]*",
+        "crc32c,unique-id",
+        "what a version 2 header carries",
+        |server, words| {
+            let word = words.expect("'proxy-v2-options' : expects a list of options")?;
+            let mut header = server.settings.proxy_v2.as_deref().cloned().unwrap_or_default();
+            for option in word.text().split(',').filter(|option| !option.is_empty()) {
+                match option {
+                    "crc32c" => header.crc32c = true,
+                    "unique-id" => header.unique_id = true,
+                    "authority" => header.authority = true,
+                    "ssl" | "cert-cn" | "ssl-cipher" | "cert-sig" | "cert-key" => {
+                        return Err(not_yet(word.span(), &format!("proxy-v2-options {option}")));
+                    }
+                    _ => {
+                        let message = format!("'{option}' : proxy v2 option not implemented.");
+                        return Err(fault(word.span(), message));
+                    }
+                }
+            }
+            server.settings.proxy_v2 = Some(Arc::new(header));
+            Ok(())
+        },
+    ),
+    option(
+        "redir",
+        "<prefix>",
+        "http://b.example.com",
+        "redirect GET and HEAD instead of forwarding",
+        |server, words| {
+            let prefix = words.expect("'redir' expects <prefix> as argument.")?;
+            server.settings.redirect_prefix = Some(prefix.text().into());
+            Ok(())
+        },
+    ),
+    option("send-proxy", "", "", "begin connections with a version 1 PROXY header", |server, _| {
+        server.settings.send_proxy = Some(SendProxy::V1);
+        Ok(())
+    }),
+    option("send-proxy-v2", "", "", "begin connections with a version 2 PROXY header", |server, _| {
+        server.settings.send_proxy = Some(SendProxy::V2);
+        Ok(())
+    }),
+    option(
+        "set-proxy-v2-tlv-fmt",
+        "(<id>) <fmt>",
+        "(0xE1) x",
+        "a further field of the version 2 PROXY header",
+        read_tlv,
+    ),
+    option("slowstart", "<start_time_in_ms>", "30s", "how long the weight takes to grow", |server, words| {
+        let word = words.expect("'slowstart' expects a delay in milliseconds.")?;
+        server.settings.slowstart = delay_of(word, "slowstart")?;
+        Ok(())
+    }),
+    option(
+        "source",
+        "<addr>[:<pl>[-<ph>]] [usesrc { <addr2>[:<port2>] | client | clientip | hdr_ip(<hdr>[,<occ>]) }] [interface <name>]",
+        "127.0.0.2",
+        "where connections come from",
+        |server, words| {
+            server.settings.source = Some(Arc::new(read_source(words)?));
+            Ok(())
+        },
+    ),
+    option("strict-maxconn", "", "", "idle connections count against 'maxconn'", |server, _| {
+        server.settings.strict_maxconn = true;
+        Ok(())
+    }),
+    option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |server, words| {
+        let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
+        let delay = delay_of(word, "tcp-ut")?;
+        server.settings.tcp_user_timeout = (delay > Duration::ZERO).then_some(delay);
+        Ok(())
+    }),
+    option("tfo", "", "", "TCP Fast Open", |server, _| {
+        server.settings.tcp_fast_open = true;
+        Ok(())
+    }),
+    option("usesrc", "(after 'source')", "", "a foreign source address", |_, words| {
+        Err(words.fault("'usesrc' only allowed after a 'source' statement."))
+    }),
+    option("weight", "<weight>", "10", "share of the load, 0 to 256", |server, words| {
+        let word = words.expect("'weight' expects an integer argument.")?;
+        let weight = integer_in(word, "weight", i64::MIN..=i64::MAX)?;
+        server.settings.weight =
+            u16::try_from(weight).ok().filter(|weight| *weight <= MAX_WEIGHT).ok_or_else(|| {
+                fault(word.span(), format!("weight of server is not within 0 and {MAX_WEIGHT} ({weight})."))
+            })?;
+        Ok(())
+    }),
+    option("ws", "{ auto | h1 | h2 }", "auto", "protocol of WebSocket streams", |_, words| {
+        let word = words.expect("'ws' has to be 'auto', 'h1' or 'h2'.")?;
+        match word.text() {
+            // Servers speak HTTP/1 only, so that "auto" and "h1" say what happens anyway.
+            "auto" | "h1" => Ok(()),
+            "h2" => Err(not_yet(word.span(), "ws h2")),
+            _ => Err(fault(word.span(), "'ws' has to be 'auto', 'h1' or 'h2'.")),
+        }
+    }),
+];
+
+/// Words that switch something off that is off, or that `default-server` switched on.
+const NEGATIONS: &[Row<ServerReader>] = &[
+    option("no-agent-check", "", "", "no agent check (the default)", |_, _| Ok(())),
+    option("no-backup", "", "", "undo 'backup' of default-server", |server, _| {
+        server.settings.backup = false;
+        Ok(())
+    }),
+    option("no-check", "", "", "no health check (the default)", |_, _| Ok(())),
+    option("no-check-reuse-pool", "", "", "health checks use their own connections (the default)", |_, _| {
+        Ok(())
+    }),
+    option("no-check-send-proxy", "", "", "health checks send no PROXY header (the default)", |_, _| Ok(())),
+    option("no-check-sni-auto", "", "", "health checks choose no name (the default)", |_, _| Ok(())),
+    option("no-check-ssl", "", "", "health checks without TLS (the default)", |_, _| Ok(())),
+    option("no-send-proxy", "", "", "undo 'send-proxy' of default-server", |server, _| {
+        if matches!(server.settings.send_proxy, Some(SendProxy::V1)) {
+            server.settings.send_proxy = None;
+        }
+        Ok(())
+    }),
+    option("no-send-proxy-v2", "", "", "undo 'send-proxy-v2' of default-server", |server, _| {
+        if matches!(server.settings.send_proxy, Some(SendProxy::V2)) {
+            server.settings.send_proxy = None;
+        }
+        Ok(())
+    }),
+    option("no-send-proxy-v2-ssl", "", "", "no TLS data in PROXY headers (the default)", |_, _| Ok(())),
+    option(
+        "no-send-proxy-v2-ssl-cn",
+        "",
+        "",
+        "no certificate name in PROXY headers (the default)",
+        |_, _| Ok(()),
+    ),
+    option("no-sni-auto", "", "", "choose no name for TLS (the default)", |_, _| Ok(())),
+    option("no-ssl", "", "", "no TLS (the default)", |_, _| Ok(())),
+    option("no-tfo", "", "", "undo 'tfo' of default-server", |server, _| {
+        server.settings.tcp_fast_open = false;
+        Ok(())
+    }),
+];
+
+const NOT_YET: &[Row<ServerReader>] = &[
+    Row::not_yet("addr", "<ipv4|ipv6>", "health checks: address to check"),
+    Row::not_yet("agent-addr", "<addr>", "agent checks: address"),
+    Row::not_yet("agent-check", "", "agent checks: on"),
+    Row::not_yet("agent-inter", "<delay>", "agent checks: interval"),
+    Row::not_yet("agent-port", "<port>", "agent checks: port"),
+    Row::not_yet("agent-send", "<string>", "agent checks: what to send"),
+    Row::not_yet("allow-0rtt", "", "TLS: send early data"),
+    Row::not_yet("alpn", "<protocols>", "TLS: protocols to negotiate"),
+    Row::not_yet("ca-file", "<cafile>", "TLS: authorities"),
+    Row::not_yet("cc", "<algo>", "TCP congestion control algorithm"),
+    Row::not_yet("check", "", "health checks: on"),
+    Row::not_yet("check-alpn", "<protocols>", "health checks: protocols to negotiate"),
+    Row::not_yet("check-pool-conn-name", "<name>", "health checks: which idle connections to use"),
+    Row::not_yet("check-proto", "<name>", "health checks: protocol"),
+    Row::not_yet("check-reuse-pool", "", "health checks: use idle connections"),
+    Row::not_yet("check-send-proxy", "", "health checks: send a PROXY header"),
+    Row::not_yet("check-sni", "<sni>", "health checks: name for TLS"),
+    Row::not_yet("check-sni-auto", "", "health checks: choose a name for TLS"),
+    Row::not_yet("check-ssl", "", "health checks: TLS"),
+    Row::not_yet("check-via-socks4", "", "health checks: through a SOCKS4 proxy"),
+    Row::not_yet("ciphers", "<ciphers>", "TLS: ciphers up to TLS 1.2"),
+    Row::not_yet("ciphersuites", "<ciphersuites>", "TLS: ciphers of TLS 1.3"),
+    Row::not_yet("client-sigalgs", "<sigalgs>", "TLS: signature algorithms of our certificate"),
+    Row::not_yet("crl-file", "<crlfile>", "TLS: revocation list"),
+    Row::not_yet("crt", "<cert>", "TLS: our certificate"),
+    Row::not_yet("curves", "<curves>", "TLS: elliptic curves"),
+    Row::not_yet("downinter", "<delay>", "health checks: interval while down"),
+    Row::not_yet("error-limit", "<count>", "health checks: errors until 'on-error'"),
+    Row::not_yet("fall", "<count>", "health checks: failures until down"),
+    Row::not_yet("fastinter", "<delay>", "health checks: interval while changing"),
+    Row::not_yet("force-sslv3", "", "TLS: SSLv3 only"),
+    Row::not_yet("force-tlsv10", "", "TLS: 1.0 only"),
+    Row::not_yet("force-tlsv11", "", "TLS: 1.1 only"),
+    Row::not_yet("force-tlsv12", "", "TLS: 1.2 only"),
+    Row::not_yet("force-tlsv13", "", "TLS: 1.3 only"),
+    Row::not_yet("from", "<origin>", "which default-server to start from"),
+    Row::not_yet("healthcheck", "<name>", "health checks: section to use"),
+    Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
+    Row::not_yet(
+        "init-state",
+        "{ fully-up | up | down | fully-down | none }",
+        "health checks: state at the start",
+    ),
+    Row::not_yet("inter", "<delay>", "health checks: interval"),
+    Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
+    Row::not_yet("log-bufsize", "<bufsize>", "log servers: ring size"),
+    Row::not_yet("log-proto", "<logproto>", "log servers: framing"),
+    Row::not_yet("namespace", "<name>", "network namespace to connect from"),
+    Row::not_yet("no-renegotiate", "", "TLS: refuse renegotiation"),
+    Row::not_yet("no-ssl-reuse", "", "TLS: no session resumption"),
+    Row::not_yet("no-sslv3", "", "TLS: refuse SSLv3"),
+    Row::not_yet("no-tls-tickets", "", "TLS: no stateless resumption"),
+    Row::not_yet("no-tlsv10", "", "TLS: refuse 1.0"),
+    Row::not_yet("no-tlsv11", "", "TLS: refuse 1.1"),
+    Row::not_yet("no-tlsv12", "", "TLS: refuse 1.2"),
+    Row::not_yet("no-tlsv13", "", "TLS: refuse 1.3"),
+    Row::not_yet("no-verifyhost", "", "TLS: do not check the name"),
+    Row::not_yet("non-stick", "", "stick-tables: do not stick to this server"),
+    Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),
+    Row::not_yet("observe", "<mode>", "health checks: watch the traffic"),
+    Row::not_yet("on-error", "<mode>", "health checks: what to do after errors"),
+    Row::not_yet("on-marked-down", "<action>", "health checks: what to do when down"),
+    Row::not_yet("on-marked-up", "<action>", "health checks: what to do when up"),
+    Row::not_yet("port", "<port>", "health checks: port to check"),
+    Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control"),
+    Row::not_yet("renegotiate", "", "TLS: allow renegotiation"),
+    Row::not_yet("resolve-net", "<network>[,<network>]*", "resolvers: preferred networks"),
+    Row::not_yet("resolve-opts", "<option>,<option>,...", "resolvers: options"),
+    Row::not_yet("resolve-prefer", "<family>", "resolvers: preferred family"),
+    Row::not_yet("resolvers", "<id>", "resolvers: section to use"),
+    Row::not_yet("rise", "<count>", "health checks: successes until up"),
+    Row::not_yet("send-proxy-v2-ssl", "", "PROXY header with data of the client's TLS"),
+    Row::not_yet("send-proxy-v2-ssl-cn", "", "PROXY header with the name in the client's certificate"),
+    Row::not_yet("shard", "<shard>", "peers: shard of the server"),
+    Row::not_yet("sigalgs", "<sigalgs>", "TLS: signature algorithms"),
+    Row::not_yet("sni", "<expression>", "TLS: name to ask for"),
+    Row::not_yet("sni-auto", "", "TLS: choose the name to ask for"),
+    Row::not_yet("socks4", "<addr>:<port>", "connect through a SOCKS4 proxy"),
+    Row::not_yet("ssl", "", "TLS to this server"),
+    Row::not_yet("ssl-max-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: highest version"),
+    Row::not_yet("ssl-min-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: lowest version"),
+    Row::not_yet("ssl-reuse", "", "TLS: session resumption"),
+    Row::not_yet("stick", "", "stick-tables: stick to this server"),
+    Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures"),
+    Row::not_yet("tls-tickets", "", "TLS: stateless resumption"),
+    Row::not_yet("track", "[<backend>/]<server>", "health checks: follow another server's state"),
+    Row::not_yet("verify", "[none|required]", "TLS: check the server's certificate"),
+    Row::not_yet("verifyhost", "<hostname>", "TLS: name that the certificate must have"),
+];
+
+/// The highest weight.
+const MAX_WEIGHT: u16 = 256;
+
+fn count(words: &mut Words<'_>, keyword: &str) -> Parsed<u32> {
+    let word = words.expect(&format!("'{keyword}' expects an integer argument."))?;
+    integer_in(word, keyword, 0..=i32::MAX as u32)
+}
+
+/// A count, or -1 for no limit.
+fn limit_or_none(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<u32>> {
+    let word = words.expect(&format!("'{keyword}' expects <value> as argument."))?;
+    let value = integer_in(word, keyword, i32::MIN..=i32::MAX)?;
+    match value {
+        -1 => Ok(None),
+        _ => match u32::try_from(value) {
+            Ok(limit) => Ok(Some(limit)),
+            Err(_) => Err(fault(word.span(), format!("'{keyword}' must be >= -1."))),
+        },
+    }
+}
+
+/// `set-proxy-v2-tlv-fmt(<id>) <fmt>`.
+fn read_tlv(server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
+    let keyword = &words.line().words()[words.position() - 1];
+    let identifier = keyword
+        .text()
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'))
+        .and_then(|number| prefixed_integer(number.trim()))
+        .and_then(|number| u8::try_from(number).ok());
+    let identifier = identifier.ok_or_else(|| {
+        fault(keyword.span(), "'set-proxy-v2-tlv-fmt' expects a type between 0 and 255 in parentheses")
+    })?;
+    let format = words.expect("'set-proxy-v2-tlv-fmt' expects a format")?;
+    let format = server.expressions.format(format, Places::only(Place::BackendSetServer))?;
+    let mut header = server.settings.proxy_v2.as_deref().cloned().unwrap_or_default();
+    if header.tlvs.len() == MAX_TLVS {
+        return Err(fault(keyword.span(), format!("'set-proxy-v2-tlv-fmt' : more than {MAX_TLVS} fields")));
+    }
+    header.tlvs.push((identifier, format));
+    server.settings.proxy_v2 = Some(Arc::new(header));
+    Ok(())
+}
+
+/// A PROXY header carries at most this many fields of ours.
+const MAX_TLVS: usize = 32;
+
+fn initial_addresses(word: &Word) -> Parsed<Arc<[InitialAddress]>> {
+    let mut methods = Vec::new();
+    let mut start = 0;
+    for method in word.text().split(',') {
+        let span = word.span_of(start..start + method.len());
+        start += method.len() + 1;
+        methods.push(match method {
+            "last" => InitialAddress::Last,
+            "libc" => InitialAddress::Libc,
+            "none" => InitialAddress::None,
+            _ => match method.parse::<IpAddr>() {
+                Ok(ip) => InitialAddress::Ip(ip),
+                Err(_) => {
+                    let message = format!(
+                        "'init-addr' : unknown init-addr method '{method}', supported methods are 'libc', 'last', 'none'."
+                    );
+                    return Err(fault(span, message));
+                }
+            },
+        });
+        if methods.len() > MAX_INITIAL_ADDRESSES {
+            return Err(fault(span, "'init-addr' : too many init-addr methods when trying to add one more"));
+        }
+    }
+    Ok(methods.into())
+}
+
+/// More methods than this are not tried.
+const MAX_INITIAL_ADDRESSES: usize = 10;
+
+/// Global identifiers are letters, digits and some signs, at most 127 of them.
+pub(crate) fn checked_guid(word: &Word) -> Parsed<Box<str>> {
+    const MAX_GUID: usize = 127;
+    let valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.');
+    if word.text().len() > MAX_GUID {
+        return Err(fault(word.span(), format!("'guid' : '{word}' is longer than {MAX_GUID} characters")));
+    }
+    if !word.bytes().iter().all(|byte| valid(*byte)) {
+        return Err(fault(word.span(), format!("'guid' : invalid character in '{word}'")));
+    }
+    Ok(word.text().into())
+}

@@ -1,0 +1,148 @@
+//! What the tests of the proxy sections share: a few fetches, a few files, and a driver for the proxy sections alone.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use weir_expr::{
+    ArgKind, ArgSpec, FetchDecl, Loader, Needs, PatternStore, Registry, SampleType, VariableNames,
+};
+use weir_syntax::{Diagnostics, Environment, Reader, Severity, SourceMap, StaticFeatures};
+
+use crate::model::{ErrorMessage, ErrorReplies, ErrorReply, Proxy};
+use crate::proxy::{ProxyParser, Resources, Surroundings};
+
+/// The files that the tests can read.
+pub(crate) struct Files(HashMap<&'static str, &'static [u8]>);
+
+impl Loader for Files {
+    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+        let bytes = self.0.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(bytes.to_vec())
+    }
+}
+
+const REQUESTS: &str = "..YYYYYYYY............";
+const RESPONSES: &str = "...........YYYYYYY....";
+const ONE_STRING: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
+
+static FETCHES: &[FetchDecl] = &[
+    FetchDecl::new("src", SampleType::Ipv4, "client").needs(Needs::L4_CLIENT),
+    FetchDecl::new("dst", SampleType::Ipv4, "destination").needs(Needs::L4_CLIENT),
+    FetchDecl::new("path", SampleType::Str, "path").valid(REQUESTS).needs(Needs::HTTP_REQUEST),
+    FetchDecl::new("req.hdr", SampleType::Str, "header")
+        .args(ONE_STRING)
+        .valid(REQUESTS)
+        .needs(Needs::HTTP_REQUEST),
+    FetchDecl::new("hdr", SampleType::Str, "header")
+        .args(ONE_STRING)
+        .valid(REQUESTS)
+        .needs(Needs::HTTP_REQUEST),
+    FetchDecl::new("res.hdr", SampleType::Str, "header")
+        .args(ONE_STRING)
+        .valid(RESPONSES)
+        .needs(Needs::HTTP_RESPONSE),
+    FetchDecl::new("be_conn", SampleType::Int, "connections").args(ArgSpec::new(0, &[ArgKind::Backend])),
+    FetchDecl::new("fe_conn", SampleType::Int, "connections").args(ArgSpec::new(0, &[ArgKind::Frontend])),
+    FetchDecl::new("srv_conn", SampleType::Int, "connections").args(ArgSpec::new(1, &[ArgKind::Server])),
+    FetchDecl::new("http_auth", SampleType::Bool, "known user").args(ArgSpec::new(1, &[ArgKind::UserList])),
+];
+
+/// What a configuration of proxy sections gives.
+pub(crate) struct Outcome {
+    pub proxies: Vec<Proxy>,
+    /// The diagnostics in their classic form, each with the first letter of its severity before it.
+    pub messages: Vec<String>,
+    /// The words that each diagnostic with a place points at.
+    pub marked: Vec<String>,
+}
+
+/// Reads `text`, which has proxy sections only. The file is called `t.cfg`.
+pub(crate) fn read(text: &str) -> Outcome {
+    let registry = Registry::new(FETCHES);
+    let (patterns, variables) = (PatternStore::new(), VariableNames::new());
+    let files = Files(HashMap::from([
+        ("503.http", &b"HTTP/1.0 503 Down\r\nconnection: close\r\n\r\ndown"[..]),
+        ("bad.http", &b"not a response"[..]),
+        ("body.txt", &b"hello"[..]),
+        ("format.txt", &b"hello %[src]"[..]),
+    ]));
+    let resources =
+        Resources { registry: &registry, patterns: &patterns, variables: &variables, loader: &files };
+    let mut sources = SourceMap::new();
+    sources.add("t.cfg", text.as_bytes().to_vec());
+    let mut diagnostics = Diagnostics::new();
+    let mut reader = Reader::new(&sources);
+    let mut parser = ProxyParser::new(resources);
+    let conditions = StaticFeatures { features: &[], enabled: &[] };
+    while let Some(line) = reader.next_line(&Environment::new(), &conditions, &mut diagnostics) {
+        if ProxyParser::SECTIONS.contains(&line.text(0)) {
+            parser.begin(&line, "t.cfg", &mut diagnostics);
+        } else {
+            parser.line(&line, "t.cfg", &mut diagnostics);
+        }
+    }
+    let mut pages = ErrorReplies::default();
+    let message = ErrorMessage { path: "p".into(), raw: b"HTTP/1.0 503 x\r\n\r\n"[..].into() };
+    pages.set(503, ErrorReply::Message(Arc::new(message)));
+    let pages = Arc::new(pages);
+    let surroundings = Surroundings {
+        userlist: &|name| (name == "users").then_some(0),
+        http_errors: &|name| (name == "pages").then(|| pages.clone()),
+        has_global_logs: true,
+    };
+    let proxies = parser.finish(&surroundings, &mut diagnostics);
+    let shown = diagnostics.iter().filter(|diagnostic| diagnostic.severity != Severity::Diag);
+    let messages = shown.clone().map(|diagnostic| {
+        let letter = match diagnostic.severity {
+            Severity::Alert => "A",
+            Severity::Warning => "W",
+            _ => "N",
+        };
+        format!("{letter} {}", diagnostic.classic_message(&sources))
+    });
+    let marked = shown.clone().filter_map(|diagnostic| {
+        let span = diagnostic.span?;
+        let (line, _) = sources.get(span.file)?.line(span.line)?;
+        let marked = line.get(span.start as usize..span.end as usize)?;
+        Some(String::from_utf8_lossy(marked).into_owned())
+    });
+    Outcome { proxies, messages: messages.collect(), marked: marked.collect() }
+}
+
+/// Reads `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP
+/// mode, and checks the messages: all of them, in order. A `...` at the end of an expectation leaves the rest open.
+#[track_caller]
+pub(crate) fn check(section: &str, lines: &str, expected: &[&str]) -> Outcome {
+    let mut text = String::from(
+        "defaults d\n mode http\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nbackend other\n",
+    );
+    text.push_str(&format!("{section} from d\n"));
+    if section.starts_with("frontend") || section.starts_with("listen") {
+        text.push_str(" bind :9999\n");
+    }
+    for line in lines.split(" ;; ") {
+        text.push_str(&format!(" {line}\n"));
+    }
+    let outcome = read(&text);
+    check_messages(lines, &outcome.messages, expected);
+    outcome
+}
+
+#[track_caller]
+fn check_messages(what: &str, messages: &[String], expected: &[&str]) {
+    let matches = messages.len() == expected.len()
+        && messages.iter().zip(expected).all(|(message, expected)| match expected.strip_suffix("...") {
+            Some(beginning) => message.starts_with(beginning),
+            None => message == expected,
+        });
+    assert!(matches, "{what}:\n  said {messages:#?}\n  not {expected:#?}");
+}
+
+/// Reads a whole configuration and checks the messages.
+#[track_caller]
+pub(crate) fn check_text(text: &str, expected: &[&str]) -> Outcome {
+    let outcome = read(text);
+    check_messages(text, &outcome.messages, expected);
+    outcome
+}

@@ -1,0 +1,130 @@
+//! Reading the words of a line from left to right.
+
+use weir_syntax::{Diagnostic, Line, Span, Word};
+
+/// What is wrong with a line. Boxed, because nearly every parser returns one and nearly none happens.
+pub(crate) type Fault = Box<Diagnostic>;
+
+/// What a parser gives.
+pub(crate) type Parsed<T = ()> = Result<T, Fault>;
+
+/// The words of a line and how far they were read.
+#[derive(Clone, Debug)]
+pub(crate) struct Words<'l> {
+    line: &'l Line,
+    next: usize,
+}
+
+impl<'l> Words<'l> {
+    /// Reads `line` from word `next` on.
+    pub fn new(line: &'l Line, next: usize) -> Self {
+        Words { line, next }
+    }
+
+    /// The line.
+    pub fn line(&self) -> &'l Line {
+        self.line
+    }
+
+    /// The index of the next word.
+    pub fn position(&self) -> usize {
+        self.next
+    }
+
+    /// Goes on from another word.
+    pub fn seek(&mut self, position: usize) {
+        self.next = position;
+    }
+
+    /// The next word, if there is one.
+    pub fn peek(&self) -> Option<&'l Word> {
+        self.line.get(self.next)
+    }
+
+    /// The text of the next word, empty at the end.
+    pub fn peek_text(&self) -> &'l str {
+        self.line.text(self.next)
+    }
+
+    /// Reads a word.
+    pub fn take(&mut self) -> Option<&'l Word> {
+        let word = self.peek()?;
+        self.next += 1;
+        Some(word)
+    }
+
+    /// Reads the next word if it is `text`.
+    pub fn take_if(&mut self, text: &str) -> bool {
+        let found = self.peek().is_some_and(|word| word.is(text));
+        self.next += usize::from(found);
+        found
+    }
+
+    /// Reads a word that is not empty, or complains with `message` where it should be.
+    pub fn expect(&mut self, message: &str) -> Parsed<&'l Word> {
+        match self.peek() {
+            Some(word) if !word.bytes().is_empty() => {
+                self.next += 1;
+                Ok(word)
+            }
+            _ => Err(self.fault(message)),
+        }
+    }
+
+    /// Where the next word is, or should be.
+    pub fn here(&self) -> Span {
+        self.line.span_at(self.next)
+    }
+
+    /// Complains about the next word.
+    pub fn fault(&self, message: impl Into<String>) -> Fault {
+        fault(self.here(), message)
+    }
+
+    /// Whether a condition follows.
+    pub fn at_condition(&self) -> bool {
+        matches!(self.peek_text(), "if" | "unless")
+    }
+
+    /// Whether nothing is left.
+    pub fn at_end(&self) -> bool {
+        self.next >= self.line.len()
+    }
+
+    /// Complains if anything is left after the arguments of `keyword`.
+    pub fn end(&self, keyword: &str) -> Parsed {
+        match self.peek() {
+            None => Ok(()),
+            Some(word) => {
+                Err(fault(word.span(), format!("'{keyword}' cannot handle unexpected argument '{word}'.")))
+            }
+        }
+    }
+
+    /// All words of the line as bytes, for the parsers of expressions.
+    pub fn all_bytes(&self) -> Vec<&'l [u8]> {
+        self.line.words().iter().map(Word::bytes).collect()
+    }
+}
+
+/// An error at `span`.
+pub(crate) fn fault(span: Span, message: impl Into<String>) -> Fault {
+    Box::new(Diagnostic::alert(span, message))
+}
+
+/// The error for something that the language has and weir does not have yet.
+pub(crate) fn not_yet(span: Span, what: &str) -> Fault {
+    fault(span, format!("'{what}' is not implemented yet"))
+}
+
+/// The same error with words in front of its message.
+pub(crate) fn prefixed(mut fault: Fault, prefix: &str) -> Fault {
+    fault.message.insert_str(0, prefix);
+    fault
+}
+
+/// The same error with the word that was probably meant.
+pub(crate) fn suggesting(mut fault: Fault, nearest: Option<&str>) -> Fault {
+    fault.suggestion = nearest.map(str::to_owned);
+    fault
+}
