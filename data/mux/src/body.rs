@@ -104,6 +104,13 @@ impl BodyFlow {
         self.ready += count;
     }
 
+    /// Takes up to `limit` ready bytes away, for who sends them itself; how many there were.
+    pub fn take_ready(&mut self, limit: usize) -> usize {
+        let taken = self.ready.min(limit);
+        self.ready -= taken;
+        taken
+    }
+
     /// How many bytes at the front of the source's input were validated and did not leave yet.
     pub fn ready(&self) -> usize {
         self.ready

@@ -13,15 +13,20 @@ use crate::clock::{self, Moment};
 use crate::exchange::Exchange;
 use crate::rules::Verdict;
 use crate::session::Session;
-use crate::site::Listener;
+use crate::site::{Listener, Proxy};
 
 /// Serves one accepted connection until it ends. `peer` is who connected.
 pub async fn serve(listener: &'static Listener, socket: std::os::fd::OwnedFd, peer: Address) {
     let frontend = listener.proxy();
     let _counted = Counted::new(listener);
     frontend.count_connection();
-    let Ok(local) = socket::local_address(&socket) else { return };
-    prepare(listener, &socket, &peer);
+    let local = match listener.only_address() {
+        Some(address) => address.clone(),
+        None => match socket::local_address(&socket) {
+            Ok(address) => address,
+            Err(_) => return,
+        },
+    };
     let Ok(descriptor) = Descriptor::register(socket) else { return };
     descriptor.set_owner(weir_sched::current());
     if listener.bind.options.nice != 0 {
@@ -97,13 +102,11 @@ impl Exchange {
     }
 }
 
-/// Options of the client's socket.
-fn prepare(listener: &Listener, socket: &std::os::fd::OwnedFd, peer: &Address) {
-    if peer.is_unix() {
-        return;
-    }
-    let settings = &listener.proxy().config.settings;
-    // What the kernel refuses here costs speed, not correctness.
+/// Sets on a listening socket what every connection accepted from it inherits: that saves these calls for each of them.
+pub fn prepare_listener(proxy: &Proxy, socket: impl std::os::fd::AsFd) {
+    let socket = socket.as_fd();
+    let settings = &proxy.config.settings;
+    // What the kernel refuses here (on a UNIX socket, all of it) costs speed, not correctness.
     let _ = option::set_no_delay(socket, true);
     if settings.options.client_keep_alive {
         let _ = option::set_keep_alive(socket, crate::keepalive::parameters(&settings.client_keep_alive));

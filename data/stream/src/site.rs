@@ -109,8 +109,6 @@ pub struct Proxy {
     pub config: ProxyConfig,
     /// Its servers, of a proxy with a backend side.
     pub backend: Option<Arc<Backend>>,
-    /// The default backend's position.
-    pub default_backend: Option<usize>,
     /// What it counts as a frontend.
     pub frontend_figures: FrontendFigures,
     /// What it counts as a backend.
@@ -176,6 +174,12 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// Where every connection to it goes, if the address says so: a wildcard leaves it to the connection.
+    #[inline]
+    pub fn only_address(&self) -> Option<&weir_sys::Address> {
+        self.address.get().filter(|address| address.ip().is_some_and(|ip| !ip.is_unspecified()))
+    }
+
     /// The frontend that it belongs to.
     pub fn proxy(&self) -> &'static Proxy {
         self.proxy.get().expect("set when the site was made, before anything listens")

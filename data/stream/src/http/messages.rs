@@ -229,8 +229,13 @@ impl Exchange {
             }
         } else {
             self.response.detach(&mut upstream.connection);
-            let more = !upstream.connection.input().is_empty();
-            if let Sent::Failed(_) = self.response.send(&mut self.client, &mut self.scratch, more) {
+            if !self.response_body.inspect(&upstream.connection) {
+                return Err(Stop::close(By::Proxy, During::Data));
+            }
+            let body = self.response_body.take_ready(SENT_WITH_HEAD);
+            let sent =
+                self.response.send_with(&mut self.client, &mut upstream.connection, body, &mut self.scratch);
+            if let Sent::Failed(_) = sent {
                 return Err(Stop::close(By::Client, During::Data));
             }
         }
@@ -389,6 +394,9 @@ impl From<Stop> for Converse {
         Converse::Stop(stop)
     }
 }
+
+/// This much of a body is copied behind an edited head, to leave in the same system call.
+const SENT_WITH_HEAD: usize = 16 * 1024;
 
 /// The head outgrew its buffer by what we added to it.
 fn no_room() -> Stop {

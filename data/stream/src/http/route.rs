@@ -80,8 +80,8 @@ impl Exchange {
                 }
             }
         }
-        match &frontend.default_backend {
-            Some(index) => self.site.proxies.get(*index),
+        match frontend.config.default_backend {
+            Some(index) => self.site.proxies.get(index.get()),
             None => frontend.config.is_backend().then_some(frontend),
         }
     }
