@@ -36,6 +36,8 @@ pub struct ChooseInput {
     pub hash: Option<u32>,
     /// A server to avoid when there is another one (redispatch).
     pub avoid: Option<ServerKey>,
+    /// A server to take, if it has room and nobody waits (`option prefer-last-server`).
+    pub prefer: Option<ServerKey>,
     /// The order in queues.
     pub priority: Priority,
     /// Entropy, for `balance random`.
@@ -382,6 +384,8 @@ pub struct BackendStatus {
     pub last_change_ms: u64,
     /// How long it has been down in all.
     pub downtime_ms: u64,
+    /// How often it went from up to down.
+    pub downs: u32,
 }
 
 /// Why a change was refused.

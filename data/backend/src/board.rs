@@ -32,6 +32,7 @@ pub(crate) struct Board {
     ramped_at_ms: u64,
     last_change_ms: u64,
     downtime_before_ms: u64,
+    downs: u32,
 }
 
 /// A slow start moves in about this many steps.
@@ -53,6 +54,7 @@ impl Board {
             ramped_at_ms: now_ms,
             last_change_ms: now_ms,
             downtime_before_ms: 0,
+            downs: 0,
             servers,
             shared,
         };
@@ -93,6 +95,8 @@ impl Board {
         if was_up == members.is_empty() {
             if !was_up {
                 self.downtime_before_ms = self.downtime_ms(now_ms);
+            } else {
+                self.downs += 1;
             }
             self.last_change_ms = now_ms;
         }
@@ -116,6 +120,7 @@ impl Board {
             weight: weight::displayed(self.members.iter().map(|member| member.weight).sum()),
             last_change_ms: self.last_change_ms,
             downtime_ms: self.downtime_ms(now_ms),
+            downs: self.downs,
         }
     }
 
@@ -147,7 +152,17 @@ impl Board {
         if !self.shared.settings.algorithm.is_hash() && !self.queue.is_empty() {
             return Some(Pick::Saturated);
         }
-        Some(self.pick(input))
+        Some(match self.preferred(input) {
+            Some(member) => Pick::Free(member),
+            None => self.pick(input),
+        })
+    }
+
+    /// The member that the session used last, if it may have it again.
+    fn preferred(&self, input: &ChooseInput) -> Option<usize> {
+        let member = self.places.get(input.prefer?.index()).copied().flatten()?;
+        let free = !self.shared.settings.algorithm.is_hash() && self.has_room(&self.members[member].server);
+        free.then_some(member)
     }
 
     fn pick(&mut self, input: &ChooseInput) -> Pick {

@@ -66,6 +66,7 @@ pub struct Server {
     operational: AtomicU8,
     last_change_ms: AtomicU64,
     downtime_ms: AtomicU64,
+    downs: AtomicU32,
     pub(crate) served: AtomicU32,
     pub(crate) queued: AtomicU32,
     served_maximum: AtomicU32,
@@ -94,6 +95,7 @@ impl Server {
             operational: AtomicU8::new(operational as u8),
             last_change_ms: AtomicU64::new(now_ms),
             downtime_ms: AtomicU64::new(0),
+            downs: AtomicU32::new(0),
             served: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             served_maximum: AtomicU32::new(0),
@@ -191,6 +193,12 @@ impl Server {
         } else {
             past
         }
+    }
+
+    /// How often it went from up to down.
+    #[must_use]
+    pub fn downs(&self) -> u32 {
+        self.downs.load(Ordering::Relaxed)
     }
 
     /// How far its slow start is.
@@ -341,6 +349,8 @@ impl Server {
     pub(crate) fn set_operational(&self, state: OperationalState, now_ms: u64) {
         if self.recorded_state() == OperationalState::Stopped {
             self.downtime_ms.store(self.downtime_ms(now_ms), Ordering::Relaxed);
+        } else if state == OperationalState::Stopped {
+            self.downs.store(self.downs() + 1, Ordering::Relaxed);
         }
         self.operational.store(state as u8, Ordering::Relaxed);
         self.last_change_ms.store(now_ms, Ordering::Relaxed);

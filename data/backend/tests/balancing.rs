@@ -112,6 +112,19 @@ fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
 }
 
 #[test]
+fn the_last_server_is_preferred_while_it_has_room() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1), limited("c", 1)]);
+    let prefer = Some(key(&backend, "b"));
+    let choose = || backend.choose(&ChooseInput { prefer, ..at(0) }, || Bell::default().wake());
+    let held = lease(choose());
+    assert_eq!(held.server().name(), "b");
+    assert_eq!(lease(choose()).server().name(), "a");
+    backend.change(key(&backend, "b"), Change::State(RequestedState::Drain), 0).unwrap();
+    drop(held);
+    assert_eq!(lease(choose()).server().name(), "c");
+}
+
+#[test]
 fn backups_step_in_one_by_one_or_all_together() {
     let servers = || {
         let backup = |name| ServerSettings { backup: true, ..server(name) };
@@ -198,8 +211,10 @@ fn states_and_times_are_kept() {
     assert_eq!((server.downtime_ms(9_000), server.last_change_ms()), (5_000, 5_000));
     let status = backend.status(9_000);
     assert_eq!((status.up, status.downtime_ms, status.last_change_ms), (true, 5_000, 5_000));
+    assert_eq!((status.downs, server.downs()), (0, 0));
     backend.change(a, Change::Health(OperationalState::Stopped), 10_000).unwrap();
     assert_eq!(server.downtime_ms(12_000), 7_000);
+    assert_eq!((backend.status(12_000).downs, server.downs()), (1, 1));
     assert_eq!(backend.status(12_000).downtime_ms, 7_000);
     backend.change(a, Change::Health(OperationalState::Running), 13_000).unwrap();
     assert_eq!((server.downtime_ms(20_000), backend.status(20_000).downtime_ms), (8_000, 8_000));
@@ -278,6 +293,10 @@ proptest! {
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     /// Random draws and hashing spread roughly by weight.
     #[test]
@@ -307,7 +326,9 @@ proptest! {
             }
         }
     }
+}
 
+proptest! {
     /// Whatever is changed in between, an algorithm never chooses a server that should get nothing.
     #[test]
     fn nobody_is_chosen_who_should_not_be(
