@@ -29,29 +29,37 @@ enum Test {
 }
 
 impl Condition {
-    /// Parses from the word `if` or `unless` at `words[at]` to the end of the line.
-    pub fn parse(words: &[&[u8]], at: usize, scope: &Scope<'_>) -> Result<Condition, ParseError> {
-        let unless = match words.get(at) {
+    /// Parses from the word `if` or `unless` at `words[*at]` to the end of the line, and moves `at` there.
+    pub fn parse(words: &[&[u8]], at: &mut usize, scope: &Scope<'_>) -> Result<Condition, ParseError> {
+        let start = *at;
+        let unless = match words.get(start) {
             Some(&b"if") => false,
             Some(&b"unless") => true,
             Some(word) => {
-                return Err(ParseError::new(at, format!("expects 'if' or 'unless', not '{}'", show(word))));
+                let message = format!(
+                    "expects either 'if' or 'unless' followed by a condition but found '{}'",
+                    show(word)
+                );
+                return Err(ParseError::new(start, message));
             }
-            None => return Err(ParseError::new(at, "expects 'if' or 'unless'")),
+            None => {
+                let message = "expects either 'if' or 'unless' followed by a condition";
+                return Err(ParseError::new(start, message));
+            }
         };
         let mut alternatives = Vec::new();
         let mut terms = Vec::new();
-        let mut at = at + 1;
-        while let Some(word) = words.get(at) {
+        *at += 1;
+        while let Some(word) = words.get(*at) {
             match **word {
                 [b'o', b'r'] | [b'|', b'|'] => {
-                    close(&mut alternatives, &mut terms, at, scope);
-                    at += 1;
+                    close(&mut alternatives, &mut terms, *at, scope);
+                    *at += 1;
                 }
-                _ => terms.push(Term::parse(words, &mut at, scope)?),
+                _ => terms.push(Term::parse(words, at, scope)?),
             }
         }
-        close(&mut alternatives, &mut terms, at, scope);
+        close(&mut alternatives, &mut terms, *at, scope);
         Ok(Condition { unless, alternatives: alternatives.into() })
     }
 
@@ -162,5 +170,118 @@ impl Term {
             Test::Anonymous(line) => line.evaluate(context),
         };
         verdict.negated_if(self.negated)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetch::Place;
+    use crate::testing::{Fixture, TestContext};
+
+    fn verdict(fixture: &Fixture, text: &str) -> Result<Verdict, ParseError> {
+        let condition = fixture.condition(text)?;
+        fixture.acls.seal();
+        Ok(condition.evaluate(&mut TestContext::default()))
+    }
+
+    /// What the packaged reference program (2.6) made of these conditions.
+    #[test]
+    fn the_reference_program_gave_the_same() {
+        for line in include_str!("../tests/data/conditions.tsv").lines() {
+            let (text, expected) = line.split_once('\t').unwrap();
+            let result = match verdict(&Fixture::new(), &format!("if {text}")) {
+                Ok(Verdict::True) => "yes".into(),
+                Ok(Verdict::False) => "no".into(),
+                Ok(Verdict::Maybe) => "maybe".into(),
+                Err(error) => format!("error: {}", error.message),
+            };
+            assert_eq!(result, expected, "{text}");
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: Verdict) {
+        assert_eq!(verdict(&Fixture::new(), text).unwrap(), expected, "{text}");
+    }
+
+    #[test]
+    fn three_valued_logic() {
+        let (yes, no, maybe) = (Verdict::True, Verdict::False, Verdict::Maybe);
+        check("if { req.len gt 5 }", maybe);
+        check("unless { req.len gt 5 }", maybe);
+        check("if !{ req.len gt 5 }", maybe);
+        check("if { req.len gt 5 } FALSE", no);
+        check("if { req.len gt 5 } or TRUE", yes);
+        check("if { req.len gt 5 } TRUE", maybe);
+        check("unless { req.len gt 5 } or TRUE", no);
+        check("if { path /path }", yes);
+        check("if { path /other }", maybe);
+        check("if", no);
+        check("unless", yes);
+        check("if TRUE or", yes);
+        check("if FALSE || TRUE", yes);
+    }
+
+    #[test]
+    fn every_value_is_looked_at() {
+        check("if { req.hdr(a;b;c) b }", Verdict::True);
+        check("if { req.hdr(a;b;c) c }", Verdict::True);
+        check("if { req.hdr(a;b;c) d }", Verdict::False);
+        check("if { hdr_beg(ax;by) b }", Verdict::True);
+        check("if { hdr_beg(ax;by),lower b }", Verdict::False);
+    }
+
+    #[test]
+    fn lines_of_one_name_are_alternatives_even_if_they_come_later() {
+        let fixture = Fixture::new();
+        let line = |text: &str| {
+            let words: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
+            fixture.acls.parse(&words, 0, &fixture.scope())
+        };
+        line("a str(x) y").unwrap();
+        let condition = fixture.condition("if a").unwrap();
+        line("a str(x) x").unwrap();
+        fixture.acls.seal();
+        assert_eq!(condition.evaluate(&mut TestContext::default()), Verdict::True);
+        let error = fixture.condition("if aa").unwrap_err();
+        assert_eq!((error.word, error.suggestion.as_deref()), (1, Some("a")));
+        assert!(
+            line("d@ src 1").unwrap_err().message.contains("character '@' is not permitted in acl name 'd@'")
+        );
+        assert!(line("or always_true").is_err());
+    }
+
+    #[test]
+    fn files_come_with_the_flags_before_them() {
+        let fixture = Fixture::new().file("exact", "One\n").file("loose", "Two\n");
+        let test = |text: &str| {
+            let condition =
+                fixture.condition(&format!("if {{ {text} -f exact -i -f loose three }}")).unwrap();
+            condition.evaluate(&mut TestContext::default())
+        };
+        assert_eq!(test("str(One)"), Verdict::True);
+        assert_eq!(test("str(one)"), Verdict::False);
+        assert_eq!(test("str(TWO)"), Verdict::True);
+        assert_eq!(test("str(THREE)"), Verdict::True);
+    }
+
+    #[test]
+    fn conflicts_with_a_place_are_found() {
+        let fixture = Fixture::new();
+        let condition = fixture.condition("if TRUE { res.hdr -m found }").unwrap();
+        fixture.acls.seal();
+        assert_eq!(condition.conflict(Place::FrontendRequestHeader.into()), Some(("", "res.hdr")));
+        assert_eq!(condition.conflict(Place::BackendResponseHeader.into()), None);
+        assert!(condition.needs_http());
+    }
+
+    #[test]
+    fn an_acl_without_patterns_is_unusual() {
+        let fixture = Fixture::new();
+        fixture.condition("if { str(a) }").unwrap();
+        assert_eq!(fixture.warnings.take().len(), 1);
+        fixture.condition("if { str(a) -- } { str(a) -m found }").unwrap();
+        assert_eq!(fixture.warnings.take().len(), 0);
     }
 }

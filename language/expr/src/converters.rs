@@ -6,8 +6,15 @@ use crate::sample::{SampleType, Value};
 use crate::suggest;
 
 mod arith;
+mod codec;
+mod dates;
+pub mod hash;
+mod json;
 mod known;
+mod map;
+mod net;
 mod text;
+mod world;
 
 /// One converter.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +38,9 @@ pub struct Converter {
 /// A conversion that needs nothing but the value.
 pub type Pure = for<'a> fn(Value<'a>, &'a Args) -> Option<Value<'a>>;
 
+/// A conversion that asks or changes the context.
+pub type WithContext = fn(Value<'static>, &Args, &mut dyn Context) -> Option<Value<'static>>;
+
 /// What a converter does.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
@@ -41,7 +51,7 @@ pub enum Run {
     /// An operation of two integers; the argument may be a variable.
     Operand(fn(i64, i64) -> i64),
     /// Asks or changes the context.
-    Context(fn(Value<'static>, &Args, &mut dyn Context) -> Option<Value<'static>>),
+    Context(WithContext),
 }
 
 impl Converter {
@@ -126,7 +136,17 @@ impl Converter {
 }
 
 /// The tables of rows, by subject.
-const TABLES: &[&[Converter]] = &[arith::ROWS, text::ROWS];
+const TABLES: &[&[Converter]] = &[
+    arith::ROWS,
+    codec::ROWS,
+    dates::ROWS,
+    hash::ROWS,
+    json::ROWS,
+    map::ROWS,
+    net::ROWS,
+    text::ROWS,
+    world::ROWS,
+];
 
 /// Every converter, by name.
 pub fn all() -> Vec<&'static Converter> {

@@ -368,3 +368,210 @@ fn unknown_fetch(name: &str, at: usize, name_end: usize, scope: &Scope<'_>) -> P
     };
     error.at(0..name_end)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FormatOptions;
+    use crate::testing::{Fixture, TestContext};
+
+    fn with_maps() -> Fixture {
+        Fixture::new()
+            .file("m.map", "a one\nb two words  \nab 5\n10 ten\n# c\n  d lead\na dup\ne 1.2.3.4\n")
+            .file("r.map", "^a(.*)z$ <\\\\1-\\\\0>\n^x y\n")
+            .file("r2.map", "^a(.*)z$ <\\1-\\0-\\2>\n^x y\n")
+            .file("ip.map", "10.0.0.0/8 ten\n10.1.0.0/16 tenone\n::1 six\n10.1.2.3 exact\n")
+            .file("i.map", "1:5 low\n6: high\n3 three\n")
+            .file("e.map", "e 1.2.3.4\n")
+            .file("n.map", "a 5\n")
+            .file("/dev/null", "")
+    }
+
+    /// What the packaged reference program (2.6) gave for these expressions, written into a body.
+    #[test]
+    fn the_reference_program_gave_the_same() {
+        let fixture = with_maps();
+        for line in include_str!("../tests/data/expressions.tsv").lines() {
+            let (expression, expected) = line.split_once('\t').unwrap();
+            let rendered = fixture.render(&format!("%[{expression}]"), FormatOptions::HTTP);
+            let result = match rendered.split_once("> : ") {
+                Some((_, message)) if rendered.starts_with("error: ") => format!("error: {message}"),
+                _ => rendered,
+            };
+            assert_eq!(result, expected, "{expression}");
+        }
+    }
+
+    #[track_caller]
+    fn check(expression: &str, expected: &str) {
+        assert_eq!(with_maps().eval(expression), expected, "{expression}");
+    }
+
+    /// What the manual says of converters that are younger than the packaged program.
+    #[test]
+    fn younger_converters() {
+        check("bin(a501),base2", "1010010100000001");
+        check("bin(01020304),le2dec(:,2)", "513:1027");
+        check("str(www.example.com),reverse_dom", "com.example.www");
+        check("str(abc),reverse", "cba");
+        check("str(a=1&b=2&c),param(b)", "2");
+        check("str(a=1&b=2&c),param(c)", "");
+        check("str(a=1&b=2&c),param(d)", "-");
+        check("str(a=1;bb=2;b=3),param(b,;)", "3");
+        check("bin(6162),has_ctl", "0");
+        check("bin(610a62),has_ctl", "1");
+        check("bin(610a62),has_ctl(0x1)", "0");
+        check("bin(610a62),has_ctl(1024)", "1");
+        check("str(frontend),fe_exists", "1");
+        check("str(backend/server),srv_is_up", "1");
+        check("str(backend),nbsrv", "3");
+        check("str(backend/server),srv_queue", "2");
+        check("str(nothing),srv_queue", "-");
+        check("int(1700000000123),ms_utime(%H:%M:%S.%3N)", "22:13:20.123");
+        check("int(1700000000123456),us_utime(%6N)", "123456");
+        check("int(1700000000123),ms_ltime(%3N %Z)", "123 UTC");
+        check("str('Tue, 14 Nov 2023 22:13:20 GMT'),date", "1700000000");
+        check("str('Tuesday, 14-Nov-23 22:13:20 GMT'),date", "1700000000");
+        check("str('Tue Nov 14 22:13:20 2023'),date", "1700000000");
+        check("str('Tue, 14 Nov 2023 25:13:20 GMT'),date", "-");
+        check("str(yesterday),date", "-");
+        check("str(abc),map_beg_key(m.map)", "ab");
+        check("ipv4(10.1.2.4),map_ip_key(ip.map)", "10.1.0.0/16");
+        check("str(zz),map_str_ip(e.map,10.0.0.1)", "10.0.0.1");
+    }
+
+    #[test]
+    fn the_forwarded_header() {
+        let header = "'for=\"[2001:db8::1]:4711\";proto=https;host=\"a.example:80\"'";
+        check(&format!("str({header}),rfc7239_is_valid"), "1");
+        check(&format!("str({header}),rfc7239_field(for)"), "[2001:db8::1]:4711");
+        check(&format!("str({header}),rfc7239_field(for),rfc7239_n2nn"), "2001:db8::1");
+        check(&format!("str({header}),rfc7239_field(for),rfc7239_n2np"), "4711");
+        check(&format!("str({header}),rfc7239_field(host)"), "a.example:80");
+        check(&format!("str({header}),rfc7239_field(by)"), "-");
+        for (text, valid) in [
+            ("for=127.0.0.1", "1"),
+            ("for=\"_gateway:_port\"", "1"),
+            ("for=_gateway:_port", "0"),
+            ("for=unknown", "1"),
+            ("For=127.0.0.1;Proto=http", "1"),
+            ("for=127.0.0.1;for=127.0.0.1", "0"),
+            ("for=127.0.0.1;", "0"),
+            ("for=\"127.0.0.1", "0"),
+            ("for=127.0.0.1 ;proto=http", "0"),
+            ("for=nonsense", "0"),
+            ("other=1", "0"),
+            ("for", "0"),
+            ("", "0"),
+        ] {
+            check(&format!("str('{text}'),rfc7239_is_valid"), valid);
+        }
+        check("ipv6(2001:db8::1),rfc7239_nn", "[2001:db8::1]");
+        check("ipv4(127.0.0.1),rfc7239_nn", "127.0.0.1");
+        check("str(_me),rfc7239_nn", "_me");
+        check("int(80),rfc7239_np", "80");
+        check("int(70000),rfc7239_np", "-");
+        check(
+            "str(x),rfc7239_field(other)",
+            "error: invalid args in converter 'rfc7239_field' : Invalid rfc7239 field 'other': expects 'proto', 'host', 'for' or 'by'",
+        );
+    }
+
+    #[test]
+    fn variables_keep_their_types() {
+        check("int(5),set-var(txn.a),add(txn.a)", "10");
+        check("int(5),set-var(txn.a),concat(-,txn.a,-)", "5-5-");
+        check("str(b),set-var(txn.a),strcmp(txn.a)", "0");
+        check("str(b),set-var(txn.a,ifexists),concat(,txn.a)", "b");
+        check("str(x),set-var(txn.a),unset-var(txn.a),concat(,txn.a)", "x");
+        check("str(hello),set-var(txn.a),bytes(txn.b)", "-");
+        check("str(a2V5),set-var(txn.k),hmac(sha256,txn.k),hex,length", "64");
+        check("var(txn.none)", "-");
+        check("var(txn.none,default)", "default");
+    }
+
+    #[test]
+    fn internal_fetches() {
+        check("date", "1700000000");
+        check("date(1,ms)", "1700000000124");
+        check("date(0,us)", "1700000000123456");
+        check("date_us", "123456");
+        check("hostname", "host");
+        check("pid", "300");
+        check("env(HOME)", "/root");
+        check("env(NOTHING)", "-");
+        check("rand(1)", "0");
+        check("uuid,length", "36");
+        check("uuid(7),bytes(14,1)", "7");
+        check("acl(TRUE)", "1");
+        check("acl(TRUE,!FALSE)", "1");
+        check("acl(TRUE,FALSE)", "0");
+    }
+
+    #[test]
+    fn converters_may_be_words_of_their_own() {
+        let fixture = Fixture::new();
+        let words: Vec<&[u8]> = "str(A), lower upper if TRUE".split(' ').map(str::as_bytes).collect();
+        let mut at = 0;
+        let expr = Expr::parse(&words, &mut at, &fixture.scope()).unwrap();
+        assert_eq!((at, expr.text()), (3, "str(A),lower,upper"));
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let fixture = Fixture::new();
+        let error = fixture.parse("str(a),lwoer").unwrap_err();
+        assert_eq!((error.span, error.suggestion.as_deref()), (Some(7..12), Some("lower")));
+        let error = fixture.parse("sts(a)").unwrap_err();
+        assert_eq!((error.span, error.suggestion.as_deref()), (Some(0..3), Some("str")));
+        let error = fixture.parse("ssl_fc").unwrap_err();
+        assert_eq!(error.message, "fetch method 'ssl_fc' is not implemented yet");
+        let error = fixture.parse("str(a),table_idle(t)").unwrap_err();
+        assert_eq!(error.message, "converter 'table_idle' is not implemented yet");
+    }
+
+    #[test]
+    fn a_fetch_must_be_available() {
+        let fixture = Fixture::new();
+        let scope = Scope { places: crate::Place::FrontendRequestHeader.into(), ..fixture.scope() };
+        let error = Expr::parse_text(b"res.hdr", &scope).unwrap_err();
+        assert_eq!(
+            error.message,
+            "fetch method 'res.hdr' extracts information from 'HTTP response headers', none of which is available here"
+        );
+    }
+
+    #[test]
+    fn references_are_resolved_later() {
+        let fixture = Fixture::new();
+        let expr = fixture.parse("be_conn(other)").unwrap();
+        let mut context = TestContext::default();
+        assert_eq!(expr.evaluate(&mut context), Fetched::Missing);
+        expr.visit_references(&mut |reference| {
+            assert_eq!(reference.name.as_deref(), Some("other"));
+            reference.resolve((4, 0));
+        });
+        assert_eq!(expr.evaluate(&mut context), Fetched::value(Value::Int(4)));
+    }
+
+    #[test]
+    fn nothing_is_copied_that_nothing_changes() {
+        let fixture = Fixture::new();
+        let expr = fixture.parse("req.hdr(one two),field(2,' '),lower,ltrim(x)").unwrap();
+        let mut context = TestContext::default();
+        let Fetched::Sample(sample) = expr.evaluate(&mut context) else { panic!("there is a header") };
+        assert!(matches!(sample.value, Value::Str(std::borrow::Cow::Borrowed(b"two"))));
+    }
+
+    #[test]
+    fn side_effects_reach_the_context() {
+        let fixture = Fixture::new();
+        let mut context = TestContext::default();
+        let expr = fixture.parse("str(a),capture-req(0),debug(seen,stderr)").unwrap();
+        assert!(expr.evaluate(&mut context).sample().is_some());
+        assert_eq!(context.captured, [b"a"]);
+        assert_eq!(context.debugged, ["stderr seen: type=str <a>"]);
+        let expr = fixture.parse("str(a),capture-res(9)").unwrap();
+        assert_eq!(expr.evaluate(&mut context), Fetched::Missing);
+    }
+}

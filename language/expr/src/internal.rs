@@ -149,9 +149,10 @@ pub static FETCHES: &[InternalFetch] = &[
     .check(check_uuid),
     row(
         FetchDecl::new("var", Any, "The value of a variable, or the given default")
-            .args(ArgSpec::new(1, &[ArgKind::Variable, ArgKind::Str])),
+            .args(ArgSpec::new(1, &[ArgKind::Str, ArgKind::Str])),
         var,
-    ),
+    )
+    .check(check_var),
 ];
 
 pub(crate) fn run<'c>(
@@ -304,6 +305,12 @@ fn check_env(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
         Some(value) => args.set(0, Arg::Str(value.into_bytes().into())),
         None => args.set(0, Arg::Absent),
     }
+    Ok(())
+}
+
+fn check_var(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+    let name = show(args.str(0).unwrap_or_default()).into_owned();
+    args.set(0, Arg::Variable(scope.variables.intern(&name)?));
     Ok(())
 }
 

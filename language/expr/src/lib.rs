@@ -26,6 +26,8 @@ pub mod variables;
 
 mod condition;
 mod suggest;
+#[cfg(test)]
+mod testing;
 
 pub use acl::{Acl, AclTable, Verdict};
 pub use args::{Arg, ArgKind, ArgSpec, Args, Reference};

@@ -51,12 +51,12 @@ fn div(left: i64, right: i64) -> i64 {
 
 /// The argument of an operation: a number, or a variable that holds one.
 fn number_or_variable(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
-    let text = args.str(0).unwrap_or_default();
-    let text = std::str::from_utf8(text).map_err(|_| "expects a number or a variable")?;
+    let text = std::str::from_utf8(args.str(0).unwrap_or_default()).unwrap_or_default();
     let arg = match text.parse() {
         Ok(number) => Arg::Int(number),
-        Err(_) if text.contains('.') => Arg::Variable(scope.variables.intern(text)?),
-        Err(_) => return Err(format!("'{text}' is neither a number nor the name of a variable")),
+        Err(_) => {
+            Arg::Variable(scope.variables.intern(text).map_err(|_| "expects an integer or a variable name")?)
+        }
     };
     args.set(0, arg);
     Ok(())

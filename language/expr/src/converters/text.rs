@@ -1,28 +1,81 @@
-//! Strings.
+//! Strings: pieces of them, and changes to them.
 
 use std::borrow::Cow;
 
 use super::{Converter, Run};
-use crate::args::Args;
-use crate::sample::SampleType::{Int, Str};
+use crate::args::{Arg, ArgKind, Args};
+use crate::pattern::regex::{Regex, expand};
+use crate::sample::SampleType::{Bin, Bool, Int, Str};
 use crate::sample::Value;
+use crate::scope::Scope;
+use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
+    Converter::new("base2", Bin, Str, Run::Pure(base2), "The bits of each byte, as zeros and ones"),
+    Converter::new("bytes", Bin, Bin, Run::Resolved(bytes), "A part of a binary: offset and length")
+        .args(1, &[ArgKind::Str, ArgKind::Str])
+        .check(check_bytes),
+    Converter::new("cut_crlf", Str, Str, Run::Pure(cut_crlf), "What stands before the first line break"),
+    Converter::new("field", Str, Str, Run::Pure(field), "The nth field; every delimiter ends one")
+        .args(2, &[ArgKind::Int, ArgKind::Str, ArgKind::Int])
+        .check(check_field),
+    Converter::new(
+        "has_ctl",
+        Bin,
+        Bool,
+        Run::Pure(has_ctl),
+        "Whether a control character is among the bytes",
+    )
+    .args(0, &[ArgKind::Str])
+    .check(check_has_ctl),
+    Converter::new("iif", Bool, Str, Run::Pure(iif), "The first text if true, else the second")
+        .args(2, &[ArgKind::Str, ArgKind::Str]),
+    Converter::new(
+        "language",
+        Str,
+        Str,
+        Run::Pure(language),
+        "The best of the given languages for an Accept-Language",
+    )
+    .args(1, &[ArgKind::Str, ArgKind::Str]),
     Converter::new("length", Str, Int, Run::Pure(length), "Number of bytes"),
     Converter::new("lower", Str, Str, Run::Pure(lower), "Lower case"),
+    Converter::new("ltrim", Str, Str, Run::Pure(ltrim), "Without the given characters at the beginning")
+        .args(1, &[ArgKind::Str]),
+    Converter::new("param", Str, Str, Run::Pure(param), "The value of the first parameter of that name")
+        .args(1, &[ArgKind::Str, ArgKind::Str])
+        .check(check_param),
+    Converter::new("regsub", Str, Str, Run::Pure(regsub), "Replaces what a regular expression matches")
+        .args(2, &[ArgKind::Regex, ArgKind::Str, ArgKind::Str])
+        .check(check_regsub),
+    Converter::new("reverse", Str, Str, Run::Pure(reverse), "The bytes in reverse order"),
+    Converter::new(
+        "reverse_dom",
+        Str,
+        Str,
+        Run::Pure(reverse_dom),
+        "The labels of a domain name in reverse order",
+    ),
+    Converter::new("rtrim", Str, Str, Run::Pure(rtrim), "Without the given characters at the end")
+        .args(1, &[ArgKind::Str]),
     Converter::new("upper", Str, Str, Run::Pure(upper), "Upper case"),
+    Converter::new("word", Str, Str, Run::Pure(word), "The nth word; several delimiters count as one")
+        .args(2, &[ArgKind::Int, ArgKind::Str, ArgKind::Int])
+        .check(check_field),
 ];
 
 fn length<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    Some(Value::Int(value.bytes()?.len() as i64))
+    let length = value.bytes()?.len();
+    scratch::recycle(value);
+    Some(Value::Int(length as i64))
 }
 
 fn lower<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    map_bytes(value, |byte| byte.is_ascii_uppercase(), |bytes| bytes.make_ascii_lowercase())
+    map_bytes(value, u8::is_ascii_uppercase, <[u8]>::make_ascii_lowercase)
 }
 
 fn upper<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    map_bytes(value, |byte| byte.is_ascii_lowercase(), |bytes| bytes.make_ascii_uppercase())
+    map_bytes(value, u8::is_ascii_lowercase, <[u8]>::make_ascii_uppercase)
 }
 
 /// Changes bytes in place; a borrowed string that needs no change stays borrowed.
@@ -37,13 +90,337 @@ fn map_bytes<'a>(value: Value<'a>, touches: fn(&u8) -> bool, change: fn(&mut [u8
 }
 
 /// The bytes in a buffer of their own.
-pub(super) fn into_buffer(bytes: Cow<'_, [u8]>) -> Vec<u8> {
+fn into_buffer(bytes: Cow<'_, [u8]>) -> Vec<u8> {
     match bytes {
         Cow::Owned(bytes) => bytes,
         Cow::Borrowed(bytes) => {
-            let mut copy = crate::scratch::take();
+            let mut copy = scratch::take();
             copy.extend_from_slice(bytes);
             copy
         }
     }
+}
+
+/// A part of the bytes: no copy if they are borrowed, a move inside the buffer if not.
+pub(super) fn slice(bytes: Cow<'_, [u8]>, from: usize, to: usize) -> Cow<'_, [u8]> {
+    match bytes {
+        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[from..to]),
+        Cow::Owned(mut bytes) => {
+            bytes.truncate(to);
+            bytes.drain(..from);
+            Cow::Owned(bytes)
+        }
+    }
+}
+
+/// Keeps the part of a string that `find` chooses.
+fn part<'a>(value: Value<'a>, find: impl FnOnce(&[u8]) -> Option<(usize, usize)>) -> Option<Value<'a>> {
+    let Value::Str(bytes) = value else { return None };
+    let (from, to) = find(&bytes)?;
+    Some(Value::Str(slice(bytes, from, to)))
+}
+
+fn cut_crlf<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
+    part(value, |text| Some((0, memchr::memchr2(b'\r', b'\n', text).unwrap_or(text.len()))))
+}
+
+fn ltrim<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let characters = args.str(0)?;
+    part(value, |text| {
+        let from = text.iter().position(|byte| !characters.contains(byte)).unwrap_or(text.len());
+        Some((from, text.len()))
+    })
+}
+
+fn rtrim<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let characters = args.str(0)?;
+    part(value, |text| {
+        let to = text.iter().rposition(|byte| !characters.contains(byte)).map_or(0, |last| last + 1);
+        Some((0, to))
+    })
+}
+
+fn check_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    if args.int(0) == Some(0) {
+        return Err("Unexpected value 0 for index".into());
+    }
+    if args.str(1).unwrap_or_default().is_empty() {
+        return Err("Empty separators list".into());
+    }
+    Ok(())
+}
+
+/// How many fields to take: one by default, all of them for zero and below.
+fn count(args: &Args) -> usize {
+    match args.int(2) {
+        None => 1,
+        Some(count) => usize::try_from(count).ok().filter(|count| *count > 0).unwrap_or(usize::MAX),
+    }
+}
+
+fn field<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let (index, delimiters, count) = (args.int(0)?, args.str(1)?, count(args));
+    let skip = usize::try_from(index.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    // A field that is not there is an empty string.
+    part(value, |text| {
+        Some(if index > 0 {
+            fields(text.len(), |at| delimiters.contains(&text[at]), skip, count)
+        } else {
+            let last = text.len().wrapping_sub(1);
+            let (from, to) = fields(text.len(), |at| delimiters.contains(&text[last - at]), skip, count);
+            (text.len() - to, text.len() - from)
+        })
+    })
+}
+
+/// The range of `count` fields after `skip` of them.
+fn fields(length: usize, is_delimiter: impl Fn(usize) -> bool, skip: usize, count: usize) -> (usize, usize) {
+    let mut from = 0;
+    for _ in 0..skip {
+        match (from..length).find(|at| is_delimiter(*at)) {
+            Some(delimiter) => from = delimiter + 1,
+            None => return (0, 0),
+        }
+    }
+    let mut ends = (from..length).filter(|at| is_delimiter(*at));
+    let to = ends.nth(count - 1).unwrap_or(length);
+    (from, to)
+}
+
+fn word<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let (index, delimiters, count) = (args.int(0)?, args.str(1)?, count(args));
+    let skip = usize::try_from(index.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    part(value, |text| {
+        Some(if index > 0 {
+            words(text.len(), |at| delimiters.contains(&text[at]), skip, count)
+        } else {
+            let last = text.len().wrapping_sub(1);
+            let (from, to) = words(text.len(), |at| delimiters.contains(&text[last - at]), skip, count);
+            (text.len() - to, text.len() - from)
+        })
+    })
+}
+
+/// The range of `count` words after `skip` of them; if there are fewer, what is left with its delimiters.
+fn words(length: usize, is_delimiter: impl Fn(usize) -> bool, skip: usize, count: usize) -> (usize, usize) {
+    let mut from = 0;
+    for turn in 0..=skip {
+        match (from..length).find(|at| !is_delimiter(*at)) {
+            Some(begin) => from = begin,
+            None => return (0, 0),
+        }
+        if turn < skip {
+            from = (from..length).find(|at| is_delimiter(*at)).unwrap_or(length);
+        }
+    }
+    let mut to = from;
+    for _ in 0..count {
+        let Some(begin) = (to..length).find(|at| !is_delimiter(*at)) else { return (from, length) };
+        match (begin..length).find(|at| is_delimiter(*at)) {
+            Some(end) => to = end,
+            None => return (from, length),
+        }
+    }
+    (from, to)
+}
+
+/// Offset and length may be variables, so they are parsed as text first.
+fn check_bytes(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+    for index in 0..args.len() {
+        let Some(text) = args.str(index) else { continue };
+        let text = String::from_utf8_lossy(text).into_owned();
+        let position = index + 1;
+        let failed =
+            || format!("failed to parse '{text}' as type 'integer' or 'variable' at position {position}");
+        let arg = match text.parse() {
+            Ok(number) => Arg::Int(number),
+            Err(_) => Arg::Variable(scope.variables.intern(&text).map_err(|_| failed())?),
+        };
+        args.set(index, arg);
+    }
+    Ok(())
+}
+
+fn bytes<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let Value::Bin(bytes) = value else { return None };
+    let number = |index| match args.get(index) {
+        Arg::Int(value) => Some(Some(*value)),
+        Arg::Str(text) => {
+            Value::str(text).cast(Int).map(|value| if let Value::Int(v) = value { Some(v) } else { None })
+        }
+        _ => Some(None),
+    };
+    let from = usize::try_from(number(0)??).ok().filter(|from| *from <= bytes.len())?;
+    let room = bytes.len() - from;
+    // A negative length means the rest, as the reference program has it.
+    let length = number(1)?.and_then(|length| usize::try_from(length).ok()).unwrap_or(room).min(room);
+    Some(Value::Bin(slice(bytes, from, from + length)))
+}
+
+fn base2<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
+    let Value::Bin(bytes) = value else { return None };
+    let mut out = scratch::take();
+    for byte in &*bytes {
+        out.extend((0..8).rev().map(|bit| b'0' + (byte >> bit & 1)));
+    }
+    scratch::recycle(Value::Bin(bytes));
+    Some(Value::Str(Cow::Owned(out)))
+}
+
+fn check_has_ctl(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    let Some(text) = args.str(0).filter(|text| !text.is_empty()) else {
+        args.set(0, Arg::Int(u32::MAX.into()));
+        return Ok(());
+    };
+    let text = String::from_utf8_lossy(text).into_owned();
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    let mask = parsed.map_err(|_| format!("'{text}' is not a 32-bit mask"))?;
+    args.set(0, Arg::Int(mask.into()));
+    Ok(())
+}
+
+/// Each bit of the mask stands for one character from 0 to 31.
+fn has_ctl<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let Value::Bin(bytes) = value else { return None };
+    let mask = args.int(0)? as u32;
+    let found = bytes.iter().any(|byte| *byte < 32 && mask >> byte & 1 == 1);
+    scratch::recycle(Value::Bin(bytes));
+    Some(Value::Bool(found))
+}
+
+fn iif<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    match value {
+        Value::Bool(value) => Some(Value::str(args.str(usize::from(!value))?)),
+        _ => None,
+    }
+}
+
+fn reverse<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
+    let Value::Str(bytes) = value else { return None };
+    let mut bytes = into_buffer(bytes);
+    bytes.reverse();
+    Some(Value::Str(Cow::Owned(bytes)))
+}
+
+fn reverse_dom<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
+    let Value::Str(bytes) = value else { return None };
+    let mut out = scratch::take();
+    for (index, label) in bytes.rsplit(|byte| *byte == b'.').enumerate() {
+        if index > 0 {
+            out.push(b'.');
+        }
+        out.extend_from_slice(label);
+    }
+    scratch::recycle(Value::Str(bytes));
+    Some(Value::Str(Cow::Owned(out)))
+}
+
+fn check_param(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    match args.str(1) {
+        Some(delimiter) if delimiter.len() > 1 => Err("Delimiter must be exactly 1 character".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Parameters are separated by one character, `&` by default; one without `=` has an empty value.
+fn param<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let name = args.str(0)?;
+    let delimiter = args.str(1).and_then(|text| text.first()).copied().unwrap_or(b'&');
+    part(value, |text| {
+        let mut start = 0;
+        for parameter in text.split(|byte| *byte == delimiter) {
+            match parameter.strip_prefix(name) {
+                Some([]) => return Some((start + name.len(), start + name.len())),
+                Some([b'=', ..]) => return Some((start + name.len() + 1, start + parameter.len())),
+                _ => start += parameter.len() + 1,
+            }
+        }
+        None
+    })
+}
+
+/// Compiles the expression again if it ignores case, and keeps whether all matches are replaced.
+fn check_regsub(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    let flags = args.str(2).unwrap_or_default();
+    if let Some(wrong) = flags.iter().find(|flag| !b"gi".contains(flag)) {
+        return Err(format!("invalid regex flag '{}', only 'i' and 'g' are supported", *wrong as char));
+    }
+    let (all, ignore_case) = (flags.contains(&b'g'), flags.contains(&b'i'));
+    let Arg::Regex(regex) = args.get(0) else { return Err("missing regex".into()) };
+    if ignore_case {
+        let regex = Regex::new(regex.text(), true).map_err(|error| error.to_string())?;
+        args.set(0, Arg::Regex(regex.into()));
+    }
+    args.set(2, Arg::Int(all.into()));
+    Ok(())
+}
+
+fn regsub<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let (Value::Str(text), Arg::Regex(regex)) = (value, args.get(0)) else { return None };
+    let (template, all) = (args.str(1)?, args.int(2)? == 1);
+    let mut groups = regex.groups();
+    let Some(mut found) = regex.captures(&text, 0, &mut groups) else { return Some(Value::Str(text)) };
+    let mut out = scratch::take();
+    let mut copied = 0;
+    loop {
+        out.extend_from_slice(&text[copied..found.start]);
+        expand(template, &text, &groups, &mut out);
+        copied = found.end;
+        // After an empty match the next one begins one byte further, or it would be the same.
+        let next = if found.is_empty() { found.end + 1 } else { found.end };
+        if !all {
+            break;
+        }
+        match regex.captures(&text, next, &mut groups) {
+            Some(next) => found = next,
+            None => break,
+        }
+    }
+    out.extend_from_slice(&text[copied..]);
+    scratch::recycle(Value::Str(text));
+    Some(Value::Str(Cow::Owned(out)))
+}
+
+/// The languages that are offered, separated by semicolons; what is asked for comes as an Accept-Language.
+fn language<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let offered = args.str(0)?;
+    let mut best: Option<(u32, &'a [u8])> = None;
+    for item in value.bytes()?.split(|byte| *byte == b',') {
+        let mut parts = item.splitn(2, |byte| *byte == b';');
+        let wanted = parts.next().unwrap_or_default().trim_ascii();
+        let quality = parts.next().map_or(1000, quality);
+        if quality == 0 || best.is_some_and(|(best, _)| best >= quality) {
+            continue;
+        }
+        if let Some(found) = offered.split(|byte| *byte == b';').find(|offer| speaks(wanted, offer)) {
+            best = Some((quality, found));
+        }
+    }
+    scratch::recycle(value);
+    best.map(|(_, language)| language).or_else(|| args.str(1)).map(Value::str)
+}
+
+/// True if the offer is what is wanted, or its base language.
+fn speaks(wanted: &[u8], offer: &[u8]) -> bool {
+    !offer.is_empty() && matches!(wanted.strip_prefix(offer), Some([] | [b'-', ..]))
+}
+
+/// A quality in thousandths; one that does not parse is zero.
+fn quality(text: &[u8]) -> u32 {
+    let Some(text) = text.trim_ascii().strip_prefix(b"q=") else { return 1000 };
+    let text = text.trim_ascii();
+    let (whole, fraction) = match text.iter().position(|byte| *byte == b'.') {
+        Some(dot) => (&text[..dot], &text[dot + 1..]),
+        None => (text, &[][..]),
+    };
+    let digit = |byte: Option<&u8>| {
+        byte.filter(|byte| byte.is_ascii_digit()).map_or(0, |byte| u32::from(byte - b'0'))
+    };
+    digit(whole.first()) * 1000
+        + digit(fraction.first()) * 100
+        + digit(fraction.get(1)) * 10
+        + digit(fraction.get(2))
 }

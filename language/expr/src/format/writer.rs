@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 
 use super::FormatOptions;
+use crate::sample::cast::Ipv6Text;
 use crate::sample::{SampleType, Value};
 use crate::scratch;
 
@@ -145,7 +146,10 @@ impl<'o> LogWriter<'o> {
             return;
         }
         self.quoted(|writer| {
-            let _ = write!(writer.out, "{address}");
+            let _ = match address {
+                IpAddr::V4(address) => write!(writer.out, "{address}"),
+                IpAddr::V6(address) => write!(writer.out, "{}", Ipv6Text(address)),
+            };
         });
     }
 

@@ -32,7 +32,7 @@ impl Regex {
             Err(error) => {
                 let error = build(pattern).err().unwrap_or(error);
                 let text = error.to_string();
-                let reason = text.split_once(": ").map_or(&*text, |(_, reason)| reason);
+                let reason = text.rsplit_once(": ").map_or(&*text, |(_, reason)| reason);
                 let offset = error.offset().unwrap_or(0);
                 Err(RegexError(format!("regex '{pattern}' is invalid (error={reason}, erroffset={offset})")))
             }

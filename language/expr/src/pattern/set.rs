@@ -17,17 +17,20 @@ use crate::sample::Value;
 #[derive(Debug)]
 pub struct Entry {
     id: u64,
+    /// Where it stands in its file, 0 if in none.
+    line: usize,
     pattern: Box<[u8]>,
     value: ArcSwapOption<Box<[u8]>>,
     dead: AtomicBool,
 }
 
 impl Entry {
-    fn new(pattern: &[u8], value: Option<&[u8]>) -> Arc<Entry> {
+    fn new(line: usize, pattern: &[u8], value: Option<&[u8]>) -> Arc<Entry> {
         // Identifiers are shown by the runtime API and never come back.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Arc::new(Entry {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
+            line,
             pattern: pattern.into(),
             value: ArcSwapOption::from(value.map(|value| Arc::new(value.into()))),
             dead: AtomicBool::new(false),
@@ -52,6 +55,10 @@ impl Entry {
     /// A copy of the value.
     pub fn value(&self) -> Option<Vec<u8>> {
         self.with_value(<[u8]>::to_vec)
+    }
+
+    fn located(&self, message: String) -> String {
+        if self.line == 0 { message } else { format!("{message} at line {}", self.line) }
     }
 
     pub(super) fn is_alive(&self) -> bool {
@@ -146,8 +153,10 @@ impl PatternSet {
         has_values: bool,
         entries: &[FileEntry],
     ) -> PatternSet {
-        let entries =
-            entries.iter().map(|entry| Entry::new(&entry.pattern, entry.value.as_deref())).collect();
+        let entries = entries
+            .iter()
+            .map(|entry| Entry::new(entry.line, &entry.pattern, entry.value.as_deref()))
+            .collect();
         PatternSet { number, name, has_values, state: Mutex::new(State { entries, ..State::default() }) }
     }
 
@@ -223,7 +232,10 @@ impl PatternSet {
         let items = state
             .entries
             .iter()
-            .map(|entry| Item::parse(method, ignore_case, entry.clone()))
+            .map(|entry| {
+                let item = Item::parse(method, ignore_case, entry.clone());
+                item.map_err(|message| entry.located(message))
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let index = Arc::new(PatternIndex::new(method, ignore_case, items));
         state.indexes.push(index.clone());
@@ -234,7 +246,7 @@ impl PatternSet {
     pub fn check_values(&self, check: ValueCheck) -> Result<(), String> {
         let mut state = self.lock();
         for entry in &state.entries {
-            entry.with_value(check).unwrap_or(Ok(()))?;
+            entry.with_value(check).unwrap_or(Ok(())).map_err(|message| entry.located(message))?;
         }
         if !state.outputs.iter().any(|known| std::ptr::fn_addr_eq(*known, check)) {
             state.outputs.push(check);
@@ -251,7 +263,7 @@ impl PatternSet {
         if state.entries.len() >= MAX_ENTRIES {
             return Err(SetError::Full);
         }
-        let entry = Entry::new(pattern, value);
+        let entry = Entry::new(0, pattern, value);
         if let Some(value) = value {
             state.outputs.iter().try_for_each(|check| check(value)).map_err(SetError::Pattern)?;
         }
@@ -353,12 +365,14 @@ impl PatternSet {
     pub fn commit(&self, version: u32) -> Result<(), SetError> {
         let mut state = self.lock();
         let entries = state.prepared.remove(&version).ok_or(SetError::NoSuchVersion)?;
-        for index in &state.indexes {
-            let items = entries
-                .iter()
-                .map(|entry| Item::parse(index.method(), index.ignore_case(), entry.clone()))
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(SetError::Pattern)?;
+        // All or nothing: every entry must parse for every use before any reader sees the new version.
+        let parse = |index: &Arc<PatternIndex>| {
+            let item = |entry: &Arc<Entry>| Item::parse(index.method(), index.ignore_case(), entry.clone());
+            entries.iter().map(item).collect::<Result<Vec<_>, _>>()
+        };
+        let parsed =
+            state.indexes.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(SetError::Pattern)?;
+        for (index, items) in state.indexes.iter().zip(parsed) {
             index.replace(items);
         }
         state.prepared.retain(|other, _| *other > version);

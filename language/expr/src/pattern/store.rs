@@ -67,15 +67,14 @@ impl PatternStore {
                 )),
             };
         }
+        let failed = |path: &str| format!("failed to open pattern file <{path}>");
         let bytes = match source {
             Source::Virtual => Vec::new(),
-            Source::File(path) => {
-                loader.load(path).map_err(|error| format!("cannot read '{path}': {error}"))?
-            }
+            Source::File(path) => loader.load(path).map_err(|_| failed(path))?,
             Source::Optional(path) => match loader.load(path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-                Err(_) => return Err(format!("failed to open pattern file <{path}>")),
+                Err(_) => return Err(failed(path)),
             },
         };
         let entries = if has_values { parse_map_file(&bytes) } else { parse_acl_file(&bytes) };

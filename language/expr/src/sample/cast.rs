@@ -1,6 +1,7 @@
 //! The automatic conversions between types.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -52,7 +53,7 @@ impl<'a> Value<'a> {
 
             (value @ Value::Ipv6(_), Addr | Ipv6) => value,
             (Value::Ipv6(address), Ipv4) => Value::Ipv4(embedded_ipv4(address)?),
-            (Value::Ipv6(address), Str) => text(format_args!("{address}")),
+            (Value::Ipv6(address), Str) => text(format_args!("{}", Ipv6Text(address))),
             (Value::Ipv6(address), Bin) => owned(&address.octets()),
 
             (value @ Value::Str(_), Str) => value,
@@ -85,7 +86,7 @@ impl<'a> Value<'a> {
     }
 }
 
-fn text(arguments: std::fmt::Arguments<'_>) -> Value<'static> {
+fn text(arguments: fmt::Arguments<'_>) -> Value<'static> {
     let mut buffer = scratch::take();
     let _ = buffer.write_fmt(arguments);
     Value::Str(Cow::Owned(buffer))
@@ -95,6 +96,21 @@ fn owned(bytes: &[u8]) -> Value<'static> {
     let mut buffer = scratch::take();
     buffer.extend_from_slice(bytes);
     Value::Bin(Cow::Owned(buffer))
+}
+
+/// An IPv6 address as inet_ntop(3) writes it: unlike the standard library, also with dots if it is compatible with
+/// IPv4 (`::1.2.3.4`).
+pub(crate) struct Ipv6Text(pub Ipv6Addr);
+
+impl fmt::Display for Ipv6Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.segments() {
+            [0, 0, 0, 0, 0, 0, high, low] if high != 0 => {
+                write!(f, "::{}", Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
+            }
+            _ => write!(f, "{}", self.0),
+        }
+    }
 }
 
 /// The IPv4 address inside an IPv6 one, if it is of a form that holds one: mapped, 6to4 or compatible.
@@ -168,6 +184,9 @@ mod tests {
         check(Value::Int(16_909_060), Addr, Some(v4("1.2.3.4")));
         check(v6("::ffff:1.2.3.4"), Ipv4, Some(v4("1.2.3.4")));
         check(v6("2001:db8::1"), Ipv4, None);
+        check(v6("::1.2.3.4"), Str, Some(Value::str(b"::1.2.3.4")));
+        check(v6("::ffff:1.2.3.4"), Str, Some(Value::str(b"::ffff:1.2.3.4")));
+        check(v6("::1"), Str, Some(Value::str(b"::1")));
         check(v6("2001:DB8::1"), Str, Some(Value::str(b"2001:db8::1")));
         check(Value::str(b"1.2"), Addr, None);
         check(Value::str(b"true"), Bool, Some(Value::Bool(false)));

@@ -1,0 +1,229 @@
+//! What the tests of this crate share: a scope over files in memory, and a context with a fetch that has several
+//! values.
+
+use std::io;
+
+use hashbrown::HashMap;
+
+use crate::args::{ArgKind, ArgSpec, Args};
+use crate::context::{CaptureSide, Context, Cursor, DetachedContext, Fetched, Lookup, ProcessFacts};
+use crate::fetch::{FetchDecl, FetchIndex, Needs};
+use crate::sample::{Flags, Sample, SampleType, Value};
+use crate::time::WallTime;
+use crate::variables::{SetCondition, VariableId};
+use crate::{
+    AclTable, Alias, Condition, Expr, FormatOptions, Loader, LogFormat, LogWriter, ParseError, PatternStore,
+    Places, Registry, Scope, VariableNames, Warnings,
+};
+
+/// Fetches that the test context answers: `list(a;b)` has one value for each part, `later` has not arrived,
+/// `growing` may still change, `srv_id` is valid nowhere but in responses.
+pub(crate) static FETCHES: [FetchDecl; 6] = [
+    FetchDecl::new("req.hdr", SampleType::Str, "Each part of the argument")
+        .args(ArgSpec::new(1, &[ArgKind::Str])),
+    FetchDecl::new("req.len", SampleType::Int, "Has not arrived"),
+    FetchDecl::new("path", SampleType::Str, "May still change"),
+    FetchDecl::new("res.hdr", SampleType::Str, "Only in responses")
+        .valid("...........YYYYYYY.Y..")
+        .needs(Needs::HTTP_RESPONSE),
+    FetchDecl::new("be_conn", SampleType::Int, "Names an object").args(ArgSpec::new(1, &[ArgKind::Backend])),
+    FetchDecl::new("method", SampleType::Method, "The method"),
+];
+
+#[derive(Debug)]
+pub(crate) struct Fixture {
+    pub registry: Registry,
+    pub patterns: PatternStore,
+    pub variables: VariableNames,
+    pub acls: AclTable,
+    pub warnings: Warnings,
+    pub files: HashMap<String, Vec<u8>>,
+}
+
+impl Loader for HashMap<String, Vec<u8>> {
+    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn environment(&self, name: &str) -> Option<String> {
+        (name == "HOME").then(|| "/root".into())
+    }
+}
+
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
+        Fixture {
+            registry: Registry::new(&FETCHES),
+            patterns: PatternStore::new(),
+            variables: VariableNames::new(),
+            acls: AclTable::new(),
+            warnings: Warnings::new(),
+            files: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn file(mut self, name: &str, content: &str) -> Fixture {
+        self.files.insert(name.into(), content.into());
+        self
+    }
+
+    pub(crate) fn scope(&self) -> Scope<'_> {
+        Scope {
+            registry: &self.registry,
+            patterns: &self.patterns,
+            variables: &self.variables,
+            acls: Some(&self.acls),
+            loader: &self.files,
+            places: Places::ALL,
+            warnings: &self.warnings,
+            file: "test.cfg",
+            line: 7,
+        }
+    }
+
+    pub(crate) fn parse(&self, text: &str) -> Result<Expr, ParseError> {
+        Expr::parse_text(text.as_bytes(), &self.scope())
+    }
+
+    /// The result of an expression as text: bytes that are not printable appear escaped, no sample as `-`.
+    pub(crate) fn eval(&self, text: &str) -> String {
+        match self.parse(text) {
+            Ok(expr) => match self.sealed(&expr).evaluate_str(&mut TestContext::default()) {
+                Fetched::Sample(sample) => {
+                    sample.value.bytes().unwrap_or_default().escape_ascii().to_string()
+                }
+                Fetched::Missing => "-".into(),
+                Fetched::Later => "later".into(),
+            },
+            Err(error) => format!("error: {}", error.message),
+        }
+    }
+
+    fn sealed<'e>(&self, expr: &'e Expr) -> &'e Expr {
+        self.acls.seal();
+        expr
+    }
+
+    pub(crate) fn condition(&self, text: &str) -> Result<Condition, ParseError> {
+        let words: Vec<&[u8]> = text.split_ascii_whitespace().map(str::as_bytes).collect();
+        let mut at = 0;
+        let condition = Condition::parse(&words, &mut at, &self.scope())?;
+        assert_eq!(at, words.len(), "a condition takes all words");
+        Ok(condition)
+    }
+
+    /// Renders a format.
+    pub(crate) fn render(&self, text: &str, options: FormatOptions) -> String {
+        match LogFormat::parse(text.as_bytes(), options, &self.scope()) {
+            Ok(format) => {
+                let mut out = Vec::new();
+                format.render(&mut TestContext::default(), &mut out);
+                out.escape_ascii().to_string()
+            }
+            Err(error) => format!("error: {}", error.message),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct TestContext {
+    pub detached: DetachedContext<'static>,
+    pub captured: Vec<Vec<u8>>,
+    pub debugged: Vec<String>,
+}
+
+impl Default for TestContext {
+    fn default() -> Self {
+        let process = ProcessFacts {
+            hostname: "host",
+            pid: 300,
+            thread: 1,
+            thread_group: 1,
+            ..ProcessFacts::default()
+        };
+        let now = WallTime { seconds: 1_700_000_000, micros: 123_456 };
+        let detached = DetachedContext { process, now, ..DetachedContext::default() };
+        TestContext { detached, captured: Vec::new(), debugged: Vec::new() }
+    }
+}
+
+impl Context for TestContext {
+    fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+        match FETCHES[usize::from(fetch.0)].name {
+            "req.hdr" => {
+                let parts: Vec<&[u8]> = args.str(0).unwrap_or_default().split(|byte| *byte == b';').collect();
+                let index = if cursor.iterating { cursor.position[0] } else { parts.len() - 1 };
+                cursor.position[0] += 1;
+                cursor.more = cursor.iterating && index + 1 < parts.len();
+                Fetched::value(Value::str(parts[index]))
+            }
+            "req.len" => Fetched::Later,
+            "path" => Fetched::Sample(Sample::new(Value::str(b"/path")).with(Flags::MAY_CHANGE)),
+            "be_conn" => {
+                Fetched::from(args.reference(0).and_then(|r| r.target()).map(|(n, _)| Value::Int(n.into())))
+            }
+            "method" => Fetched::value(Value::method(b"GET")),
+            _ => Fetched::Missing,
+        }
+    }
+
+    fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {
+        self.detached.variable(variable)
+    }
+
+    fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
+        self.detached.set_variable(variable, value, condition)
+    }
+
+    fn unset_variable(&mut self, variable: VariableId) -> bool {
+        self.detached.unset_variable(variable)
+    }
+
+    fn now(&self) -> WallTime {
+        self.detached.now()
+    }
+
+    fn random(&mut self) -> u64 {
+        self.detached.random()
+    }
+
+    fn process(&self) -> ProcessFacts<'_> {
+        self.detached.process()
+    }
+
+    fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+        match (lookup, name) {
+            (Lookup::UsableServers, b"backend") => Some(Value::Int(3)),
+            (Lookup::ServerQueue, b"backend/server") => Some(Value::Int(2)),
+            (Lookup::ServerIsUp, b"backend/server") => Some(Value::Bool(true)),
+            (Lookup::FrontendExists, name) => Some(Value::Bool(name == b"frontend")),
+            _ => None,
+        }
+    }
+
+    fn capture(&mut self, _: CaptureSide, slot: usize, value: &[u8]) -> bool {
+        self.captured.push(value.to_vec());
+        slot < 2
+    }
+
+    fn debug(&mut self, destination: &str, line: &[u8]) {
+        self.debugged.push(format!("{destination} {}", line.escape_ascii()));
+    }
+
+    fn log_alias(&mut self, alias: Alias, out: &mut LogWriter<'_>) {
+        match alias {
+            Alias::ClientIp => out.address(Some([127, 0, 0, 1].into())),
+            Alias::ClientPort => out.port(Some(49402)),
+            Alias::Pid => out.counter(300),
+            Alias::Status => out.number(200),
+            Alias::Retries => out.raw(b"+1"),
+            Alias::AcceptDate => out.raw(b"14/Nov/2023:22:13:20.123"),
+            Alias::Frontend => out.text(b"f"),
+            Alias::Request => out.encoded(b"GET /p]\"\\\xe9 HTTP/1.1"),
+            Alias::RequestHeaders => out.headers([Some(&b"a{|}b"[..]), None].into_iter()),
+            Alias::ResponseHeaders => out.headers(std::iter::empty()),
+            Alias::RequestHeadersClf => out.header_list([Some(&b"three"[..]), None].into_iter()),
+            _ => out.missing(),
+        }
+    }
+}
