@@ -6,7 +6,8 @@
 //! exact words; a word that the language has and weir does not have yet is an error, never ignored.
 //!
 //! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved by
-//! whoever starts, and nothing here runs traffic. Begin with [`model::Proxy`].
+//! whoever starts, and nothing here runs traffic. Begin with [`parse`], which gives a
+//! [`model::Config`].
 
 pub mod address;
 pub mod bind;
@@ -18,11 +19,20 @@ pub mod proxy;
 pub mod rows;
 pub mod rules;
 pub mod server;
+pub mod vocabulary;
 
+mod document;
 mod expressions;
+mod global;
+mod http_errors;
 mod numbers;
 mod reply;
+mod sections;
 mod source;
 #[cfg(test)]
 mod testing;
+mod userlist;
 mod words;
+mod world;
+
+pub use document::{Inputs, Outcome, parse};

@@ -1,8 +1,5 @@
 //! Everything that a configuration says.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use super::global::Global;
 use super::proxy::Proxy;
 use super::userlist::Userlist;
@@ -12,15 +9,15 @@ use super::userlist::Userlist;
 pub struct Config {
     /// The process.
     pub global: Global,
-    /// Users by the name of their list.
-    pub userlists: BTreeMap<Arc<str>, Arc<Userlist>>,
+    /// Lists of users, in order; expressions name them by their position.
+    pub userlists: Vec<Userlist>,
     /// Frontends and backends, in order; [`super::ProxyIndex`] counts these.
     pub proxies: Vec<Proxy>,
 }
 
 impl Config {
     /// The list of users of that name.
-    pub fn userlist(&self, name: &str) -> Option<&Arc<Userlist>> {
-        self.userlists.get(name)
+    pub fn userlist(&self, name: &str) -> Option<&Userlist> {
+        self.userlists.iter().find(|list| *list.name == *name)
     }
 }

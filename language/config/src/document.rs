@@ -1,0 +1,432 @@
+//! The whole configuration: walks the lines of all files and gives each to the section that it belongs to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_syntax::{
+    ConditionContext, Diagnostic, Diagnostics, Environment, FileId, Layout, Line, Reader, SourceMap,
+    did_you_mean,
+};
+
+use crate::global::{self, GlobalContext};
+use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
+use crate::model::{Config, Global, Location, Userlist};
+use crate::proxy::{ProxyParser, Resources, Surroundings};
+use crate::rows::Handler;
+use crate::sections::{SECTIONS, SectionKind};
+use crate::userlist::UserlistReader;
+use crate::words::{Parsed, Words, fault};
+use crate::world::World;
+
+/// What parsing takes from outside.
+#[derive(Clone, Copy)]
+pub struct Inputs<'i> {
+    /// The configuration files, in memory (R149).
+    pub sources: &'i SourceMap,
+    /// Reads the files that the configuration names.
+    pub loader: &'i dyn Loader,
+    /// The fetches and ACL keywords that expressions may use.
+    pub registry: &'i Registry,
+    /// Where maps and ACL files end up.
+    pub patterns: &'i PatternStore,
+    /// Where the names of variables end up.
+    pub variables: &'i VariableNames,
+    /// What `.if` may ask about the program.
+    pub conditions: &'i dyn ConditionContext,
+}
+
+/// What comes out.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The configuration: usable only if no diagnostic is an alert.
+    pub config: Config,
+    /// The environment as `setenv` and its kin left it.
+    pub environment: Environment,
+    /// Everything that was found.
+    pub diagnostics: Diagnostics,
+}
+
+/// Reads a configuration. All faults are collected; none stops the reading.
+pub fn parse(inputs: Inputs<'_>, environment: Environment) -> Outcome {
+    let mut diagnostics = Diagnostics::new();
+    let world = World::new(inputs.loader, environment);
+    let config = Document::new(inputs, &world).read(&mut diagnostics);
+    Outcome { config, environment: world.into_environment(), diagnostics }
+}
+
+/// The sections that were read, and the one that is being read.
+struct Document<'d> {
+    inputs: Inputs<'d>,
+    world: &'d World<'d>,
+    resources: Resources<'d>,
+    global: Global,
+    userlists: Vec<Userlist>,
+    /// The positions of userlists by name.
+    userlist_positions: HashMap<Arc<str>, u32>,
+    http_errors: HttpErrorsSections,
+    proxies: ProxyParser<'d>,
+    current: Current,
+    /// The file that is being read, and its name.
+    file: Option<(FileId, Arc<str>)>,
+    /// Whether a section other than `global` was read (R155).
+    late: bool,
+}
+
+/// The section that is being read.
+enum Current {
+    /// None: the beginning of a file.
+    Outside,
+    /// One that cannot be read; its lines are not looked at.
+    Skipped,
+    Global,
+    Proxy,
+    Userlist(UserlistReader),
+    HttpErrors(HttpErrorsReader),
+}
+
+impl<'d> Document<'d> {
+    fn new(inputs: Inputs<'d>, world: &'d World<'d>) -> Self {
+        let resources = Resources {
+            registry: inputs.registry,
+            patterns: inputs.patterns,
+            variables: inputs.variables,
+            loader: world,
+        };
+        Document {
+            inputs,
+            world,
+            resources,
+            global: Global::default(),
+            userlists: Vec::new(),
+            userlist_positions: HashMap::new(),
+            http_errors: HttpErrorsSections::default(),
+            proxies: ProxyParser::new(resources),
+            current: Current::Outside,
+            file: None,
+            late: false,
+        }
+    }
+
+    fn read(mut self, diagnostics: &mut Diagnostics) -> Config {
+        let mut reader = Reader::new(self.inputs.sources);
+        loop {
+            let line = self.world.with_environment(|environment| {
+                reader.next_line(environment, self.inputs.conditions, diagnostics)
+            });
+            let Some(line) = line else { break };
+            self.notice_file(&line, diagnostics);
+            match SECTIONS.find(line.keyword().text()) {
+                Some(row) => {
+                    self.end_section(diagnostics);
+                    reader.set_section(section_name(&line));
+                    self.late |= row.name != "global";
+                    self.current = self.begin(&line, &row.handler, diagnostics).unwrap_or_else(|fault| {
+                        diagnostics.push(*fault);
+                        Current::Skipped
+                    });
+                }
+                None => self.line(&line, diagnostics),
+            }
+        }
+        self.end_section(diagnostics);
+        self.finish(diagnostics)
+    }
+
+    /// Every file begins outside of any section.
+    fn notice_file(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
+        let id = line.span().file;
+        if self.file.as_ref().is_some_and(|(known, _)| *known == id) {
+            return;
+        }
+        self.end_section(diagnostics);
+        let name = self.inputs.sources.name(id);
+        self.world.enter_file(name);
+        self.file = Some((id, name.into()));
+    }
+
+    fn begin(
+        &mut self,
+        line: &Line,
+        handler: &Handler<SectionKind>,
+        diagnostics: &mut Diagnostics,
+    ) -> Parsed<Current> {
+        let keyword = line.keyword();
+        let kind = match handler {
+            Handler::Ready(kind) => kind,
+            Handler::NotYet => {
+                let message = format!("section '{keyword}' is not implemented yet");
+                return Err(fault(keyword.span(), message));
+            }
+            Handler::Removed(instead) => {
+                return Err(fault(
+                    keyword.span(),
+                    format!("section '{keyword}' is not supported any more; {instead}"),
+                ));
+            }
+        };
+        match kind {
+            SectionKind::Global => {
+                if let Err(fault) = Words::new(line, 1).end("global") {
+                    diagnostics.push(*fault);
+                }
+                Ok(Current::Global)
+            }
+            SectionKind::Proxy => {
+                let name = self.file_name();
+                self.proxies.begin(line, &name, diagnostics);
+                Ok(Current::Proxy)
+            }
+            SectionKind::Userlist => self.begin_userlist(line, diagnostics),
+            SectionKind::HttpErrors => {
+                let at = self.location(line);
+                Ok(Current::HttpErrors(self.http_errors.begin(line, at)?))
+            }
+        }
+    }
+
+    fn begin_userlist(&mut self, line: &Line, diagnostics: &mut Diagnostics) -> Parsed<Current> {
+        let mut words = Words::new(line, 1);
+        let tight = |message: String| {
+            Box::new(Diagnostic::alert(line.span_at(1), message).layout(Layout::ParsingTight))
+        };
+        if words.peek_text().is_empty() {
+            return Err(tight("'userlist' expects <name> as arguments.".into()));
+        }
+        let name = words.peek_text();
+        let regular = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+        if let Some(stranger) = name.chars().find(|c| !regular(*c)) {
+            return Err(tight(format!(
+                "character '{stranger}' is not permitted in 'userlist' name '{name}'."
+            )));
+        }
+        words.take();
+        words.end("userlist")?;
+        if self.userlist_positions.contains_key(name) {
+            let message = format!("ignoring duplicated userlist '{name}'.");
+            diagnostics.push(Diagnostic::warning(line.span(), message).layout(Layout::ParsingTight));
+            return Ok(Current::Skipped);
+        }
+        Ok(Current::Userlist(UserlistReader::new(name)))
+    }
+
+    fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
+        let at = self.location(line);
+        match &mut self.current {
+            Current::Outside => {
+                let keyword = line.keyword();
+                let nearest = did_you_mean(keyword.text(), SECTIONS.rows().map(|row| row.name));
+                let message = format!("unknown keyword '{keyword}' out of section.");
+                let note = "a file begins with a section, such as 'global', 'defaults' or 'frontend'";
+                diagnostics.push(
+                    Diagnostic::alert(keyword.span(), message)
+                        .layout(Layout::ParsingTight)
+                        .note(note)
+                        .suggestion(nearest),
+                );
+            }
+            Current::Skipped => {}
+            Current::Global => {
+                let mut context = GlobalContext {
+                    global: &mut self.global,
+                    world: self.world,
+                    resources: self.resources,
+                    at,
+                    late: self.late,
+                    negated: false,
+                    keyword: "",
+                    diagnostics,
+                };
+                if let Err(fault) = global::read_line(&mut context, line) {
+                    diagnostics.push(*fault);
+                }
+            }
+            Current::Proxy => self.proxies.line(line, &at.file, diagnostics),
+            Current::Userlist(reader) => reader.line(line, diagnostics),
+            Current::HttpErrors(reader) => reader.line(line, self.resources, diagnostics),
+        }
+    }
+
+    fn end_section(&mut self, diagnostics: &mut Diagnostics) {
+        match std::mem::replace(&mut self.current, Current::Outside) {
+            Current::Outside | Current::Skipped | Current::Global => {}
+            Current::Proxy => self.proxies.end_section(diagnostics),
+            Current::Userlist(reader) => {
+                let list = reader.end(diagnostics);
+                self.userlist_positions.insert(list.name.clone(), self.userlists.len() as u32);
+                self.userlists.push(list);
+            }
+            Current::HttpErrors(reader) => self.http_errors.end(reader),
+        }
+    }
+
+    fn finish(self, diagnostics: &mut Diagnostics) -> Config {
+        let surroundings = Surroundings {
+            userlist: &|name| self.userlist_positions.get(name).copied(),
+            http_errors: &|name| self.http_errors.get(name),
+            has_global_logs: !self.global.logs.is_empty(),
+        };
+        let proxies = self.proxies.finish(&surroundings, diagnostics);
+        Config { global: self.global, userlists: self.userlists, proxies }
+    }
+
+    fn file_name(&self) -> Arc<str> {
+        self.file.as_ref().map_or_else(|| "".into(), |(_, name)| name.clone())
+    }
+
+    fn location(&self, line: &Line) -> Location {
+        Location::new(self.file_name(), line.span().line)
+    }
+}
+
+/// What `.SECTION` says: the section's name, or its kind when it has none.
+fn section_name(line: &Line) -> &str {
+    match line.text(1) {
+        "" => line.text(0),
+        name => name,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io;
+
+    use super::*;
+    use weir_syntax::StaticFeatures;
+
+    /// An [`Outcome`] whose diagnostics are classic messages.
+    pub(crate) struct Read {
+        pub config: Config,
+        pub environment: Environment,
+        pub messages: Vec<String>,
+    }
+
+    /// Files for tests: `/dev/null`, and `*.http` with a response that says its name.
+    struct Files;
+
+    impl Loader for Files {
+        fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+            match path {
+                "/dev/null" => Ok(Vec::new()),
+                _ if path.ends_with(".http") => {
+                    Ok(format!("HTTP/1.0 500 x\r\ncontent-length: {}\r\n\r\n{path}", path.len()).into_bytes())
+                }
+                _ => Err(io::ErrorKind::NotFound.into()),
+            }
+        }
+    }
+
+    /// Reads one file called `test.cfg`.
+    pub(crate) fn parse_text(text: &str) -> Read {
+        parse_with(text, Environment::new())
+    }
+
+    /// Reads one file called `test.cfg` with an environment.
+    pub(crate) fn parse_with(text: &str, environment: Environment) -> Read {
+        parse_files(&[("test.cfg", text)], environment)
+    }
+
+    fn parse_files(files: &[(&str, &str)], environment: Environment) -> Read {
+        let mut sources = SourceMap::new();
+        for (name, text) in files {
+            sources.add(*name, text.as_bytes().to_vec());
+        }
+        let inputs = Inputs {
+            sources: &sources,
+            loader: &Files,
+            registry: &Registry::new([]),
+            patterns: &PatternStore::new(),
+            variables: &VariableNames::new(),
+            conditions: &StaticFeatures::default(),
+        };
+        let Outcome { config, environment, diagnostics } = parse(inputs, environment);
+        let messages = diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)).collect();
+        Read { config, environment, messages }
+    }
+
+    #[track_caller]
+    fn check(text: &str, messages: &[&str]) {
+        assert_eq!(parse_text(text).messages, messages, "{text}");
+    }
+
+    #[test]
+    fn words_outside_of_sections() {
+        check(
+            "foo bar\nglobl\n",
+            &[
+                "parsing [test.cfg:1]: unknown keyword 'foo' out of section.",
+                "parsing [test.cfg:2]: unknown keyword 'globl' out of section; did you mean 'global' maybe ?",
+            ],
+        );
+    }
+
+    #[test]
+    fn every_file_begins_outside_of_sections() {
+        let read = parse_files(&[("a.cfg", "global\n"), ("b.cfg", "maxconn 10\n")], Environment::new());
+        assert_eq!(read.messages, ["parsing [b.cfg:1]: unknown keyword 'maxconn' out of section."]);
+    }
+
+    #[test]
+    fn sections_that_are_not_there_yet_are_one_error() {
+        check(
+            "resolvers dns\n nameserver a 1.1.1.1:53\n foo\nglobal\n maxcon\nprogram x\n command y\n",
+            &[
+                "parsing [test.cfg:1] : section 'resolvers' is not implemented yet",
+                "parsing [test.cfg:5] : unknown keyword 'maxcon' in 'global' section; did you mean 'maxconn' maybe ?",
+                "parsing [test.cfg:6] : section 'program' is not supported any more; let the service manager start \
+                 other programs",
+            ],
+        );
+    }
+
+    #[test]
+    fn userlists() {
+        let read = parse_text("userlist u\n user a insecure-password b\nuserlist v\n");
+        assert!(read.messages.is_empty(), "{:?}", read.messages);
+        assert!(read.config.userlist("u").unwrap().authenticate("a", b"b"));
+        assert!(read.config.userlist("w").is_none());
+        check(
+            "userlist\nuserlist u\nuserlist u\n user x\nuserlist v w\nuserlist a/b\n",
+            &[
+                "parsing [test.cfg:1]: 'userlist' expects <name> as arguments.",
+                "parsing [test.cfg:3]: ignoring duplicated userlist 'u'.",
+                "parsing [test.cfg:5] : 'userlist' cannot handle unexpected argument 'w'.",
+                "parsing [test.cfg:6]: character '/' is not permitted in 'userlist' name 'a/b'.",
+            ],
+        );
+    }
+
+    #[test]
+    fn http_errors() {
+        check("http-errors x\n errorfile 500 e.http\n errorfile 404 /dev/null\n", &[]);
+        check(
+            "http-errors x\n errorfile\n errorfile 500\n errorfile 500 /nosuch\n errorfile 99 /dev/null\n foo\n\
+             http-errors x\nhttp-errors\n",
+            &[
+                "parsing [test.cfg:2] : errorfile: expects <status_code> and <file> as arguments.",
+                "parsing [test.cfg:3] : errorfile: expects <status_code> and <file> as arguments.",
+                "parsing [test.cfg:4] : errorfile : error opening file '/nosuch'.",
+                "parsing [test.cfg:5] : errorfile : status code '99' not handled.",
+                "parsing [test.cfg:6] : unknown keyword 'foo' in 'http-errors' section",
+                "parsing [test.cfg:7]: http-errors section 'x' already exists (declared at test.cfg:1).",
+                "parsing [test.cfg:8] : missing name for http-errors section.",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_section_has_a_name_in_messages() {
+        check(
+            ".notice \"$.SECTION\"\nglobal\n.notice \"$.SECTION\"\nuserlist u\n.notice \"$.SECTION\"\n",
+            &["parsing [test.cfg:1]: ''.", "parsing [test.cfg:3]: 'global'.", "parsing [test.cfg:5]: 'u'."],
+        );
+    }
+
+    #[test]
+    fn a_global_line_has_no_arguments() {
+        check(
+            "global x\n maxconn 1\n",
+            &["parsing [test.cfg:1] : 'global' cannot handle unexpected argument 'x'."],
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! A line of the `global` section while it is read, and the forms that most of its words have.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use weir_syntax::{Diagnostics, Word};
+
+use crate::model::{Global, Location};
+use crate::numbers::{delay_of, integer};
+use crate::proxy::Resources;
+use crate::words::{Parsed, Words, fault};
+use crate::world::World;
+
+/// Reads the arguments of one word of the `global` section.
+pub(crate) type GlobalReader = fn(&mut GlobalContext<'_>, &mut Words<'_>) -> Parsed;
+
+/// What a line may change and use.
+pub(crate) struct GlobalContext<'c> {
+    /// What the line changes.
+    pub global: &'c mut Global,
+    /// The environment, and where relative paths begin.
+    pub world: &'c World<'c>,
+    /// What expressions need.
+    pub resources: Resources<'c>,
+    /// The line's place.
+    pub at: Location,
+    /// Whether a section other than `global` came before.
+    pub late: bool,
+    /// Whether the line begins with `no`.
+    pub negated: bool,
+    /// The row's name.
+    pub keyword: &'static str,
+    /// Where warnings go. Errors are returned.
+    pub diagnostics: &'c mut Diagnostics,
+}
+
+impl GlobalContext<'_> {
+    /// The only argument, an integer in `range`.
+    pub fn number<T>(&self, words: &mut Words<'_>, range: RangeInclusive<T>) -> Parsed<T>
+    where
+        T: FromStr + PartialOrd + Display + Copy,
+    {
+        let value = integer(words, self.keyword, range)?;
+        words.end(self.keyword)?;
+        Ok(value)
+    }
+
+    /// The only argument, a size in `range`.
+    pub fn size(&self, words: &mut Words<'_>, range: RangeInclusive<u64>) -> Parsed<u64> {
+        let word = words.expect(&format!("'{}' expects a size as argument.", self.keyword))?;
+        let size = crate::numbers::size_of(word, self.keyword)?;
+        if !range.contains(&size) {
+            let (low, high) = (range.start(), range.end());
+            let message = format!("'{}' expects a size between {low} and {high}.", self.keyword);
+            return Err(fault(word.span(), message));
+        }
+        words.end(self.keyword)?;
+        Ok(size)
+    }
+
+    /// The only argument, a delay in milliseconds unless a unit says otherwise.
+    pub fn delay(&self, words: &mut Words<'_>) -> Parsed<Duration> {
+        let word = words.expect(&format!("'{}' expects <time> as argument.", self.keyword))?;
+        let delay = delay_of(word, self.keyword)?;
+        words.end(self.keyword)?;
+        Ok(delay)
+    }
+
+    /// The only argument, `on` or `off`.
+    pub fn switch(&self, words: &mut Words<'_>) -> Parsed<bool> {
+        let word = self.choice(words, &["on", "off"])?;
+        Ok(word == "on")
+    }
+
+    /// The only argument, one of `choices`.
+    pub fn choice<'l>(&self, words: &mut Words<'l>, choices: &[&'static str]) -> Parsed<&'l str> {
+        let text = words.peek_text();
+        if !choices.contains(&text) {
+            let (last, others) = choices.split_last().expect("a choice has at least one answer");
+            let others: Vec<String> = others.iter().map(|choice| format!("'{choice}'")).collect();
+            let message = format!(
+                "'{}' expects either {} or '{last}' but got '{text}'.",
+                self.keyword,
+                others.join(", ")
+            );
+            return Err(words.fault(message));
+        }
+        words.take();
+        words.end(self.keyword)?;
+        Ok(text)
+    }
+
+    /// The only argument, any word; `expected` is the complaint when it is missing.
+    pub fn word<'l>(&self, words: &mut Words<'l>, expected: &str) -> Parsed<&'l Word> {
+        let word = words.expect(&format!("'{}' expects {expected}.", self.keyword))?;
+        words.end(self.keyword)?;
+        Ok(word)
+    }
+
+    /// The only argument, a path.
+    pub fn path(&self, words: &mut Words<'_>, expected: &str) -> Parsed<PathBuf> {
+        Ok(PathBuf::from(self.word(words, expected)?.text()))
+    }
+
+    /// No argument: whether the word stands without `no`.
+    pub fn flag(&self, words: &mut Words<'_>) -> Parsed<bool> {
+        words.end(self.keyword)?;
+        Ok(!self.negated)
+    }
+
+    /// Whether the word may be read: of a word that can be given once, the first one counts, as in the reference.
+    pub fn first_time(&mut self, words: &Words<'_>, given: bool) -> bool {
+        if given {
+            let message = format!("'{}' already specified. Continuing.", self.keyword);
+            self.diagnostics.warning(words.line().span(), message);
+        }
+        !given
+    }
+
+    /// Refuses words about threads once proxies may have used them (R155).
+    pub fn before_proxies(&self, words: &Words<'_>) -> Parsed {
+        if !self.late {
+            return Ok(());
+        }
+        let message = format!(
+            "'{}' not allowed if a non-global section was previously defined. This parameter must be set in the first \
+             global section",
+            self.keyword
+        );
+        Err(fault(words.line().keyword().span(), message))
+    }
+}

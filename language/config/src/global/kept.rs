@@ -1,0 +1,378 @@
+//! Settings of things that are not there yet, but which every real configuration sets: TLS defaults, HTTP/2 tuning.
+//!
+//! Without a TLS listener or an HTTP/2 connection they have nothing to act on, so that accepting them changes nothing,
+//! and refusing them would refuse a configuration for no reason. Whatever would use them (`ssl` on a `bind` line,
+//! `proto h2`) is an error of its own. They are checked like all others, and kept as [`Kept`] for when their time
+//! comes.
+
+use super::context::{GlobalContext, GlobalReader};
+use crate::model::Kept;
+use crate::rows::Row;
+use crate::words::{Parsed, Words, fault};
+
+impl GlobalContext<'_> {
+    /// Checks the arguments with `check`, and keeps them.
+    fn keep(&mut self, words: &mut Words<'_>, check: impl FnOnce(&Self, &mut Words<'_>) -> Parsed) -> Parsed {
+        let first = words.position();
+        check(self, words)?;
+        let arguments = words.line().words().iter().skip(first).map(|word| word.text().into()).collect();
+        self.global.kept.push(Kept { keyword: self.keyword, arguments, at: self.at.clone() });
+        Ok(())
+    }
+
+    fn keep_number(&mut self, words: &mut Words<'_>, low: i64, high: i64) -> Parsed {
+        self.keep(words, |line, words| line.number(words, low..=high).map(drop))
+    }
+
+    fn keep_size(&mut self, words: &mut Words<'_>) -> Parsed {
+        self.keep(words, |line, words| line.size(words, 0..=MAX as u64).map(drop))
+    }
+
+    fn keep_switch(&mut self, words: &mut Words<'_>) -> Parsed {
+        self.keep(words, |line, words| line.switch(words).map(drop))
+    }
+
+    fn keep_word(&mut self, words: &mut Words<'_>, expected: &str) -> Parsed {
+        self.keep(words, |line, words| line.word(words, expected).map(drop))
+    }
+
+    fn keep_choice(&mut self, words: &mut Words<'_>, choices: &[&'static str]) -> Parsed {
+        self.keep(words, |line, words| line.choice(words, choices).map(drop))
+    }
+
+    /// One or more of `options`; those that end in `=` take the next word.
+    fn keep_options(&mut self, words: &mut Words<'_>, options: &[&str]) -> Parsed {
+        self.keep(words, |line, words| {
+            let keyword = line.keyword;
+            if words.at_end() {
+                let message = format!("global statement '{keyword}' expects an option as an argument.");
+                return Err(words.fault(message));
+            }
+            while let Some(word) = words.take() {
+                let takes_value = VALUED_OPTIONS.contains(&word.text());
+                if !options.contains(&word.text()) && !takes_value {
+                    let nearest = weir_syntax::did_you_mean(word.text(), options.iter().copied());
+                    let message = format!("unknown option '{word}' on global statement '{keyword}'.");
+                    let mut fault = fault(word.span(), message);
+                    fault.suggestion = nearest.map(str::to_owned);
+                    return Err(fault);
+                }
+                if takes_value {
+                    let value = words.peek_text();
+                    if !TLS_VERSIONS.contains(&value) {
+                        return Err(words.fault(format!("'{word}' : unknown TLS version '{value}'")));
+                    }
+                    words.take();
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+const MAX: i64 = i32::MAX as i64;
+
+const VALUED_OPTIONS: [&str; 2] = ["ssl-min-ver", "ssl-max-ver"];
+
+const TLS_VERSIONS: [&str; 5] = ["SSLv3", "TLSv1.0", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
+
+const BIND_OPTIONS: [&str; 15] = [
+    "force-sslv3",
+    "force-tlsv10",
+    "force-tlsv11",
+    "force-tlsv12",
+    "force-tlsv13",
+    "no-alpn",
+    "no-renegotiate",
+    "no-sslv3",
+    "no-tls-tickets",
+    "no-tlsv10",
+    "no-tlsv11",
+    "no-tlsv12",
+    "no-tlsv13",
+    "prefer-client-ciphers",
+    "strict-sni",
+];
+
+const SERVER_OPTIONS: [&str; 12] = [
+    "force-sslv3",
+    "force-tlsv10",
+    "force-tlsv11",
+    "force-tlsv12",
+    "force-tlsv13",
+    "no-renegotiate",
+    "no-sslv3",
+    "no-tls-tickets",
+    "no-tlsv10",
+    "no-tlsv11",
+    "no-tlsv12",
+    "no-tlsv13",
+];
+
+const EXTRA_FILES: [&str; 7] = ["all", "bundle", "issuer", "key", "none", "ocsp", "sctl"];
+
+const CIPHERS: &str = "a cipher suite as an argument";
+const SUITES: &str = "cipher suites as an argument";
+const CURVES: &str = "curves as an argument";
+const ALGORITHMS: &str = "signature algorithms as an argument";
+const FOLDER: &str = "a directory path as an argument";
+
+pub(super) const ROWS: &[Row<GlobalReader>] = &[
+    Row::ready("ca-base", "<dir>", "/etc/ssl/certs", "TLS: folder of authorities", |l, w| {
+        l.keep_word(w, FOLDER)
+    }),
+    Row::ready("crt-base", "<dir>", "/etc/ssl/private", "TLS: folder of certificates", |l, w| {
+        l.keep_word(w, FOLDER)
+    }),
+    Row::ready("key-base", "<dir>", "/etc/ssl/private", "TLS: folder of keys", |l, w| l.keep_word(w, FOLDER)),
+    Row::ready("maxsslconn", "<number>", "1000", "TLS: connections at once", |l, w| l.keep_number(w, 0, MAX)),
+    Row::ready("maxsslrate", "<number>", "100", "TLS: new sessions each second", |l, w| {
+        l.keep_number(w, 0, MAX)
+    }),
+    Row::ready(
+        "ssl-default-bind-ciphers",
+        "<ciphers>",
+        "HIGH",
+        "TLS: ciphers up to 1.2 of listeners",
+        |l, w| l.keep_word(w, CIPHERS),
+    ),
+    Row::ready(
+        "ssl-default-bind-ciphersuites",
+        "<ciphersuites>",
+        "TLS_AES_128_GCM_SHA256",
+        "TLS: ciphers of 1.3 of listeners",
+        |l, w| l.keep_word(w, SUITES),
+    ),
+    Row::ready(
+        "ssl-default-bind-client-sigalgs",
+        "<sigalgs>",
+        "RSA+SHA256",
+        "TLS: signatures of clients",
+        |l, w| l.keep_word(w, ALGORITHMS),
+    ),
+    Row::ready("ssl-default-bind-curves", "<curves>", "X25519:P-256", "TLS: curves of listeners", |l, w| {
+        l.keep_word(w, CURVES)
+    }),
+    Row::ready(
+        "ssl-default-bind-options",
+        "[<option>]...",
+        "ssl-min-ver TLSv1.2",
+        "TLS: options of listeners",
+        |l, w| l.keep_options(w, &BIND_OPTIONS),
+    ),
+    Row::ready(
+        "ssl-default-bind-sigalgs",
+        "<sigalgs>",
+        "RSA+SHA256",
+        "TLS: signatures of listeners",
+        |l, w| l.keep_word(w, ALGORITHMS),
+    ),
+    Row::ready(
+        "ssl-default-server-ciphers",
+        "<ciphers>",
+        "HIGH",
+        "TLS: ciphers up to 1.2 towards servers",
+        |l, w| l.keep_word(w, CIPHERS),
+    ),
+    Row::ready(
+        "ssl-default-server-ciphersuites",
+        "<ciphersuites>",
+        "TLS_AES_128_GCM_SHA256",
+        "TLS: ciphers of 1.3 towards servers",
+        |l, w| l.keep_word(w, SUITES),
+    ),
+    Row::ready(
+        "ssl-default-server-client-sigalgs",
+        "<sigalgs>",
+        "RSA+SHA256",
+        "TLS: our signatures towards servers",
+        |l, w| l.keep_word(w, ALGORITHMS),
+    ),
+    Row::ready(
+        "ssl-default-server-curves",
+        "<curves>",
+        "X25519:P-256",
+        "TLS: curves towards servers",
+        |l, w| l.keep_word(w, CURVES),
+    ),
+    Row::ready(
+        "ssl-default-server-options",
+        "[<option>]...",
+        "no-tls-tickets",
+        "TLS: options towards servers",
+        |l, w| l.keep_options(w, &SERVER_OPTIONS),
+    ),
+    Row::ready(
+        "ssl-default-server-sigalgs",
+        "<sigalgs>",
+        "RSA+SHA256",
+        "TLS: signatures of servers",
+        |l, w| l.keep_word(w, ALGORITHMS),
+    ),
+    Row::ready("ssl-dh-param-file", "<file>", "/etc/ssl/dhparam.pem", "TLS: parameters for DHE", |l, w| {
+        l.keep_word(w, "a file path as an argument")
+    }),
+    Row::ready("ssl-load-extra-del-ext", "", "", "TLS: find keys by replacing the extension", |l, w| {
+        l.keep(w, |line, words| line.flag(words).map(drop))
+    }),
+    Row::ready(
+        "ssl-load-extra-files",
+        "<none|all|bundle|sctl|ocsp|issuer|key>*",
+        "ocsp key",
+        "TLS: files to load beside certificates",
+        |l, w| l.keep_options(w, &EXTRA_FILES),
+    ),
+    Row::ready("ssl-server-verify", "[none|required]", "required", "TLS: verify servers", |l, w| {
+        l.keep_choice(w, &["none", "required"])
+    }),
+    Row::ready("tune.ssl.cachesize", "<number>", "20000", "TLS: sessions to remember", |l, w| {
+        l.keep_number(w, 0, MAX)
+    }),
+    Row::ready(
+        "tune.ssl.capture-buffer-size",
+        "<number>",
+        "96",
+        "TLS: bytes of the client's hello to keep",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.ssl.default-dh-param",
+        "<number>",
+        "2048",
+        "TLS: size of the parameters for DHE",
+        |l, w| l.keep_number(w, 1024, MAX),
+    ),
+    Row::ready("tune.ssl.force-private-cache", "", "", "TLS: do not share sessions", |l, w| {
+        l.keep(w, |line, words| line.flag(words).map(drop))
+    }),
+    Row::ready("tune.ssl.hard-maxrecord", "<number>", "16384", "TLS: largest record", |l, w| {
+        l.keep_number(w, 0, MAX)
+    }),
+    Row::ready("tune.ssl.keylog", "{ on | off }", "off", "TLS: keep the keys for analysis", |l, w| {
+        l.keep_switch(w)
+    }),
+    Row::ready("tune.ssl.lifetime", "<timeout>", "300", "TLS: how long sessions can be resumed", |l, w| {
+        l.keep(w, |line, words| {
+            let word = line.word(words, "ssl sessions <lifetime> in seconds as argument")?;
+            crate::numbers::seconds_of(word, line.keyword).map(drop)
+        })
+    }),
+    Row::ready(
+        "tune.ssl.maxrecord",
+        "<number>",
+        "1419",
+        "TLS: largest record for interactive traffic",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.ssl.ssl-ctx-cache-size",
+        "<number>",
+        "1000",
+        "TLS: generated certificates to remember",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.be.glitches-threshold",
+        "<number>",
+        "0",
+        "HTTP/2: oddities to bear from servers",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.be.initial-window-size",
+        "<number>",
+        "65536",
+        "HTTP/2: window towards servers",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.be.max-concurrent-streams",
+        "<number>",
+        "100",
+        "HTTP/2: streams on a connection to a server",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.be.max-frames-at-once",
+        "<number>",
+        "0",
+        "HTTP/2: frames in a row from servers",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.be.rxbuf",
+        "<size>",
+        "1m",
+        "HTTP/2: receive buffers of a connection to a server",
+        |l, w| l.keep_size(w),
+    ),
+    Row::ready(
+        "tune.h2.fe.glitches-threshold",
+        "<number>",
+        "0",
+        "HTTP/2: oddities to bear from clients",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.fe.initial-window-size",
+        "<number>",
+        "65536",
+        "HTTP/2: window towards clients",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.fe.max-concurrent-streams",
+        "<number>",
+        "100",
+        "HTTP/2: streams on a client's connection",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.fe.max-frames-at-once",
+        "<number>",
+        "0",
+        "HTTP/2: frames in a row from clients",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.fe.max-rst-at-once",
+        "<number>",
+        "0",
+        "HTTP/2: resets in a row from clients",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.fe.max-total-streams",
+        "<number>",
+        "0",
+        "HTTP/2: streams of a client's connection in all",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready(
+        "tune.h2.fe.rxbuf",
+        "<size>",
+        "1m",
+        "HTTP/2: receive buffers of a client's connection",
+        |l, w| l.keep_size(w),
+    ),
+    Row::ready(
+        "tune.h2.header-table-size",
+        "<number>",
+        "4096",
+        "HTTP/2: size of the header table",
+        |l, w| l.keep_number(w, 0, 65535),
+    ),
+    Row::ready("tune.h2.initial-window-size", "<number>", "65536", "HTTP/2: window both ways", |l, w| {
+        l.keep_number(w, 0, MAX)
+    }),
+    Row::ready(
+        "tune.h2.max-concurrent-streams",
+        "<number>",
+        "100",
+        "HTTP/2: streams on a connection",
+        |l, w| l.keep_number(w, 0, MAX),
+    ),
+    Row::ready("tune.h2.max-frame-size", "<number>", "16384", "HTTP/2: largest frame", |l, w| {
+        l.keep_number(w, 16384, 16_777_215)
+    }),
+];

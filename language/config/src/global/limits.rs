@@ -1,0 +1,61 @@
+//! Limits of the process.
+
+use super::context::GlobalReader;
+use crate::rows::Row;
+
+const MAX: u32 = i32::MAX as u32;
+
+pub(super) const ROWS: &[Row<GlobalReader>] = &[
+    Row::ready(
+        "maxconn",
+        "<number>",
+        "10000",
+        "connections that the process holds at once",
+        |line, words| {
+            let maxconn = line.number(words, 0..=MAX)?;
+            if line.first_time(words, line.global.limits.maxconn.is_some()) {
+                line.global.limits.maxconn = (maxconn > 0).then_some(maxconn);
+            }
+            Ok(())
+        },
+    ),
+    Row::ready("maxconnrate", "<number>", "1000", "new connections each second", |line, words| {
+        line.global.limits.connection_rate = line.number(words, 0..=MAX)?;
+        Ok(())
+    }),
+    Row::ready("maxsessrate", "<number>", "1000", "new sessions each second", |line, words| {
+        line.global.limits.session_rate = line.number(words, 0..=MAX)?;
+        Ok(())
+    }),
+    Row::ready("maxpipes", "<number>", "100", "pipes for splicing", |line, words| {
+        let pipes = line.number(words, 0..=MAX)?;
+        if line.first_time(words, line.global.limits.pipes.is_some()) {
+            line.global.limits.pipes = Some(pipes);
+        }
+        Ok(())
+    }),
+    Row::ready("ulimit-n", "<number>", "20000", "files that the process may have open", |line, words| {
+        let files = line.number(words, 0..=MAX)?;
+        if line.first_time(words, line.global.limits.open_files.is_some()) {
+            line.global.limits.open_files = (files > 0).then_some(files);
+        }
+        Ok(())
+    }),
+    Row::ready(
+        "fd-hard-limit",
+        "<number>",
+        "50000",
+        "most open files that are ever computed",
+        |line, words| {
+            let files = line.number(words, 0..=MAX)?;
+            if line.first_time(words, line.global.limits.open_files_hard.is_some()) {
+                line.global.limits.open_files_hard = (files > 0).then_some(files);
+            }
+            Ok(())
+        },
+    ),
+    Row::ready("strict-limits", "", "", "do not start when limits cannot be set", |line, words| {
+        line.global.limits.strict = line.flag(words)?;
+        Ok(())
+    }),
+];

@@ -1,0 +1,47 @@
+//! Words about logs: targets that `log global` uses, and what all messages have.
+
+use std::sync::Arc;
+
+use super::context::GlobalReader;
+use crate::model::SentHostName;
+use crate::proxy::read_log_target;
+use crate::rows::Row;
+use crate::words::fault;
+
+pub(super) const ROWS: &[Row<GlobalReader>] = &[
+    Row::ready(
+        "log",
+        "<target> [len <length>] [format <format>] [sample <ranges>:<size>] <facility> [<level> [<minlevel>]]",
+        "127.0.0.1:514 local0",
+        "target for the proxies that say 'log global'",
+        |line, words| {
+            if line.negated {
+                if let Some(word) = words.peek() {
+                    return Err(fault(word.span(), "log : 'no log' does not expect arguments"));
+                }
+                line.global.logs.clear();
+                return Ok(());
+            }
+            if words.peek_text() == "global" {
+                return Err(words.fault("log : 'global' is not supported for a global syslog server"));
+            }
+            let target = read_log_target(words.line(), words.position())?;
+            line.global.logs.push(Arc::new(target));
+            Ok(())
+        },
+    ),
+    Row::ready("log-tag", "<string>", "weir", "name of the program in log messages", |line, words| {
+        let tag = line.word(words, "a tag for use in syslog")?;
+        line.global.log_tag = Some(tag.text().into());
+        Ok(())
+    }),
+    Row::ready("log-send-hostname", "[<string>]", "lb1", "host name in log messages", |line, words| {
+        let name = match words.take() {
+            Some(name) if !name.text().is_empty() => SentHostName::Named(name.text().into()),
+            _ => SentHostName::Own,
+        };
+        words.end("log-send-hostname")?;
+        line.global.log_host_name = Some(name);
+        Ok(())
+    }),
+];

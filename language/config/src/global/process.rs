@@ -1,0 +1,212 @@
+//! Words about the process: identity, files, names, ending.
+
+use super::context::GlobalReader;
+use crate::model::{Account, Chroot};
+use crate::rows::Row;
+use crate::words::fault;
+use weir_syntax::{Diagnostic, Layout};
+
+pub(super) const ROWS: &[Row<GlobalReader>] = &[
+    Row::ready("daemon", "", "", "go to the background once started", |line, words| {
+        line.global.daemon = line.flag(words)?;
+        Ok(())
+    }),
+    Row::ready("quiet", "", "", "say nothing at start, like -q", |line, words| {
+        line.global.quiet = line.flag(words)?;
+        Ok(())
+    }),
+    Row::ready("zero-warning", "", "", "refuse to start if there is a warning, like -dW", |line, words| {
+        line.global.zero_warning = line.flag(words)?;
+        Ok(())
+    }),
+    Row::ready("expose-experimental-directives", "", "", "allow words that may still change", |line, _| {
+        line.global.expose_experimental = true;
+        Ok(())
+    }),
+    Row::ready("expose-deprecated-directives", "", "", "allow words that will go away", |line, _| {
+        line.global.expose_deprecated = true;
+        Ok(())
+    }),
+    Row::ready(
+        "pidfile",
+        "<pidfile>",
+        "/run/weir.pid",
+        "file to write the process's number to",
+        |line, words| {
+            let path = line.path(words, "a file name as an argument")?;
+            if line.first_time(words, line.global.pidfile.is_some()) {
+                line.global.pidfile = Some(path);
+            }
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "chroot",
+        "{ <jail dir> | auto }",
+        "/var/empty",
+        "folder to lock the process in",
+        |line, words| {
+            let path = line.path(words, "a directory as an argument")?;
+            if line.first_time(words, line.global.chroot.is_some()) {
+                let auto = path.as_os_str() == "auto";
+                line.global.chroot = Some(if auto { Chroot::Auto } else { Chroot::Folder(path) });
+            }
+            Ok(())
+        },
+    ),
+    Row::ready("user", "<user name>", "nobody", "user to become after start", |line, words| {
+        let name = line.word(words, "a user name as an argument")?;
+        if line.first_time(words, line.global.user.is_some()) {
+            line.global.user = Some(Account::Name(name.text().into()));
+        }
+        Ok(())
+    }),
+    Row::ready("group", "<group name>", "nogroup", "group to join after start", |line, words| {
+        let name = line.word(words, "a group name as an argument")?;
+        if line.first_time(words, line.global.group.is_some()) {
+            line.global.group = Some(Account::Name(name.text().into()));
+        }
+        Ok(())
+    }),
+    Row::ready("uid", "<number>", "33", "user to become after start, by number", |line, words| {
+        let id = line.number(words, 0..=u32::MAX - 1)?;
+        if line.first_time(words, line.global.user.is_some()) {
+            line.global.user = Some(Account::Id(id));
+        }
+        Ok(())
+    }),
+    Row::ready("gid", "<number>", "33", "group to join after start, by number", |line, words| {
+        let id = line.number(words, 0..=u32::MAX - 1)?;
+        if line.first_time(words, line.global.group.is_some()) {
+            line.global.group = Some(Account::Id(id));
+        }
+        Ok(())
+    }),
+    Row::ready("set-dumpable", "[ on | off | libs ]", "", "allow core dumps", |line, words| {
+        let on = match words.peek_text() {
+            _ if words.at_end() || line.negated => line.flag(words)?,
+            "libs" => return Err(crate::words::not_yet(words.here(), "set-dumpable libs")),
+            _ => line.switch(words)?,
+        };
+        line.global.dumpable = on;
+        Ok(())
+    }),
+    Row::ready("insecure-fork-wanted", "", "", "do not forbid new processes", |line, words| {
+        line.global.insecure_fork_wanted = line.flag(words)?;
+        Ok(())
+    }),
+    Row::ready("insecure-setuid-wanted", "", "", "do not forbid set-user-id programs", |line, words| {
+        line.global.insecure_setuid_wanted = line.flag(words)?;
+        Ok(())
+    }),
+    Row::ready("node", "<name>", "lb1", "name of this instance in statistics and logs", |line, words| {
+        let name = words.peek_text();
+        let regular = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if name.is_empty() || !name.chars().all(regular) {
+            let message = "'node' requires valid node name - non-empty string with digits(0-9), letters(A-Z, a-z), \
+                           dot(.), hyphen(-) or underscode(_).";
+            return Err(Box::new(Diagnostic::alert(words.here(), message).layout(Layout::ParsingTight)));
+        }
+        words.take();
+        words.end("node")?;
+        line.global.node = Some(name.into());
+        Ok(())
+    }),
+    Row::ready(
+        "description",
+        "<text>",
+        "front of the shop",
+        "description of this instance",
+        |line, words| {
+            if words.peek_text().is_empty() {
+                let message = "'description' expects a string argument.";
+                return Err(Box::new(Diagnostic::alert(words.here(), message).layout(Layout::ParsingTight)));
+            }
+            line.global.description = Some(words.line().join(words.position()).into());
+            Ok(())
+        },
+    ),
+    Row::ready("localpeer", "<name>", "lb1", "name of this instance among its peers", |line, words| {
+        let name = line.word(words, "a name as an argument")?;
+        line.world.set_variable("HAPROXY_LOCALPEER", name.bytes());
+        line.global.local_peer = Some(name.text().into());
+        Ok(())
+    }),
+    Row::ready("hard-stop-after", "<time>", "30s", "how long a soft stop may take", |line, words| {
+        line.global.hard_stop_after = Some(line.delay(words)?);
+        Ok(())
+    }),
+    Row::ready(
+        "grace",
+        "<time>",
+        "10s",
+        "how long to go on accepting after a soft stop was asked for",
+        |line, words| {
+            line.global.grace = Some(line.delay(words)?);
+            Ok(())
+        },
+    ),
+    Row::ready("nosplice", "", "", "never move data inside the kernel, like -dS", |line, words| {
+        line.global.no_splice = line.flag(words)?;
+        Ok(())
+    }),
+    Row::ready("noreuseport", "", "", "never share a port between sockets, like -dR", |line, words| {
+        line.global.no_reuse_port = line.flag(words)?;
+        Ok(())
+    }),
+    Row::ready(
+        "nokqueue",
+        "",
+        "",
+        "do not use the poller of the BSDs, which weir never does",
+        |line, words| line.flag(words).map(drop),
+    ),
+    Row::ready(
+        "noevports",
+        "",
+        "",
+        "do not use the poller of Solaris, which weir never does",
+        |line, words| line.flag(words).map(drop),
+    ),
+    Row::ready("nopoll", "", "", "do not use poll(), which weir never does", |line, words| {
+        line.flag(words).map(drop)
+    }),
+    Row::ready(
+        "spread-checks",
+        "<0..50, in percent>",
+        "5",
+        "how much the time between health checks varies",
+        |line, words| {
+            line.global.spread_checks = line.number(words, 0..=50)?;
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "max-spread-checks",
+        "<delay>",
+        "15s",
+        "over how much time first health checks are spread",
+        |line, words| {
+            line.global.max_spread_checks = Some(line.delay(words)?);
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "numa-cpu-mapping",
+        "",
+        "",
+        "keep the threads on one NUMA node; weir does not, and 'no' says so",
+        |line, words| {
+            if line.flag(words)? {
+                return Err(fault(
+                    words.line().keyword().span(),
+                    "'numa-cpu-mapping' is not implemented yet",
+                ));
+            }
+            Ok(())
+        },
+    ),
+    Row::removed("nbproc", "threads do what processes did, see 'nbthread'"),
+    Row::removed("nogetaddrinfo", "there is only one way to resolve names"),
+    Row::removed("stats bind-process", "there is only one process"),
+];

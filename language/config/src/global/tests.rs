@@ -1,0 +1,247 @@
+//! Tests of the `global` section, read as whole files.
+
+use std::time::Duration;
+
+use super::*;
+use crate::document::tests::{parse_text, parse_with};
+use crate::model::{Account, Chroot, ConnectionSharing, Global, Level, SentHostName, Shards};
+use weir_syntax::Environment;
+
+/// Reads the lines of a `global` section.
+fn read(lines: &str) -> (Global, Vec<String>) {
+    let outcome = parse_text(&format!("global\n{lines}\n"));
+    (outcome.config.global, outcome.messages)
+}
+
+#[track_caller]
+fn accept(lines: &str) -> Global {
+    let (global, messages) = read(lines);
+    assert!(messages.is_empty(), "{lines}: {messages:?}");
+    global
+}
+
+#[track_caller]
+fn refuse(line: &str, message: &str) {
+    let (_, messages) = read(line);
+    let tail = |prefix: &str| messages.first().and_then(|text| text.strip_prefix(prefix)).map(str::to_owned);
+    let said = tail("parsing [test.cfg:2] : ").or_else(|| tail("parsing [test.cfg:2]: "));
+    assert_eq!(said.as_deref(), Some(message), "{line}: {messages:?}");
+    assert_eq!(messages.len(), 1, "{line}: {messages:?}");
+}
+
+/// Every row that is ready reads its own example, and has a help text.
+#[test]
+fn every_row_reads_its_example() {
+    for row in GLOBAL_KEYWORDS.rows() {
+        assert!(!row.help.is_empty(), "{}", row.name);
+        if row.is_ready() && row.name != "numa-cpu-mapping" {
+            accept(&format!("{} {}", row.name, row.example));
+        }
+    }
+}
+
+/// The table holds what the language has, once.
+#[test]
+fn no_word_is_twice() {
+    let mut names: Vec<&str> = GLOBAL_KEYWORDS.rows().map(|row| row.name).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn words_that_are_not_there_yet_say_so() {
+    refuse("lua-load x.lua", "'lua-load' is not implemented yet");
+    refuse("master-worker", "'master-worker' is not implemented yet");
+    refuse("stats-file x", "'stats-file' is not implemented yet");
+    refuse("busy-polling", "'busy-polling' is not implemented yet");
+    refuse("no busy-polling", "'busy-polling' is not implemented yet");
+    refuse("nbproc 2", "'nbproc' is not supported any more; threads do what processes did, see 'nbthread'");
+}
+
+#[test]
+fn unknown_words_have_a_suggestion() {
+    refuse("maxcon 100", "unknown keyword 'maxcon' in 'global' section; did you mean 'maxconn' maybe ?");
+    refuse("frontent x", "unknown keyword 'frontent' in 'global' section; did you mean 'frontend' maybe ?");
+    refuse("bogus", "unknown keyword 'bogus' in 'global' section");
+    refuse("stats foo", "'stats' only supports 'socket', 'maxconn' and 'timeout' (got 'foo')");
+}
+
+#[test]
+fn process_and_identity() {
+    let global = accept(
+        "daemon\nquiet\npidfile /run/x.pid\nchroot auto\nuser nobody\ngid 33\nset-dumpable\nhard-stop-after 5m\n\
+         grace 10s\nnode lb_1.a\ndescription a b  c\nno numa-cpu-mapping",
+    );
+    assert!(global.daemon && global.quiet && global.dumpable);
+    assert_eq!(global.pidfile.as_deref(), Some("/run/x.pid".as_ref()));
+    assert_eq!(global.chroot, Some(Chroot::Auto));
+    assert_eq!(global.user, Some(Account::Name("nobody".into())));
+    assert_eq!(global.group, Some(Account::Id(33)));
+    assert_eq!(global.hard_stop_after, Some(Duration::from_secs(300)));
+    assert_eq!(global.description.as_deref(), Some("a b c"));
+    assert!(!accept("set-dumpable on\nno set-dumpable").dumpable);
+}
+
+#[test]
+fn threads_and_cpus() {
+    let global = accept("nbthread 4\ncpu-map auto:1/1-4 0-1 6-7\ncpu-map 1/3 2,5\ncpu-map 2/1-4 9");
+    assert_eq!(global.threads, Some(4));
+    assert_eq!(global.cpu_map.cpus(1), Some(&[0][..]));
+    assert_eq!(global.cpu_map.cpus(2), Some(&[1][..]));
+    assert_eq!(global.cpu_map.cpus(3), Some(&[2, 5][..]));
+    assert_eq!(global.cpu_map.cpus(4), Some(&[7][..]));
+    assert_eq!(global.cpu_map.cpus(5), None);
+    assert_eq!(accept("cpu-map 1 0-3").cpu_map.cpus(64), Some(&[0, 1, 2, 3][..]));
+    assert_eq!(accept("cpu-map odd/even 3").cpu_map.cpus(2), Some(&[3][..]));
+    refuse("nbthread 2x", "'nbthread' passed a missing or unparsable integer value in '2x'");
+    refuse("nbthread", "'nbthread' passed a missing or unparsable integer value in ''");
+    refuse("nbthread 65", "'nbthread' value must be between 1 and 64 (was 65)");
+    refuse("nbthread 2 x", "'nbthread' cannot handle unexpected argument 'x'.");
+    refuse("cpu-map foo 1", "cpu-map : 'foo' is not a valid number/range.");
+    refuse("cpu-map 1/65 1", "cpu-map : '65' is not a valid number/range. It supports numbers from 1 to 64.");
+    refuse("cpu-map 1 foo", "cpu-map : 'foo' is not a CPU range.");
+    refuse(
+        "cpu-map auto:1/1-4 0-2",
+        "cpu-map : thread range and CPU sets must have the same size to be automatically bound",
+    );
+}
+
+/// R155: words about threads belong into the first global section.
+#[test]
+fn threads_are_settled_before_proxies() {
+    let outcome = parse_text("global\n nbthread 2\nuserlist u\nglobal\n nbthread 3\n maxconn 5\n");
+    assert_eq!(outcome.config.global.threads, Some(2));
+    assert_eq!(outcome.config.global.limits.maxconn, Some(5));
+    assert_eq!(
+        outcome.messages,
+        [
+            "parsing [test.cfg:5] : 'nbthread' not allowed if a non-global section was previously defined. This \
+             parameter must be set in the first global section"
+        ]
+    );
+}
+
+#[test]
+fn limits() {
+    let global = accept("maxconn 100\nmaxconnrate 5\nulimit-n 300\nfd-hard-limit 50000\nno strict-limits");
+    assert_eq!(global.limits.maxconn, Some(100));
+    assert_eq!(global.limits.connection_rate, 5);
+    assert_eq!(global.limits.open_files, Some(300));
+    assert_eq!(global.limits.open_files_hard, Some(50000));
+    assert!(!global.limits.strict);
+    refuse("maxconn 1 2", "'maxconn' cannot handle unexpected argument '2'.");
+    refuse("maxconn", "'maxconn' expects an integer argument.");
+    refuse(
+        "no maxconn",
+        "negation/default currently supported only for options, log, busy-polling, set-dumpable, strict-limits, \
+         insecure-fork-wanted and numa-cpu-mapping.",
+    );
+    let (global, messages) = read("maxconn 100\nmaxconn 200");
+    assert_eq!(global.limits.maxconn, Some(100));
+    assert_eq!(messages, ["parsing [test.cfg:3] : 'maxconn' already specified. Continuing."]);
+}
+
+#[test]
+fn the_environment_changes_line_by_line() {
+    let outcome = parse_with(
+        "global\n setenv A 1\n presetenv A 2\n presetenv B 3\n description \"$A$B$C\"\n resetenv A\n node \
+         \"n$A${B-x}\"\n unsetenv A\n localpeer me\n log-tag \"${HAPROXY_LOCALPEER}${A-y}\"\n",
+        Environment::from_iter([("C", "4")]),
+    );
+    assert!(outcome.messages.is_empty(), "{:?}", outcome.messages);
+    assert_eq!(outcome.config.global.description.as_deref(), Some("134"));
+    assert_eq!(outcome.config.global.node.as_deref(), Some("n1x"));
+    assert_eq!(outcome.config.global.log_tag.as_deref(), Some("mey"));
+    assert_eq!(outcome.environment, Environment::from_iter([("HAPROXY_LOCALPEER", "me")]));
+    refuse("setenv A", "'setenv' expects a name and a value.");
+    refuse("unsetenv", "'unsetenv' expects at least one variable name.");
+}
+
+#[test]
+fn names() {
+    refuse(
+        "node a/b",
+        "'node' requires valid node name - non-empty string with digits(0-9), letters(A-Z, a-z), dot(.), hyphen(-) or \
+         underscode(_).",
+    );
+    refuse("description", "'description' expects a string argument.");
+    assert_eq!(accept("log-send-hostname").log_host_name, Some(SentHostName::Own));
+    assert_eq!(accept("log-send-hostname x").log_host_name, Some(SentHostName::Named("x".into())));
+    refuse("log-tag", "'log-tag' expects a tag for use in syslog.");
+}
+
+#[test]
+fn sockets_of_the_runtime_api() {
+    let global = accept(
+        "stats socket /run/x level admin mode 660\nstats socket 127.0.0.1:9\nstats timeout 2m\nstats maxconn 7",
+    );
+    assert_eq!(global.sockets.len(), 2);
+    assert_eq!(global.sockets[0].options.level, Some(Level::Admin));
+    assert_eq!(global.sockets[0].options.ownership.mode, Some(0o660));
+    assert_eq!(global.stats_timeout, Duration::from_secs(120));
+    assert_eq!(global.stats_maxconn, 7);
+    refuse("stats socket", "'stats socket' in global section expects an address or a path to a UNIX socket");
+    refuse("stats timeout 10y", "unexpected character 'y' in 'stats timeout'");
+    let global = accept("unix-bind prefix /run/w mode 600 user x gid 5");
+    assert_eq!(global.unix_bind.prefix.as_deref(), Some("/run/w".as_ref()));
+    assert_eq!(global.unix_bind.ownership.group, Some(Account::Id(5)));
+    refuse(
+        "unix-bind foo",
+        "'unix-bind' only supports the 'prefix', 'mode', 'uid', 'gid', 'user' and 'group' options.",
+    );
+}
+
+#[test]
+fn tuning() {
+    let tuning = accept(
+        "tune.bufsize 16k\ntune.maxrewrite 9000\ntune.http.maxhdr 50\ntune.maxaccept -1\ntune.idle-pool.shared full\n\
+         tune.rcvbuf.client 64k\ntune.listener.default-shards by-thread\ntune.idletimer 2s\ntune.sched.low-latency on",
+    )
+    .tuning;
+    assert_eq!(tuning.buffer_size, 16384);
+    assert_eq!(tuning.rewrite_room(), 8192);
+    assert_eq!(tuning.headers_max, 50);
+    assert_eq!(tuning.accept_max, Some(u32::MAX));
+    assert_eq!(tuning.idle_connections, ConnectionSharing::Full);
+    assert_eq!(tuning.receive_buffers.client, Some(65536));
+    assert_eq!(tuning.listener_shards, Shards::ByThread);
+    assert!(tuning.low_latency);
+    refuse(
+        "tune.idle-pool.shared abc",
+        "'tune.idle-pool.shared' expects either 'on', 'full' or 'off' but got 'abc'.",
+    );
+    refuse("tune.sched.low-latency", "'tune.sched.low-latency' expects either 'on' or 'off' but got ''.");
+    refuse("tune.bufsize 100", "'tune.bufsize' expects a size between 1024 and 268435456.");
+    refuse("tune.bufsize 16kB", "unexpected character 'B' in size argument '16kB' of 'tune.bufsize'");
+}
+
+/// Nothing is ignored: what waits for TLS is checked and kept.
+#[test]
+fn settings_that_wait_are_kept() {
+    let global =
+        accept("ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets\ntune.ssl.default-dh-param 2048");
+    let kept: Vec<_> = global.kept.iter().map(|kept| (kept.keyword, kept.arguments.len())).collect();
+    assert_eq!(kept, [("ssl-default-bind-options", 3), ("tune.ssl.default-dh-param", 1)]);
+    refuse(
+        "ssl-default-bind-options no-tlsv1",
+        "unknown option 'no-tlsv1' on global statement 'ssl-default-bind-options'; did you mean 'no-tlsv10' maybe ?",
+    );
+    refuse("ssl-default-bind-options ssl-min-ver 9", "'ssl-min-ver' : unknown TLS version '9'");
+    refuse("ssl-default-bind-ciphers", "'ssl-default-bind-ciphers' expects a cipher suite as an argument.");
+}
+
+#[test]
+fn variables_of_the_process() {
+    let global = accept("set-var proc.a str(x),upper\nset-var-fmt proc.b \"a-%[str(b)]\"");
+    assert_eq!(global.variables.len(), 2);
+    refuse(
+        "set-var proc.a",
+        "'set-var' requires a process-wide variable name ('proc.<name>') and a sample expression.",
+    );
+    refuse(
+        "set-var txn.a str(x)",
+        "'set-var': cannot set variable 'txn.a', only scope 'proc' is permitted in the global section.",
+    );
+}

@@ -1,0 +1,55 @@
+//! The sections of the language: one row each.
+
+use crate::rows::{Row, Table};
+
+/// Who reads a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SectionKind {
+    /// `global`.
+    Global,
+    /// `defaults`, `frontend`, `backend`, `listen`.
+    Proxy,
+    /// `userlist`.
+    Userlist,
+    /// `http-errors`.
+    HttpErrors,
+}
+
+/// Every word that begins a section.
+pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
+    Row::ready("global", "", "", "the process as a whole", SectionKind::Global),
+    Row::ready(
+        "defaults",
+        "[<name>] [from <defaults>]",
+        "",
+        "settings for the proxies that follow",
+        SectionKind::Proxy,
+    ),
+    Row::ready("frontend", "<name> [from <defaults>]", "web", "where clients connect", SectionKind::Proxy),
+    Row::ready("backend", "<name> [from <defaults>]", "app", "servers that share a load", SectionKind::Proxy),
+    Row::ready(
+        "listen",
+        "<name> [from <defaults>]",
+        "web",
+        "a frontend and a backend in one",
+        SectionKind::Proxy,
+    ),
+    Row::ready("userlist", "<name>", "staff", "users and groups", SectionKind::Userlist),
+    Row::ready("http-errors", "<name>", "site", "error messages to share", SectionKind::HttpErrors),
+    Row::not_yet("acme", "<name>", "certificates by ACME"),
+    Row::not_yet("cache", "<name>", "a cache of responses"),
+    Row::not_yet("crt-store", "[<name>]", "certificates"),
+    Row::not_yet("fcgi-app", "<name>", "a FastCGI application"),
+    Row::not_yet("healthcheck", "<name>", "a health check to share"),
+    Row::not_yet("log-forward", "<name>", "a relay of log messages"),
+    Row::not_yet("log-profile", "<name>", "what is logged at which step"),
+    Row::not_yet("mailers", "<name>", "mail servers for alerts"),
+    Row::not_yet("peers", "<name>", "instances that share stick-tables"),
+    Row::removed("program", "let the service manager start other programs"),
+    Row::not_yet("resolvers", "<name>", "DNS servers"),
+    Row::not_yet("ring", "<name>", "a buffer of events"),
+    Row::not_yet("spoe-agent", "<name>", "an agent that processes streams"),
+    Row::not_yet("spoe-group", "<name>", "messages to an agent"),
+    Row::not_yet("spoe-message", "<name>", "a message to an agent"),
+    Row::not_yet("traces", "", "traces from start"),
+]]);

@@ -1,0 +1,232 @@
+//! Every word of the configuration, from the rows: for `-dKcfg`, for the README, for tests.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use crate::bind::BIND_OPTIONS;
+use crate::global::GLOBAL_KEYWORDS;
+use crate::http_errors::HTTP_ERRORS_KEYWORDS;
+use crate::model::RulesetKind;
+use crate::proxy::{BACKENDS, FRONTENDS, OPTIONS, PROXY_KEYWORDS, Sections};
+use crate::rows::{Handler, Row};
+use crate::rules::ACTIONS;
+use crate::sections::SECTIONS;
+use crate::server::SERVER_OPTIONS;
+use crate::userlist::USERLIST_KEYWORDS;
+
+/// One word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfigWord {
+    /// Where it stands.
+    pub place: WordPlace,
+    /// The word, or the words.
+    pub name: &'static str,
+    /// What follows it, as the manual writes it.
+    pub arguments: &'static str,
+    /// What it is for, in one line.
+    pub help: &'static str,
+    /// Whether it is understood, will be, or never again.
+    pub state: WordState,
+}
+
+/// Where a word stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WordPlace {
+    /// It begins a section.
+    Section,
+    /// In `global`.
+    Global,
+    /// In `defaults`, `frontend`, `listen`, `backend`.
+    Proxy,
+    /// After `option`.
+    Option,
+    /// On a `bind` line.
+    Bind,
+    /// On a `server` line.
+    Server,
+    /// It is the action of a rule.
+    Action,
+    /// In `userlist`.
+    Userlist,
+    /// In `http-errors`.
+    HttpErrors,
+}
+
+/// Whether a word is understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WordState {
+    /// It is.
+    Ready,
+    /// It will be: until then it is an error that says so.
+    NotYet,
+    /// The language no longer has it: it is an error that says what to use instead.
+    Removed,
+}
+
+impl WordPlace {
+    /// Every place.
+    pub const ALL: [WordPlace; 9] = [
+        WordPlace::Section,
+        WordPlace::Global,
+        WordPlace::Proxy,
+        WordPlace::Option,
+        WordPlace::Bind,
+        WordPlace::Server,
+        WordPlace::Action,
+        WordPlace::Userlist,
+        WordPlace::HttpErrors,
+    ];
+
+    /// As a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            WordPlace::Section => "Sections",
+            WordPlace::Global => "Words of global",
+            WordPlace::Proxy => "Words of proxies",
+            WordPlace::Option => "Options",
+            WordPlace::Bind => "Words of bind lines",
+            WordPlace::Server => "Words of server lines",
+            WordPlace::Action => "Actions",
+            WordPlace::Userlist => "Words of userlist",
+            WordPlace::HttpErrors => "Words of http-errors",
+        }
+    }
+}
+
+/// Every word that the language has, by place and name.
+pub fn words() -> BTreeSet<ConfigWord> {
+    let mut words = BTreeSet::new();
+    add(&mut words, WordPlace::Section, SECTIONS.rows());
+    add(&mut words, WordPlace::Global, GLOBAL_KEYWORDS.rows());
+    add(&mut words, WordPlace::Proxy, PROXY_KEYWORDS.rows());
+    add(&mut words, WordPlace::Option, OPTIONS.rows());
+    add(&mut words, WordPlace::Bind, BIND_OPTIONS.rows());
+    add(&mut words, WordPlace::Server, SERVER_OPTIONS.rows());
+    add(&mut words, WordPlace::Action, ACTIONS.rows());
+    add(&mut words, WordPlace::Userlist, USERLIST_KEYWORDS.rows());
+    add(&mut words, WordPlace::HttpErrors, HTTP_ERRORS_KEYWORDS.rows());
+    words
+}
+
+/// The words that the language has and weir does not have yet.
+pub fn not_yet() -> impl Iterator<Item = ConfigWord> {
+    words().into_iter().filter(|word| word.state == WordState::NotYet)
+}
+
+fn add<F: 'static>(
+    words: &mut BTreeSet<ConfigWord>,
+    place: WordPlace,
+    rows: impl Iterator<Item = &'static Row<F>>,
+) {
+    words.extend(rows.map(|row| ConfigWord {
+        place,
+        name: row.name,
+        arguments: row.arguments,
+        help: row.help,
+        state: match row.handler {
+            Handler::Ready(_) => WordState::Ready,
+            Handler::NotYet => WordState::NotYet,
+            Handler::Removed(_) => WordState::Removed,
+        },
+    }));
+}
+
+/// What `-dKcfg` prints: the words that are understood, in the reference's layout.
+pub fn dump() -> String {
+    let mut text = String::from("# List of registered configuration keywords:\n");
+    section(&mut text, "global", first_words(GLOBAL_KEYWORDS.rows()));
+    section(&mut text, "listen", first_words(PROXY_KEYWORDS.rows()));
+    for row in sorted(BIND_OPTIONS.rows()) {
+        let _ = writeln!(text, "\tbind <addr> {}{}", row.name, count(row));
+    }
+    for row in sorted(SERVER_OPTIONS.rows()) {
+        let _ = writeln!(text, "\tserver <name> <addr> {}{}", row.name, count(row));
+    }
+    for row in sorted(OPTIONS.rows()) {
+        let Handler::Ready(reader) = &row.handler else { continue };
+        let _ = writeln!(text, "\toption {} [{} ]", row.name, sides(reader.sections, reader.http_only));
+    }
+    for kind in RulesetKind::ALL {
+        for row in sorted(ACTIONS.rows()) {
+            let Handler::Ready(reader) = &row.handler else { continue };
+            if reader.rulesets.contains(kind) {
+                let star = if row.arguments.starts_with('(') { "*" } else { "" };
+                let _ = writeln!(text, "\t{} {}{star}", kind.keyword(), row.name);
+            }
+        }
+    }
+    section(&mut text, "userlist", first_words(USERLIST_KEYWORDS.rows()));
+    section(&mut text, "http-errors", first_words(HTTP_ERRORS_KEYWORDS.rows()));
+    text
+}
+
+fn section(text: &mut String, name: &str, words: BTreeSet<&str>) {
+    let _ = writeln!(text, "{name}");
+    for word in words {
+        let _ = writeln!(text, "\t{word}");
+    }
+}
+
+/// The first words of the rows that are understood.
+fn first_words<F: 'static>(rows: impl Iterator<Item = &'static Row<F>>) -> BTreeSet<&'static str> {
+    rows.filter(|row| row.is_ready()).filter_map(|row| row.name.split(' ').next()).collect()
+}
+
+/// The rows that are understood, by name.
+fn sorted<F: 'static>(rows: impl Iterator<Item = &'static Row<F>>) -> Vec<&'static Row<F>> {
+    let mut rows: Vec<_> = rows.filter(|row| row.is_ready()).collect();
+    rows.sort_by_key(|row| row.name);
+    rows
+}
+
+/// How many words follow at least, as the reference writes it.
+fn count<F>(row: &Row<F>) -> &'static str {
+    if row.arguments.is_empty() || row.arguments.starts_with('[') { "" } else { " +1" }
+}
+
+fn sides(sections: Sections, http_only: bool) -> String {
+    let mut text = String::new();
+    for (present, name) in
+        [(sections.contains(FRONTENDS), " FE"), (sections.contains(BACKENDS), " BE"), (http_only, " HTTP")]
+    {
+        text.push_str(if present { name } else { "" });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_says_what_it_is_for() {
+        for word in words() {
+            assert!(!word.help.trim().is_empty(), "{word:?}");
+        }
+        assert!(not_yet().any(|word| word.name == "resolvers"));
+    }
+
+    #[test]
+    fn the_dump_has_the_layout_of_the_reference() {
+        let text = dump();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[..2], ["# List of registered configuration keywords:", "global"]);
+        for line in [
+            "\tchroot",
+            "\tstats",
+            "listen",
+            "\tbind <addr> accept-proxy",
+            "\tbind <addr> name +1",
+            "\tserver <name> <addr> weight +1",
+            "\toption tcp-smart-accept [ FE ]",
+            "\toption http-buffer-request [ FE BE HTTP ]",
+            "\ttcp-request connection set-var*",
+            "\thttp-request deny",
+            "userlist",
+            "\tuser",
+        ] {
+            assert!(lines.contains(&line), "{line}");
+        }
+        assert!(!text.contains("lua-load"));
+    }
+}

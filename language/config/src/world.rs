@@ -1,0 +1,140 @@
+//! What parsing sees of the world: files through a loader, and an environment that lines may change.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use weir_expr::Loader;
+use weir_syntax::Environment;
+
+/// Where the relative names of files that the configuration names begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DefaultPath {
+    /// In the folder that weir was started in.
+    #[default]
+    Current,
+    /// In the folder of the configuration file that names them.
+    Configuration,
+    /// In the parent of that folder.
+    Parent,
+    /// In this folder.
+    Origin(PathBuf),
+}
+
+/// The caller's loader, with the names of files and the environment as the lines read so far made them.
+pub(crate) struct World<'w> {
+    loader: &'w dyn Loader,
+    environment: RefCell<Environment>,
+    default_path: RefCell<DefaultPath>,
+    /// The configuration file that is being read.
+    file: RefCell<PathBuf>,
+}
+
+impl<'w> World<'w> {
+    pub fn new(loader: &'w dyn Loader, environment: Environment) -> Self {
+        World {
+            loader,
+            environment: RefCell::new(environment),
+            default_path: RefCell::default(),
+            file: RefCell::default(),
+        }
+    }
+
+    /// Says which configuration file is being read.
+    pub fn enter_file(&self, name: &str) {
+        *self.file.borrow_mut() = PathBuf::from(name);
+    }
+
+    /// `default-path`.
+    pub fn set_default_path(&self, path: DefaultPath) {
+        *self.default_path.borrow_mut() = path;
+    }
+
+    /// Sets a variable of the environment.
+    pub fn set_variable(&self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.environment.borrow_mut().set(name, value);
+    }
+
+    /// Changes the environment.
+    pub fn change_environment(&self, change: impl FnOnce(&mut Environment)) {
+        change(&mut self.environment.borrow_mut());
+    }
+
+    /// Looks at the environment.
+    pub fn with_environment<T>(&self, look: impl FnOnce(&Environment) -> T) -> T {
+        look(&self.environment.borrow())
+    }
+
+    /// The environment that is left.
+    pub fn into_environment(self) -> Environment {
+        self.environment.into_inner()
+    }
+
+    /// Where a file named by the configuration is.
+    pub fn resolve(&self, path: &str) -> PathBuf {
+        let path = Path::new(path);
+        let file = self.file.borrow();
+        let folder = file.parent().unwrap_or(Path::new(""));
+        // Joining an absolute path gives that path.
+        match &*self.default_path.borrow() {
+            DefaultPath::Current => path.to_owned(),
+            DefaultPath::Configuration => folder.join(path),
+            DefaultPath::Parent => folder.join("..").join(path),
+            DefaultPath::Origin(origin) => origin.join(path),
+        }
+    }
+}
+
+impl Loader for World<'_> {
+    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+        match self.resolve(path).to_str() {
+            Some(path) => self.loader.load(path),
+            None => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+        }
+    }
+
+    fn environment(&self, name: &str) -> Option<String> {
+        self.with_environment(|environment| {
+            environment.value(name).map(|value| String::from_utf8_lossy(value).into_owned())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Echo;
+
+    impl Loader for Echo {
+        fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+            Ok(path.as_bytes().to_vec())
+        }
+    }
+
+    #[track_caller]
+    fn check(path: DefaultPath, file: &str, expected: &str) {
+        let world = World::new(&Echo, Environment::new());
+        world.enter_file(file);
+        world.set_default_path(path);
+        assert_eq!(String::from_utf8(world.load("errors/400.http").unwrap()).unwrap(), expected);
+        assert_eq!(world.load("/abs").unwrap(), b"/abs");
+    }
+
+    #[test]
+    fn relative_names_begin_where_the_configuration_says() {
+        check(DefaultPath::Current, "/etc/weir/a.cfg", "errors/400.http");
+        check(DefaultPath::Configuration, "/etc/weir/a.cfg", "/etc/weir/errors/400.http");
+        check(DefaultPath::Configuration, "a.cfg", "errors/400.http");
+        check(DefaultPath::Parent, "/etc/weir/a.cfg", "/etc/weir/../errors/400.http");
+        check(DefaultPath::Origin("/srv".into()), "a.cfg", "/srv/errors/400.http");
+    }
+
+    #[test]
+    fn expressions_see_the_environment_of_their_line() {
+        let world = World::new(&Echo, Environment::new());
+        assert_eq!(world.environment("A"), None);
+        world.set_variable("A", "1");
+        assert_eq!(world.environment("A").as_deref(), Some("1"));
+    }
+}
