@@ -29,9 +29,8 @@ enum Test {
 }
 
 impl Condition {
-    /// Parses from the word `if` or `unless` at `words[*at]` to the end of the line, and moves `at` there.
-    pub fn parse(words: &[&[u8]], at: &mut usize, scope: &Scope<'_>) -> Result<Condition, ParseError> {
-        let start = *at;
+    /// Parses from the word `if` or `unless` at `words[start]` to the end of the line.
+    pub fn parse(words: &[&[u8]], start: usize, scope: &Scope<'_>) -> Result<Condition, ParseError> {
         let unless = match words.get(start) {
             Some(&b"if") => false,
             Some(&b"unless") => true,
@@ -49,17 +48,17 @@ impl Condition {
         };
         let mut alternatives = Vec::new();
         let mut terms = Vec::new();
-        *at += 1;
-        while let Some(word) = words.get(*at) {
+        let mut at = start + 1;
+        while let Some(word) = words.get(at) {
             match **word {
                 [b'o', b'r'] | [b'|', b'|'] => {
-                    close(&mut alternatives, &mut terms, *at, scope);
-                    *at += 1;
+                    close(&mut alternatives, &mut terms, at, scope);
+                    at += 1;
                 }
-                _ => terms.push(Term::parse(words, at, scope)?),
+                _ => terms.push(Term::parse(words, &mut at, scope)?),
             }
         }
-        close(&mut alternatives, &mut terms, *at, scope);
+        close(&mut alternatives, &mut terms, at, scope);
         Ok(Condition { unless, alternatives: alternatives.into() })
     }
 

@@ -106,10 +106,7 @@ impl Fixture {
 
     pub(crate) fn condition(&self, text: &str) -> Result<Condition, ParseError> {
         let words: Vec<&[u8]> = text.split_ascii_whitespace().map(str::as_bytes).collect();
-        let mut at = 0;
-        let condition = Condition::parse(&words, &mut at, &self.scope())?;
-        assert_eq!(at, words.len(), "a condition takes all words");
-        Ok(condition)
+        Condition::parse(&words, 0, &self.scope())
     }
 
     /// Renders a format.
