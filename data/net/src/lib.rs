@@ -8,5 +8,11 @@
 //! `listener.rs` (how connections are accepted and handed to the less loaded of two workers).
 
 pub mod connection;
+pub mod endpoint;
+pub mod gate;
+pub mod listener;
 
 pub use connection::{Connection, Received, Sent};
+pub use endpoint::{Endpoint, OpenError, Opened, Opener, SocketOptions};
+pub use gate::{Gate, Place};
+pub use listener::{Door, DoorState};

@@ -82,6 +82,19 @@ pub fn set_maximum_segment(socket: impl AsFd, bytes: u32) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, to_int(bytes)?)
 }
 
+/// The segment size that the kernel would announce.
+pub fn maximum_segment(socket: impl AsFd) -> Result<u32> {
+    let mut value: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    let descriptor = socket.as_fd().as_raw_fd();
+    let place = (&raw mut value).cast();
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel writes at most `length` bytes to `value`.
+    let status =
+        unsafe { libc::getsockopt(descriptor, libc::IPPROTO_TCP, libc::TCP_MAXSEG, place, &mut length) };
+    crate::process::status(status)?;
+    u32::try_from(value).map_err(|_| Errno::INVAL)
+}
+
 /// Uses only one network interface.
 pub fn set_device(socket: impl AsFd, interface: &str) -> Result<()> {
     set_bytes(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())
@@ -198,6 +211,7 @@ mod tests {
         assert_eq!(set_reuse_address(&socket), Ok(()));
         assert_eq!(set_reuse_port(&socket), Ok(()));
         assert_eq!(set_defer_accept(&socket, 5), Ok(()));
+        assert!(maximum_segment(&socket).is_ok_and(|bytes| bytes > 0));
         assert_eq!(set_maximum_segment(&socket, 1200), Ok(()));
         assert_eq!(set_user_timeout(&socket, 30_000), Ok(()));
         assert_eq!(set_free_bind(&socket, AddressFamily::Inet), Ok(()));

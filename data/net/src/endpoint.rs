@@ -1,0 +1,349 @@
+//! Opening listening sockets: every kind of address, every option of a `bind` line.
+//!
+//! Opening happens once, at start, in the main thread, before privileges are dropped and before any worker exists.
+//! What fails says what was tried, so that the operator need not guess which of a dozen calls it was.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use weir_sys::{Address, AddressFamily, Errno, option, process, socket};
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// An address that this process binds.
+    Address(Address),
+    /// A socket that was inherited under this number.
+    Inherited(i32),
+}
+
+/// What a `bind` line says about its sockets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// How many connections may wait to be accepted.
+    pub backlog: u32,
+    /// Several sockets, of several processes, may have the address at once.
+    pub reuse_port: bool,
+    /// Only packets that come through this network interface.
+    pub interface: Option<Box<str>>,
+    /// The segment size to announce; negative: that much less than the natural one.
+    pub maximum_segment: Option<i32>,
+    /// TCP Fast Open, with that many connections that have not proved their address.
+    pub fast_open: Option<u32>,
+    /// Accept only once data came, or after that many seconds.
+    pub defer_accept: Option<u32>,
+    /// Whether an IPv6 socket refuses IPv4; none for the system's choice.
+    pub v6_only: Option<bool>,
+    /// Bind addresses that are not ours.
+    pub transparent: bool,
+    /// How long sent data may stay unacknowledged, in milliseconds.
+    pub user_timeout_ms: Option<u32>,
+    /// The kernel's buffer for receiving, in bytes.
+    pub receive_buffer: Option<usize>,
+    /// The kernel's buffer for sending, in bytes.
+    pub send_buffer: Option<usize>,
+    /// The permission bits of a UNIX socket.
+    pub mode: Option<u32>,
+    /// The owner of a UNIX socket.
+    pub user: Option<u32>,
+    /// The group of a UNIX socket.
+    pub group: Option<u32>,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Opened {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// The address that it has.
+    pub address: Address,
+    /// Somebody else made it, and may go on using it.
+    pub inherited: bool,
+    /// Options that the kernel refused, and without which it listens all the same.
+    pub refused: Vec<OpenError>,
+}
+
+/// What could not be done with a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenError {
+    /// What was tried, in the words of the reference program.
+    pub what: &'static str,
+    /// Why it failed.
+    pub errno: Errno,
+}
+
+impl OpenError {
+    /// Whether another socket has the address: it may go away.
+    pub fn is_in_use(&self) -> bool {
+        self.errno == Errno::ADDRINUSE
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = std::io::Error::from(self.errno).to_string();
+        // The system's text, without the number that the standard library adds.
+        let text = error.split(" (os error").next().unwrap_or_default();
+        write!(f, "{} ({text})", self.what)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Opens sockets, and remembers those that were inherited: each number can be taken over only once.
+#[derive(Debug, Default)]
+pub struct Opener {
+    inherited: BTreeMap<i32, OwnedFd>,
+}
+
+impl Opener {
+    /// Nothing taken over yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens one listening socket.
+    pub fn open(&mut self, endpoint: &Endpoint, options: &SocketOptions) -> Result<Opened, OpenError> {
+        match endpoint {
+            Endpoint::Inherited(number) => self.take_over(*number, options),
+            Endpoint::Address(Address::Unix(path)) => open_unix(path, options),
+            Endpoint::Address(address) => open_address(address, options),
+        }
+    }
+
+    fn take_over(&mut self, number: i32, options: &SocketOptions) -> Result<Opened, OpenError> {
+        if let std::collections::btree_map::Entry::Vacant(vacant) = self.inherited.entry(number) {
+            vacant.insert(process::inherited_descriptor(number).map_err(because("cannot use this descriptor"))?);
+        }
+        let own = self.inherited.get(&number).expect("inserted just above");
+        let socket = process::duplicate(own).map_err(because("cannot duplicate the descriptor"))?;
+        let address = socket::local_address(&socket).map_err(because("the descriptor is no socket"))?;
+        socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
+        socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
+        Ok(Opened { socket, address, inherited: true, refused: Vec::new() })
+    }
+}
+
+fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, OpenError> {
+    let family = address.family();
+    let socket = socket::stream(family).map_err(because("cannot create listening socket"))?;
+    let mut refused = Vec::new();
+    if family != AddressFamily::Unix {
+        refused = set_inet_options(&socket, family, options)?;
+    }
+    socket::bind(&socket, address).map_err(because("cannot bind socket"))?;
+    if family != AddressFamily::Unix {
+        set_after_bind(&socket, options, &mut refused);
+    }
+    socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
+    let address = socket::local_address(&socket).map_err(because("cannot find the socket's address"))?;
+    Ok(Opened { socket, address, inherited: false, refused })
+}
+
+/// Options that must be there before the address is bound; those that may fail are returned.
+fn set_inet_options(
+    socket: &OwnedFd,
+    family: AddressFamily,
+    options: &SocketOptions,
+) -> Result<Vec<OpenError>, OpenError> {
+    option::set_reuse_address(socket).map_err(because("cannot reuse the address"))?;
+    if options.reuse_port {
+        // An old kernel does not have it: then a restart has a gap, and nothing else is wrong.
+        let _ = option::set_reuse_port(socket);
+    }
+    let mut refused = Vec::new();
+    let mut soft = |what, result: weir_sys::Result<()>| refused.extend(result.map_err(because(what)).err());
+    if options.transparent {
+        soft("cannot make listening socket transparent", option::set_transparent(socket, family));
+    }
+    if let Some(interface) = &options.interface {
+        option::set_device(socket, interface)
+            .map_err(because("cannot bind listener to device"))?;
+    }
+    if family == AddressFamily::Inet6 {
+        if let Some(only) = options.v6_only {
+            soft("cannot choose whether to take IPv4 too", option::set_v6_only(socket, only));
+        }
+    }
+    if let Some(bytes) = options.receive_buffer {
+        soft("cannot set the receive buffer", option::set_receive_buffer(socket, bytes));
+    }
+    if let Some(bytes) = options.send_buffer {
+        soft("cannot set the send buffer", option::set_send_buffer(socket, bytes));
+    }
+    Ok(refused)
+}
+
+/// Options that concern connections to come; a refusal of the kernel does no harm to them.
+fn set_after_bind(socket: &OwnedFd, options: &SocketOptions, refused: &mut Vec<OpenError>) {
+    let mut soft = |what, result: weir_sys::Result<()>| refused.extend(result.map_err(because(what)).err());
+    if let Some(size) = options.maximum_segment {
+        soft("cannot set MSS", set_segment(socket, size));
+    }
+    if let Some(milliseconds) = options.user_timeout_ms {
+        soft("cannot set TCP User Timeout", option::set_user_timeout(socket, milliseconds));
+    }
+    if let Some(seconds) = options.defer_accept {
+        soft("cannot enable DEFER_ACCEPT", option::set_defer_accept(socket, seconds));
+    }
+    if let Some(queue) = options.fast_open {
+        soft("cannot enable TCP_FASTOPEN", option::set_fast_open(socket, queue));
+    }
+}
+
+/// A negative size reduces what the kernel would take for this address.
+fn set_segment(socket: &OwnedFd, size: i32) -> weir_sys::Result<()> {
+    let bytes = match u32::try_from(size) {
+        Ok(bytes) => bytes,
+        Err(_) => option::maximum_segment(socket)?.checked_sub(size.unsigned_abs()).ok_or(Errno::INVAL)?,
+    };
+    option::set_maximum_segment(socket, bytes)
+}
+
+/// Binds beside the path and renames: whoever connects meanwhile reaches the former socket or the new one, never none.
+fn open_unix(path: &Path, options: &SocketOptions) -> Result<Opened, OpenError> {
+    let beside = beside(path);
+    let _ = std::fs::remove_file(&beside);
+    let opened = open_address(&Address::Unix(beside.clone()), options)?;
+    let placed = place_unix(path, &beside, options);
+    if placed.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    placed.map(|()| Opened { address: Address::Unix(path.to_owned()), ..opened })
+}
+
+fn place_unix(path: &Path, beside: &Path, options: &SocketOptions) -> Result<(), OpenError> {
+    if options.user.is_some() || options.group.is_some() {
+        std::os::unix::fs::chown(beside, options.user, options.group)
+            .map_err(because_io("cannot change UNIX socket ownership"))?;
+    }
+    if let Some(mode) = options.mode {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(beside, permissions)
+            .map_err(because_io("cannot change UNIX socket ownership"))?;
+    }
+    std::fs::rename(beside, path).map_err(because_io("cannot switch final and temporary UNIX sockets"))
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", process::id()));
+    name.into()
+}
+
+fn backlog(options: &SocketOptions) -> i32 {
+    i32::try_from(options.backlog).unwrap_or(i32::MAX)
+}
+
+fn because(what: &'static str) -> impl Fn(Errno) -> OpenError {
+    move |errno| OpenError { what, errno }
+}
+
+fn because_io(what: &'static str) -> impl Fn(std::io::Error) -> OpenError {
+    move |error| OpenError { what, errno: Errno::from_io_error(&error).unwrap_or(Errno::IO) }
+}
+
+/// `abns@`: the whole of the kernel's field counts, so the name is filled up with zeroes.
+pub fn padded_abstract_name(name: &[u8]) -> Box<[u8]> {
+    let mut padded = name.to_vec();
+    padded.resize(ABSTRACT_NAME_LENGTH.max(name.len()), 0);
+    padded.into()
+}
+
+/// What is left of `sun_path` (108 bytes) after the zero that makes a name abstract.
+const ABSTRACT_NAME_LENGTH: usize = 107;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn options() -> SocketOptions {
+        SocketOptions { backlog: 16, reuse_port: true, ..SocketOptions::default() }
+    }
+
+    fn open(address: Address, options: &SocketOptions) -> Result<Opened, OpenError> {
+        Opener::new().open(&Endpoint::Address(address), options)
+    }
+
+    #[test]
+    fn an_ephemeral_port_is_known_afterwards() {
+        let opened = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
+        assert_ne!(opened.address.port(), 0);
+        assert_eq!(socket::is_listening(&opened.socket), Ok(true));
+        // A second process may have the same address: that is how a restart loses nothing.
+        assert!(open(opened.address.clone(), &options()).is_ok());
+        let alone = SocketOptions { reuse_port: false, ..options() };
+        assert!(open(opened.address, &alone).expect_err("taken").is_in_use());
+    }
+
+    #[test]
+    fn options_are_set_or_reported() {
+        let all = SocketOptions {
+            maximum_segment: Some(1200),
+            fast_open: Some(100),
+            defer_accept: Some(1),
+            user_timeout_ms: Some(10_000),
+            ..options()
+        };
+        let opened = open((Ipv4Addr::LOCALHOST, 0).into(), &all).expect("any port");
+        assert!(opened.refused.is_empty(), "{:?}", opened.refused);
+        let nowhere = SocketOptions { interface: Some("no-such-interface".into()), ..options() };
+        let error = open((Ipv4Addr::LOCALHOST, 0).into(), &nowhere).expect_err("no such interface");
+        assert_eq!(error.what, "cannot bind listener to device");
+    }
+
+    #[test]
+    fn both_families_on_one_socket() {
+        let both = SocketOptions { v6_only: Some(false), ..options() };
+        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        // A machine without IPv6 has nothing to show here.
+        let Ok(opened) = open(any.into(), &both) else { return };
+        let client = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, opened.address.port()));
+        assert!(client.is_ok());
+    }
+
+    #[test]
+    fn a_unix_socket_replaces_the_former_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let wanted = SocketOptions { mode: Some(0o600), ..options() };
+        let first = open(Address::Unix(path.clone()), &wanted).expect("a new path");
+        let second = open(Address::Unix(path.clone()), &wanted).expect("a used path");
+        assert_eq!(second.address, Address::Unix(path.clone()));
+        let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::os::unix::net::UnixStream::connect(&path).expect("somebody listens");
+        assert!(socket::accept(&second.socket).is_ok());
+        assert_eq!(socket::accept(&first.socket).err(), Some(Errno::AGAIN));
+        assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1);
+    }
+
+    #[test]
+    fn an_abstract_name_is_padded() {
+        let name = format!("weir-net-{}", process::id());
+        let address = Address::Abstract(padded_abstract_name(name.as_bytes()));
+        let opened = open(address.clone(), &options()).expect("the name is ours");
+        let client = socket::stream(AddressFamily::Unix).expect("a socket");
+        assert_eq!(socket::connect(&client, &address), Ok(true));
+        assert!(socket::accept(&opened.socket).is_ok());
+    }
+
+    #[test]
+    fn an_inherited_socket_can_be_used_by_two_lines() {
+        let parent = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
+        let copy = process::duplicate(&parent.socket).expect("a descriptor");
+        let number = copy.as_raw_fd();
+        std::mem::forget(copy);
+        let mut opener = Opener::new();
+        for _ in 0..2 {
+            let opened = opener.open(&Endpoint::Inherited(number), &options()).expect("it is open");
+            assert_eq!((opened.address, opened.inherited), (parent.address.clone(), true));
+        }
+        assert!(opener.open(&Endpoint::Inherited(1_000_000), &options()).is_err());
+    }
+}
