@@ -115,7 +115,9 @@ impl Opener {
 
     fn take_over(&mut self, number: i32, options: &SocketOptions) -> Result<Opened, OpenError> {
         if let std::collections::btree_map::Entry::Vacant(vacant) = self.inherited.entry(number) {
-            vacant.insert(process::inherited_descriptor(number).map_err(because("cannot use this descriptor"))?);
+            vacant.insert(
+                process::inherited_descriptor(number).map_err(because("cannot use this descriptor"))?,
+            );
         }
         let own = self.inherited.get(&number).expect("inserted just above");
         let socket = process::duplicate(own).map_err(because("cannot duplicate the descriptor"))?;
@@ -159,8 +161,7 @@ fn set_inet_options(
         soft("cannot make listening socket transparent", option::set_transparent(socket, family));
     }
     if let Some(interface) = &options.interface {
-        option::set_device(socket, interface)
-            .map_err(because("cannot bind listener to device"))?;
+        option::set_device(socket, interface).map_err(because("cannot bind listener to device"))?;
     }
     if family == AddressFamily::Inet6 {
         if let Some(only) = options.v6_only {

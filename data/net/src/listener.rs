@@ -248,7 +248,9 @@ mod tests {
         weir_sched::run(async {
             let (port, _) = start();
             let clients: Vec<_> = (0..3)
-                .map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the kernel's queue has room"))
+                .map(|_| {
+                    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the kernel's queue has room")
+                })
                 .collect();
             until(|| REFUSED_TICKETS.get() >= 2).await;
             assert_eq!(inside(), 2);

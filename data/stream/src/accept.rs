@@ -1,7 +1,6 @@
 //! A connection that was just accepted: its own rules, its PROXY header, then its session.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
@@ -10,16 +9,16 @@ use weir_sched::Descriptor;
 use weir_sys::{Address, option, socket};
 
 use crate::clock::{self, Moment};
+use crate::door::Admitted;
 use crate::exchange::Exchange;
 use crate::rules::Verdict;
 use crate::session::Session;
-use crate::site::{Listener, Proxy};
+use crate::site::Proxy;
 
-/// Serves one accepted connection until it ends. `peer` is who connected.
-pub async fn serve(listener: &'static Listener, socket: std::os::fd::OwnedFd, peer: Address) {
+/// Serves one accepted connection until it ends; it counts as long. `peer` is who connected.
+pub async fn serve(admitted: Admitted, socket: std::os::fd::OwnedFd, peer: Address) {
+    let listener = admitted.listener();
     let frontend = listener.proxy();
-    let _counted = Counted::new(listener);
-    frontend.count_connection();
     let local = match listener.only_address() {
         Some(address) => address.clone(),
         None => match socket::local_address(&socket) {
@@ -113,39 +112,5 @@ pub fn prepare_listener(proxy: &Proxy, socket: impl std::os::fd::AsFd) {
     }
     if settings.options.no_linger {
         let _ = option::set_no_linger(socket);
-    }
-}
-
-/// A connection counts from here until it is dropped.
-struct Counted(&'static Listener);
-
-impl Counted {
-    fn new(listener: &'static Listener) -> Self {
-        let proxy = listener.proxy();
-        raise(&listener.connections_maximum, listener.connections.fetch_add(1, Relaxed) + 1);
-        raise(&proxy.connections_maximum, proxy.connections.fetch_add(1, Relaxed) + 1);
-        proxy.site().connections.fetch_add(1, Relaxed);
-        if let Some(figures) = crate::worker::figures() {
-            figures.connections.increment();
-            figures.connection_rate.add(weir_sched::now().as_ms(), 1);
-        }
-        Counted(listener)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let proxy = self.0.proxy();
-        self.0.connections.fetch_sub(1, Relaxed);
-        proxy.connections.fetch_sub(1, Relaxed);
-        proxy.site().connections.fetch_sub(1, Relaxed);
-        weir_sched::change_load(weir_sched::worker_index(), -1);
-        (proxy.site().on_release)();
-    }
-}
-
-fn raise(maximum: &std::sync::atomic::AtomicU32, value: u32) {
-    if maximum.load(Relaxed) < value {
-        maximum.fetch_max(value, Relaxed);
     }
 }

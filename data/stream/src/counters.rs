@@ -189,6 +189,9 @@ impl Proxy {
         self.frontend_figures.increment(worker, FrontendCounter::Sessions);
         self.frontend_figures.event(worker, FrontendRate::Sessions, now_ms);
         self.frontend_figures.session_seen(worker, now_ms);
+        if let Some(figures) = crate::worker::figures() {
+            figures.session_rate.add(now_ms, 1);
+        }
         listener.figures.increment(worker, ListenerCounter::Sessions);
     }
 

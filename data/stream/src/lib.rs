@@ -13,6 +13,7 @@ mod clock;
 mod context;
 mod cookie;
 mod counters;
+pub mod door;
 pub mod ending;
 pub mod errors;
 pub mod exchange;

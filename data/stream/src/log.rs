@@ -105,6 +105,11 @@ impl Exchange {
     }
 }
 
+/// Tells the targets of a proxy something about the proxy itself.
+pub fn announce(proxy: &crate::site::Proxy, level: Level, text: &[u8]) {
+    send(proxy, &LogMessage { level, tag: &proxy.log_tag, structured_data: b"", text });
+}
+
 /// Sends one message to every target of a proxy.
 pub(crate) fn send(proxy: &crate::site::Proxy, message: &LogMessage<'_>) {
     let time = WallTime::from_micros(weir_sched::wall_us() as i64);

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ServerFigures};
 use weir_backend::{Backend, Server};
@@ -14,6 +14,8 @@ use weir_config::model::RulesetKind;
 use weir_config::model::{Mode, Proxy as ProxyConfig};
 use weir_events::LogSink;
 use weir_expr::{Lookup, TimeZone, Value, VariableStore};
+use weir_net::Gate;
+use weir_sched::TaskKey;
 
 use crate::server::idle::IdlePools;
 use crate::service::Statistics;
@@ -33,16 +35,14 @@ pub struct Site {
     pub frontends: HashMap<Box<str>, usize>,
     /// What each worker counts for the process.
     pub figures: Vec<weir_sync::CachePadded<ProcessFigures>>,
-    /// Client connections now, of all frontends.
-    pub connections: AtomicU32,
+    /// Client connections of all frontends, and who waits for one to end.
+    pub connections: Gate,
     /// The process leaves: connections close after the response that they carry.
     pub stopping: AtomicBool,
     /// Variables of scope `proc`.
     pub process_variables: RwLock<VariableStore>,
     /// Who answers for the statistics page.
     pub statistics: Box<dyn Statistics>,
-    /// Called when a client connection ended: whoever waits for room to accept goes on.
-    pub on_release: fn(),
     /// Messages that were refused, for `show errors`.
     pub refused: crate::errors::Refused,
 }
@@ -125,14 +125,14 @@ pub struct Proxy {
     pub log_tag: Box<[u8]>,
     /// How many lines were logged: `%lc`.
     pub log_count: AtomicU32,
-    /// Client connections now.
-    pub connections: AtomicU32,
-    /// The most client connections ever.
-    pub connections_maximum: AtomicU32,
+    /// Client connections, and who waits for one to end.
+    pub connections: Gate,
     /// `maxconn`, which the runtime API changes.
     pub connections_limit: AtomicU32,
-    /// Whether it accepts: `disable frontend`, `shutdown frontend`, soft stop.
+    /// Whether it accepts: `disable frontend`, `shutdown frontend`, soft stop. Changed by [`Proxy::set_state`].
     pub state: AtomicU32,
+    /// The tasks that accept its connections: they are told when the state changes.
+    pub acceptors: Mutex<Vec<TaskKey>>,
     /// Whether some rule or format asks for the request line after the request left.
     pub uses_request_line: bool,
     /// Which kinds of rules it has, one bit each.
@@ -165,10 +165,8 @@ pub struct Listener {
     pub address: std::sync::OnceLock<weir_sys::Address>,
     /// What it counts.
     pub figures: ListenerFigures,
-    /// Connections now.
-    pub connections: AtomicU32,
-    /// The most connections ever.
-    pub connections_maximum: AtomicU32,
+    /// Connections, and who waits for one to end.
+    pub connections: Gate,
     /// The frontend.
     pub proxy: std::sync::OnceLock<&'static Proxy>,
 }
@@ -224,17 +222,19 @@ impl Proxy {
 
     /// Whether it accepts.
     pub fn state(&self) -> ProxyState {
-        match self.state.load(Ordering::Relaxed) {
+        match self.state.load(Ordering::SeqCst) {
             0 => ProxyState::Open,
             1 => ProxyState::Paused,
             _ => ProxyState::Stopped,
         }
     }
 
-    /// Opens, pauses or stops it. What is stopped stays so.
+    /// Opens, pauses or stops it, and tells those who accept for it. What is stopped stays so.
     pub fn set_state(&self, state: ProxyState) {
         if self.state() != ProxyState::Stopped {
-            self.state.store(state as u32, Ordering::Relaxed);
+            self.state.store(state as u32, Ordering::SeqCst);
+            let acceptors = self.acceptors.lock().unwrap_or_else(PoisonError::into_inner);
+            acceptors.iter().for_each(|task| weir_sched::wake(*task));
         }
     }
 }
@@ -276,12 +276,12 @@ impl Site {
 
     /// The process's variables, to read.
     pub fn variables(&self) -> RwLockReadGuard<'_, VariableStore> {
-        self.process_variables.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.process_variables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The process's variables, to change.
     pub fn variables_mut(&self) -> RwLockWriteGuard<'_, VariableStore> {
-        self.process_variables.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.process_variables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A server by `backend/server`, or by its name in `own`.

@@ -91,8 +91,8 @@ fn places(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
         Alias::BackendSourcePort => out.port(exchange.own_address().map(|address| address.port())),
         Alias::ServerIp => out.address(exchange.server_address().and_then(|address| address.ip())),
         Alias::ServerPort => out.port(exchange.server_address().map(|address| address.port())),
-        Alias::ActiveConnections => out.counter(i64::from(exchange.site.connections.load(Relaxed))),
-        Alias::FrontendConnections => out.counter(i64::from(exchange.frontend.connections.load(Relaxed))),
+        Alias::ActiveConnections => out.counter(i64::from(exchange.site.connections.inside())),
+        Alias::FrontendConnections => out.counter(i64::from(exchange.frontend.connections.inside())),
         Alias::BackendConnections => {
             let sessions = exchange.backend.backend.as_ref().map_or(0, |backend| backend.sessions());
             out.counter(if exchange.backend_entered { i64::from(sessions) } else { 0 });

@@ -1,0 +1,209 @@
+//! The way in: what a connection counts for while it lasts, which limits it must fit, which worker serves it.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_backend::FrontendRate;
+use weir_events::Level;
+use weir_net::{Door, DoorState, Gate, Place};
+use weir_sched::{Class, Kind, Tick};
+use weir_sys::{Address, Errno};
+
+use crate::site::{Listener, Proxy, ProxyState, Site};
+
+/// The entrance of a listener, on each worker that accepts from it.
+#[derive(Clone, Copy)]
+pub struct Entrance {
+    /// The listener.
+    pub listener: &'static Listener,
+    /// The workers that may serve its connections.
+    pub workers: &'static [usize],
+    /// Whether a worker keeps what it accepts (`tune.listener.multi-queue off`).
+    pub keep: bool,
+}
+
+/// The right to one connection: it counts for the process, the frontend and the listener as long as this lives.
+#[derive(Debug)]
+pub struct Admission {
+    _process: Place,
+    _frontend: Place,
+    _listener: Place,
+}
+
+/// A connection that came in. Dropping it tells everybody who counts connections.
+pub struct Admitted {
+    listener: &'static Listener,
+    worker: usize,
+    _admission: Admission,
+}
+
+impl Admitted {
+    /// The listener that it came through.
+    pub fn listener(&self) -> &'static Listener {
+        self.listener
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        weir_sched::change_load(self.worker, -1);
+    }
+}
+
+impl Listener {
+    /// The right to accept one connection, or the limit that is reached.
+    pub fn admit(&'static self) -> Result<Admission, &'static Gate> {
+        let proxy = self.proxy();
+        let site = proxy.site();
+        let process =
+            site.connections.enter(site.limits.connections.load(Relaxed)).ok_or(&site.connections)?;
+        let frontend =
+            proxy.connections.enter(proxy.connections_limit.load(Relaxed)).ok_or(&proxy.connections)?;
+        let limit = self.bind.options.maxconn.unwrap_or(u32::MAX);
+        let listener = self.connections.enter(limit).ok_or(&self.connections)?;
+        Ok(Admission { _process: process, _frontend: frontend, _listener: listener })
+    }
+}
+
+impl Admission {
+    /// Makes it a connection, which worker `worker` will serve.
+    fn used(self, listener: &'static Listener, worker: usize) -> Admitted {
+        self._process.keep();
+        self._frontend.keep();
+        self._listener.keep();
+        weir_sched::change_load(worker, 1);
+        Admitted { listener, worker, _admission: self }
+    }
+}
+
+impl Door for Entrance {
+    type Ticket = Admission;
+
+    fn state(&self) -> DoorState {
+        match self.listener.proxy().state() {
+            ProxyState::Open => DoorState::Open,
+            ProxyState::Paused => DoorState::Paused,
+            ProxyState::Stopped => DoorState::Stopped,
+        }
+    }
+
+    fn too_fast(&self) -> Option<Tick> {
+        let proxy = self.listener.proxy();
+        proxy.site().too_fast().or_else(|| proxy.too_fast())
+    }
+
+    fn admit(&self) -> Result<Admission, &'static Gate> {
+        self.listener.admit()
+    }
+
+    fn give_way(&self) {
+        let proxy = self.listener.proxy();
+        proxy.site().connections.offer();
+        proxy.connections.offer();
+        self.listener.connections.offer();
+    }
+
+    fn enter(&self, ticket: Admission, socket: OwnedFd, peer: Address) {
+        let own = weir_sched::worker_index();
+        let worker = if self.keep { own } else { weir_net::listener::less_loaded(self.workers) };
+        let proxy = self.listener.proxy();
+        proxy.count_connection();
+        proxy.site().count_connection();
+        let admitted = ticket.used(self.listener, worker);
+        let serve = move || {
+            weir_sched::spawn(&CONNECTION, Class::Normal, crate::accept::serve(admitted, socket, peer));
+        };
+        if worker == own {
+            serve();
+        } else if weir_sched::send_to(worker, serve).is_err() {
+            // That worker drowns: the connection was closed with the message.
+            proxy.frontend_figures.increment(own, weir_backend::FrontendCounter::InternalErrors);
+        }
+    }
+
+    fn exhausted(&self, errno: Errno) {
+        let proxy = self.listener.proxy();
+        let name = proxy.name();
+        let text = match errno {
+            Errno::MFILE => format!(
+                "Proxy {name} reached the limit of open files of the process. Please check 'ulimit-n' and restart."
+            ),
+            Errno::NFILE => format!(
+                "Proxy {name} reached the limit of open files of the system. Please check the system's tunables."
+            ),
+            Errno::NOBUFS | Errno::NOMEM => format!(
+                "Proxy {name} found the system out of memory for connections. Please check the system's tunables."
+            ),
+            errno => format!("Proxy {name} cannot accept connections: {errno}."),
+        };
+        crate::log::announce(proxy, Level::Emergency, text.as_bytes());
+    }
+}
+
+impl Site {
+    /// Until when the process accepts no more (`maxconnrate`, `maxsessrate`); none for now.
+    fn too_fast(&self) -> Option<Tick> {
+        let now = weir_sched::now();
+        let per_second = |rate: fn(&crate::worker::ProcessFigures) -> &weir_events::Rate| {
+            self.figures.iter().map(|figures| rate(figures).read(now.as_ms())).sum()
+        };
+        let connections = self.limits.connection_rate.load(Relaxed);
+        let sessions = self.limits.session_rate.load(Relaxed);
+        (connections > 0)
+            .then(|| until_below(connections, per_second(|figures| &figures.connection_rate), now))
+            .flatten()
+            .or_else(|| {
+                (sessions > 0)
+                    .then(|| until_below(sessions, per_second(|figures| &figures.session_rate), now))
+                    .flatten()
+            })
+    }
+
+    /// A connection was accepted.
+    fn count_connection(&self) {
+        if let Some(figures) = crate::worker::figures() {
+            figures.connections.increment();
+            figures.connection_rate.add(weir_sched::now().as_ms(), 1);
+        }
+    }
+}
+
+impl Proxy {
+    /// Until when the frontend accepts no more (`rate-limit sessions`); none for now.
+    fn too_fast(&self) -> Option<Tick> {
+        let limit = self.config.settings.session_rate_limit;
+        if limit == 0 {
+            return None;
+        }
+        let now = weir_sched::now();
+        until_below(limit, self.frontend_figures.rate(FrontendRate::Sessions, now.as_ms()), now)
+    }
+}
+
+/// When to look again at a rate that has reached its limit: the time that one event takes at that rate.
+fn until_below(limit: u32, rate: u32, now: Tick) -> Option<Tick> {
+    (rate >= limit).then(|| now.after(u64::from(1000 / limit.max(1)).clamp(1, LONGEST_PAUSE_MS)))
+}
+
+static CONNECTION: Kind = Kind::new("connection");
+/// A low rate is looked at this often all the same: the second that it is counted over goes on sliding.
+const LONGEST_PAUSE_MS: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(limit: u32, rate: u32, expected_ms: Option<u64>) {
+        let now = Tick::from_ms(5_000);
+        assert_eq!(until_below(limit, rate, now).map(|until| until.since(now)), expected_ms);
+    }
+
+    #[test]
+    fn a_pause_is_as_long_as_one_event_of_the_rate() {
+        check(100, 99, None);
+        check(100, 100, Some(10));
+        check(5_000, 9_000, Some(1));
+        check(1, 1, Some(100));
+    }
+}
