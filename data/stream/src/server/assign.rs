@@ -129,6 +129,7 @@ impl Exchange {
             priority: self.priority,
             random: weir_sched::random(),
             now_ms: weir_sched::now().as_ms(),
+            ..ChooseInput::default()
         }
     }
 
