@@ -37,7 +37,7 @@ fn replaced(text: &str, part: &str) -> String {
 fn generated() -> String {
     let words = words();
     let mut text = String::new();
-    for &kind in Kind::ALL {
+    for kind in Kind::all() {
         let of_kind: Vec<_> = words.iter().filter(|word| word.kind == kind).collect();
         let missing: Vec<String> =
             of_kind.iter().filter(|word| !word.ready).map(|word| format!("`{}`", word.name)).collect();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use weir_cli::command::{HIDDEN, WORKER};
+use weir_config::vocabulary::{self, WordPlace, WordState};
 use weir_expr::{converters, fetch, internal};
 use weir_stats::{fields, info};
 
@@ -24,6 +25,8 @@ pub struct Word {
 /// The sorts of words, in the order in which the README lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
+    /// A word of the configuration.
+    Configuration(WordPlace),
     /// A sample fetch.
     Fetch,
     /// A converter.
@@ -36,11 +39,15 @@ pub enum Kind {
 
 impl Kind {
     /// Every sort.
-    pub const ALL: &[Self] = &[Self::Fetch, Self::Converter, Self::Command, Self::Counter];
+    pub fn all() -> impl Iterator<Item = Self> {
+        let configuration = WordPlace::ALL.into_iter().map(Self::Configuration);
+        configuration.chain([Self::Fetch, Self::Converter, Self::Command, Self::Counter])
+    }
 
     /// As a heading.
     pub fn title(self) -> &'static str {
         match self {
+            Self::Configuration(place) => place.title(),
             Self::Fetch => "Sample fetches",
             Self::Converter => "Converters",
             Self::Command => "Runtime API commands",
@@ -55,6 +62,9 @@ pub fn words() -> BTreeSet<Word> {
     let mut add = |kind: Kind, name: &str, help: &str, ready: bool| {
         words.insert(Word { kind, name: name.to_owned(), help: help.to_owned(), ready });
     };
+    for word in vocabulary::words().iter().filter(|word| word.state != WordState::Removed) {
+        add(Kind::Configuration(word.place), word.name, word.help, word.state == WordState::Ready);
+    }
     let rows: Vec<_> = internal::FETCHES.iter().map(|row| &row.decl).collect();
     rows.iter().for_each(|row| add(Kind::Fetch, row.name, row.help, true));
     for name in fetch::names().iter().filter(|name| rows.iter().all(|row| row.name != **name)) {
