@@ -8,6 +8,8 @@
 
 pub mod body;
 pub mod message;
+pub mod spliced;
 
 pub use body::{BodyFlow, Flow, Side};
 pub use message::{Message, ReadHead};
+pub use spliced::Spliced;

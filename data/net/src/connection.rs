@@ -3,6 +3,7 @@
 use weir_containers::Buffer;
 use weir_sched::{Descriptor, Received as Raw, Sent as RawSent};
 use weir_sys::Errno;
+use weir_sys::splice::Pipe;
 
 /// What a receive brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,6 +290,57 @@ impl Connection {
             Sent::Failed(_) => {}
         }
         outcome
+    }
+
+    /// Moves bytes from the peer into `pipe` without bringing them up here. Only for a connection whose input is empty.
+    pub fn splice_into(&mut self, pipe: &mut Pipe) -> Received {
+        if let Some(errno) = self.broken {
+            return Received::Failed(errno);
+        }
+        if self.ended {
+            return Received::End;
+        }
+        if !self.descriptor.is_readable() {
+            return Received::Nothing;
+        }
+        match self.descriptor.splice_into(pipe, usize::MAX) {
+            Ok(Raw::Bytes(count)) => {
+                self.received += count as u64;
+                Received::Bytes(count)
+            }
+            Ok(Raw::End) => {
+                self.ended = true;
+                Received::End
+            }
+            Ok(Raw::Blocked) => Received::Nothing,
+            Ok(Raw::Full) => Received::Full,
+            Err(errno) => {
+                self.broken = Some(errno);
+                Received::Failed(errno)
+            }
+        }
+    }
+
+    /// Moves what `pipe` holds to the peer. Only for a connection without pending bytes.
+    pub fn splice_from(&mut self, pipe: &mut Pipe) -> Sent {
+        let mut done = 0;
+        while pipe.held() > 0 {
+            if let Some(errno) = self.broken {
+                return Sent::Failed(errno);
+            }
+            if !self.descriptor.is_writable() {
+                return Sent::Part(done);
+            }
+            match self.descriptor.splice_from(pipe, false) {
+                Ok(RawSent::Bytes(count)) => {
+                    self.sent += count as u64;
+                    done += count;
+                }
+                Ok(RawSent::Blocked) => return Sent::Part(done),
+                Err(errno) => self.broken = Some(errno),
+            }
+        }
+        Sent::All
     }
 
     /// Says that we send no more.

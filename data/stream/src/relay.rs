@@ -3,26 +3,29 @@
 use std::time::Duration;
 
 use weir_h1::BodyFraming;
-use weir_mux::{BodyFlow, Flow, Side};
+use weir_mux::{BodyFlow, Flow, Side, Spliced};
+use weir_net::Connection;
 use weir_sched::{Tick, wait, yield_now};
 
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
 use crate::exchange::{Exchange, Phase, Stop};
+use crate::site::Proxy;
 
 impl Exchange {
     /// Relays until both directions ended. A direction that ends is passed on as a half-close.
     pub(crate) async fn relay(&mut self) -> Phase {
         self.enter(During::Data);
         let mut deadlines = Deadlines::new(self);
+        let mut pipes = Pipes::new(self);
         let mut last = self.progress();
         loop {
             let Some(upstream) = &mut self.server else {
                 return Err(Stop::close(By::Internal, During::Data));
             };
-            let up = self.request_body.advance(&mut self.client, &mut upstream.connection);
-            let down = self.response_body.advance(&mut upstream.connection, &mut self.client);
+            let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connection);
+            let down = pipes.down.advance(&mut self.response_body, &mut upstream.connection, &mut self.client);
             if let Some(ending) = self.direction_failed(up, down) {
                 return Err(Stop::Close(ending));
             }
@@ -91,6 +94,65 @@ impl Exchange {
         }
     }
 }
+
+/// The ways through the kernel, for the directions that may take them (`option splice-*`).
+struct Pipes {
+    up: Way,
+    down: Way,
+}
+
+impl Pipes {
+    fn new(exchange: &Exchange) -> Self {
+        let of = |proxy: &Proxy| proxy.config.settings.options.splice;
+        let (frontend, backend) = (of(exchange.frontend), of(exchange.backend));
+        let auto = frontend.auto || backend.auto;
+        let size = exchange.site.limits.pipe_size;
+        Pipes {
+            up: Way::new(frontend.request || backend.request, auto, size),
+            down: Way::new(frontend.response || backend.response, auto, size),
+        }
+    }
+}
+
+/// One direction: through a buffer, or through a pipe.
+struct Way {
+    allowed: bool,
+    size: usize,
+    spliced: Option<Spliced>,
+}
+
+impl Way {
+    fn new(always: bool, auto: bool, size: usize) -> Self {
+        Way { allowed: always || auto, size, spliced: None }
+    }
+
+    fn advance(&mut self, buffered: &mut BodyFlow, source: &mut Connection, sink: &mut Connection) -> Flow {
+        if let Some(spliced) = &mut self.spliced {
+            return spliced.advance(source, sink);
+        }
+        let flow = buffered.advance(source, sink);
+        // A long run, and nothing left up here: the rest need not come up any more.
+        let long = matches!(flow, Flow::Yield | Flow::AwaitSource) && buffered.payload() >= WORTHWHILE;
+        if self.allowed && long && buffered.ready() == 0 && source.input().is_empty() && !sink.has_pending() {
+            match Spliced::new(self.size) {
+                Ok(spliced) => self.spliced = Some(spliced),
+                Err(_) => self.allowed = false,
+            }
+        }
+        flow
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        if let (Some(spliced), Some(figures)) = (&self.spliced, crate::worker::figures()) {
+            figures.bytes_spliced.add(spliced.bytes);
+        }
+    }
+}
+
+/// A direction that carried this much is worth a pipe.
+const WORTHWHILE: u64 = 16 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Progress {
