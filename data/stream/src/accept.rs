@@ -110,6 +110,9 @@ pub fn prepare_listener(proxy: &Proxy, socket: impl std::os::fd::AsFd) {
     if settings.options.client_keep_alive {
         let _ = option::set_keep_alive(socket, crate::keepalive::parameters(&settings.client_keep_alive));
     }
+    if settings.options.tcp_smart_accept == Some(true) {
+        let _ = option::set_quick_ack(socket, false);
+    }
     if settings.options.no_linger {
         let _ = option::set_no_linger(socket);
     }

@@ -4,6 +4,7 @@
 //! in their order: `request`, `rules` (shared with TCP), `route`, `server` (shared with TCP), `messages`, `finish`.
 
 mod finish;
+mod guards;
 mod messages;
 mod request;
 mod response;

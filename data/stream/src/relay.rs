@@ -25,7 +25,8 @@ impl Exchange {
                 return Err(Stop::close(By::Internal, During::Data));
             };
             let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connection);
-            let down = pipes.down.advance(&mut self.response_body, &mut upstream.connection, &mut self.client);
+            let down =
+                pipes.down.advance(&mut self.response_body, &mut upstream.connection, &mut self.client);
             if let Some(ending) = self.direction_failed(up, down) {
                 return Err(Stop::Close(ending));
             }

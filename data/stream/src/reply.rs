@@ -184,6 +184,13 @@ impl Exchange {
         true
     }
 
+    /// Prepares a redirection to a place made already.
+    pub(crate) fn prepare_redirection(&mut self, status: u16, location: &[u8]) {
+        if self.prepare_location(status, location).is_err() {
+            self.prepare_error(500);
+        }
+    }
+
     fn redirect_location(&self, redirect: &Redirect, value: Vec<u8>) -> Vec<u8> {
         let (head, raw) = (&self.request.head, self.request.bytes());
         let mut location = value;

@@ -36,6 +36,8 @@ pub struct Session {
     pub view: StreamView,
     /// Set by `shutdown session`: the stream ends at its next step.
     pub killed: Cell<bool>,
+    /// The backend and the server of the last request.
+    pub last_server: Cell<Option<(usize, weir_backend::ServerKey)>>,
     /// Requests begun on this connection.
     pub requests: Cell<u32>,
 }
@@ -93,6 +95,7 @@ impl Session {
             variables: RefCell::default(),
             view,
             killed: Cell::new(false),
+            last_server: Cell::new(None),
             requests: Cell::new(0),
         })
     }

@@ -29,6 +29,7 @@ impl Exchange {
 
     /// Writes what the proxy itself adds to the request.
     fn prepare_request(&mut self) -> Phase {
+        self.restrict_header_names()?;
         self.add_forwarding_fields()?;
         let mode = self.connection_mode();
         let keep_server = mode == persistence::Mode::KeepAlive;
@@ -71,6 +72,10 @@ impl Exchange {
         self.await_response().await?;
         self.timers.response = Some(self.elapsed());
         self.server_status = self.response.head.status();
+        // Nobody asked to leave HTTP: what would follow is no response.
+        if self.server_status == 101 && !persistence::may_switch_protocols(&self.request.head) {
+            return Err(Converse::Failed(Failure::Junk));
+        }
         self.status = self.server_status;
         if retry::status_retries(self, self.server_status) {
             return Err(Converse::Failed(Failure::Status(self.server_status)));

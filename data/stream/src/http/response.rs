@@ -16,6 +16,7 @@ impl Exchange {
         self.capture_response();
         crate::cookie::on_response(self);
         self.response_content_rules().await?;
+        self.check_cacheable_cookies()?;
         for kind in [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse] {
             for proxy in self.proxies_backend_first() {
                 match self.run_rules(proxy, kind).await? {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use weir_backend::{Algorithm, Choice, ChooseInput, Outcome, Server, ServerKey, Waiting, hash, key};
 use weir_config::model::ServerTarget;
+use weir_http::Method;
 use weir_sched::{Tick, wait};
 
 use crate::clock;
 use crate::counters::Event;
-use crate::ending::{By, During};
+use crate::ending::{By, During, Ending};
 use crate::exchange::{Exchange, Phase, Stop};
 
 impl Exchange {
@@ -57,9 +58,25 @@ impl Exchange {
     fn leased(&mut self, lease: weir_backend::Lease) -> Phase {
         let server = lease.server();
         self.session.view.server.set(server.key().index() as u32);
+        self.session.last_server.set(Some((self.backend.index, server.key())));
         self.lease = Some(lease);
         self.count_server_session();
-        Ok(())
+        self.redirect_instead()
+    }
+
+    /// `redir` on a server line: the client is sent there itself, for requests that can be repeated.
+    fn redirect_instead(&mut self) -> Phase {
+        let Some(prefix) = self.server_settings().and_then(|settings| settings.redirect_prefix.as_ref())
+        else {
+            return Ok(());
+        };
+        if !self.facts.have_request || !matches!(self.request.head.method(), Method::Get | Method::Head) {
+            return Ok(());
+        }
+        let mut location = prefix.as_bytes().to_vec();
+        location.extend_from_slice(self.request.head.path_and_query(self.request.bytes()));
+        self.prepare_redirection(302, &location);
+        Err(Stop::Reply(Ending::new(By::Local, During::Request)))
     }
 
     /// Waits for a slot: none when the choice has to be made again.
@@ -122,10 +139,19 @@ impl Exchange {
         server
     }
 
+    /// The server of the connection's last request, if the backend prefers to stay there.
+    fn preferred_server(&self) -> Option<ServerKey> {
+        let settings = &self.backend.config.settings;
+        let (backend, server) = self.session.last_server.get()?;
+        let short = settings.max_keep_alive_queue.is_none_or(|most| self.backend.servers().queued() <= most);
+        (settings.options.prefer_last_server && backend == self.backend.index && short).then_some(server)
+    }
+
     fn choose_input(&mut self, avoid: Option<ServerKey>) -> ChooseInput {
         ChooseInput {
             hash: self.balance_hash(),
             avoid,
+            prefer: self.preferred_server(),
             priority: self.priority,
             random: weir_sched::random(),
             now_ms: weir_sched::now().as_ms(),
@@ -167,7 +193,7 @@ impl Exchange {
 
     /// A parameter of a POST's form, as far as it is there (`balance url_param ... check_post`).
     fn parameter_in_form(&self, name: &str) -> Option<&[u8]> {
-        if !self.balances_on_body() || self.request.head.method() != weir_http::Method::Post {
+        if !self.balances_on_body() || self.request.head.method() != Method::Post {
             return None;
         }
         let body = &self.client.input()[..self.request_body.ready().min(self.client.input().len())];

@@ -58,15 +58,20 @@ impl Exchange {
     }
 
     /// What two requests must have in common to use the same connection: all that its beginning depends on.
-    fn connection_hash(&self) -> u64 {
+    fn connection_hash(&mut self) -> u64 {
         let settings = self.server_settings();
         let mut hash = 0;
         if settings.is_some_and(|settings| settings.send_proxy.is_some()) {
             // A PROXY header speaks for one client: its connection serves nobody else.
-            hash = self.serial | 1;
+            hash = idle::PRIVATE | self.serial;
         }
         if self.source_depends_on_client() {
-            hash = self.serial | 1;
+            hash = idle::PRIVATE | self.serial;
+        }
+        if let Some(name) = settings.and_then(|settings| settings.pool_connection_name.as_ref()) {
+            use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+            let name = self.evaluate_string(name).unwrap_or_default();
+            hash |= BuildHasherDefault::<DefaultHasher>::default().hash_one(&name) >> 1;
         }
         hash
     }
@@ -167,6 +172,9 @@ impl Exchange {
             }
             if server.is_some_and(|server| server.tcp_fast_open) {
                 let _ = option::set_fast_open_connect(&socket);
+            }
+            if settings.options.no_linger {
+                let _ = option::set_no_linger(&socket);
             }
             if settings.options.tcp_smart_connect {
                 let _ = option::set_quick_ack(&socket, false);

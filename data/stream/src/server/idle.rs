@@ -237,7 +237,8 @@ pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
     in_use_no_more(pools);
     upstream.requests = upstream.requests.saturating_add(1);
     let settings = lease.server().settings().pool;
-    let private = upstream.hash != 0 || exchange.backend.config.settings.options.reuse == Reuse::Never;
+    let private =
+        upstream.hash & PRIVATE != 0 || exchange.backend.config.settings.options.reuse == Reuse::Never;
     let worn = settings.maximum_reuse.is_some_and(|most| upstream.requests > most);
     let full = settings.maximum.is_some_and(|most| pools.idle() >= most);
     if private || worn || full || settings.purge_delay_ms == 0 || !lease.server().is_up() {
@@ -322,6 +323,9 @@ fn sweep(site: &'static Site, purge: bool) {
         }
     });
 }
+
+/// Set in the hash of a connection that serves one client only.
+pub(super) const PRIVATE: u64 = 1 << 63;
 
 static KEEPER_KIND: Kind = Kind::new("idle connections");
 

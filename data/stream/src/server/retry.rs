@@ -87,6 +87,7 @@ impl Exchange {
             && self.may_replay()
             && self.is_idempotent()
         {
+            self.facts.fresh_connection_only = true;
             return Ok(());
         }
         let wanted = self.backend.config.settings.retry_on.contains(failure.retry_on());

@@ -1,0 +1,68 @@
+//! Guards on messages that options ask for: header names of requests, cacheable responses that set cookies.
+
+use weir_config::model::RestrictHeaderNames;
+use weir_http::Flags;
+
+use crate::counters::Event;
+use crate::ending::{By, During};
+use crate::exchange::{Exchange, Phase, Stop};
+use crate::site::Proxy;
+
+impl Exchange {
+    /// `option http-restrict-req-hdr-names`.
+    pub(super) fn restrict_header_names(&mut self) -> Phase {
+        let of = |proxy: &Proxy| proxy.config.settings.options.restrict_header_names;
+        let Some(policy) = of(self.backend).or(of(self.frontend)) else { return Ok(()) };
+        match policy {
+            RestrictHeaderNames::Preserve => {}
+            RestrictHeaderNames::Delete => {
+                let (head, raw) = self.request.edit();
+                if head.fields(raw).any(|(name, _)| !is_plain(name)) {
+                    head.remove_matching(raw, |name| !is_plain(name));
+                }
+            }
+            RestrictHeaderNames::Reject => {
+                let (head, raw) = (&self.request.head, self.request.bytes());
+                if head.fields(raw).any(|(name, _)| !is_plain(name)) {
+                    self.count(Event::DeniedRequest);
+                    return Err(Stop::error(403, By::Proxy, During::Request));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `option checkcache`: a response that a cache may keep must not set a cookie.
+    pub(super) fn check_cacheable_cookies(&mut self) -> Phase {
+        let checks = self.backend.config.settings.options.check_cache;
+        let head = &self.response.head;
+        if !checks || !head.flags().contains(Flags::HAS_COOKIE) || !self.response_is_cacheable() {
+            return Ok(());
+        }
+        self.count(Event::DeniedResponse);
+        Err(Stop::error(502, By::Proxy, During::Headers))
+    }
+
+    /// Whether a cache would keep the response with its cookie (manual, "option checkcache").
+    fn response_is_cacheable(&self) -> bool {
+        let (head, raw) = (&self.response.head, self.response.bytes());
+        if !matches!(head.status(), 200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501) {
+            return false;
+        }
+        let mut public = false;
+        for value in head.values(raw, b"cache-control") {
+            let directive = value.to_ascii_lowercase();
+            let forbids = [&b"no-cache"[..], b"no-store", b"private", b"max-age=0", b"s-maxage=0"];
+            if forbids.contains(&directive.as_slice()) || directive.starts_with(b"no-cache=\"set-cookie") {
+                return false;
+            }
+            public |= directive == b"public";
+        }
+        public || !head.values(raw, b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"))
+    }
+}
+
+/// Letters, digits and hyphens only.
+fn is_plain(name: &[u8]) -> bool {
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+}
