@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use hashbrown::HashMap;
+
 use crate::args::Reference;
 use crate::context::{Context, Cursor, Fetched};
 use crate::error::{ParseError, show};
@@ -93,7 +95,15 @@ impl Acl {
 /// sealed, which happens at the latest when it is dropped.
 #[derive(Debug, Default)]
 pub struct AclTable {
-    state: Mutex<Vec<(Arc<Acl>, Vec<AclExpr>)>>,
+    state: Mutex<Declared>,
+}
+
+/// The ACLs in the order of their first lines.
+#[derive(Debug, Default)]
+struct Declared {
+    list: Vec<(Arc<Acl>, Vec<AclExpr>)>,
+    /// Positions by name: a section may have many thousands.
+    positions: HashMap<Box<str>, usize>,
 }
 
 impl AclTable {
@@ -116,9 +126,13 @@ impl AclTable {
 
     fn add(&self, name: &str, line: AclExpr) {
         let mut state = self.lock();
-        match state.iter_mut().find(|(acl, _)| acl.name() == name) {
-            Some((_, lines)) => lines.push(line),
-            None => state.push((Arc::new(Acl { name: name.into(), lines: OnceLock::new() }), vec![line])),
+        match state.positions.get(name).copied() {
+            Some(position) => state.list[position].1.push(line),
+            None => {
+                let position = state.list.len();
+                state.positions.insert(name.into(), position);
+                state.list.push((Arc::new(Acl { name: name.into(), lines: OnceLock::new() }), vec![line]));
+            }
         }
     }
 
@@ -129,8 +143,11 @@ impl AclTable {
         }
         let Some((_, words)) = keywords::PREDEFINED.iter().find(|(known, _)| *known == name) else {
             let state = self.lock();
-            let known =
-                state.iter().map(|(acl, _)| acl.name()).chain(keywords::PREDEFINED.map(|(name, _)| name));
+            let known = state
+                .list
+                .iter()
+                .map(|(acl, _)| acl.name())
+                .chain(keywords::PREDEFINED.map(|(name, _)| name));
             return Err(
                 ParseError::new(0, format!("no such ACL : '{name}'")).suggest(suggest::closest(name, known))
             );
@@ -145,26 +162,28 @@ impl AclTable {
 
     /// The ACL of that name, if it was declared.
     pub fn get(&self, name: &str) -> Option<Arc<Acl>> {
-        self.lock().iter().find(|(acl, _)| acl.name() == name).map(|(acl, _)| acl.clone())
+        let state = self.lock();
+        let position = *state.positions.get(name)?;
+        Some(state.list[position].0.clone())
     }
 
     /// Calls `visit` with every reference to an object of the configuration.
     pub fn visit_references(&self, visit: &mut dyn FnMut(&Reference)) {
-        for (acl, lines) in &*self.lock() {
+        for (acl, lines) in &self.lock().list {
             lines.iter().chain(acl.lines()).for_each(|line| line.expr.visit_references(visit));
         }
     }
 
     /// Ends the section: gives every ACL its lines.
     pub fn seal(&self) {
-        for (acl, lines) in &mut *self.lock() {
+        for (acl, lines) in &mut self.lock().list {
             if acl.lines.get().is_none() {
                 let _ = acl.lines.set(std::mem::take(lines).into());
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Arc<Acl>, Vec<AclExpr>)>> {
+    fn lock(&self) -> MutexGuard<'_, Declared> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,13 +9,13 @@ use super::keywords::{
     DEFAULTS_AND_FRONTENDS, RULES_EVERYWHERE, RULES_OF_BACKENDS, RULES_OF_FRONTENDS, keyword, strict_keyword,
 };
 use super::{BACKENDS, ConditionList, FRONTENDS, LineContext, PROXIES, ProxyReader, UNRESOLVED};
-use crate::expressions::in_word;
+use crate::expressions::{in_word, located};
 use crate::model::{
     BackendTarget, PersistRule, RedirectRule, RulesetKind, ServerTarget, UseBackend, UseServer,
 };
 use crate::rows::Row;
 use crate::rules::{Step, places_of, read_inspect_delay, read_redirect, read_rule};
-use crate::words::{Fault, Parsed, Words, fault, prefixed};
+use crate::words::{Fault, Parsed, Words, prefixed};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
@@ -212,23 +212,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
 ];
 
 fn read_acl(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
-    let name =
-        words.expect("'acl' expects <aclname> <criterion> [flags] [operator] <value> as arguments.")?;
-    if matches!(name.text(), "or" | "||") {
-        let message = format!(
-            "acl name '{name}' will never match. 'or' is used to express a disjunction within a condition."
-        );
-        return Err(fault(name.span(), message));
-    }
-    context.expressions().acl(words, words.position() - 1).map_err(|error| {
-        if error.word < words.position() {
-            return crate::expressions::located(words, error);
-        }
-        prefixed(
-            crate::expressions::located(words, error),
-            &format!("error detected while parsing ACL '{name}' : "),
-        )
-    })
+    words.expect("'acl' expects <aclname> <criterion> [flags] [operator] <value> as arguments.")?;
+    context.expressions().acl(words, words.position() - 1).map_err(|error| located(words, error))
 }
 
 /// A name that is made for each request begins with a percent sign somewhere.
