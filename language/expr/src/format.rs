@@ -214,3 +214,130 @@ fn alias_value(alias: Alias, text: &[u8]) -> Option<Value<'_>> {
         AliasKind::Text | AliasKind::Date | AliasKind::Address => Some(Value::str(text)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fixture;
+
+    #[track_caller]
+    fn check(options: FormatOptions, format: &str, expected: &str) {
+        assert_eq!(Fixture::new().render(format, options), expected, "{format}");
+    }
+
+    /// The packaged reference program wrote these into its log.
+    #[test]
+    fn logs() {
+        let log = |format, expected| check(FormatOptions::LOG, format, expected);
+        log("a  b   c ", "a b c ");
+        log("  a", "a");
+        log(" %cp  %cp ", "49402 49402 ");
+        log("%[str()]", "-");
+        log("%[var(txn.x)]", "-");
+        log("%{+Q}[str()]", "\\\"\\\"");
+        log("%{+Q}[var(txn.x)]", "\\\"\\\"");
+        log("%{+Q}[str(x)]", "\\\"x\\\"");
+        log("%{+Q}[int(5)]", "\\\"5\\\"");
+        log("%{+E}[str(a]b)]", "a\\\\]b");
+        log("%{+Q,+E}[str(a]b)]", "\\\"a\\\\]b\\\"");
+        log("%hr", "{a#7B#7C#7Db|}");
+        log("%{+Q}hr", "\\\"{a#7B#7C#7Db|}\\\"");
+        log("%hs|", "|");
+        log("%hrl", "three -");
+        log("%{+Q}hrl", "\\\"three\\\" \\\"\\\"");
+        log("%r", "GET /p]#22\\\\#E9 HTTP/1.1");
+        log("%{+E}r", "GET /p\\\\]#22\\\\\\\\#E9 HTTP/1.1");
+        log("%CC", "-");
+        log("%{+Q}CC", "\\\"\\\"");
+        log("%{+X}ci", "7F000001");
+        log("%{+X}cp", "C0FA");
+        log("%{+X}pid", "012C");
+        log("%{+Q,+X}pid", "012C");
+        log("%{+Q}ST", "200");
+        log("%{+Q}t", "14/Nov/2023:22:13:20.123");
+        log("%{+X}[int(255)]", "255");
+        log("%[bin(610062)]", "a");
+        log("%[bool(1)]", "1");
+        log("%{+Q}o %ci %[str(a b)] %{-Q}f x", "\\\"127.0.0.1\\\" \\\"a b\\\" f x");
+        log("%%%[int(1)]%%", "%1%");
+        log("a %hs b", "a b");
+        log("%[str(\"a\\nb\")]", "a#0Ab");
+    }
+
+    /// The packaged reference program wrote these into a body.
+    #[test]
+    fn values_in_http() {
+        let http = |format, expected| check(FormatOptions::HTTP, format, expected);
+        http("a  b", "a  b");
+        http("%{+Q}[str(x)]", "x");
+        http("%{+Q}[var(txn.x)]", "");
+        http("%{+Q}ci", "\\\"127.0.0.1\\\"");
+        http("%{+Q}CC", "\\\"\\\"");
+        http("%{+E}[str(a]b)]", "a\\\\]b");
+        http("%[str(\"a\\n\\t\\r b\\\\c\")]", "a%0A\\t%0D b\\\\c");
+        http("%[bin(7fe9)]", "%7F\\xe9");
+        http("%]x%-y", "]x-y");
+        http(
+            "%[query]",
+            "error: failed to parse sample expression <query> : fetch method 'query' is not implemented yet",
+        );
+    }
+
+    #[test]
+    fn maps_for_machines() {
+        let plain = |format, expected| check(FormatOptions::LOG, format, expected);
+        plain("%{+json}o %[int(4)] text %(named_field)[str(ok)]", "{\\\"named_field\\\": \\\"ok\\\"}");
+        plain(
+            "%{+json}o %(ip)ci %(port)cp %(none)CC %(n:str)[int(5)] %(b)[bool(true)] %(s:sint)[str(7)] %(rc)rc",
+            "{\\\"ip\\\": \\\"127.0.0.1\\\", \\\"port\\\": 49402, \\\"none\\\": null, \\\"n\\\": \\\"5\\\", \\\"b\\\": true, \\\"s\\\": 7, \\\"rc\\\": 1}",
+        );
+        plain("a %{+json}[str(\"x\\\"y\")] b", "a \\\"x\\\\\\\"y\\\" b");
+        plain("%{+cbor}o %[int(4)] test %(named_field)[str(ok)]", "BF6B6E616D65645F6669656C64626F6BFF");
+        plain("test cbor bool: %{+cbor}[bool(true)]", "test cbor bool: F5");
+        plain("%{+bin,+cbor}o %(a)[int(1)]", "\\xbfaa\\x01\\xff");
+    }
+
+    #[test]
+    fn errors_say_what_and_where() {
+        let fixture = Fixture::new();
+        let error = |format: &str| {
+            LogFormat::parse(format.as_bytes(), FormatOptions::LOG, &fixture.scope()).unwrap_err()
+        };
+        let wrong = error("a %cii b");
+        assert_eq!((wrong.span, wrong.suggestion.as_deref()), (Some(2..6), Some("ci")));
+        assert!(wrong.message.starts_with("no such format alias 'cii'"));
+        assert_eq!(error("a %").message, "truncated line after '%'");
+        assert_eq!(error("%{+Q").message, "truncated line after '%{+Q'");
+        let wrong = error("a %[str(x),lwoer]");
+        assert_eq!(
+            wrong.message,
+            "failed to parse sample expression <str(x),lwoer> : unknown converter 'lwoer'"
+        );
+        assert_eq!(wrong.span, Some(11..16));
+        assert_eq!(error("%[str(x)").message, "missing ']' after 'str(x)'");
+        assert!(error("%(a:float)[int(1)]").message.contains("unexpected output type 'float'"));
+        assert!(LogFormat::parse(b"%{+Z}ci", FormatOptions::LOG, &fixture.scope()).is_ok());
+        assert_eq!(fixture.warnings.take().len(), 1);
+    }
+
+    #[test]
+    fn the_builtin_formats_parse() {
+        let fixture = Fixture::new();
+        for format in [HTTP, CLF_HTTP, TCP, CLF_TCP] {
+            let parsed = LogFormat::parse(format.as_bytes(), FormatOptions::LOG, &fixture.scope()).unwrap();
+            assert!(parsed.aliases().count() > 10);
+        }
+    }
+
+    #[test]
+    fn constants_are_known() {
+        let fixture = Fixture::new();
+        let constant = |text: &str| {
+            let format = LogFormat::parse(text.as_bytes(), FormatOptions::HTTP, &fixture.scope()).unwrap();
+            format.constant().map(<[u8]>::to_vec)
+        };
+        assert_eq!(constant("100%%"), Some(b"100%".to_vec()));
+        assert_eq!(constant(""), Some(Vec::new()));
+        assert_eq!(constant("%ci"), None);
+    }
+}

@@ -12,6 +12,7 @@ pub mod acl;
 pub mod args;
 pub mod context;
 pub mod converters;
+pub mod docs;
 pub mod error;
 pub mod expr;
 pub mod fetch;
@@ -25,6 +26,8 @@ pub mod time;
 pub mod variables;
 
 mod condition;
+#[cfg(test)]
+mod fuzz;
 mod suggest;
 #[cfg(test)]
 mod testing;

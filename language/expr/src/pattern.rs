@@ -15,6 +15,8 @@ pub mod regex;
 mod segment;
 mod set;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use file::{FileEntry, parse_acl_file, parse_map_file};
 pub use index::{Found, PatternIndex};

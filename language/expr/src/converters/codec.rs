@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Converter] = &[
     Converter::new("le2dec", Bin, Str, Run::Pure(le2dec), "Little-endian numbers of some bytes, in decimal")
         .args(1, &[ArgKind::Str, ArgKind::Int, ArgKind::Int])
         .check(check_decimal),
-    Converter::new("ub64dec", Str, Str, Run::Pure(ub64dec), "Decodes base64 in the alphabet of URLs"),
+    Converter::new("ub64dec", Str, Bin, Run::Pure(ub64dec), "Decodes base64 in the alphabet of URLs"),
     Converter::new("ub64enc", Bin, Str, Run::Pure(ub64enc), "Encodes in base64 in the alphabet of URLs"),
     Converter::new(
         "url_dec",
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Converter] = &[
     )
     .args(0, &[ArgKind::Int]),
     Converter::new("url_enc", Str, Str, Run::Pure(url_enc), "Encodes for a query string")
-        .args(0, &[ArgKind::Str])
+        .args(1, &[ArgKind::Str])
         .check(check_url_enc),
 ];
 
@@ -91,7 +91,7 @@ fn b64dec<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
 
 /// Padding is optional here.
 fn ub64dec<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    rewrite(value, Value::Str, |text, out| {
+    rewrite(value, Value::Bin, |text, out| {
         let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
         URL_SAFE_NO_PAD.decode_vec(&text[..end], out).ok()
     })

@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Converter] = &[
     )
     .args(1, &[ArgKind::Str])
     .check(check_variable),
-    Converter::new("set-var", Any, Same, Run::Context(set_var), "Stores the sample in a variable")
+    Converter::new("set-var", Any, Any, Run::Context(set_var), "Stores the sample in a variable")
         .args(1, &[ArgKind::Str, ArgKind::Str, ArgKind::Str, ArgKind::Str, ArgKind::Str])
         .check(check_set_var),
     Converter::new("srv_is_up", Str, Bool, Run::Context(srv_is_up), "Whether the server of that name is up"),
@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Converter] = &[
     )
     .args(1, &[ArgKind::Str])
     .check(check_variable),
-    Converter::new("unset-var", Any, Same, Run::Context(unset_var), "Forgets a variable")
+    Converter::new("unset-var", Any, Any, Run::Context(unset_var), "Forgets a variable")
         .args(1, &[ArgKind::Str])
         .check(check_unset_var),
 ];

@@ -1,0 +1,222 @@
+//! Sets as the runtime API changes them, and indexes against a plain scan.
+
+use std::io;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::sample::Value;
+use crate::scope::Loader;
+
+struct File(&'static str);
+
+impl Loader for File {
+    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+        if path == "file" { Ok(self.0.into()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+}
+
+fn map(content: &'static str) -> std::sync::Arc<PatternSet> {
+    PatternStore::new().named("file", true, &File(content)).unwrap()
+}
+
+/// The value that a lookup gives.
+fn value(index: &PatternIndex, subject: &str) -> Option<String> {
+    index.find(&Value::str(subject.as_bytes()), |found| {
+        String::from_utf8(found.entry.value().unwrap_or_default()).unwrap()
+    })
+}
+
+#[test]
+fn a_map_can_be_changed_while_it_is_used() {
+    let set = map("a 1\nb 2\na 3\n");
+    let index = set.index(MatchMethod::Str, false).unwrap();
+    assert_eq!(value(&index, "a").as_deref(), Some("1"));
+    set.add(None, b"c", Some(b"4")).unwrap();
+    assert_eq!(value(&index, "c").as_deref(), Some("4"));
+    assert_eq!(set.set(Selector::Pattern(b"a"), b"9"), Ok(2));
+    assert_eq!(value(&index, "a").as_deref(), Some("9"));
+    let first = set.entries(None).unwrap()[0].id();
+    assert_eq!(set.delete(Selector::Id(first)), Ok(1));
+    assert_eq!(value(&index, "a").as_deref(), Some("9"), "the second one of that name is left");
+    assert_eq!(set.delete(Selector::Pattern(b"a")), Ok(1));
+    assert_eq!(value(&index, "a"), None);
+    assert_eq!(set.delete(Selector::Pattern(b"a")), Err(SetError::NotFound));
+    assert_eq!(set.add(None, b"c", None), Err(SetError::Value));
+    assert_eq!(set.len(), 2);
+    set.clear(None).unwrap();
+    assert_eq!(value(&index, "b"), None);
+    assert!(set.is_empty());
+}
+
+#[test]
+fn versions_replace_all_entries_at_once() {
+    let set = map("a 1\n");
+    let index = set.index(MatchMethod::Str, false).unwrap();
+    let version = set.prepare();
+    set.add(Some(version), b"b", Some(b"2")).unwrap();
+    assert_eq!(value(&index, "b"), None, "not before it is committed");
+    assert_eq!(set.entries(Some(version)).unwrap().len(), 1);
+    let abandoned = set.prepare();
+    set.commit(version).unwrap();
+    assert_eq!((value(&index, "a"), value(&index, "b").as_deref()), (None, Some("2")));
+    assert_eq!(set.versions(), (version, abandoned));
+    assert_eq!(set.commit(version), Err(SetError::NoSuchVersion));
+    assert_eq!(set.add(Some(99), b"x", Some(b"")), Err(SetError::NoSuchVersion));
+    set.clear(Some(abandoned)).unwrap();
+    set.commit(abandoned).unwrap();
+    assert!(set.is_empty());
+}
+
+#[test]
+fn what_does_not_parse_changes_nothing() {
+    let set = map("1:5 low\n");
+    let index = set.index(MatchMethod::Int, false).unwrap();
+    assert!(matches!(set.add(None, b"nonsense", Some(b"x")), Err(SetError::Pattern(_))));
+    assert_eq!(set.len(), 1);
+    let version = set.prepare();
+    assert!(set.add(Some(version), b"9:1", Some(b"x")).is_err());
+    assert!(index.matches(&Value::Int(3)));
+    assert!(set.index(MatchMethod::Ip, false).unwrap_err().contains("at line 1"));
+    assert!(set.check_values(|value| if value == b"low" { Err("no".into()) } else { Ok(()) }).is_err());
+}
+
+#[test]
+fn lookups_report_each_use() {
+    let set = map("AB 1\n");
+    set.index(MatchMethod::Str, false).unwrap();
+    set.index(MatchMethod::Beg, true).unwrap();
+    let reports = set.lookup(b"abc");
+    assert_eq!(reports[0].found, None);
+    assert_eq!(reports[1].found.as_ref().map(|(_, pattern, _)| pattern.as_slice()), Some(&b"AB"[..]));
+}
+
+#[test]
+fn names_have_prefixes() {
+    let store = PatternStore::new();
+    assert!(store.named("missing", true, &File("")).is_err());
+    assert!(store.named("opt@missing", true, &File("")).unwrap().is_empty());
+    assert!(store.named("virt@anything", true, &File("")).unwrap().is_empty());
+    let by_path = store.named("file", true, &File("a 1\n")).unwrap();
+    let by_prefix = store.named("file@file", true, &File("a 1\n")).unwrap();
+    assert_eq!(by_path.number(), by_prefix.number());
+    assert!(store.named("file", false, &File("")).is_err(), "a map is no plain list");
+    assert_eq!(store.find("file@file").unwrap().number(), by_path.number());
+}
+
+#[test]
+fn numbers_are_unique() {
+    let store = PatternStore::new();
+    let forced = store.anonymous(Some(0), Vec::new()).unwrap();
+    let next = store.anonymous(None, Vec::new()).unwrap();
+    assert_eq!((forced.number(), next.number()), (0, 1));
+    assert!(store.anonymous(Some(1), Vec::new()).is_err());
+    assert_eq!(store.find_number(1).unwrap().number(), 1);
+    assert_eq!(store.sets().len(), 2);
+}
+
+/// What a set of patterns should answer, the slow way: the index of the entry.
+fn scan(method: MatchMethod, ignore_case: bool, patterns: &[String], subject: &str) -> Option<usize> {
+    let fold = |text: &str| if ignore_case { text.to_ascii_lowercase() } else { text.to_string() };
+    let subject = fold(subject);
+    let delimiters: &[char] = if method == MatchMethod::Dir { &['/'] } else { &['/', '.', ':', '?'] };
+    let matches = |pattern: &String| {
+        let pattern = fold(pattern);
+        match method {
+            MatchMethod::Str => subject == pattern,
+            MatchMethod::Beg => subject.starts_with(&pattern),
+            MatchMethod::End => subject.ends_with(&pattern),
+            MatchMethod::Sub => subject.contains(&pattern),
+            _ => {
+                let pattern = pattern.trim_matches(delimiters);
+                !pattern.is_empty()
+                    && (0..=subject.len().saturating_sub(pattern.len())).any(|at| {
+                        subject[at..].starts_with(pattern)
+                            && (at == 0 || subject[..at].ends_with(delimiters))
+                            && (subject.len() == at + pattern.len()
+                                || subject[at + pattern.len()..].starts_with(delimiters))
+                    })
+            }
+        }
+    };
+    let mut found: Vec<usize> = (0..patterns.len()).filter(|index| matches(&patterns[*index])).collect();
+    if method == MatchMethod::Beg {
+        found.sort_by_key(|index| (std::cmp::Reverse(patterns[*index].len()), *index));
+    }
+    found.first().copied()
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Add(String),
+    Delete(usize),
+    Clear,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        6 => "[aB/.]{0,4}".prop_map(Change::Add),
+        2 => (0usize..20).prop_map(Change::Delete),
+        1 => Just(Change::Clear),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn indexes_find_what_a_scan_finds(
+        method in prop::sample::select(vec![
+            MatchMethod::Str, MatchMethod::Beg, MatchMethod::End, MatchMethod::Sub, MatchMethod::Dir, MatchMethod::Dom,
+        ]),
+        ignore_case: bool,
+        initial in prop::collection::vec("[aB/.]{0,4}", 0..12),
+        changes in prop::collection::vec(change(), 0..24),
+        subjects in prop::collection::vec("[abB/.]{0,7}", 8),
+    ) {
+        let store = PatternStore::new();
+        let set = store.anonymous(None, initial.iter().map(|text| text.clone().into_bytes()).collect()).unwrap();
+        let index = set.index(method, ignore_case).unwrap();
+        let mut model: Vec<(u64, String)> =
+            set.entries(None).unwrap().iter().map(|entry| entry.id()).zip(initial).collect();
+        for change in [None].into_iter().chain(changes.into_iter().map(Some)) {
+            match change {
+                None => {}
+                Some(Change::Add(pattern)) => {
+                    set.add(None, pattern.as_bytes(), None).unwrap();
+                    model.push((set.entries(None).unwrap().last().unwrap().id(), pattern));
+                }
+                Some(Change::Delete(rank)) if rank < model.len() => {
+                    set.delete(Selector::Id(model.remove(rank).0)).unwrap();
+                }
+                Some(Change::Delete(_)) => {}
+                Some(Change::Clear) => {
+                    set.clear(None).unwrap();
+                    model.clear();
+                }
+            }
+            let patterns: Vec<String> = model.iter().map(|(_, pattern)| pattern.clone()).collect();
+            for subject in &subjects {
+                let found = index.find(&Value::str(subject.as_bytes()), |found| found.entry.id());
+                let expected = scan(method, ignore_case, &patterns, subject).map(|index| model[index].0);
+                prop_assert_eq!(found, expected, "{:?} in {:?}", subject, patterns);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_find_what_a_scan_finds(
+        ranges in prop::collection::vec((0i64..20, 0i64..3), 0..12),
+        singles: bool,
+        subject in 0i64..25,
+    ) {
+        let text = |(low, length): &(i64, i64)| match singles {
+            true => low.to_string(),
+            false => format!("{low}:{}", low + length),
+        };
+        let store = PatternStore::new();
+        let set = store.anonymous(None, ranges.iter().map(|range| text(range).into_bytes()).collect()).unwrap();
+        let index = set.index(MatchMethod::Int, false).unwrap();
+        let found = index.find(&Value::Int(subject), |found| found.entry.pattern().to_vec());
+        let holds = |(low, length): &&(i64, i64)| *low <= subject && subject <= if singles { *low } else { low + length };
+        prop_assert_eq!(found, ranges.iter().find(holds).map(|range| text(range).into_bytes()));
+    }
+}
