@@ -1,1 +1,8 @@
 //! Live objects made from a configuration, and the process around them.
+//!
+//! [`build::site`] turns a typed configuration into a [`weir_stream::site::Site`]: proxies, servers, listeners, log
+//! targets, limits. Names are resolved and log targets opened here, once, before any worker starts.
+//!
+//! The crate refuses to know how the configuration is written and what a message means. Begin with `build.rs`.
+
+pub mod build;

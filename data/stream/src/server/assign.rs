@@ -155,7 +155,6 @@ impl Exchange {
             priority: self.priority,
             random: weir_sched::random(),
             now_ms: weir_sched::now().as_ms(),
-            ..ChooseInput::default()
         }
     }
 

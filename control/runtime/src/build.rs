@@ -1,0 +1,222 @@
+//! From the configuration to the site: every live object, made once, before any worker runs.
+
+mod backends;
+mod listeners;
+mod logs;
+mod names;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Mutex, OnceLock, RwLock};
+
+use weir_backend::figures::{BackendFigures, FrontendFigures, ServerFigures};
+use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
+use weir_expr::context::DetachedContext;
+use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
+use weir_net::Gate;
+use weir_stream::server::idle::IdlePools;
+use weir_stream::service::Statistics;
+use weir_stream::site::{Identity, Limits, Proxy, Site};
+use weir_sync::CachePadded;
+
+pub use logs::LogSinks;
+pub use names::{NameError, Resolver, SystemResolver};
+
+/// What the site takes from the process rather than from the configuration.
+pub struct Options<'o> {
+    /// How many workers there will be.
+    pub workers: usize,
+    /// The process's connection limit, already computed.
+    pub connections: u32,
+    /// `-N`: the limit of frontends that have none of their own.
+    pub frontend_connections: Option<u32>,
+    /// Turns names into addresses.
+    pub resolver: &'o dyn Resolver,
+    /// `-dr`: servers whose names are unknown start in maintenance.
+    pub ignore_unknown_names: bool,
+    /// Facts about the process.
+    pub identity: Identity,
+    /// Who makes the statistics page.
+    pub statistics: Box<dyn Statistics>,
+}
+
+/// Why no site could be made.
+#[derive(Debug)]
+pub struct BuildError {
+    /// Where the fault was written.
+    pub at: model::Location,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl std::fmt::Display for BuildError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "[{}] : {}", self.at, self.message)
+    }
+}
+
+/// Makes the site. All faults are collected.
+///
+/// # Errors
+/// When a name is unknown or a log target cannot be opened.
+pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<BuildError>> {
+    let mut errors = Vec::new();
+    let mut sinks = LogSinks::default();
+    let model::Config { global, proxies, .. } = config;
+    let names = ProxyNames::new(&proxies);
+    let frontends_total = backends::frontends_limit(&proxies, &options);
+    let mut built = Vec::with_capacity(proxies.len());
+    for (index, proxy) in proxies.into_iter().enumerate() {
+        built.push(make_proxy(index, proxy, &global, &options, frontends_total, &mut sinks, &mut errors));
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let variables = process_variables(&global);
+    Ok(Site {
+        limits: limits(&global, &options),
+        identity: options.identity,
+        proxies: built,
+        backends: names.backends,
+        frontends: names.frontends,
+        figures: (0..options.workers.max(1)).map(|_| CachePadded::default()).collect(),
+        connections: Gate::new(),
+        stopping: AtomicBool::new(false),
+        process_variables: RwLock::new(variables),
+        statistics: options.statistics,
+        refused: weir_stream::errors::Refused::default(),
+    })
+}
+
+/// The positions of proxies, by what they can be named as.
+struct ProxyNames {
+    backends: HashMap<Box<str>, usize>,
+    frontends: HashMap<Box<str>, usize>,
+}
+
+impl ProxyNames {
+    fn new(proxies: &[model::Proxy]) -> Self {
+        let of = |wanted: fn(&model::Proxy) -> bool| {
+            let chosen = proxies.iter().enumerate().filter(|(_, proxy)| wanted(proxy));
+            chosen.map(|(index, proxy)| (Box::from(&*proxy.name), index)).collect()
+        };
+        ProxyNames { backends: of(model::Proxy::is_backend), frontends: of(model::Proxy::is_frontend) }
+    }
+}
+
+fn make_proxy(
+    index: usize,
+    config: model::Proxy,
+    global: &model::Global,
+    options: &Options<'_>,
+    frontends_total: u32,
+    sinks: &mut LogSinks,
+    errors: &mut Vec<BuildError>,
+) -> Proxy {
+    let workers = options.workers.max(1);
+    backends::refuse_rdp_cookie(&config, errors);
+    let backend =
+        config.is_backend().then(|| backends::backend(&config, global, options, frontends_total, errors));
+    let listeners =
+        if config.settings.disabled { Vec::new() } else { listeners::listeners(&config, workers) };
+    let log_sinks = logs::of_proxy(&config, global, options.resolver, sinks, errors);
+    let log_tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
+    let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
+    let limit = frontend_limit.unwrap_or(options.connections);
+    let servers = config.servers.len();
+    Proxy {
+        index,
+        backend,
+        frontend_figures: FrontendFigures::new(workers),
+        backend_figures: BackendFigures::new(workers),
+        server_figures: (0..servers).map(|_| ServerFigures::new(workers)).collect(),
+        idle: (0..servers).map(|_| IdlePools::new(workers)).collect(),
+        listeners,
+        log_sinks,
+        log_tag: log_tag.as_bytes().into(),
+        log_count: AtomicU32::new(0),
+        connections: Gate::new(),
+        connections_limit: AtomicU32::new(limit),
+        state: AtomicU32::new(0),
+        acceptors: Mutex::default(),
+        uses_request_line: asks_for_request_line(&config),
+        rulesets: rulesets(&config),
+        site: OnceLock::new(),
+        config,
+    }
+}
+
+fn rulesets(config: &model::Proxy) -> u32 {
+    let present = RulesetKind::ALL.iter().filter(|kind| config.rules(**kind).next().is_some());
+    present.fold(0, |bits, kind| bits | 1 << *kind as u32)
+}
+
+/// Whether something may ask for the request line once the request left: rules on responses can.
+fn asks_for_request_line(config: &model::Proxy) -> bool {
+    let late = [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse, RulesetKind::TcpResponseContent];
+    late.iter().any(|kind| config.rules(*kind).next().is_some())
+        || config.settings.unique_id_format.is_some()
+        || config.is_backend()
+}
+
+fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
+    let tuning = &global.tuning;
+    Limits {
+        buffer_size: tuning.buffer_size as usize,
+        rewrite_reserve: tuning.rewrite_room() as usize,
+        // The start line counts as one (manual, "tune.http.maxhdr").
+        header_count: tuning.headers_max.saturating_sub(1),
+        log_uri_length: tuning.logged_uri_max as usize,
+        cookie_length: tuning.captured_cookie_max as usize,
+        connections: AtomicU32::new(options.connections),
+        connection_rate: AtomicU32::new(global.limits.connection_rate),
+        session_rate: AtomicU32::new(global.limits.session_rate),
+        h1: weir_h1::Options::default(),
+        pipe_size: tuning.pipe_size.unwrap_or(0) as usize,
+    }
+}
+
+/// The process's variables, with the values that the global section gives.
+fn process_variables(global: &model::Global) -> VariableStore {
+    let limit = global.tuning.variable_sizes.process.or(global.tuning.variable_sizes.global);
+    let mut context = DetachedContext {
+        variables: VariableStore::with_limit(limit.map(|limit| limit as usize)),
+        ..Default::default()
+    };
+    for variable in &global.variables {
+        let value = match &variable.value {
+            ProcessValue::Expression(expression) => {
+                expression.evaluate(&mut context).into_owned().sample().map(|sample| sample.value)
+            }
+            ProcessValue::Format(format) => {
+                let mut text = Vec::new();
+                format.render(&mut context, &mut text);
+                Some(Value::Str(text.into()))
+            }
+        };
+        if let Some(value) = value {
+            context.set_variable(variable.name, value, SetCondition::ALWAYS);
+        }
+    }
+    context.variables
+}
+
+/// Whether workers may take each other's idle connections.
+fn shares_idle(global: &model::Global) -> bool {
+    global.tuning.idle_connections != ConnectionSharing::Off
+}
+
+/// The local time zone, as `/etc/localtime` describes it; UTC without it.
+#[must_use]
+pub fn local_time_zone() -> TimeZone {
+    let named = std::env::var("TZ").ok().filter(|name| !name.is_empty());
+    let path = match &named {
+        Some(name) => format!("/usr/share/zoneinfo/{}", name.trim_start_matches(':')),
+        None => "/etc/localtime".to_owned(),
+    };
+    let zone = std::fs::read(path).ok().and_then(|bytes| TimeZone::parse(&bytes));
+    zone.unwrap_or_else(|| TimeZone::fixed(0, "UTC"))
+}
+
+/// What log lines are tagged with unless `log-tag` says otherwise: what log processors of this language look for.
+const DEFAULT_TAG: &str = "haproxy";

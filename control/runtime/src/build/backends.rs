@@ -1,0 +1,233 @@
+//! Backends and servers: from what the configuration says to what balancing needs.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weir_backend::persistence::{CookieMode, CookieSettings};
+use weir_backend::{
+    Algorithm, Backend, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType,
+    HttpReuse, PoolSettings, ServerAddress, ServerSettings, UriKey,
+};
+use weir_config::model::{self, Balance, InitialAddress, PreserveAffinity, Redispatch, Reuse, ServerPort};
+
+use super::names;
+use super::{BuildError, Options, shares_idle};
+
+/// The sum of the limits of all frontends: a tenth of it is `fullconn` where that is not set.
+pub(super) fn frontends_limit(proxies: &[model::Proxy], options: &Options<'_>) -> u32 {
+    let frontends = proxies.iter().filter(|proxy| proxy.is_frontend());
+    let limits = frontends.map(|proxy| proxy.settings.maxconn.or(options.frontend_connections));
+    limits.map(|limit| limit.unwrap_or(options.connections)).fold(0, u32::saturating_add)
+}
+
+/// The live backend of a proxy.
+pub(super) fn backend(
+    config: &model::Proxy,
+    global: &model::Global,
+    options: &Options<'_>,
+    frontends_total: u32,
+    errors: &mut Vec<BuildError>,
+) -> Arc<Backend> {
+    let settings = &config.settings;
+    let backend = BackendSettings {
+        name: config.name.to_string(),
+        id: config.id,
+        workers: options.workers.max(1),
+        algorithm: algorithm(&settings.balance),
+        hash_type: hash_type(settings.hash_type),
+        hash_balance_factor: settings.hash_balance_factor,
+        hash_affinity: match settings.hash_preserve_affinity {
+            PreserveAffinity::Always => HashAffinity::Always,
+            PreserveAffinity::MaxConn => HashAffinity::MaximumConnections,
+            PreserveAffinity::MaxQueue => HashAffinity::MaximumQueue,
+        },
+        all_backups: settings.options.all_backups,
+        full_connections: settings.fullconn.unwrap_or_else(|| (frontends_total / 10).max(1)),
+        persist: settings.options.persist,
+        redispatch: redispatch(settings.options.redispatch),
+        retries: settings.retries,
+        http_reuse: match settings.options.reuse {
+            Reuse::Never => HttpReuse::Never,
+            Reuse::Safe => HttpReuse::Safe,
+            Reuse::Aggressive => HttpReuse::Aggressive,
+            Reuse::Always => HttpReuse::Always,
+        },
+        cookie: settings.cookie.as_ref().map(|cookie| cookie_settings(cookie, settings)),
+    };
+    let servers = config.servers.iter().map(|known| server(known, global, options, errors)).collect();
+    Backend::new(backend, servers, weir_sched::now().as_ms())
+}
+
+/// What the language has for RDP and this version does not have yet.
+pub(super) fn refuse_rdp_cookie(config: &model::Proxy, errors: &mut Vec<BuildError>) {
+    let settings = &config.settings;
+    let word = match (&settings.balance, &settings.persist_rdp_cookie) {
+        (Balance::RdpCookie { .. }, _) => "balance rdp-cookie",
+        (_, Some(_)) => "persist rdp-cookie",
+        _ => return,
+    };
+    errors.push(BuildError { at: config.at.clone(), message: format!("'{word}' is not implemented yet") });
+}
+
+fn server(
+    config: &model::Server,
+    global: &model::Global,
+    options: &Options<'_>,
+    errors: &mut Vec<BuildError>,
+) -> ServerSettings {
+    let settings = &config.settings;
+    let (address, known) = match address(config, options) {
+        Ok(address) => (address, true),
+        Err(message) => {
+            if !options.ignore_unknown_names && !may_be_unknown(config) {
+                errors.push(BuildError { at: config.at.clone(), message });
+            }
+            (ServerAddress::Unknown, false)
+        }
+    };
+    ServerSettings {
+        name: config.name.to_string(),
+        id: config.id,
+        address,
+        weight: u32::from(settings.weight),
+        backup: settings.backup,
+        disabled: settings.disabled || !known,
+        cookie: settings.cookie.as_ref().map(ToString::to_string),
+        maximum_connections: settings.maxconn,
+        minimum_connections: settings.minconn,
+        maximum_queue: settings.maxqueue,
+        slow_start_ms: milliseconds(settings.slowstart),
+        hash_key: match settings.hash_key {
+            model::HashKey::Id => HashKey::Id,
+            model::HashKey::Address => HashKey::Address,
+            model::HashKey::AddressAndPort => HashKey::AddressPort,
+        },
+        pool: PoolSettings {
+            maximum: settings.pool_max_connections,
+            low: settings.pool_low_connections,
+            purge_delay_ms: milliseconds(settings.pool_purge_delay),
+            maximum_reuse: settings.max_reuse,
+            shared: shares_idle(global),
+        },
+    }
+}
+
+/// Whether `init-addr` lets a server start without an address.
+fn may_be_unknown(config: &model::Server) -> bool {
+    config.settings.initial_address.contains(&InitialAddress::None)
+}
+
+fn address(config: &model::Server, options: &Options<'_>) -> Result<ServerAddress, String> {
+    match &config.address {
+        model::ServerAddress::Inet { host, port } => {
+            let port = match port {
+                ServerPort::Fixed(port) => *port,
+                // It follows the client's port, connection by connection.
+                ServerPort::Mapped(_) => 0,
+            };
+            let fallback = config.settings.initial_address.iter().find_map(|way| match way {
+                InitialAddress::Ip(address) => Some(*address),
+                _ => None,
+            });
+            let found = names::address(host, options.resolver).or_else(|error| fallback.ok_or(error));
+            match found {
+                Ok(ip) => Ok(ServerAddress::Ip(SocketAddr::new(ip, port))),
+                Err(error) => {
+                    Err(format!("'server {}' : could not resolve address '{}'.", config.name, error.0))
+                }
+            }
+        }
+        model::ServerAddress::Unix(path) => Ok(ServerAddress::Unix(path.clone())),
+        model::ServerAddress::Abstract { name, padded } => {
+            let mut name = name.to_vec();
+            if *padded {
+                // The whole of `sun_path` but its first byte counts (manual, "abns@").
+                name.resize(SUN_PATH - 1, 0);
+            }
+            Ok(ServerAddress::Abstract(name))
+        }
+        model::ServerAddress::SocketPair(_) => {
+            Err(format!("'server {}' : 'sockpair@' is not implemented yet.", config.name))
+        }
+    }
+}
+
+fn algorithm(balance: &Balance) -> Algorithm {
+    match balance {
+        Balance::RoundRobin => Algorithm::RoundRobin,
+        Balance::StaticRoundRobin => Algorithm::StaticRoundRobin,
+        Balance::LeastConnections => Algorithm::LeastConnections,
+        Balance::First => Algorithm::First,
+        Balance::Random { draws } => Algorithm::Random { draws: *draws },
+        Balance::Source => Algorithm::Source,
+        Balance::Uri { length, depth, whole, path_only } => {
+            Algorithm::Uri(UriKey { whole: *whole, length: *length, depth: *depth, path_only: *path_only })
+        }
+        Balance::UrlParameter { name, check_post } => {
+            Algorithm::UrlParameter { name: name.to_string(), check_post: *check_post }
+        }
+        Balance::Header { name, use_domain_only } => {
+            Algorithm::Header { name: name.to_string(), use_domain_only: *use_domain_only }
+        }
+        // Refused before (see [`refuse_rdp_cookie`]): this arm only completes the match.
+        Balance::Hash(_) | Balance::RdpCookie { .. } => Algorithm::Expression,
+    }
+}
+
+fn hash_type(known: model::HashType) -> HashType {
+    HashType {
+        method: match known.method {
+            model::HashMethod::MapBased => HashMethod::MapBased,
+            model::HashMethod::Consistent => HashMethod::Consistent,
+        },
+        function: match known.function {
+            model::HashFunction::Sdbm => HashFunction::Sdbm,
+            model::HashFunction::Djb2 => HashFunction::Djb2,
+            model::HashFunction::Wt6 => HashFunction::Wt6,
+            model::HashFunction::Crc32 => HashFunction::Crc32,
+            model::HashFunction::None => HashFunction::None,
+        },
+        avalanche: known.avalanche,
+    }
+}
+
+/// `option redispatch` as balancing knows it: an interval, negative when it counts from the last retry, 0 when off.
+fn redispatch(known: Redispatch) -> i32 {
+    match known {
+        Redispatch::Off => 0,
+        Redispatch::Every(interval) => i32::try_from(interval).unwrap_or(i32::MAX),
+        Redispatch::FromLast(distance) => i32::try_from(distance).map_or(i32::MIN, |distance| -distance),
+    }
+}
+
+fn cookie_settings(cookie: &model::CookiePersistence, settings: &model::Settings) -> CookieSettings {
+    let texts = |texts: &[Box<str>]| texts.iter().map(ToString::to_string).collect();
+    let seconds = |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
+    CookieSettings {
+        name: cookie.name.to_string(),
+        mode: match cookie.mode {
+            model::CookieMode::Passive => CookieMode::Passive,
+            model::CookieMode::Rewrite => CookieMode::Rewrite,
+            model::CookieMode::Insert => CookieMode::Insert,
+            model::CookieMode::Prefix => CookieMode::Prefix,
+        },
+        indirect: cookie.indirect,
+        no_cache: cookie.no_cache,
+        post_only: cookie.post_only,
+        preserve: cookie.preserve,
+        http_only: cookie.http_only,
+        secure: cookie.secure,
+        domains: texts(&cookie.domains),
+        attributes: texts(&cookie.attributes),
+        maximum_idle: seconds(cookie.max_idle),
+        maximum_life: seconds(cookie.max_life),
+        dynamic_key: settings.dynamic_cookie_key.as_ref().filter(|_| cookie.dynamic).map(ToString::to_string),
+    }
+}
+
+fn milliseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The size of `sun_path` on Linux.
+const SUN_PATH: usize = 108;

@@ -1,0 +1,46 @@
+//! Listeners: one for each port of each address of each `bind` line.
+
+use std::sync::OnceLock;
+
+use weir_backend::figures::ListenerFigures;
+use weir_config::model::{self, Bind, ListenAddress};
+use weir_net::Gate;
+use weir_stream::site::Listener;
+
+/// The listeners of a frontend, in the order of its `bind` lines.
+pub(super) fn listeners(config: &model::Proxy, workers: usize) -> Vec<Listener> {
+    let mut made: Vec<Listener> = Vec::new();
+    for bind in &config.binds {
+        let mut next_id = bind.id;
+        for address in bind.addresses.iter().flat_map(single_ports) {
+            let id = next_id.unwrap_or_else(|| lowest_free(&made));
+            next_id = next_id.map(|id| id + 1);
+            // Positions count from 1, as in statistics of sockets without a name.
+            let name = bind.name.clone().unwrap_or_else(|| format!("sock-{}", made.len() + 1).into());
+            made.push(Listener {
+                bind: Bind { addresses: vec![address], ..bind.clone() },
+                name,
+                id,
+                address: OnceLock::new(),
+                figures: ListenerFigures::new(workers),
+                connections: Gate::new(),
+                proxy: OnceLock::new(),
+            });
+        }
+    }
+    made
+}
+
+/// An address with a range of ports, as one address for each.
+fn single_ports(address: &ListenAddress) -> Vec<ListenAddress> {
+    match address {
+        ListenAddress::Inet { host, first_port, last_port } => (*first_port..=*last_port)
+            .map(|port| ListenAddress::Inet { host: host.clone(), first_port: port, last_port: port })
+            .collect(),
+        other => vec![other.clone()],
+    }
+}
+
+fn lowest_free(made: &[Listener]) -> u32 {
+    (1..).find(|id| made.iter().all(|listener| listener.id != *id)).unwrap_or(u32::MAX)
+}

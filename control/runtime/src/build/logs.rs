@@ -1,0 +1,106 @@
+//! Log targets: opened once, however many proxies use them.
+
+use std::sync::Arc;
+
+use weir_config::model::{self, LogAddress, LogHeader};
+use weir_events::{Facility, Level, LogFormat, LogSink, LogTarget, SampleRanges};
+use weir_sys::Address;
+
+use super::BuildError;
+use super::names::{self, Resolver};
+
+/// The log targets that are open.
+#[derive(Debug, Default)]
+pub struct LogSinks(Vec<(Arc<model::LogTarget>, Arc<LogSink>)>);
+
+impl LogSinks {
+    fn open(
+        &mut self,
+        target: &Arc<model::LogTarget>,
+        global: &model::Global,
+        resolver: &dyn Resolver,
+    ) -> Result<Arc<LogSink>, String> {
+        if let Some((_, sink)) =
+            self.0.iter().find(|(known, _)| Arc::ptr_eq(known, target) || known == target)
+        {
+            return Ok(Arc::clone(sink));
+        }
+        let settings = settings(target, global, resolver)?;
+        let sink = LogSink::open(settings).map_err(|error| format!("cannot open the log target: {error}"))?;
+        let sink = Arc::new(sink);
+        self.0.push((Arc::clone(target), Arc::clone(&sink)));
+        Ok(sink)
+    }
+}
+
+/// Where a proxy logs: its own targets, and with `log global` those of the global section.
+pub(super) fn of_proxy(
+    config: &model::Proxy,
+    global: &model::Global,
+    resolver: &dyn Resolver,
+    sinks: &mut LogSinks,
+    errors: &mut Vec<BuildError>,
+) -> Vec<Arc<LogSink>> {
+    let logging = &config.settings.logging;
+    let inherited = if logging.global { &global.logs[..] } else { &[] };
+    let mut opened = Vec::new();
+    for target in inherited.iter().chain(&logging.targets) {
+        match sinks.open(target, global, resolver) {
+            Ok(sink) => opened.push(sink),
+            Err(message) => errors.push(BuildError { at: config.at.clone(), message }),
+        }
+    }
+    opened
+}
+
+fn settings(
+    target: &model::LogTarget,
+    global: &model::Global,
+    resolver: &dyn Resolver,
+) -> Result<LogTarget, String> {
+    let address = match &target.address {
+        LogAddress::Udp { host, port } => {
+            let address = names::socket_address(host, *port, resolver)
+                .map_err(|error| format!("could not resolve the address '{}' of the log target", error.0))?;
+            weir_events::LogAddress::Socket(Address::Inet(address))
+        }
+        LogAddress::Unix(path) => weir_events::LogAddress::Socket(Address::Unix(path.clone())),
+        LogAddress::Abstract(name) => weir_events::LogAddress::Socket(Address::Abstract(name.clone())),
+        LogAddress::Descriptor(number) => weir_events::LogAddress::Descriptor(*number),
+    };
+    let facility = Facility::from_name(target.facility.name())
+        .ok_or_else(|| format!("unknown log facility '{}'", target.facility.name()))?;
+    Ok(LogTarget {
+        address,
+        format: format(target.header, global),
+        facility,
+        max_level: level(target.level),
+        min_level: level(target.minimum_level),
+        max_length: target.length_max as usize,
+        sample: target.sampling.as_ref().and_then(sampling),
+    })
+}
+
+fn format(header: LogHeader, global: &model::Global) -> LogFormat {
+    match header {
+        // Sending a host name makes it the format that has room for one (manual, "log-send-hostname").
+        LogHeader::Local if global.log_host_name.is_some() => LogFormat::Rfc3164,
+        LogHeader::Local => LogFormat::Local,
+        LogHeader::Rfc3164 => LogFormat::Rfc3164,
+        LogHeader::Rfc5424 => LogFormat::Rfc5424,
+        LogHeader::Priority => LogFormat::Priority,
+        LogHeader::Short => LogFormat::Short,
+        LogHeader::Timed => LogFormat::Timed,
+        LogHeader::Iso => LogFormat::Iso,
+        LogHeader::Raw => LogFormat::Raw,
+    }
+}
+
+fn level(severity: model::Severity) -> Level {
+    weir_stream::log::level(severity)
+}
+
+fn sampling(sampling: &model::LogSampling) -> Option<SampleRanges> {
+    let ranges: Vec<String> = sampling.ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect();
+    SampleRanges::parse(&format!("{}:{}", ranges.join(","), sampling.size)).ok()
+}

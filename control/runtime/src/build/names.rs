@@ -1,0 +1,83 @@
+//! Names to addresses, once, at the start.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use weir_config::model::{Family, Host};
+
+/// Turns names into addresses.
+pub trait Resolver {
+    /// Every address of a name, the preferred one first; empty when there is none.
+    fn addresses(&self, name: &str) -> Vec<IpAddr>;
+}
+
+/// The system's own resolver: `/etc/hosts`, then DNS, as `nsswitch.conf` says.
+#[derive(Debug, Default)]
+pub struct SystemResolver;
+
+impl Resolver for SystemResolver {
+    fn addresses(&self, name: &str) -> Vec<IpAddr> {
+        (name, 0)
+            .to_socket_addrs()
+            .map(|found| found.map(|address| address.ip()).collect())
+            .unwrap_or_default()
+    }
+}
+
+/// A name that has no address, or none of the wanted family.
+#[derive(Debug)]
+pub struct NameError(pub Box<str>);
+
+/// The address of a host.
+pub(super) fn address(host: &Host, resolver: &dyn Resolver) -> Result<IpAddr, NameError> {
+    match host {
+        Host::Ip(address) => Ok(*address),
+        Host::Name { name, family } => {
+            let wanted = |address: &IpAddr| match family {
+                Family::Any => true,
+                Family::V4 => address.is_ipv4(),
+                Family::V6 => address.is_ipv6(),
+            };
+            let found = resolver.addresses(name).into_iter().find(wanted);
+            found.ok_or_else(|| NameError(name.clone()))
+        }
+    }
+}
+
+/// The address of a host, with a port.
+pub(super) fn socket_address(
+    host: &Host,
+    port: u16,
+    resolver: &dyn Resolver,
+) -> Result<SocketAddr, NameError> {
+    address(host, resolver).map(|address| SocketAddr::new(address, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Both;
+
+    impl Resolver for Both {
+        fn addresses(&self, name: &str) -> Vec<IpAddr> {
+            match name {
+                "both" => vec![[127, 0, 0, 1].into(), IpAddr::V6(1.into())],
+                _ => Vec::new(),
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(name: &str, family: Family, expected: Option<&str>) {
+        let host = Host::Name { name: name.into(), family };
+        let found = socket_address(&host, 80, &Both).ok().map(|address| address.to_string());
+        assert_eq!(found.as_deref(), expected);
+    }
+
+    #[test]
+    fn the_family_decides_among_several_addresses() {
+        check("both", Family::Any, Some("127.0.0.1:80"));
+        check("both", Family::V6, Some("[::1]:80"));
+        check("neither", Family::Any, None);
+    }
+}
