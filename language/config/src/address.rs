@@ -164,11 +164,16 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
         "stderr" => return Ok(LogAddress::Descriptor(2)),
         _ => {}
     }
-    let complain = |message: String| fault(span, format!("'{keyword}' : {message}"));
+    let complain = |message: String| fault(span, format!("{keyword} : {message}"));
     if text.starts_with("ring@") || text.starts_with("backend@") {
         return Err(not_yet(span, text));
     }
-    match raw(text, span, keyword, Transport::Datagram)? {
+    let raw = raw(text, span, keyword, Transport::Datagram).map_err(|mut fault| {
+        // Log lines have their keyword without quotes.
+        fault.message = fault.message.replacen(&format!("'{keyword}'"), keyword, 1);
+        fault
+    })?;
+    match raw {
         Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
             Port::Missing => Ok(LogAddress::Udp { host, port: SYSLOG_PORT }),
             Port::Range(first, last) if first == last => Ok(LogAddress::Udp { host, port: first }),

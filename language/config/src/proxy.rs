@@ -437,6 +437,10 @@ impl<'r> ProxyParser<'r> {
         }
         draft.proxy.settings = defaults.finished.proxy.settings.clone();
         draft.extras = defaults.finished.extras.clone();
+        if draft.section.is_frontend() {
+            // Rules of the section may have made slots: the proxy's own follow them.
+            draft.proxy.captures = defaults.finished.proxy.captures.clone();
+        }
         if let Some(rules) = &defaults.rules {
             defaults.uses.by_frontend |= draft.section.is_frontend();
             defaults.uses.by_backend |= draft.section.is_backend();
@@ -458,6 +462,12 @@ impl<'r> ProxyParser<'r> {
             Section::Proxy(ProxySection::Listen) => tight(
                 "a listen section cannot inherit from a defaults section defining TCP/HTTP rules.".to_owned(),
             ),
+            Section::Proxy(ProxySection::Backend) if !defaults.finished.proxy.captures.request.is_empty() => {
+                tight(format!(
+                    "a backend cannot inherit from a defaults section whose rules capture with 'len' (defaults section at {}).",
+                    defaults.finished.proxy.at
+                ))
+            }
             _ if defaults.uses.by_frontend && defaults.uses.by_backend => tight(format!(
                 "frontends and backends cannot inherit from the same defaults section if it defines TCP/HTTP rules (defaults section at {}).",
                 defaults.finished.proxy.at

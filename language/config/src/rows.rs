@@ -92,18 +92,20 @@ impl<F> Table<F> {
         let rows = self.phrases().get(line.text(at))?;
         rows.iter().find_map(|row| {
             let mut words = 0;
+            let has_parentheses = row.arguments.starts_with('(');
             let matches = row.name.split(' ').all(|word| {
                 words += 1;
-                line.text(at + words - 1) == word
+                let text = line.text(at + words - 1);
+                text == word || (has_parentheses && text.split('(').next() == Some(word))
             });
             matches.then_some((*row, words))
         })
     }
 
-    /// The words that may follow `first`, none if no row begins with it or it stands alone.
+    /// What may follow `first`, none if no row begins with it or it stands alone.
     pub fn continuations(&self, first: &str) -> Vec<&'static str> {
         let rows = self.phrases().get(first).map_or(&[][..], Vec::as_slice);
-        let mut words: Vec<_> = rows.iter().filter_map(|row| row.name.split(' ').nth(1)).collect();
+        let mut words: Vec<_> = rows.iter().filter_map(|row| Some(row.name.split_once(' ')?.1)).collect();
         words.sort_unstable();
         words.dedup();
         words

@@ -1,6 +1,6 @@
 //! Reading the words of a line from left to right.
 
-use weir_syntax::{Diagnostic, Line, Span, Word};
+use weir_syntax::{Diagnostic, Layout, Line, Span, Word};
 
 /// What is wrong with a line. Boxed, because nearly every parser returns one and nearly none happens.
 pub(crate) type Fault = Box<Diagnostic>;
@@ -126,5 +126,11 @@ pub(crate) fn prefixed(mut fault: Fault, prefix: &str) -> Fault {
 /// The same error with the word that was probably meant.
 pub(crate) fn suggesting(mut fault: Fault, nearest: Option<&str>) -> Fault {
     fault.suggestion = nearest.map(str::to_owned);
+    fault
+}
+
+/// The same error in the form that has no space before the colon.
+pub(crate) fn tight(mut fault: Fault) -> Fault {
+    fault.layout = Layout::ParsingTight;
     fault
 }

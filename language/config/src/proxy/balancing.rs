@@ -16,7 +16,7 @@ use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
 use crate::server::{ServerLine, ServerLineKind, read_server_options};
 use crate::source::read_source;
-use crate::words::{Fault, Parsed, Words, fault, not_yet};
+use crate::words::{Fault, Parsed, Words, fault, not_yet, tight};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
@@ -503,11 +503,6 @@ fn check_characters(word: &Word, what: &str, allowed: fn(u8) -> bool) -> Parsed 
             Err(tight(fault(span, message)))
         }
     }
-}
-
-fn tight(mut fault: Fault) -> Fault {
-    fault.layout = Layout::ParsingTight;
-    fault
 }
 
 fn server_line<'l>(context: &'l LineContext<'_>, kind: ServerLineKind) -> ServerLine<'l> {

@@ -9,7 +9,7 @@ use weir_syntax::Span;
 
 use super::keywords::{EVERYWHERE, keyword};
 use super::{LineContext, ProxyReader};
-use crate::model::{ErrorMessage, ErrorReplies, ErrorReply};
+use crate::model::{ErrorMessage, ErrorReplies, ErrorReply, Location};
 use crate::reply::{ReplyRules, read_error_file, read_reply};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
@@ -27,6 +27,8 @@ pub(crate) enum ErrorStep {
         statuses: Vec<u16>,
         /// Where it is named.
         span: Span,
+        /// The same, for the message.
+        at: Location,
     },
 }
 
@@ -54,12 +56,13 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "responses of an http-errors section",
         EVERYWHERE,
         |context, words| {
+            let at = context.at.clone();
             let name = words.expect("errorfiles : expects <name> as argument.")?;
             let mut statuses = Vec::new();
             while !words.at_end() {
                 statuses.push(read_status(words, "errorfiles", "errorfiles : expects a status code")?);
             }
-            add(context, ErrorStep::Section { name: name.text().into(), statuses, span: name.span() });
+            add(context, ErrorStep::Section { name: name.text().into(), statuses, span: name.span(), at });
             Ok(())
         },
     ),
@@ -150,17 +153,18 @@ pub(super) fn run_steps(
     for step in steps {
         match step {
             ErrorStep::Set(status, reply) => replies.set(*status, reply.clone()),
-            ErrorStep::Section { name, statuses, span } => {
+            ErrorStep::Section { name, statuses, span, at } => {
                 let Some(section) = section(name) else {
-                    return Err((format!("unknown http-errors section '{name}'"), *span));
+                    return Err((format!("unknown http-errors section '{name}' (at {at})"), *span));
                 };
                 if statuses.is_empty() {
                     section.iter().for_each(|(status, reply)| replies.set(status, reply.clone()));
                 }
                 for status in statuses {
                     let Some(reply) = section.get(*status) else {
-                        let message =
-                            format!("status '{status}' not declared in http-errors section '{name}'");
+                        let message = format!(
+                            "status '{status}' not declared in http-errors section '{name}' (at {at})"
+                        );
                         return Err((message, *span));
                     };
                     replies.set(*status, reply.clone());

@@ -9,7 +9,7 @@ use crate::model::Mode;
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
 use crate::server::checked_guid;
-use crate::words::{Parsed, Words, fault, not_yet};
+use crate::words::{Parsed, Words, fault, not_yet, tight};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword("mode", "{ tcp|http|log|spop }", "http", "what the proxy speaks", EVERYWHERE, read_mode),
@@ -35,10 +35,10 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         words.end("enabled")
     }),
     keyword("id", "<value>", "77", "identifier in the statistics", PROXIES, |context, words| {
-        let word = words.expect("'id' expects an integer argument.")?;
+        let word = words.expect("'id' expects an integer argument.").map_err(tight)?;
         let id = integer_in(word, "id", 0..=i32::MAX as u32)?;
         if id == 0 {
-            return Err(fault(word.span(), "custom id has to be > 0."));
+            return Err(tight(fault(word.span(), "custom id has to be > 0.")));
         }
         context.draft.proxy.id = id;
         words.end("id")
@@ -63,7 +63,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         PROXIES,
         |context, words| {
             if words.at_end() {
-                return Err(words.fault("'description' expects a string argument."));
+                return Err(tight(words.fault("'description' expects a string argument.")));
             }
             let text = words.line().join(words.position());
             context.draft.proxy.description = Some(text.into());

@@ -33,6 +33,12 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         |context, words| {
             let realm = words.expect("'realm' needs an realm name.")?;
             stats(context).realm = Some(realm.text().into());
+            if !words.at_end() {
+                // The reference takes the first word and says nothing; quotes were meant.
+                let message = "'stats realm' takes one word: quote a realm with spaces. The rest is ignored.";
+                context.warn(words.here(), message);
+                words.seek(words.line().len());
+            }
             words.end("stats realm")
         },
     ),

@@ -221,7 +221,7 @@ fn faults_have_the_words_of_the_reference() {
             "errorfile 503 bad.http",
             "parsing [t.cfg:9] : errorfile : 'bad.http': unable to parse headers (error offset: 0).",
         ),
-        ("errorfiles nope", "proxy 'l': unknown http-errors section 'nope'."),
+        ("errorfiles nope", "proxy 'l': unknown http-errors section 'nope' (at t.cfg:9)."),
         (
             "http-error status 300 content-type a string b",
             "parsing [t.cfg:9] : http-error: status code '300' not handled.",
@@ -245,7 +245,7 @@ fn faults_have_the_words_of_the_reference() {
         ("no log foo", "parsing [t.cfg:9] : log : 'no log' does not expect arguments"),
         ("retry-on foo", "parsing [t.cfg:9] : 'retry-on': unknown keyword 'foo'"),
         ("retry-on none 404", "parsing [t.cfg:9] : 'retry-on' 'none' keyworld only usable alone"),
-        ("id 0", "parsing [t.cfg:9] : custom id has to be > 0."),
+        ("id 0", "parsing [t.cfg:9]: custom id has to be > 0."),
         (
             "capture request header foo len",
             "parsing [t.cfg:9] : 'capture request' expects 'header' <header_name> 'len' <len>.",
@@ -741,6 +741,17 @@ fn values_arrive_in_the_model() {
     assert_eq!(redirect.value.constant(), Some(&b"/a%20b"[..]));
     assert_eq!((redirect.status, redirect.drop_query), (301, true));
     assert_eq!(redirect.cookie.as_ref().unwrap().constant(), Some(&b"a=1; path=/;"[..]));
+}
+
+#[test]
+fn slots_of_defaults_come_before_those_of_the_frontend() {
+    let outcome = check_text(
+        "defaults d\n mode http\n timeout client 1s\n http-request capture src len 64\n\
+         frontend f from d\n bind :1\n declare capture request len 32\n http-request capture src id 1\n",
+        &[],
+    );
+    let lengths: Vec<_> = outcome.proxies[0].captures.request.iter().map(|slot| slot.length_max).collect();
+    assert_eq!(lengths, [64, 32]);
 }
 
 #[test]

@@ -186,10 +186,7 @@ fn capture_length(
         let message = "'len' makes a slot for requests: use 'declare capture response' and 'id'.";
         return Err(fault(word.span(), message));
     }
-    if section.is_defaults() {
-        return Err(fault(word.span(), "'len' is not allowed in a defaults section: use 'id'."));
-    }
-    if !section.is_frontend() {
+    if section.is_backend() && !section.is_frontend() {
         return Err(fault(word.span(), "'len' needs a proxy with frontend capability: use 'id'."));
     }
     let length_max = integer_in(word, "len", 0..=MAX_CAPTURE)?;
