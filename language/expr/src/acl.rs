@@ -378,21 +378,23 @@ impl<'p> TestParser<'p, '_> {
         }
         let method = self.required_method(&expr)?;
         let patterns = self.patterns(method, ignore_case)?;
-        if method.takes_patterns() && (!patterns.is_empty() || indexes.is_empty()) {
-            if patterns.is_empty() && !explicit_end {
+        if method.takes_patterns() {
+            if patterns.is_empty() && indexes.is_empty() && !explicit_end {
                 self.warn_of_no_pattern();
             }
+            // Also without patterns: the runtime API may add some.
             let set =
                 self.scope.patterns.anonymous(number, patterns).map_err(|message| self.error(message))?;
-            set.describe(&format!(
-                "acl '{}' file '{}' line {}",
-                expr.decl().name,
-                self.scope.file,
-                self.scope.line
-            ));
+            set.used_by_acl(self.keyword(), self.scope.file, self.scope.line);
             indexes.push(set.index(method, ignore_case).map_err(|message| self.error(message))?);
         }
         Ok(AclExpr { expr, method, indexes: indexes.into() })
+    }
+
+    /// The name of what is tested, as it was written.
+    fn keyword(&self) -> &'p str {
+        let word = self.words[self.criterion];
+        std::str::from_utf8(&word[..name_end(word)]).unwrap_or_default()
     }
 
     fn warn_of_no_pattern(&self) {
@@ -458,7 +460,7 @@ impl<'p> TestParser<'p, '_> {
             .patterns
             .named(&name, is_map, self.scope.loader)
             .map_err(|message| self.error(message))?;
-        set.describe(&format!("acl at file '{}' line {}", self.scope.file, self.scope.line));
+        set.used_by_acl(self.keyword(), self.scope.file, self.scope.line);
         set.index(method, ignore_case).map_err(|message| self.error(format!("in file '{name}': {message}")))
     }
 

@@ -197,6 +197,9 @@ impl Expr {
     /// Evaluates the expression for one of several values; see [`Cursor`].
     pub fn next<'c>(&'c self, context: &'c mut dyn Context, cursor: &mut Cursor) -> Fetched<'c> {
         cursor.more = false;
+        if self.converters.is_empty() {
+            return self.fetch(context, cursor);
+        }
         if self.pure == self.converters.len() {
             return match self.fetch(context, cursor) {
                 Fetched::Sample(sample) => apply_pure(&self.converters, sample),

@@ -111,6 +111,8 @@ pub struct Report {
     pub method: MatchMethod,
     /// Whether case was ignored.
     pub ignore_case: bool,
+    /// Whether the reference program keeps such entries in a tree (else in a list), which it shows.
+    pub in_tree: bool,
     /// The entry, its pattern and its value.
     pub found: Option<(u64, Vec<u8>, Option<Vec<u8>>)>,
 }
@@ -135,7 +137,8 @@ pub struct PatternSet {
 
 #[derive(Debug, Default)]
 struct State {
-    description: String,
+    uses: Vec<String>,
+    in_acls: bool,
     entries: Vec<Arc<Entry>>,
     dead: usize,
     version: u32,
@@ -175,18 +178,41 @@ impl PatternSet {
         self.has_values
     }
 
-    /// Where the set is used, for listings.
-    pub fn description(&self) -> String {
-        self.lock().description.clone()
+    /// Notes that a test of an ACL uses the set: the words of the line are its own, or it is a file.
+    pub(crate) fn used_by_acl(&self, keyword: &str, file: &str, line: usize) {
+        let mut state = self.lock();
+        state.in_acls = true;
+        state.uses.push(match (&self.name, self.has_values) {
+            (None, _) => format!("acl '{keyword}' file '{file}' line {line}"),
+            (Some(_), true) => format!("by map at file '{file}' line {line}"),
+            (Some(_), false) => format!("by acl at file '{file}' line {line}"),
+        });
     }
 
-    /// Adds to the description.
-    pub fn describe(&self, text: &str) {
-        let mut state = self.lock();
-        if !state.description.is_empty() {
-            state.description.push_str(", by ");
-        }
-        state.description.push_str(text);
+    /// Notes that a map converter uses the set.
+    pub(crate) fn used_by_map(&self, file: &str, line: usize) {
+        self.lock().uses.push(format!("by map at file '{file}' line {line}"));
+    }
+
+    /// Whether some ACL uses the set: then `show acl` lists it.
+    pub fn is_used_by_acls(&self) -> bool {
+        self.lock().in_acls
+    }
+
+    /// The line of `show acl` and `show map`: number, file, uses, versions and size.
+    pub fn listing(&self) -> String {
+        let state = self.lock();
+        let name = self.name.as_deref().unwrap_or("");
+        let uses = state.uses.join(", ");
+        let origin =
+            if name.is_empty() { String::new() } else { format!("pattern loaded from file '{name}' used ") };
+        format!(
+            "{} ({name}) {origin}{uses}. curr_ver={} next_ver={} entry_cnt={}",
+            self.number,
+            state.version,
+            state.next_version,
+            state.entries.len() - state.dead
+        )
     }
 
     /// The current version, and the last one handed out by [`PatternSet::prepare`].
@@ -391,6 +417,8 @@ impl PatternSet {
             .map(|index| Report {
                 method: index.method(),
                 ignore_case: index.ignore_case(),
+                in_tree: !index.ignore_case()
+                    && matches!(index.method(), MatchMethod::Str | MatchMethod::Beg | MatchMethod::Ip),
                 found: index.find(&value, |found| {
                     (found.entry.id(), found.entry.pattern().to_vec(), found.entry.value())
                 }),

@@ -1,5 +1,6 @@
 //! All pattern sets, by name and by number.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
@@ -16,9 +17,8 @@ pub struct PatternStore {
 
 #[derive(Debug, Default)]
 struct State {
-    sets: Vec<Arc<PatternSet>>,
     by_name: HashMap<String, Arc<PatternSet>>,
-    by_number: HashMap<u32, Arc<PatternSet>>,
+    by_number: BTreeMap<u32, Arc<PatternSet>>,
     next_number: u32,
 }
 
@@ -105,9 +105,9 @@ impl PatternStore {
         self.lock().by_number.get(&number).cloned()
     }
 
-    /// Every set, in order of creation.
+    /// Every set, by number.
     pub fn sets(&self) -> Vec<Arc<PatternSet>> {
-        self.lock().sets.clone()
+        self.lock().by_number.values().cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -133,7 +133,6 @@ impl State {
         if let Some(name) = set.name() {
             self.by_name.insert(name.into(), set.clone());
         }
-        self.by_number.insert(set.number(), set.clone());
-        self.sets.push(set);
+        self.by_number.insert(set.number(), set);
     }
 }

@@ -91,6 +91,40 @@ fn lookups_report_each_use() {
     assert_eq!(reports[1].found.as_ref().map(|(_, pattern, _)| pattern.as_slice()), Some(&b"AB"[..]));
 }
 
+/// As the packaged reference program lists them.
+#[test]
+fn listings() {
+    let fixture = crate::testing::Fixture::new().file("ips", "10.0.0.0/8\n1.2.3.4\n").file("m", "a 1\n");
+    for line in [
+        "if { path_beg /x /y }",
+        "if { ipv4(1.1.1.1) -f ips }",
+        "if { ipv4(1.1.1.1) -f ips }",
+        "if { str(a) -i -M -f m foo }",
+        "if { str(a) -u 77 zz }",
+    ] {
+        fixture.condition(line).unwrap();
+    }
+    fixture.parse("str(a),map(m)").unwrap();
+    let sets = fixture.patterns.sets();
+    let listed: Vec<String> =
+        sets.iter().filter(|set| set.is_used_by_acls()).map(|set| set.listing()).collect();
+    assert_eq!(
+        listed,
+        [
+            "0 () acl 'path_beg' file 'test.cfg' line 7. curr_ver=0 next_ver=0 entry_cnt=2",
+            "1 (ips) pattern loaded from file 'ips' used by acl at file 'test.cfg' line 7, by acl at file 'test.cfg' line 7. curr_ver=0 next_ver=0 entry_cnt=2",
+            "2 () acl 'ipv4' file 'test.cfg' line 7. curr_ver=0 next_ver=0 entry_cnt=0",
+            "3 () acl 'ipv4' file 'test.cfg' line 7. curr_ver=0 next_ver=0 entry_cnt=0",
+            "4 (m) pattern loaded from file 'm' used by map at file 'test.cfg' line 7, by map at file 'test.cfg' line 7. curr_ver=0 next_ver=0 entry_cnt=1",
+            "5 () acl 'str' file 'test.cfg' line 7. curr_ver=0 next_ver=0 entry_cnt=1",
+            "77 () acl 'str' file 'test.cfg' line 7. curr_ver=0 next_ver=0 entry_cnt=1",
+        ]
+    );
+    let report = &sets[1].lookup(b"10.2.3.4")[0];
+    assert_eq!((report.method, report.ignore_case, report.in_tree), (MatchMethod::Ip, false, true));
+    assert_eq!(report.found.as_ref().map(|(_, pattern, _)| pattern.as_slice()), Some(&b"10.0.0.0/8"[..]));
+}
+
 #[test]
 fn names_have_prefixes() {
     let store = PatternStore::new();

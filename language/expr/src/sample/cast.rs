@@ -28,7 +28,12 @@ impl SampleType {
 
 impl<'a> Value<'a> {
     /// The value as another type, if it can be told.
+    #[inline]
     pub fn cast(self, target: SampleType) -> Option<Value<'a>> {
+        if self.kind() == target { Some(self) } else { self.convert(target) }
+    }
+
+    fn convert(self, target: SampleType) -> Option<Value<'a>> {
         use SampleType::{Addr, Any, Bin, Bool, Int, Ipv4, Ipv6, Method, Same, Str};
         Some(match (self, target) {
             (value, Any | Same) => value,
