@@ -1,0 +1,74 @@
+//! Expressions, formats and conditions: parsed, and what parses is evaluated without a stream.
+
+use std::io;
+use std::sync::LazyLock;
+
+use weir_expr::context::DetachedContext;
+use weir_expr::scope::Warnings;
+use weir_expr::{
+    AclTable, Condition, Expr, FormatOptions, Loader, LogFormat, PatternStore, Places, Registry, Scope,
+    VariableNames,
+};
+
+/// The files that an expression may name.
+struct Files;
+
+impl Loader for Files {
+    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+        match path {
+            "m" => Ok(b"a one\nb two\n10.0.0.0/8 ten\n# c\n^x(.)y$ \\1\n1:5 range\n".to_vec()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+/// Calls with a scope in which everything may be written.
+fn with_scope(call: impl FnOnce(&Scope<'_>)) {
+    static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new([]));
+    let (patterns, variables, acls, warnings) =
+        (PatternStore::new(), VariableNames::new(), AclTable::new(), Warnings::new());
+    call(&Scope {
+        registry: &REGISTRY,
+        patterns: &patterns,
+        variables: &variables,
+        acls: Some(&acls),
+        loader: &Files,
+        places: Places::ALL,
+        warnings: &warnings,
+        file: "fuzz.cfg",
+        line: 1,
+    });
+}
+
+/// One expression: a fetch and its converters.
+pub fn expression(bytes: &[u8]) {
+    with_scope(|scope| {
+        if let Ok(expression) = Expr::parse_text(bytes, scope) {
+            let mut context = DetachedContext::default();
+            let _ = expression.evaluate(&mut context);
+            let _ = expression.evaluate_str(&mut context);
+        }
+    });
+}
+
+/// A log-format string.
+pub fn log_format(bytes: &[u8]) {
+    with_scope(|scope| {
+        for options in [FormatOptions::LOG, FormatOptions::HTTP, FormatOptions::PLAIN] {
+            if let Ok(format) = LogFormat::parse(bytes, options, scope) {
+                format.render(&mut DetachedContext::default(), &mut Vec::new());
+            }
+        }
+    });
+}
+
+/// What follows `if`, cut into words at blanks.
+pub fn condition(bytes: &[u8]) {
+    let mut words: Vec<&[u8]> = vec![b"if"];
+    words.extend(bytes.split(|byte| *byte == b' ').filter(|word| !word.is_empty()));
+    with_scope(|scope| {
+        if let Ok(condition) = Condition::parse(&words, 0, scope) {
+            let _ = condition.evaluate(&mut DetachedContext::default());
+        }
+    });
+}

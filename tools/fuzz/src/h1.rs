@@ -1,0 +1,101 @@
+//! HTTP/1 heads and chunked bodies. The first byte says where the bytes are cut.
+
+use weir_h1::{ChunkDecoder, Options, Parser, Progress, request_framing, response_framing};
+use weir_http::{Head, Kind, Method};
+
+/// A request head, whole and in two pieces, and what is asked of it.
+pub fn request_head(bytes: &[u8]) {
+    head(Kind::Request, bytes);
+}
+
+/// A response head, whole and in two pieces, and what is asked of it.
+pub fn response_head(bytes: &[u8]) {
+    head(Kind::Response, bytes);
+}
+
+fn head(kind: Kind, bytes: &[u8]) {
+    let Some((cut, bytes)) = cut(bytes) else { return };
+    for accept_unsafe_violations in [false, true] {
+        let options = Options { accept_unsafe_violations, ..Options::default() };
+        let mut whole_head = Head::new();
+        let whole = parse(kind, &mut Parser::default(), bytes, &options, &mut whole_head);
+        let (mut parser, mut head) = (Parser::default(), Head::new());
+        let mut pieces = parse(kind, &mut parser, &bytes[..cut], &options, &mut head);
+        if pieces == Progress::Incomplete {
+            pieces = parse(kind, &mut parser, bytes, &options, &mut head);
+        }
+        assert_eq!(whole, pieces, "cut at {cut}");
+        match whole {
+            Progress::Complete { head_len } => {
+                assert!(head_len <= bytes.len());
+                ask(&mut whole_head, bytes);
+            }
+            Progress::Error(error) => assert!(error.position <= bytes.len()),
+            Progress::Incomplete => {}
+        }
+    }
+}
+
+fn parse(kind: Kind, parser: &mut Parser, raw: &[u8], options: &Options, head: &mut Head) -> Progress {
+    match kind {
+        Kind::Request => parser.request(raw, options, head),
+        Kind::Response => parser.response(raw, options, head),
+    }
+}
+
+/// Everything that a proxy asks of a head and does to it. Written again, it is a head that says the same.
+fn ask(head: &mut Head, raw: &[u8]) {
+    let _ = (head.path(raw), head.query(raw), head.path_and_query(raw), head.raw_bytes(raw));
+    for (name, value) in head.fields(raw) {
+        assert!(!name.is_empty());
+        let _ = (head.find(raw, name, -1), head.find_line(raw, name, 1));
+        let _ = weir_http::cookie::RequestCookies::new(value).count();
+        let _ = weir_http::cookie::ResponseCookies::new(value).count();
+        let _ = (weir_http::auth::basic(value), weir_http::date::parse(value, 0));
+    }
+    let kind = head.kind();
+    let fields = head.fields(raw).count();
+    let mut written = Vec::new();
+    head.write(raw, &mut written);
+    let options = Options { accept_unsafe_violations: true, ..Options::default() };
+    let mut again = Head::new();
+    let progress = parse(kind, &mut Parser::default(), &written, &options, &mut again);
+    assert_eq!(
+        progress,
+        Progress::Complete { head_len: written.len() },
+        "{:?}",
+        String::from_utf8_lossy(&written)
+    );
+    assert_eq!(again.fields(&written).count(), fields);
+    match kind {
+        Kind::Request => assert_eq!(request_framing(&again), request_framing(head)),
+        Kind::Response => {
+            assert_eq!(response_framing(&again, Method::Get), response_framing(head, Method::Get))
+        }
+    }
+    let _ = (head.set_path(raw, b"/new"), head.set_query(raw, b"q"), head.set(raw, b"host", b"h"));
+}
+
+/// A chunked body, whole and in two pieces.
+pub fn chunked_body(bytes: &[u8]) {
+    let Some((cut, bytes)) = cut(bytes) else { return };
+    let whole = ChunkDecoder::new().advance(bytes);
+    let mut decoder = ChunkDecoder::new();
+    let pieces = decoder.advance(&bytes[..cut]).and_then(|first| {
+        if first.done {
+            return Ok(first);
+        }
+        assert_eq!(first.consumed, cut);
+        let mut rest = decoder.advance(&bytes[cut..])?;
+        rest.consumed += first.consumed;
+        rest.payload += first.payload;
+        Ok(rest)
+    });
+    assert_eq!(whole, pieces, "cut at {cut}");
+}
+
+/// The first byte chooses a place in the rest.
+fn cut(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (&place, rest) = bytes.split_first()?;
+    Some((usize::from(place) % (rest.len() + 1), rest))
+}

@@ -1,0 +1,38 @@
+//! What a fuzzer calls: one function for each thing that reads bytes from elsewhere.
+//!
+//! Each takes any bytes and must return, having checked what holds whatever they are: nothing panics, nothing is looked at
+//! beyond the buffer, and what is read in pieces means what it means whole. `tests/replay.rs` runs them over the corpora of
+//! `corpus/`, one folder a function, in every test run. `libfuzzer/` (a workspace of its own, for the nightly compiler)
+//! calls the same functions:
+//!
+//! ```text
+//! cargo +nightly fuzz run --fuzz-dir tools/fuzz/libfuzzer h1_head tools/fuzz/corpus/h1_head
+//! ```
+//!
+//! An input that broke something goes into the corpus, named for what it broke. Begin with [`TARGETS`].
+
+mod expression;
+mod h1;
+mod proxy;
+mod syntax;
+
+pub use expression::{condition, expression, log_format};
+pub use h1::{chunked_body, request_head, response_head};
+pub use proxy::proxy_header;
+pub use syntax::{configuration_lines, preprocessor_condition};
+
+/// A function that takes any bytes.
+pub type Target = fn(&[u8]);
+
+/// Every function, by the name of its corpus.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("chunked_body", chunked_body),
+    ("condition", condition),
+    ("configuration_lines", configuration_lines),
+    ("expression", expression),
+    ("log_format", log_format),
+    ("preprocessor_condition", preprocessor_condition),
+    ("proxy_header", proxy_header),
+    ("request_head", request_head),
+    ("response_head", response_head),
+];

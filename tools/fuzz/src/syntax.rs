@@ -1,0 +1,33 @@
+//! The lines and conditions of a configuration.
+
+use weir_syntax::{
+    Diagnostics, Environment, Line, MAX_WORDS, Reader, SourceMap, StaticFeatures, evaluate_condition,
+};
+
+const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["PCRE2"], enabled: &["EPOLL"] };
+
+fn environment() -> Environment {
+    Environment::from_iter([("A", "one two"), ("E", ""), ("S", " a  b "), ("X", "\" ' # \\ $A")])
+}
+
+/// A file: its words lie within their lines, and its faults can be shown both ways.
+pub fn configuration_lines(bytes: &[u8]) {
+    let mut sources = SourceMap::new();
+    sources.add("fuzz.cfg", bytes.to_vec());
+    let (environment, mut diagnostics) = (environment(), Diagnostics::new());
+    let mut reader = Reader::new(&sources);
+    let lines: Vec<Line> =
+        std::iter::from_fn(|| reader.next_line(&environment, &FEATURES, &mut diagnostics)).collect();
+    for line in &lines {
+        assert!((1..=MAX_WORDS).contains(&line.len()));
+    }
+    let _ = (diagnostics.classic(&sources, 1, true), diagnostics.pretty(&sources, false, true));
+}
+
+/// What follows `.if` or `-cc`: true, false, or a fault that points into it.
+pub fn preprocessor_condition(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Err(error) = evaluate_condition(&text, &environment(), &FEATURES) {
+        assert!(error.offset <= text.len());
+    }
+}

@@ -1,0 +1,37 @@
+//! Every corpus through its function: as it is, cut short everywhere, and with each byte changed.
+
+use std::fs;
+use std::path::Path;
+
+use weir_fuzz::{TARGETS, Target};
+
+/// How much of an entry is cut and changed; the rest is only run as it is.
+const REACH: usize = 400;
+
+fn replay(name: &str, target: Target) -> usize {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let mut count = 0;
+    for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let mut bytes =
+            fs::read(entry.expect("a corpus can be listed").path()).expect("a corpus can be read");
+        count += 1;
+        target(&bytes);
+        for at in 0..bytes.len().min(REACH) {
+            target(&bytes[..at]);
+            let before = bytes[at];
+            for change in [before ^ 0x20, 0, b'\n', b'"', 0xff] {
+                bytes[at] = change;
+                target(&bytes);
+            }
+            bytes[at] = before;
+        }
+    }
+    count
+}
+
+#[test]
+fn every_corpus_replays() {
+    for (name, target) in TARGETS {
+        assert!(replay(name, *target) > 0, "{name} has no corpus");
+    }
+}
