@@ -77,6 +77,13 @@ struct DefaultsSection {
     twin: Option<Location>,
 }
 
+impl DefaultsSection {
+    /// Whether the section has rules of one of these kinds.
+    fn has_rules(&self, kinds: &[RulesetKind]) -> bool {
+        self.rules.as_ref().is_some_and(|rules| kinds.iter().any(|kind| !rules.get(*kind).is_empty()))
+    }
+}
+
 /// Who took a `defaults` section.
 #[derive(Clone, Copy, Debug, Default)]
 struct DefaultsUses {
@@ -472,6 +479,23 @@ impl<'r> ProxyParser<'r> {
                 "frontends and backends cannot inherit from the same defaults section if it defines TCP/HTTP rules (defaults section at {}).",
                 defaults.finished.proxy.at
             )),
+            Section::Proxy(ProxySection::Frontend)
+                if defaults.has_rules(&[RulesetKind::TcpResponseContent]) =>
+            {
+                tight(format!(
+                    "a frontend section cannot inherit from a defaults section defining 'tcp-response content' rules (defaults section at {}).",
+                    defaults.finished.proxy.at
+                ))
+            }
+            Section::Proxy(ProxySection::Backend)
+                if defaults
+                    .has_rules(&[RulesetKind::TcpRequestConnection, RulesetKind::TcpRequestSession]) =>
+            {
+                tight(format!(
+                    "a backend section cannot inherit from a defaults section defining 'tcp-request connection' or 'tcp-request session' rules (defaults section at {}).",
+                    defaults.finished.proxy.at
+                ))
+            }
             _ => Ok(()),
         }
     }

@@ -494,6 +494,18 @@ fn rules_of_defaults_have_limits() {
             "A parsing [t.cfg:5]: a defaults section cannot inherit from a defaults section defining TCP/HTTP rules (defaults section at t.cfg:1).",
         ],
     );
+    check_text(
+        "defaults d\n tcp-response content accept\nfrontend f from d\n bind :1\n timeout client 1s\n",
+        &[
+            "A parsing [t.cfg:3]: a frontend section cannot inherit from a defaults section defining 'tcp-response content' rules (defaults section at t.cfg:1).",
+        ],
+    );
+    check_text(
+        "defaults d\n timeout connect 1s\n timeout server 1s\n tcp-request session accept\nbackend b from d\n",
+        &[
+            "A parsing [t.cfg:5]: a backend section cannot inherit from a defaults section defining 'tcp-request connection' or 'tcp-request session' rules (defaults section at t.cfg:1).",
+        ],
+    );
 }
 
 #[test]
