@@ -1,25 +1,23 @@
 //! "Did you mean": the nearest known word, when one is near enough to be meant.
 
 /// The candidate nearest to `word`, or `None` when nothing is close enough to be a slip of the fingers: about one
-/// edit for every three letters.
+/// edit for every three letters. Of several that are as near, the first by name, whatever the order of `candidates`.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.is_empty() || word.len() > MAX_SUGGESTED_BYTES {
         return None;
     }
-    let limit = (word.len() / 3).clamp(1, MAX_EDITS);
+    let mut limit = (word.len() / 3).clamp(1, MAX_EDITS);
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
-        let bound = best.map_or(limit, |(distance, _)| distance.saturating_sub(1));
-        if let Some(distance) = edit_distance(word, candidate, bound) {
-            best = Some((distance, candidate));
-            if distance == 0 {
-                break;
-            }
+        // Replacing all of a short word is not a typing mistake.
+        let possible = |distance: &usize| *distance < candidate.len().min(word.len());
+        if let Some(distance) = edit_distance(word, candidate, limit).filter(possible) {
+            let found = (distance, candidate);
+            best = Some(best.map_or(found, |best| best.min(found)));
+            limit = limit.min(distance);
         }
     }
-    // Replacing most of a short word is not a typing mistake.
-    best.filter(|(distance, candidate)| *distance < candidate.len().min(word.len()))
-        .map(|(_, candidate)| candidate)
+    best.map(|(_, candidate)| candidate)
 }
 
 /// Edits (insert, delete, replace, swap of neighbours) that turn one word into the other, `None` above `limit`.
@@ -88,5 +86,7 @@ mod tests {
         assert_eq!(did_you_mean("frobnicate", words), None);
         assert_eq!(did_you_mean("x", words), None);
         assert_eq!(did_you_mean("", words), None);
+        assert_eq!(did_you_mean("uid", ["uuid", "pid"]), Some("pid"));
+        assert_eq!(did_you_mean("uid", ["pid", "uuid"]), Some("pid"));
     }
 }
