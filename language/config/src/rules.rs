@@ -207,11 +207,7 @@ pub(crate) fn read_rule(context: &mut LineContext<'_>, words: &mut Words<'_>, ki
     let line = words.line();
     let (row, word) = find_action(context, words, kind)?;
     let name = format!("{} {word}", kind.keyword());
-    let proxy = context.name();
-    let subject = match context.draft.section {
-        Section::Defaults { .. } => format!("defaults section '{proxy}'"),
-        Section::Proxy(_) => format!("proxy '{proxy}'"),
-    };
+    let subject = format!("{} '{}'", context.draft.section.noun(), context.name());
     let parsing = format!("error detected in {subject} while parsing '{name}' rule : ");
     let reader = match row.handler {
         Handler::Ready(reader) if reader.rulesets.contains(kind) => reader,
@@ -239,9 +235,15 @@ pub(crate) fn read_rule(context: &mut LineContext<'_>, words: &mut Words<'_>, ki
         return Err(fault);
     }
     let span = words.here();
-    let condition = context.expressions().condition(words, places).map_err(|fault| {
-        prefixed(fault, &format!("error detected while parsing an '{}' condition : ", kind.keyword()))
-    })?;
+    let failed = match kind.is_http() {
+        true => format!("error detected while parsing an '{name}' condition : "),
+        false => {
+            let test = words.peek_text();
+            format!("'{name}' : error detected in {subject} while parsing '{test}' condition : ")
+        }
+    };
+    let condition =
+        context.expressions().condition(words, places).map_err(|fault| prefixed(fault, &failed))?;
     let index = context.draft.proxy.rules.get(kind).len();
     context.note_condition(condition.is_some(), (ConditionList::Rules(kind), index), places, span);
     let rule = Rule { action, condition, at: context.at.clone() };

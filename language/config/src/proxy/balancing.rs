@@ -344,8 +344,10 @@ fn read_hash_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parse
     let (method, mut avalanche) = match word.text() {
         "map-based" => (HashMethod::MapBased, false),
         "consistent" => (HashMethod::Consistent, false),
-        // The old way to say it.
-        "avalanche" => (HashMethod::MapBased, true),
+        "avalanche" => {
+            let message = "experimental feature 'hash-type avalanche' is not supported anymore, please use 'hash-type map-based sdbm avalanche' instead.";
+            return Err(fault(word.span(), message));
+        }
         _ => return Err(fault(word.span(), expects)),
     };
     let mut function = HashFunction::Sdbm;

@@ -268,6 +268,14 @@ fn faults_have_the_words_of_the_reference() {
             "parsing [t.cfg:9]: 'http-request deny' expects either 'if' or 'unless' followed by a condition but found 'foo'.",
         ),
         (
+            "http-request deny if foo",
+            "parsing [t.cfg:9] : error detected while parsing an 'http-request deny' condition : no such ACL : 'foo'.",
+        ),
+        (
+            "tcp-request content reject if foo",
+            "parsing [t.cfg:9] : 'tcp-request content reject' : error detected in proxy 'l' while parsing 'if' condition : no such ACL : 'foo'.",
+        ),
+        (
             "http-request deny deny_status 999",
             "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request deny' rule : Unexpected status code '999'.",
         ),
