@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hashbrown::HashMap;
 
+use weir_syntax::did_you_mean;
+
 use crate::args::Reference;
 use crate::context::{Context, Cursor, Fetched};
 use crate::error::{ParseError, show};
@@ -13,7 +15,7 @@ use crate::fetch::Places;
 use crate::pattern::{IntOperator, MatchMethod, Parsed, PatternIndex, undot};
 use crate::sample::{Flags, SampleType, Value};
 use crate::scope::Scope;
-use crate::{scratch, suggest};
+use crate::scratch;
 
 pub(crate) mod keywords;
 
@@ -149,7 +151,7 @@ impl AclTable {
                 .map(|(acl, _)| acl.name())
                 .chain(keywords::PREDEFINED.map(|(name, _)| name));
             return Err(
-                ParseError::new(0, format!("no such ACL : '{name}'")).suggest(suggest::closest(name, known))
+                ParseError::new(0, format!("no such ACL : '{name}'")).suggest(did_you_mean(name, known))
             );
         };
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -424,7 +426,7 @@ impl<'p> TestParser<'p, '_> {
         let name = show(name);
         let method = MatchMethod::parse(&name).ok_or_else(|| {
             self.error(format!("unknown matching method '{name}' when parsing ACL expression"))
-                .suggest(suggest::closest(&name, MatchMethod::ALL.iter().map(|method| method.name())))
+                .suggest(did_you_mean(&name, MatchMethod::ALL.iter().map(|method| method.name())))
         })?;
         if !expr.output().casts_to(method.input()) {
             let kind = expr.output().name();

@@ -12,8 +12,8 @@ use crate::variables::VariableId;
 
 mod parse;
 
+pub use parse::parse_ipv4_abbreviated;
 pub(crate) use parse::{ArgError, parse_args, split_args};
-pub use parse::{parse_delay_ms, parse_ipv4_abbreviated, parse_size};
 
 /// The type that a row declares for one argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -243,8 +243,8 @@ mod tests {
         line("a str(x) x").unwrap();
         fixture.acls.seal();
         assert_eq!(condition.evaluate(&mut TestContext::default()), Verdict::True);
-        let error = fixture.condition("if aa").unwrap_err();
-        assert_eq!((error.word, error.suggestion.as_deref()), (1, Some("a")));
+        let error = fixture.condition("if METHGET").unwrap_err();
+        assert_eq!((error.word, error.suggestion.as_deref()), (1, Some("METH_GET")));
         assert!(
             line("d@ src 1").unwrap_err().message.contains("character '@' is not permitted in acl name 'd@'")
         );

@@ -1,9 +1,10 @@
 //! Converters as rows: each turns one value into another.
 
+use weir_syntax::did_you_mean;
+
 use crate::args::{Arg, ArgSpec, Args, Check};
 use crate::context::Context;
 use crate::sample::{SampleType, Value};
-use crate::suggest;
 
 mod arith;
 mod codec;
@@ -175,5 +176,5 @@ pub(crate) fn is_known(name: &str) -> bool {
 
 /// The known converter closest to `name`.
 pub(crate) fn closest(name: &str) -> Option<&'static str> {
-    suggest::closest(name, known::NAMES.iter().copied())
+    did_you_mean(name, known::NAMES.iter().copied())
 }

@@ -2,11 +2,12 @@
 
 use hashbrown::HashMap;
 
+use weir_syntax::did_you_mean;
+
 use crate::args::{ArgSpec, Check};
 use crate::internal;
 use crate::pattern::MatchMethod;
 use crate::sample::SampleType;
-use crate::suggest;
 
 pub(crate) mod known;
 
@@ -422,12 +423,12 @@ impl Registry {
 
     /// The known fetch closest to `name`.
     pub fn closest_fetch(&self, name: &str) -> Option<&'static str> {
-        suggest::closest(name, self.fetches.keys().copied())
+        did_you_mean(name, self.fetches.keys().copied())
     }
 
     /// The known fetch or ACL keyword closest to `name`.
     pub fn closest_criterion(&self, name: &str) -> Option<&'static str> {
-        suggest::closest(name, self.fetches.keys().chain(self.acl_keywords.keys()).copied())
+        did_you_mean(name, self.fetches.keys().chain(self.acl_keywords.keys()).copied())
     }
 
     /// Every fetch, by name.

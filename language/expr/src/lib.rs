@@ -28,7 +28,6 @@ pub mod variables;
 mod condition;
 #[cfg(test)]
 mod fuzz;
-mod suggest;
 #[cfg(test)]
 mod testing;
 

@@ -62,7 +62,7 @@ pub(crate) fn keywords() -> impl Iterator<Item = AclKeyword> {
 }
 
 /// ACLs that need not be declared (manual, 7.4): the name and the words of its definition.
-pub(crate) const PREDEFINED: [(&str, &[&str]); 24] = [
+pub(crate) const PREDEFINED: [(&str, &[&str]); 23] = [
     ("FALSE", &["always_false"]),
     ("HTTP", &["req.proto_http"]),
     ("HTTP_1.0", &["req.ver", "1.0"]),
@@ -79,7 +79,6 @@ pub(crate) const PREDEFINED: [(&str, &[&str]); 24] = [
     ("METH_GET", &["method", "GET", "HEAD"]),
     ("METH_HEAD", &["method", "HEAD"]),
     ("METH_OPTIONS", &["method", "OPTIONS"]),
-    ("METH_PATCH", &["method", "PATCH"]),
     ("METH_POST", &["method", "POST"]),
     ("METH_PUT", &["method", "PUT"]),
     ("METH_TRACE", &["method", "TRACE"]),

@@ -6,6 +6,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use weir_syntax::units::{TimeUnit, parse_size, parse_time};
+
 use super::{Arg, ArgKind, ArgSpec, Args, Reference};
 use crate::error::show;
 use crate::pattern::regex::Regex;
@@ -145,8 +147,10 @@ fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, Optio
         ArgKind::Ipv6 => utf8()?.parse().map(Arg::Ipv6).map_err(|_| None),
         ArgKind::Mask4 => mask4(utf8()?).map(Arg::Ipv4).ok_or(None),
         ArgKind::Mask6 => mask6(utf8()?).map(Arg::Ipv6).ok_or(None),
-        ArgKind::Delay => parse_delay_ms(utf8()?).map(|ms| Arg::Int(ms as i64)).ok_or(None),
-        ArgKind::Size => parse_size(utf8()?).map(|size| Arg::Int(size as i64)).ok_or(None),
+        ArgKind::Delay => {
+            parse_time(utf8()?, TimeUnit::Milliseconds).map(|ms| Arg::Int(ms as i64)).map_err(|_| None)
+        }
+        ArgKind::Size => parse_size(utf8()?).map(|size| Arg::Int(size as i64)).map_err(|_| None),
         ArgKind::Frontend | ArgKind::Backend | ArgKind::Table | ArgKind::Server | ArgKind::UserList => {
             Ok(Arg::Reference(Reference::new(kind, Some(utf8()?))))
         }
@@ -199,34 +203,6 @@ pub fn parse_ipv4_abbreviated(text: &str) -> Option<Ipv4Addr> {
         bytes[3] = last;
     }
     Some(Ipv4Addr::from(bytes))
-}
-
-/// A duration with an optional unit (us, ms, s, m, h, d), milliseconds by default; rounded up.
-pub fn parse_delay_ms(text: &str) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let value: u64 = text[..digits].parse().ok()?;
-    match &text[digits..] {
-        "us" => Some(value.div_ceil(1000)),
-        "" | "ms" => Some(value),
-        "s" => value.checked_mul(1000),
-        "m" => value.checked_mul(60_000),
-        "h" => value.checked_mul(3_600_000),
-        "d" => value.checked_mul(86_400_000),
-        _ => None,
-    }
-}
-
-/// A size with an optional unit (k, m, g).
-pub fn parse_size(text: &str) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let value: u64 = text[..digits].parse().ok()?;
-    match &text[digits..] {
-        "" => Some(value),
-        "k" | "K" => value.checked_mul(1 << 10),
-        "m" | "M" => value.checked_mul(1 << 20),
-        "g" | "G" => value.checked_mul(1 << 30),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

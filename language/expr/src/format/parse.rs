@@ -1,5 +1,7 @@
 //! From the text of a format to its items.
 
+use weir_syntax::did_you_mean;
+
 use super::writer::FormatFlags;
 use super::{Alias, FormatOptions, Item, Node};
 use crate::args::split_args;
@@ -7,7 +9,6 @@ use crate::error::{ParseError, show};
 use crate::expr::Expr;
 use crate::sample::SampleType;
 use crate::scope::Scope;
-use crate::suggest;
 
 /// How many items one format may have.
 const MAX_NODES: usize = 4096;
@@ -102,7 +103,7 @@ impl<'p> Parser<'p, '_> {
             let message = format!(
                 "no such format alias '{name}'. If you wanted to emit the '%' character verbatim, you need to use '%%'"
             );
-            let near = suggest::closest(&name, Alias::ROWS.iter().map(|row| row.name));
+            let near = did_you_mean(&name, Alias::ROWS.iter().map(|row| row.name));
             return Err(ParseError::new(0, message).at(span).suggest(near));
         };
         self.push(Item::Alias(row.alias), prefix);

@@ -199,19 +199,24 @@ impl PatternSet {
         self.lock().in_acls
     }
 
+    /// Where the set comes from and what uses it, as `show acl` and `show map` tell.
+    pub fn description(&self) -> String {
+        let uses = self.lock().uses.join(", ");
+        match &self.name {
+            Some(name) => format!("pattern loaded from file '{name}' used {uses}"),
+            None => uses,
+        }
+    }
+
     /// The line of `show acl` and `show map`: number, file, uses, versions and size.
     pub fn listing(&self) -> String {
-        let state = self.lock();
-        let name = self.name.as_deref().unwrap_or("");
-        let uses = state.uses.join(", ");
-        let origin =
-            if name.is_empty() { String::new() } else { format!("pattern loaded from file '{name}' used ") };
+        let (version, next_version) = self.versions();
         format!(
-            "{} ({name}) {origin}{uses}. curr_ver={} next_ver={} entry_cnt={}",
+            "{} ({}) {}. curr_ver={version} next_ver={next_version} entry_cnt={}",
             self.number,
-            state.version,
-            state.next_version,
-            state.entries.len() - state.dead
+            self.name.as_deref().unwrap_or(""),
+            self.description(),
+            self.len(),
         )
     }
 
@@ -221,10 +226,10 @@ impl PatternSet {
         (state.version, state.next_version)
     }
 
-    /// How many entries there are.
+    /// How many entries there are, over all versions.
     pub fn len(&self) -> usize {
         let state = self.lock();
-        state.entries.len() - state.dead
+        state.entries.len() - state.dead + state.prepared.values().map(Vec::len).sum::<usize>()
     }
 
     /// True if there is no entry.
@@ -245,6 +250,16 @@ impl PatternSet {
             Some(version) => state.prepared.get(&version).ok_or(SetError::NoSuchVersion)?,
         };
         Ok(list.iter().filter(|entry| entry.is_alive()).cloned().collect())
+    }
+
+    /// The entry of a version that follows the one with the identifier `after` (0 for the first): for listings in
+    /// pieces, between which entries may come and go.
+    pub fn next_entry(&self, version: u32, after: u64) -> Option<Arc<Entry>> {
+        let state = self.lock();
+        let list = if version == state.version { &state.entries } else { state.prepared.get(&version)? };
+        // Entries are appended, so identifiers ascend.
+        let next = list.partition_point(|entry| entry.id <= after);
+        list[next..].iter().find(|entry| entry.is_alive()).cloned()
     }
 
     /// The index for a way of matching, made if it is new. The error names an entry that does not parse.

@@ -57,6 +57,11 @@ fn versions_replace_all_entries_at_once() {
     set.add(Some(version), b"b", Some(b"2")).unwrap();
     assert_eq!(value(&index, "b"), None, "not before it is committed");
     assert_eq!(set.entries(Some(version)).unwrap().len(), 1);
+    assert_eq!(set.len(), 2);
+    let prepared = set.next_entry(version, 0).unwrap();
+    assert_eq!(prepared.pattern(), b"b");
+    assert!(set.next_entry(version, prepared.id()).is_none());
+    assert!(set.next_entry(77, 0).is_none());
     let abandoned = set.prepare();
     set.commit(version).unwrap();
     assert_eq!((value(&index, "a"), value(&index, "b").as_deref()), (None, Some("2")));
