@@ -10,8 +10,11 @@ use weir_expr::{
     VariableNames,
 };
 
+/// Every fetch that needs no traffic.
+pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new([]));
+
 /// The files that an expression may name.
-struct Files;
+pub(crate) struct Files;
 
 impl Loader for Files {
     fn load(&self, path: &str) -> io::Result<Vec<u8>> {
@@ -24,7 +27,6 @@ impl Loader for Files {
 
 /// Calls with a scope in which everything may be written.
 fn with_scope(call: impl FnOnce(&Scope<'_>)) {
-    static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new([]));
     let (patterns, variables, acls, warnings) =
         (PatternStore::new(), VariableNames::new(), AclTable::new(), Warnings::new());
     call(&Scope {

@@ -19,7 +19,7 @@ mod syntax;
 pub use expression::{condition, expression, log_format};
 pub use h1::{chunked_body, request_head, response_head};
 pub use proxy::proxy_header;
-pub use syntax::{configuration_lines, preprocessor_condition};
+pub use syntax::{configuration, configuration_lines, preprocessor_condition};
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
@@ -28,6 +28,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("chunked_body", chunked_body),
     ("condition", condition),
+    ("configuration", configuration),
     ("configuration_lines", configuration_lines),
     ("expression", expression),
     ("log_format", log_format),

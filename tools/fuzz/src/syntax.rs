@@ -1,8 +1,12 @@
 //! The lines and conditions of a configuration.
 
+use weir_config::Inputs;
+use weir_expr::{PatternStore, VariableNames};
 use weir_syntax::{
     Diagnostics, Environment, Line, MAX_WORDS, Reader, SourceMap, StaticFeatures, evaluate_condition,
 };
+
+use crate::expression::{Files, REGISTRY};
 
 const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["PCRE2"], enabled: &["EPOLL"] };
 
@@ -30,4 +34,21 @@ pub fn preprocessor_condition(bytes: &[u8]) {
     if let Err(error) = evaluate_condition(&text, &environment(), &FEATURES) {
         assert!(error.offset <= text.len());
     }
+}
+
+/// A whole configuration: whatever it says, everything wrong with it can be shown.
+pub fn configuration(bytes: &[u8]) {
+    let mut sources = SourceMap::new();
+    sources.add("fuzz.cfg", bytes.to_vec());
+    let (patterns, variables) = (PatternStore::new(), VariableNames::new());
+    let inputs = Inputs {
+        sources: &sources,
+        loader: &Files,
+        registry: &REGISTRY,
+        patterns: &patterns,
+        variables: &variables,
+        conditions: &FEATURES,
+    };
+    let outcome = weir_config::parse(inputs, environment());
+    let _ = outcome.diagnostics.pretty(&sources, false, true);
 }

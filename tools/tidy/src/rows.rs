@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_cli::command::{HIDDEN, WORKER};
 use weir_config::vocabulary::{self, WordPlace, WordState};
-use weir_expr::{converters, fetch, internal};
+use weir_expr::{FetchDecl, converters, internal};
 use weir_stats::{fields, info};
 
 use crate::{Fault, Workspace};
@@ -65,9 +65,11 @@ pub fn words() -> BTreeSet<Word> {
     for word in vocabulary::words().iter().filter(|word| word.state != WordState::Removed) {
         add(Kind::Configuration(word.place), word.name, word.help, word.state == WordState::Ready);
     }
-    let rows: Vec<_> = internal::FETCHES.iter().map(|row| &row.decl).collect();
+    let internal = internal::FETCHES.iter().map(|row| &row.decl);
+    let rows: Vec<&FetchDecl> =
+        internal.chain(weir_stream::fetch::FETCHES.iter().map(|row| &row.decl)).collect();
     rows.iter().for_each(|row| add(Kind::Fetch, row.name, row.help, true));
-    for name in fetch::names().iter().filter(|name| rows.iter().all(|row| row.name != **name)) {
+    for name in weir_expr::fetch::names().iter().filter(|name| rows.iter().all(|row| row.name != **name)) {
         add(Kind::Fetch, name, "", false);
     }
     converters::all().iter().for_each(|row| add(Kind::Converter, row.name, row.help, true));
