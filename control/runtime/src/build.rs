@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Mutex, OnceLock, RwLock};
 
-use weir_backend::figures::{BackendFigures, FrontendFigures, ServerFigures};
+use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates, ServerFigures};
 use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
@@ -80,6 +80,7 @@ pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<Bui
         backends: names.backends,
         frontends: names.frontends,
         figures: (0..options.workers.max(1)).map(|_| CachePadded::default()).collect(),
+        rates: ProcessRates::new(options.workers),
         connections: Gate::new(),
         stopping: AtomicBool::new(false),
         process_variables: RwLock::new(variables),

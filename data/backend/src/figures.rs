@@ -16,7 +16,8 @@ use average::Average;
 pub use average::{Phase, Phases};
 use rate::SecondCounts;
 pub use rows::{
-    BackendCounter, CounterRow, CounterSet, FrontendCounter, FrontendRate, ListenerCounter, ServerCounter,
+    BackendCounter, CounterRow, CounterSet, FrontendCounter, FrontendRate, ListenerCounter, ProcessCounter,
+    ProcessRate, ServerCounter,
 };
 
 use crate::server::raise;
@@ -30,6 +31,8 @@ pub type BackendFigures = Figures<BackendCounter, { BackendCounter::COUNT }, 1>;
 pub type ServerFigures = Figures<ServerCounter, { ServerCounter::COUNT }, 1>;
 /// The figures of a listener.
 pub type ListenerFigures = Figures<ListenerCounter, { ListenerCounter::COUNT }, 1>;
+/// The figures of the process as a whole.
+pub type ProcessRates = Figures<ProcessCounter, { ProcessCounter::COUNT }, 2>;
 
 /// Figures of one object: `C` names the counters, `COUNTERS` and `RATES` say how many there are.
 pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {

@@ -30,7 +30,8 @@ mod sync;
 pub use backend::{Backend, BackendStatus, ChangeError, Choice, ChooseInput, Lease};
 pub use figures::{
     BackendCounter, BackendFigures, CounterRow, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
-    ListenerCounter, ListenerFigures, Phase, Phases, ServerCounter, ServerFigures, SharedGauge,
+    ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,
+    ServerCounter, ServerFigures, SharedGauge,
 };
 pub use idle::{
     ConnectionKeys, ConnectionParts, IdlePool, IdleToken, PurgePlan, Taken, Usage, Wanted, may_reuse,

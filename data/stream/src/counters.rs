@@ -1,7 +1,7 @@
 //! Counting: which objects an event belongs to.
 
 use weir_backend::figures::{
-    BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, Phases, ServerCounter,
+    BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, Phases, ProcessRate, ServerCounter,
 };
 
 use crate::exchange::Exchange;
@@ -189,9 +189,7 @@ impl Proxy {
         self.frontend_figures.increment(worker, FrontendCounter::Sessions);
         self.frontend_figures.event(worker, FrontendRate::Sessions, now_ms);
         self.frontend_figures.session_seen(worker, now_ms);
-        if let Some(figures) = crate::worker::figures() {
-            figures.session_rate.add(now_ms, 1);
-        }
+        self.site().rates.event(worker, ProcessRate::Sessions, now_ms);
         listener.figures.increment(worker, ListenerCounter::Sessions);
     }
 

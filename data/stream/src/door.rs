@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::FrontendRate;
+use weir_backend::{FrontendRate, ProcessCounter, ProcessRate};
 use weir_events::Level;
 use weir_net::{Door, DoorState, Gate, Place};
 use weir_sched::{Class, Kind, Tick};
@@ -144,26 +144,26 @@ impl Site {
     /// Until when the process accepts no more (`maxconnrate`, `maxsessrate`); none for now.
     fn too_fast(&self) -> Option<Tick> {
         let now = weir_sched::now();
-        let per_second = |rate: fn(&crate::worker::ProcessFigures) -> &weir_events::Rate| {
-            self.figures.iter().map(|figures| rate(figures).read(now.as_ms())).sum()
-        };
-        let connections = self.limits.connection_rate.load(Relaxed);
-        let sessions = self.limits.session_rate.load(Relaxed);
-        (connections > 0)
-            .then(|| until_below(connections, per_second(|figures| &figures.connection_rate), now))
-            .flatten()
-            .or_else(|| {
-                (sessions > 0)
-                    .then(|| until_below(sessions, per_second(|figures| &figures.session_rate), now))
-                    .flatten()
-            })
+        let limits = &self.limits;
+        let rules = [
+            (ProcessRate::Connections, limits.connection_rate.load(Relaxed)),
+            (ProcessRate::Sessions, limits.session_rate.load(Relaxed)),
+        ];
+        rules
+            .into_iter()
+            .filter(|(_, limit)| *limit > 0)
+            .find_map(|(rate, limit)| until_below(limit, self.rates.rate(rate, now.as_ms()), now))
     }
 
     /// A connection was accepted.
     fn count_connection(&self) {
         if let Some(figures) = crate::worker::figures() {
             figures.connections.increment();
-            figures.connection_rate.add(weir_sched::now().as_ms(), 1);
+        }
+        let worker = weir_sched::worker_index();
+        self.rates.event(worker, ProcessRate::Connections, weir_sched::now().as_ms());
+        if self.connections.inside() >= self.limits.connections.load(Relaxed) {
+            self.rates.increment(worker, ProcessCounter::LimitReached);
         }
     }
 }

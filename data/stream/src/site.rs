@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ServerFigures};
+use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates, ServerFigures};
 use weir_backend::{Backend, Server};
 use weir_config::model::Bind;
 use weir_config::model::RulesetKind;
@@ -35,6 +35,8 @@ pub struct Site {
     pub frontends: HashMap<Box<str>, usize>,
     /// What each worker counts for the process.
     pub figures: Vec<weir_sync::CachePadded<ProcessFigures>>,
+    /// How fast connections and sessions come to the process.
+    pub rates: ProcessRates,
     /// Client connections of all frontends, and who waits for one to end.
     pub connections: Gate,
     /// The process leaves: connections close after the response that they carry.

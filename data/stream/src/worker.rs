@@ -19,10 +19,6 @@ pub struct ProcessFigures {
     pub bytes_out: weir_sync::Counter,
     /// Bytes that went through the kernel only.
     pub bytes_spliced: weir_sync::Counter,
-    /// Connections per second.
-    pub connection_rate: weir_events::Rate,
-    /// Sessions per second.
-    pub session_rate: weir_events::Rate,
 }
 
 impl Default for ProcessFigures {
@@ -34,8 +30,6 @@ impl Default for ProcessFigures {
             streams_now: weir_sync::Gauge::new(),
             bytes_out: weir_sync::Counter::new(),
             bytes_spliced: weir_sync::Counter::new(),
-            connection_rate: weir_events::Rate::new(),
-            session_rate: weir_events::Rate::new(),
         }
     }
 }

@@ -185,6 +185,13 @@ counters! {
     }
 }
 
+counters! {
+    /// What the process counts beside what its objects do.
+    ProcessCounter {
+        LimitReached "MaxconnReached" "Connections whose arrival brought the process to its limit."
+    }
+}
+
 macro_rules! by_status {
     ($($set:ident)*) => {$(
         impl $set {
@@ -223,6 +230,21 @@ impl From<FrontendRate> for usize {
     }
 }
 
+/// The rates of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessRate {
+    /// Connections: `ConnRate`.
+    Connections,
+    /// Sessions: `SessRate`.
+    Sessions,
+}
+
+impl From<ProcessRate> for usize {
+    fn from(rate: ProcessRate) -> Self {
+        rate as Self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,6 +265,7 @@ mod tests {
         check::<BackendCounter>();
         check::<ServerCounter>();
         check::<ListenerCounter>();
+        check::<ProcessCounter>();
     }
 
     #[test]
