@@ -3,6 +3,9 @@
 //! [`build::site`] turns a typed configuration into a [`weir_stream::site::Site`]: proxies, servers, listeners, log
 //! targets, limits. Names are resolved and log targets opened here, once, before any worker starts.
 //!
+//! [`observe`] shows and changes what lives: statistics, the runtime API, the statistics page.
+//!
 //! The crate refuses to know how the configuration is written and what a message means. Begin with `build.rs`.
 
 pub mod build;
+pub mod observe;

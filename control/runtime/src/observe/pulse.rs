@@ -1,0 +1,79 @@
+//! What each worker measures once a second: figures that only a comparison with a moment ago gives.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use weir_containers::BufferPool;
+use weir_sched::{Class, Kind};
+
+use super::Live;
+
+/// A worker's last measurements. The worker writes, anyone reads.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    /// How many per cent of the last second the worker waited.
+    pub idle_percent: AtomicU32,
+    /// Bytes sent to clients in the last second.
+    pub bytes_out_rate: AtomicU64,
+    /// Bytes in buffers, lent or kept.
+    pub buffers_allocated: AtomicU64,
+    /// Bytes in buffers that are lent.
+    pub buffers_used: AtomicU64,
+    /// How often no buffer could be lent.
+    pub buffers_refused: AtomicU64,
+    /// CPU time used, in nanoseconds.
+    pub cpu_ns: AtomicU64,
+}
+
+/// Starts the current worker's pulse. To be called once on each worker.
+pub fn start(live: Live) {
+    weir_sched::spawn(&PULSE, Class::Bulk, async move {
+        let mut last = Moment::now(live);
+        loop {
+            weir_sched::sleep_until(weir_sched::now().after(PERIOD_MS)).await;
+            let now = Moment::now(live);
+            if let Some(pulse) = live.record.pulses.get(weir_sched::worker_index()) {
+                pulse.beat(&last, &now);
+            }
+            last = now;
+        }
+    });
+}
+
+impl Pulse {
+    fn beat(&self, last: &Moment, now: &Moment) {
+        let elapsed_ns = now.at_ns.saturating_sub(last.at_ns).max(1);
+        let idle_ns = now.idle_ns.saturating_sub(last.idle_ns).min(elapsed_ns);
+        self.idle_percent.store((idle_ns * 100 / elapsed_ns) as u32, Relaxed);
+        let sent = now.bytes_out.saturating_sub(last.bytes_out);
+        let rate = u128::from(sent) * 1_000_000_000 / u128::from(elapsed_ns);
+        self.bytes_out_rate.store(u64::try_from(rate).unwrap_or(u64::MAX), Relaxed);
+        let buffers = BufferPool::statistics();
+        let size = BufferPool::buffer_size() as u64;
+        self.buffers_used.store(buffers.used as u64 * size, Relaxed);
+        self.buffers_allocated.store((buffers.used + buffers.free) as u64 * size, Relaxed);
+        self.buffers_refused.store(buffers.refused, Relaxed);
+        self.cpu_ns.store(weir_sys::time::thread_cpu_ns(), Relaxed);
+    }
+}
+
+/// What a worker had done by some moment.
+struct Moment {
+    at_ns: u64,
+    idle_ns: u64,
+    bytes_out: u64,
+}
+
+impl Moment {
+    fn now(live: Live) -> Self {
+        let worker = weir_sched::worker_index();
+        Moment {
+            at_ns: weir_sched::precise_ns(),
+            idle_ns: weir_sched::activity(worker, |activity| activity.idle_ns.value()).unwrap_or(0),
+            bytes_out: live.site.figures.get(worker).map_or(0, |figures| figures.bytes_out.value()),
+        }
+    }
+}
+
+static PULSE: Kind = Kind::new("pulse");
+/// Figures "of the last second" are that old at most.
+const PERIOD_MS: u64 = 1_000;

@@ -1,0 +1,144 @@
+//! What is known of the process beside its site: how it was started, with what, and what only operators ask for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_cli::outcome::{Level, SeverityOutput};
+use weir_config::model::{self, Bind, Global};
+use weir_events::LogSink;
+use weir_expr::{PatternStore, Registry, VariableNames};
+use weir_net::Gate;
+use weir_sync::CachePadded;
+
+use super::pulse::Pulse;
+
+/// What is known of the process beside its site. Made at start, before any worker runs, and kept for ever.
+pub struct ProcessRecord {
+    /// What `show version` prints.
+    pub version: String,
+    /// When this version was made: `2026/11/20`.
+    pub release_date: String,
+    /// `description` of the global section.
+    pub description: Option<String>,
+    /// The sets of patterns, as the configuration loaded them.
+    pub patterns: Arc<PatternStore>,
+    /// The names of variables, as the configuration mentioned them.
+    pub variable_names: Arc<VariableNames>,
+    /// The fetches that expressions may use.
+    pub registry: Arc<Registry>,
+    /// The environment, `NAME=value` each.
+    pub environment: Vec<String>,
+    /// What was said at start, line by line.
+    pub startup_logs: String,
+    /// How many warnings were among that.
+    pub warnings: u32,
+    /// The limits that the process was made for.
+    pub limits: RecordedLimits,
+    /// When the process started, in milliseconds of the workers' clock.
+    pub started_ms: u64,
+    /// How long it took until it was ready, in milliseconds.
+    pub boot_ms: u32,
+    /// Where the global section logs to.
+    pub log_sinks: Vec<Arc<LogSink>>,
+    /// The sockets of the runtime API.
+    pub cli_sockets: Vec<CliSettings>,
+    /// Connections to the runtime API, and who waits for one to end.
+    pub cli_connections: Gate,
+    /// `stats maxconn`: how many of them there may be.
+    pub cli_connections_limit: u32,
+    /// What each worker measures once a second.
+    pub pulses: Vec<CachePadded<Pulse>>,
+}
+
+/// The limits that the process was made for. What changes at run time is in the site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordedLimits {
+    /// `maxconn`, configured or computed.
+    pub connections: u32,
+    /// The most connections that the descriptors allow.
+    pub connections_hard: u32,
+    /// How many descriptors the process may open.
+    pub open_files: u32,
+    /// How many sockets it may need at most.
+    pub sockets: u32,
+    /// `maxpipes`, 0 for none.
+    pub pipes: u32,
+    /// The most memory that it may use, in bytes; 0 for no limit.
+    pub memory: u64,
+}
+
+impl ProcessRecord {
+    /// A record of a process that starts now and has so many workers, with nothing else known.
+    pub fn new(workers: usize) -> Self {
+        ProcessRecord {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            release_date: String::new(),
+            description: None,
+            patterns: Arc::default(),
+            variable_names: Arc::default(),
+            registry: Arc::new(Registry::new([])),
+            environment: Vec::new(),
+            startup_logs: String::new(),
+            warnings: 0,
+            limits: RecordedLimits::default(),
+            started_ms: weir_sched::now().as_ms(),
+            boot_ms: 0,
+            log_sinks: Vec::new(),
+            cli_sockets: Vec::new(),
+            cli_connections: Gate::new(),
+            cli_connections_limit: Global::default().stats_maxconn,
+            pulses: (0..workers.max(1)).map(|_| CachePadded::default()).collect(),
+        }
+    }
+
+    /// The record of a whole process: it lives as long as the process.
+    pub fn publish(self) -> &'static Self {
+        Box::leak(Box::new(self))
+    }
+}
+
+/// How the runtime API is spoken on one socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CliSettings {
+    /// What `show cli sockets` prints: `unix@/path`, `ipv4@127.0.0.1:9999`.
+    pub address: String,
+    /// What its clients may do.
+    pub level: Level,
+    /// Whether messages say their severity.
+    pub severity_output: SeverityOutput,
+    /// How long a client may say nothing.
+    pub timeout: Duration,
+    /// `maxconn` of the line.
+    pub connections: Option<u32>,
+    /// The longest line, in bytes.
+    pub longest_line: usize,
+    /// The longest payload, in bytes.
+    pub longest_payload: usize,
+}
+
+impl CliSettings {
+    /// What a `stats socket` line says, for the socket of it that has this address.
+    pub fn new(bind: &Bind, global: &Global, address: String) -> Self {
+        CliSettings {
+            address,
+            level: match bind.options.level {
+                Some(model::Level::User) => Level::User,
+                Some(model::Level::Admin) => Level::Admin,
+                // Without the word, a socket is an operator's (manual, "stats socket").
+                Some(model::Level::Operator) | None => Level::Operator,
+            },
+            severity_output: match bind.options.severity_output {
+                model::SeverityOutput::None => SeverityOutput::None,
+                model::SeverityOutput::Number => SeverityOutput::Number,
+                model::SeverityOutput::String => SeverityOutput::Text,
+            },
+            timeout: global.stats_timeout,
+            connections: bind.options.maxconn,
+            longest_line: global.tuning.buffer_size as usize,
+            longest_payload: LONGEST_PAYLOAD,
+        }
+    }
+}
+
+/// The longest payload of a command: maps of that many bytes can be added at once.
+const LONGEST_PAYLOAD: usize = 131_072;
