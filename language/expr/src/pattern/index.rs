@@ -112,6 +112,15 @@ impl PatternIndex {
         best.map(found)
     }
 
+    /// Every entry with exactly this key, of an index for equal strings.
+    pub(super) fn equal(&self, key: &[u8]) -> Vec<Arc<Entry>> {
+        let mut found = Vec::new();
+        for segment in self.published.load().iter() {
+            segment.equal(key, &mut found);
+        }
+        found
+    }
+
     /// Appends an entry. The caller serialises writers.
     pub(super) fn push(&self, item: Item) {
         let mut segments: Vec<Arc<Segment>> = (**self.published.load()).clone();

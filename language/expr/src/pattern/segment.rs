@@ -64,6 +64,11 @@ impl Item {
         Ok(Item { entry, parsed })
     }
 
+    /// An entry to be found by its text as it is.
+    pub(super) fn of_text(entry: Arc<Entry>) -> Item {
+        Item { entry, parsed: Parsed::Text }
+    }
+
     /// The bytes to compare with.
     fn key(&self) -> &[u8] {
         match &self.parsed {
@@ -102,6 +107,26 @@ impl Segment {
                 _ => self.find_bytes(bytes),
             },
             Value::Bool(_) => None,
+        }
+    }
+
+    /// The entries with exactly this key, of a segment for equal strings.
+    pub(super) fn equal(&self, key: &[u8], found: &mut Vec<Arc<Entry>>) {
+        let alive = |item: &&Item| item.entry.is_alive();
+        match &self.index {
+            Index::Exact(hasher, table) => {
+                let same = |group: &Vec<u32>| self.items[group[0] as usize].key() == key;
+                let group = table.find(hasher.hash_one(key), same).map_or(&[][..], |group| group);
+                let items = group.iter().map(|index| &self.items[*index as usize]);
+                found.extend(items.filter(alive).map(|item| item.entry.clone()));
+            }
+            _ => found.extend(
+                self.items
+                    .iter()
+                    .filter(|item| item.key() == key)
+                    .filter(alive)
+                    .map(|item| item.entry.clone()),
+            ),
         }
     }
 

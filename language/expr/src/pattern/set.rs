@@ -145,6 +145,8 @@ struct State {
     next_version: u32,
     prepared: BTreeMap<u32, Vec<Arc<Entry>>>,
     indexes: Vec<Arc<PatternIndex>>,
+    /// Finds entries by their text, for changes; made when it is first wanted, dropped when much has changed.
+    by_pattern: Option<PatternIndex>,
     /// What every value must parse as.
     outputs: Vec<ValueCheck>,
 }
@@ -239,7 +241,7 @@ impl PatternSet {
 
     /// True if there is an entry with exactly this pattern.
     pub fn contains(&self, pattern: &[u8]) -> bool {
-        self.lock().select(Selector::Pattern(pattern)).next().is_some()
+        !self.lock().select(Selector::Pattern(pattern)).is_empty()
     }
 
     /// The entries, of the current version or of one in preparation.
@@ -326,6 +328,9 @@ impl PatternSet {
                 for (index, item) in state.indexes.iter().zip(items) {
                     index.push(item);
                 }
+                if let Some(index) = &state.by_pattern {
+                    index.push(Item::of_text(entry.clone()));
+                }
                 state.entries.push(entry);
             }
         }
@@ -337,37 +342,36 @@ impl PatternSet {
         if !self.has_values {
             return Err(SetError::Value);
         }
-        let state = self.lock();
+        let mut state = self.lock();
         state.outputs.iter().try_for_each(|check| check(value)).map_err(SetError::Pattern)?;
-        let mut count = 0;
-        for entry in state.select(selector) {
+        let selected = state.select(selector);
+        for entry in &selected {
             entry.value.store(Some(Arc::new(value.into())));
-            count += 1;
         }
-        if count == 0 { Err(SetError::NotFound) } else { Ok(count) }
+        if selected.is_empty() { Err(SetError::NotFound) } else { Ok(selected.len()) }
     }
 
     /// Deletes entries; returns how many.
     pub fn delete(&self, selector: Selector<'_>) -> Result<usize, SetError> {
         let mut state = self.lock();
-        let mut count = 0;
-        for entry in state.select(selector) {
-            entry.dead.store(true, Ordering::Relaxed);
-            count += 1;
-        }
-        if count == 0 {
+        let selected = state.select(selector);
+        if selected.is_empty() {
             return Err(SetError::NotFound);
         }
-        state.dead += count;
+        for entry in &selected {
+            entry.dead.store(true, Ordering::Relaxed);
+        }
+        state.dead += selected.len();
         // Sweeping costs as much as the list is long, so wait until a fourth of it is dead.
         if state.dead * 4 > state.entries.len() {
             state.entries.retain(|entry| entry.is_alive());
             state.dead = 0;
+            state.by_pattern = None;
             for index in &state.indexes {
                 index.replace(index.alive_items());
             }
         }
-        Ok(count)
+        Ok(selected.len())
     }
 
     /// Deletes every entry of a version.
@@ -381,6 +385,7 @@ impl PatternSet {
                 }
                 state.entries.clear();
                 state.dead = 0;
+                state.by_pattern = None;
                 for index in &state.indexes {
                     index.replace(Vec::new());
                 }
@@ -420,6 +425,7 @@ impl PatternSet {
         state.version = version;
         state.entries = entries;
         state.dead = 0;
+        state.by_pattern = None;
         Ok(())
     }
 
@@ -447,13 +453,32 @@ impl PatternSet {
 }
 
 impl State {
-    fn select<'s>(&'s self, selector: Selector<'s>) -> impl Iterator<Item = &'s Arc<Entry>> {
-        self.entries.iter().filter(move |entry| {
-            entry.is_alive()
-                && match selector {
-                    Selector::Pattern(pattern) => *entry.pattern == *pattern,
-                    Selector::Id(id) => entry.id == id,
-                }
-        })
+    /// Up to this many entries looking at each is as good as an index of them.
+    const SMALL: usize = 64;
+
+    fn select(&mut self, selector: Selector<'_>) -> Vec<Arc<Entry>> {
+        match selector {
+            Selector::Id(id) => {
+                let found = self.entries.binary_search_by_key(&id, |entry| entry.id);
+                found
+                    .ok()
+                    .map(|index| self.entries[index].clone())
+                    .filter(|entry| entry.is_alive())
+                    .into_iter()
+                    .collect()
+            }
+            Selector::Pattern(pattern) if self.entries.len() <= Self::SMALL => {
+                let same = |entry: &&Arc<Entry>| entry.is_alive() && *entry.pattern == *pattern;
+                self.entries.iter().filter(same).cloned().collect()
+            }
+            Selector::Pattern(pattern) => {
+                let entries = &self.entries;
+                let index = self.by_pattern.get_or_insert_with(|| {
+                    let items = entries.iter().cloned().map(Item::of_text).collect();
+                    PatternIndex::new(MatchMethod::Str, false, items)
+                });
+                index.equal(pattern)
+            }
+        }
     }
 }

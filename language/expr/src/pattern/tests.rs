@@ -50,6 +50,29 @@ fn a_map_can_be_changed_while_it_is_used() {
 }
 
 #[test]
+fn a_large_map_is_changed_by_key() {
+    let set = PatternStore::new().named("virt@large", true, &File("")).unwrap();
+    let index = set.index(MatchMethod::Str, false).unwrap();
+    for number in 0..1000 {
+        set.add(None, format!("key{}", number % 500).as_bytes(), Some(b"old")).unwrap();
+    }
+    assert!(set.contains(b"key7"));
+    assert_eq!(set.set(Selector::Pattern(b"key7"), b"new"), Ok(2));
+    set.add(None, b"key7", Some(b"last")).unwrap();
+    assert_eq!(set.set(Selector::Pattern(b"key7"), b"new"), Ok(3));
+    for number in 0..400 {
+        let expected = if number == 7 { 3 } else { 2 };
+        assert_eq!(set.delete(Selector::Pattern(format!("key{number}").as_bytes())), Ok(expected));
+    }
+    assert!(!set.contains(b"key7"));
+    assert_eq!((value(&index, "key399"), value(&index, "key400").as_deref()), (None, Some("old")));
+    assert_eq!(set.len(), 200);
+    let id = set.next_entry(0, 0).unwrap().id();
+    assert_eq!(set.delete(Selector::Id(id)), Ok(1));
+    assert_eq!(set.delete(Selector::Id(id)), Err(SetError::NotFound));
+}
+
+#[test]
 fn versions_replace_all_entries_at_once() {
     let set = map("a 1\n");
     let index = set.index(MatchMethod::Str, false).unwrap();
