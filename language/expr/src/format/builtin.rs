@@ -14,3 +14,12 @@ pub const TCP: &str = "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc
 
 /// `option tcplog clf`.
 pub const CLF_TCP: &str = "%{+Q}o %{-Q}ci - - [%T] \"TCP \" 000 %B \"\" \"\" %cp %ms %ft %b %s %Th %Tw %Tc %Tt %U %ts-- %ac %fc %bc %sc %rc %sq %bq \"\" \"\"";
+
+/// No option, in HTTP mode: written when the connection is accepted.
+pub const DEFAULT_HTTP: &str = "Connect from %ci:%cp to %fi:%fp (%f/HTTP)";
+
+/// No option, in TCP mode: written when the connection is accepted.
+pub const DEFAULT_TCP: &str = "Connect from %ci:%cp to %fi:%fp (%f/TCP)";
+
+/// A connection that failed before its session began.
+pub const ERROR: &str = "%ci:%cp [%t] %f/%[so_name]: %[fc_err_str]";
