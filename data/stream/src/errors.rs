@@ -104,7 +104,7 @@ fn describe(exchange: &Exchange, direction: Direction, error: HeadError, bytes: 
         frontend: exchange.frontend.index,
         backend: exchange.backend_entered.then_some(exchange.backend.index),
         server: exchange.lease.as_ref().map(|lease| lease.server().name().into()),
-        source: exchange.session.source.borrow().clone(),
+        source: exchange.session.source().clone(),
         stream: exchange.serial,
         error,
         bytes: bytes.into(),

@@ -5,9 +5,10 @@
 //! is also what expressions ask (`context.rs`) and what the log line is made of (`log.rs`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use weir_backend::{Lease, Positions, Priority};
+use weir_backend::{Lease, Positions, Priority, Server, ServerKey};
 use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
@@ -101,8 +102,8 @@ pub struct Exchange {
     pub serial: u64,
     /// The request line, if something logs it.
     pub request_line: Lent<Vec<u8>>,
-    /// The server's name, once its slot was given back.
-    pub server_name: Option<Box<str>>,
+    /// The last server that gave a slot: the log names it although the slot was given back.
+    pub server_key: Option<ServerKey>,
     /// Headers of a 103 response that is being gathered.
     pub early_hints: Vec<u8>,
     /// Room for heads that are written again.
@@ -306,7 +307,7 @@ impl Exchange {
             decided_at: None,
             serial,
             request_line: crate::recycle::bytes(),
-            server_name: None,
+            server_key: None,
             early_hints: Vec::new(),
             scratch: crate::recycle::bytes(),
             strict: false,
@@ -327,6 +328,14 @@ impl Exchange {
     pub fn enter(&mut self, phase: During) {
         self.phase = phase;
         self.session.view.phase.set(phase);
+    }
+
+    /// The server that the stream is on, or was on last.
+    pub fn chosen_server(&self) -> Option<Arc<Server>> {
+        match &self.lease {
+            Some(lease) => Some(Arc::clone(lease.server())),
+            None => self.backend.servers().server(self.server_key?),
+        }
     }
 
     /// Bytes received from the client in this stream.

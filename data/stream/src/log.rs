@@ -97,8 +97,8 @@ impl Exchange {
 
     fn render_connect_line(&mut self, line: &mut Vec<u8>) {
         use std::io::Write as _;
-        let source = self.session.source.borrow();
-        let destination = self.session.destination.borrow();
+        let source = self.session.source();
+        let destination = self.session.destination();
         let mode = if self.frontend.is_http() { "HTTP" } else { "TCP" };
         // Writing to memory does not fail.
         let _ = write!(line, "Connect from {source} to {destination} ({}/{mode})", self.frontend.name());
@@ -133,7 +133,7 @@ pub(crate) fn refused_handshake(session: &crate::session::Session) {
     let time = crate::clock::wall_time(session.accepted.wall_us);
     weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &frontend.site().identity.time_zone, &mut date);
     let date = String::from_utf8_lossy(&date);
-    let (source, listener) = (session.source.borrow(), &session.listener.name);
+    let (source, listener) = (session.source(), &session.listener.name);
     let millis = time.micros / 1000;
     // Writing to memory does not fail.
     let _ = write!(

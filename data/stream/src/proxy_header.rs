@@ -41,9 +41,7 @@ fn adopt(session: &Session, header: &weir_proxy::Header<'_>) {
     if header.command == Command::Proxy
         && let Addresses::Inet { source, destination } = header.addresses
     {
-        let source = session.source.replace(source.into());
-        let destination = session.destination.replace(destination.into());
-        *session.original.borrow_mut() = Some(Box::new((source, destination)));
+        session.replace_addresses(source.into(), destination.into());
     }
     let fields = header.tlvs.iter().map(|tlv| (tlv.kind, tlv.value.into())).collect();
     *session.proxy_header.borrow_mut() = Some(Box::new(ProxyFields { fields }));
@@ -97,7 +95,7 @@ pub(crate) fn received(session: &Session, kind: u8) -> Option<Vec<u8>> {
 }
 
 fn endpoints(exchange: &Exchange) -> (Address, Address) {
-    (exchange.session.source.borrow().clone(), exchange.session.destination.borrow().clone())
+    (exchange.session.source().clone(), exchange.session.destination().clone())
 }
 
 fn addresses<'a>(source: &Address, destination: &Address) -> Addresses<'a> {

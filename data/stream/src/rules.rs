@@ -19,6 +19,7 @@ use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
 use crate::exchange::{Exchange, Phase, Stop};
+use crate::session::AddressLevel;
 use crate::site::Proxy;
 
 /// What a ruleset came to.
@@ -235,7 +236,7 @@ impl Exchange {
                 self.status = self.response.head.status();
                 return done(set.is_ok());
             }
-            Action::SetEndpoint { endpoint, value } => return self.set_endpoint(*endpoint, value),
+            Action::SetEndpoint { endpoint, value } => return self.set_endpoint(kind, *endpoint, value),
             Action::SetVariable { name, condition, value } => {
                 let fetched = value.evaluate(self).into_owned();
                 match fetched {
@@ -370,47 +371,38 @@ impl Exchange {
         }
     }
 
-    fn set_endpoint(&mut self, endpoint: Endpoint, value: &weir_expr::Expr) -> Done {
-        use std::net::{IpAddr, SocketAddr};
-        self.keep_original_endpoints();
+    /// Replaces an address or a port at the level of the rule: for the connection, for the session, or for this stream.
+    fn set_endpoint(&mut self, kind: RulesetKind, endpoint: Endpoint, value: &weir_expr::Expr) -> Done {
+        use std::net::{IpAddr, Ipv4Addr, SocketAddr};
         let is_port = matches!(endpoint, Endpoint::SourcePort | Endpoint::DestinationPort);
         let wanted = if is_port { weir_expr::SampleType::Int } else { weir_expr::SampleType::Addr };
-        let value = value.evaluate_as(self, wanted).into_owned();
-        let Some(sample) = value.sample() else { return Done::Next };
-        let cell = match endpoint {
-            Endpoint::Source | Endpoint::SourcePort => &self.session.source,
-            Endpoint::Destination | Endpoint::DestinationPort => &self.session.destination,
-        };
-        let mut address = cell.borrow_mut();
-        let old = address.inet();
+        // Without a value nothing changes.
+        let Some(sample) = value.evaluate_as(self, wanted).into_owned().sample() else { return Done::Next };
+        let is_source = matches!(endpoint, Endpoint::Source | Endpoint::SourcePort);
+        let old = if is_source { self.session.source().inet() } else { self.session.destination().inet() };
         let new = match sample.value {
-            // An address of the other family starts over without a port; of the same, the port stays.
             Value::Ipv4(ip) => SocketAddr::new(IpAddr::V4(ip), old.map_or(0, |old| old.port())),
             Value::Ipv6(ip) => SocketAddr::new(IpAddr::V6(ip), old.map_or(0, |old| old.port())),
             Value::Int(port) => {
-                let unknown = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
-                let mut new = old.unwrap_or(unknown);
+                let mut new = old.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
                 new.set_port(u16::try_from(port).unwrap_or_default());
                 new
             }
             _ => return Done::Next,
         };
-        *address = new.into();
+        let level = match kind {
+            RulesetKind::TcpRequestConnection => AddressLevel::Connection,
+            RulesetKind::TcpRequestSession => AddressLevel::Session,
+            _ => AddressLevel::Stream,
+        };
+        self.session.set_address(level, is_source, new.into());
         Done::Next
-    }
-
-    fn keep_original_endpoints(&self) {
-        let mut original = self.session.original.borrow_mut();
-        if original.is_none() {
-            let pair = (self.session.source.borrow().clone(), self.session.destination.borrow().clone());
-            *original = Some(Box::new(pair));
-        }
     }
 
     fn set_packet_tos(&mut self, side: ConnectionSide, tos: u8) {
         match side {
             ConnectionSide::Frontend => {
-                let family = self.session.source.borrow().family();
+                let family = self.session.source().family();
                 let _ = weir_sys::option::set_tos(self.client.descriptor(), family, tos);
             }
             ConnectionSide::Backend => self.facts.backend_tos = Some(tos),

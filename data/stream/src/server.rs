@@ -16,7 +16,7 @@ impl Exchange {
     /// Returns once there is a server, a slot on it and a connection to it.
     pub(crate) async fn reach_server(&mut self) -> Phase {
         loop {
-            if self.lease.is_none() {
+            if self.lease.is_none() && !self.backend.is_transparent() {
                 self.assign().await?;
                 self.timers.queue = Some(self.elapsed());
             }

@@ -1,6 +1,6 @@
 //! A client's connection as the streams on it see it: who, from where, to where, since when.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 use weir_expr::VariableStore;
@@ -22,12 +22,12 @@ pub struct Session {
     pub accepted: Moment,
     /// How long its handshakes (PROXY protocol) took, in milliseconds.
     pub handshake_ms: Cell<u32>,
-    /// The client's address: the peer's, or what a PROXY header or `set-src` said.
-    pub source: RefCell<Address>,
-    /// Where the client connected to, or what a PROXY header or `set-dst` said.
-    pub destination: RefCell<Address>,
-    /// The addresses of the connection itself, when `source` and `destination` were replaced.
-    pub original: RefCell<Option<Box<(Address, Address)>>>,
+    /// The client's address and the one that it connected to, as the session knows them.
+    addresses: RefCell<Addresses>,
+    /// The same of the connection itself, once a PROXY header or a session's rule replaced them.
+    connection_addresses: RefCell<Option<Box<Addresses>>>,
+    /// The same of the current stream, once its rules replaced them.
+    stream_addresses: RefCell<Option<Box<Addresses>>>,
     /// What a PROXY header carried beside the addresses.
     pub proxy_header: RefCell<Option<Box<ProxyFields>>>,
     /// Variables of scope `sess`.
@@ -38,6 +38,8 @@ pub struct Session {
     pub killed: Cell<bool>,
     /// The backend and the server of the last request.
     pub last_server: Cell<Option<(usize, weir_backend::ServerKey)>>,
+    /// A server connection that nobody but this client may use.
+    pub own_connection: RefCell<Option<Box<crate::server::idle::OwnConnection>>>,
     /// Requests begun on this connection.
     pub requests: Cell<u32>,
 }
@@ -88,15 +90,99 @@ impl Session {
             task: Cell::new(TaskKey::NONE),
             accepted,
             handshake_ms: Cell::new(0),
-            source: RefCell::new(source),
-            destination: RefCell::new(destination),
-            original: RefCell::new(None),
+            addresses: RefCell::new(Addresses { source, destination }),
+            connection_addresses: RefCell::new(None),
+            stream_addresses: RefCell::new(None),
             proxy_header: RefCell::new(None),
             variables: RefCell::default(),
             view,
             killed: Cell::new(false),
             last_server: Cell::new(None),
+            own_connection: RefCell::new(None),
             requests: Cell::new(0),
         })
     }
+
+    /// The client's address: the stream's, if a rule set one, else the session's.
+    pub fn source(&self) -> Ref<'_, Address> {
+        Ref::map(self.current_addresses(), |addresses| &addresses.source)
+    }
+
+    /// Where the client connected to: the stream's, if a rule set one, else the session's.
+    pub fn destination(&self) -> Ref<'_, Address> {
+        Ref::map(self.current_addresses(), |addresses| &addresses.destination)
+    }
+
+    /// The peer's address (`fc_src`), whatever a PROXY header said.
+    pub fn connection_source(&self) -> Ref<'_, Address> {
+        Ref::map(self.own_addresses(), |addresses| &addresses.source)
+    }
+
+    /// The local address (`fc_dst`), whatever a PROXY header said.
+    pub fn connection_destination(&self) -> Ref<'_, Address> {
+        Ref::map(self.own_addresses(), |addresses| &addresses.destination)
+    }
+
+    fn current_addresses(&self) -> Ref<'_, Addresses> {
+        Ref::filter_map(self.stream_addresses.borrow(), |stream| stream.as_deref())
+            .unwrap_or_else(|_| self.addresses.borrow())
+    }
+
+    fn own_addresses(&self) -> Ref<'_, Addresses> {
+        Ref::filter_map(self.connection_addresses.borrow(), |own| own.as_deref())
+            .unwrap_or_else(|_| self.addresses.borrow())
+    }
+
+    /// A PROXY header told whose connection it is; the connection's own addresses are kept apart.
+    pub fn replace_addresses(&self, source: Address, destination: Address) {
+        let own = self.addresses.replace(Addresses { source, destination });
+        let mut kept = self.connection_addresses.borrow_mut();
+        if kept.is_none() {
+            *kept = Some(Box::new(own));
+        }
+    }
+
+    /// Replaces one address at one level.
+    pub(crate) fn set_address(&self, level: AddressLevel, is_source: bool, address: Address) {
+        let put = |addresses: &mut Addresses| match is_source {
+            true => addresses.source = address,
+            false => addresses.destination = address,
+        };
+        match level {
+            AddressLevel::Connection => put(&mut self.addresses.borrow_mut()),
+            AddressLevel::Session => {
+                let mut own = self.connection_addresses.borrow_mut();
+                let mut addresses = self.addresses.borrow_mut();
+                own.get_or_insert_with(|| Box::new(addresses.clone()));
+                put(&mut addresses);
+            }
+            AddressLevel::Stream => {
+                let mut stream = self.stream_addresses.borrow_mut();
+                put(stream.get_or_insert_with(|| Box::new(self.addresses.borrow().clone())));
+            }
+        }
+    }
+
+    /// A new stream begins: it sees the session's addresses again.
+    pub(crate) fn forget_stream_addresses(&self) {
+        *self.stream_addresses.borrow_mut() = None;
+    }
+}
+
+/// Both ends of a connection, as somebody told them.
+#[derive(Clone, Debug)]
+struct Addresses {
+    source: Address,
+    destination: Address,
+}
+
+/// What a rule that replaces an address changes it for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddressLevel {
+    /// The connection, and all that follows (`tcp-request connection`).
+    Connection,
+    /// The session (`tcp-request session`).
+    Session,
+    /// One stream (content and HTTP rules).
+    Stream,
 }

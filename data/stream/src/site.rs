@@ -204,6 +204,11 @@ impl Proxy {
         self.config.settings.mode == Mode::Http
     }
 
+    /// Whether streams go where their clients wanted to: `option transparent`, and no server.
+    pub fn is_transparent(&self) -> bool {
+        self.config.settings.options.transparent && self.config.servers.is_empty()
+    }
+
     /// Its servers. A stream gets here only through a proxy with a backend side.
     #[inline]
     pub fn servers(&self) -> &Backend {

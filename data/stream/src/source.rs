@@ -54,7 +54,7 @@ fn bind_port(exchange: &Exchange, socket: &OwnedFd, source: &Source, ip: IpAddr)
 }
 
 fn transparent_address(exchange: &Exchange, transparent: &TransparentSource) -> Option<SocketAddr> {
-    let client = exchange.session.source.borrow().inet();
+    let client = exchange.session.source().inet();
     match transparent {
         TransparentSource::Address(address) => Some(*address),
         TransparentSource::Client => client,

@@ -9,6 +9,7 @@ use crate::exchange::Exchange;
 impl Exchange {
     /// The stream appears in `show sess`.
     pub(crate) fn begin_view(&mut self) {
+        self.session.forget_stream_addresses();
         let view = &self.session.view;
         view.id.set(self.serial);
         view.since_ms.set(weir_sched::now().as_ms());

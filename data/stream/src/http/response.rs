@@ -45,7 +45,7 @@ impl Exchange {
         let of = |proxy: &'static Proxy| &proxy.config.settings.options;
         if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {
             let name = option.header.as_bytes();
-            let source = self.session.source.borrow().ip();
+            let source = self.session.source().ip();
             let if_none = [backend, frontend]
                 .iter()
                 .any(|proxy| of(proxy).forward_for.as_ref().is_some_and(|option| option.if_none));
@@ -58,7 +58,7 @@ impl Exchange {
             }
         }
         if let Some(option) = of(backend).original_to.as_ref().or(of(frontend).original_to.as_ref()) {
-            let destination = self.session.destination.borrow().ip();
+            let destination = self.session.destination().ip();
             let except = option.except;
             if let Some(destination) =
                 destination.filter(|address| !except.is_some_and(|net| net.contains(*address)))

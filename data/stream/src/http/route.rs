@@ -89,6 +89,7 @@ impl Exchange {
     /// The stream is now the backend's too: its timeouts apply and it counts.
     pub(crate) fn enter_backend(&mut self, backend: &'static Proxy) {
         self.backend = backend;
+        self.server_key = None;
         self.backend_entered = true;
         self.session.view.backend.set(backend.index as u32);
         let timeouts = &backend.config.settings.timeouts;

@@ -76,8 +76,8 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
 
 /// Addresses, and how many connections and waiting requests there are.
 fn places(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
-    let source = exchange.session.source.borrow();
-    let destination = exchange.session.destination.borrow();
+    let source = exchange.session.source();
+    let destination = exchange.session.destination();
     match alias {
         Alias::ClientIp if source.is_unix() => out.text(b"unix"),
         Alias::ClientIp => out.address(source.ip()),
@@ -152,11 +152,10 @@ fn retries(exchange: &Exchange, out: &mut LogWriter<'_>) {
 }
 
 fn server_name(exchange: &Exchange, out: &mut LogWriter<'_>) {
-    match (&exchange.lease, &exchange.server_name) {
-        (Some(lease), _) => out.text(lease.server().name().as_bytes()),
-        (None, Some(name)) => out.text(name.as_bytes()),
-        (None, None) if exchange.facts.local => out.text(b"<STATS>"),
-        (None, None) => out.text(b"<NOSRV>"),
+    match exchange.chosen_server() {
+        Some(server) => out.text(server.name().as_bytes()),
+        None if exchange.facts.local => out.text(b"<STATS>"),
+        None => out.text(b"<NOSRV>"),
     }
 }
 

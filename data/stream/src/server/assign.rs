@@ -59,6 +59,7 @@ impl Exchange {
         let server = lease.server();
         self.session.view.server.set(server.key().index() as u32);
         self.session.last_server.set(Some((self.backend.index, server.key())));
+        self.server_key = Some(server.key());
         self.lease = Some(lease);
         self.count_server_session();
         self.redirect_instead()
@@ -166,7 +167,7 @@ impl Exchange {
         let raw = self.request.bytes();
         let head = &self.request.head;
         match &settings.algorithm {
-            Algorithm::Source => self.session.source.borrow().ip().map(|address| key::source(kind, address)),
+            Algorithm::Source => self.session.source().ip().map(|address| key::source(kind, address)),
             Algorithm::Uri(arguments) if self.facts.have_request => {
                 Some(key::uri(kind, *arguments, head.uri(raw)))
             }

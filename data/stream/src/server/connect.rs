@@ -42,6 +42,11 @@ impl Exchange {
     /// A connection to the leased server.
     pub(super) async fn connect(&mut self) -> Result<Upstream, ConnectError> {
         let hash = self.connection_hash();
+        if let Some(upstream) = idle::take_own(self, hash) {
+            self.facts.on_reused_connection = true;
+            self.count(Event::Reuse);
+            return Ok(upstream);
+        }
         if self.may_reuse() {
             let mut idle = idle::take(self, hash);
             if idle.is_none() && self.site.figures.len() > 1 {
@@ -61,17 +66,20 @@ impl Exchange {
     fn connection_hash(&mut self) -> u64 {
         let settings = self.server_settings();
         let mut hash = 0;
-        if settings.is_some_and(|settings| settings.send_proxy.is_some()) {
-            // A PROXY header speaks for one client: its connection serves nobody else.
-            hash = idle::PRIVATE | self.serial;
+        if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
+            // A PROXY header speaks for one client, perhaps for one request: another one needs another connection.
+            let mut header = Vec::new();
+            self.write_proxy_header(send_proxy, &mut header);
+            hash = idle::PRIVATE | hash_of(&header);
+        }
+        if self.backend.is_transparent() {
+            hash = idle::PRIVATE | hash_of(self.session.destination().to_string().as_bytes());
         }
         if self.source_depends_on_client() {
-            hash = idle::PRIVATE | self.serial;
+            hash |= idle::PRIVATE;
         }
         if let Some(name) = settings.and_then(|settings| settings.pool_connection_name.as_ref()) {
-            use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-            let name = self.evaluate_string(name).unwrap_or_default();
-            hash |= BuildHasherDefault::<DefaultHasher>::default().hash_one(&name) >> 1;
+            hash ^= hash_of(&self.evaluate_string(name).unwrap_or_default());
         }
         hash
     }
@@ -131,12 +139,15 @@ impl Exchange {
 
     /// Where the leased server is, for this stream: its port may follow the client's.
     pub(crate) fn server_address(&self) -> Option<Address> {
-        let server = self.lease.as_ref()?.server();
-        let destination = self.session.destination.borrow();
+        if self.backend.is_transparent() {
+            return Some(self.session.destination().clone());
+        }
+        let server = self.chosen_server()?;
+        let destination = self.session.destination();
         Some(match &*server.address() {
             ServerAddress::Ip(address) => {
                 let mut address = *address;
-                let known = self.server_settings_of(server).map(|known| &known.address);
+                let known = self.server_settings_of(&server).map(|known| &known.address);
                 if let Some(model::ServerAddress::Inet { port: model::ServerPort::Mapped(offset), .. }) =
                     known
                 {
@@ -190,13 +201,17 @@ impl Exchange {
             return Ok(());
         };
         let mut header = Vec::new();
-        match send_proxy {
-            SendProxy::V1 => crate::proxy_header::write_v1(self, &mut header),
-            SendProxy::V2 => crate::proxy_header::write_v2(self, &mut header),
-        }
+        self.write_proxy_header(send_proxy, &mut header);
         match connection.send_head(&header, true) {
             Sent::Failed(errno) => Err(errno.into()),
             _ => Ok(()),
+        }
+    }
+
+    fn write_proxy_header(&mut self, send_proxy: SendProxy, header: &mut Vec<u8>) {
+        match send_proxy {
+            SendProxy::V1 => crate::proxy_header::write_v1(self, header),
+            SendProxy::V2 => crate::proxy_header::write_v2(self, header),
         }
     }
 
@@ -209,6 +224,12 @@ impl Exchange {
     pub(crate) fn server_settings_of(&self, server: &weir_backend::Server) -> Option<&'static model::Server> {
         self.backend.config.servers.get(server.key().index())
     }
+}
+
+/// A hash that leaves the topmost bit free for [`idle::PRIVATE`].
+fn hash_of(bytes: &[u8]) -> u64 {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(bytes) >> 1
 }
 
 fn milliseconds(duration: Duration) -> u32 {

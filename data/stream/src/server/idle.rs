@@ -231,16 +231,26 @@ fn give_away(proxy: &'static Proxy, server: usize) -> Option<Parcel> {
 
 /// Keeps a connection for whoever comes next, if the limits allow.
 pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
-    let Some(lease) = &exchange.lease else { return };
+    upstream.requests = upstream.requests.saturating_add(1);
+    let Some(lease) = &exchange.lease else {
+        // Without a server (`option transparent`) a connection can only serve its own client again.
+        if exchange.facts.keep_client {
+            keep_own(exchange, None, upstream);
+        }
+        return;
+    };
     let server = lease.server().key().index();
     let Some(pools) = exchange.backend.idle.get(server) else { return };
-    in_use_no_more(pools);
-    upstream.requests = upstream.requests.saturating_add(1);
     let settings = lease.server().settings().pool;
     let private =
         upstream.hash & PRIVATE != 0 || exchange.backend.config.settings.options.reuse == Reuse::Never;
     let worn = settings.maximum_reuse.is_some_and(|most| upstream.requests > most);
     let full = settings.maximum.is_some_and(|most| pools.idle() >= most);
+    if private && !worn && exchange.facts.keep_client {
+        keep_own(exchange, Some(pools), upstream);
+        return;
+    }
+    in_use_no_more(pools);
     if private || worn || full || settings.purge_delay_ms == 0 || !lease.server().is_up() {
         return;
     }
@@ -253,6 +263,50 @@ pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
         shelf.idle.push(idle);
         pools.set(weir_sched::worker_index(), shelf.idle.len());
     });
+}
+
+/// A server connection that serves one client only, and waits for that client's next request.
+pub struct OwnConnection {
+    backend: usize,
+    /// None without a server (`option transparent`).
+    server: Option<usize>,
+    upstream: Option<Upstream>,
+    pools: Option<&'static IdlePools>,
+}
+
+impl Drop for OwnConnection {
+    fn drop(&mut self) {
+        if let (Some(_), Some(pools)) = (self.upstream.take(), self.pools) {
+            in_use_no_more(pools);
+        }
+    }
+}
+
+/// Keeps a connection that nobody else may use with its client.
+fn keep_own(exchange: &Exchange, pools: Option<&'static IdlePools>, upstream: Upstream) {
+    let (backend, server) = (exchange.backend.index, leased_index(exchange));
+    let own = OwnConnection { backend, server, upstream: Some(upstream), pools };
+    *exchange.session.own_connection.borrow_mut() = Some(Box::new(own));
+}
+
+fn leased_index(exchange: &Exchange) -> Option<usize> {
+    exchange.lease.as_ref().map(|lease| lease.server().key().index())
+}
+
+/// Takes the connection that this client kept, if it still fits.
+pub(super) fn take_own(exchange: &Exchange, hash: u64) -> Option<Upstream> {
+    let server = leased_index(exchange);
+    let mut own = exchange.session.own_connection.borrow_mut().take()?;
+    let mut upstream = own.upstream.take()?;
+    let connection = &upstream.connection;
+    let fresh =
+        !connection.descriptor().is_readable() && !connection.peer_closed() && !connection.is_broken();
+    if own.backend != exchange.backend.index || own.server != server || upstream.hash != hash || !fresh {
+        own.upstream = Some(upstream);
+        return None;
+    }
+    upstream.reused = true;
+    Some(upstream)
 }
 
 /// A connection in use was closed.
