@@ -1,6 +1,5 @@
 //! Ways to what fetches look at: the messages, as far as they are there, and the objects that arguments name.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use weir_backend::Server;
@@ -41,11 +40,11 @@ pub(super) enum Side {
     Current,
 }
 
-/// The users of the whole process. They are no part of a proxy, and never change.
-static USERLISTS: OnceLock<BTreeMap<Arc<str>, Arc<Userlist>>> = OnceLock::new();
+/// The users of the whole process, in the order of the configuration. They are no part of a proxy, and never change.
+static USERLISTS: OnceLock<Vec<Userlist>> = OnceLock::new();
 
-/// Gives the process its users, by the name of their list; the first call counts.
-pub fn install_userlists(lists: BTreeMap<Arc<str>, Arc<Userlist>>) {
+/// Gives the process its users, in the order of the configuration; the first call counts.
+pub fn install_userlists(lists: Vec<Userlist>) {
     let _ = USERLISTS.set(lists);
 }
 
@@ -193,8 +192,8 @@ impl Exchange {
 
     /// The list of users that an argument names.
     pub(super) fn userlist_argument(args: &Args) -> Option<&'static Userlist> {
-        let name = args.reference(0)?.name.as_deref()?;
-        USERLISTS.get()?.get(name).map(|list| &**list)
+        let (index, _) = args.reference(0)?.target()?;
+        USERLISTS.get()?.get(index as usize)
     }
 }
 
