@@ -20,7 +20,7 @@ use weir_stream::site::{Identity, Limits, Proxy, Site};
 use weir_sync::CachePadded;
 
 pub use logs::LogSinks;
-pub use names::{NameError, Resolver, SystemResolver};
+pub use names::{NameError, Resolver, SystemResolver, address};
 
 /// What the site takes from the process rather than from the configuration.
 pub struct Options<'o> {

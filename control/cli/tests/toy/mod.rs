@@ -459,14 +459,10 @@ impl SessionTarget for Toy {
         }
     }
 
-    fn shutdown_session(&mut self, id: u64) -> Shutdown {
-        if self.pending > 0 {
-            self.pending -= 1;
-            return Shutdown::Pending;
-        }
+    fn shutdown_session(&mut self, id: u64) -> bool {
         let before = self.sessions.len();
         self.sessions.retain(|view| view.id != id);
-        if self.sessions.len() < before { Shutdown::Done } else { Shutdown::NotFound }
+        self.sessions.len() < before
     }
 }
 

@@ -28,7 +28,7 @@ impl Resolver for SystemResolver {
 pub struct NameError(pub Box<str>);
 
 /// The address of a host.
-pub(super) fn address(host: &Host, resolver: &dyn Resolver) -> Result<IpAddr, NameError> {
+pub fn address(host: &Host, resolver: &dyn Resolver) -> Result<IpAddr, NameError> {
     match host {
         Host::Ip(address) => Ok(*address),
         Host::Name { name, family } => {

@@ -1,0 +1,440 @@
+//! The command line: HAProxy's options, as rows.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use weir_runtime::start::Former;
+
+/// What the command line asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arguments {
+    /// `-v` and relatives: say who this is, and end.
+    pub version: Option<VersionForm>,
+    /// `-cc`: evaluate this, and end.
+    pub condition: Option<String>,
+    /// `-dK`: list these classes of keywords.
+    pub keywords: Option<String>,
+    /// `-dMhelp`: list what memory debugging there is, and end.
+    pub memory_help: bool,
+    /// `-f` and what follows `--`.
+    pub files: Vec<String>,
+    /// `-C`.
+    pub folder: Option<PathBuf>,
+    /// `-c`.
+    pub check: bool,
+    /// `-D`.
+    pub daemon: bool,
+    /// `-d`, `-db`.
+    pub foreground: bool,
+    /// `-V`, `-d`.
+    pub verbose: bool,
+    /// `-q`.
+    pub quiet: bool,
+    /// `-dW`.
+    pub zero_warning: bool,
+    /// `-dD`.
+    pub diagnose: bool,
+    /// `-dr`.
+    pub ignore_unresolved: bool,
+    /// `-dR`.
+    pub no_reuse_port: bool,
+    /// `-dS`.
+    pub no_splice: bool,
+    /// `-n`.
+    pub maxconn: Option<u32>,
+    /// `-N`.
+    pub proxy_maxconn: Option<u32>,
+    /// `-m`.
+    pub memory_mb: Option<u64>,
+    /// `-L`.
+    pub local_peer: Option<String>,
+    /// `-p`.
+    pub pid_file: Option<PathBuf>,
+    /// `-sf`, `-st`.
+    pub former: Former,
+}
+
+/// How much `-v` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionForm {
+    /// `-v`.
+    Usual,
+    /// `-vv`.
+    Long,
+    /// `-vq`: the version alone.
+    Version,
+    /// `-vqs`: without what follows the numbers.
+    Short,
+    /// `-vqb`: the branch.
+    Branch,
+}
+
+/// Why a command line means nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The usage tells.
+    Usage,
+    /// This does.
+    Text(String),
+}
+
+/// One option.
+pub struct Flag {
+    /// How it is written.
+    pub name: &'static str,
+    /// What follows it, as the usage writes it; empty for nothing.
+    pub value: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// How it does it.
+    act: Act,
+}
+
+enum Act {
+    /// Nothing follows.
+    Set(fn(&mut Arguments)),
+    /// A word follows, separated by a blank.
+    Take(fn(&mut Arguments, &str) -> Result<(), Fault>),
+    /// A word may be attached to the name.
+    Attached(fn(&mut Arguments, &str) -> Result<(), Fault>),
+    /// Process numbers follow.
+    Processes { at_once: bool },
+    /// It will be.
+    NotYet,
+}
+
+/// Reads the words that follow the program's name.
+pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, Fault> {
+    let mut arguments = Arguments::default();
+    let mut words = words.into_iter().peekable();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            arguments.files.extend(words.by_ref().map(str::to_owned));
+            break;
+        }
+        let Some((flag, rest)) = find(word) else { return Err(Fault::Usage) };
+        match flag.act {
+            Act::Set(set) => set(&mut arguments),
+            Act::Take(take) => take(&mut arguments, words.next().ok_or(Fault::Usage)?)?,
+            Act::Attached(take) => take(&mut arguments, rest)?,
+            Act::Processes { at_once } => {
+                arguments.former.at_once = at_once;
+                while let Some(word) = words.next_if(|word| !word.starts_with('-')) {
+                    arguments.former.processes.push(number(word, "process number")?);
+                }
+            }
+            Act::NotYet => return Err(Fault::Text(format!("'{}' is not implemented yet.", flag.name))),
+        }
+    }
+    Ok(arguments)
+}
+
+/// The option of that name, and what is attached to the name.
+fn find(word: &str) -> Option<(&'static Flag, &str)> {
+    FLAGS.iter().find(|flag| flag.name == word).map(|flag| (flag, "")).or_else(|| {
+        let may_attach = FLAGS.iter().filter(|flag| matches!(flag.act, Act::Attached(_)));
+        may_attach.filter_map(|flag| Some((flag, word.strip_prefix(flag.name)?))).next()
+    })
+}
+
+fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, Fault> {
+    word.parse().map_err(|_| Fault::Text(format!("'{word}' is no {what}.")))
+}
+
+/// The usage, as standard error shows it.
+pub fn usage(program: &str) -> String {
+    let mut text = format!("Usage : {program} [-f <cfgfile|cfgdir>]* [options] [-- <cfgfile>*]\n");
+    for flag in FLAGS.iter().filter(|flag| !matches!(flag.act, Act::NotYet)) {
+        let head =
+            format!("{}{}{}", flag.name, if flag.value.starts_with('[') { "" } else { " " }, flag.value);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "        {:<18} {}", head.trim_end(), flag.help);
+    }
+    text
+}
+
+/// Every option.
+pub static FLAGS: &[Flag] = &[
+    Flag {
+        name: "-f",
+        value: "<file|folder>",
+        help: "reads a configuration file, or all of a folder that end in .cfg; may be repeated",
+        act: Act::Take(|arguments, word| {
+            arguments.files.push(word.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "-v",
+        value: "",
+        help: "says the version",
+        act: Act::Set(|a| a.version = Some(VersionForm::Usual)),
+    },
+    Flag {
+        name: "-vv",
+        value: "",
+        help: "says the version and what was built in",
+        act: Act::Set(|a| a.version = Some(VersionForm::Long)),
+    },
+    Flag {
+        name: "-vq",
+        value: "",
+        help: "says the version alone",
+        act: Act::Set(|a| a.version = Some(VersionForm::Version)),
+    },
+    Flag {
+        name: "-vqs",
+        value: "",
+        help: "says the version's numbers alone",
+        act: Act::Set(|a| a.version = Some(VersionForm::Short)),
+    },
+    Flag {
+        name: "-vqb",
+        value: "",
+        help: "says the version's branch alone",
+        act: Act::Set(|a| a.version = Some(VersionForm::Branch)),
+    },
+    Flag {
+        name: "-c",
+        value: "",
+        help: "checks the configuration and ends",
+        act: Act::Set(|a| a.check = true),
+    },
+    Flag {
+        name: "-cc",
+        value: "<condition>",
+        help: "evaluates a condition, as .if does, and ends with 0 or 1",
+        act: Act::Take(|arguments, word| {
+            arguments.condition = Some(word.to_owned());
+            Ok(())
+        }),
+    },
+    Flag { name: "-D", value: "", help: "goes to the background", act: Act::Set(|a| a.daemon = true) },
+    Flag {
+        name: "-d",
+        value: "",
+        help: "stays in the foreground and says more",
+        act: Act::Set(|a| (a.foreground, a.verbose) = (true, true)),
+    },
+    Flag { name: "-db", value: "", help: "stays in the foreground", act: Act::Set(|a| a.foreground = true) },
+    Flag { name: "-V", value: "", help: "says more", act: Act::Set(|a| a.verbose = true) },
+    Flag { name: "-q", value: "", help: "says nothing", act: Act::Set(|a| a.quiet = true) },
+    Flag {
+        name: "-C",
+        value: "<folder>",
+        help: "changes to a folder before reading anything",
+        act: Act::Take(|arguments, word| {
+            arguments.folder = Some(word.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "-n",
+        value: "<number>",
+        help: "holds at most so many connections",
+        act: Act::Take(|arguments, word| {
+            number(word, "number of connections").map(|n| arguments.maxconn = Some(n))
+        }),
+    },
+    Flag {
+        name: "-N",
+        value: "<number>",
+        help: "frontends without maxconn hold at most so many connections",
+        act: Act::Take(|arguments, word| {
+            number(word, "number of connections").map(|n| arguments.proxy_maxconn = Some(n))
+        }),
+    },
+    Flag {
+        name: "-m",
+        value: "<megabytes>",
+        help: "uses at most so much memory",
+        act: Act::Take(|arguments, word| {
+            number(word, "amount of memory").map(|n| arguments.memory_mb = Some(n))
+        }),
+    },
+    Flag {
+        name: "-L",
+        value: "<name>",
+        help: "is called so among peers, instead of by the host's name",
+        act: Act::Take(|arguments, word| {
+            arguments.local_peer = Some(word.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "-p",
+        value: "<file>",
+        help: "writes the number of the process to a file",
+        act: Act::Take(|arguments, word| {
+            arguments.pid_file = Some(word.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "-sf",
+        value: "<pid>*",
+        help: "once it listens, tells these processes to end after their last connection",
+        act: Act::Processes { at_once: false },
+    },
+    Flag {
+        name: "-st",
+        value: "<pid>*",
+        help: "once it listens, tells these processes to end",
+        act: Act::Processes { at_once: true },
+    },
+    Flag {
+        name: "-dW",
+        value: "",
+        help: "ends when there is any warning",
+        act: Act::Set(|a| a.zero_warning = true),
+    },
+    Flag {
+        name: "-dD",
+        value: "",
+        help: "says what is unusual in the configuration",
+        act: Act::Set(|a| a.diagnose = true),
+    },
+    Flag {
+        name: "-dr",
+        value: "",
+        help: "starts although names of servers have no address",
+        act: Act::Set(|a| a.ignore_unresolved = true),
+    },
+    Flag {
+        name: "-dR",
+        value: "",
+        help: "shares no address with another process",
+        act: Act::Set(|a| a.no_reuse_port = true),
+    },
+    Flag {
+        name: "-dS",
+        value: "",
+        help: "moves no bytes inside the kernel",
+        act: Act::Set(|a| a.no_splice = true),
+    },
+    Flag {
+        name: "-dK",
+        value: "<class[,...]>",
+        help: "lists keywords; -dKhelp lists the classes",
+        act: Act::Attached(|arguments, word| {
+            arguments.keywords = Some(word.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "-dM",
+        value: "[<byte>,][help|...]",
+        help: "debugs memory: of no use here, where the compiler does",
+        act: Act::Attached(|arguments, word| {
+            arguments.memory_help |= word.split(',').any(|option| option == "help");
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "-dI",
+        value: "",
+        help: "allows new processes, which are never forbidden",
+        act: Act::Set(|_| ()),
+    },
+    Flag { name: "-dk", value: "", help: "uses no kqueue, which Linux does not have", act: Act::Set(|_| ()) },
+    Flag {
+        name: "-dv",
+        value: "",
+        help: "uses no event ports, which Linux does not have",
+        act: Act::Set(|_| ()),
+    },
+    Flag { name: "-dp", value: "", help: "uses no poll(), which is never used", act: Act::Set(|_| ()) },
+    Flag { name: "-4", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-W", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-Ws", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-S", value: "<address>", help: "", act: Act::NotYet },
+    Flag { name: "-x", value: "<socket>", help: "", act: Act::NotYet },
+    Flag { name: "-dA", value: "[file]", help: "", act: Act::NotYet },
+    Flag { name: "-dC", value: "[key]", help: "", act: Act::NotYet },
+    Flag { name: "-dF", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-dG", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-dL", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-dT", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-dV", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-dZ", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-dc", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-de", value: "", help: "", act: Act::NotYet },
+    Flag { name: "-dt", value: "[<trace>,...]", help: "", act: Act::NotYet },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, change: impl FnOnce(&mut Arguments)) {
+        let mut expected = Arguments::default();
+        change(&mut expected);
+        assert_eq!(parse(line.split_whitespace()), Ok(expected), "{line}");
+    }
+
+    #[track_caller]
+    fn refuse(line: &str, expected: Option<&str>) {
+        let expected = expected.map_or(Fault::Usage, |text| Fault::Text(text.to_owned()));
+        assert_eq!(parse(line.split_whitespace()), Err(expected), "{line}");
+    }
+
+    #[test]
+    fn options_mean_what_they_say() {
+        check("", |_| ());
+        check("-f a.cfg -f b/ -- c.cfg -d", |a| {
+            a.files = ["a.cfg", "b/", "c.cfg", "-d"].map(str::to_owned).to_vec();
+        });
+        check("-d", |a| (a.foreground, a.verbose) = (true, true));
+        check("-db -q -V -c", |a| (a.foreground, a.quiet, a.verbose, a.check) = (true, true, true, true));
+        check("-n 100 -N 10 -m 64", |a| {
+            (a.maxconn, a.proxy_maxconn, a.memory_mb) = (Some(100), Some(10), Some(64));
+        });
+        check("-p /run/w.pid -C /etc -L me", |a| {
+            a.pid_file = Some("/run/w.pid".into());
+            a.folder = Some("/etc".into());
+            a.local_peer = Some("me".to_owned());
+        });
+        check("-sf 1 22 333 -D", |a| {
+            a.former.processes = vec![1, 22, 333];
+            a.daemon = true;
+        });
+        check("-st", |a| a.former.at_once = true);
+        check("-cc streq(a,b)", |a| a.condition = Some("streq(a,b)".to_owned()));
+        check("-vv", |a| a.version = Some(VersionForm::Long));
+    }
+
+    #[test]
+    fn the_options_of_test_suites_are_there() {
+        check("-dM -dI -dW -dr -dD -dR -dS", |a| {
+            (a.zero_warning, a.ignore_unresolved, a.diagnose) = (true, true, true);
+            (a.no_reuse_port, a.no_splice) = (true, true);
+        });
+        check("-dM0x50,no-merge", |_| ());
+        check("-dMhelp", |a| a.memory_help = true);
+        check("-dKall", |a| a.keywords = Some("all".to_owned()));
+        check("-dKcfg,smp", |a| a.keywords = Some("cfg,smp".to_owned()));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        refuse("-foo", None);
+        refuse("file.cfg", None);
+        refuse("-f", None);
+        refuse("-n many", Some("'many' is no number of connections."));
+        refuse("-sf 12x", Some("'12x' is no process number."));
+        refuse("-W", Some("'-W' is not implemented yet."));
+        refuse("-x /run/s", Some("'-x' is not implemented yet."));
+        refuse("-S /run/s", Some("'-S' is not implemented yet."));
+    }
+
+    #[test]
+    fn the_usage_has_every_option_that_is_there() {
+        let usage = usage("weir");
+        for flag in FLAGS {
+            let shown = usage.contains(&format!("        {}", flag.name));
+            assert_eq!(shown, !matches!(flag.act, Act::NotYet), "{}", flag.name);
+            assert_eq!(flag.help.is_empty(), matches!(flag.act, Act::NotYet), "{}", flag.name);
+        }
+    }
+}

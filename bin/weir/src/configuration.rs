@@ -1,0 +1,200 @@
+//! From files to a configuration that can be served, and what is said on the way.
+
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use weir_config::features::FEATURES;
+use weir_config::files::{ConfigurationFiles, file_list, load_sources};
+use weir_config::model::Config;
+use weir_config::{Inputs, Outcome};
+use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_runtime::messages::Messages;
+use weir_runtime::start::Prepared;
+use weir_stream::fetch::FETCHES;
+use weir_syntax::{Diagnostics, Environment, Severity, SourceMap, StaticFeatures, evaluate_condition};
+use weir_sys::users;
+
+use crate::arguments::Arguments;
+
+/// What came of reading the configuration.
+pub enum Verdict {
+    /// It can be served.
+    Serve(Box<Prepared>),
+    /// It is right, and nothing else was asked (`-c`).
+    Valid,
+    /// Nothing was given to read, and checking nothing makes no sense.
+    Usage,
+    /// It is wrong; why was said.
+    Refused,
+}
+
+/// Reads and checks the configuration that the command line names, or the built-in one.
+pub fn load(program: &str, arguments: &Arguments, messages: &Messages) -> Verdict {
+    let mut diagnostics = Diagnostics::new();
+    let built_in = arguments.files.is_empty();
+    if built_in && arguments.check {
+        return Verdict::Usage;
+    }
+    let sources =
+        if built_in { built_in_sources() } else { load_sources(&arguments.files, &Disk, &mut diagnostics) };
+    if diagnostics.has_alerts() {
+        show(&diagnostics, &sources, arguments, messages);
+        return Verdict::Refused;
+    }
+    let environment = environment(program, arguments, &sources);
+    let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
+    let (patterns, variables) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
+    let names = feature_names();
+    let inputs = Inputs {
+        sources: &sources,
+        loader: &Disk,
+        registry: &registry,
+        patterns: &patterns,
+        variables: &variables,
+        conditions: &features(&names),
+    };
+    let Outcome { config, environment, diagnostics } = weir_config::parse(inputs, environment);
+    show(&diagnostics, &sources, arguments, messages);
+    if diagnostics.has_alerts() {
+        for (_, source) in sources.iter() {
+            messages.alert(format!("config : Error(s) found in configuration file : {}", source.name()));
+        }
+        messages.alert("config : Fatal errors found in configuration.");
+        return Verdict::Refused;
+    }
+    if messages.warned() && (arguments.zero_warning || config.global.zero_warning) {
+        messages.alert("config : Some warnings were found and 'zero-warning' is set. Aborting.");
+        return Verdict::Refused;
+    }
+    if arguments.check {
+        if !arguments.quiet {
+            let found = if messages.warned() { "Warnings were found.\n" } else { "" };
+            // Nobody is left to be told that standard output is closed.
+            let _ = writeln!(io::stdout(), "{found}Configuration file is valid");
+        }
+        return Verdict::Valid;
+    }
+    if built_in {
+        println!(
+            "Serving the built-in configuration: see http://127.0.0.1:8080/ and http://127.0.0.1:8080/stats"
+        );
+    }
+    let pair = |(name, value): (&[u8], &[u8])| {
+        format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+    };
+    Verdict::Serve(Box::new(Prepared {
+        config: with_arguments(config, arguments),
+        environment: environment.iter().map(pair).collect(),
+        patterns,
+        variable_names: variables,
+        registry,
+    }))
+}
+
+/// What the command line says about the configuration.
+fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
+    config.global.no_splice |= arguments.no_splice;
+    if config.global.no_splice {
+        config.proxies.iter_mut().for_each(|proxy| proxy.settings.options.splice = Default::default());
+    }
+    config
+}
+
+/// Shows what was found, for people on a terminal and for tools elsewhere.
+fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, messages: &Messages) {
+    let pretty = io::stderr().is_terminal() && !arguments.quiet;
+    for diagnostic in diagnostics.iter() {
+        if diagnostic.severity == Severity::Diag && !arguments.diagnose {
+            continue;
+        }
+        messages.say(diagnostic.severity, &format!("config : {}", diagnostic.classic_message(sources)));
+        if pretty && diagnostic.span.is_some() {
+            eprintln!("{}", diagnostic.pretty(sources, true));
+        }
+    }
+    if diagnostics.dropped_count() > 0 {
+        messages.notice(format!("config : {} more messages are not shown.", diagnostics.dropped_count()));
+    }
+}
+
+/// `-cc`: 0 when the condition holds, 1 when it does not, 2 when it means nothing.
+pub fn evaluate(condition: &str, messages: &Messages) -> ExitCode {
+    let names = feature_names();
+    let environment = environment("weir", &Arguments::default(), &SourceMap::new());
+    match evaluate_condition(condition, &environment, &features(&names)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            messages.alert(format!("Failed to evaluate condition: {}", error.message));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn feature_names() -> Vec<&'static str> {
+    FEATURES.iter().filter(|(_, present)| *present).map(|(name, _)| *name).collect()
+}
+
+fn features<'n>(names: &'n [&'n str]) -> StaticFeatures<'n> {
+    StaticFeatures { features: names, enabled: &["EPOLL", "SPLICE", "GETADDRINFO", "REUSEPORT"] }
+}
+
+/// The process's environment, and what the language adds to it.
+fn environment(_program: &str, arguments: &Arguments, sources: &SourceMap) -> Environment {
+    let mut environment = Environment::new();
+    for (name, value) in std::env::vars_os() {
+        environment.set(name.into_vec(), value.into_vec());
+    }
+    let version = format!("3.5.0-weir{}", weir_runtime::VERSION);
+    environment.set("HAPROXY_STARTUP_VERSION", &version);
+    environment.set("HAPROXY_BRANCH", "3.5");
+    environment.set("HAPROXY_CFGFILES", file_list(sources));
+    let peer = arguments.local_peer.clone().unwrap_or_else(users::host_name);
+    environment.set("HAPROXY_LOCALPEER", peer);
+    // Only the built-in configuration asks for it: its origins must not meet those of another weir.
+    environment.set_if_absent("WEIR_ORIGINS", weir_sys::process::id().to_string());
+    environment
+}
+
+fn built_in_sources() -> SourceMap {
+    let mut sources = SourceMap::new();
+    sources.add("built-in", include_bytes!("default.cfg").to_vec());
+    sources
+}
+
+/// The file system.
+struct Disk;
+
+impl ConfigurationFiles for Disk {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn list(&self, path: &str) -> io::Result<Option<Vec<String>>> {
+        if !std::fs::metadata(path)?.is_dir() {
+            return Ok(None);
+        }
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(path)? {
+            let entry = entry?;
+            // A name that is no text cannot end in `.cfg` and be shown: it is none of ours.
+            if let (true, Ok(name)) = (Path::new(&entry.path()).is_file(), entry.file_name().into_string()) {
+                names.push(name);
+            }
+        }
+        Ok(Some(names))
+    }
+}
+
+impl Loader for Disk {
+    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn environment(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}

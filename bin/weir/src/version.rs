@@ -1,0 +1,71 @@
+//! What `-v` and `-vv` say, in lines that scripts made for HAProxy find what they look for in.
+
+use std::fmt::Write;
+
+use weir_config::features::FEATURES;
+use weir_runtime::VERSION;
+use weir_sys::users;
+
+use crate::arguments::VersionForm;
+
+/// The version of the language that weir speaks, with our own behind it.
+const LANGUAGE: &str = "3.5.0";
+const BRANCH: &str = "3.5";
+
+/// The answer to `-v` and its relatives.
+pub fn text(form: VersionForm) -> String {
+    match form {
+        VersionForm::Usual => short(),
+        VersionForm::Long => long(),
+        VersionForm::Version => format!("{LANGUAGE}-weir{VERSION}\n"),
+        VersionForm::Short => format!("{LANGUAGE}\n"),
+        VersionForm::Branch => format!("{BRANCH}\n"),
+    }
+}
+
+/// Two lines: who this is, and where it runs. The first has the words that scripts look for.
+pub fn short() -> String {
+    let [system, release, version, machine] = users::system_name();
+    format!(
+        "HAProxy version {LANGUAGE}-weir{VERSION} - this is weir {VERSION}, which speaks the language of {BRANCH}\n\
+         Running on: {system} {release} {version} {machine}\n"
+    )
+}
+
+fn long() -> String {
+    let mut text = short();
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let features: Vec<String> = FEATURES
+        .iter()
+        .map(|(name, present)| format!("{}{name}", if *present { '+' } else { '-' }))
+        .collect();
+    // Writing to a string does not fail.
+    let _ = write!(
+        text,
+        "Build options : \n  TARGET  = linux-glibc\n  CC      = rustc\n  CFLAGS  = {profile}\n  OPTIONS = \n  DEBUG   = \n\n\
+         Feature list : {}\n\n\
+         Default settings :\n  bufsize = 16384, maxrewrite = 1024, maxpollevents = 200\n\n\
+         Built with multi-threading support (MAX_TGROUPS=1, MAX_THREADS={}, default={}).\n\
+         Built with transparent proxy support using: IP_TRANSPARENT IPV6_TRANSPARENT IP_FREEBIND\n\
+         Built with PCRE2, with JIT, inside the program\n\
+         Encrypted password support via crypt(3): yes\n\n\
+         Available polling systems :\n      epoll : pref=300,  test result OK\nTotal: 1 (1 usable), will use epoll.\n\n\
+         Available multiplexer protocols :\n\
+         (protocols marked as <default> cannot be specified using 'proto' keyword)\n  \
+         <default> : mode=HTTP  side=FE|BE  mux=H1    flags=\n         \
+         h1 : mode=HTTP  side=FE|BE  mux=H1    flags=NO_UPG\n  \
+         <default> : mode=TCP   side=FE|BE  mux=PASS  flags=\n       \
+         none : mode=TCP   side=FE|BE  mux=PASS  flags=NO_UPG\n\n\
+         Available services : none\n\
+         Available filters : none\n",
+        features.join(" "),
+        weir_config::model::MAX_THREADS,
+        weir_sys::process::processors().map_or(1, |processors| processors.len()),
+    );
+    text
+}
+
+/// The answer to `-dMhelp`.
+pub const MEMORY_HELP: &str = "\
+-dM and its options are accepted and change nothing: memory that is used after its end or before its beginning does not\n\
+pass the compiler, and the few places that it cannot judge are run under other tools.\n";

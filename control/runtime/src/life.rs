@@ -1,0 +1,278 @@
+//! How the process ends, pauses and reports: what signals ask for.
+//!
+//! ```text
+//!             SIGUSR1                       last connection gone
+//!   serving ───────────► leaving ─────────────────────────────────► the end, status 0
+//!      │                   │  hard-stop-after
+//!      │                   └────────────────────────────────────────► the end, status 0
+//!      └── SIGTERM, SIGINT ─────────────────────────────────────────► the end, by that signal
+//! ```
+
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::time::Duration;
+
+use weir_backend::{BackendCounter, FrontendCounter};
+use weir_events::Level;
+use weir_sched::{Class, Kind, Signals, Tick, sleep_until};
+use weir_stream::site::{Proxy, ProxyState, Site};
+use weir_sys::signal::{self, Signal, SignalReader};
+
+use crate::listening::Listening;
+use crate::messages::Messages;
+
+/// The process while it serves.
+pub struct Life {
+    /// What is served.
+    pub site: &'static Site,
+    /// Where connections come from.
+    pub listening: Listening,
+    /// Where to say what happens.
+    pub messages: &'static Messages,
+    /// `hard-stop-after`.
+    pub hard_stop_after: Option<Duration>,
+    /// `grace`.
+    pub grace: Option<Duration>,
+    /// Connections that are not streams: clients of the runtime API.
+    pub operators: fn() -> u32,
+    /// The signal that ended it, 0 for none.
+    pub ended_by: AtomicI32,
+}
+
+/// The signals that the process listens to.
+pub const SIGNALS: [Signal; 8] = [
+    signal::SIGUSR1,
+    signal::SIGUSR2,
+    signal::SIGTERM,
+    signal::SIGINT,
+    signal::SIGHUP,
+    signal::SIGQUIT,
+    signal::SIGTTOU,
+    signal::SIGTTIN,
+];
+
+impl Life {
+    /// Starts to obey signals, on the current worker.
+    pub fn obey(&'static self, reader: SignalReader) -> weir_sys::Result<()> {
+        let signals = Signals::new(reader)?;
+        weir_sched::spawn(&SIGNAL, Class::Urgent, async move {
+            // A reader that fails has nothing more to say: the process goes on without signals.
+            while let Ok(signal) = signals.next().await {
+                self.handle(signal);
+            }
+        });
+        Ok(())
+    }
+
+    fn handle(&'static self, signal: Signal) {
+        match signal {
+            signal::SIGUSR1 => self.leave(),
+            signal::SIGTERM | signal::SIGINT => {
+                self.ended_by.store(signal, SeqCst);
+                weir_sched::stop();
+            }
+            signal::SIGTTOU => self.pause(),
+            signal::SIGTTIN => self.resume(),
+            signal::SIGHUP => self.report(),
+            signal::SIGQUIT => self.report_memory(),
+            _ => {}
+        }
+    }
+
+    /// Soft stop: no more connections, and the end once the last one is gone.
+    pub fn leave(&'static self) {
+        if self.site.stopping.load(SeqCst) {
+            return;
+        }
+        weir_sched::spawn(&LEAVING, Class::Urgent, async move {
+            if let Some(grace) = self.grace {
+                sleep_until(after(grace)).await;
+            }
+            if self.site.stopping.swap(true, SeqCst) {
+                return;
+            }
+            self.stop_listening();
+            wake_sessions();
+            self.wait_for_the_last().await;
+            weir_sched::stop();
+        });
+    }
+
+    fn stop_listening(&self) {
+        for proxy in &self.site.proxies {
+            if proxy.config.settings.disabled {
+                continue;
+            }
+            if proxy.config.is_frontend() {
+                self.listening.close(proxy);
+                proxy.set_state(ProxyState::Stopped);
+            }
+            self.announce(proxy, Level::Warning, &stopped(proxy));
+        }
+    }
+
+    async fn wait_for_the_last(&self) {
+        let deadline = self.hard_stop_after.map_or(Tick::NEVER, after);
+        while self.site.connections.inside() > 0 || (self.operators)() > 0 {
+            if weir_sched::now() >= deadline {
+                self.messages.warning("soft-stop running for too long, performing a hard-stop.");
+                return;
+            }
+            sleep_until(weir_sched::now().after(LOOK_MS).min(deadline)).await;
+        }
+    }
+
+    fn pause(&self) {
+        for proxy in self.site.proxies.iter().filter(|proxy| proxy.state() == ProxyState::Open) {
+            if proxy.config.is_frontend() && !proxy.listeners.is_empty() {
+                self.pause_frontend(proxy);
+                self.announce(
+                    proxy,
+                    Level::Warning,
+                    &format!("Paused {} {}.", proxy.config.section.name(), proxy.name()),
+                );
+            }
+        }
+    }
+
+    fn resume(&self) {
+        for proxy in self.site.proxies.iter().filter(|proxy| proxy.state() == ProxyState::Paused) {
+            let (kind, name) = (proxy.config.section.name(), proxy.name());
+            if self.resume_frontend(proxy) {
+                self.announce(proxy, Level::Warning, &format!("Resumed {kind} {name}."));
+            } else {
+                self.announce(
+                    proxy,
+                    Level::Warning,
+                    &format!("Failed to resume {kind} {name}: its address is taken."),
+                );
+            }
+        }
+    }
+
+    /// `disable frontend`.
+    pub fn pause_frontend(&self, proxy: &Proxy) {
+        proxy.set_state(ProxyState::Paused);
+        self.listening.pause(proxy);
+    }
+
+    /// `enable frontend`. `false` when another process has its address now.
+    pub fn resume_frontend(&self, proxy: &Proxy) -> bool {
+        let resumed = self.listening.resume(proxy);
+        if resumed {
+            proxy.set_state(ProxyState::Open);
+        }
+        resumed
+    }
+
+    /// `shutdown frontend`.
+    pub fn stop_frontend(&self, proxy: &Proxy) {
+        self.listening.close(proxy);
+        proxy.set_state(ProxyState::Stopped);
+        self.announce(proxy, Level::Warning, &stopped(proxy));
+    }
+
+    /// SIGHUP: says how every server and proxy is.
+    fn report(&self) {
+        self.messages.warning("SIGHUP received, dumping servers states.");
+        for proxy in &self.site.proxies {
+            for line in report_of(proxy) {
+                self.announce(proxy, Level::Notice, &format!("SIGHUP: {line}"));
+            }
+        }
+    }
+
+    /// SIGQUIT: says how much memory each worker's buffers take.
+    fn report_memory(&'static self) {
+        self.messages.warning("SIGQUIT received, dumping memory usage.");
+        for worker in 0..weir_sched::worker_count() {
+            let messages = self.messages;
+            // A worker that does not take messages any more is ending.
+            let _ = weir_sched::send_to(worker, move || {
+                let buffers = weir_containers::BufferPool::statistics();
+                messages.warning(format!(
+                    "SIGQUIT: worker {}: {} buffers of {} bytes in use, {} free, {} tasks.",
+                    worker + 1,
+                    buffers.used,
+                    weir_containers::BufferPool::buffer_size(),
+                    buffers.free,
+                    weir_sched::task_count()
+                ));
+            });
+        }
+    }
+
+    /// Tells standard error and the proxy's own logs.
+    fn announce(&self, proxy: &Proxy, level: Level, text: &str) {
+        self.messages.warning(text);
+        weir_stream::log::announce(proxy, level, text.as_bytes());
+    }
+}
+
+fn stopped(proxy: &Proxy) -> String {
+    format!(
+        "Proxy {} stopped (cumulated conns: FE: {}, BE: {}).",
+        proxy.name(),
+        proxy.frontend_figures.sum(FrontendCounter::Connections),
+        proxy.backend_figures.sum(BackendCounter::Sessions)
+    )
+}
+
+fn report_of(proxy: &Proxy) -> Vec<String> {
+    let name = proxy.name();
+    let mut lines = Vec::new();
+    let (frontend_now, frontend_total) =
+        (proxy.connections.inside(), proxy.frontend_figures.sum(FrontendCounter::Connections));
+    let backend_total = proxy.backend_figures.sum(BackendCounter::Sessions);
+    let Some(backend) = proxy.backend.as_ref().filter(|backend| !backend.servers().is_empty()) else {
+        lines.push(format!(
+            "Proxy {name} has no servers. Conn: act(FE+BE): {frontend_now}+0, 0 pend (0 unass), tot(FE+BE): \
+             {frontend_total}+{backend_total}."
+        ));
+        return lines;
+    };
+    let mut waiting = backend.queued();
+    for server in &*backend.servers() {
+        waiting += server.queued();
+        lines.push(format!(
+            "Server {name}/{} is {}. Conn: {} act, {} pend, {} tot.",
+            server.name(),
+            if server.is_up() { "UP" } else { "DOWN" },
+            server.served(),
+            server.queued(),
+            proxy.server_figures(server).sum(weir_backend::ServerCounter::Sessions)
+        ));
+    }
+    let status = backend.status(weir_sched::now().as_ms());
+    let connections = format!(
+        "Conn: act(FE+BE): {frontend_now}+{}, {waiting} pend ({} unass), tot(FE+BE): {frontend_total}+{backend_total}.",
+        backend.sessions(),
+        backend.queued()
+    );
+    lines.push(match (status.active, status.backup) {
+        (0, 0) => format!("Proxy {name} has no server available ! {connections}"),
+        (0, backup) => format!("Proxy {name} is running on {backup} backup servers. {connections}"),
+        (active, backup) => {
+            format!("Proxy {name} has {active} active servers and {backup} backup servers available. {connections}")
+        }
+    });
+    lines
+}
+
+/// Idle client connections find out that the process leaves when they are woken.
+fn wake_sessions() {
+    for worker in 0..weir_sched::worker_count() {
+        // A worker that does not take messages any more is ending.
+        let _ = weir_sched::send_to(worker, || {
+            weir_stream::worker::sessions().iter().for_each(|session| weir_sched::wake(session.task.get()));
+        });
+    }
+}
+
+fn after(duration: Duration) -> Tick {
+    weir_sched::now().after(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+static SIGNAL: Kind = Kind::new("signals");
+static LEAVING: Kind = Kind::new("soft stop");
+/// How often a leaving process looks whether the last connection is gone.
+const LOOK_MS: u64 = 10;

@@ -1,0 +1,169 @@
+//! How many connections the process can hold, from what the operator and the system allow: pure arithmetic.
+
+/// What limits the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// `maxconn`, or `-n`, which precedes it.
+    pub maxconn: Option<u32>,
+    /// `ulimit-n`.
+    pub open_files: Option<u32>,
+    /// `fd-hard-limit`; none for the default.
+    pub open_files_hard: Option<u32>,
+    /// `-m`, in megabytes; none for no limit.
+    pub memory_mb: Option<u64>,
+    /// `maxpipes`.
+    pub pipes: Option<u32>,
+    /// Whether some proxy moves bytes inside the kernel, which takes pipes.
+    pub splices: bool,
+    /// `tune.bufsize`.
+    pub buffer_size: u32,
+    /// Descriptors that are not connections' (see [`fixed_descriptors`]).
+    pub fixed: u32,
+    /// The limits of open files that the process was started with, none for no limit: the one in force.
+    pub system_soft: Option<u64>,
+    /// And how far it may be raised.
+    pub system_hard: Option<u64>,
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Connections at once.
+    pub maxconn: u32,
+    /// Whether that was computed here.
+    pub automatic: bool,
+    /// Descriptors that this takes.
+    pub open_files: u32,
+    /// Pipes at once.
+    pub pipes: u32,
+    /// The most connections that memory and descriptors would bear.
+    pub hard_maxconn: u32,
+}
+
+/// Decides. What is written is obeyed; what is not is what fits.
+pub fn capacity(bounds: &Bounds) -> Capacity {
+    let ideal = ideal_maxconn(bounds);
+    let maxconn = bounds.maxconn.filter(|&limit| limit > 0).unwrap_or(ideal);
+    let pipes = bounds.pipes.unwrap_or(if bounds.splices { (maxconn / PIPE_SHARE).max(1) } else { 0 });
+    let needed = needed_descriptors(bounds, maxconn, pipes);
+    Capacity {
+        maxconn,
+        automatic: bounds.maxconn.is_none_or(|limit| limit == 0),
+        open_files: bounds.open_files.unwrap_or(needed),
+        pipes,
+        hard_maxconn: maxconn.max(ideal),
+    }
+}
+
+/// Two descriptors each connection (the client's, the server's), two each pipe, and the fixed ones.
+fn needed_descriptors(bounds: &Bounds, maxconn: u32, pipes: u32) -> u32 {
+    let needed = u64::from(maxconn) * 2 + u64::from(pipes) * 2 + u64::from(bounds.fixed);
+    u32::try_from(needed).unwrap_or(u32::MAX)
+}
+
+fn ideal_maxconn(bounds: &Bounds) -> u32 {
+    by_descriptors(bounds).min(by_memory(bounds)).max(LEAST)
+}
+
+fn by_descriptors(bounds: &Bounds) -> u32 {
+    let system = bounds.system_hard.unwrap_or(u64::MAX).max(bounds.system_soft.unwrap_or(u64::MAX));
+    let limit = match bounds.open_files {
+        Some(limit) => u64::from(limit),
+        None => system.min(u64::from(bounds.open_files_hard.unwrap_or(DEFAULT_HARD_LIMIT))),
+    };
+    let pipes = bounds.pipes.map_or(0, |pipes| u64::from(pipes) * 2);
+    let left = limit.saturating_sub(u64::from(bounds.fixed) + pipes);
+    // A pipe for each so many connections takes its two descriptors from what is left.
+    let share = if bounds.splices && bounds.pipes.is_none() { u64::from(PIPE_SHARE) } else { 0 };
+    let connections = if share > 0 { left * share / (2 * share + 2) } else { left / 2 };
+    u32::try_from(connections).unwrap_or(u32::MAX)
+}
+
+fn by_memory(bounds: &Bounds) -> u32 {
+    let Some(megabytes) = bounds.memory_mb else { return u32::MAX };
+    let connection = u64::from(bounds.buffer_size) * 2 + CONNECTION_BYTES;
+    let connections = megabytes.saturating_mul(1 << 20) / connection;
+    u32::try_from(two_digits(connections)).unwrap_or(u32::MAX)
+}
+
+/// Rounds down to two digits: memory is an estimate, and the figure should look like one.
+fn two_digits(number: u64) -> u64 {
+    let mut unit = 1;
+    while number / unit >= 100 {
+        unit *= 10;
+    }
+    number / unit * unit
+}
+
+/// Descriptors that are there whatever the traffic: listening sockets (the main thread's and each worker's), two of
+/// each worker's own, and [`SPARE_DESCRIPTORS`].
+pub fn fixed_descriptors(listening: usize, workers: usize, runtime_api_clients: u32) -> u32 {
+    let fixed = listening * (workers + 1) + workers * DESCRIPTORS_OF_A_WORKER;
+    u32::try_from(fixed)
+        .unwrap_or(u32::MAX)
+        .saturating_add(runtime_api_clients)
+        .saturating_add(SPARE_DESCRIPTORS)
+}
+
+/// One pipe for this many connections (manual, "maxpipes").
+const PIPE_SHARE: u32 = 4;
+/// Without `fd-hard-limit`, no more descriptors are asked for (manual, "fd-hard-limit").
+const DEFAULT_HARD_LIMIT: u32 = 1_048_576;
+/// A poller, an event counter, and the sockets that log lines leave through (IPv4, IPv6, UNIX).
+const DESCRIPTORS_OF_A_WORKER: usize = 5;
+/// Standard streams, log targets, the signal reader, and files that are opened for a moment.
+const SPARE_DESCRIPTORS: u32 = 20;
+/// What a connection in full use holds beside its two buffers: its task, its exchange, its message indexes. Chosen so
+/// that the reference program's answers to `-m` are ours.
+const CONNECTION_BYTES: u64 = 3584;
+/// A process that could hold no connection at all would be of no use: it finds out when descriptors run out.
+const LEAST: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds() -> Bounds {
+        Bounds {
+            buffer_size: 16_384,
+            fixed: 50,
+            system_soft: Some(1024),
+            system_hard: Some(20_000),
+            ..Bounds::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(bounds: Bounds, maxconn: u32, open_files: u32, pipes: u32) {
+        let capacity = capacity(&bounds);
+        assert_eq!((capacity.maxconn, capacity.open_files, capacity.pipes), (maxconn, open_files, pipes));
+    }
+
+    #[test]
+    fn what_is_written_is_obeyed() {
+        check(Bounds { maxconn: Some(100), ..bounds() }, 100, 250, 0);
+        check(Bounds { maxconn: Some(100), open_files: Some(9000), ..bounds() }, 100, 9000, 0);
+        check(Bounds { maxconn: Some(100), pipes: Some(7), ..bounds() }, 100, 264, 7);
+        check(Bounds { maxconn: Some(100), splices: true, ..bounds() }, 100, 300, 25);
+    }
+
+    #[test]
+    fn what_is_not_written_fits_the_descriptors() {
+        check(bounds(), 9975, 20_000, 0);
+        check(Bounds { open_files: Some(1050), ..bounds() }, 500, 1050, 0);
+        check(Bounds { open_files_hard: Some(2050), ..bounds() }, 1000, 2050, 0);
+        check(Bounds { system_hard: None, system_soft: None, ..bounds() }, 524_263, 1_048_576, 0);
+        check(Bounds { splices: true, ..bounds() }, 7980, 20_000, 1995);
+        // Nothing left: still something to start with.
+        check(Bounds { open_files: Some(10), ..bounds() }, 2, 10, 0);
+    }
+
+    #[test]
+    fn what_is_not_written_fits_the_memory() {
+        let many = Bounds { system_hard: Some(1_000_000), ..bounds() };
+        for (megabytes, maxconn) in [(1024, 29_000), (384, 11_000), (256, 7300)] {
+            assert_eq!(capacity(&Bounds { memory_mb: Some(megabytes), ..many }).maxconn, maxconn);
+        }
+        assert_eq!(capacity(&Bounds { memory_mb: Some(1), maxconn: Some(500), ..bounds() }).maxconn, 500);
+    }
+}

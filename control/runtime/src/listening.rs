@@ -1,0 +1,265 @@
+//! The listening sockets of the process: opened in the main thread, accepted from on the workers, closed at the end.
+
+mod plan;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_config::model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
+use weir_net::{Door, Endpoint, OpenError, Opened, Opener, SocketOptions};
+use weir_sched::{Class, Descriptor, Kind};
+use weir_stream::site::{Listener, Proxy, Site};
+use weir_sys::{Address, process, socket, users};
+
+use crate::build::Resolver;
+use crate::messages::Messages;
+
+pub use plan::workers_of;
+
+/// What opening needs to know of the process.
+pub struct Surroundings<'s> {
+    /// The global section.
+    pub global: &'s Global,
+    /// How many workers there will be.
+    pub workers: usize,
+    /// Several processes may have the same address at once: not with `noreuseport` or `-dR`.
+    pub reuse_port: bool,
+    /// Turns names into addresses.
+    pub resolver: &'s dyn Resolver,
+    /// Where to say what is wrong.
+    pub messages: &'s Messages,
+}
+
+/// A process that has the addresses now, and will give them up when it is told to.
+pub trait Predecessor {
+    /// Asks it to release its addresses. `false` when there is nobody to ask.
+    fn release(&self) -> bool;
+
+    /// It may have them again: this process gives up.
+    fn resume(&self);
+}
+
+/// All listening sockets.
+#[derive(Default)]
+pub struct Listening {
+    sockets: Vec<Entrance>,
+}
+
+/// The sockets of one listener.
+pub struct Entrance {
+    /// Whose connections they bring.
+    pub owner: Owner,
+    /// The numbers of the workers that accept and serve.
+    pub workers: &'static [usize],
+    /// One, or one for each shard.
+    sockets: Mutex<Vec<OwnedFd>>,
+    /// Somebody else made them, and may go on using them.
+    inherited: bool,
+    /// Where they listen.
+    pub address: Address,
+}
+
+/// Whose connections a socket brings.
+#[derive(Clone, Copy)]
+pub enum Owner {
+    /// A frontend's.
+    Frontend(&'static Listener),
+    /// The runtime API's, of the `stats socket` line at this position.
+    Operator(usize),
+}
+
+/// A socket that is to be opened.
+struct Wanted<'w> {
+    owner: Owner,
+    /// As messages name it: `[file:line] for frontend fe`.
+    place: String,
+    address: &'w ListenAddress,
+    endpoint: Endpoint,
+    options: SocketOptions,
+    workers: &'static [usize],
+    shards: usize,
+}
+
+impl Listening {
+    /// Opens every socket of the site and of the runtime API. While `predecessor` has an address, it is asked to
+    /// release it, and given some time. `None` when something could not be opened; that was said.
+    pub fn open(
+        site: &'static Site,
+        surroundings: &Surroundings<'_>,
+        predecessor: &dyn Predecessor,
+    ) -> Option<Listening> {
+        let wanted = plan::wanted(site, surroundings)?;
+        let mut opener = Opener::new();
+        let mut opened: Vec<Option<Vec<Opened>>> = wanted.iter().map(|_| None).collect();
+        let give_up = Instant::now() + PATIENCE;
+        let mut asked = false;
+        loop {
+            let mut faults = Vec::new();
+            for (wanted, opened) in wanted.iter().zip(&mut opened).filter(|(_, opened)| opened.is_none()) {
+                match open_shards(&mut opener, wanted) {
+                    Ok(sockets) => *opened = Some(sockets),
+                    Err(error) => faults.push((wanted, error)),
+                }
+            }
+            if faults.is_empty() {
+                break;
+            }
+            let may_help = faults.iter().all(|(_, error)| error.is_in_use()) && Instant::now() < give_up;
+            if may_help && (asked || predecessor.release()) {
+                asked = true;
+                std::thread::sleep(RETRY);
+                continue;
+            }
+            if asked {
+                predecessor.resume();
+            }
+            for (wanted, error) in faults {
+                complain(surroundings.messages, wanted, error);
+            }
+            surroundings
+                .messages
+                .alert("[weir.main()] Some protocols failed to start their listeners! Exiting.");
+            return None;
+        }
+        let sockets = wanted.iter().zip(opened).map(|(wanted, opened)| {
+            wanted.entrance(opened.expect("the loop ends when all are open"), surroundings.messages)
+        });
+        Some(Listening { sockets: sockets.collect() })
+    }
+
+    /// Each listener's sockets.
+    pub fn entrances(&self) -> &[Entrance] {
+        &self.sockets
+    }
+
+    /// How many descriptors they take in the main thread.
+    pub fn descriptor_count(&self) -> usize {
+        self.sockets.iter().map(|entrance| entrance.lock().len()).sum()
+    }
+
+    /// Stops a frontend's sockets from taking connections without giving the addresses up for good; connections that
+    /// come meanwhile are refused, so that another process on the same address gets them. Sockets of somebody else,
+    /// and those that cannot be paused, keep their connections waiting.
+    pub fn pause(&self, proxy: &Proxy) {
+        for entrance in self.of(proxy).filter(|entrance| !entrance.inherited && !entrance.address.is_unix()) {
+            for socket in &*entrance.lock() {
+                // A socket that is paused already says so; that is what is wanted.
+                let _ = socket::shutdown_both(socket);
+            }
+        }
+    }
+
+    /// Undoes [`Listening::pause`]. `false` when another process has the address now.
+    pub fn resume(&self, proxy: &Proxy) -> bool {
+        let mut resumed = true;
+        for entrance in self.of(proxy) {
+            let Owner::Frontend(listener) = entrance.owner else { continue };
+            for socket in &*entrance.lock() {
+                resumed &= socket::listen(socket, plan::backlog(&listener.bind, &proxy.config, proxy) as i32)
+                    .is_ok();
+            }
+        }
+        resumed
+    }
+
+    /// Closes a frontend's sockets in the main thread; the workers' accept tasks close theirs when they end.
+    pub fn close(&self, proxy: &Proxy) {
+        self.of(proxy).for_each(|entrance| entrance.lock().clear());
+    }
+
+    fn of<'l>(&'l self, proxy: &'l Proxy) -> impl Iterator<Item = &'l Entrance> {
+        self.sockets.iter().filter(move |entrance| match entrance.owner {
+            Owner::Frontend(listener) => listener.proxy().index == proxy.index,
+            Owner::Operator(_) => false,
+        })
+    }
+}
+
+impl Entrance {
+    /// Starts to accept on the current worker, if this is one of its workers.
+    pub fn accept_here<D: Door>(&self, door: D, batch: u32) -> Option<weir_sched::TaskKey> {
+        let position = self.workers.iter().position(|&worker| worker == weir_sched::worker_index())?;
+        let descriptor = {
+            let sockets = self.lock();
+            let socket = sockets.get(position % sockets.len().max(1))?;
+            // Each worker has a descriptor of its own: it goes away with the worker's accept task.
+            process::duplicate(socket).and_then(Descriptor::register)
+        };
+        // Without descriptors left at start, other workers accept.
+        let descriptor = descriptor.ok()?;
+        Some(weir_sched::spawn(&ACCEPT, Class::Normal, weir_net::listener::accept(descriptor, door, batch)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wanted<'_> {
+    fn entrance(&self, opened: Vec<Opened>, messages: &Messages) -> Entrance {
+        let inherited = opened.iter().any(|opened| opened.inherited);
+        let address = opened.first().map(|opened| opened.address.clone()).unwrap_or_default();
+        let refused: BTreeSet<String> =
+            opened.iter().flat_map(|opened| &opened.refused).map(ToString::to_string).collect();
+        for text in refused {
+            messages.warning(format!("Binding {}: {text} for [{address}]", self.place));
+        }
+        if let Owner::Frontend(listener) = self.owner {
+            // Opened once: nobody has set it before.
+            let _ = listener.address.set(address.clone());
+            for opened in &opened {
+                weir_stream::accept::prepare_listener(listener.proxy(), &opened.socket);
+            }
+        }
+        let sockets = Mutex::new(opened.into_iter().map(|opened| opened.socket).collect());
+        Entrance { owner: self.owner, workers: self.workers, sockets, inherited, address }
+    }
+}
+
+fn open_shards(opener: &mut Opener, wanted: &Wanted<'_>) -> Result<Vec<Opened>, OpenError> {
+    let first = opener.open(&wanted.endpoint, &wanted.options)?;
+    // The kernel chose a port: the other shards have to have the same one.
+    let endpoint = match &wanted.endpoint {
+        Endpoint::Address(_) => Endpoint::Address(first.address.clone()),
+        inherited => inherited.clone(),
+    };
+    let mut opened = vec![first];
+    for _ in 1..wanted.shards {
+        opened.push(opener.open(&endpoint, &wanted.options)?);
+    }
+    Ok(opened)
+}
+
+fn complain(messages: &Messages, wanted: &Wanted<'_>, error: OpenError) {
+    let address = match (&wanted.endpoint, wanted.address) {
+        (Endpoint::Inherited(number), _) => format!("fd {number}"),
+        (Endpoint::Address(address), _) => address.to_string(),
+    };
+    messages.alert(format!("Binding {}: {error} for [{address}]", wanted.place));
+}
+
+/// Who owns a UNIX socket, by number.
+fn account(account: Option<&Account>, look_up: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, String> {
+    match account {
+        None => Ok(None),
+        Some(Account::Id(id)) => Ok(Some(*id)),
+        Some(Account::Name(name)) => look_up(name).map(Some).ok_or_else(|| format!("'{name}' is unknown")),
+    }
+}
+
+fn user_id(name: &str) -> Option<u32> {
+    users::user(name).ok().flatten().map(|user| user.id)
+}
+
+fn group_id(name: &str) -> Option<u32> {
+    users::group(name).ok().flatten()
+}
+
+static ACCEPT: Kind = Kind::new("accept");
+/// How long a predecessor has to release its addresses.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often the addresses are tried meanwhile.
+const RETRY: Duration = Duration::from_millis(10);

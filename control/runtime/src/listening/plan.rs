@@ -1,0 +1,194 @@
+//! Which sockets a configuration wants: each address with its options, shards and workers.
+
+use super::*;
+use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
+
+/// Every socket of the site and of the runtime API. `None` when something cannot be meant; that was said.
+pub(super) fn wanted<'w>(site: &'static Site, surroundings: &Surroundings<'w>) -> Option<Vec<Wanted<'w>>> {
+    let mut wanted = Vec::new();
+    let mut faults = Vec::new();
+    let mut add = |owner, place: String, bind: &'w Bind, options: &SocketOptions| {
+        let workers = workers_of(bind.options.threads.as_ref(), surroundings.workers);
+        let shards = shards(bind, surroundings, workers.len());
+        for address in &bind.addresses {
+            for endpoint in endpoints(address, surroundings) {
+                match endpoint {
+                    Ok(endpoint) => wanted.push(Wanted {
+                        owner,
+                        place: place.clone(),
+                        address,
+                        endpoint,
+                        options: options.clone(),
+                        workers,
+                        shards,
+                    }),
+                    Err(fault) => faults.push(format!("Binding {place}: {fault}")),
+                }
+            }
+        }
+    };
+    let mut unknown = Vec::new();
+    for proxy in &site.proxies {
+        for listener in &proxy.listeners {
+            let place = format!("[{}] for {} {}", listener.bind.at, type_name(&proxy.config), proxy.name());
+            match options(&listener.bind, backlog(&listener.bind, &proxy.config, proxy), surroundings) {
+                Ok(options) => add(Owner::Frontend(listener), place, &listener.bind, &options),
+                Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
+            }
+        }
+    }
+    for (position, bind) in surroundings.global.sockets.iter().enumerate() {
+        let place = format!("[{}] for frontend GLOBAL", bind.at);
+        let length = bind.options.backlog.unwrap_or(surroundings.global.stats_maxconn);
+        match options(bind, length, surroundings) {
+            Ok(options) => add(Owner::Operator(position), place, bind, &options),
+            Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
+        }
+    }
+    faults.append(&mut unknown);
+    faults.iter().for_each(|fault| surroundings.messages.alert(fault));
+    faults.is_empty().then_some(wanted)
+}
+
+/// How messages call a proxy.
+fn type_name(config: &ProxyConfig) -> &'static str {
+    match (config.is_frontend(), config.is_backend()) {
+        (true, false) => "frontend",
+        (false, true) => "backend",
+        _ => "proxy",
+    }
+}
+
+/// How many connections may wait: what is written, or as many as the frontend may hold (manual, "backlog").
+pub(super) fn backlog(bind: &Bind, config: &ProxyConfig, proxy: &Proxy) -> u32 {
+    let written = bind.options.backlog.or(config.settings.backlog).or(bind.options.maxconn);
+    written.unwrap_or_else(|| proxy.connections_limit.load(std::sync::atomic::Ordering::Relaxed))
+}
+
+fn options(bind: &Bind, backlog: u32, surroundings: &Surroundings<'_>) -> Result<SocketOptions, String> {
+    let wanted = &bind.options;
+    let (own, common) = (&wanted.ownership, &surroundings.global.unix_bind.ownership);
+    let tuning = &surroundings.global.tuning;
+    let ownership = SocketOwnership {
+        user: own.user.clone().or_else(|| common.user.clone()),
+        group: own.group.clone().or_else(|| common.group.clone()),
+        mode: own.mode.or(common.mode),
+    };
+    Ok(SocketOptions {
+        backlog,
+        reuse_port: surroundings.reuse_port,
+        interface: wanted.interface.clone(),
+        maximum_segment: wanted.mss,
+        fast_open: wanted.tcp_fast_open.then_some(backlog),
+        defer_accept: wanted.defer_accept.then_some(DEFER_ACCEPT_SECONDS),
+        v6_only: wanted.v4v6.map(|both| !both),
+        transparent: wanted.transparent,
+        user_timeout_ms: wanted
+            .tcp_user_timeout
+            .map(|timeout| u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX)),
+        receive_buffer: tuning.receive_buffers.client.map(|bytes| bytes as usize),
+        send_buffer: tuning.send_buffers.client.map(|bytes| bytes as usize),
+        mode: ownership.mode,
+        user: account(ownership.user.as_ref(), user_id).map_err(|fault| format!("user {fault}"))?,
+        group: account(ownership.group.as_ref(), group_id).map_err(|fault| format!("group {fault}"))?,
+    })
+}
+
+/// One endpoint for each port of an address.
+fn endpoints(address: &ListenAddress, surroundings: &Surroundings<'_>) -> Vec<Result<Endpoint, String>> {
+    let one = |address| vec![Ok(Endpoint::Address(address))];
+    match address {
+        ListenAddress::Inet { host, first_port, last_port } => {
+            match crate::build::address(host, surroundings.resolver) {
+                Ok(ip) => (*first_port..=*last_port).map(|port| Ok(inet(ip, port))).collect(),
+                Err(error) => vec![Err(format!("could not resolve address '{}'", error.0))],
+            }
+        }
+        ListenAddress::Unix(path) => {
+            let prefix = surroundings.global.unix_bind.prefix.as_deref();
+            let path = match prefix.filter(|_| !path.as_os_str().is_empty()) {
+                // A prefix is put in front as text: it need not be a folder (manual, "unix-bind").
+                Some(prefix) => {
+                    let mut prefixed = prefix.as_os_str().to_owned();
+                    prefixed.push(path);
+                    prefixed.into()
+                }
+                None => path.clone(),
+            };
+            one(Address::Unix(path))
+        }
+        ListenAddress::Abstract { name, padded: true } => {
+            one(Address::Abstract(weir_net::endpoint::padded_abstract_name(name)))
+        }
+        ListenAddress::Abstract { name, padded: false } => one(Address::Abstract(name.clone())),
+        ListenAddress::Descriptor(number) => vec![Ok(Endpoint::Inherited(*number))],
+        ListenAddress::SocketPair(_) => vec![Err("'sockpair@' is not implemented yet".to_owned())],
+    }
+}
+
+fn inet(ip: IpAddr, port: u16) -> Endpoint {
+    Endpoint::Address(Address::Inet((ip, port).into()))
+}
+
+fn shards(bind: &Bind, surroundings: &Surroundings<'_>, workers: usize) -> usize {
+    let wanted = bind.options.shards.unwrap_or(surroundings.global.tuning.listener_shards);
+    let shareable = bind.addresses.iter().all(|address| matches!(address, ListenAddress::Inet { .. }));
+    match wanted {
+        // Only the kernel's sharing of ports spreads connections over several sockets.
+        _ if !surroundings.reuse_port || !shareable => 1,
+        Shards::Count(count) => usize::try_from(count).unwrap_or(1).clamp(1, workers.max(1)),
+        Shards::ByThread => workers.max(1),
+        // There is one group.
+        Shards::ByGroup => 1,
+    }
+}
+
+/// The workers that a `thread` word names, of those that there are; all when it names none of them.
+pub fn workers_of(threads: Option<&ThreadSet>, workers: usize) -> &'static [usize] {
+    let named = |worker: &usize| {
+        let number = worker + 1;
+        match threads {
+            None | Some(ThreadSet::All) => true,
+            Some(ThreadSet::Odd) => number % 2 == 1,
+            Some(ThreadSet::Even) => number % 2 == 0,
+            Some(ThreadSet::Ranges(ranges)) => ranges.iter().any(|range| contains(range, number)),
+        }
+    };
+    let mut chosen: Vec<usize> = (0..workers).filter(named).collect();
+    if chosen.is_empty() {
+        chosen = (0..workers).collect();
+    }
+    // Listeners live as long as the process.
+    chosen.leak()
+}
+
+fn contains(range: &ThreadRange, number: usize) -> bool {
+    // There is one group; threads of others do not exist.
+    range.group.is_none_or(|group| group == 1)
+        && (usize::from(range.first)..=usize::from(range.last)).contains(&number)
+}
+
+/// How long the kernel keeps a connection without data back (`defer-accept`).
+const DEFER_ACCEPT_SECONDS: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(threads: Option<ThreadSet>, workers: usize, expected: &[usize]) {
+        assert_eq!(workers_of(threads.as_ref(), workers), expected);
+    }
+
+    #[test]
+    fn threads_are_counted_from_one() {
+        let range = |group, first, last| ThreadSet::Ranges(vec![ThreadRange { group, first, last }]);
+        check(None, 3, &[0, 1, 2]);
+        check(Some(ThreadSet::Odd), 4, &[0, 2]);
+        check(Some(ThreadSet::Even), 4, &[1, 3]);
+        check(Some(range(None, 2, 3)), 4, &[1, 2]);
+        check(Some(range(Some(1), 1, 1)), 4, &[0]);
+        check(Some(range(Some(2), 1, 1)), 2, &[0, 1]);
+        check(Some(range(None, 9, 12)), 2, &[0, 1]);
+    }
+}

@@ -1,0 +1,220 @@
+//! What the process does to itself while it starts: limits, background, pid file, root folder, identity.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use weir_config::model::{Account, Chroot, Global};
+use weir_sys::process::{self, Fork, Limit};
+use weir_sys::{Errno, Result, signal, socket, users};
+
+use crate::limits::Capacity;
+use crate::messages::Messages;
+
+/// Raises the limit of open files to what is needed; `false` when the process must not start (`strict-limits`).
+pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &Messages) -> bool {
+    let wanted = u64::from(capacity.open_files);
+    let current = process::descriptor_limit();
+    if current.soft.is_none_or(|soft| soft >= wanted) && global.limits.open_files.is_none() {
+        return true;
+    }
+    let hard = current.hard.map(|hard| hard.max(wanted));
+    if process::set_descriptor_limit(Limit { soft: Some(wanted), hard }).is_ok() {
+        return true;
+    }
+    // Without privileges the hard limit stays: as far as it goes.
+    let reachable = current.hard.unwrap_or(wanted).min(wanted);
+    let _ = process::set_descriptor_limit(Limit { soft: Some(reachable), hard: current.hard });
+    let text = format!(
+        "Cannot raise FD limit to {wanted}, limit is {reachable}. This will only support that many open files at once."
+    );
+    if global.limits.strict {
+        messages.alert(format!("[weir.main()] {text}"));
+    } else {
+        messages.warning(format!("[weir.main()] {text}"));
+    }
+    !global.limits.strict
+}
+
+/// `-m`: bounds the address space.
+pub fn limit_memory(megabytes: u64) -> Result<()> {
+    let bytes = megabytes.saturating_mul(1 << 20);
+    process::set_memory_limit(Limit { soft: Some(bytes), hard: Some(bytes) })
+}
+
+/// The end of a line from the background process to the one that the shell waits for.
+pub struct Background {
+    parent: OwnedFd,
+}
+
+impl Background {
+    /// Goes to the background. The original process waits until [`Background::ready`] and ends with status 0, or with 1
+    /// when this process ends before.
+    pub fn enter() -> Result<Background> {
+        let (parent, child) = socket::stream_pair()?;
+        match process::fork()? {
+            Fork::Child => {
+                drop(child);
+                process::start_session()?;
+                Ok(Background { parent })
+            }
+            Fork::Parent(_) => {
+                drop(parent);
+                std::process::exit(i32::from(!wait_for_byte(&child)));
+            }
+        }
+    }
+
+    /// The process serves: whoever started it may go on. Nothing is written to the terminal any more.
+    pub fn ready(self) -> Result<()> {
+        process::detach_standard_streams()?;
+        socket::send(&self.parent, b"R", false).map(drop)
+    }
+}
+
+fn wait_for_byte(socket: &OwnedFd) -> bool {
+    let Ok(mut poller) = weir_sys::poll::Epoll::new(1) else { return false };
+    if poller.watch_level(socket, 0).is_err() {
+        return false;
+    }
+    let mut byte = [0];
+    loop {
+        match socket::receive(socket, &mut byte) {
+            Ok(count) => return count == 1,
+            Err(Errno::AGAIN | Errno::INTR) => drop(poller.wait(None, |_, _| {})),
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Writes the process's number to the pid file.
+pub fn write_pid_file(path: &Path) -> std::io::Result<()> {
+    std::fs::write(path, format!("{}\n", process::id()))
+}
+
+/// Who the process will be and where it locks itself in, looked up before it does.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    user: Option<u32>,
+    group: Option<u32>,
+    root: Option<PathBuf>,
+}
+
+impl Identity {
+    /// What the global section says; the error says which name is unknown.
+    pub fn new(global: &Global) -> std::result::Result<Identity, String> {
+        let user = match &global.user {
+            None => None,
+            Some(Account::Id(id)) => Some(*id),
+            Some(Account::Name(name)) => match users::user(name) {
+                Ok(Some(user)) => Some(user.id),
+                _ => return Err(format!("cannot find user id for '{name}'")),
+            },
+        };
+        let group = match &global.group {
+            None => None,
+            Some(Account::Id(id)) => Some(*id),
+            Some(Account::Name(name)) => match users::group(name) {
+                Ok(Some(group)) => Some(group),
+                _ => return Err(format!("cannot find group id for '{name}'")),
+            },
+        };
+        let root = match &global.chroot {
+            None => None,
+            Some(Chroot::Folder(folder)) => Some(folder.clone()),
+            Some(Chroot::Auto) => {
+                Some(empty_folder().map_err(|error| format!("cannot make a folder: {error}"))?)
+            }
+        };
+        Ok(Identity { user, group, root })
+    }
+
+    /// Locks the process in and drops its privileges, in every thread. The error says what failed.
+    pub fn assume(&self, global: &Global) -> std::result::Result<(), String> {
+        let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
+        if let Some(root) = &self.root {
+            process::change_root(root)
+                .map_err(|errno| format!("[weir.main()] Cannot chroot({}): {errno}", root.display()))?;
+            if global.chroot == Some(Chroot::Auto) {
+                // Nobody finds it any more; the process stays inside.
+                let _ = std::fs::remove_dir(root);
+            }
+        }
+        if let Some(group) = self.group {
+            if process::effective_user() == 0 {
+                process::set_groups(&[]).map_err(because("Cannot drop supplementary groups"))?;
+            }
+            process::set_group(group).map_err(because("Cannot set gid"))?;
+        }
+        if let Some(user) = self.user {
+            process::set_user(user).map_err(because("Cannot set uid"))?;
+        }
+        if global.dumpable {
+            process::set_dumpable(true).map_err(because("Cannot enable core dumps"))?;
+        }
+        Ok(())
+    }
+
+    /// Says what an operator should know who runs this as root.
+    pub fn advise(&self, global: &Global, messages: &Messages) {
+        if process::effective_user() != 0 {
+            return;
+        }
+        if global.chroot.is_none() {
+            messages.warning(
+                "[weir.main()] The process runs as root without 'chroot' in the global section: nothing confines an \
+                 intruder to a part of the file system. 'chroot auto' does so; 'chroot /' says that this is wanted.",
+            );
+        }
+        if self.user.is_none() {
+            messages.warning(
+                "[weir.main()] The process keeps running as root: the global section has neither 'user' nor 'uid'. \
+                 'uid 0' says that this is wanted.",
+            );
+        }
+    }
+}
+
+/// A folder of our own with nothing in it.
+fn empty_folder() -> std::io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt;
+    let name = format!("weir-{}-{:016x}", process::id(), weir_sys::random::number()?);
+    let path = std::env::temp_dir().join(name);
+    std::fs::DirBuilder::new().mode(0o100).create(&path)?;
+    Ok(path)
+}
+
+/// Ends the process by a signal, so that whoever waits for it sees which.
+pub fn die_of(number: signal::Signal) -> ! {
+    // Both only fail for a signal that does not exist.
+    let _ = signal::unblock_all();
+    let _ = signal::send(process::id(), number);
+    // The signal was ignored by whoever started the process.
+    std::process::exit(128 + number);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_users_are_looked_up_before_the_root_changes() {
+        let global = Global {
+            user: Some(Account::Name("root".into())),
+            group: Some(Account::Id(7)),
+            chroot: Some(Chroot::Folder("/var/empty".into())),
+            ..Global::default()
+        };
+        let expected = Identity { user: Some(0), group: Some(7), root: Some("/var/empty".into()) };
+        assert_eq!(Identity::new(&global), Ok(expected));
+        let unknown = Global { user: Some(Account::Name("no such user".into())), ..Global::default() };
+        assert_eq!(Identity::new(&unknown), Err("cannot find user id for 'no such user'".into()));
+    }
+
+    #[test]
+    fn the_pid_file_has_one_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pid");
+        write_pid_file(&path).expect("writable");
+        assert_eq!(std::fs::read_to_string(path).expect("readable"), format!("{}\n", std::process::id()));
+    }
+}

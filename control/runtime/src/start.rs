@@ -1,0 +1,382 @@
+//! The order in which a process starts: limits, background, live objects, sockets, identity, workers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::time::Duration;
+
+use weir_config::model::{Config, Global, ListenAddress, MAX_THREADS, Proxy as ProxyConfig};
+use weir_containers::BufferPool;
+use weir_events::{LogIdentity, Logger};
+use weir_expr::{PatternStore, Registry, VariableNames};
+use weir_sched::{Runtime, Settings, Tuning};
+use weir_stream::door;
+use weir_stream::service::Statistics;
+use weir_stream::site::{Identity, Site};
+use weir_sys::signal::{self, SignalReader};
+use weir_sys::{process as system, users};
+
+use crate::build::{self, SystemResolver};
+use crate::life::{Life, SIGNALS};
+use crate::limits::{self, Bounds, Capacity};
+use crate::listening::{Listening, Owner, Predecessor, Surroundings};
+use crate::messages::Messages;
+use crate::process;
+
+/// What the command line says about the process.
+#[derive(Clone, Debug, Default)]
+pub struct Invocation {
+    /// `-D`: go to the background, as `daemon` says too.
+    pub daemon: bool,
+    /// `-d`, `-db`: stay in the foreground, whatever else says.
+    pub foreground: bool,
+    /// Whether to say what is unwise about how the process was started.
+    pub advise: bool,
+    /// `-p`.
+    pub pid_file: Option<PathBuf>,
+    /// `-n`.
+    pub maxconn: Option<u32>,
+    /// `-N`.
+    pub proxy_maxconn: Option<u32>,
+    /// `-m`.
+    pub memory_mb: Option<u64>,
+    /// `-dr`.
+    pub ignore_unresolved: bool,
+    /// `-dR`.
+    pub no_reuse_port: bool,
+    /// `-sf`, `-st`: processes that this one replaces, and the signal that tells them to end.
+    pub former: Former,
+}
+
+/// Processes that this one replaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Former {
+    /// Their numbers.
+    pub processes: Vec<u32>,
+    /// Whether they end at once (`-st`) or after their last connection (`-sf`).
+    pub at_once: bool,
+}
+
+/// How the process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It did what it should.
+    Done,
+    /// It could not start; why was said.
+    Failed,
+    /// A signal asked for it.
+    Signal(signal::Signal),
+}
+
+/// A configuration, and what its expressions refer to.
+pub struct Prepared {
+    /// The configuration.
+    pub config: Config,
+    /// The sets of patterns that it loaded.
+    pub patterns: Arc<PatternStore>,
+    /// The names of variables that it mentions.
+    pub variable_names: Arc<VariableNames>,
+    /// The fetches that its expressions may use.
+    pub registry: Arc<Registry>,
+    /// The environment as the configuration left it, `NAME=value` each.
+    pub environment: Vec<String>,
+}
+
+/// Serves a configuration until the end.
+pub fn serve(prepared: Prepared, invocation: &Invocation, messages: &'static Messages) -> End {
+    match try_serve(prepared, invocation, messages) {
+        Ok(end) => end,
+        Err(fault) => {
+            if let Some(text) = fault {
+                messages.alert(text);
+            }
+            End::Failed
+        }
+    }
+}
+
+/// Why a process could not start: a text, or none when that was said.
+type Fault = Option<String>;
+
+fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Messages) -> Result<End, Fault> {
+    let config = prepared.config;
+    let global = config.global.clone();
+    let workers = worker_count(&global);
+    let capacity = capacity(&config, invocation, workers);
+    if capacity.automatic {
+        messages.notice(format!("Automatically setting global.maxconn to {}.", capacity.maxconn));
+    }
+    if !process::raise_descriptor_limit(&capacity, &global, messages) {
+        return Err(None);
+    }
+    if let Some(megabytes) = invocation.memory_mb {
+        process::limit_memory(megabytes).map_err(said("Cannot limit the memory"))?;
+    }
+    let identity = process::Identity::new(&global).map_err(Some)?;
+    let background = (invocation.daemon || global.daemon) && !invocation.foreground;
+    let background = background.then(process::Background::enter).transpose();
+    let background = background.map_err(said("[weir.main()] Cannot fork"))?;
+    // The main thread has no other yet: all that follow block the same signals.
+    let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
+    let site = site(config, invocation, workers, &capacity, messages, Box::new(NoPage))?;
+    let surroundings = Surroundings {
+        global: &global,
+        workers,
+        reuse_port: !invocation.no_reuse_port && !global.no_reuse_port,
+        resolver: &SystemResolver,
+        messages,
+    };
+    let listening = Listening::open(site, &surroundings, &invocation.former).ok_or(None)?;
+    if listening.entrances().is_empty() {
+        return Err(Some(
+            "[weir.main()] No enabled listener found (check for 'bind' directives) ! Exiting.".to_owned(),
+        ));
+    }
+    invocation.former.finish();
+    if let Some(path) = invocation.pid_file.as_ref().or(global.pidfile.as_ref()) {
+        process::write_pid_file(path).map_err(|error| {
+            Some(format!("[weir.main()] Cannot create pidfile {}: {error}", path.display()))
+        })?;
+    }
+    if invocation.advise {
+        identity.advise(&global, messages);
+    }
+    identity.assume(&global).map_err(Some)?;
+    let life: &'static Life = Box::leak(Box::new(Life {
+        site,
+        listening,
+        messages,
+        hard_stop_after: global.hard_stop_after,
+        grace: global.grace,
+        operators: || 0,
+        ended_by: AtomicI32::new(0),
+    }));
+    let runtime = start_workers(life, &global, workers, signals).map_err(said("Cannot start the workers"))?;
+    messages.finish_startup();
+    if let Some(background) = background {
+        background.ready().map_err(said("Cannot go to the background"))?;
+    }
+    let ended = runtime.join();
+    flush_logs(site);
+    match (life.ended_by.load(SeqCst), ended) {
+        (0, Ok(())) => Ok(End::Done),
+        (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
+        (signal, _) => Ok(End::Signal(signal)),
+    }
+}
+
+/// Answers for the statistics page until there is one.
+struct NoPage;
+
+impl Statistics for NoPage {
+    fn page(
+        &self,
+        _: &'static Site,
+        _: &weir_stream::service::PageRequest<'_>,
+    ) -> weir_stream::service::Page {
+        weir_stream::service::Page {
+            status: 503,
+            content_type: "text/plain",
+            location: None,
+            refresh: None,
+            body: b"The statistics page is not implemented yet.\n".to_vec(),
+        }
+    }
+}
+
+fn said(what: &'static str) -> impl Fn(weir_sys::Errno) -> Fault {
+    move |errno| Some(format!("{what}: {errno}."))
+}
+
+/// `nbthread`, or one worker for each processor that the process may use.
+fn worker_count(global: &Global) -> usize {
+    let most = usize::from(MAX_THREADS);
+    let usable = || system::processors().map_or(1, |processors| processors.len());
+    global.threads.map_or_else(usable, usize::from).clamp(1, most)
+}
+
+fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacity {
+    let global = &config.global;
+    let limit = system::descriptor_limit();
+    let splices = |proxy: &ProxyConfig| {
+        let splice = &proxy.settings.options.splice;
+        splice.auto || splice.request || splice.response
+    };
+    let binds = config.proxies.iter().flat_map(|proxy| &proxy.binds).chain(&global.sockets);
+    let listening = binds.flat_map(|bind| &bind.addresses).map(ListenAddress::listener_count).sum();
+    limits::capacity(&Bounds {
+        maxconn: invocation.maxconn.or(global.limits.maxconn),
+        open_files: global.limits.open_files,
+        open_files_hard: global.limits.open_files_hard,
+        memory_mb: invocation.memory_mb,
+        pipes: global.limits.pipes,
+        splices: !global.no_splice && config.proxies.iter().any(splices),
+        buffer_size: global.tuning.buffer_size,
+        fixed: limits::fixed_descriptors(listening, workers, global.stats_maxconn),
+        system_soft: limit.soft,
+        system_hard: limit.hard,
+    })
+}
+
+fn site(
+    config: Config,
+    invocation: &Invocation,
+    workers: usize,
+    capacity: &Capacity,
+    messages: &Messages,
+    statistics: Box<dyn Statistics>,
+) -> Result<&'static Site, Fault> {
+    let hostname = users::host_name();
+    let identity = Identity {
+        node: config.global.node.as_deref().unwrap_or(&hostname).to_owned(),
+        hostname,
+        process_id: system::id(),
+        started_us: weir_sched::wall_us(),
+        time_zone: build::local_time_zone(),
+    };
+    let options = build::Options {
+        workers,
+        connections: capacity.maxconn,
+        frontend_connections: invocation.proxy_maxconn,
+        resolver: &SystemResolver,
+        ignore_unknown_names: invocation.ignore_unresolved,
+        identity,
+        statistics,
+    };
+    match build::site(config, options) {
+        Ok(site) => Ok(site.publish()),
+        Err(faults) => {
+            faults.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
+            Err(Some("config : Fatal errors found in configuration.".to_owned()))
+        }
+    }
+}
+
+fn start_workers(
+    life: &'static Life,
+    global: &Global,
+    workers: usize,
+    signals: SignalReader,
+) -> weir_sys::Result<Runtime> {
+    let settings = Settings {
+        threads: workers,
+        processors: (1..=workers)
+            .map(|thread| {
+                let cpus = u16::try_from(thread).ok().and_then(|thread| global.cpu_map.cpus(thread));
+                cpus.unwrap_or_default().iter().map(|cpu| usize::from(*cpu)).collect()
+            })
+            .collect(),
+        most_poll_events: global.tuning.poll_events_max.map_or(200, |most| most as usize),
+        tuning: Tuning {
+            runqueue_depth: global.tuning.run_queue_depth.unwrap_or(Tuning::default().runqueue_depth),
+            low_latency: global.tuning.low_latency,
+            ..Tuning::default()
+        },
+    };
+    let station = Station::new(life, global, workers);
+    let signals = std::sync::Mutex::new(Some(signals));
+    Runtime::start(&settings, move |worker| {
+        station.set_up(worker);
+        let reader =
+            signals.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take_if(|_| worker == 0);
+        if let Some(reader) = reader {
+            if let Err(errno) = station.life.obey(reader) {
+                station.life.messages.alert(format!("Signals cannot be received: {errno}."));
+            }
+        }
+    })
+}
+
+/// What each worker is set up with.
+struct Station {
+    life: &'static Life,
+    buffer_size: usize,
+    buffers: usize,
+    log_identity: Arc<LogIdentity>,
+    accept_batch: u32,
+    keep: bool,
+}
+
+impl Station {
+    fn new(life: &'static Life, global: &Global, workers: usize) -> Self {
+        let tuning = &global.tuning;
+        let hostname = &life.site.identity.hostname;
+        let hostname = global.log_host_name.as_ref().map(|name| match name {
+            weir_config::model::SentHostName::Own => hostname.clone(),
+            weir_config::model::SentHostName::Named(name) => name.to_string(),
+        });
+        Station {
+            life,
+            buffer_size: tuning.buffer_size as usize,
+            buffers: match tuning.buffers_max as usize {
+                0 => usize::MAX,
+                all => (all / workers).max(LEAST_BUFFERS),
+            },
+            log_identity: Arc::new(LogIdentity { hostname, process_id: system::id() }),
+            accept_batch: tuning.accept_max.unwrap_or(ACCEPT_BATCH),
+            keep: tuning.listener_queues == weir_config::model::ListenerQueues::Off,
+        }
+    }
+
+    /// Makes the current thread ready to serve.
+    fn set_up(&self, worker: usize) {
+        let site = self.life.site;
+        BufferPool::configure(self.buffer_size, self.buffers, BUFFERS_KEPT);
+        weir_stream::recycle::configure(site.limits.header_count);
+        weir_stream::worker::install(&site.figures[worker]);
+        let zone = site.identity.time_zone.clone();
+        let offset = Arc::new(move |seconds| zone.at(seconds).offset);
+        weir_stream::log::install(Logger::new(Arc::clone(&self.log_identity), offset));
+        weir_stream::server::idle::start_keeper(site);
+        self.accept();
+    }
+
+    fn accept(&self) {
+        for entrance in self.life.listening.entrances() {
+            let Owner::Frontend(listener) = entrance.owner else { continue };
+            let door = door::Entrance { listener, workers: entrance.workers, keep: self.keep };
+            if let Some(task) = entrance.accept_here(door, self.accept_batch) {
+                let acceptors = &listener.proxy().acceptors;
+                acceptors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(task);
+            }
+        }
+    }
+}
+
+impl Predecessor for Former {
+    fn release(&self) -> bool {
+        self.tell(signal::SIGTTOU)
+    }
+
+    fn resume(&self) {
+        self.tell(signal::SIGTTIN);
+    }
+}
+
+impl Former {
+    /// Tells them to end: this process has the addresses now.
+    fn finish(&self) {
+        self.tell(if self.at_once { signal::SIGTERM } else { signal::SIGUSR1 });
+    }
+
+    /// Whether there was anybody to tell.
+    fn tell(&self, signal: signal::Signal) -> bool {
+        self.processes.iter().filter(|&&process| signal::send(process, signal) == Ok(true)).count() > 0
+    }
+}
+
+/// Gives lines that wait to be written the time to leave.
+fn flush_logs(site: &Site) {
+    for sink in site.proxies.iter().flat_map(|proxy| &proxy.log_sinks) {
+        sink.flush(LAST_LOGS);
+    }
+}
+
+/// `tune.maxaccept` when nothing is written (manual): connections beyond wait for the next turn.
+const ACCEPT_BATCH: u32 = 4;
+/// Free buffers that a worker keeps: a burst of more gives them back to the allocator.
+const BUFFERS_KEPT: usize = 256;
+/// `tune.buffers.limit` is for the process; a worker with fewer than this could not serve one stream.
+const LEAST_BUFFERS: usize = 3;
+/// How long the end of the process waits for a slow reader of its log.
+const LAST_LOGS: Duration = Duration::from_secs(1);
