@@ -199,6 +199,8 @@ pub struct Facts {
     pub unlogged: bool,
     /// The attempt that failed last was on a connection that other streams used before.
     pub on_reused_connection: bool,
+    /// The response's body was looked at before the response was sent.
+    pub response_body_begun: bool,
     /// `set-bc-tos`.
     pub backend_tos: Option<u8>,
     /// `set-bc-mark`.
@@ -311,7 +313,7 @@ impl Exchange {
             early_hints: Vec::new(),
             scratch: crate::recycle::bytes(),
             strict: false,
-            inspection_over: false,
+            inspection_over: true,
             session,
             client,
         }
@@ -334,7 +336,7 @@ impl Exchange {
     pub fn chosen_server(&self) -> Option<Arc<Server>> {
         match &self.lease {
             Some(lease) => Some(Arc::clone(lease.server())),
-            None => self.backend.servers().server(self.server_key?),
+            None => self.backend.backend.as_ref()?.server(self.server_key?),
         }
     }
 

@@ -110,6 +110,8 @@ impl Exchange {
     /// Sends what a stopped stream has to say.
     async fn answer(&mut self, stop: Stop) -> Result<(), Ending> {
         let ending = stop.ending();
+        // Whatever the server still has to say, nobody reads it.
+        self.facts.keep_server = false;
         match stop {
             Stop::Close(_) => return Err(ending),
             Stop::Error(status, _) => self.prepare_error(status),

@@ -124,7 +124,11 @@ impl Exchange {
                 Ok(None)
             }
             Done::AwaitBody(time, at_least) => {
-                self.wait_for_body(at_least, Some(time)).await?;
+                if kind == RulesetKind::HttpResponse {
+                    self.wait_for_response_body(at_least, time).await?;
+                } else {
+                    self.wait_for_body(at_least, Some(time)).await?;
+                }
                 Ok(None)
             }
             Done::Tarpit => {

@@ -1,7 +1,7 @@
 //! Guards on messages that options ask for: header names of requests, cacheable responses that set cookies.
 
 use weir_config::model::RestrictHeaderNames;
-use weir_http::Flags;
+use weir_http::{Flags, KnownName};
 
 use crate::counters::Event;
 use crate::ending::{By, During};
@@ -28,6 +28,20 @@ impl Exchange {
                     return Err(Stop::error(403, By::Proxy, During::Request));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Of `TE`, only `trailers` concerns more than one hop (RFC 9110, 10.1.4).
+    pub(super) fn narrow_te(&mut self) -> Phase {
+        let (head, raw) = self.request.edit();
+        if !head.index().iter().any(|field| field.known == KnownName::Te) {
+            return Ok(());
+        }
+        let trailers = head.values(raw, b"te").any(|value| value.eq_ignore_ascii_case(b"trailers"));
+        head.remove_known(KnownName::Te);
+        if trailers && head.add(b"te", b"trailers").is_err() {
+            return Err(Stop::error(400, By::Proxy, During::Request));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Request to the server, response to the client, and the bodies of both.
 
 use weir_h1::{BodyFraming, connection as persistence, response_framing};
-use weir_http::Version;
+use weir_http::{Flags, Version};
 use weir_mux::{BodyFlow, Flow, ReadHead, Side};
 use weir_net::Sent;
 use weir_sched::{Tick, wait, yield_now};
@@ -30,6 +30,7 @@ impl Exchange {
     /// Writes what the proxy itself adds to the request.
     fn prepare_request(&mut self) -> Phase {
         self.restrict_header_names()?;
+        self.narrow_te()?;
         self.add_forwarding_fields()?;
         let mode = self.connection_mode();
         let keep_server = mode == persistence::Mode::KeepAlive;
@@ -226,7 +227,9 @@ impl Exchange {
         self.enter(During::Data);
         self.frontend_response_started();
         let verbatim = self.response.verbatim();
-        self.response_body = BodyFlow::new(framing, verbatim);
+        if !self.facts.response_body_begun {
+            self.response_body = BodyFlow::new(framing, verbatim);
+        }
         let Some(upstream) = &mut self.server else { return Err(Stop::close(By::Internal, During::Data)) };
         if verbatim > 0 {
             if !self.response_body.inspect(&upstream.connection) {
@@ -262,8 +265,10 @@ impl Exchange {
         let mode = self.connection_mode();
         let (request, response) = (&self.request.head, &self.response.head);
         self.facts.keep_server &= persistence::server_persists(response, framing, mode);
+        // A response whose end is told in two ways cannot be trusted to have been understood by everybody.
+        let insecure = response.flags().contains(Flags::INSECURE_FRAMING);
         self.facts.keep_client &=
-            persistence::client_persists(request, framing, mode) && !self.site.is_stopping();
+            !insecure && persistence::client_persists(request, framing, mode) && !self.site.is_stopping();
         let announcement = persistence::announcement_to_client(request, response, self.facts.keep_client);
         let (head, raw) = self.response.edit();
         persistence::announce(head, raw, announcement).map_err(|_| no_room())

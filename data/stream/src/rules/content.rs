@@ -9,6 +9,7 @@ use weir_sched::{Tick, wait};
 
 use super::{Done, Verdict};
 use crate::clock;
+use crate::counters::Event;
 use crate::ending::{By, During};
 use crate::exchange::{Exchange, Phase, Stop};
 use crate::site::Proxy;
@@ -86,8 +87,12 @@ impl Exchange {
                 return Err(Stop::error(400, By::Proxy, During::Request));
             }
             let enough = at_least > 0 && self.request_body.payload() >= at_least;
-            if self.request_body.is_complete() || enough || clock::passed(deadline) {
+            if self.request_body.is_complete() || enough {
                 return Ok(());
+            }
+            if clock::passed(deadline) {
+                self.count_bad_request();
+                return Err(Stop::error(408, By::ClientTimeout, During::Request));
             }
             match self.client.receive(limit) {
                 Received::Bytes(_) => continue,
@@ -97,6 +102,44 @@ impl Exchange {
                     return Err(Stop::error(400, By::Client, During::Request));
                 }
                 Received::Nothing => {}
+            }
+            self.check_alive()?;
+            wait(deadline).await;
+        }
+    }
+
+    /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is there.
+    pub(super) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
+        let framing = weir_h1::response_framing(&self.response.head, self.request.head.method());
+        let limit = self.site.limits.buffer_size;
+        let deadline = clock::after(time);
+        let Some(upstream) = &mut self.server else { return Ok(()) };
+        self.response.detach(&mut upstream.connection);
+        self.response_body = weir_mux::BodyFlow::new(framing, 0);
+        self.facts.response_body_begun = true;
+        loop {
+            let Some(upstream) = &mut self.server else { return Ok(()) };
+            if !self.response_body.inspect(&upstream.connection) {
+                self.count(Event::FailedResponse);
+                return Err(Stop::error(502, By::Proxy, During::Data));
+            }
+            let enough = at_least > 0 && self.response_body.payload() >= at_least;
+            if self.response_body.is_complete() || enough {
+                return Ok(());
+            }
+            match upstream.connection.receive(limit) {
+                Received::Bytes(_) => continue,
+                // What ends with the connection is whole now; anything else is noticed when it is forwarded.
+                Received::Full | Received::End => return Ok(()),
+                Received::Failed(_) => {
+                    self.count(Event::FailedResponse);
+                    return Err(Stop::error(502, By::Server, During::Data));
+                }
+                Received::Nothing => {}
+            }
+            if clock::passed(deadline) {
+                self.count(Event::FailedResponse);
+                return Err(Stop::error(504, By::ServerTimeout, During::Data));
             }
             self.check_alive()?;
             wait(deadline).await;
