@@ -18,7 +18,7 @@ pub use proxies::{
     AddressChange, BackendKey, CapturedError, Direction, ErrorFilter, FrontendKey, FrontendRefusal,
     PortSetting, ProxyTarget, ServerConnections, ServerKey, ServerRefusal, ServerState, ServerView,
 };
-pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView};
+pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
 
 /// A place between two objects of a listing. Zero is the beginning; the rest is the target's business.
 pub type Place = u64;

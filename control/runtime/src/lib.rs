@@ -3,11 +3,13 @@
 //! [`build::site`] turns a typed configuration into a [`weir_stream::site::Site`]: proxies, servers, listeners, log
 //! targets, limits. Names are resolved and log targets opened here, once, before any worker starts.
 //!
-//! [`observe`] shows and changes what lives: statistics, the runtime API, the statistics page.
+//! [`observe`] shows and changes what lives: statistics, the runtime API, the statistics page; [`cli_server`] speaks with
+//! clients of the runtime API.
 //!
 //! The crate refuses to know how the configuration is written and what a message means. Begin with `build.rs`.
 
 pub mod build;
+pub mod cli_server;
 pub mod life;
 pub mod limits;
 pub mod listening;

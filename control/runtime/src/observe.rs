@@ -1,14 +1,29 @@
 //! The live process as operators see and change it: statistics, the runtime API, the statistics page.
 //!
 //! Everything reads a [`Live`]: the [`Site`], which streams work with, and beside it a [`ProcessRecord`], which only
-//! operators ask for. [`pulse::start`] keeps on each worker what has to be looked at once a second.
+//! operators ask for. [`Page`] answers for the statistics page; [`LiveTarget`] is what a session of the runtime API acts
+//! on; [`pulse::start`] keeps on each worker what has to be looked at once a second.
 
+mod admin;
+mod names;
+mod notices;
+mod pattern_target;
+mod process_figures;
+mod process_target;
+mod proxy_target;
 pub mod pulse;
 pub mod record;
+mod session_target;
+mod statistics_page;
+mod statistics_source;
 
 pub use record::{CliSettings, ProcessRecord, RecordedLimits};
+pub use statistics_page::Page;
 
+use weir_sched::TaskKey;
 use weir_stream::site::Site;
+
+use session_target::{Listing, Shutdown};
 
 /// Everything that can be seen of the process.
 #[derive(Clone, Copy)]
@@ -17,4 +32,38 @@ pub struct Live {
     pub site: &'static Site,
     /// What only operators ask for.
     pub record: &'static ProcessRecord,
+}
+
+/// What one session of the runtime API acts on.
+pub struct LiveTarget {
+    live: Live,
+    /// The session's task: it is woken when other workers have answered.
+    task: TaskKey,
+    /// The listing of sessions in progress.
+    listing: Option<Listing>,
+    /// The end of a session that another worker was asked for.
+    shutdown: Option<Shutdown>,
+}
+
+impl LiveTarget {
+    /// What a session acts on that runs in the task `task`.
+    pub fn new(live: Live, task: TaskKey) -> Self {
+        LiveTarget { live, task, listing: None, shutdown: None }
+    }
+}
+
+/// Now, in milliseconds of the workers' clock.
+fn now_ms() -> u64 {
+    weir_sched::now().as_ms()
+}
+
+/// Has each worker do something, this one at once. A worker that takes no messages is drowning or gone, and does not.
+fn on_every_worker(work: impl Fn() + Copy + Send + 'static) {
+    for worker in 0..weir_sched::worker_count() {
+        if worker == weir_sched::worker_index() {
+            work();
+        } else {
+            let _ = weir_sched::send_to(worker, work);
+        }
+    }
 }

@@ -1,18 +1,325 @@
-//! Persistence by a cookie: which server the request's cookie designates, and what the response tells the client.
+//! Persistence: which server the client comes back to, and what the response tells it to come back with.
+//!
+//! Two cookies do that. The one of HTTP is read, edited and written as `weir_backend::persistence` decides: here are the
+//! messages, the rules around it and the server that was taken. The one of the remote desktop protocol is only read.
+//!
+//! What the request's cookie said has to be known again when the response comes. Its verdict is kept as the letter that
+//! the log shows; its dates, which the server may not see, are in the request's bytes as they came.
 
 use std::sync::Arc;
 
-use weir_backend::Server;
+use weir_backend::{
+    Backend, CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, Server,
+    ServerAddress, ServerKey,
+};
+use weir_http::{Head, KnownName, Method, NoRoom};
 
 use crate::exchange::Exchange;
+use crate::fetch::rdp;
 
-/// The server that the request's cookie designates.
+/// The server that the client comes back to, if it does and may.
 pub(crate) fn designated(exchange: &mut Exchange) -> Option<Arc<Server>> {
-    let _ = exchange;
-    None
+    let backend = exchange.backend.servers();
+    let Some(settings) = backend.settings().cookie.as_ref().filter(|_| exchange.facts.have_request) else {
+        return designated_by_token(exchange);
+    };
+    let rule = persist_rule(exchange);
+    let stays = backend.settings().persist || rule == Some(Rule::Force);
+    let mut presented = examine(exchange, settings, stays);
+    if rule == Some(Rule::Ignore) {
+        presented = presented.unused();
+    }
+    exchange.cookie_letters = letters(settings, &presented, None);
+    // A request that outgrows its room keeps the cookie: the server then sees what it need not.
+    let _ = edit_request(exchange, settings);
+    backend.server(presented.server?)
 }
 
 /// What the response tells the client about its server.
 pub(crate) fn on_response(exchange: &mut Exchange) {
-    let _ = exchange;
+    let Some(settings) = exchange.backend.servers().settings().cookie.as_ref() else { return };
+    let presented = presented_before(exchange, settings);
+    let overruled = is_overruled(exchange);
+    let head = &exchange.response.head;
+    let provided = head.lines(exchange.response.bytes(), SET_COOKIE).any(|line| settings.is_set_by(line));
+    let server_cookie = exchange.lease.as_ref().and_then(|lease| lease.server().cookie());
+    let facts = ResponseFacts {
+        server_cookie: server_cookie.as_ref().map(|cookie| cookie.as_str()),
+        designated: presented.server.is_some() || overruled,
+        post: exchange.request.head.method() == Method::Post,
+        provided,
+        wall_seconds: wall_seconds(),
+    };
+    let plan = settings.plan_response(&presented, &facts);
+    exchange.cookie_letters = letters(settings, &presented, Some(&plan));
+    // A response that outgrows its room goes on without the cookie: the client is balanced anew next time.
+    let _ = edit_response(exchange, settings, &plan, provided);
+}
+
+/// What `force-persist` and `ignore-persist` say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rule {
+    Force,
+    Ignore,
+}
+
+/// The first rule that applies.
+fn persist_rule(exchange: &mut Exchange) -> Option<Rule> {
+    let rules = &exchange.backend.config.persist_rules;
+    let applies = rules.iter().find(|rule| exchange.holds(&rule.condition))?;
+    Some(if applies.force { Rule::Force } else { Rule::Ignore })
+}
+
+fn examine(exchange: &Exchange, settings: &CookieSettings, stays: bool) -> Presented {
+    let head = &exchange.request.head;
+    let lines = head.lines(exchange.request.bytes(), COOKIE);
+    let backend = exchange.backend.servers();
+    settings.examine(lines, wall_seconds(), stays, |value| by_cookie(backend, value))
+}
+
+fn by_cookie(backend: &Backend, value: &str) -> Option<(ServerKey, bool)> {
+    backend.server_by_cookie(value).map(|server| (server.key(), server.is_up()))
+}
+
+/// Whether [`designated`] looked at the request. It does not when a `use-server` rule was there first.
+fn was_examined(exchange: &Exchange) -> bool {
+    exchange.cookie_letters[0] != UNEXAMINED
+}
+
+/// Whether a rule had the word instead of the cookie: then the client keeps what it has.
+fn is_overruled(exchange: &mut Exchange) -> bool {
+    if !was_examined(exchange) {
+        return !exchange.redispatched;
+    }
+    if exchange.facts.persistent || exchange.backend.config.persist_rules.is_empty() {
+        return false;
+    }
+    // The rules are about the request, and so are asked as if it were still the request's turn.
+    let turn = std::mem::replace(&mut exchange.processing_response, false);
+    let ignores = persist_rule(exchange) == Some(Rule::Ignore);
+    exchange.processing_response = turn;
+    ignores
+}
+
+/// What the request's cookie said, now that the response is there.
+fn presented_before(exchange: &Exchange, settings: &CookieSettings) -> Presented {
+    if !was_examined(exchange) {
+        return examine(exchange, settings, false).unused();
+    }
+    let state = state_of(exchange.cookie_letters[0]);
+    let mut presented = Presented::NONE;
+    if state == PresentedState::Valid {
+        let lines = lines_as_they_came(&exchange.request.head, exchange.request.bytes());
+        let backend = exchange.backend.servers();
+        presented = settings.examine(lines, wall_seconds(), true, |value| by_cookie(backend, value));
+    }
+    presented.state = state;
+    if !exchange.facts.persistent || exchange.redispatched {
+        return presented.redispatched();
+    }
+    presented.server = exchange.lease.as_ref().map(|lease| lease.server().key());
+    presented
+}
+
+fn state_of(letter: u8) -> PresentedState {
+    match letter {
+        b'I' => PresentedState::Invalid,
+        b'D' => PresentedState::Down,
+        b'V' => PresentedState::Valid,
+        b'E' => PresentedState::Expired,
+        b'O' => PresentedState::Old,
+        b'U' => PresentedState::Unused,
+        _ => PresentedState::None,
+    }
+}
+
+/// The values of `Cookie` fields in a head's bytes, whatever edits took from its index.
+fn lines_as_they_came<'a>(head: &Head, raw: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    head.raw_bytes(raw).split(|byte| *byte == b'\n').filter_map(|line| {
+        let (name, value) = line.split_at_checked(COOKIE.len())?;
+        let value = value.strip_prefix(b":").filter(|_| name.eq_ignore_ascii_case(COOKIE))?;
+        Some(value.trim_ascii())
+    })
+}
+
+/// Takes from the request what the server need not see.
+fn edit_request(exchange: &mut Exchange, settings: &CookieSettings) -> Result<(), NoRoom> {
+    let edits = settings.mode == CookieMode::Prefix || settings.indirect;
+    if !edits {
+        return Ok(());
+    }
+    let (head, raw) = exchange.request.edit();
+    edit_fields(head, raw, KnownName::Cookie, |line| settings.edit_request(line))
+}
+
+fn edit_response(
+    exchange: &mut Exchange,
+    settings: &CookieSettings,
+    plan: &weir_backend::ResponsePlan,
+    provided: bool,
+) -> Result<(), NoRoom> {
+    let method = exchange.request.head.method();
+    let (head, raw) = exchange.response.edit();
+    let may_be_kept = plan.private && may_be_kept(method, head, raw);
+    if provided {
+        edit_fields(head, raw, KnownName::SetCookie, |line| settings.edit_response(plan, line))?;
+    }
+    if let Some(value) = &plan.set_cookie {
+        head.add(SET_COOKIE, value.as_bytes())?;
+    }
+    if may_be_kept {
+        head.add(b"cache-control", b"private")?;
+    }
+    Ok(())
+}
+
+/// Whether a cache on the way may keep a response: then `nocache` tells it not to. That it was asked for in a safe way,
+/// that its status allows it, that it has a validator or an age, and that it does not forbid it (RFC 9111, 3).
+fn may_be_kept(method: Method, head: &Head, raw: &[u8]) -> bool {
+    if !method.is_safe() || !CACHEABLE.contains(&head.status()) {
+        return false;
+    }
+    let mut keeps = [&b"etag"[..], b"last-modified", b"expires"].iter().any(|name| head.has(raw, name));
+    let mut forbidden = false;
+    for directive in head.values(raw, b"cache-control") {
+        let directive = directive.to_ascii_lowercase();
+        match directive.as_slice() {
+            b"private" | b"no-cache" | b"no-store" | b"max-age=0" | b"s-maxage=0" => forbidden = true,
+            b"public" => forbidden = false,
+            other => keeps |= other.starts_with(b"max-age=") || other.starts_with(b"s-maxage="),
+        }
+    }
+    let mut pragmas = head.values(raw, b"pragma");
+    keeps && !forbidden && !pragmas.any(|value| value.eq_ignore_ascii_case(b"no-cache"))
+}
+
+/// What caches keep without being told to (RFC 9110, 15.1).
+const CACHEABLE: [u16; 11] = [200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501];
+
+fn edit_fields(
+    head: &mut Head,
+    raw: &[u8],
+    name: KnownName,
+    edit: impl Fn(&[u8]) -> HeaderEdit,
+) -> Result<(), NoRoom> {
+    let mut position = 0;
+    while let Some(field) = head.index().get(position) {
+        let wanted = field.known == name;
+        let edit = if wanted { edit(head.text(raw, field).1) } else { HeaderEdit::Keep };
+        match edit {
+            HeaderEdit::Keep => position += 1,
+            HeaderEdit::Remove => head.remove_at(position),
+            HeaderEdit::Replace(value) => {
+                head.replace_value(position, &value)?;
+                position += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn letters(
+    settings: &CookieSettings,
+    presented: &Presented,
+    plan: Option<&weir_backend::ResponsePlan>,
+) -> [u8; 2] {
+    let (request, response) = settings.letters(presented, plan);
+    // Letters of the log are ASCII.
+    [request as u8, response as u8]
+}
+
+fn wall_seconds() -> u64 {
+    weir_sched::wall_us() / 1_000_000
+}
+
+/// `persist rdp-cookie`: the server that a token of the remote desktop protocol means.
+fn designated_by_token(exchange: &mut Exchange) -> Option<Arc<Server>> {
+    let name = exchange.backend.config.settings.persist_rdp_cookie.as_ref()?;
+    let rdp::Found::Value(token) = rdp::cookie(exchange.client.input(), name.as_bytes()) else { return None };
+    let wanted = std::net::SocketAddr::V4(rdp::server_of(token)?);
+    let rule = persist_rule(exchange);
+    if rule == Some(Rule::Ignore) {
+        return None;
+    }
+    let backend = exchange.backend.servers();
+    let stays = backend.settings().persist || rule == Some(Rule::Force);
+    let servers = backend.servers();
+    let found = servers.iter().find(|server| *server.address() == ServerAddress::Ip(wanted))?;
+    (stays || found.is_up()).then(|| Arc::clone(found))
+}
+
+const COOKIE: &[u8] = b"cookie";
+const SET_COOKIE: &[u8] = b"set-cookie";
+/// What stands in the log before a request's cookie was looked at.
+const UNEXAMINED: u8 = b'-';
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removed_cookies_are_still_in_the_bytes() {
+        let raw = b"GET / HTTP/1.1\r\nCookie: S=A|x\r\ncookies: no\r\nCOOKIE:S=B \r\nHost: h\r\n\r\n";
+        let mut head = Head::new();
+        let parsed = weir_h1::Parser::default().request(raw, &weir_h1::Options::default(), &mut head);
+        assert!(matches!(parsed, weir_h1::Progress::Complete { .. }));
+        head.remove_known(KnownName::Cookie);
+        let lines: Vec<_> = lines_as_they_came(&head, raw).collect();
+        assert_eq!(lines, [&b"S=A|x"[..], b"S=B"]);
+    }
+
+    #[test]
+    fn every_verdict_comes_back_from_its_letter() {
+        use PresentedState::{Down, Expired, Invalid, None, Old, Unused, Valid};
+        for state in [None, Invalid, Down, Valid, Expired, Old, Unused] {
+            assert_eq!(state_of(state.letter() as u8), state);
+        }
+    }
+
+    #[test]
+    fn fields_are_edited_in_place() {
+        let mut head = Head::new();
+        head.start_request(b"GET", b"/", weir_http::Version::HTTP_11).expect("room");
+        for (name, value) in [("Cookie", "S=A"), ("X", "S=A"), ("cookie", "S=B; x=1"), ("Cookie", "y=2")] {
+            head.add(name.as_bytes(), value.as_bytes()).expect("room");
+        }
+        let settings = CookieSettings { indirect: true, ..CookieSettings::new("S", CookieMode::Insert) };
+        edit_fields(&mut head, b"", KnownName::Cookie, |line| settings.edit_request(line)).expect("room");
+        let left: Vec<_> = head.fields(b"").map(|(_, value)| value.to_vec()).collect();
+        assert_eq!(left, [&b"S=A"[..], b"x=1", b"y=2"]);
+    }
+
+    /// What HAProxy 2.6 answered.
+    #[test]
+    fn only_what_a_cache_may_keep_is_kept_from_it() {
+        #[track_caller]
+        fn check(method: Method, status: u16, fields: &[(&str, &str)], expected: bool) {
+            let mut head = Head::new();
+            head.start_response(weir_http::Version::HTTP_11, status, b"").expect("room");
+            for (name, value) in fields {
+                head.add(name.as_bytes(), value.as_bytes()).expect("room");
+            }
+            assert_eq!(may_be_kept(method, &head, b""), expected, "{method:?} {status} {fields:?}");
+        }
+        let tag = ("ETag", "\"x\"");
+        let told = |directives: &'static str| [tag, ("Cache-Control", directives)];
+        check(Method::Get, 200, &[], false);
+        check(Method::Get, 200, &[tag], true);
+        check(Method::Get, 200, &[("Expires", "0")], true);
+        check(Method::Get, 200, &[("Cache-Control", "max-age=10")], true);
+        check(Method::Get, 200, &[("Cache-Control", "public")], false);
+        check(Method::Head, 404, &[tag], true);
+        check(Method::Post, 200, &[tag], false);
+        check(Method::Other, 200, &[tag], false);
+        check(Method::Get, 302, &[tag], false);
+        check(Method::Get, 503, &[tag], false);
+        check(Method::Get, 200, &told("public"), true);
+        check(Method::Get, 200, &told("no-cache, public"), true);
+        check(Method::Get, 200, &told("PRIVATE"), false);
+        check(Method::Get, 200, &told("private, max-age=5"), false);
+        check(Method::Get, 200, &told("max-age=0, s-maxage=5"), false);
+        check(Method::Get, 200, &told("max-age=5, s-maxage=0"), false);
+        check(Method::Get, 200, &told("no-cache=\"set-cookie\""), true);
+        check(Method::Get, 200, &[tag, ("Pragma", "no-cache"), ("Cache-Control", "public")], false);
+    }
 }

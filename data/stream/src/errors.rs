@@ -1,6 +1,6 @@
 //! Messages that were refused, kept for `show errors`: the last one of each proxy and direction.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_h1::HeadError;
@@ -17,7 +17,7 @@ pub struct Refused {
 #[derive(Debug, Default)]
 struct State {
     total: u64,
-    last: HashMap<(usize, Direction), RefusedMessage>,
+    last: BTreeMap<(usize, Direction), RefusedMessage>,
 }
 
 /// Which message was refused.
@@ -60,13 +60,12 @@ impl Refused {
         self.lock().total
     }
 
-    /// Those that are kept, by proxy.
-    pub fn all(&self) -> Vec<(usize, RefusedMessage)> {
+    /// The first that is kept at this place or behind it, and its place: two for each proxy, the first for requests.
+    pub fn next(&self, place: usize) -> Option<(usize, RefusedMessage)> {
+        let direction = if place % 2 == 0 { Direction::Request } else { Direction::Response };
         let state = self.lock();
-        let mut all: Vec<_> =
-            state.last.iter().map(|((proxy, _), message)| (*proxy, message.clone())).collect();
-        all.sort_by_key(|(proxy, message)| (*proxy, message.direction));
-        all
+        let (&(proxy, direction), message) = state.last.range((place / 2, direction)..).next()?;
+        Some((proxy * 2 + direction as usize, message.clone()))
     }
 
     fn keep(&self, proxy: usize, mut message: RefusedMessage) {

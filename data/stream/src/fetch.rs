@@ -1,8 +1,36 @@
 //! The fetches that ask the traffic: one row each, next to the code that answers.
+//!
+//! A row is a declaration (name, arguments, what it gives, where it is valid, help) and a function of the exchange.
+//! The rows lie in the files beside this one, by what they look at; [`FETCHES`] is all of them, and the position of a
+//! row there is its index in the language ([`declarations`]).
+//!
+//! Three answers are possible: a sample, `Missing` (there is none, whatever comes) and `Later` (more bytes may bring
+//! one). Only content inspection waits, so `Later` is for [`Exchange::may_wait`] alone to allow.
 
-use weir_expr::{Args, Cursor, Fetch, Fetched};
+mod access;
+mod auth;
+mod body;
+mod connection;
+mod cookies;
+mod headers;
+mod local;
+mod objects;
+mod parameters;
+mod payload;
+pub(crate) mod rdp;
+mod request;
+mod response;
+mod state;
+mod timers;
+mod tls;
+mod tls_hello;
+mod values;
+
+use weir_expr::{Args, Cursor, Fetch, FetchDecl, Fetched};
 
 use crate::exchange::Exchange;
+
+pub use access::install_userlists;
 
 /// What answers a fetch.
 pub type Run = for<'c> fn(&'c mut Exchange, &'c Args, &mut Cursor) -> Fetched<'c>;
@@ -11,4 +39,107 @@ pub type Run = for<'c> fn(&'c mut Exchange, &'c Args, &mut Cursor) -> Fetched<'c
 pub type Row = Fetch<Run>;
 
 /// Every fetch, in the order of their indexes.
-pub static FETCHES: &[Row] = &[];
+pub static FETCHES: &[Row] = &ALL;
+
+/// What the language has to know of them, in the order of their indexes.
+pub fn declarations() -> impl Iterator<Item = &'static FetchDecl> {
+    FETCHES.iter().map(|row| &row.decl)
+}
+
+const PARTS: &[&[Row]] = &[
+    state::ROWS,
+    objects::ROWS,
+    connection::ROWS,
+    timers::ROWS,
+    payload::ROWS,
+    tls::ROWS,
+    request::ROWS,
+    headers::ROWS,
+    cookies::ROWS,
+    parameters::ROWS,
+    body::ROWS,
+    auth::ROWS,
+    response::ROWS,
+];
+
+static ALL: [Row; count(PARTS)] = join(PARTS);
+
+const fn count(parts: &[&[Row]]) -> usize {
+    let (mut part, mut total) = (0, 0);
+    while part < parts.len() {
+        total += parts[part].len();
+        part += 1;
+    }
+    total
+}
+
+const fn join<const N: usize>(parts: &[&[Row]]) -> [Row; N] {
+    let mut all = [parts[0][0]; N];
+    let (mut part, mut at) = (0, 0);
+    while part < parts.len() {
+        let mut row = 0;
+        while row < parts[part].len() {
+            all[at] = parts[part][row];
+            (at, row) = (at + 1, row + 1);
+        }
+        part += 1;
+    }
+    all
+}
+
+const fn row(decl: FetchDecl, run: Run) -> Row {
+    Fetch { decl, run }
+}
+
+/// Where fetches are valid: the masks that several rows share, by the moment from which and up to which the thing they
+/// look at exists.
+mod valid {
+    /// While the process serves: everywhere but in the configuration parser.
+    pub const RUNNING: &str = "YYYYYYYYYYYYYYYYYYYY.Y";
+    /// As long as there is a client, or a check that stands in for one.
+    pub const CLIENT: &str = "YYYYYYYYYYYYYYYYYYYY..";
+    /// As long as there is a frontend.
+    pub const FRONTEND: &str = "YYYYYYYYYYYYYYYYYYY...";
+    /// From the client's session on.
+    pub const SESSION: &str = ".YYYYYYYYYYYYYYYYYY...";
+    /// From the stream's beginning to its log line.
+    pub const STREAM: &str = "..YYYYYYYYYYYYYYYYY...";
+    /// From the choice of a backend on.
+    pub const BACKEND: &str = "......YYYYYYYYYYYYYY..";
+    /// From the choice of a server to the log line.
+    pub const CHOICE: &str = ".........YYYYYYYYYY...";
+    /// From the connection's making on.
+    pub const SERVER: &str = "..........YYYYYYYYYY..";
+    /// From the response's first byte on.
+    pub const ANSWERED: &str = "...........YYYYYYYYY..";
+    /// While the request is there.
+    pub const REQUEST: &str = "..YYYYYYYYY...........";
+    /// While the response is there.
+    pub const RESPONSE: &str = "...........YYYYYYY.Y..";
+    /// While either message is there.
+    pub const MESSAGE: &str = "..YYYYYYYYYYYYYYYY.Y..";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_row_is_a_word_of_the_language_and_says_what_it_gives() {
+        let mut seen = HashSet::new();
+        for decl in declarations() {
+            assert!(
+                weir_expr::fetch::names().contains(&decl.name),
+                "{} is no word of the language",
+                decl.name
+            );
+            assert!(seen.insert(decl.name), "{} is declared twice", decl.name);
+            assert!(!decl.help.is_empty(), "{} has no help", decl.name);
+        }
+        for row in weir_expr::internal::FETCHES {
+            assert!(!seen.contains(row.decl.name), "{} is answered without the traffic", row.decl.name);
+        }
+    }
+}

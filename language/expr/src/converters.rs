@@ -9,10 +9,12 @@ use crate::sample::{SampleType, Value};
 mod arith;
 mod codec;
 mod dates;
+mod fix;
 pub mod hash;
 mod json;
 mod known;
 mod map;
+mod mqtt;
 mod net;
 mod text;
 mod world;
@@ -141,9 +143,11 @@ const TABLES: &[&[Converter]] = &[
     arith::ROWS,
     codec::ROWS,
     dates::ROWS,
+    fix::ROWS,
     hash::ROWS,
     json::ROWS,
     map::ROWS,
+    mqtt::ROWS,
     net::ROWS,
     text::ROWS,
     world::ROWS,

@@ -20,7 +20,7 @@ mod tests;
 
 pub use file::{FileEntry, parse_acl_file, parse_map_file};
 pub use index::{Found, PatternIndex};
-pub use set::{Entry, PatternSet, Report, Selector, SetError, ValueCheck};
+pub use set::{Entry, PatternSet, Report, Selector, SetError, ValueCheck, counts};
 pub use store::PatternStore;
 
 pub(crate) use parsed::{IntOperator, Parsed, undot};

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::command::{Arguments, Command, Context, WORKER};
-use crate::outcome::{Level, Outcome, Step, Stream};
-use crate::target::{NextSession, Place, SessionFilter, SessionView, Target};
+use crate::outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
+use crate::target::{NextSession, Place, SessionFilter, SessionView, Shutdown, Target};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -149,7 +149,26 @@ fn details(view: &SessionView) -> String {
 fn shutdown(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     match identifier(arguments.word(0)) {
         None => Outcome::error("Session pointer expected (use 'show sess').\n"),
-        Some(id) if context.target.shutdown_session(id) => Outcome::Nothing,
-        Some(_) => Outcome::error("No such session (use 'show sess').\n"),
+        Some(id) => Outcome::Stream(Box::new(ShutdownSession { id, marks: context.manners.severity_output })),
+    }
+}
+
+/// The end of a session, which may be on another worker.
+struct ShutdownSession {
+    id: u64,
+    marks: SeverityOutput,
+}
+
+impl Stream for ShutdownSession {
+    fn advance(&mut self, target: &mut dyn Target, _: usize, out: &mut Vec<u8>) -> Step {
+        match target.shutdown_session(self.id) {
+            Shutdown::Pending => return Step::Pending,
+            Shutdown::Done => {}
+            Shutdown::NotFound => {
+                out.extend_from_slice(self.marks.prefix(Severity::Error).as_bytes());
+                out.extend_from_slice(b"No such session (use 'show sess').\n");
+            }
+        }
+        Step::Done
     }
 }

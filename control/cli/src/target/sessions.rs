@@ -9,8 +9,20 @@ pub trait SessionTarget {
     /// knows.
     fn next_session(&mut self, filter: &SessionFilter, place: &mut Place) -> NextSession;
 
-    /// Ends one session. False when there is none with this identifier.
-    fn shutdown_session(&mut self, id: u64) -> bool;
+    /// Ends one session. Another worker may have to be asked: then this is called again with the same identifier, after
+    /// the target woke the session's task.
+    fn shutdown_session(&mut self, id: u64) -> Shutdown;
+}
+
+/// An answer of [`SessionTarget::shutdown_session`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// It ends.
+    Done,
+    /// There is none with this identifier.
+    NotFound,
+    /// Not known yet.
+    Pending,
 }
 
 /// An answer of [`SessionTarget::next_session`].

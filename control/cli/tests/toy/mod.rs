@@ -459,10 +459,14 @@ impl SessionTarget for Toy {
         }
     }
 
-    fn shutdown_session(&mut self, id: u64) -> bool {
+    fn shutdown_session(&mut self, id: u64) -> Shutdown {
+        if self.pending > 0 {
+            self.pending -= 1;
+            return Shutdown::Pending;
+        }
         let before = self.sessions.len();
         self.sessions.retain(|view| view.id != id);
-        self.sessions.len() < before
+        if self.sessions.len() < before { Shutdown::Done } else { Shutdown::NotFound }
     }
 }
 

@@ -6,9 +6,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use weir_backend::{ServerKey, Usage};
 use weir_config::model::Reuse;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Wakeup, wait};
@@ -17,29 +18,55 @@ use crate::clock;
 use crate::exchange::{Exchange, Upstream};
 use crate::site::{Proxy, Site};
 
-/// What all workers may know about the idle connections to one server.
+/// What all workers may know about the connections to one server that are idle or may become so.
 #[derive(Debug)]
 pub struct IdlePools {
-    /// How many each worker keeps.
-    kept: Box<[AtomicU32]>,
+    /// What each worker keeps.
+    kept: Box<[Kept]>,
     /// Connections in use now, of all workers.
     used: AtomicU32,
+    /// The most of them since the last estimate.
+    used_maximum: AtomicU32,
+    /// Connections that wait for the next request of the only client that may use them.
+    private: AtomicU32,
+    /// How many connections are expected to be needed, and when to look again.
+    estimate: AtomicU32,
+    estimate_at_ms: AtomicU64,
+}
+
+/// How many idle connections a worker keeps.
+#[derive(Debug, Default)]
+struct Kept {
+    all: AtomicU32,
+    proven: AtomicU32,
 }
 
 impl IdlePools {
     /// Pools for so many workers.
     pub fn new(workers: usize) -> Self {
-        IdlePools { kept: (0..workers.max(1)).map(|_| AtomicU32::new(0)).collect(), used: AtomicU32::new(0) }
+        IdlePools {
+            kept: (0..workers.max(1)).map(|_| Kept::default()).collect(),
+            used: AtomicU32::new(0),
+            used_maximum: AtomicU32::new(0),
+            private: AtomicU32::new(0),
+            estimate: AtomicU32::new(0),
+            estimate_at_ms: AtomicU64::new(0),
+        }
     }
 
     /// How many idle connections there are.
     pub fn idle(&self) -> u32 {
-        self.kept.iter().map(|kept| kept.load(Relaxed)).sum()
+        self.kept.iter().map(|kept| kept.all.load(Relaxed)).sum()
+    }
+
+    /// How many of them have been used again at least once.
+    pub fn proven(&self) -> u32 {
+        self.kept.iter().map(|kept| kept.proven.load(Relaxed)).sum()
     }
 
     /// How many idle connections one worker keeps.
     pub fn idle_of(&self, worker: usize) -> u32 {
-        self.kept.get(worker).map_or(0, |kept| kept.load(Relaxed))
+        self.kept.get(worker).map_or(0, |kept| kept.all.load(Relaxed))
     }
 
     /// How many connections are in use.
@@ -47,17 +74,63 @@ impl IdlePools {
         self.used.load(Relaxed)
     }
 
-    fn set(&self, worker: usize, count: usize) {
-        if let Some(kept) = self.kept.get(worker) {
-            kept.store(u32::try_from(count).unwrap_or(u32::MAX), Relaxed);
+    /// The most that were in use at once since the last estimate.
+    pub fn used_maximum(&self) -> u32 {
+        self.used_maximum.load(Relaxed)
+    }
+
+    /// How many wait for the only client that may use them. They count as used.
+    pub fn private(&self) -> u32 {
+        self.private.load(Relaxed)
+    }
+
+    /// How many are expected to be needed at once.
+    pub fn needed(&self) -> u32 {
+        self.estimate.load(Relaxed).max(self.used_maximum())
+    }
+
+    /// A connection is in use from now on.
+    fn use_one(&self) {
+        let used = self.used.fetch_add(1, Relaxed) + 1;
+        if self.used_maximum.load(Relaxed) < used {
+            self.used_maximum.fetch_max(used, Relaxed);
         }
+    }
+
+    fn set(&self, worker: usize, shelf: &Shelf) {
+        if let Some(kept) = self.kept.get(worker) {
+            kept.all.store(u32::try_from(shelf.idle.len()).unwrap_or(u32::MAX), Relaxed);
+            kept.proven.store(u32::try_from(shelf.proven).unwrap_or(u32::MAX), Relaxed);
+        }
+    }
+
+    /// Estimates anew how many connections are needed, if no worker did in this period.
+    fn estimate(&self, now_ms: u64, period_ms: u64) {
+        let due_ms = self.estimate_at_ms.load(Relaxed);
+        let next_ms = now_ms.saturating_add(period_ms);
+        if now_ms < due_ms || self.estimate_at_ms.compare_exchange(due_ms, next_ms, Relaxed, Relaxed).is_err()
+        {
+            return;
+        }
+        let usage = Usage {
+            unproven: self.idle().saturating_sub(self.proven()),
+            proven: self.proven(),
+            used: self.used(),
+            used_maximum: self.used_maximum(),
+            estimate: self.estimate.load(Relaxed),
+        };
+        self.estimate.store(weir_backend::purge_plan(usage).estimate, Relaxed);
+        self.used_maximum.store(self.used(), Relaxed);
     }
 
     /// The worker, other than `own`, that keeps most.
     fn richest(&self, own: usize) -> Option<usize> {
-        let others =
-            self.kept.iter().enumerate().filter(|(worker, kept)| *worker != own && kept.load(Relaxed) > 0);
-        others.max_by_key(|(_, kept)| kept.load(Relaxed)).map(|(worker, _)| worker)
+        let others = self
+            .kept
+            .iter()
+            .enumerate()
+            .filter(|(worker, kept)| *worker != own && kept.all.load(Relaxed) > 0);
+        others.max_by_key(|(_, kept)| kept.all.load(Relaxed)).map(|(worker, _)| worker)
     }
 }
 
@@ -76,6 +149,11 @@ impl Idle {
             && !self.connection.is_broken()
     }
 
+    /// Whether it has been used again at least once.
+    fn is_proven(&self) -> bool {
+        self.requests >= PROVEN
+    }
+
     fn into_upstream(self) -> Upstream {
         self.connection.descriptor().set_owner(weir_sched::current());
         Upstream { connection: self.connection, reused: true, requests: self.requests, hash: self.hash }
@@ -86,9 +164,23 @@ impl Idle {
 #[derive(Default)]
 struct Shelf {
     idle: Vec<Idle>,
+    /// How many of them have been used again at least once.
+    proven: usize,
     /// The fewest there were since the last purge: that many were not needed.
     unused: usize,
     purge_at_ms: u64,
+}
+
+impl Shelf {
+    fn push(&mut self, idle: Idle) {
+        self.proven += usize::from(idle.is_proven());
+        self.idle.push(idle);
+    }
+
+    /// Counts again what is left after connections were dropped.
+    fn recount(&mut self) {
+        self.proven = self.idle.iter().filter(|idle| idle.is_proven()).count();
+    }
 }
 
 thread_local! {
@@ -139,20 +231,21 @@ pub(super) fn take(exchange: &Exchange, hash: u64) -> Option<Upstream> {
             at -= 1;
             looked += 1;
             let candidate = &shelf.idle[at];
-            if candidate.hash != hash || (proven_only && candidate.requests < 2) {
+            if candidate.hash != hash || (proven_only && !candidate.is_proven()) {
                 continue;
             }
             let candidate = shelf.idle.swap_remove(at);
+            shelf.proven -= usize::from(candidate.is_proven());
             if candidate.is_fresh() {
                 found = Some(candidate);
                 break;
             }
         }
         shelf.unused = shelf.unused.min(shelf.idle.len());
-        pools.set(weir_sched::worker_index(), shelf.idle.len());
+        pools.set(weir_sched::worker_index(), shelf);
         found
     })?;
-    pools.used.fetch_add(1, Relaxed);
+    pools.use_one();
     Some(taken.into_upstream())
 }
 
@@ -181,7 +274,7 @@ pub(super) async fn take_over(exchange: &Exchange, hash: u64) -> Option<Upstream
         expected.swap_remove(at).answer?
     })?;
     let idle = parcel.unpack()?;
-    pools.used.fetch_add(1, Relaxed);
+    pools.use_one();
     Some(idle.into_upstream())
 }
 
@@ -202,7 +295,12 @@ fn arrive(proxy: &'static Proxy, server: usize, task: TaskKey, parcel: Option<Pa
     match unwanted.and_then(Parcel::unpack) {
         Some(idle) => {
             idle.connection.descriptor().set_owner(KEEPER.get());
-            with_shelf(proxy, server, |shelf| shelf.idle.push(idle));
+            with_shelf(proxy, server, |shelf| {
+                shelf.push(idle);
+                if let Some(pools) = proxy.idle.get(server) {
+                    pools.set(weir_sched::worker_index(), shelf);
+                }
+            });
         }
         None => weir_sched::wake(task),
     }
@@ -221,8 +319,9 @@ fn give_away(proxy: &'static Proxy, server: usize) -> Option<Parcel> {
         // The oldest go first: this worker's own requests use the youngest.
         let at = shelf.idle.iter().position(|idle| idle.hash == 0 && idle.is_fresh())?;
         let idle = shelf.idle.remove(at);
+        shelf.proven -= usize::from(idle.is_proven());
         if let Some(pools) = proxy.idle.get(server) {
-            pools.set(weir_sched::worker_index(), shelf.idle.len());
+            pools.set(weir_sched::worker_index(), shelf);
         }
         Some(idle)
     })?;
@@ -260,8 +359,8 @@ pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
         if shelf.idle.is_empty() {
             shelf.unused = 0;
         }
-        shelf.idle.push(idle);
-        pools.set(weir_sched::worker_index(), shelf.idle.len());
+        shelf.push(idle);
+        pools.set(weir_sched::worker_index(), shelf);
     });
 }
 
@@ -277,6 +376,7 @@ pub struct OwnConnection {
 impl Drop for OwnConnection {
     fn drop(&mut self) {
         if let (Some(_), Some(pools)) = (self.upstream.take(), self.pools) {
+            pools.private.fetch_sub(1, Relaxed);
             in_use_no_more(pools);
         }
     }
@@ -286,6 +386,9 @@ impl Drop for OwnConnection {
 fn keep_own(exchange: &Exchange, pools: Option<&'static IdlePools>, upstream: Upstream) {
     let (backend, server) = (exchange.backend.index, leased_index(exchange));
     let own = OwnConnection { backend, server, upstream: Some(upstream), pools };
+    if let Some(pools) = pools {
+        pools.private.fetch_add(1, Relaxed);
+    }
     *exchange.session.own_connection.borrow_mut() = Some(Box::new(own));
 }
 
@@ -305,6 +408,9 @@ pub(super) fn take_own(exchange: &Exchange, hash: u64) -> Option<Upstream> {
         own.upstream = Some(upstream);
         return None;
     }
+    if let Some(pools) = own.pools {
+        pools.private.fetch_sub(1, Relaxed);
+    }
     upstream.reused = true;
     Some(upstream)
 }
@@ -321,7 +427,7 @@ pub(crate) fn closed(exchange: &Exchange) {
 pub(super) fn opened(exchange: &Exchange) {
     let Some(lease) = &exchange.lease else { return };
     if let Some(pools) = exchange.backend.idle.get(lease.server().key().index()) {
-        pools.used.fetch_add(1, Relaxed);
+        pools.use_one();
     }
 }
 
@@ -355,11 +461,15 @@ fn sweep(site: &'static Site, purge: bool) {
         for (proxy, of_proxy) in site.proxies.iter().zip(shelves) {
             let Some(backend) = &proxy.backend else { continue };
             for (server, shelf) in backend.servers().iter().zip(of_proxy) {
+                let delay_ms = server.settings().pool.purge_delay_ms;
+                let Some(pools) = proxy.idle.get(server.key().index()) else { continue };
+                if purge {
+                    pools.estimate(now_ms, delay_ms);
+                }
                 if shelf.idle.is_empty() {
                     continue;
                 }
                 shelf.idle.retain(Idle::is_fresh);
-                let delay_ms = server.settings().pool.purge_delay_ms;
                 if purge && now_ms >= shelf.purge_at_ms {
                     // Half of what was not needed since last time (manual, "pool-purge-delay").
                     let surplus = shelf.unused.min(shelf.idle.len()).div_ceil(2);
@@ -370,10 +480,20 @@ fn sweep(site: &'static Site, purge: bool) {
                 if !server.is_up() || site.is_stopping() {
                     shelf.idle.clear();
                 }
-                if let Some(pools) = proxy.idle.get(server.key().index()) {
-                    pools.set(weir_sched::worker_index(), shelf.idle.len());
-                }
+                shelf.recount();
+                pools.set(weir_sched::worker_index(), shelf);
             }
+        }
+    });
+}
+
+/// Drops the idle connections of the current worker to one server, because they lead somewhere else now.
+pub fn forget(proxy: &Proxy, server: ServerKey) {
+    with_shelf(proxy, server.index(), |shelf| {
+        shelf.idle.clear();
+        shelf.recount();
+        if let Some(pools) = proxy.idle.get(server.index()) {
+            pools.set(weir_sched::worker_index(), shelf);
         }
     });
 }
@@ -383,6 +503,8 @@ pub(super) const PRIVATE: u64 = 1 << 63;
 
 static KEEPER_KIND: Kind = Kind::new("idle connections");
 
+/// A connection that carried so many requests has been used again: its server keeps connections open.
+const PROVEN: u32 = 2;
 /// How many idle connections are looked at for one that fits: the search stays short on large shelves.
 const LOOK: usize = 32;
 /// How long a connection from another worker is waited for.

@@ -27,9 +27,8 @@ pub struct Entry {
 impl Entry {
     fn new(line: usize, pattern: &[u8], value: Option<&[u8]>) -> Arc<Entry> {
         // Identifiers are shown by the runtime API and never come back.
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         Arc::new(Entry {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: ADDED.fetch_add(1, Ordering::Relaxed) + 1,
             line,
             pattern: pattern.into(),
             value: ArcSwapOption::from(value.map(|value| Arc::new(value.into()))),
@@ -65,6 +64,20 @@ impl Entry {
         !self.dead.load(Ordering::Relaxed)
     }
 }
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        FREED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How many entries the process has made so far, and how many of them are gone.
+pub fn counts() -> (u64, u64) {
+    (ADDED.load(Ordering::Relaxed), FREED.load(Ordering::Relaxed))
+}
+
+static ADDED: AtomicU64 = AtomicU64::new(0);
+static FREED: AtomicU64 = AtomicU64::new(0);
 
 /// Which entries a command means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,206 @@
+//! Speaks with clients of the runtime API: accepts them, feeds what they say to a [`Session`], sends what it answers.
+//!
+//! ```text
+//!             bytes                        piece of an answer
+//! listening ────────► run ─────────────────────────────────────► sending ──► run ...
+//!     ▲                │ ├─ wants more input ──► listening          │
+//!     │                │ ├─ asked other workers ► until they answer  │
+//!     │                │ └─ a `wait` command ───► until then         │
+//!     └── silence ends it                           over: half-close ┘
+//! ```
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use weir_backend::ProcessRate;
+use weir_cli::{Session, SessionSettings, Status};
+use weir_net::listener::{Door, DoorState, accept};
+use weir_net::{Connection, Gate, Place, Received, Sent};
+use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, wait, yield_now};
+use weir_sys::{Address, Errno};
+
+use crate::observe::{CliSettings, Live, LiveTarget};
+
+/// Serves the runtime API on a listening socket, on the current worker.
+///
+/// # Errors
+/// When the worker cannot watch the socket.
+pub fn serve_cli(live: Live, settings: CliSettings, socket: OwnedFd) -> Result<TaskKey, Errno> {
+    let listener = Descriptor::register(socket)?;
+    // Like everything that listens, it is there as long as the process.
+    let connections = Box::leak(Box::new(Gate::new()));
+    let door = CliDoor { live, settings: Arc::new(settings), connections };
+    Ok(weir_sched::spawn(&LISTENER, Class::Normal, accept(listener, door, BATCH)))
+}
+
+/// The entrance to the runtime API through one socket.
+struct CliDoor {
+    live: Live,
+    settings: Arc<CliSettings>,
+    connections: &'static Gate,
+}
+
+impl Door for CliDoor {
+    type Ticket = (Place, Place);
+
+    fn state(&self) -> DoorState {
+        DoorState::Open
+    }
+
+    fn too_fast(&self) -> Option<Tick> {
+        None
+    }
+
+    fn admit(&self) -> Result<Self::Ticket, &'static Gate> {
+        let all = &self.live.record.cli_connections;
+        let place = all.enter(self.live.record.cli_connections_limit).ok_or(all)?;
+        let limit = self.settings.connections.unwrap_or(u32::MAX);
+        let own = self.connections.enter(limit).ok_or(self.connections)?;
+        Ok((place, own))
+    }
+
+    fn give_way(&self) {
+        self.live.record.cli_connections.offer();
+        self.connections.offer();
+    }
+
+    fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, _: Address) {
+        ticket.0.keep();
+        ticket.1.keep();
+        let (live, settings) = (self.live, Arc::clone(&self.settings));
+        weir_sched::spawn(&SESSION, Class::Normal, async move {
+            let _counted = ticket;
+            if let Ok(descriptor) = Descriptor::register(socket) {
+                descriptor.set_owner(weir_sched::current());
+                converse(live, &settings, Connection::new(descriptor)).await;
+            }
+        });
+    }
+
+    /// Clients wait in the kernel's queue until there are descriptors again; the listeners of frontends report the lack.
+    fn exhausted(&self, _: Errno) {}
+}
+
+/// Speaks with one client until it leaves, is silent for too long, or its session is over.
+pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection) {
+    count(live);
+    let mut session = Session::new(SessionSettings {
+        level: settings.level,
+        severity_output: settings.severity_output,
+        timeout_ms: u64::try_from(settings.timeout.as_millis()).ok().filter(|&timeout| timeout > 0),
+        longest_line: settings.longest_line,
+        longest_payload: settings.longest_payload,
+    });
+    let mut target = LiveTarget::new(live, weir_sched::current());
+    let mut out = Vec::new();
+    loop {
+        let status = session.run(&mut target, weir_sched::now().as_ms(), PIECE, &mut out);
+        if send(&mut client, &session, &out).await.is_none() {
+            return;
+        }
+        out.clear();
+        let carries_on = match status {
+            Status::NeedInput => listen(&mut client, &mut session).await,
+            Status::More => {
+                yield_now().await;
+                Some(())
+            }
+            Status::Pending => pause(&client, silence(&session)).await,
+            Status::WaitUntil(at_ms) => pause(&client, Tick::from_ms(at_ms)).await,
+            Status::Close => break,
+        };
+        if carries_on.is_none() {
+            return;
+        }
+    }
+    leave(&mut client).await;
+}
+
+fn count(live: Live) {
+    let worker = weir_sched::worker_index();
+    if let Some(figures) = live.site.figures.get(worker) {
+        figures.connections.increment();
+        figures.requests.increment();
+    }
+    live.site.rates.event(worker, ProcessRate::Connections, weir_sched::now().as_ms());
+}
+
+/// Gives the session what the client said; waits until it says something. None when it is gone or silent.
+async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
+    let deadline = silence(session);
+    loop {
+        if client.input().is_empty() {
+            match client.receive(usize::MAX) {
+                Received::Bytes(_) => {}
+                Received::End => {
+                    session.end_of_input();
+                    return Some(());
+                }
+                Received::Failed(_) => return None,
+                Received::Nothing | Received::Full => {
+                    if weir_sched::now() >= deadline {
+                        return None;
+                    }
+                    wait(deadline).await;
+                    continue;
+                }
+            }
+        }
+        // The session asked for input, so it has room.
+        let taken = client.input().len().min(session.room());
+        session.feed(&client.input()[..taken]);
+        client.consume(taken);
+        return Some(());
+    }
+}
+
+/// Sends a piece of an answer. None when the client does not take it.
+async fn send(client: &mut Connection, session: &Session, mut bytes: &[u8]) -> Option<()> {
+    let deadline = silence(session);
+    while !bytes.is_empty() {
+        match client.send(bytes, false) {
+            Sent::All => return Some(()),
+            Sent::Part(count) => bytes = &bytes[count..],
+            Sent::Failed(_) => return None,
+        }
+        if weir_sched::now() >= deadline {
+            return None;
+        }
+        wait(deadline).await;
+    }
+    Some(())
+}
+
+/// Waits until somebody wakes the session, or the deadline. None when the client is gone.
+async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
+    if client.is_broken() {
+        return None;
+    }
+    wait(deadline).await;
+    Some(())
+}
+
+/// Says that nothing follows. What the client still sends is taken from it, or the kernel would break the connection and
+/// the answer might be lost.
+async fn leave(client: &mut Connection) {
+    client.shut_write();
+    let deadline = weir_sched::now().after(FAREWELL_MS);
+    client.consume(usize::MAX);
+    while weir_sched::now() < deadline && matches!(client.receive(usize::MAX), Received::Bytes(_)) {
+        client.consume(usize::MAX);
+        yield_now().await;
+    }
+}
+
+fn silence(session: &Session) -> Tick {
+    weir_sched::now().after_some(session.timeout_ms())
+}
+
+static LISTENER: Kind = Kind::new("cli listener");
+static SESSION: Kind = Kind::new("cli session");
+/// How many clients are accepted in one turn: few come, and traffic shall not wait for them.
+const BATCH: u32 = 4;
+/// An answer is made and sent in pieces of about so many bytes, so that a long one neither holds a worker nor its memory.
+const PIECE: usize = 16_384;
+/// How long a client may go on sending after its session is over.
+const FAREWELL_MS: u64 = 1_000;

@@ -1,0 +1,28 @@
+//! The form of the statistics page, acting on the live servers.
+
+use weir_backend::RequestedState;
+use weir_stats::admin::{Action, AdminTarget};
+
+use super::{Live, names, notices, session_target};
+
+impl AdminTarget for Live {
+    fn has_backend(&self, backend: &str) -> bool {
+        names::proxy(self.site, backend, names::backend_side).is_some()
+    }
+
+    fn act(&mut self, backend: &str, server: &str, action: Action) -> bool {
+        let Some(proxy) = names::proxy(self.site, backend, names::backend_side) else { return false };
+        let Some(server) = names::server(proxy, server) else { return false };
+        let state = match action {
+            Action::Ready => RequestedState::Ready,
+            Action::Drain => RequestedState::Drain,
+            Action::Maintenance => RequestedState::Maintenance,
+            Action::Shutdown => {
+                session_target::shutdown_on_server(proxy.index, server.key());
+                return true;
+            }
+        };
+        notices::change_server_state(proxy, &server, state);
+        true
+    }
+}

@@ -1,0 +1,96 @@
+//! Objects by what operators call them, and addresses as they are shown.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weir_backend::{Server, ServerAddress};
+use weir_stream::site::{Proxy, Site};
+use weir_sys::Address;
+
+/// A proxy by name or `#<id>`, if `side` says that it is one of the kind that is looked for.
+///
+/// A frontend and a backend may have the same name; the one that was configured first is meant.
+pub(super) fn proxy<'s>(site: &'s Site, name: &str, side: fn(&Proxy) -> bool) -> Option<&'s Proxy> {
+    let id = name.strip_prefix('#').and_then(|id| id.parse::<u32>().ok());
+    let mut proxies = site.proxies.iter().filter(|proxy| side(proxy));
+    match id {
+        Some(id) => proxies.find(|proxy| proxy.config.id == id),
+        None => proxies.find(|proxy| proxy.name() == name),
+    }
+}
+
+/// Of either kind.
+pub(super) fn any_side(_: &Proxy) -> bool {
+    true
+}
+
+/// Only those that accept connections.
+pub(super) fn frontend_side(proxy: &Proxy) -> bool {
+    proxy.config.is_frontend()
+}
+
+/// Only those that have servers.
+pub(super) fn backend_side(proxy: &Proxy) -> bool {
+    proxy.backend.is_some()
+}
+
+/// A server by name or `#<id>`.
+pub(super) fn server(proxy: &Proxy, name: &str) -> Option<Arc<Server>> {
+    let backend = proxy.backend.as_ref()?;
+    match name.strip_prefix('#').and_then(|id| id.parse().ok()) {
+        Some(id) => backend.server_by_id(id),
+        None => backend.server_by_name(name),
+    }
+}
+
+/// `127.0.0.1:80`, `[::1]:80`, `unix`: a listener's address in statistics.
+pub(super) fn of_listener(address: &Address) -> String {
+    match address {
+        Address::Inet(address) => bracketed(*address),
+        Address::Unix(_) | Address::Abstract(_) | Address::Unnamed => "unix".to_owned(),
+    }
+}
+
+/// The same of a server; none while its name is not resolved.
+pub(super) fn of_server(address: &ServerAddress) -> Option<String> {
+    match address {
+        ServerAddress::Ip(address) => Some(bracketed(*address)),
+        ServerAddress::Unix(_) | ServerAddress::Abstract(_) => Some("unix".to_owned()),
+        ServerAddress::Unknown => None,
+    }
+}
+
+/// `tcpv4`, `tcpv6`, `unix_stream`.
+pub(super) fn protocol(address: &Address) -> &'static str {
+    match address {
+        Address::Inet(SocketAddr::V4(_)) => "tcpv4",
+        Address::Inet(SocketAddr::V6(_)) => "tcpv6",
+        Address::Unix(_) | Address::Abstract(_) | Address::Unnamed => "unix_stream",
+    }
+}
+
+fn bracketed(address: SocketAddr) -> String {
+    // The standard form, but without a scope that an IPv6 address may carry.
+    match address.ip() {
+        std::net::IpAddr::V4(ip) => format!("{ip}:{}", address.port()),
+        std::net::IpAddr::V6(ip) => format!("[{ip}]:{}", address.port()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_shown_with_brackets_or_as_unix() {
+        let check = |text: &str, expected: &str, kind: &str| {
+            let address = Address::Inet(text.parse().unwrap());
+            assert_eq!((of_listener(&address).as_str(), protocol(&address)), (expected, kind));
+        };
+        check("127.0.0.1:80", "127.0.0.1:80", "tcpv4");
+        check("[::1]:18090", "[::1]:18090", "tcpv6");
+        let path = Address::Unix("/run/x".into());
+        assert_eq!((of_listener(&path).as_str(), protocol(&path)), ("unix", "unix_stream"));
+        assert_eq!(of_server(&ServerAddress::Unknown), None);
+    }
+}

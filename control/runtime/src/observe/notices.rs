@@ -1,0 +1,113 @@
+//! Changes of servers and frontends by an operator, and what the logs hear of them.
+//!
+//! The runtime API and the form of the statistics page both come through here, so that a change is always made and
+//! announced in the same way. The texts are what log processors of the reference program look for.
+
+use weir_backend::{AdminState, Backend, Change, RequestedState, Server};
+use weir_events::Level;
+use weir_stream::log::announce;
+use weir_stream::site::{Proxy, ProxyState};
+
+use super::now_ms;
+
+/// Puts a server into a state, and says so if it was not in that state.
+pub(super) fn change_server_state(proxy: &Proxy, server: &Server, state: RequestedState) {
+    let Some(backend) = &proxy.backend else { return };
+    let before = Situation::of(backend, server);
+    // The server is one of this backend, and a state is never refused.
+    let _ = backend.change(server.key(), Change::State(state), now_ms());
+    let after = Situation::of(backend, server);
+    if let Some((level, text)) = describe(proxy, server, &before, &after) {
+        announce(proxy, level, text.as_bytes());
+    }
+    if before.usable > 0 && after.usable == 0 {
+        let kind = if proxy.config.is_frontend() { "proxy" } else { "backend" };
+        let text = format!("{kind} {} has no server available!", proxy.name());
+        announce(proxy, Level::Emergency, text.as_bytes());
+    }
+}
+
+/// What a change of a server's state is compared by.
+struct Situation {
+    admin: AdminState,
+    queued: u32,
+    active: u32,
+    backup: u32,
+    usable: u32,
+}
+
+impl Situation {
+    fn of(backend: &Backend, server: &Server) -> Self {
+        let status = backend.status(now_ms());
+        Situation {
+            admin: server.admin_state(),
+            queued: server.queued(),
+            active: status.active,
+            backup: status.backup,
+            usable: status.active + status.backup,
+        }
+    }
+
+    fn farm(&self, what: &str) -> String {
+        let on_backup = if self.active == 0 && self.backup > 0 { " Running on backup." } else { "" };
+        format!("{} active and {} backup servers {what}.{on_backup}", self.active, self.backup)
+    }
+}
+
+fn describe(
+    proxy: &Proxy,
+    server: &Server,
+    before: &Situation,
+    after: &Situation,
+) -> Option<(Level, String)> {
+    let backup = if server.settings().backup { "Backup " } else { "" };
+    let name = format!("{backup}Server {}/{}", proxy.name(), server.name());
+    let requeued = before.queued.saturating_sub(after.queued);
+    let waiting = proxy.backend.as_ref().map_or(0, |backend| backend.queued());
+    let was = (before.admin.is_maintenance(), before.admin.is_drain());
+    let is = (after.admin.is_maintenance(), after.admin.is_drain());
+    Some(match (was, is) {
+        ((false, draining), (true, _)) => {
+            let level = if draining { Level::Notice } else { Level::Alert };
+            let text = format!(
+                "{name} is going DOWN for maintenance. {} {} sessions active, {requeued} requeued, {waiting} \
+                 remaining in queue.",
+                after.farm("left"),
+                server.served(),
+            );
+            (level, text)
+        }
+        ((true, _), (false, true)) => {
+            (Level::Notice, format!("{name} is UP/DRAIN (leaving forced maintenance)."))
+        }
+        ((true, _), (false, false)) => {
+            (Level::Notice, format!("{name} is UP/READY (leaving forced maintenance)."))
+        }
+        ((false, false), (false, true)) => {
+            let text = format!(
+                "{name} enters drain state. {} {requeued} sessions requeued, {waiting} total in queue.",
+                after.farm("online"),
+            );
+            (Level::Notice, text)
+        }
+        ((false, true), (false, false)) => (Level::Notice, format!("{name} is UP (leaving forced drain).")),
+        _ => return None,
+    })
+}
+
+/// Pauses, resumes or stops a frontend, and says so.
+pub(super) fn change_frontend_state(proxy: &Proxy, state: ProxyState) {
+    use weir_backend::{BackendCounter, FrontendCounter};
+    proxy.set_state(state);
+    let name = proxy.name();
+    let text = match state {
+        ProxyState::Paused => format!("Paused frontend {name}."),
+        ProxyState::Open => format!("Resumed frontend {name}."),
+        ProxyState::Stopped => format!(
+            "Proxy {name} stopped (cumulated conns: FE: {}, BE: {}).",
+            proxy.frontend_figures.sum(FrontendCounter::Connections),
+            proxy.backend_figures.sum(BackendCounter::Sessions),
+        ),
+    };
+    announce(proxy, Level::Warning, text.as_bytes());
+}

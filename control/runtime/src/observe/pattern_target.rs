@@ -1,0 +1,130 @@
+//! Maps and ACL files, as the runtime API changes them.
+
+use std::sync::Arc;
+
+use weir_cli::target::{
+    Found, Lookup, Pattern, PatternKind, PatternSet as SetView, PatternTarget, Place, SetKey, VersionError,
+    Which,
+};
+use weir_expr::pattern::{PatternSet, Report, Selector};
+
+use super::LiveTarget;
+
+impl LiveTarget {
+    fn set(&self, key: SetKey) -> Option<Arc<PatternSet>> {
+        self.live.record.patterns.find_number(u32::try_from(key.0).ok()?)
+    }
+}
+
+/// Whether listings of this kind show the set.
+fn is_of(kind: PatternKind, set: &PatternSet) -> bool {
+    match kind {
+        PatternKind::Map => set.has_values(),
+        PatternKind::Acl => set.is_used_by_acls(),
+    }
+}
+
+fn view(set: &PatternSet) -> SetView {
+    let (current_version, next_version) = set.versions();
+    SetView {
+        id: set.number(),
+        file: set.name().map(str::to_owned),
+        description: set.description(),
+        current_version,
+        next_version,
+        entries: set.len() as u64,
+        has_values: set.has_values(),
+    }
+}
+
+fn selector(which: Which<'_>) -> Selector<'_> {
+    match which {
+        Which::Key(key) => Selector::Pattern(key.as_bytes()),
+        Which::Number(number) => Selector::Id(number),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+impl PatternTarget for LiveTarget {
+    fn pattern_set(&self, kind: PatternKind, name: &str) -> Option<SetKey> {
+        let patterns = &self.live.record.patterns;
+        let set = match name.strip_prefix('#') {
+            Some(number) => patterns.find_number(number.parse().ok()?),
+            None => patterns.find(name),
+        }?;
+        is_of(kind, &set).then(|| SetKey(u64::from(set.number())))
+    }
+
+    fn next_pattern_set(&self, kind: PatternKind, place: &mut Place) -> Option<SetView> {
+        let sets = self.live.record.patterns.sets();
+        let next = sets.iter().find(|set| u64::from(set.number()) >= *place && is_of(kind, set))?;
+        *place = u64::from(next.number()) + 1;
+        Some(view(next))
+    }
+
+    fn pattern_set_view(&self, set: SetKey) -> Option<SetView> {
+        Some(view(&*self.set(set)?))
+    }
+
+    fn next_pattern(&self, set: SetKey, version: u32, place: &mut Place) -> Option<Pattern> {
+        let entry = self.set(set)?.next_entry(version, *place)?;
+        *place = entry.id();
+        Some(Pattern {
+            number: entry.id(),
+            key: text(entry.pattern()),
+            value: entry.value().map(|value| text(&value)),
+        })
+    }
+
+    fn look_up(&self, set: SetKey, _: PatternKind, value: &str) -> Vec<Lookup> {
+        let found = |report: Report| Lookup {
+            method: report.method.name(),
+            case_sensitive: !report.ignore_case,
+            found: report.found.map(|(_, pattern, value)| Found {
+                index: if report.in_tree { "tree" } else { "list" },
+                pattern: text(&pattern),
+                value: value.map(|value| (text(&value), "str")),
+            }),
+        };
+        let reports = self.set(set).map(|set| set.lookup(value.as_bytes())).unwrap_or_default();
+        reports.into_iter().map(found).collect()
+    }
+
+    fn add_pattern(
+        &mut self,
+        set: SetKey,
+        version: u32,
+        key: &str,
+        value: Option<&str>,
+    ) -> Result<(), String> {
+        let set = self.set(set).ok_or("The set is gone.")?;
+        set.add(Some(version), key.as_bytes(), value.map(str::as_bytes)).map_err(|error| error.to_string())
+    }
+
+    fn set_pattern(&mut self, set: SetKey, which: Which<'_>, value: &str) -> bool {
+        self.set(set).is_some_and(|set| set.set(selector(which), value.as_bytes()).is_ok())
+    }
+
+    fn delete_pattern(&mut self, set: SetKey, which: Which<'_>) -> bool {
+        self.set(set).is_some_and(|set| set.delete(selector(which)).is_ok())
+    }
+
+    fn clear_patterns(&mut self, set: SetKey, version: u32) {
+        if let Some(set) = self.set(set) {
+            // A version that does not exist is empty already.
+            let _ = set.clear(Some(version));
+        }
+    }
+
+    fn prepare_version(&mut self, set: SetKey) -> u32 {
+        self.set(set).map_or(0, |set| set.prepare())
+    }
+
+    fn commit_version(&mut self, set: SetKey, version: u32) -> Result<(), VersionError> {
+        let set = self.set(set).ok_or(VersionError::OutOfRange)?;
+        set.commit(version).map_err(|_| VersionError::OutOfRange)
+    }
+}

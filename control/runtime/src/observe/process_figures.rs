@@ -1,0 +1,168 @@
+//! The figures of the process: `show info`, and the head of the statistics page.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_backend::{ProcessCounter, ProcessRate};
+use weir_stats::{InfoField, InfoRow, Value};
+use weir_stream::site::ProxyState;
+use weir_stream::worker::ProcessFigures;
+
+use super::pulse::Pulse;
+use super::{Live, now_ms};
+
+/// What the product is called where tools look for its name: they know the reference program's only.
+const PRODUCT: &str = "HAProxy";
+
+/// Fills all figures.
+pub(super) fn fill(live: Live, float: bool, info: &mut InfoRow) {
+    product(live, info);
+    times(live, float, info);
+    limits(live, info);
+    traffic(live, info);
+    work(live, info);
+    memory(live, info);
+    objects(live, info);
+}
+
+fn product(live: Live, info: &mut InfoRow) {
+    let record = live.record;
+    info.set(InfoField::Name, PRODUCT);
+    info.set(InfoField::Version, record.version.as_str());
+    info.set(InfoField::ReleaseDate, record.release_date.as_str());
+    info.set(InfoField::BuildInfo, record.version.as_str());
+    info.set(InfoField::Nbthread, count(live.site.figures.len()));
+    info.set(InfoField::NbThreadGroups, 1u32);
+    info.set(InfoField::Nbproc, 1u32);
+    info.set(InfoField::ProcessNum, 1u32);
+    info.set(InfoField::Pid, live.site.identity.process_id);
+    info.set(InfoField::Node, live.site.identity.node.as_str());
+    info.set(InfoField::Description, record.description.as_deref());
+    info.set(InfoField::Stopping, u32::from(live.site.is_stopping()));
+    info.set(InfoField::TotalWarnings, record.warnings);
+    info.set(InfoField::Tainted, "0");
+}
+
+fn times(live: Live, float: bool, info: &mut InfoRow) {
+    let uptime_ms = now_ms().saturating_sub(live.record.started_ms);
+    let seconds = uptime_ms / 1000;
+    info.set(InfoField::Uptime, duration(seconds).as_str());
+    if float {
+        info.set(InfoField::UptimeSec, Value::Float(uptime_ms as f64 / 1000.0));
+    } else {
+        info.set(InfoField::UptimeSec, narrow(seconds));
+    }
+    info.set(InfoField::StartTimeSec, narrow(live.site.identity.started_us / 1_000_000));
+    info.set(InfoField::BootTimeMs, live.record.boot_ms);
+}
+
+/// `0d 0h00m30s`.
+fn duration(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    format!("{days}d {}h{:02}m{:02}s", hours % 24, minutes % 60, seconds % 60)
+}
+
+fn limits(live: Live, info: &mut InfoRow) {
+    let recorded = &live.record.limits;
+    info.set(InfoField::UlimitN, recorded.open_files);
+    info.set(InfoField::Maxsock, recorded.sockets);
+    info.set(InfoField::Maxconn, live.site.limits.connections.load(Relaxed));
+    info.set(InfoField::HardMaxconn, recorded.connections_hard);
+    info.set(InfoField::Maxpipes, recorded.pipes);
+    info.set(InfoField::ConnRateLimit, live.site.limits.connection_rate.load(Relaxed));
+    info.set(InfoField::SessRateLimit, live.site.limits.session_rate.load(Relaxed));
+    info.set(InfoField::MemmaxBytes, narrow(recorded.memory));
+    info.set(InfoField::MemmaxMB, narrow(recorded.memory >> 20));
+}
+
+fn traffic(live: Live, info: &mut InfoRow) {
+    let sum = |figure: fn(&ProcessFigures) -> u64| -> u64 {
+        live.site.figures.iter().map(|figures| figure(figures)).fold(0, u64::wrapping_add)
+    };
+    let now_ms = now_ms();
+    let rates = &live.site.rates;
+    info.set(InfoField::CurrConns, live.site.connections.inside());
+    info.set(InfoField::CumConns, narrow(sum(|figures| figures.connections.value())));
+    info.set(InfoField::CumReq, narrow(sum(|figures| figures.requests.value())));
+    info.set(InfoField::CurrStreams, sum(|figures| figures.streams_now.value()));
+    info.set(InfoField::CumStreams, sum(|figures| figures.streams.value()));
+    info.set(InfoField::ConnRate, rates.rate(ProcessRate::Connections, now_ms));
+    info.set(InfoField::MaxConnRate, rates.rate_maximum(ProcessRate::Connections, now_ms));
+    info.set(InfoField::SessRate, rates.rate(ProcessRate::Sessions, now_ms));
+    info.set(InfoField::MaxSessRate, rates.rate_maximum(ProcessRate::Sessions, now_ms));
+    info.set(InfoField::MaxconnReached, narrow(rates.sum(ProcessCounter::LimitReached)));
+    info.set(InfoField::TotalBytesOut, sum(|figures| figures.bytes_out.value()));
+    info.set(InfoField::TotalSplicedBytesOut, sum(|figures| figures.bytes_spliced.value()));
+    info.set(InfoField::BytesOutRate, pulse_sum(live, |pulse| pulse.bytes_out_rate.load(Relaxed)));
+}
+
+fn pulse_sum(live: Live, figure: fn(&Pulse) -> u64) -> u64 {
+    live.record.pulses.iter().map(|pulse| figure(pulse)).sum()
+}
+
+fn work(live: Live, info: &mut InfoRow) {
+    let workers = live.site.figures.len();
+    let of_all = |figure: fn(&weir_sched::Activity) -> u64| -> u64 {
+        (0..workers).filter_map(|worker| weir_sched::activity(worker, figure)).sum()
+    };
+    let spawned = of_all(|activity| activity.spawned.value());
+    let ended = of_all(|activity| activity.ended.value());
+    info.set(InfoField::Tasks, narrow(spawned.saturating_sub(ended)));
+    info.set(InfoField::RunQueue, narrow(of_all(|activity| activity.queued.value())));
+    let idle = pulse_sum(live, |pulse| u64::from(pulse.idle_percent.load(Relaxed)));
+    info.set(InfoField::IdlePct, narrow(idle / workers.max(1) as u64));
+}
+
+fn memory(live: Live, info: &mut InfoRow) {
+    let allocated = pulse_sum(live, |pulse| pulse.buffers_allocated.load(Relaxed));
+    let used = pulse_sum(live, |pulse| pulse.buffers_used.load(Relaxed));
+    info.set(InfoField::PoolAllocBytes, allocated);
+    info.set(InfoField::PoolUsedBytes, used);
+    info.set(InfoField::PoolAllocMB, narrow(allocated >> 20));
+    info.set(InfoField::PoolUsedMB, narrow(used >> 20));
+    info.set(InfoField::PoolFailed, narrow(pulse_sum(live, |pulse| pulse.buffers_refused.load(Relaxed))));
+}
+
+fn objects(live: Live, info: &mut InfoRow) {
+    let open = live.site.proxies.iter().filter(|proxy| proxy.state() != ProxyState::Stopped);
+    let listeners = open.map(|proxy| proxy.listeners.len()).sum::<usize>() + live.record.cli_sockets.len();
+    let connections = live.site.connections.inside() + live.record.cli_connections.inside();
+    info.set(InfoField::Listeners, count(listeners));
+    info.set(InfoField::Jobs, count(listeners).saturating_add(connections));
+    info.set(InfoField::DroppedLogs, narrow(dropped_logs(live)));
+    let (added, freed) = weir_expr::pattern::counts();
+    info.set(InfoField::PatternsAdded, added);
+    info.set(InfoField::PatternsFreed, freed);
+}
+
+/// Each sink counted once, however many proxies log to it.
+fn dropped_logs(live: Live) -> u64 {
+    let of_proxies = live.site.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
+    let mut seen = HashSet::new();
+    let sinks = of_proxies.chain(&live.record.log_sinks);
+    sinks.filter(|sink| seen.insert(Arc::as_ptr(sink))).map(|sink| sink.dropped()).sum()
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// The low 32 bits: what monitoring tools expect of counters that outgrow their field.
+fn narrow(number: u64) -> u32 {
+    number as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uptimes_count_days_hours_minutes_and_seconds() {
+        for (seconds, expected) in
+            [(30, "0d 0h00m30s"), (3_661, "0d 1h01m01s"), (200_000, "2d 7h33m20s"), (0, "0d 0h00m00s")]
+        {
+            assert_eq!(duration(seconds), expected);
+        }
+    }
+}

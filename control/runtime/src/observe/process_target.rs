@@ -1,0 +1,255 @@
+//! The process as a whole, as the runtime API sees and changes it.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_cli::target::{
+    Activity, ActivityRow, CliSocket, Limit, ProcessTarget, Tasks, ThreadView, VariableSource,
+};
+use weir_events::{CivilTime, WallTime};
+use weir_expr::context::DetachedContext;
+use weir_expr::{
+    Expr, FormatOptions, Loader, LogFormat, Place, Places, ProcessFacts, SampleType, Scope, SetCondition,
+    Value, VariableScope, Warnings,
+};
+use weir_stats::StatsSource;
+
+use super::{Live, LiveTarget, now_ms};
+
+impl ProcessTarget for LiveTarget {
+    fn stats(&self) -> &dyn StatsSource {
+        &self.live
+    }
+
+    fn version(&self) -> String {
+        self.live.record.version.clone()
+    }
+
+    fn wall_time(&self) -> WallTime {
+        WallTime::from_micros(i64::try_from(weir_sched::wall_us()).unwrap_or(i64::MAX))
+    }
+
+    fn local_date(&self, time: WallTime) -> CivilTime {
+        let zone = &self.live.site.identity.time_zone;
+        CivilTime::at(time.seconds, zone.at(time.seconds).offset)
+    }
+
+    fn cli_sockets(&self) -> Vec<CliSocket> {
+        let sockets = self.live.record.cli_sockets.iter();
+        sockets.map(|socket| CliSocket { address: socket.address.clone(), level: socket.level }).collect()
+    }
+
+    fn environment(&self) -> Vec<String> {
+        self.live.record.environment.clone()
+    }
+
+    fn startup_logs(&self) -> String {
+        self.live.record.startup_logs.clone()
+    }
+
+    fn activity(&self) -> Activity {
+        let workers = self.live.site.figures.len();
+        let rows = ACTIVITY.iter().map(|(name, figure)| {
+            let values: Vec<u64> = (0..workers).map(|worker| figure(self.live, worker)).collect();
+            ActivityRow { name, total: values.iter().fold(0, |sum, value| sum.wrapping_add(*value)), values }
+        });
+        Activity {
+            thread: weir_sched::worker_index() as u32 + 1,
+            threads: workers as u32,
+            uptime_us: now_ms().saturating_sub(self.live.record.started_ms) * 1000,
+            rows: rows.collect(),
+        }
+    }
+
+    fn tasks(&self) -> Tasks {
+        let workers = self.live.site.figures.len();
+        let queued = (0..workers).map(|worker| of_worker(worker, |activity| activity.queued.value()));
+        Tasks { running: queued.sum(), threads: workers as u32, rows: Vec::new() }
+    }
+
+    fn threads(&self) -> Vec<ThreadView> {
+        let own = weir_sched::worker_index();
+        let view = |worker: usize| ThreadView {
+            number: worker as u32 + 1,
+            answering: worker == own,
+            active: worker == own || of_worker(worker, |activity| activity.queued.value()) > 0,
+            run_queue: of_worker(worker, |activity| activity.queued.value()),
+            wait_queue: 0,
+            loops: of_worker(worker, |activity| activity.loops.value()),
+            context_switches: of_worker(worker, runs),
+            cpu_ns: self.live.record.pulses.get(worker).map_or(0, |pulse| pulse.cpu_ns.load(Relaxed)),
+        };
+        (0..self.live.site.figures.len()).map(view).collect()
+    }
+
+    fn set_limit(&mut self, limit: Limit, value: u32) -> bool {
+        let limits = &self.live.site.limits;
+        match limit {
+            Limit::Maxconn => {
+                let most = self.live.record.limits.connections;
+                if value > most {
+                    return false;
+                }
+                limits.connections.store(if value == 0 { most } else { value }, Relaxed);
+                self.live.site.connections.offer_all();
+            }
+            // Accepting looks at these every few milliseconds while one holds it back.
+            Limit::ConnectionRate => limits.connection_rate.store(value, Relaxed),
+            Limit::SessionRate => limits.session_rate.store(value, Relaxed),
+        }
+        true
+    }
+
+    fn clear_counters(&mut self, all: bool) {
+        for proxy in &self.live.site.proxies {
+            proxy.connections.clear_maximum();
+            if let Some(backend) = &proxy.backend {
+                backend.clear_maxima();
+            }
+            proxy.listeners.iter().for_each(|listener| listener.connections.clear_maximum());
+            if all {
+                proxy.frontend_figures.clear();
+                proxy.backend_figures.clear();
+                proxy.server_figures.iter().for_each(|figures| figures.clear());
+                proxy.listeners.iter().for_each(|listener| listener.figures.clear());
+            } else {
+                proxy.frontend_figures.clear_maxima();
+                proxy.backend_figures.clear_maxima();
+                proxy.server_figures.iter().for_each(|figures| figures.clear_maxima());
+                proxy.listeners.iter().for_each(|listener| listener.figures.clear_maxima());
+            }
+        }
+        self.live.site.connections.clear_maximum();
+        self.live.site.rates.clear_maxima();
+    }
+
+    fn variable(&self, name: &str) -> Option<(String, String)> {
+        let variable = self.live.record.variable_names.find(name)?;
+        if variable.scope != VariableScope::Process {
+            return None;
+        }
+        let variables = self.live.site.variables();
+        let value = variables.get(variable)?;
+        let type_ = value.kind().name().to_owned();
+        Some((type_, shown(value)))
+    }
+
+    fn set_variable(&mut self, name: &str, source: VariableSource<'_>) -> Result<(), String> {
+        let record = self.live.record;
+        let variable = record.variable_names.intern(name)?;
+        if variable.scope != VariableScope::Process {
+            return Err("Only variables of scope 'proc' can be set.".to_owned());
+        }
+        let warnings = Warnings::new();
+        let scope = Scope {
+            registry: &record.registry,
+            patterns: &record.patterns,
+            variables: &record.variable_names,
+            acls: None,
+            loader: &NoFiles,
+            places: Places::only(Place::CliParser),
+            warnings: &warnings,
+            file: "CLI",
+            line: 0,
+        };
+        let value = self.evaluate(source, &scope)?;
+        if self.live.site.variables_mut().set(variable, value, SetCondition::ALWAYS) {
+            Ok(())
+        } else {
+            Err("There is no room for the variable.".to_owned())
+        }
+    }
+}
+
+impl LiveTarget {
+    fn evaluate(&self, source: VariableSource<'_>, scope: &Scope<'_>) -> Result<Value<'static>, String> {
+        let site = self.live.site;
+        let now = self.wall_time();
+        let mut context = DetachedContext {
+            process: ProcessFacts {
+                hostname: &site.identity.hostname,
+                pid: site.identity.process_id,
+                thread: weir_sched::worker_index() as u32,
+                thread_group: 1,
+                uptime: now_ms().saturating_sub(self.live.record.started_ms) / 1000,
+                stopping: site.is_stopping(),
+            },
+            now: weir_expr::WallTime { seconds: now.seconds, micros: now.micros },
+            seed: weir_sched::random(),
+            variables: site.variables().clone(),
+        };
+        match source {
+            VariableSource::Expression(text) => {
+                let expression =
+                    Expr::parse_text(text.as_bytes(), scope).map_err(|error| error.message.to_string())?;
+                let sample = expression.evaluate(&mut context).into_owned().sample();
+                Ok(sample.ok_or("The expression has no value.")?.value)
+            }
+            VariableSource::Format(text) => {
+                let format = LogFormat::parse(text.as_bytes(), FormatOptions::PLAIN, scope)
+                    .map_err(|error| error.message.to_string())?;
+                let mut rendered = Vec::new();
+                format.render(&mut context, &mut rendered);
+                Ok(Value::Str(rendered.into()))
+            }
+        }
+    }
+}
+
+/// A value as text; binaries in hexadecimal, as their cast has it.
+fn shown(value: Value<'_>) -> String {
+    let text = value.cast(SampleType::Str);
+    text.and_then(|text| text.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+        .unwrap_or_default()
+}
+
+/// Expressions of the runtime API open no files: sets that are loaded already can be named.
+struct NoFiles;
+
+impl Loader for NoFiles {
+    fn load(&self, _: &str) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+/// Reads one figure of one worker.
+type WorkerFigure = fn(Live, usize) -> u64;
+
+/// What `show activity` shows of each worker.
+static ACTIVITY: &[(&str, WorkerFigure)] = &[
+    ("ctxsw", |_, worker| of_worker(worker, runs)),
+    ("tasksw", |_, worker| {
+        of_worker(worker, |activity| activity.runs[..2].iter().map(|run| run.value()).sum())
+    }),
+    ("curr_rq", |_, worker| of_worker(worker, |activity| activity.queued.value())),
+    ("loops", |_, worker| of_worker(worker, |activity| activity.loops.value())),
+    ("wake_remote", |_, worker| of_worker(worker, |activity| activity.remote_wakes.value())),
+    ("messages", |_, worker| of_worker(worker, |activity| activity.messages.value())),
+    ("poll_io", |_, worker| of_worker(worker, |activity| activity.events.value())),
+    ("poll_exp", |_, worker| of_worker(worker, |activity| activity.timers.value())),
+    ("idle_ms", |_, worker| of_worker(worker, |activity| activity.idle_ns.value() / 1_000_000)),
+    ("tasks_spawned", |_, worker| of_worker(worker, |activity| activity.spawned.value())),
+    ("tasks_ended", |_, worker| of_worker(worker, |activity| activity.ended.value())),
+    ("tasks_refused", |_, worker| of_worker(worker, |activity| activity.refused.value())),
+    ("panics", |_, worker| of_worker(worker, |activity| activity.panics.value())),
+    ("streams", |live, worker| of_site(live, worker, |figures| figures.streams.value())),
+    ("pool_fail", |live, worker| {
+        live.record.pulses.get(worker).map_or(0, |pulse| pulse.buffers_refused.load(Relaxed))
+    }),
+    ("cpu_ms_tot", |live, worker| {
+        live.record.pulses.get(worker).map_or(0, |pulse| pulse.cpu_ns.load(Relaxed) / 1_000_000)
+    }),
+    ("accepted", |live, worker| of_site(live, worker, |figures| figures.connections.value())),
+];
+
+fn of_worker(worker: usize, figure: impl FnOnce(&weir_sched::Activity) -> u64) -> u64 {
+    weir_sched::activity(worker, figure).unwrap_or(0)
+}
+
+fn runs(activity: &weir_sched::Activity) -> u64 {
+    activity.runs.iter().map(|class| class.value()).sum()
+}
+
+fn of_site(live: Live, worker: usize, figure: fn(&weir_stream::worker::ProcessFigures) -> u64) -> u64 {
+    live.site.figures.get(worker).map_or(0, |figures| figure(figures))
+}

@@ -1,0 +1,343 @@
+//! Frontends, backends and servers, as the runtime API sees and changes them.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_backend::{AdminState, Change, RequestedState, Server, ServerAddress, WeightChange};
+use weir_cli::target::{
+    AddressChange, BackendKey, CapturedError, Direction, ErrorFilter, FrontendKey, FrontendRefusal, Place,
+    PortSetting, ProxyTarget, ServerConnections, ServerKey, ServerRefusal, ServerState, ServerView,
+};
+use weir_config::model::{self, Host, ServerPort};
+use weir_events::WallTime;
+use weir_stream::errors::{self, RefusedMessage};
+use weir_stream::site::{Proxy, ProxyState, Site};
+
+use super::{LiveTarget, names, notices, now_ms, on_every_worker, session_target};
+
+impl LiveTarget {
+    fn site(&self) -> &'static Site {
+        self.live.site
+    }
+
+    fn proxy_of(&self, index: u64) -> Option<&'static Proxy> {
+        self.site().proxies.get(usize::try_from(index).ok()?)
+    }
+
+    /// The proxy and the server that a key stands for.
+    fn server_of(&self, key: ServerKey) -> Option<(&'static Proxy, Arc<Server>)> {
+        let proxy = self.proxy_of(key.0 >> 32)?;
+        let servers = proxy.backend.as_ref()?.servers();
+        let server = servers.get((key.0 & u64::from(u32::MAX)) as usize)?;
+        Some((proxy, Arc::clone(server)))
+    }
+
+    fn change(&self, key: ServerKey, change: Change) -> Result<(), ServerRefusal> {
+        let (proxy, server) = self.server_of(key).ok_or(ServerRefusal::Gone)?;
+        let backend = proxy.backend.as_ref().ok_or(ServerRefusal::Gone)?;
+        backend
+            .change(server.key(), change, now_ms())
+            .map_err(|error| ServerRefusal::Because(error.to_string()))
+    }
+
+    fn open_frontend(&self, key: FrontendKey) -> Result<&'static Proxy, FrontendRefusal> {
+        self.proxy_of(key.0).filter(|proxy| proxy.state() != ProxyState::Stopped).ok_or(FrontendRefusal::Gone)
+    }
+}
+
+fn key_of(proxy: &Proxy, server: &Server) -> ServerKey {
+    ServerKey((proxy.index as u64) << 32 | server.key().index() as u64)
+}
+
+/// What the configuration says of a server; none for one that was added later.
+fn configured<'p>(proxy: &'p Proxy, server: &Server) -> Option<&'p model::Server> {
+    proxy.config.servers.get(server.key().index())
+}
+
+impl ProxyTarget for LiveTarget {
+    fn proxy_id(&self, name: &str) -> Option<u32> {
+        names::proxy(self.site(), name, names::any_side).map(|proxy| proxy.config.id)
+    }
+
+    fn frontend(&self, name: &str) -> Option<FrontendKey> {
+        names::proxy(self.site(), name, names::frontend_side).map(|proxy| FrontendKey(proxy.index as u64))
+    }
+
+    fn backend(&self, name: &str) -> Option<BackendKey> {
+        names::proxy(self.site(), name, names::backend_side).map(|proxy| BackendKey(proxy.index as u64))
+    }
+
+    fn server(&self, backend: BackendKey, name: &str) -> Option<ServerKey> {
+        let proxy = self.proxy_of(backend.0)?;
+        Some(key_of(proxy, &*names::server(proxy, name)?))
+    }
+
+    fn next_backend(&self, place: &mut Place) -> Option<String> {
+        let proxies = self.site().proxies.get(usize::try_from(*place).ok()?..)?;
+        let next = proxies.iter().find(|proxy| names::backend_side(proxy))?;
+        *place = next.index as u64 + 1;
+        Some(next.name().to_owned())
+    }
+
+    fn next_server(&self, backend: Option<BackendKey>, place: &mut Place) -> Option<ServerKey> {
+        // The place is the key of the next server.
+        if let (Some(backend), 0) = (backend, *place) {
+            *place = backend.0 << 32;
+        }
+        loop {
+            let index = *place >> 32;
+            let proxy = self.proxy_of(index)?;
+            if backend.is_some_and(|backend| backend.0 != index) {
+                return None;
+            }
+            let servers = proxy.backend.as_ref().map(|backend| backend.servers()).unwrap_or_default();
+            match servers.get((*place & u64::from(u32::MAX)) as usize) {
+                Some(server) => {
+                    *place += 1;
+                    return Some(key_of(proxy, server));
+                }
+                None => *place = (index + 1) << 32,
+            }
+        }
+    }
+
+    fn server_view(&self, server: ServerKey) -> Option<ServerView> {
+        let (proxy, server) = self.server_of(server)?;
+        let now_ms = now_ms();
+        let address = server.address();
+        let (address, port) = match &*address {
+            ServerAddress::Ip(address) => (Some(address.ip()), address.port()),
+            _ => (None, 0),
+        };
+        let admin = server.admin_state();
+        // Checks of a server that was configured as disabled are paused: there are none yet, the mark is kept all the same.
+        let check_state = if admin.contains(AdminState::CONFIGURED_MAINTENANCE) { PAUSED_CHECK } else { 0 };
+        Some(ServerView {
+            address,
+            port,
+            operational_state: server.operational_state(now_ms) as u8,
+            administrative_state: admin.bits(),
+            user_weight: server.user_weight(),
+            initial_weight: server.initial_weight(),
+            static_balance: proxy.backend.as_ref().is_some_and(|backend| backend.is_static()),
+            last_change_s: now_ms.saturating_sub(server.last_change_ms()) / 1000,
+            check: (1, 0, 0, check_state),
+            fqdn: configured(proxy, &server).and_then(host_name),
+            ..ServerView::new((proxy.config.id, proxy.name()), (server.id(), server.name()))
+        })
+    }
+
+    fn server_connections(&self, server: ServerKey) -> Option<ServerConnections> {
+        let (proxy, server) = self.server_of(server)?;
+        let settings = server.settings().pool;
+        let mut view = ServerConnections {
+            purge_delay_ms: settings.purge_delay_ms,
+            served: server.served(),
+            idle_limit: settings.maximum.map_or(-1, i64::from),
+            ..ServerConnections::default()
+        };
+        if let Some(pools) = proxy.idle.get(server.key().index()) {
+            view.used_now = pools.used();
+            view.used_max = pools.used_maximum();
+            view.needed = pools.needed();
+            view.idle_in_sessions = pools.private();
+            view.idle_now = pools.idle();
+            view.safe_idle = pools.proven();
+            view.unsafe_idle = view.idle_now.saturating_sub(view.safe_idle);
+            view.idle_per_worker = (0..self.workers()).map(|worker| pools.idle_of(worker)).collect();
+        }
+        Some(view)
+    }
+
+    fn workers(&self) -> usize {
+        self.site().figures.len()
+    }
+
+    fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal> {
+        self.change(server, Change::Weight(WeightChange::Absolute(weight)))
+    }
+
+    fn set_server_state(&mut self, server: ServerKey, state: ServerState) -> Result<(), ServerRefusal> {
+        let (proxy, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
+        let state = match state {
+            ServerState::Ready => RequestedState::Ready,
+            ServerState::Drain => RequestedState::Drain,
+            ServerState::Maintenance => RequestedState::Maintenance,
+        };
+        notices::change_server_state(proxy, &server, state);
+        Ok(())
+    }
+
+    fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal> {
+        let (proxy, known) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
+        let address = new_address(&known.address(), configured(proxy, &known), change)
+            .map_err(|text| ServerRefusal::Because(text.to_owned()))?;
+        self.change(server, Change::Address(ServerAddress::Ip(address)))?;
+        let forget = {
+            let server = known.key();
+            move || weir_stream::server::idle::forget(proxy, server)
+        };
+        on_every_worker(forget);
+        Ok(())
+    }
+
+    fn set_server_maxconn(&mut self, server: ServerKey, maxconn: u32) -> Result<(), ServerRefusal> {
+        self.change(server, Change::MaximumConnections(maxconn))
+    }
+
+    fn shutdown_server_sessions(&mut self, server: ServerKey) -> bool {
+        let Some((proxy, server)) = self.server_of(server) else { return false };
+        session_target::shutdown_on_server(proxy.index, server.key());
+        true
+    }
+
+    fn clear_server_counters(&mut self, server: ServerKey, force: bool) -> Result<(), ServerRefusal> {
+        let (proxy, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
+        if !force && !server.admin_state().is_maintenance() {
+            return Err(ServerRefusal::Because(
+                "Only counters of servers in maintenance mode can be cleared, unless 'force' is given."
+                    .to_owned(),
+            ));
+        }
+        server.clear_maxima();
+        if let Some(figures) = proxy.server_figures.get(server.key().index()) {
+            figures.clear();
+        }
+        Ok(())
+    }
+
+    fn add_server(&mut self, _: BackendKey, _: &str, _: &[String]) -> Result<(), String> {
+        Err("'add server' is not implemented yet.".to_owned())
+    }
+
+    fn delete_server(&mut self, _: ServerKey) -> Result<(), String> {
+        Err("'del server' is not implemented yet.".to_owned())
+    }
+
+    fn set_frontend_maxconn(&mut self, frontend: FrontendKey, maxconn: u32) -> Result<(), FrontendRefusal> {
+        let proxy = self.proxy_of(frontend.0).ok_or(FrontendRefusal::Gone)?;
+        proxy.connections_limit.store(maxconn, Relaxed);
+        proxy.connections.offer_all();
+        Ok(())
+    }
+
+    fn disable_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal> {
+        let proxy = self.open_frontend(frontend)?;
+        if proxy.state() == ProxyState::Paused {
+            return Err(FrontendRefusal::Already);
+        }
+        notices::change_frontend_state(proxy, ProxyState::Paused);
+        Ok(())
+    }
+
+    fn enable_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal> {
+        let proxy = self.open_frontend(frontend)?;
+        if proxy.state() == ProxyState::Open {
+            return Err(FrontendRefusal::Already);
+        }
+        notices::change_frontend_state(proxy, ProxyState::Open);
+        Ok(())
+    }
+
+    fn shutdown_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal> {
+        let proxy = self.open_frontend(frontend)?;
+        notices::change_frontend_state(proxy, ProxyState::Stopped);
+        Ok(())
+    }
+
+    fn captured_errors(&self) -> u32 {
+        u32::try_from(self.site().refused.total()).unwrap_or(u32::MAX)
+    }
+
+    fn next_captured_error(&self, filter: &ErrorFilter, place: &mut Place) -> Option<CapturedError> {
+        let wanted = |direction: errors::Direction| match filter.only {
+            None => true,
+            Some(Direction::Request) => direction == errors::Direction::Request,
+            Some(Direction::Response) => direction == errors::Direction::Response,
+        };
+        loop {
+            // The place is two for each proxy, one of them for each direction.
+            let (index, message) = self.site().refused.next(usize::try_from(*place).ok()?)?;
+            *place = index as u64 + 1;
+            let proxy = self.proxy_of(index as u64 / 2)?;
+            if wanted(message.direction) && filter.proxy_id.is_none_or(|id| id == proxy.config.id) {
+                return Some(self.captured(proxy, message));
+            }
+        }
+    }
+}
+
+impl LiveTarget {
+    fn captured(&self, proxy: &Proxy, message: RefusedMessage) -> CapturedError {
+        let site = self.site();
+        let named =
+            |index: usize| site.proxies.get(index).map(|proxy| (proxy.name().to_owned(), proxy.config.id));
+        let backend = message.backend.and_then(|index| site.proxies.get(index));
+        let server = backend.zip(message.server.as_deref()).and_then(|(backend, name)| {
+            let server = backend.backend.as_ref()?.server_by_name(name)?;
+            Some((name.to_owned(), server.id()))
+        });
+        let buffer_size = site.limits.buffer_size;
+        CapturedError {
+            time: WallTime::from_micros(i64::try_from(message.at_us).unwrap_or(i64::MAX)),
+            direction: match message.direction {
+                errors::Direction::Request => Direction::Request,
+                errors::Direction::Response => Direction::Response,
+            },
+            proxy: (proxy.name().to_owned(), proxy.config.id),
+            other_side: match message.direction {
+                errors::Direction::Request => message.backend.and_then(named),
+                errors::Direction::Response => named(message.frontend),
+            },
+            server,
+            number: u32::try_from(message.number).unwrap_or(u32::MAX),
+            source: message.source.to_string(),
+            buffer_free: buffer_size.saturating_sub(message.bytes.len()),
+            buffer_size,
+            position: message.error.position,
+            details: vec![format!("H1 stream {}, refused for {:?}", message.stream, message.error.kind)],
+            bytes: message.bytes.into_vec(),
+        }
+    }
+}
+
+fn host_name(server: &model::Server) -> Option<String> {
+    match &server.address {
+        model::ServerAddress::Inet { host: Host::Name { name, .. }, .. } => Some(name.to_string()),
+        _ => None,
+    }
+}
+
+/// The address after a change, or why there is none.
+fn new_address(
+    now: &ServerAddress,
+    configured: Option<&model::Server>,
+    change: AddressChange,
+) -> Result<SocketAddr, &'static str> {
+    let follows_client = matches!(
+        configured.map(|server| &server.address),
+        Some(model::ServerAddress::Inet { port: ServerPort::Mapped(_), .. })
+    );
+    let (ip, port) = match now {
+        ServerAddress::Ip(address) => (address.ip(), address.port()),
+        ServerAddress::Unknown => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        ServerAddress::Unix(_) | ServerAddress::Abstract(_) => {
+            return Err("The server is on a unix socket: its address cannot be changed.");
+        }
+    };
+    let port = match change.port {
+        None => port,
+        Some(_) if follows_client => {
+            return Err("The server's port follows the client's: it cannot be changed.");
+        }
+        Some(PortSetting::Fixed(port)) => port,
+        Some(PortSetting::Offset(_)) => {
+            return Err("Ports relative to the client's are not implemented yet for a running server.");
+        }
+    };
+    Ok(SocketAddr::new(change.address.unwrap_or(ip), port))
+}
+
+/// The number of a paused check in `srv_check_state`.
+const PAUSED_CHECK: u32 = 8;

@@ -1,0 +1,93 @@
+//! The statistics page: what a request for it gets.
+
+use std::time::Duration;
+
+use weir_config::model::{Stats, StatsScope, StatsText};
+use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, admin};
+use weir_stream::service::{self, PageRequest, Statistics};
+use weir_stream::site::{Proxy, Site};
+
+use super::{Live, ProcessRecord};
+
+/// Who makes the statistics page.
+pub struct Page {
+    record: &'static ProcessRecord,
+}
+
+impl Page {
+    /// The page of the process that `record` is about.
+    pub fn new(record: &'static ProcessRecord) -> Self {
+        Page { record }
+    }
+}
+
+impl Statistics for Page {
+    fn page(&self, site: &'static Site, request: &PageRequest<'_>) -> service::Page {
+        let proxy = &site.proxies[request.proxy];
+        let Some(stats) = proxy.config.settings.stats.as_deref() else { return empty(404) };
+        let uri = stats.uri();
+        let asked = std::str::from_utf8(request.target).ok();
+        let Some(asked) = asked.and_then(|target| StatsRequest::parse(uri, target)) else {
+            return empty(400);
+        };
+        let mut live = Live { site, record: self.record };
+        if let Some(form) = request.form {
+            let body = (form.len() <= admin::LONGEST_FORM).then_some(form);
+            let status = admin::post(body, request.admin, &mut live);
+            // The browser asks again, with GET, so that a reload does not repeat the change.
+            let location = admin::location(uri, &asked, status).into_bytes();
+            return service::Page { location: Some(location), ..empty(303) };
+        }
+        self.answer(live, proxy, stats, asked, request.admin)
+    }
+}
+
+impl Page {
+    fn answer(
+        &self,
+        live: Live,
+        proxy: &Proxy,
+        stats: &Stats,
+        asked: StatsRequest,
+        admin: bool,
+    ) -> service::Page {
+        let settings = self.settings(live.site, proxy, stats, admin);
+        let refresh = settings.refresh(&asked).map(|seconds| Duration::from_secs(u64::from(seconds)));
+        let content_type = asked.content_type();
+        let mut answer = StatsAnswer::new(settings, asked);
+        let mut body = Vec::new();
+        while answer.advance(&live, usize::MAX, &mut body) == Progress::More {}
+        service::Page { status: 200, content_type, location: None, refresh, body }
+    }
+
+    fn settings(&self, site: &Site, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSettings {
+        let of_text = |text: &StatsText, of_process: Option<&str>| match text {
+            StatsText::Global => of_process.map(str::to_owned),
+            StatsText::Own(own) => Some(own.to_string()),
+        };
+        let of_scope = |scope: &StatsScope| match scope {
+            StatsScope::Own => proxy.name().to_owned(),
+            StatsScope::Named(name) => name.to_string(),
+        };
+        PageSettings {
+            uri: stats.uri().to_owned(),
+            hide_version: stats.hide_version,
+            refresh_s: stats
+                .refresh
+                .map(|every| u32::try_from(every.as_secs()).unwrap_or(u32::MAX))
+                .filter(|&seconds| seconds > 0),
+            node: stats.show_node.as_ref().and_then(|text| of_text(text, Some(&site.identity.node))),
+            description: stats
+                .show_description
+                .as_ref()
+                .and_then(|text| of_text(text, self.record.description.as_deref())),
+            legends: stats.show_legends,
+            admin,
+            proxies: stats.scope.iter().map(of_scope).collect(),
+        }
+    }
+}
+
+fn empty(status: u16) -> service::Page {
+    service::Page { status, content_type: "", location: None, refresh: None, body: Vec::new() }
+}

@@ -1,0 +1,302 @@
+//! The rows of the statistics: what each frontend, listener, server and backend is and has counted.
+
+use std::sync::OnceLock;
+
+use weir_backend::figures::{CounterSet, Figures};
+use weir_backend::server::weight;
+use weir_backend::{
+    BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, OperationalState, Phase, Server,
+    ServerCounter,
+};
+use weir_config::model::Mode;
+use weir_stats::fields::Fill;
+use weir_stats::{Cursor, Field, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
+use weir_stream::site::{Listener, Proxy, ProxyState};
+
+use super::{Live, names, now_ms};
+
+impl StatsSource for Live {
+    fn next_row(&self, cursor: &mut Cursor, selection: &Selection, row: &mut Row) -> bool {
+        while let Some(proxy) = self.site.proxies.get(cursor.proxy) {
+            let wanted =
+                !proxy.config.settings.disabled && selection.wants_proxy(proxy.config.id, proxy.name());
+            if wanted && self.next_of_proxy(proxy, cursor, selection, row) {
+                return true;
+            }
+            *cursor = Cursor { proxy: cursor.proxy + 1, ..Cursor::default() };
+        }
+        false
+    }
+
+    fn info(&self, float: bool, info: &mut InfoRow) {
+        super::process_figures::fill(*self, float, info);
+    }
+}
+
+/// The parts of a proxy, in the order of their rows.
+const FRONTEND: u8 = 0;
+const LISTENERS: u8 = 1;
+const SERVERS: u8 = 2;
+const BACKEND: u8 = 3;
+
+impl Live {
+    fn next_of_proxy(
+        &self,
+        proxy: &Proxy,
+        cursor: &mut Cursor,
+        selection: &Selection,
+        row: &mut Row,
+    ) -> bool {
+        let is_wanted = |kind: Kind| selection.kinds & kind.mask() != 0;
+        if cursor.part == FRONTEND {
+            cursor.part = LISTENERS;
+            if proxy.config.is_frontend() && is_wanted(Kind::Frontend) {
+                frontend(proxy, row);
+                return true;
+            }
+        }
+        if cursor.part == LISTENERS {
+            let shown = proxy.config.settings.options.socket_statistics && is_wanted(Kind::Listener);
+            if let Some(of_proxy) = proxy.listeners.get(cursor.object).filter(|_| shown) {
+                cursor.object += 1;
+                listener(proxy, of_proxy, row);
+                return true;
+            }
+            (cursor.part, cursor.object) = (SERVERS, 0);
+        }
+        let Some(of_proxy) = &proxy.backend else { return false };
+        if cursor.part == SERVERS {
+            if is_wanted(Kind::Server)
+                && let Some(of_backend) = of_proxy.servers().get(cursor.object)
+            {
+                cursor.object += 1;
+                server(proxy, of_backend, row);
+                return true;
+            }
+            (cursor.part, cursor.object) = (BACKEND, 0);
+        }
+        if cursor.object == 0 && is_wanted(Kind::Backend) {
+            cursor.object = 1;
+            backend(proxy, of_proxy, row);
+            return true;
+        }
+        false
+    }
+}
+
+fn head(proxy: &Proxy) -> ProxyHead<'_> {
+    ProxyHead {
+        id: proxy.config.id,
+        name: proxy.name(),
+        mode: match proxy.config.mode() {
+            Mode::Tcp => "tcp",
+            Mode::Http => "http",
+        },
+        frontend: proxy.config.is_frontend(),
+        backend: proxy.config.is_backend(),
+        description: proxy.config.description.as_deref(),
+    }
+}
+
+fn frontend(proxy: &Proxy, row: &mut Row) {
+    let now_ms = now_ms();
+    let figures = &proxy.frontend_figures;
+    let limit = limit_of(proxy);
+    row.begin(Kind::Frontend, &head(proxy), 0, "");
+    fill(row, Kind::Frontend, proxy, figures, frontend_fields());
+    row.set(Field::Scur, proxy.connections.inside());
+    row.set(Field::Smax, proxy.connections.maximum());
+    row.set(Field::Slim, limit);
+    row.set(Field::Status, frontend_status(proxy));
+    row.set(Field::Rate, figures.rate(FrontendRate::Sessions, now_ms));
+    row.set(Field::RateMax, figures.rate_maximum(FrontendRate::Sessions, now_ms));
+    row.set(Field::RateLim, proxy.config.settings.session_rate_limit);
+    row.set(Field::ReqRate, figures.rate(FrontendRate::Requests, now_ms));
+    row.set(Field::ReqRateMax, figures.rate_maximum(FrontendRate::Requests, now_ms));
+    row.set(Field::ConnRate, figures.rate(FrontendRate::Connections, now_ms));
+    row.set(Field::ConnRateMax, figures.rate_maximum(FrontendRate::Connections, now_ms));
+}
+
+fn limit_of(proxy: &Proxy) -> u32 {
+    proxy.connections_limit.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+fn frontend_status(proxy: &Proxy) -> &'static str {
+    match proxy.state() {
+        ProxyState::Open if proxy.connections.inside() >= limit_of(proxy) => "FULL",
+        ProxyState::Open => "OPEN",
+        ProxyState::Paused => "PAUSED",
+        ProxyState::Stopped => "STOP",
+    }
+}
+
+fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
+    row.begin(Kind::Listener, &head(proxy), listener.id, &listener.name);
+    fill(row, Kind::Listener, proxy, &listener.figures, listener_fields());
+    let limit = listener.bind.options.maxconn;
+    row.set(Field::Scur, listener.connections.inside());
+    row.set(Field::Smax, listener.connections.maximum());
+    row.set(Field::Slim, limit.unwrap_or(0));
+    let full = limit.is_some_and(|limit| listener.connections.inside() >= limit);
+    row.set(Field::Status, if full { "FULL" } else { frontend_status(proxy) });
+    if let Some(address) = listener.address.get() {
+        row.set(Field::Addr, names::of_listener(address).as_str());
+        row.set(Field::Proto, names::protocol(address));
+    }
+}
+
+fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
+    let now_ms = now_ms();
+    let settings = server.settings();
+    row.begin(Kind::Server, &head(proxy), server.id(), server.name());
+    let (status, health) = status(server);
+    row.set_health(health);
+    row.set(Field::Status, status);
+    row.set(Field::Weight, shown_weight(server, now_ms));
+    row.set(Field::Uweight, server.user_weight());
+    row.set(Field::Act, u32::from(!settings.backup));
+    row.set(Field::Bck, u32::from(settings.backup));
+    row.set(Field::Qcur, server.queued());
+    row.set(Field::Qmax, server.queued_maximum());
+    row.set(Field::Scur, server.served());
+    row.set(Field::Smax, server.served_maximum());
+    row.set(Field::Slim, unless_zero(server.maximum_connections()));
+    row.set(Field::Qlimit, unless_zero(settings.maximum_queue));
+    row.set(Field::Lastchg, seconds_since(server.last_change_ms(), now_ms));
+    if server.operational_state(now_ms) == OperationalState::Starting {
+        row.set(Field::Throttle, server.ramp(now_ms).percentage());
+    }
+    row.set(Field::Addr, names::of_server(&server.address()).as_deref());
+    row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
+    if let Some(figures) = proxy.server_figures.get(server.key().index()) {
+        fill(row, Kind::Server, proxy, figures, server_fields());
+        session_figures(row, figures, now_ms);
+    }
+    if let Some(pools) = proxy.idle.get(server.key().index()) {
+        let (idle, proven) = (pools.idle(), pools.proven());
+        row.set(Field::SrvIcur, idle);
+        row.set(Field::SrcIlim, settings.pool.maximum);
+        row.set(Field::IdleConnCur, idle.saturating_sub(proven));
+        row.set(Field::SafeConnCur, proven);
+        row.set(Field::UsedConnCur, pools.used());
+        row.set(Field::NeedConnEst, pools.needed());
+        row.set(Field::PrivIdleCur, pools.private());
+    }
+}
+
+/// What a server is said to be, and how the page colours it.
+fn status(server: &Server) -> (&'static str, Health) {
+    use weir_backend::AdminState;
+    let admin = server.admin_state();
+    if admin.contains(AdminState::FORCED_MAINTENANCE) {
+        ("MAINT", Health::Maintenance)
+    } else if admin.contains(AdminState::RESOLUTION_MAINTENANCE) {
+        ("MAINT (resolution)", Health::Maintenance)
+    } else if admin.is_maintenance() {
+        ("MAINT (via)", Health::Maintenance)
+    } else if admin.is_drain() {
+        ("DRAIN", Health::Drain)
+    } else {
+        ("no check", Health::NotChecked)
+    }
+}
+
+/// The weight in use if the server takes part, in the units of the configuration.
+fn shown_weight(server: &Server, now_ms: u64) -> u32 {
+    weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms)))
+}
+
+fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
+    let now_ms = now_ms();
+    let status = backend.status(now_ms);
+    let has_servers = !backend.servers().is_empty();
+    row.begin(Kind::Backend, &head(proxy), 0, "");
+    fill(row, Kind::Backend, proxy, &proxy.backend_figures, backend_fields());
+    session_figures(row, &proxy.backend_figures, now_ms);
+    row.set(Field::Status, if status.up || !has_servers { "UP" } else { "DOWN" });
+    row.set(Field::Weight, status.weight);
+    row.set(Field::Uweight, backend.servers().iter().map(|server| server.user_weight()).sum::<u32>());
+    row.set(Field::Act, status.active);
+    row.set(Field::Bck, status.backup);
+    row.set(Field::Qcur, backend.queued());
+    row.set(Field::Qmax, backend.queued_maximum());
+    row.set(Field::Scur, backend.sessions());
+    row.set(Field::Smax, backend.sessions_maximum());
+    row.set(Field::Slim, backend.settings().full_connections);
+    row.set(Field::Chkdown, u64::from(status.downs));
+    row.set(Field::Lastchg, seconds_since(status.last_change_ms, now_ms));
+    if has_servers {
+        row.set(Field::Downtime, u32::try_from(status.downtime_ms / 1000).unwrap_or(u32::MAX));
+    }
+    row.set(Field::Algo, backend.settings().algorithm.name());
+    row.set(Field::Cookie, proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
+}
+
+/// What servers and backends have beside their counters.
+fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figures<C, N, 1>, now_ms: u64) {
+    row.set(Field::Rate, figures.rate(0_usize, now_ms));
+    row.set(Field::RateMax, figures.rate_maximum(0_usize, now_ms));
+    let last = figures
+        .last_session_ms()
+        .map_or(-1, |at_ms| i32::try_from(now_ms.saturating_sub(at_ms) / 1000).unwrap_or(i32::MAX));
+    row.set(Field::Lastsess, last);
+    let times = [
+        (Field::Qtime, Field::QtimeMax, Phase::Queue),
+        (Field::Ctime, Field::CtimeMax, Phase::Connect),
+        (Field::Rtime, Field::RtimeMax, Phase::Response),
+        (Field::Ttime, Field::TtimeMax, Phase::Total),
+    ];
+    for (average, longest, phase) in times {
+        row.set(average, figures.average(phase));
+        row.set(longest, figures.longest(phase));
+    }
+}
+
+/// Copies the counters that a kind of object has into the fields of the same name.
+fn fill<C: CounterSet, const N: usize, const R: usize>(
+    row: &mut Row,
+    kind: Kind,
+    proxy: &Proxy,
+    figures: &Figures<C, N, R>,
+    fields: &[(C, Field)],
+) {
+    for &(counter, field) in fields {
+        // What counts HTTP is left out elsewhere.
+        let fits = field.decl().fill != Fill::HttpZero || proxy.is_http();
+        if fits && field.applies_to(kind) {
+            row.set(field, figures.sum(counter));
+        }
+    }
+}
+
+macro_rules! fields_of {
+    ($($function:ident $counters:ident)*) => {$(
+        /// The counters of this kind of object that are fields, each with its field.
+        fn $function() -> &'static [($counters, Field)] {
+            static FIELDS: OnceLock<Vec<($counters, Field)>> = OnceLock::new();
+            FIELDS.get_or_init(|| {
+                let rows = $counters::ALL.iter().zip($counters::ROWS);
+                rows.filter_map(|(&counter, row)| Some((counter, field_named(row.name)?))).collect()
+            })
+        }
+    )*};
+}
+
+fields_of! {
+    frontend_fields FrontendCounter
+    listener_fields ListenerCounter
+    server_fields ServerCounter
+    backend_fields BackendCounter
+}
+
+fn field_named(name: &str) -> Option<Field> {
+    Field::ALL.iter().copied().find(|field| field.decl().name == name)
+}
+
+fn unless_zero(limit: u32) -> Option<u32> {
+    (limit > 0).then_some(limit)
+}
+
+fn seconds_since(moment_ms: u64, now_ms: u64) -> u32 {
+    u32::try_from(now_ms.saturating_sub(moment_ms) / 1000).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,203 @@
+//! Ways to what fetches look at: the messages, as far as they are there, and the objects that arguments name.
+
+use std::sync::{Arc, OnceLock};
+
+use weir_backend::Server;
+use weir_config::model::{RulesetKind, Userlist};
+use weir_expr::{Args, Fetched};
+use weir_http::Head;
+use weir_mux::{Message, ReadHead};
+
+use crate::exchange::Exchange;
+use crate::site::Proxy;
+
+/// Why something that is asked for is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absent {
+    /// It does not exist, and waiting does not help.
+    Missing,
+    /// More bytes may bring it.
+    Later,
+}
+
+impl From<Absent> for Fetched<'_> {
+    fn from(absent: Absent) -> Self {
+        match absent {
+            Absent::Missing => Fetched::Missing,
+            Absent::Later => Fetched::Later,
+        }
+    }
+}
+
+/// Which message a fetch looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// What the client asks.
+    Request,
+    /// What it is answered.
+    Response,
+    /// Whichever is processed now.
+    Current,
+}
+
+/// The users of the whole process, in the order of the configuration. They are no part of a proxy, and never change.
+static USERLISTS: OnceLock<Vec<Userlist>> = OnceLock::new();
+
+/// Gives the process its users, in the order of the configuration; the first call counts.
+pub fn install_userlists(lists: Vec<Userlist>) {
+    let _ = USERLISTS.set(lists);
+}
+
+impl Exchange {
+    /// Whether content inspection goes on: what is not there yet may still come. Nothing else waits.
+    pub(super) fn may_wait(&self) -> bool {
+        let (kind, whole) = match self.server {
+            None => (RulesetKind::TcpRequestContent, self.facts.have_request),
+            Some(_) => (RulesetKind::TcpResponseContent, self.facts.have_response),
+        };
+        let inspects = self.frontend.has_rules(kind) || self.backend.has_rules(kind);
+        inspects && !whole && !self.inspection_over
+    }
+
+    /// What to say of something that is not there.
+    pub(super) fn absent(&self) -> Absent {
+        if self.may_wait() { Absent::Later } else { Absent::Missing }
+    }
+
+    /// Which of the two messages a side means now.
+    pub(super) fn side(&self, side: Side) -> Side {
+        match side {
+            Side::Current if self.server.is_some() && !self.frontend.is_http() => Side::Response,
+            Side::Current if self.processing_response => Side::Response,
+            Side::Current => Side::Request,
+            side => side,
+        }
+    }
+
+    /// A message whose head is there.
+    pub(super) fn message(&mut self, side: Side) -> Result<&Message, Absent> {
+        match self.side(side) {
+            Side::Response => self.response_message(),
+            _ => self.request_message(),
+        }
+    }
+
+    /// The head of a message, and the bytes that it refers to.
+    pub(super) fn head(&mut self, side: Side) -> Result<(&Head, &[u8]), Absent> {
+        self.message(side).map(|message| (&message.head, message.bytes()))
+    }
+
+    /// The request, if its head is there. In TCP mode nobody read one: then this tries to.
+    fn request_message(&mut self) -> Result<&Message, Absent> {
+        if !self.facts.have_request && !has_head(&self.request) {
+            if self.frontend.is_http() {
+                return Err(Absent::Missing);
+            }
+            self.look_for_request()?;
+        }
+        Ok(&self.request)
+    }
+
+    /// Reads an HTTP request where none is expected. Its bytes stay in the client's input, to be relayed.
+    fn look_for_request(&mut self) -> Result<(), Absent> {
+        // What comes in later is not the connection's beginning any more.
+        if self.server.is_some() {
+            return Err(Absent::Missing);
+        }
+        let unsafe_too = self.frontend.config.settings.options.accept_unsafe_request;
+        let options = self.site.limits.h1_options(unsafe_too);
+        let limit = self.site.limits.head_limit();
+        match self.request.read_request(&mut self.client, &options, limit) {
+            ReadHead::Complete => Ok(()),
+            ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
+            ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => Err(Absent::Missing),
+        }
+    }
+
+    /// The response, if its head is there.
+    fn response_message(&mut self) -> Result<&Message, Absent> {
+        if !self.facts.have_response && !has_head(&self.response) {
+            if self.frontend.is_http() {
+                return Err(Absent::Missing);
+            }
+            self.look_for_response()?;
+        }
+        Ok(&self.response)
+    }
+
+    fn look_for_response(&mut self) -> Result<(), Absent> {
+        // Once bytes went on, what is there is not the response's beginning.
+        if self.client.sent > self.client_sent_before {
+            return Err(Absent::Missing);
+        }
+        let unsafe_too = self.backend.config.settings.options.accept_unsafe_response;
+        let options = self.site.limits.h1_options(unsafe_too);
+        let limit = self.site.limits.head_limit();
+        let Some(upstream) = &mut self.server else { return Err(Absent::Missing) };
+        match self.response.read_response(&mut upstream.connection, &options, limit) {
+            ReadHead::Complete => Ok(()),
+            ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
+            ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => Err(Absent::Missing),
+        }
+    }
+
+    /// The bytes that came from one side and went nowhere yet, in TCP mode.
+    pub(super) fn raw_input(&self, side: Side) -> &[u8] {
+        match self.side(side) {
+            Side::Response => self.server.as_ref().map_or(&[], |upstream| upstream.connection.input()),
+            _ => self.client.input(),
+        }
+    }
+
+    /// The server that the stream is on, or was on last: it has none before it has a backend.
+    pub(super) fn server_taken(&self) -> Option<Arc<Server>> {
+        self.backend.backend.as_ref()?;
+        self.chosen_server()
+    }
+
+    /// The backend that an argument names, or the current one.
+    pub(super) fn backend_argument(&self, args: &Args) -> Option<&'static Proxy> {
+        let named = args.reference(0);
+        match named.and_then(|reference| reference.target()) {
+            Some((index, _)) => self.site.proxies.get(index as usize),
+            None => match named.and_then(|reference| reference.name.as_deref()) {
+                Some(name) => self.site.backend_by_name(name),
+                None => Some(self.backend),
+            },
+        }
+    }
+
+    /// The frontend that an argument names, or the current one.
+    pub(super) fn frontend_argument(&self, args: &Args) -> Option<&'static Proxy> {
+        let named = args.reference(0);
+        match named.and_then(|reference| reference.target()) {
+            Some((index, _)) => self.site.proxies.get(index as usize),
+            None => match named.and_then(|reference| reference.name.as_deref()) {
+                Some(name) => self.site.frontend_by_name(name),
+                None => Some(self.frontend),
+            },
+        }
+    }
+
+    /// The server that an argument names, with its backend.
+    pub(super) fn server_argument(&self, args: &Args) -> Option<(&'static Proxy, Arc<Server>)> {
+        let reference = args.reference(0)?;
+        let Some((proxy, rank)) = reference.target() else {
+            return self.site.find_server(self.backend, reference.name.as_deref()?.as_bytes());
+        };
+        let proxy = self.site.proxies.get(proxy as usize)?;
+        let server = proxy.backend.as_ref()?.servers().get(rank as usize).cloned()?;
+        Some((proxy, server))
+    }
+
+    /// The list of users that an argument names.
+    pub(super) fn userlist_argument(args: &Args) -> Option<&'static Userlist> {
+        let (index, _) = args.reference(0)?.target()?;
+        USERLISTS.get()?.get(index as usize)
+    }
+}
+
+/// Whether a message's head was read to its end.
+fn has_head(message: &Message) -> bool {
+    message.head.end() > 0
+}

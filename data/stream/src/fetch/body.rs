@@ -1,0 +1,158 @@
+//! The bodies, as far as they are there: what waits in the receiver's buffer, without its framing.
+
+use std::borrow::Cow;
+
+use weir_expr::SampleType::{Bin, Int};
+use weir_expr::{FetchDecl, Fetched, Flags, Needs, Sample, SampleType, Value, scratch};
+use weir_h1::{BodyFraming, ChunkDecoder, Piece, request_framing, response_framing};
+use weir_mux::BodyFlow;
+
+use super::access::{Absent, Side};
+use super::values::number;
+use super::{Row, row, valid};
+use crate::exchange::{Exchange, Replay};
+
+const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST_BODY)
+}
+
+const fn response(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::RESPONSE).needs(Needs::HTTP_RESPONSE_BODY)
+}
+
+pub(super) const ROWS: &[Row] = &[
+    row(request("req.body", Bin, "The request's body, as much of it as is there"), |exchange, _, _| {
+        answer(request_body(exchange), content)
+    }),
+    row(request("req.body_len", Int, "How many bytes of the request's body are there"), |exchange, _, _| {
+        answer(request_body(exchange), length)
+    }),
+    row(
+        request("req.body_size", Int, "The announced length of the request's body, or how much is there"),
+        |exchange, _, _| answer(request_body(exchange), size),
+    ),
+    row(response("res.body", Bin, "The response's body, as much of it as is there"), |exchange, _, _| {
+        answer(response_body(exchange), content)
+    }),
+    row(
+        response("res.body_len", Int, "How many bytes of the response's body are there"),
+        |exchange, _, _| answer(response_body(exchange), length),
+    ),
+    row(
+        response("res.body_size", Int, "The announced length of the response's body, or how much is there"),
+        |exchange, _, _| answer(response_body(exchange), size),
+    ),
+];
+
+/// A body, as much of it as is there.
+#[derive(Debug)]
+pub(super) struct Body<'c> {
+    /// The payload.
+    pub bytes: Cow<'c, [u8]>,
+    /// What the head announced.
+    pub announced: Option<u64>,
+    /// More may come before the question is asked again.
+    pub grows: bool,
+}
+
+fn answer<'c>(body: Result<Body<'c>, Absent>, then: fn(Body<'c>) -> Fetched<'c>) -> Fetched<'c> {
+    body.map_or_else(Fetched::from, then)
+}
+
+fn content(body: Body<'_>) -> Fetched<'_> {
+    let flags = if body.grows { Flags::MAY_CHANGE } else { Flags::empty() };
+    Fetched::Sample(Sample::new(Value::Bin(body.bytes)).with(flags).with(Flags::VOLATILE))
+}
+
+fn length(body: Body<'_>) -> Fetched<'_> {
+    let length = body.bytes.len() as i64;
+    if let Cow::Owned(bytes) = body.bytes {
+        scratch::give(bytes);
+    }
+    number(length)
+}
+
+fn size(body: Body<'_>) -> Fetched<'_> {
+    match body.announced {
+        Some(announced) => number(super::values::amount(announced)),
+        None => length(body),
+    }
+}
+
+/// The request's body. It is there from the complete head until a server gets it.
+pub(super) fn request_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent> {
+    if !exchange.facts.have_request || exchange.server.is_some() || exchange.facts.have_response {
+        return Err(Absent::Missing);
+    }
+    let framing = request_framing(&exchange.request.head);
+    let announced = exchange.request.head.content_length();
+    if let Replay::Whole(body) = &exchange.replay {
+        return Ok(Body { bytes: payload(framing, body)?, announced, grows: false });
+    }
+    exchange.request.detach(&mut exchange.client);
+    if !exchange.request_body.inspect(&exchange.client) {
+        return Err(Absent::Missing);
+    }
+    let grows = !exchange.request_body.is_complete() && exchange.may_wait();
+    let input = exchange.client.input();
+    let framed = input.get(..exchange.request_body.ready()).unwrap_or(input);
+    Ok(Body { bytes: payload(framing, framed)?, announced, grows })
+}
+
+/// The response's body: what came together with the head, until it goes on to the client.
+fn response_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent> {
+    exchange.head(Side::Response)?;
+    if !exchange.facts.have_response || exchange.facts.response_started || exchange.reply.is_some() {
+        return Err(Absent::Missing);
+    }
+    let framing = response_framing(&exchange.response.head, exchange.request.head.method());
+    let announced = exchange.response.head.content_length();
+    let Some(upstream) = &mut exchange.server else { return Err(Absent::Missing) };
+    exchange.response.detach(&mut upstream.connection);
+    let mut flow = BodyFlow::new(framing, 0);
+    if !flow.inspect(&upstream.connection) {
+        return Err(Absent::Missing);
+    }
+    let input = upstream.connection.input();
+    let framed = input.get(..flow.ready()).unwrap_or(input);
+    Ok(Body { bytes: payload(framing, framed)?, announced, grows: false })
+}
+
+/// What a body's bytes carry beside their framing.
+fn payload(framing: BodyFraming, framed: &[u8]) -> Result<Cow<'_, [u8]>, Absent> {
+    if framing != BodyFraming::Chunked {
+        return Ok(Cow::Borrowed(framed));
+    }
+    let mut decoder = ChunkDecoder::new();
+    let mut joined = scratch::take();
+    let mut rest = framed;
+    loop {
+        match decoder.piece(rest) {
+            Ok(Piece::Payload(place)) => {
+                joined.extend_from_slice(&rest[place.clone()]);
+                rest = &rest[place.end..];
+            }
+            Ok(Piece::Trailers(place)) => rest = &rest[place.end..],
+            Ok(Piece::More | Piece::Done(_)) => return Ok(Cow::Owned(joined)),
+            Err(_) => return Err(Absent::Missing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn framing_is_no_part_of_a_body() {
+        let framed = b"5\r\nb=1&a\r\n6;x=y\r\n=2;a=3\r\n0\r\nT: v\r\n\r\n";
+        let whole = payload(BodyFraming::Chunked, framed).expect("a body");
+        assert_eq!(&*whole, b"b=1&a=2;a=3");
+        for length in 0..framed.len() {
+            let part = payload(BodyFraming::Chunked, &framed[..length]).expect("a part of a body");
+            assert!(whole.starts_with(&part), "{length}");
+        }
+        assert!(payload(BodyFraming::Chunked, b"x").is_err());
+        assert_eq!(&*payload(BodyFraming::Length(9), b"as it is").expect("a body"), b"as it is");
+    }
+}

@@ -1,0 +1,328 @@
+//! The two connections below a stream: addresses, what a PROXY header said, what the kernel measured, bytes.
+
+use weir_expr::Needs;
+use weir_expr::SampleType::{Addr, Bool, Int, Str};
+use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleType, Scope};
+use weir_proxy::tlv;
+use weir_sys::Address;
+use weir_sys::tcp_info::{TcpInfo, tcp_info};
+
+use super::local::is_local;
+use super::values::{amount, copied, gauge, ip, number, port, text, truth};
+use super::{Row, row, valid};
+use crate::exchange::Exchange;
+
+const fn client(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::CLIENT).needs(Needs::L4_CLIENT)
+}
+
+const fn server(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::ANSWERED).needs(Needs::L4_SERVER)
+}
+
+const fn stream(name: &'static str, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, Int, help).valid(valid::STREAM).needs(Needs::L4_CLIENT)
+}
+
+const fn choice(name: &'static str, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, Int, help).valid(valid::CHOICE).needs(Needs::L4_SERVER)
+}
+
+/// The unit of a time: `ms` unless given.
+const UNIT: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
+
+pub(super) const ROWS: &[Row] = &[
+    row(client("src", Addr, "The client's address, as far as it is known"), |exchange, _, _| {
+        ip(Some(&exchange.session.source()))
+    }),
+    row(client("src_port", Int, "The client's port"), |exchange, _, _| {
+        port(Some(&exchange.session.source()))
+    }),
+    row(
+        client("src_is_local", Bool, "Whether the client's address is one of this host"),
+        |exchange, _, _| truth(is_local(&exchange.session.source())),
+    ),
+    row(client("dst", Addr, "The address that the client connected to"), |exchange, _, _| {
+        ip(Some(&exchange.session.destination()))
+    }),
+    row(client("dst_port", Int, "The port that the client connected to"), |exchange, _, _| {
+        port(Some(&exchange.session.destination()))
+    }),
+    row(
+        client("dst_is_local", Bool, "Whether the client connected to an address of this host"),
+        |exchange, _, _| truth(is_local(&exchange.session.destination())),
+    ),
+    row(
+        FetchDecl::new("dst_conn", Int, "Connections of the listener")
+            .valid(valid::FRONTEND)
+            .needs(Needs::LISTENER),
+        |exchange, _, _| gauge(exchange.session.listener.connections.inside()),
+    ),
+    row(client("fc_src", Addr, "The address that the client's connection came from"), |exchange, _, _| {
+        ip(Some(&exchange.session.connection_source()))
+    }),
+    row(client("fc_src_port", Int, "The port that the client's connection came from"), |exchange, _, _| {
+        port(Some(&exchange.session.connection_source()))
+    }),
+    row(
+        client("fc_src_is_local", Bool, "Whether the client's connection came from this host"),
+        |exchange, _, _| truth(is_local(&exchange.session.connection_source())),
+    ),
+    row(client("fc_dst", Addr, "The address that the client's connection went to"), |exchange, _, _| {
+        ip(Some(&exchange.session.connection_destination()))
+    }),
+    row(client("fc_dst_port", Int, "The port that the client's connection went to"), |exchange, _, _| {
+        port(Some(&exchange.session.connection_destination()))
+    }),
+    row(
+        client("fc_dst_is_local", Bool, "Whether the client's connection went to an address of this host"),
+        |exchange, _, _| truth(is_local(&exchange.session.connection_destination())),
+    ),
+    row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |_, _, _| number(1)),
+    row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |_, _, _| number(1)),
+    row(
+        FetchDecl::new("fc_settings_streams_limit", Int, "The most streams on the client's connection")
+            .valid(valid::SESSION)
+            .needs(Needs::L5_CLIENT),
+        |_, _, _| number(1),
+    ),
+    row(
+        client("fc_glitches", Int, "Small violations of its protocol on the client's connection"),
+        |_, _, _| number(0),
+    ),
+    row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |exchange, _, _| {
+        number(error_of(exchange.client.broken().is_some()).0)
+    }),
+    row(client("fc_err_str", Str, "The error of the client's connection in words"), |exchange, _, _| {
+        text(error_of(exchange.client.broken().is_some()).1)
+    }),
+    row(
+        client("fc_rcvd_proxy", Bool, "Whether the client's connection began with a PROXY header"),
+        |exchange, _, _| truth(exchange.session.proxy_header.borrow().is_some()),
+    ),
+    row(
+        client("fc_pp_authority", Str, "The authority that a PROXY header carried"),
+        |exchange, _, cursor| header_field(exchange, tlv::AUTHORITY, cursor),
+    ),
+    row(
+        client("fc_pp_unique_id", Str, "The unique identifier that a PROXY header carried"),
+        |exchange, _, cursor| header_field(exchange, tlv::UNIQUE_ID, cursor),
+    ),
+    row(
+        FetchDecl::new("fc_pp_tlv", Str, "A field that a PROXY header carried, by its number or name")
+            .args(ArgSpec::new(1, &[ArgKind::Str]))
+            .valid(valid::SESSION)
+            .needs(Needs::L5_CLIENT)
+            .check(check_field_kind),
+        |exchange, args, cursor| {
+            let kind = args.int(0).and_then(|kind| u8::try_from(kind).ok());
+            kind.map_or(Fetched::Missing, |kind| header_field(exchange, kind, cursor))
+        },
+    ),
+    row(time("fc_rtt", "The client's smoothed round trip time, in ms or us"), |exchange, args, _| {
+        client_info(exchange, |info| in_unit(info.rtt_us, args))
+    }),
+    row(
+        time("fc_rttvar", "The deviation of the client's round trip time, in ms or us"),
+        |exchange, args, _| client_info(exchange, |info| in_unit(info.rtt_variance_us, args)),
+    ),
+    row(
+        client("fc_unacked", Int, "Segments to the client that are not acknowledged").args(UNIT),
+        |exchange, _, _| client_info(exchange, |info| info.unacked),
+    ),
+    row(
+        client("fc_sacked", Int, "Segments to the client that are acknowledged out of order").args(UNIT),
+        |exchange, _, _| client_info(exchange, |info| info.sacked),
+    ),
+    row(client("fc_lost", Int, "Segments to the client that seem lost").args(UNIT), |exchange, _, _| {
+        client_info(exchange, |info| info.lost)
+    }),
+    row(
+        client("fc_retrans", Int, "Segments to the client that are being sent again").args(UNIT),
+        |exchange, _, _| client_info(exchange, |info| info.retransmits),
+    ),
+    row(
+        client("fc_reordering", Int, "How far segments to the client get out of order").args(UNIT),
+        |exchange, _, _| client_info(exchange, |info| info.reordering),
+    ),
+    row(
+        time("bc_rtt", "The server's smoothed round trip time, in ms or us").needs(Needs::L4_SERVER),
+        |exchange, args, _| server_info(exchange, |info| in_unit(info.rtt_us, args)),
+    ),
+    row(
+        time("bc_rttvar", "The deviation of the server's round trip time, in ms or us")
+            .needs(Needs::L4_SERVER),
+        |exchange, args, _| server_info(exchange, |info| in_unit(info.rtt_variance_us, args)),
+    ),
+    row(server("bc_dst", Addr, "The address of the server that was connected to"), |exchange, _, _| {
+        ip(reached(exchange).as_ref())
+    }),
+    row(server("bc_dst_port", Int, "The port of the server that was connected to"), |exchange, _, _| {
+        port(reached(exchange).as_ref())
+    }),
+    row(server("bc_src", Addr, "The address that the server was connected to from"), |exchange, _, _| {
+        ip(exchange.own_address().as_ref())
+    }),
+    row(server("bc_src_port", Int, "The port that the server was connected to from"), |exchange, _, _| {
+        port(exchange.own_address().as_ref())
+    }),
+    row(server("bc_http_major", Int, "The HTTP version spoken with the server: 1 or 2"), |exchange, _, _| {
+        if_connected(exchange, |_| number(1))
+    }),
+    row(server("bc_nb_streams", Int, "Streams on the server's connection now"), |exchange, _, _| {
+        if_connected(exchange, |_| number(1))
+    }),
+    row(
+        server("bc_settings_streams_limit", Int, "The most streams on the server's connection"),
+        |exchange, _, _| if_connected(exchange, |_| number(1)),
+    ),
+    row(
+        server("bc_glitches", Int, "Small violations of its protocol on the server's connection"),
+        |exchange, _, _| if_connected(exchange, |_| number(0)),
+    ),
+    row(
+        server("bc_reused", Bool, "Whether the server's connection served other requests before"),
+        |exchange, _, _| if_connected(exchange, |upstream| truth(upstream.reused)),
+    ),
+    row(server("bc_err", Int, "The error of the server's connection, 0 for none"), |exchange, _, _| {
+        if_connected(exchange, |upstream| number(error_of(upstream.connection.broken().is_some()).0))
+    }),
+    row(server("bc_err_str", Str, "The error of the server's connection in words"), |exchange, _, _| {
+        if_connected(exchange, |upstream| text(error_of(upstream.connection.broken().is_some()).1))
+    }),
+    row(
+        server("bc_be_queue", Int, "Requests that left the backend's queue before this one"),
+        |exchange, _, _| number(exchange.queued.backend),
+    ),
+    row(
+        server("bc_srv_queue", Int, "Requests that left the server's queue before this one"),
+        |exchange, _, _| number(exchange.queued.server),
+    ),
+    row(stream("bytes_in", "Bytes from the client"), |exchange, _, _| gauge(amount(exchange.bytes_in()))),
+    row(choice("bytes_out", "Bytes from the server"), |exchange, _, _| gauge(amount(from_server(exchange)))),
+    row(stream("req.bytes_in", "Bytes from the client"), |exchange, _, _| gauge(amount(exchange.bytes_in()))),
+    row(stream("req.bytes_out", "Bytes to the server"), |exchange, _, _| gauge(amount(to_server(exchange)))),
+    row(choice("res.bytes_in", "Bytes from the server"), |exchange, _, _| {
+        gauge(amount(from_server(exchange)))
+    }),
+    row(choice("res.bytes_out", "Bytes to the client"), |exchange, _, _| gauge(amount(exchange.bytes_out()))),
+];
+
+const fn time(name: &'static str, help: &'static str) -> FetchDecl {
+    client(name, Int, help).args(UNIT).check(check_unit)
+}
+
+fn check_unit(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    match args.str(0) {
+        None | Some(b"" | b"ms" | b"us") => Ok(()),
+        Some(unit) => Err(format!("unknown unit '{}' (expects 'ms' or 'us')", String::from_utf8_lossy(unit))),
+    }
+}
+
+fn in_unit(microseconds: u32, args: &Args) -> u32 {
+    if args.str(0) == Some(b"us") { microseconds } else { microseconds / 1000 }
+}
+
+fn client_info<'c>(exchange: &Exchange, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
+    tcp_info(exchange.client.descriptor()).map_or(Fetched::Missing, |info| gauge(figure(info)))
+}
+
+fn server_info<'c>(exchange: &Exchange, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
+    let Some(upstream) = &exchange.server else { return Fetched::Missing };
+    tcp_info(upstream.connection.descriptor()).map_or(Fetched::Missing, |info| gauge(figure(info)))
+}
+
+fn if_connected<'c>(
+    exchange: &'c Exchange,
+    then: impl FnOnce(&'c crate::exchange::Upstream) -> Fetched<'c>,
+) -> Fetched<'c> {
+    exchange.server.as_ref().map_or(Fetched::Missing, then)
+}
+
+/// A connection that lives has no error. Of one that broke later, the numbers of the manual (`fc_err_str`) know only
+/// that its socket failed.
+fn error_of(broken: bool) -> (u32, &'static [u8]) {
+    if broken { (6, b"General socket error") } else { (0, b"Success") }
+}
+
+/// Where the server is that the stream is on, or was on last.
+fn reached(exchange: &Exchange) -> Option<Address> {
+    exchange.backend.backend.as_ref()?;
+    exchange.server_address()
+}
+
+/// What came from the client and does not wait here any more.
+fn to_server(exchange: &Exchange) -> u64 {
+    exchange.bytes_in().saturating_sub(exchange.client.input().len() as u64)
+}
+
+/// What went to the client, and what came from the server and still waits here.
+fn from_server(exchange: &Exchange) -> u64 {
+    let waiting = exchange.server.as_ref().map_or(0, |upstream| upstream.connection.input().len());
+    exchange.bytes_out() + waiting as u64
+}
+
+/// A field of the PROXY header. ACLs look at each field of that kind.
+fn header_field<'c>(exchange: &Exchange, kind: u8, cursor: &mut Cursor) -> Fetched<'c> {
+    let header = exchange.session.proxy_header.borrow();
+    let fields = header.as_ref().map_or(&[][..], |header| &header.fields);
+    let rest = fields.iter().enumerate().skip(cursor.position[0]);
+    let Some((position, (_, value))) = rest.into_iter().find(|(_, (found, _))| *found == kind) else {
+        return Fetched::Missing;
+    };
+    if cursor.iterating {
+        cursor.position[0] = position + 1;
+        cursor.more = true;
+    }
+    copied(value)
+}
+
+/// The names of fields, as the PROXY protocol's specification has them behind `PP2_TYPE_`.
+const FIELD_NAMES: [(&str, u8); 9] = [
+    ("ALPN", tlv::ALPN),
+    ("AUTHORITY", tlv::AUTHORITY),
+    ("UNIQUE_ID", tlv::UNIQUE_ID),
+    ("SSL", tlv::SSL),
+    ("SSL_VERSION", tlv::SSL_VERSION),
+    ("SSL_CN", tlv::SSL_CN),
+    ("SSL_CIPHER", tlv::SSL_CIPHER),
+    ("SSL_SIG_ALG", tlv::SSL_SIGNATURE_ALGORITHM),
+    ("SSL_KEY_ALG", tlv::SSL_KEY_ALGORITHM),
+];
+
+fn check_field_kind(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    let word = String::from_utf8_lossy(args.str(0).unwrap_or_default()).into_owned();
+    let kind = field_kind(&word)
+        .ok_or_else(|| format!("unknown field '{word}' (expects a number from 0 to 255, or a name)"))?;
+    args.set(0, Arg::Int(kind.into()));
+    Ok(())
+}
+
+fn field_kind(word: &str) -> Option<u8> {
+    if let Some((_, kind)) = FIELD_NAMES.iter().find(|(name, _)| *name == word) {
+        return Some(*kind);
+    }
+    match word.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16).ok(),
+        None => word.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_have_numbers_and_names() {
+        for (word, expected) in [
+            ("AUTHORITY", Some(2)),
+            ("NOBODY", None),
+            ("0xE2", Some(0xe2)),
+            ("5", Some(5)),
+            ("256", None),
+            ("", None),
+        ] {
+            assert_eq!(field_kind(word), expected, "{word}");
+        }
+    }
+}

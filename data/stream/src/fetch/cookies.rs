@@ -1,0 +1,234 @@
+//! Cookies of either message.
+
+use weir_expr::SampleType::{Int, Str};
+use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs, SampleType, Value, scratch};
+use weir_http::Head;
+use weir_http::cookie::{Cookie, RequestCookies, ResponseCookies};
+
+use super::access::Side;
+use super::headers::delimiter;
+use super::values::{leading_number, made, number};
+use super::{Row, row, valid};
+use crate::exchange::Exchange;
+
+const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
+
+const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).args(NAME).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST)
+}
+
+const fn response(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).args(NAME).valid(valid::RESPONSE).needs(Needs::HTTP_RESPONSE)
+}
+
+const VALUE: &str = "The last cookie of a name in the request, or the first of all";
+const VALUE_S: &str = "The last cookie of a name that the response sets, or the first of all";
+const COUNT: &str = "How many cookies of a name, or of any, the request has";
+const COUNT_S: &str = "How many cookies of a name, or of any, the response sets";
+const NUMBER: &str = "A cookie of the request as a number";
+const NUMBER_S: &str = "A cookie that the response sets as a number";
+
+pub(super) const ROWS: &[Row] = &[
+    row(request("req.cook", Str, VALUE), |exchange, args, cursor| {
+        cookie(exchange, Side::Request, args, cursor, as_text)
+    }),
+    row(request("cook", Str, VALUE), |exchange, args, cursor| {
+        cookie(exchange, Side::Request, args, cursor, as_text)
+    }),
+    row(response("res.cook", Str, VALUE_S), |exchange, args, cursor| {
+        cookie(exchange, Side::Response, args, cursor, as_text)
+    }),
+    row(response("scook", Str, VALUE_S), |exchange, args, cursor| {
+        cookie(exchange, Side::Response, args, cursor, as_text)
+    }),
+    row(
+        FetchDecl::new("cookie", Str, "The last cookie of a name in the message, or the first of all")
+            .args(NAME)
+            .valid(valid::MESSAGE)
+            .needs(Needs::HTTP_REQUEST.or(Needs::HTTP_RESPONSE)),
+        |exchange, args, cursor| cookie(exchange, Side::Current, args, cursor, as_text),
+    ),
+    row(request("req.cook_cnt", Int, COUNT), |exchange, args, _| count(exchange, Side::Request, args)),
+    row(request("cook_cnt", Int, COUNT), |exchange, args, _| count(exchange, Side::Request, args)),
+    row(response("res.cook_cnt", Int, COUNT_S), |exchange, args, _| count(exchange, Side::Response, args)),
+    row(response("scook_cnt", Int, COUNT_S), |exchange, args, _| count(exchange, Side::Response, args)),
+    row(request("req.cook_val", Int, NUMBER), |exchange, args, cursor| {
+        cookie(exchange, Side::Request, args, cursor, as_number)
+    }),
+    row(request("cook_val", Int, NUMBER), |exchange, args, cursor| {
+        cookie(exchange, Side::Request, args, cursor, as_number)
+    }),
+    row(response("res.cook_val", Int, NUMBER_S), |exchange, args, cursor| {
+        cookie(exchange, Side::Response, args, cursor, as_number)
+    }),
+    row(response("scook_val", Int, NUMBER_S), |exchange, args, cursor| {
+        cookie(exchange, Side::Response, args, cursor, as_number)
+    }),
+    row(
+        request("req.cook_names", Str, "The names of all cookies of the request, joined"),
+        |exchange, args, _| names(exchange, Side::Request, args),
+    ),
+    row(
+        response("res.cook_names", Str, "The names of all cookies that the response sets, joined"),
+        |exchange, args, _| names(exchange, Side::Response, args),
+    ),
+];
+
+/// Where cookies stand, and how they are read there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Field {
+    Cookie,
+    SetCookie,
+}
+
+impl Field {
+    fn of(side: Side) -> Field {
+        if side == Side::Response { Field::SetCookie } else { Field::Cookie }
+    }
+
+    fn name(self) -> &'static [u8] {
+        match self {
+            Field::Cookie => b"cookie",
+            Field::SetCookie => b"set-cookie",
+        }
+    }
+
+    /// The first cookie of a line, or of what is left of one.
+    fn first(self, line: &[u8]) -> Option<Cookie<'_>> {
+        match self {
+            Field::Cookie => RequestCookies::new(line).next(),
+            Field::SetCookie => ResponseCookies::new(line).next(),
+        }
+    }
+}
+
+/// Walks over the cookies of a message from a place where it may stop and go on: a field's index, an offset in it.
+struct Cookies<'a> {
+    head: &'a Head,
+    raw: &'a [u8],
+    field: Field,
+    position: [usize; 2],
+}
+
+impl<'a> Iterator for Cookies<'a> {
+    type Item = Cookie<'a>;
+
+    fn next(&mut self) -> Option<Cookie<'a>> {
+        loop {
+            let [from_index, from_offset] = self.position;
+            let index =
+                self.head.positions(self.raw, self.field.name()).find(|index| *index >= from_index)?;
+            let line = self.head.field_value(self.raw, index)?;
+            let offset = if index == from_index { from_offset } else { 0 };
+            if let Some(cookie) = self.field.first(line.get(offset..)?) {
+                // What follows a value is white space and a separator: an empty pair, which is passed over.
+                self.position = [index, offset + cookie.value_start + cookie.value.len()];
+                return Some(cookie);
+            }
+            self.position = [index + 1, 0];
+        }
+    }
+}
+
+/// A cookie's value. An ACL sees each of that name; everybody else the last one, or the very first if no name is given.
+fn cookie<'c>(
+    exchange: &'c mut Exchange,
+    side: Side,
+    args: &'c Args,
+    cursor: &mut Cursor,
+    convert: fn(&'c [u8]) -> Value<'c>,
+) -> Fetched<'c> {
+    let field = Field::of(exchange.side(side));
+    let (head, raw) = match exchange.head(side) {
+        Ok(found) => found,
+        Err(absent) => return absent.into(),
+    };
+    let name = args.str(0).unwrap_or_default();
+    let mut cookies = Cookies { head, raw, field, position: cursor.position };
+    let mut named = cookies.by_ref().filter(|cookie| name.is_empty() || cookie.name == name);
+    let found = match cursor.iterating || name.is_empty() {
+        true => named.next(),
+        false => named.last(),
+    };
+    if cursor.iterating && found.is_some() {
+        cursor.position = cookies.position;
+        cursor.more = true;
+    }
+    Fetched::from(found.map(|cookie| convert(cookie.value)))
+}
+
+fn as_text(value: &[u8]) -> Value<'_> {
+    Value::str(value)
+}
+
+fn as_number(value: &[u8]) -> Value<'_> {
+    Value::Int(leading_number(value))
+}
+
+fn count<'c>(exchange: &mut Exchange, side: Side, args: &Args) -> Fetched<'c> {
+    let field = Field::of(side);
+    let name = args.str(0).unwrap_or_default();
+    match exchange.head(side) {
+        Ok((head, raw)) => {
+            let cookies = Cookies { head, raw, field, position: [0; 2] };
+            number(cookies.filter(|cookie| name.is_empty() || cookie.name == name).count() as i64)
+        }
+        Err(absent) => absent.into(),
+    }
+}
+
+fn names<'c>(exchange: &mut Exchange, side: Side, args: &Args) -> Fetched<'c> {
+    let field = Field::of(side);
+    let (head, raw) = match exchange.head(side) {
+        Ok(found) => found,
+        Err(absent) => return absent.into(),
+    };
+    let mut out = scratch::take();
+    for cookie in (Cookies { head, raw, field, position: [0; 2] }) {
+        if !out.is_empty() {
+            out.push(delimiter(args));
+        }
+        out.extend_from_slice(cookie.name);
+    }
+    made(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(field: Field, lines: &[&str], expected: &[(&str, &str)]) {
+        let mut head = Head::new();
+        head.start_request(b"GET", b"/", weir_http::Version::HTTP_11).expect("room");
+        for line in lines {
+            head.add(field.name(), line.as_bytes()).expect("room");
+        }
+        let cookies = Cookies { head: &head, raw: b"", field, position: [0; 2] };
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+        let found: Vec<_> = cookies.map(|cookie| (text(cookie.name), text(cookie.value))).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(found, expected, "{lines:?}");
+    }
+
+    #[test]
+    fn cookies_of_all_lines_one_by_one() {
+        check(
+            Field::Cookie,
+            &["a=1; b=2; a=3", "c=4; a=x5"],
+            &[("a", "1"), ("b", "2"), ("a", "3"), ("c", "4"), ("a", "x5")],
+        );
+        check(
+            Field::Cookie,
+            &["a=\"x; y\" ; b=", "d", ";;e = 1 ;"],
+            &[("a", "\"x; y\""), ("b", ""), ("e", "1")],
+        );
+        check(
+            Field::SetCookie,
+            &["a=1; path=/; expires=Wed, 21 Oct 2015 07:28:00 GMT", "b=2, c=3; secure"],
+            &[("a", "1"), ("b", "2"), ("c", "3")],
+        );
+        check(Field::Cookie, &[], &[]);
+    }
+}

@@ -1,0 +1,415 @@
+//! Header fields of either message: their values, by name and occurrence, and lists of them.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use weir_expr::SampleType::{Addr, Bin, Int, Str};
+use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs, SampleType, Value, scratch};
+use weir_http::{Head, values};
+
+use super::access::Side;
+use super::values::{leading_number, made, made_binary, number};
+use super::{Row, row, valid};
+use crate::exchange::Exchange;
+
+const OCCURRENCE: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int]);
+const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
+
+const fn request(name: &'static str, args: ArgSpec, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).args(args).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST)
+}
+
+const fn response(name: &'static str, args: ArgSpec, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).args(args).valid(valid::RESPONSE).needs(Needs::HTTP_RESPONSE)
+}
+
+const VALUE: &str = "A comma-separated value of a request header, the last one unless told";
+const VALUE_S: &str = "A comma-separated value of a response header, the last one unless told";
+const LINE: &str = "A whole request header, commas included, the last one unless told";
+const LINE_S: &str = "A whole response header, commas included, the last one unless told";
+const COUNT: &str = "How many comma-separated values a request header has";
+const COUNT_S: &str = "How many comma-separated values a response header has";
+const ADDRESS: &str = "A value of a request header as an address";
+const ADDRESS_S: &str = "A value of a response header as an address";
+const NUMBER: &str = "A value of a request header as a number";
+const NUMBER_S: &str = "A value of a response header as a number";
+
+pub(super) const ROWS: &[Row] = &[
+    row(request("req.hdr", OCCURRENCE, Str, VALUE), |exchange, args, cursor| {
+        field(exchange, Side::Request, Part::Value, args, cursor, as_text)
+    }),
+    row(response("res.hdr", OCCURRENCE, Str, VALUE_S), |exchange, args, cursor| {
+        field(exchange, Side::Response, Part::Value, args, cursor, as_text)
+    }),
+    row(
+        FetchDecl::new(
+            "hdr",
+            Str,
+            "A comma-separated value of a header of the message, the last one unless told",
+        )
+        .args(OCCURRENCE)
+        .valid(valid::MESSAGE)
+        .needs(Needs::HTTP_REQUEST.or(Needs::HTTP_RESPONSE)),
+        |exchange, args, cursor| field(exchange, Side::Current, Part::Value, args, cursor, as_text),
+    ),
+    row(response("shdr", OCCURRENCE, Str, VALUE_S), |exchange, args, cursor| {
+        field(exchange, Side::Response, Part::Value, args, cursor, as_text)
+    }),
+    row(
+        request("req.fhdr", ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int]), Str, LINE),
+        |exchange, args, cursor| field(exchange, Side::Request, Part::Line, args, cursor, as_text),
+    ),
+    row(response("res.fhdr", OCCURRENCE, Str, LINE_S), |exchange, args, cursor| {
+        field(exchange, Side::Response, Part::Line, args, cursor, as_text)
+    }),
+    row(request("req.hdr_cnt", NAME, Int, COUNT), |exchange, args, _| {
+        count(exchange, Side::Request, Part::Value, args)
+    }),
+    row(request("hdr_cnt", NAME, Int, COUNT), |exchange, args, _| {
+        count(exchange, Side::Request, Part::Value, args)
+    }),
+    row(response("res.hdr_cnt", NAME, Int, COUNT_S), |exchange, args, _| {
+        count(exchange, Side::Response, Part::Value, args)
+    }),
+    row(response("shdr_cnt", NAME, Int, COUNT_S), |exchange, args, _| {
+        count(exchange, Side::Response, Part::Value, args)
+    }),
+    row(
+        request("req.fhdr_cnt", NAME, Int, "How many request headers of a name there are"),
+        |exchange, args, _| count(exchange, Side::Request, Part::Line, args),
+    ),
+    row(
+        response("res.fhdr_cnt", NAME, Int, "How many response headers of a name there are"),
+        |exchange, args, _| count(exchange, Side::Response, Part::Line, args),
+    ),
+    row(request("req.hdr_ip", OCCURRENCE, Addr, ADDRESS), |exchange, args, cursor| {
+        field(exchange, Side::Request, Part::Value, args, cursor, as_address)
+    }),
+    row(request("hdr_ip", OCCURRENCE, Addr, ADDRESS), |exchange, args, cursor| {
+        field(exchange, Side::Request, Part::Value, args, cursor, as_address)
+    }),
+    row(response("res.hdr_ip", OCCURRENCE, Addr, ADDRESS_S), |exchange, args, cursor| {
+        field(exchange, Side::Response, Part::Value, args, cursor, as_address)
+    }),
+    row(response("shdr_ip", OCCURRENCE, Addr, ADDRESS_S), |exchange, args, cursor| {
+        field(exchange, Side::Response, Part::Value, args, cursor, as_address)
+    }),
+    row(request("req.hdr_val", OCCURRENCE, Int, NUMBER), |exchange, args, cursor| {
+        field(exchange, Side::Request, Part::Value, args, cursor, as_number)
+    }),
+    row(request("hdr_val", OCCURRENCE, Int, NUMBER), |exchange, args, cursor| {
+        field(exchange, Side::Request, Part::Value, args, cursor, as_number)
+    }),
+    row(response("res.hdr_val", OCCURRENCE, Int, NUMBER_S), |exchange, args, cursor| {
+        field(exchange, Side::Response, Part::Value, args, cursor, as_number)
+    }),
+    row(response("shdr_val", OCCURRENCE, Int, NUMBER_S), |exchange, args, cursor| {
+        field(exchange, Side::Response, Part::Value, args, cursor, as_number)
+    }),
+    row(
+        request("req.hdr_names", NAME, Str, "The names of all request headers, joined"),
+        |exchange, args, _| names(exchange, Side::Request, args),
+    ),
+    row(
+        response("res.hdr_names", NAME, Str, "The names of all response headers, joined"),
+        |exchange, args, _| names(exchange, Side::Response, args),
+    ),
+    row(
+        request("req.hdrs", ArgSpec::NONE, Bin, "All request headers and the empty line after them"),
+        |exchange, _, _| all(exchange, Side::Request, write_lines),
+    ),
+    row(
+        response("res.hdrs", ArgSpec::NONE, Bin, "All response headers and the empty line after them"),
+        |exchange, _, _| all(exchange, Side::Response, write_lines),
+    ),
+    row(
+        request(
+            "req.hdrs_bin",
+            ArgSpec::NONE,
+            Bin,
+            "All request headers, each name and value after its length",
+        ),
+        |exchange, _, _| all(exchange, Side::Request, write_binary),
+    ),
+    row(
+        response(
+            "res.hdrs_bin",
+            ArgSpec::NONE,
+            Bin,
+            "All response headers, each name and value after its length",
+        ),
+        |exchange, _, _| all(exchange, Side::Response, write_binary),
+    ),
+];
+
+/// What counts as one value of a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// What stands between commas.
+    Value,
+    /// A whole line.
+    Line,
+}
+
+/// One value of a field, as an occurrence says; without one, an ACL sees each, everybody else the last.
+fn field<'c>(
+    exchange: &'c mut Exchange,
+    side: Side,
+    part: Part,
+    args: &'c Args,
+    cursor: &mut Cursor,
+    convert: fn(&'c [u8]) -> Option<Value<'c>>,
+) -> Fetched<'c> {
+    let (head, raw) = match exchange.head(side) {
+        Ok(found) => found,
+        Err(absent) => return absent.into(),
+    };
+    let name = args.str(0).unwrap_or_default();
+    let occurrence = args.int(1).unwrap_or(0).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+    if occurrence == 0 && cursor.iterating {
+        while let Some(value) = next(head, raw, name, part, &mut cursor.position) {
+            if let Some(value) = convert(value) {
+                cursor.more = true;
+                return Fetched::value(value);
+            }
+        }
+        return Fetched::Missing;
+    }
+    let found = match part {
+        Part::Value => head.find(raw, name, occurrence),
+        Part::Line => head.find_line(raw, name, occurrence),
+    };
+    Fetched::from(found.and_then(convert))
+}
+
+/// The value at `position` (a field's index, an offset in its value) or after it; `position` moves on.
+fn next<'a>(
+    head: &'a Head,
+    raw: &'a [u8],
+    name: &'a [u8],
+    part: Part,
+    position: &mut [usize; 2],
+) -> Option<&'a [u8]> {
+    let index = head.positions(raw, name).find(|index| *index >= position[0])?;
+    let line = head.field_value(raw, index)?;
+    let from = if index == position[0] { position[1] } else { 0 };
+    let rest = line.get(from..)?;
+    let length = match part {
+        Part::Value => values::value_end(rest),
+        Part::Line => rest.len(),
+    };
+    *position = if length == rest.len() { [index + 1, 0] } else { [index, from + length + 1] };
+    Some(match part {
+        Part::Value => values::trim(&rest[..length]),
+        Part::Line => rest,
+    })
+}
+
+fn as_text(value: &[u8]) -> Option<Value<'_>> {
+    Some(Value::str(value))
+}
+
+fn as_address(value: &[u8]) -> Option<Value<'_>> {
+    parse_ip(value).map(Value::from)
+}
+
+fn as_number(value: &[u8]) -> Option<Value<'_>> {
+    Some(Value::Int(leading_number(value)))
+}
+
+/// An address as it stands in `Forwarded` and its forerunners (RFC 7239, 6): IPv4, IPv6, or IPv6 in brackets; a port
+/// after an IPv4 address or after brackets is passed over.
+pub(super) fn parse_ip(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Some(inner) = text.strip_prefix('[') {
+        let (address, rest) = inner.split_once(']')?;
+        let port_fits = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+        return address.parse().ok().filter(|_| port_fits).map(IpAddr::V6);
+    }
+    let (address, port) = match text.split_once(':') {
+        Some((address, port)) if address.contains('.') => (address, Some(port)),
+        _ => (text, None),
+    };
+    if let Ok(address) = address.parse::<Ipv6Addr>() {
+        return Some(IpAddr::V6(address));
+    }
+    // Zeros before a number are tolerated, numbers left out are not.
+    let whole = address.split('.').count() == 4 && port.is_none_or(is_port);
+    weir_expr::args::parse_ipv4_abbreviated(address).filter(|_| whole).map(IpAddr::V4)
+}
+
+fn is_port(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
+}
+
+fn count<'c>(exchange: &mut Exchange, side: Side, part: Part, args: &Args) -> Fetched<'c> {
+    let name = args.str(0).unwrap_or_default();
+    match exchange.head(side) {
+        Ok((head, raw)) => {
+            let count = match part {
+                Part::Value => head.count_values(raw, name),
+                Part::Line => head.count_lines(raw, name),
+            };
+            number(count as i64)
+        }
+        Err(absent) => absent.into(),
+    }
+}
+
+/// Something made of all fields.
+fn all<'c>(exchange: &mut Exchange, side: Side, write: fn(&Head, &[u8], &mut Vec<u8>)) -> Fetched<'c> {
+    match exchange.head(side) {
+        Ok((head, raw)) => {
+            let mut out = scratch::take();
+            write(head, raw, &mut out);
+            made_binary(out)
+        }
+        Err(absent) => absent.into(),
+    }
+}
+
+/// Names in lower case, as HTTP/2 spells them and the reference program shows them for every version.
+fn push_name(name: &[u8], out: &mut Vec<u8>) {
+    out.extend(name.iter().map(u8::to_ascii_lowercase));
+}
+
+fn names<'c>(exchange: &mut Exchange, side: Side, args: &Args) -> Fetched<'c> {
+    let (head, raw) = match exchange.head(side) {
+        Ok(found) => found,
+        Err(absent) => return absent.into(),
+    };
+    let mut out = scratch::take();
+    for (name, _) in head.fields(raw) {
+        if !out.is_empty() {
+            out.push(delimiter(args));
+        }
+        push_name(name, &mut out);
+    }
+    made(out)
+}
+
+/// The first character of the argument, or a comma.
+pub(super) fn delimiter(args: &Args) -> u8 {
+    args.str(0).and_then(|text| text.first()).copied().unwrap_or(b',')
+}
+
+fn write_lines(head: &Head, raw: &[u8], out: &mut Vec<u8>) {
+    for (name, value) in head.fields(raw) {
+        push_name(name, out);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_binary(head: &Head, raw: &[u8], out: &mut Vec<u8>) {
+    for (name, value) in head.fields(raw) {
+        write_length(name.len() as u64, out);
+        push_name(name, out);
+        write_length(value.len() as u64, out);
+        out.extend_from_slice(value);
+    }
+    out.extend([0, 0]);
+}
+
+/// A variable-length number of SPOE: four bits in the first byte when it is 240 or more, then seven in each.
+fn write_length(mut length: u64, out: &mut Vec<u8>) {
+    if length < 240 {
+        out.push(length as u8);
+        return;
+    }
+    out.push(length as u8 | 240);
+    length = (length - 240) >> 4;
+    while length >= 128 {
+        out.push(length as u8 | 128);
+        length = (length - 128) >> 7;
+    }
+    out.push(length as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(fields: &[(&str, &str)]) -> Head {
+        let mut head = Head::new();
+        head.start_request(b"GET", b"/", weir_http::Version::HTTP_11).expect("room");
+        for (name, value) in fields {
+            head.add(name.as_bytes(), value.as_bytes()).expect("room");
+        }
+        head
+    }
+
+    #[test]
+    fn an_acl_sees_each_value() {
+        let head = head(&[("X", "1, 2"), ("Y", "no"), ("x", "3,"), ("X", "\"a,b\" , c")]);
+        let all = |name: &str, part| {
+            let mut position = [0; 2];
+            let values = std::iter::from_fn(|| {
+                next(&head, b"", name.as_bytes(), part, &mut position)
+                    .map(|value| String::from_utf8(value.to_vec()).expect("text"))
+            });
+            values.collect::<Vec<_>>()
+        };
+        assert_eq!(all("x", Part::Value), ["1", "2", "3", "", "\"a,b\"", "c"]);
+        assert_eq!(all("x", Part::Line), ["1, 2", "3,", "\"a,b\" , c"]);
+        assert_eq!(all("", Part::Line).len(), 4);
+        assert!(all("z", Part::Value).is_empty());
+    }
+
+    #[test]
+    fn addresses_of_forwarded_headers() {
+        #[track_caller]
+        fn check(text: &str, expected: Option<&str>) {
+            assert_eq!(
+                parse_ip(text.as_bytes()),
+                expected.map(|ip| ip.parse().expect("an address")),
+                "{text}"
+            );
+        }
+        check("1.2.3.4", Some("1.2.3.4"));
+        check("01.2.3.4", Some("1.2.3.4"));
+        check("1.2.3.4:80", Some("1.2.3.4"));
+        check("1.2.3.4:00080", Some("1.2.3.4"));
+        check("1.2.3.4:65535", Some("1.2.3.4"));
+        check("2001:db8::1", Some("2001:db8::1"));
+        check("::ffff:1.2.3.4", Some("::ffff:1.2.3.4"));
+        check("[2001:db8::1]", Some("2001:db8::1"));
+        check("[2001:db8::1]:443", Some("2001:db8::1"));
+        for wrong in [
+            "",
+            "abc",
+            "1.2.3",
+            "1.2.3.4.5",
+            "256.1.1.1",
+            "1.2.3.4:",
+            "1.2.3.4:80a",
+            "1.2.3.4:65536",
+            "1.2.3.4 x",
+            "[1.2.3.4]",
+            "[::1",
+            "[::1]x",
+            "[::1]:",
+            "1.2.3.4:+1",
+        ] {
+            check(wrong, None);
+        }
+    }
+
+    #[test]
+    fn lengths_take_as_few_bytes_as_they_need() {
+        for (length, expected) in [
+            (0u64, &[0u8][..]),
+            (239, &[239]),
+            (240, &[240, 0]),
+            (241, &[241, 0]),
+            (256, &[240, 1]),
+            (2287, &[255, 127]),
+            (2288, &[240, 128, 0]),
+        ] {
+            let mut out = Vec::new();
+            write_length(length, &mut out);
+            assert_eq!(out, expected, "{length}");
+        }
+    }
+}

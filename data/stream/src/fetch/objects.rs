@@ -1,0 +1,195 @@
+//! Figures of backends, frontends and servers, by name.
+
+use weir_backend::FrontendRate;
+use weir_backend::Server;
+use weir_backend::server::weight;
+use weir_expr::SampleType::{Bool, Int};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Flags, Sample, SampleType, Value};
+
+use super::values::gauge;
+use super::{Row, row, valid};
+use crate::exchange::Exchange;
+use crate::site::Proxy;
+
+const BACKEND: ArgSpec = ArgSpec::new(1, &[ArgKind::Backend]);
+const FRONTEND: ArgSpec = ArgSpec::new(1, &[ArgKind::Frontend]);
+const SERVER: ArgSpec = ArgSpec::new(1, &[ArgKind::Server]);
+
+const fn of(object: ArgSpec, name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).args(object).valid(valid::RUNNING)
+}
+
+pub(super) const ROWS: &[Row] = &[
+    row(of(BACKEND, "be_conn", Int, "Streams of a backend"), |exchange, args, _| {
+        of_backend(exchange, args, |backend| backend.sessions().into())
+    }),
+    row(
+        of(BACKEND, "be_conn_free", Int, "Free connections of a backend's usable servers"),
+        |exchange, args, _| of_backend(exchange, args, free_connections),
+    ),
+    row(
+        of(BACKEND, "be_sess_rate", Int, "New sessions of a backend in the last second"),
+        |exchange, args, _| {
+            let proxy = exchange.backend_argument(args);
+            proxy.map_or(Fetched::Missing, |proxy| gauge(proxy.backend_figures.rate(0_usize, now_ms())))
+        },
+    ),
+    row(
+        of(BACKEND, "connslots", Int, "Free connections and queue places of a backend's servers"),
+        |exchange, args, _| of_backend(exchange, args, free_places),
+    ),
+    row(of(BACKEND, "nbsrv", Int, "Usable servers of a backend"), |exchange, args, _| {
+        of_backend(exchange, args, usable_servers)
+    }),
+    row(
+        of(BACKEND, "queue", Int, "Requests in the queues of a backend and of its servers"),
+        |exchange, args, _| of_backend(exchange, args, queued),
+    ),
+    row(
+        of(BACKEND, "avg_queue", Int, "Queued requests of a backend for each of its active servers"),
+        |exchange, args, _| of_backend(exchange, args, average_queue),
+    ),
+    row(of(FRONTEND, "fe_conn", Int, "Client connections of a frontend"), |exchange, args, _| {
+        of_frontend(exchange, args, |proxy| proxy.connections.inside())
+    }),
+    row(
+        of(FRONTEND, "fe_req_rate", Int, "Requests of a frontend in the last second"),
+        |exchange, args, _| {
+            of_frontend(exchange, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Requests, now_ms()))
+        },
+    ),
+    row(
+        of(FRONTEND, "fe_sess_rate", Int, "New sessions of a frontend in the last second"),
+        |exchange, args, _| {
+            of_frontend(exchange, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Sessions, now_ms()))
+        },
+    ),
+    row(of(SERVER, "srv_conn", Int, "Requests that a server serves"), |exchange, args, _| {
+        of_server(exchange, args, |_, server| server.served().into())
+    }),
+    row(
+        of(SERVER, "srv_conn_free", Int, "Free connections of a server, -1 without a limit"),
+        |exchange, args, _| {
+            of_server(exchange, args, |backend, server| free_of(backend, server).unwrap_or(-1))
+        },
+    ),
+    row(
+        of(SERVER, "srv_is_up", Bool, "Whether a server is up and not in maintenance"),
+        |exchange, args, _| {
+            let server = exchange.server_argument(args);
+            server.map_or(Fetched::Missing, |(_, server)| {
+                Fetched::Sample(Sample::new(Value::Bool(server.is_up())).with(Flags::VOLATILE))
+            })
+        },
+    ),
+    row(of(SERVER, "srv_queue", Int, "Requests in the queue of a server"), |exchange, args, _| {
+        of_server(exchange, args, |_, server| server.queued().into())
+    }),
+    row(
+        of(SERVER, "srv_sess_rate", Int, "New sessions of a server in the last second"),
+        |exchange, args, _| {
+            let Some((proxy, server)) = exchange.server_argument(args) else { return Fetched::Missing };
+            gauge(proxy.server_figures(&server).rate(0_usize, now_ms()))
+        },
+    ),
+    row(
+        of(SERVER, "srv_weight", Int, "The weight that balancing uses for a server now"),
+        |exchange, args, _| {
+            of_server(exchange, args, |_, server| weight::displayed(server.effective_weight(now_ms())).into())
+        },
+    ),
+    row(of(SERVER, "srv_iweight", Int, "The configured weight of a server"), |exchange, args, _| {
+        of_server(exchange, args, |_, server| server.initial_weight().into())
+    }),
+    row(of(SERVER, "srv_uweight", Int, "The weight that an operator gave a server"), |exchange, args, _| {
+        of_server(exchange, args, |_, server| server.user_weight().into())
+    }),
+];
+
+fn now_ms() -> u64 {
+    weir_sched::now().as_ms()
+}
+
+fn of_backend<'c>(
+    exchange: &Exchange,
+    args: &Args,
+    figure: fn(&weir_backend::Backend) -> i64,
+) -> Fetched<'c> {
+    let backend = exchange.backend_argument(args).and_then(|proxy| proxy.backend.as_ref());
+    backend.map_or(Fetched::Missing, |backend| gauge(figure(backend)))
+}
+
+fn of_frontend<'c>(exchange: &Exchange, args: &Args, figure: fn(&Proxy) -> u32) -> Fetched<'c> {
+    exchange.frontend_argument(args).map_or(Fetched::Missing, |proxy| gauge(figure(proxy)))
+}
+
+fn of_server<'c>(
+    exchange: &Exchange,
+    args: &Args,
+    figure: fn(&weir_backend::Backend, &Server) -> i64,
+) -> Fetched<'c> {
+    let Some((proxy, server)) = exchange.server_argument(args) else { return Fetched::Missing };
+    let Some(backend) = &proxy.backend else { return Fetched::Missing };
+    gauge(figure(backend, &server))
+}
+
+/// Backups count only when no active server is left; only the first of them, unless `option allbackups`.
+fn usable_servers(backend: &weir_backend::Backend) -> i64 {
+    let status = backend.status(now_ms());
+    i64::from(match status.active {
+        0 if backend.settings().all_backups => status.backup,
+        0 => status.backup.min(1),
+        active => active,
+    })
+}
+
+fn queued(backend: &weir_backend::Backend) -> i64 {
+    let of_servers: i64 = backend.servers().iter().map(|server| i64::from(server.queued())).sum();
+    i64::from(backend.queued()) + of_servers
+}
+
+/// Without a usable server, what waits counts twice: it will take longer (manual, `avg_queue`).
+fn average_queue(backend: &weir_backend::Backend) -> i64 {
+    let (queued, servers) = (queued(backend), usable_servers(backend));
+    if servers > 0 { (queued + servers - 1) / servers } else { queued * 2 }
+}
+
+/// The free connections of a server; none if it has no limit.
+fn free_of(backend: &weir_backend::Backend, server: &Server) -> Option<i64> {
+    if server.maximum_connections() == 0 {
+        return None;
+    }
+    let limit = weight::slot_limit(
+        server.settings().minimum_connections,
+        server.maximum_connections(),
+        backend.sessions(),
+        backend.settings().full_connections,
+        server.ramp(now_ms()),
+    );
+    Some(i64::from(limit.saturating_sub(server.served())))
+}
+
+/// Of the servers that would get the next visitors; -1 if one of them has no limit.
+fn free_connections(backend: &weir_backend::Backend) -> i64 {
+    let active = backend.status(now_ms()).active > 0;
+    let all_backups = backend.settings().all_backups;
+    let servers = backend.servers();
+    let usable = servers.iter().filter(|server| server.effective_weight(now_ms()) > 0);
+    let chosen = usable.filter(|server| !(active && server.settings().backup));
+    let wanted = if active || all_backups { usize::MAX } else { 1 };
+    chosen.take(wanted).map(|server| free_of(backend, server)).sum::<Option<i64>>().unwrap_or(-1)
+}
+
+/// Of the servers that are up; -1 if one of them has no limit of connections or of its queue.
+fn free_places(backend: &weir_backend::Backend) -> i64 {
+    let servers = backend.servers();
+    let places = servers.iter().filter(|server| server.is_up()).map(|server| {
+        let (connections, queue) = (server.maximum_connections(), server.settings().maximum_queue);
+        let limited = connections > 0 && queue > 0;
+        limited.then(|| {
+            i64::from(connections) - i64::from(server.served()) + i64::from(queue)
+                - i64::from(server.queued())
+        })
+    });
+    places.sum::<Option<i64>>().unwrap_or(-1)
+}

@@ -1,0 +1,180 @@
+//! Parameters of the query, or of a form in the body.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use weir_expr::SampleType::{Bin, Int, Str};
+use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Flags, Needs, Sample, Scope, Value};
+
+use super::access::Side;
+use super::body::{Body, request_body};
+use super::values::{leading_number, number, text};
+use super::{Row, row, valid};
+use crate::exchange::Exchange;
+
+/// A name, a delimiter, `i` to ignore case.
+const OF_URL: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Str, ArgKind::Str]);
+/// A name, `i` to ignore case.
+const OF_BODY: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Str]);
+
+const fn of_url(name: &'static str, output: weir_expr::SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help)
+        .args(OF_URL)
+        .valid(valid::REQUEST)
+        .needs(Needs::HTTP_REQUEST)
+        .check(check_of_url)
+}
+
+const PARAMETER: &str = "A parameter of the query, by name; a character may take the place of '?'";
+
+pub(super) const ROWS: &[Row] = &[
+    row(of_url("urlp", Str, PARAMETER), |exchange, args, cursor| parameter(exchange, args, cursor, text)),
+    row(of_url("url_param", Str, PARAMETER), |exchange, args, cursor| {
+        parameter(exchange, args, cursor, text)
+    }),
+    row(of_url("urlp_val", Int, "A parameter of the query as a number"), |exchange, args, cursor| {
+        parameter(exchange, args, cursor, |value| number(leading_number(value)))
+    }),
+    row(
+        FetchDecl::new("req.body_param", Bin, "A parameter of the form in the request's body, by name")
+            .args(OF_BODY)
+            .valid(valid::REQUEST)
+            .needs(Needs::HTTP_REQUEST_BODY)
+            .check(check_of_body),
+        of_form,
+    ),
+];
+
+fn parameter<'c>(
+    exchange: &'c mut Exchange,
+    args: &Args,
+    cursor: &mut Cursor,
+    convert: fn(&'c [u8]) -> Fetched<'c>,
+) -> Fetched<'c> {
+    let target = match exchange.head(Side::Request) {
+        Ok((head, raw)) => head.path_and_query(raw),
+        Err(absent) => return absent.into(),
+    };
+    let delimiter = args.str(1).and_then(|text| text.first()).copied().unwrap_or(b'?');
+    let Some(begin) = target.iter().position(|byte| *byte == delimiter) else { return Fetched::Missing };
+    let wanted =
+        Wanted { name: args.str(0).unwrap_or_default(), any_case: args.has(2), delimiter: Some(delimiter) };
+    match wanted.next(target, begin + 1, cursor) {
+        Some(place) => convert(&target[place]),
+        None => Fetched::Missing,
+    }
+}
+
+fn of_form<'c>(exchange: &'c mut Exchange, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+    let Body { bytes, grows, .. } = match request_body(exchange) {
+        Ok(body) => body,
+        Err(absent) => return absent.into(),
+    };
+    let wanted = Wanted { name: args.str(0).unwrap_or_default(), any_case: args.has(1), delimiter: None };
+    let found = wanted.next(&bytes, 0, cursor).map(|place| match bytes {
+        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[place]),
+        Cow::Owned(mut bytes) => {
+            bytes.truncate(place.end);
+            bytes.drain(..place.start);
+            Cow::Owned(bytes)
+        }
+    });
+    let flags = if grows { Flags::MAY_CHANGE } else { Flags::empty() };
+    found.map_or(Fetched::Missing, |value| Fetched::Sample(Sample::new(Value::Bin(value)).with(flags)))
+}
+
+/// Which parameters are looked for.
+#[derive(Clone, Copy, Debug)]
+struct Wanted<'a> {
+    /// Any if it is empty.
+    name: &'a [u8],
+    any_case: bool,
+    /// What ends a parameter beside `&` and `;`.
+    delimiter: Option<u8>,
+}
+
+impl Wanted<'_> {
+    /// Where the value of the next one is, from where the cursor stands or else from `begin`.
+    fn next(self, parameters: &[u8], begin: usize, cursor: &mut Cursor) -> Option<Range<usize>> {
+        let mut start = begin.max(cursor.position[0]);
+        while start < parameters.len() {
+            let rest = &parameters[start..];
+            let ends = |byte: &u8| matches!(byte, b'&' | b';') || Some(*byte) == self.delimiter;
+            let length = rest.iter().position(ends).unwrap_or(rest.len());
+            let equals = rest[..length].iter().position(|byte| *byte == b'=');
+            if let Some(equals) = equals.filter(|equals| self.is_name(&rest[..*equals])) {
+                if cursor.iterating {
+                    cursor.position[0] = start + length + 1;
+                    cursor.more = true;
+                }
+                return Some(start + equals + 1..start + length);
+            }
+            start += length + 1;
+        }
+        None
+    }
+
+    fn is_name(self, name: &[u8]) -> bool {
+        let same = if self.any_case { self.name.eq_ignore_ascii_case(name) } else { self.name == name };
+        self.name.is_empty() || same
+    }
+}
+
+fn check_of_url(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    if args.str(1).is_some_and(|delimiter| delimiter.len() > 1) {
+        return Err("a delimiter has one character".into());
+    }
+    check_case(args, 2)
+}
+
+fn check_of_body(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    check_case(args, 1)
+}
+
+/// The last argument says how names compare: `i`, or nothing.
+fn check_case(args: &mut Args, index: usize) -> Result<(), String> {
+    match args.str(index) {
+        None | Some(b"i") => Ok(()),
+        Some(b"") => {
+            args.set(index, weir_expr::Arg::Absent);
+            Ok(())
+        }
+        Some(other) => {
+            Err(format!("unknown option '{}' (expects 'i' to ignore case)", String::from_utf8_lossy(other)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, (name, any_case, delimiter): (&str, bool, Option<u8>), expected: &[&str]) {
+        let wanted = Wanted { name: name.as_bytes(), any_case, delimiter };
+        let mut cursor = Cursor::every();
+        let found = std::iter::from_fn(|| wanted.next(text.as_bytes(), 0, &mut cursor));
+        let found: Vec<_> = found.map(|place| &text[place]).collect();
+        assert_eq!(found, expected, "{name} in {text}");
+        let first = wanted.next(text.as_bytes(), 0, &mut Cursor::single()).map(|place| &text[place]);
+        assert_eq!(first, expected.first().copied());
+    }
+
+    /// What HAProxy 2.6 finds.
+    #[test]
+    fn parameters_are_found_one_by_one() {
+        let query = Some(b'?');
+        check("b=1&a=2&a=3&c", ("a", false, query), &["2", "3"]);
+        check("b=1&a=2&c", ("", false, query), &["1", "2"]);
+        check("A=7&=3", ("a", false, query), &[]);
+        check("A=7&=3", ("a", true, query), &["7"]);
+        check("A=7&=3", ("", false, query), &["7", "3"]);
+        check("a&b", ("", false, query), &[]);
+        check("a=", ("a", false, query), &[""]);
+        check("b=1?a=2", ("a", false, query), &["2"]);
+        check("3?a=1&a=2;b=4", ("a", false, Some(b';')), &["2"]);
+        check("b=1&a=2?a=3", ("a", false, None), &["2?a=3"]);
+        check("b=1&a=2;a=3", ("a", false, None), &["2", "3"]);
+        check("", ("", false, None), &[]);
+    }
+}

@@ -1,0 +1,267 @@
+//! Bytes as they came (layer 6): their number, blocks of them, the cookie of the remote desktop protocol.
+//!
+//! They exist in TCP mode only, as long as they were not relayed. An HTTP proxy has messages instead: there, only the
+//! length has a meaning.
+
+use weir_expr::SampleType::{Bin, Bool, Int, Str};
+use weir_expr::{
+    Arg, ArgKind, ArgSpec, Args, FetchDecl, Fetched, Flags, Needs, Sample, SampleType, Scope, Value,
+};
+
+use super::access::{Absent, Side};
+use super::rdp;
+use super::values::{number, text, truth};
+use super::{Row, row, valid};
+use crate::exchange::Exchange;
+
+const BLOCK: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int]);
+const VALUE: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int, ArgKind::Str]);
+const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
+
+const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::L6_REQUEST)
+}
+
+const fn response(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::RESPONSE).needs(Needs::L6_RESPONSE)
+}
+
+const fn either(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    let needs = Needs::L6_REQUEST.or(Needs::L6_RESPONSE);
+    FetchDecl::new(name, output, help).valid(valid::MESSAGE).needs(needs)
+}
+
+const LENGTH: &str = "How many bytes of the request are there";
+const A_BLOCK: &str = "Bytes of the request: offset and length, 0 for all that follows";
+const A_VALUE: &str = "Bytes of the request whose number stands at an offset, in so many bytes";
+const IS_HTTP: &str = "Whether the request is HTTP";
+const RDP_COOKIE: &str = "The cookie that a remote desktop client sends, by name";
+const RDP_COUNT: &str = "How many cookies of that name a remote desktop client sends";
+
+pub(super) const ROWS: &[Row] = &[
+    row(request("req.len", Int, LENGTH), |exchange, _, _| length(exchange, Side::Request)),
+    row(request("req_len", Int, LENGTH), |exchange, _, _| length(exchange, Side::Request)),
+    row(response("res.len", Int, "How many bytes of the response are there"), |exchange, _, _| {
+        length(exchange, Side::Response)
+    }),
+    row(request("req.payload", Bin, A_BLOCK).args(BLOCK).check(check_block), |exchange, args, _| {
+        block(exchange, Side::Request, args)
+    }),
+    row(
+        response("res.payload", Bin, "Bytes of the response: offset and length, 0 for all that follows")
+            .args(BLOCK)
+            .check(check_block),
+        |exchange, args, _| block(exchange, Side::Response, args),
+    ),
+    row(
+        either("payload", Bin, "Bytes of the message: offset and length, 0 for all that follows")
+            .args(BLOCK)
+            .check(check_block),
+        |exchange, args, _| block(exchange, Side::Current, args),
+    ),
+    row(request("req.payload_lv", Bin, A_VALUE).args(VALUE).check(check_value), |exchange, args, _| {
+        value(exchange, Side::Request, args)
+    }),
+    row(
+        response(
+            "res.payload_lv",
+            Bin,
+            "Bytes of the response whose number stands at an offset, in so many bytes",
+        )
+        .args(VALUE)
+        .check(check_value),
+        |exchange, args, _| value(exchange, Side::Response, args),
+    ),
+    row(
+        either("payload_lv", Bin, "Bytes of the message whose number stands at an offset, in so many bytes")
+            .args(VALUE)
+            .check(check_value),
+        |exchange, args, _| value(exchange, Side::Current, args),
+    ),
+    row(proto_http("req.proto_http"), |exchange, _, _| is_http(exchange)),
+    row(proto_http("req_proto_http"), |exchange, _, _| is_http(exchange)),
+    row(request("req.rdp_cookie", Str, RDP_COOKIE).args(NAME), |exchange, args, _| {
+        rdp_cookie(exchange, args)
+    }),
+    row(request("rdp_cookie", Str, RDP_COOKIE).args(NAME), |exchange, args, _| rdp_cookie(exchange, args)),
+    row(request("req.rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |exchange, args, _| {
+        rdp_cookie_count(exchange, args)
+    }),
+    row(request("rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |exchange, args, _| {
+        rdp_cookie_count(exchange, args)
+    }),
+];
+
+const fn proto_http(name: &'static str) -> FetchDecl {
+    FetchDecl::new(name, Bool, IS_HTTP).valid(valid::STREAM).needs(Needs::L6_REQUEST)
+}
+
+fn length<'c>(exchange: &Exchange, side: Side) -> Fetched<'c> {
+    let length = match exchange.side(side) {
+        Side::Request if exchange.facts.have_request => {
+            exchange.request.bytes().len() + exchange.request_body.ready()
+        }
+        side => exchange.raw_input(side).len(),
+    };
+    let flags = if exchange.may_wait() { Flags::MAY_CHANGE } else { Flags::empty() };
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    Fetched::Sample(Sample::new(Value::Int(length)).with(flags).with(Flags::VOLATILE))
+}
+
+fn block<'c>(exchange: &'c Exchange, side: Side, args: &Args) -> Fetched<'c> {
+    if exchange.frontend.is_http() {
+        return Fetched::Missing;
+    }
+    let [offset, length] = [0, 1].map(|index| size_argument(args, index));
+    if offset.saturating_add(length) > exchange.site.limits.buffer_size {
+        return Fetched::Missing;
+    }
+    let input = exchange.raw_input(side);
+    let found = match length {
+        0 => input.get(offset..),
+        length => input.get(offset..offset + length),
+    };
+    let Some(bytes) = found else { return exchange.absent().into() };
+    // "All that follows" grows with what follows.
+    let grows = length == 0 && exchange.may_wait();
+    let flags = if grows { Flags::MAY_CHANGE } else { Flags::empty() };
+    Fetched::Sample(Sample::new(Value::bin(bytes)).with(flags).with(Flags::VOLATILE))
+}
+
+fn value<'c>(exchange: &'c Exchange, side: Side, args: &Args) -> Fetched<'c> {
+    if exchange.frontend.is_http() {
+        return Fetched::Missing;
+    }
+    let place = Place {
+        length_at: size_argument(args, 0),
+        length_size: size_argument(args, 1),
+        value_at: args.int(2),
+        relative: args.int(3) == Some(1),
+    };
+    match place.find(exchange.raw_input(side), exchange.site.limits.buffer_size) {
+        Ok(bytes) => Fetched::Sample(Sample::new(Value::bin(bytes)).with(Flags::VOLATILE)),
+        Err(Absent::Later) => exchange.absent().into(),
+        Err(Absent::Missing) => Fetched::Missing,
+    }
+}
+
+fn size_argument(args: &Args, index: usize) -> usize {
+    // Checked when the argument was read.
+    args.int(index).and_then(|value| usize::try_from(value).ok()).unwrap_or(0)
+}
+
+/// Where a value and its length are found.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    length_at: usize,
+    length_size: usize,
+    /// Where the value begins; none for right after its length.
+    value_at: Option<i64>,
+    /// `value_at` counts from right after the length.
+    relative: bool,
+}
+
+impl Place {
+    /// The value in `input`; none will come if it cannot be in the first `limit` bytes.
+    fn find(self, input: &[u8], limit: usize) -> Result<&[u8], Absent> {
+        let length_end = self.length_at.saturating_add(self.length_size);
+        let start = match self.value_at {
+            None => length_end,
+            Some(offset) if self.relative => {
+                usize::try_from(offset.saturating_add_unsigned(length_end as u64))
+                    .map_err(|_| Absent::Missing)?
+            }
+            Some(offset) => usize::try_from(offset).map_err(|_| Absent::Missing)?,
+        };
+        if length_end > limit {
+            return Err(Absent::Missing);
+        }
+        let digits = input.get(self.length_at..length_end).ok_or(Absent::Later)?;
+        let length = digits
+            .iter()
+            .fold(0usize, |length, byte| length.saturating_mul(256).saturating_add(usize::from(*byte)));
+        let end = start.saturating_add(length);
+        if length == 0 || end > limit {
+            return Err(Absent::Missing);
+        }
+        input.get(start..end).ok_or(Absent::Later)
+    }
+}
+
+fn check_block(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    match (args.int(0), args.int(1)) {
+        (Some(offset), Some(length)) if offset >= 0 && length >= 0 => Ok(()),
+        _ => Err("offset and length must not be negative".into()),
+    }
+}
+
+fn check_value(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    let (at, size) = (args.int(0).unwrap_or(-1), args.int(1).unwrap_or(0));
+    if at < 0 {
+        return Err("the offset of the length must not be negative".into());
+    }
+    if !(1..=8).contains(&size) {
+        return Err("a length has 1 to 8 bytes".into());
+    }
+    let Some(word) = args.str(2) else { return Ok(()) };
+    let word = String::from_utf8_lossy(word).into_owned();
+    let relative = word.starts_with(['+', '-']);
+    let Ok(offset) = word.parse::<i64>() else {
+        return Err(format!("'{word}' is no offset: a number, with '+' or '-' before it if it is relative"));
+    };
+    if relative && at + size + offset < 0 {
+        return Err("the value cannot begin before the first byte".into());
+    }
+    args.set(2, Arg::Int(offset));
+    args.set(3, Arg::Int(relative.into()));
+    Ok(())
+}
+
+fn is_http<'c>(exchange: &mut Exchange) -> Fetched<'c> {
+    match exchange.head(Side::Request) {
+        Ok(_) => truth(true),
+        Err(absent) => absent.into(),
+    }
+}
+
+fn rdp_cookie<'c>(exchange: &'c Exchange, args: &Args) -> Fetched<'c> {
+    match rdp::cookie(exchange.raw_input(Side::Request), args.str(0).unwrap_or_default()) {
+        rdp::Found::Value(value) => text(value),
+        rdp::Found::Nothing => Fetched::Missing,
+        rdp::Found::TooShort => exchange.absent().into(),
+    }
+}
+
+fn rdp_cookie_count<'c>(exchange: &Exchange, args: &Args) -> Fetched<'c> {
+    match rdp::cookie(exchange.raw_input(Side::Request), args.str(0).unwrap_or_default()) {
+        rdp::Found::Value(_) => number(1),
+        rdp::Found::TooShort if exchange.may_wait() => Fetched::Later,
+        rdp::Found::Nothing | rdp::Found::TooShort => number(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(place: (usize, usize, Option<i64>, bool), input: &[u8], expected: Result<&[u8], Absent>) {
+        let (length_at, length_size, value_at, relative) = place;
+        assert_eq!(Place { length_at, length_size, value_at, relative }.find(input, 16), expected);
+    }
+
+    /// What HAProxy 2.6 answered.
+    #[test]
+    fn values_with_their_length() {
+        let input = b"\x03abcdef";
+        check((0, 1, None, false), input, Ok(b"abc"));
+        check((0, 1, Some(3), false), input, Ok(b"cde"));
+        check((0, 2, Some(1), true), input, Err(Absent::Missing));
+        check((0, 1, None, false), b"\x03ab", Err(Absent::Later));
+        check((0, 1, None, false), b"", Err(Absent::Later));
+        check((0, 1, None, false), b"\x00ab", Err(Absent::Missing));
+        check((2, 1, Some(-2), true), b"ab\x02cd", Ok(b"b\x02"));
+        check((20, 1, None, false), b"ab", Err(Absent::Missing));
+        check((0, 8, None, false), b"\xff\xff\xff\xff\xff\xff\xff\xffab", Err(Absent::Missing));
+    }
+}

@@ -1,0 +1,106 @@
+//! The first packet of the remote desktop protocol, which may carry a cookie.
+//!
+//! ```text
+//!   03 00 <length, 2>  TPKT, the packet's length
+//!   <length, 1> e0 00 00 <source, 2> <class, 1>  X.224 connection request
+//!   Cookie: <name>=<value>\r\n
+//! ```
+//!
+//! The cookie names a user (`mstshash`), or is a token that a server gave for coming back to it (`msts`).
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// What the first bytes of a connection hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    /// The cookie's value.
+    Value(&'a [u8]),
+    /// Another protocol, no cookie, or one of another name.
+    Nothing,
+    /// The packet is not complete.
+    TooShort,
+}
+
+const TPKT: usize = 4;
+const X224: usize = 7;
+const MARK: &[u8] = b"Cookie: ";
+
+/// The cookie of that name, in any case; of any name if it is empty. Only the first line is looked at.
+pub(crate) fn cookie<'a>(input: &'a [u8], name: &[u8]) -> Found<'a> {
+    let fixed = [(0, 3), (1, 0), (TPKT + 1, 0xe0)];
+    if fixed.iter().any(|(at, byte)| input.get(*at).is_some_and(|found| found != byte)) {
+        return Found::Nothing;
+    }
+    let mark = input.get(TPKT + X224..).unwrap_or_default();
+    if !mark.iter().zip(MARK).all(|(found, wanted)| found.eq_ignore_ascii_case(wanted)) {
+        return Found::Nothing;
+    }
+    let Some(text) = input.get(TPKT + X224 + MARK.len()..) else { return Found::TooShort };
+    let Some(end) = text.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
+        // A packet says its length: beyond that nothing belongs to it.
+        let length = usize::from(u16::from_be_bytes([input[2], input[3]]));
+        return if input.len() < length { Found::TooShort } else { Found::Nothing };
+    };
+    let Some(equals) = text[..end].iter().position(|byte| *byte == b'=') else { return Found::Nothing };
+    if !name.is_empty() && !text[..equals].eq_ignore_ascii_case(name) {
+        return Found::Nothing;
+    }
+    Found::Value(&text[equals + 1..end])
+}
+
+/// The server that a token means: `<address>.<port>.0000`, both as a little-endian machine reads them off the wire.
+pub(crate) fn server_of(token: &[u8]) -> Option<SocketAddrV4> {
+    let mut parts = std::str::from_utf8(token).ok()?.split('.');
+    let address: u32 = parts.next()?.parse().ok()?;
+    let port: u16 = parts.next()?.parse().ok()?;
+    parts.next()?;
+    Some(SocketAddrV4::new(Ipv4Addr::from(address.swap_bytes()), port.swap_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(line: &str) -> Vec<u8> {
+        let length = (TPKT + X224 + line.len()) as u8;
+        let mut packet = vec![3, 0, 0, length, length - 5, 0xe0, 0, 0, 0, 0, 0];
+        packet.extend_from_slice(line.as_bytes());
+        packet
+    }
+
+    #[track_caller]
+    fn check(line: &str, name: &str, expected: Found<'_>) {
+        assert_eq!(cookie(&packet(line), name.as_bytes()), expected, "{line:?}");
+    }
+
+    #[test]
+    fn cookies_are_found_by_name() {
+        check("Cookie: mstshash=joe\r\n", "mstshash", Found::Value(b"joe"));
+        check("Cookie: mstshash=joe\r\n", "MSTSHASH", Found::Value(b"joe"));
+        check("cookie: mstshash=joe\r\n", "", Found::Value(b"joe"));
+        check("Cookie: mstshash=\r\n", "", Found::Value(b""));
+        check("Cookie: mstshash=joe\r\n", "msts", Found::Nothing);
+        check("Cookie: mstshash\r\n", "", Found::Nothing);
+        check("Cookie: mstshash=joe", "", Found::Nothing);
+        check("\x01\x00\x08\x00\x03\x00\x00\x00", "", Found::Nothing);
+        assert_eq!(cookie(b"GET / HTTP/1.1\r\n", b""), Found::Nothing);
+    }
+
+    #[test]
+    fn a_packet_in_pieces_is_waited_for() {
+        let whole = packet("Cookie: mstshash=joe\r\n");
+        for length in 0..whole.len() - 1 {
+            assert_eq!(cookie(&whole[..length], b""), Found::TooShort, "{length}");
+        }
+    }
+
+    #[test]
+    fn tokens_mean_servers() {
+        // The example of the protocol's specification.
+        let server = server_of(b"3640205228.15629.0000");
+        assert_eq!(server, Some("172.31.249.216:3389".parse().expect("an address")));
+        for token in ["", "1", "1.2", "4294967296.1.0000", "1.65536.0000", "a.b.c"] {
+            assert_eq!(server_of(token.as_bytes()), None, "{token}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The request's start line, and what is made of it together with the host.
+
+use weir_backend::hash;
+use weir_expr::SampleType::{Bin, Bool, Int, Ipv4, Method, Str};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope, Value, scratch};
+use weir_http::{Head, KnownName, Version, uri};
+
+use super::access::{Absent, Side};
+use super::headers::parse_ip;
+use super::values::{leading_number, made, made_binary, number, text, text_if, truth};
+use super::{Row, row, valid};
+use crate::exchange::Exchange;
+
+const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST)
+}
+
+const fn known_later(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::STREAM).needs(Needs::HTTP_REQUEST_META)
+}
+
+const OPTIONS: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
+const VERSION: &str = "The version of the request, such as 1.1";
+
+pub(super) const ROWS: &[Row] = &[
+    row(known_later("method", Method, "The method of the request"), |exchange, _, _| {
+        of_head(exchange, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
+    }),
+    row(known_later("req.ver", Str, VERSION), |exchange, _, _| {
+        of_head(exchange, |head, _| digits(head.version()))
+    }),
+    row(known_later("req_ver", Str, VERSION), |exchange, _, _| {
+        of_head(exchange, |head, _| digits(head.version()))
+    }),
+    row(
+        known_later("http_first_req", Bool, "Whether the request is the first of its connection"),
+        |exchange, _, _| truth(exchange.session.requests.get() <= 1),
+    ),
+    row(known_later("capture.req.method", Str, "The method of the request, as it came"), |exchange, _, _| {
+        text_if(Captured::of(exchange).map(|line| line.method))
+    }),
+    row(
+        known_later("capture.req.uri", Str, "The path and the query of the request, as they came"),
+        |exchange, _, _| {
+            let line = Captured::of(exchange);
+            text_if(line.map(|line| uri::path_and_query(line.target)).filter(|path| !path.is_empty()))
+        },
+    ),
+    row(
+        known_later("capture.req.ver", Str, "The version of the request, as it came, such as HTTP/1.1"),
+        |exchange, _, _| of_head(exchange, |head, _| wire(head.version())),
+    ),
+    row(request("url", Str, "The target of the request"), |exchange, _, _| {
+        of_head(exchange, |head, raw| text(head.uri(raw)))
+    }),
+    row(
+        request("url_ip", Ipv4, "The address in the target of the request, if its host is one"),
+        |exchange, _, _| {
+            of_head(exchange, |head, raw| {
+                let host = host_and_port(head.uri(raw)).and_then(|(host, _)| parse_ip(host));
+                host.map_or(Fetched::Missing, |ip| Fetched::value(Value::from(ip)))
+            })
+        },
+    ),
+    row(
+        request("url_port", Int, "The port in the target of the request, 80 without one"),
+        |exchange, _, _| {
+            of_head(exchange, |head, raw| {
+                let found = host_and_port(head.uri(raw)).filter(|(host, _)| parse_ip(host).is_some());
+                found.map_or(Fetched::Missing, |(_, port)| number(port))
+            })
+        },
+    ),
+    row(request("path", Str, "The path of the request"), |exchange, _, _| {
+        of_head(exchange, |head, raw| text_if(Some(head.path(raw)).filter(|path| !path.is_empty())))
+    }),
+    row(request("pathq", Str, "The path and the query of the request"), |exchange, _, _| {
+        of_head(exchange, |head, raw| text_if(Some(head.path_and_query(raw)).filter(|path| !path.is_empty())))
+    }),
+    row(
+        request("query", Str, "The query of the request; with its question mark if with_qm says so")
+            .args(OPTIONS)
+            .check(check_query_option),
+        |exchange, args, _| {
+            let with_mark = args.str(0) == Some(WITH_MARK);
+            of_head(exchange, |head, raw| {
+                let target = head.uri(raw);
+                let query = uri::query(target);
+                // An empty query has no mark to show.
+                let marked = query.filter(|query| with_mark && !query.is_empty());
+                text_if(marked.map(|query| &target[target.len() - query.len() - 1..]).or(query))
+            })
+        },
+    ),
+    row(request("base", Str, "The host and the path of the request"), |exchange, _, _| {
+        joined(exchange, |head, raw| head.path(raw), made)
+    }),
+    row(request("baseq", Str, "The host, the path and the query of the request"), |exchange, _, _| {
+        joined(exchange, |head, raw| head.path_and_query(raw), made)
+    }),
+    row(request("base32", Int, "A 32-bit hash of the host and the path"), |exchange, _, _| {
+        joined(exchange, |head, raw| head.path(raw), hashed)
+    }),
+    row(request("url32", Int, "A 32-bit hash of the host, the path and the query"), |exchange, _, _| {
+        joined(exchange, |head, raw| head.path_and_query(raw), hashed)
+    }),
+    row(
+        request("base32+src", Bin, "A hash of the host and the path, then the client's address"),
+        |exchange, _, _| {
+            let source = exchange.session.source().ip();
+            joined(exchange, |head, raw| head.path(raw), |text| hashed_with(text, source))
+        },
+    ),
+    row(
+        request("url32+src", Bin, "A hash of the host, the path and the query, then the client's address"),
+        |exchange, _, _| {
+            let source = exchange.session.source().ip();
+            joined(exchange, |head, raw| head.path_and_query(raw), |text| hashed_with(text, source))
+        },
+    ),
+];
+
+fn of_head<'c>(
+    exchange: &'c mut Exchange,
+    answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
+) -> Fetched<'c> {
+    match exchange.head(Side::Request) {
+        Ok((head, raw)) => answer(head, raw),
+        Err(absent) => absent.into(),
+    }
+}
+
+/// The digits of a version: lent for those that exist.
+pub(super) fn digits<'c>(version: Version) -> Fetched<'c> {
+    match version {
+        Version::HTTP_11 => text(b"1.1"),
+        Version::HTTP_10 => text(b"1.0"),
+        version => super::values::copied(&version.digits()),
+    }
+}
+
+/// A version as it stands on the wire.
+pub(super) fn wire<'c>(version: Version) -> Fetched<'c> {
+    match version {
+        Version::HTTP_11 => text(b"HTTP/1.1"),
+        Version::HTTP_10 => text(b"HTTP/1.0"),
+        version => super::values::copied(&version.wire()),
+    }
+}
+
+/// The request line as it came, before any rule changed it.
+struct Captured<'c> {
+    method: &'c [u8],
+    target: &'c [u8],
+}
+
+impl<'c> Captured<'c> {
+    /// From the line kept for the log, or from the head when none is kept.
+    fn of(exchange: &'c mut Exchange) -> Option<Captured<'c>> {
+        if !exchange.request_line.is_empty() {
+            let mut parts = exchange.request_line.splitn(3, |byte| *byte == b' ');
+            return Some(Captured { method: parts.next()?, target: parts.next()? });
+        }
+        let (head, raw) = exchange.head(Side::Request).ok()?;
+        Some(Captured { method: head.method_text(raw), target: head.uri(raw) })
+    }
+}
+
+/// The host and the port of a target in absolute form.
+fn host_and_port(target: &[u8]) -> Option<(&[u8], u16)> {
+    uri::scheme(target)?;
+    let authority = uri::without_userinfo(uri::authority(target)?);
+    let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (host, port) = authority.split_at(authority.len() - digits);
+    match host {
+        [host @ .., b':'] if !host.is_empty() && !host.ends_with(b":") => {
+            Some((host, u16::try_from(leading_number(port)).ok()?))
+        }
+        _ => Some((authority, 80)),
+    }
+}
+
+const WITH_MARK: &[u8] = b"with_qm";
+
+fn check_query_option(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    match args.str(0) {
+        None | Some(b"" | WITH_MARK) => Ok(()),
+        Some(option) => {
+            Err(format!("unknown option '{}' (expects 'with_qm')", String::from_utf8_lossy(option)))
+        }
+    }
+}
+
+/// The first host, then a part of the target; nothing if neither is there.
+fn joined<'c>(
+    exchange: &mut Exchange,
+    part: impl for<'h> Fn(&'h Head, &'h [u8]) -> &'h [u8],
+    then: impl FnOnce(Vec<u8>) -> Fetched<'c>,
+) -> Fetched<'c> {
+    let (head, raw) = match exchange.head(Side::Request) {
+        Ok(found) => found,
+        Err(absent) => return absent.into(),
+    };
+    let host = head.find_known(raw, KnownName::Host);
+    let part = part(head, raw);
+    if host.is_none() && part.is_empty() {
+        return Absent::Missing.into();
+    }
+    let mut text = scratch::take();
+    text.extend_from_slice(host.unwrap_or_default());
+    text.extend_from_slice(part);
+    then(text)
+}
+
+fn hash_of(text: Vec<u8>) -> u32 {
+    let hash = hash::avalanche(hash::sdbm(&text));
+    scratch::give(text);
+    hash
+}
+
+fn hashed<'c>(text: Vec<u8>) -> Fetched<'c> {
+    number(hash_of(text))
+}
+
+fn hashed_with<'c>(text: Vec<u8>, source: Option<std::net::IpAddr>) -> Fetched<'c> {
+    let Some(source) = source else { return Fetched::Missing };
+    let mut bytes = scratch::take();
+    bytes.extend(hash_of(text).to_be_bytes());
+    match source {
+        std::net::IpAddr::V4(ip) => bytes.extend(ip.octets()),
+        std::net::IpAddr::V6(ip) => bytes.extend(ip.octets()),
+    }
+    made_binary(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What HAProxy 2.6 gave for `base32` and `url32`.
+    #[test]
+    fn hashes_are_those_of_haproxy() {
+        assert_eq!(hash_of(b"ho.st:8080/a/b".to_vec()), 652_409_259);
+        assert_eq!(hash_of(b"ho.st:8080/a/b?c=d".to_vec()), 2_852_866_428);
+        assert_eq!(hash_of(b"/".to_vec()), 2_118_074_832);
+    }
+
+    #[test]
+    fn targets_have_hosts_and_ports() {
+        #[track_caller]
+        fn check(target: &str, expected: Option<(&str, u16)>) {
+            let found = host_and_port(target.as_bytes());
+            assert_eq!(found, expected.map(|(host, port)| (host.as_bytes(), port)), "{target}");
+        }
+        check("http://10.0.0.1:81/p", Some(("10.0.0.1", 81)));
+        check("http://10.0.0.1/p", Some(("10.0.0.1", 80)));
+        check("http://10.0.0.1:/p", Some(("10.0.0.1", 0)));
+        check("http://u@[::1]:8080/", Some(("[::1]", 8080)));
+        check("http://10.0.0.1:99999/", None);
+        check("/p", None);
+        check("10.0.0.1:443", None);
+    }
+}

@@ -1,0 +1,71 @@
+//! The response's start line, and what was captured.
+
+use weir_expr::SampleType::{Int, Str};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType};
+
+use super::access::Side;
+use super::request::{digits, wire};
+use super::values::{number, text_if};
+use super::{Row, row, valid};
+use crate::exchange::Exchange;
+
+const fn answered(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::ANSWERED).needs(Needs::HTTP_RESPONSE_META)
+}
+
+const INDEX: ArgSpec = ArgSpec::new(1, &[ArgKind::Int]);
+const VERSION: &str = "The version of the response, such as 1.1";
+
+pub(super) const ROWS: &[Row] = &[
+    row(answered("status", Int, "The status of the response"), |exchange, _, _| {
+        match exchange.head(Side::Response) {
+            Ok((head, _)) => number(head.status()),
+            Err(absent) => absent.into(),
+        }
+    }),
+    row(
+        answered("txn.status", Int, "The status that the client gets, -1 before there is one"),
+        |exchange, _, _| number(if exchange.status == 0 { -1 } else { i64::from(exchange.status) }),
+    ),
+    row(
+        answered("server_status", Int, "The status that the server sent, before rules changed it"),
+        |exchange, _, _| match exchange.server_status {
+            0 => Fetched::Missing,
+            status => number(status),
+        },
+    ),
+    row(answered("res.ver", Str, VERSION), |exchange, _, _| version(exchange)),
+    row(answered("resp_ver", Str, VERSION), |exchange, _, _| version(exchange)),
+    row(
+        FetchDecl::new("capture.res.ver", Str, "The version of the response, such as HTTP/1.1")
+            .valid(valid::STREAM)
+            .needs(Needs::HTTP_RESPONSE_META),
+        |exchange, _, _| match exchange.head(Side::Response) {
+            Ok((head, _)) => wire(head.version()),
+            Err(_) => Fetched::Missing,
+        },
+    ),
+    row(
+        FetchDecl::new("capture.req.hdr", Str, "A captured request header, by its position from 0")
+            .args(INDEX)
+            .valid(valid::STREAM)
+            .needs(Needs::HTTP_REQUEST_META),
+        |exchange, args, _| captured(&exchange.captures.request, args),
+    ),
+    row(
+        answered("capture.res.hdr", Str, "A captured response header, by its position from 0").args(INDEX),
+        |exchange, args, _| captured(&exchange.captures.response, args),
+    ),
+];
+
+fn version<'c>(exchange: &mut Exchange) -> Fetched<'c> {
+    match exchange.head(Side::Response) {
+        Ok((head, _)) => digits(head.version()),
+        Err(absent) => absent.into(),
+    }
+}
+
+fn captured<'c>(kept: &'c [Option<Box<[u8]>>], args: &Args) -> Fetched<'c> {
+    let index = args.int(0).and_then(|index| usize::try_from(index).ok());
+    text_if(index.and_then(|index| kept.get(index)?.as_deref()))
+}

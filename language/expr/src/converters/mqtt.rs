@@ -1,0 +1,330 @@
+//! MQTT 3.1, 3.1.1 and 5.0: whether a packet is sound, and one field of the two packets that open a session.
+//!
+//! Only CONNECT (the client's first) and CONNACK (the server's answer) are read. A packet is one byte of type and flags,
+//! the length of the rest in one to four bytes of seven bits, a header of its own, and for CONNECT a payload; 5.0 adds
+//! properties, each an identifier and a value whose type follows from it (OASIS MQTT 5.0, 2.2.2.2).
+
+use std::sync::Arc;
+
+use super::{Converter, Run};
+use crate::args::{Arg, ArgKind, Args};
+use crate::sample::SampleType::{Bin, Bool, Str};
+use crate::sample::Value;
+use crate::scope::Scope;
+
+pub(super) const ROWS: &[Converter] = &[
+    Converter::new(
+        "mqtt_field_value",
+        Bin,
+        Str,
+        Run::Pure(mqtt_field_value),
+        "A field of a CONNECT or CONNACK packet of MQTT",
+    )
+    .args(2, &[ArgKind::Str, ArgKind::Str])
+    .check(check_field),
+    Converter::new(
+        "mqtt_is_valid",
+        Bin,
+        Bool,
+        Run::Pure(mqtt_is_valid),
+        "Whether a CONNECT or CONNACK packet of MQTT is sound",
+    ),
+];
+
+/// What can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Flags,
+    ProtocolName,
+    ProtocolVersion,
+    ClientIdentifier,
+    WillTopic,
+    WillPayload,
+    Username,
+    Password,
+    KeepAlive,
+    ReasonCode,
+    Property(u8),
+}
+
+/// The two packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packet {
+    Connect,
+    Connack,
+}
+
+const CONNECT_FIELDS: &[(&str, Wanted)] = &[
+    ("flags", Wanted::Flags),
+    ("protocol_name", Wanted::ProtocolName),
+    ("protocol_version", Wanted::ProtocolVersion),
+    ("client_identifier", Wanted::ClientIdentifier),
+    ("will_topic", Wanted::WillTopic),
+    ("will_payload", Wanted::WillPayload),
+    ("username", Wanted::Username),
+    ("password", Wanted::Password),
+    ("keepalive", Wanted::KeepAlive),
+];
+const CONNACK_FIELDS: &[(&str, Wanted)] = &[
+    ("flags", Wanted::Flags),
+    ("protocol_version", Wanted::ProtocolVersion),
+    ("reason_code", Wanted::ReasonCode),
+];
+
+/// The properties of each packet, without user properties, which come many times.
+const CONNECT_PROPERTIES: &[u8] = &[1, 2, 3, 8, 9, 17, 18, 21, 22, 23, 25, 33, 34, 39];
+const CONNACK_PROPERTIES: &[u8] = &[17, 18, 19, 21, 22, 26, 28, 31, 33, 34, 36, 37, 39, 40, 41, 42];
+const USER_PROPERTY: u8 = 38;
+
+fn check_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    let word = |index| String::from_utf8_lossy(args.str(index).unwrap_or_default()).to_ascii_lowercase();
+    let (packet, fields, properties) = match word(0).as_str() {
+        "connect" | "1" => (Packet::Connect, CONNECT_FIELDS, CONNECT_PROPERTIES),
+        "connack" | "2" => (Packet::Connack, CONNACK_FIELDS, CONNACK_PROPERTIES),
+        other => {
+            return Err(format!("unsupported MQTT packet type '{other}': expects 'connect' or 'connack'"));
+        }
+    };
+    let name = word(1);
+    let named = fields.iter().find(|(field, _)| *field == name).map(|(_, wanted)| *wanted);
+    let property = || name.parse().ok().filter(|id| properties.contains(id)).map(Wanted::Property);
+    let Some(wanted) = named.or_else(property) else {
+        return Err(format!("unsupported MQTT field or property '{name}'"));
+    };
+    args.set(0, Arg::Custom(Arc::new((packet, wanted))));
+    Ok(())
+}
+
+fn mqtt_field_value<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    let (packet, wanted) = *args.custom::<(Packet, Wanted)>(0)?;
+    let mut found = Search { wanted, found: None };
+    read(value.bytes()?, Some(packet), &mut found).filter(|sound| *sound)?;
+    found.found.map(|text| Value::Str(text.into()))
+}
+
+/// No answer while more bytes may complete the packet.
+fn mqtt_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
+    read(value.bytes()?, None, &mut Search { wanted: Wanted::Flags, found: None }).map(Value::Bool)
+}
+
+/// Keeps the field that was asked for when it comes by.
+struct Search {
+    wanted: Wanted,
+    found: Option<Vec<u8>>,
+}
+
+impl Search {
+    fn number(&mut self, field: Wanted, number: u32) {
+        self.text(field, number.to_string().as_bytes());
+    }
+
+    fn text(&mut self, field: Wanted, text: &[u8]) {
+        if self.wanted == field && self.found.is_none() {
+            self.found = Some(text.to_vec());
+        }
+    }
+}
+
+/// Whether the packet is sound; nothing while it is not whole. `only` refuses the other type of packet.
+fn read(bytes: &[u8], only: Option<Packet>, search: &mut Search) -> Option<bool> {
+    let packet = match bytes.first()? {
+        0x10 => Packet::Connect,
+        0x20 => Packet::Connack,
+        _ => return Some(false),
+    };
+    if only.is_some_and(|only| only != packet) {
+        return Some(false);
+    }
+    let mut cursor = Cursor(&bytes[1..]);
+    let length = match cursor.variable() {
+        Ok(length) => length as usize,
+        Err(Short::Bad) => return Some(false),
+        Err(Short::More) => return None,
+    };
+    let rest = cursor.0.get(..length)?;
+    if cursor.0.len() > length {
+        return Some(false);
+    }
+    let mut rest = Cursor(rest);
+    let sound = match packet {
+        Packet::Connect => connect(&mut rest, search),
+        Packet::Connack => connack(&mut rest, search),
+    };
+    Some(sound.is_ok() && rest.0.is_empty())
+}
+
+/// Why a value cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Short {
+    /// The bytes end before it does.
+    More,
+    /// It is none.
+    Bad,
+}
+
+/// What is left to read.
+struct Cursor<'c>(&'c [u8]);
+
+impl<'c> Cursor<'c> {
+    fn take(&mut self, count: usize) -> Result<&'c [u8], Short> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Short::More)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// A number of `count` bytes, the highest first.
+    fn integer(&mut self, count: usize) -> Result<u32, Short> {
+        Ok(self.take(count)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
+    }
+
+    /// A number of one to four bytes of seven bits, the lowest first.
+    fn variable(&mut self) -> Result<u32, Short> {
+        let mut number = 0;
+        for shift in [0, 7, 14, 21] {
+            let byte = self.integer(1)?;
+            number |= (byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(Short::Bad)
+    }
+
+    /// Two bytes of length, and as many bytes.
+    fn text(&mut self) -> Result<&'c [u8], Short> {
+        let length = self.integer(2)? as usize;
+        self.take(length)
+    }
+
+    /// The properties of 5.0, those among `known` alone.
+    fn properties(&mut self, known: &[u8], search: &mut Search) -> Result<(), Short> {
+        let length = self.variable()? as usize;
+        let mut properties = Cursor(self.take(length)?);
+        while let Some((&id, rest)) = properties.0.split_first() {
+            properties.0 = rest;
+            if id != USER_PROPERTY && !known.contains(&id) {
+                return Err(Short::Bad);
+            }
+            let field = Wanted::Property(id);
+            match id {
+                1 | 23 | 25 | 36 | 37 | 40 | 41 | 42 => search.number(field, properties.integer(1)?),
+                19 | 33 | 34 => search.number(field, properties.integer(2)?),
+                2 | 17 | 18 | 39 => search.number(field, properties.integer(4)?),
+                USER_PROPERTY => {
+                    properties.text()?;
+                    properties.text()?;
+                }
+                _ => search.text(field, properties.text()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn connect(rest: &mut Cursor<'_>, search: &mut Search) -> Result<(), Short> {
+    const WILL: u32 = 0x04;
+    const PASSWORD: u32 = 0x40;
+    const USERNAME: u32 = 0x80;
+    let name = rest.text()?;
+    let version = rest.integer(1)?;
+    if !matches!((name, version), (b"MQIsdp", 3) | (b"MQTT", 4 | 5)) {
+        return Err(Short::Bad);
+    }
+    let flags = rest.integer(1)?;
+    if flags & 1 != 0 {
+        return Err(Short::Bad);
+    }
+    search.text(Wanted::ProtocolName, name);
+    search.number(Wanted::ProtocolVersion, version);
+    search.number(Wanted::Flags, flags);
+    search.number(Wanted::KeepAlive, rest.integer(2)?);
+    if version == 5 {
+        rest.properties(CONNECT_PROPERTIES, search)?;
+    }
+    search.text(Wanted::ClientIdentifier, rest.text()?);
+    if flags & WILL != 0 {
+        if version == 5 {
+            rest.properties(CONNECT_PROPERTIES, search)?;
+        }
+        search.text(Wanted::WillTopic, rest.text()?);
+        search.text(Wanted::WillPayload, rest.text()?);
+    }
+    if flags & USERNAME != 0 {
+        search.text(Wanted::Username, rest.text()?);
+    }
+    if flags & PASSWORD != 0 {
+        search.text(Wanted::Password, rest.text()?);
+    }
+    Ok(())
+}
+
+/// What carries properties is of version 5.0; the two others do not differ here, and count as 3.1.1.
+fn connack(rest: &mut Cursor<'_>, search: &mut Search) -> Result<(), Short> {
+    let flags = rest.integer(1)?;
+    if flags & !1 != 0 {
+        return Err(Short::Bad);
+    }
+    search.number(Wanted::Flags, flags);
+    search.number(Wanted::ReasonCode, rest.integer(1)?);
+    let version = if rest.0.is_empty() { 4 } else { 5 };
+    search.number(Wanted::ProtocolVersion, version);
+    if version == 5 { rest.properties(CONNACK_PROPERTIES, search) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A CONNECT of 3.1.1 with a user and a password.
+    const CONNECT: &[u8] = b"\x10\x1a\0\x04MQTT\x04\xc2\0\x3c\0\0\0\x04test\0\x06passwd";
+    /// A CONNACK of 5.0 with a session expiry interval of 120 and a topic alias maximum of 10.
+    const CONNACK: &[u8] = b"\x20\x0b\0\0\x08\x11\0\0\0\x78\x22\0\x0a";
+
+    fn field(bytes: &[u8], packet: Packet, wanted: Wanted) -> Option<String> {
+        let mut search = Search { wanted, found: None };
+        assert_eq!(read(bytes, Some(packet), &mut search), Some(true));
+        search.found.map(|text| String::from_utf8(text).unwrap())
+    }
+
+    #[test]
+    fn sound_packets_are_valid_and_their_beginnings_are_undecided() {
+        for packet in [CONNECT, CONNACK] {
+            let none = || Search { wanted: Wanted::Flags, found: None };
+            assert_eq!(read(packet, None, &mut none()), Some(true));
+            for cut in 0..packet.len() {
+                assert_eq!(read(&packet[..cut], None, &mut none()), None, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn fields_have_values() {
+        let connect = |wanted| field(CONNECT, Packet::Connect, wanted);
+        assert_eq!(connect(Wanted::Flags).as_deref(), Some("194"));
+        assert_eq!(connect(Wanted::ProtocolName).as_deref(), Some("MQTT"));
+        assert_eq!(connect(Wanted::KeepAlive).as_deref(), Some("60"));
+        assert_eq!(connect(Wanted::ClientIdentifier).as_deref(), Some(""));
+        assert_eq!(connect(Wanted::Username).as_deref(), Some("test"));
+        assert_eq!(connect(Wanted::WillTopic), None);
+        let connack = |wanted| field(CONNACK, Packet::Connack, wanted);
+        assert_eq!(connack(Wanted::ProtocolVersion).as_deref(), Some("5"));
+        assert_eq!(connack(Wanted::Property(17)).as_deref(), Some("120"));
+        assert_eq!(connack(Wanted::Property(34)).as_deref(), Some("10"));
+    }
+
+    #[test]
+    fn faults_are_found() {
+        let check = |bytes: &[u8]| {
+            let mut search = Search { wanted: Wanted::Flags, found: None };
+            assert_eq!(read(bytes, None, &mut search), Some(false), "{bytes:x?}");
+        };
+        check(b"\xd0\0");
+        check(b"\x11\x14\0\x04MQTT\x04\x02\0\x3c\0\x08test_sub");
+        check(b"\x10\xff\xff\xff\xff\x14\0\x04MQTT");
+        check(b"\x10\x13\0\x04MQTT\x04\x02\0\x3c\0\x08test_sub");
+        check(b"\x10\x18\0\x04MQTT\x04\x02\0\x3c\0\x08test_sub\xff\xff\xff\xff");
+        check(b"\x10\x14\0\x04MQTX\x04\x02\0\x3c\0\x08test_sub");
+        check(b"\x10\x14\0\x04MQTT\x04\x03\0\x3c\0\x08test_sub");
+        check(b"\x21\x02\0\0");
+    }
+}
