@@ -64,10 +64,18 @@ pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<Bui
     let mut sinks = LogSinks::default();
     let model::Config { global, proxies, .. } = config;
     let names = ProxyNames::new(&proxies);
-    let frontends_total = backends::frontends_limit(&proxies, &options);
+    let full_connections = backends::full_connections(&proxies, &options);
     let mut built = Vec::with_capacity(proxies.len());
     for (index, proxy) in proxies.into_iter().enumerate() {
-        built.push(make_proxy(index, proxy, &global, &options, frontends_total, &mut sinks, &mut errors));
+        built.push(make_proxy(
+            index,
+            proxy,
+            &global,
+            &options,
+            full_connections[index],
+            &mut sinks,
+            &mut errors,
+        ));
     }
     if !errors.is_empty() {
         return Err(errors);
@@ -110,14 +118,14 @@ fn make_proxy(
     config: model::Proxy,
     global: &model::Global,
     options: &Options<'_>,
-    frontends_total: u32,
+    full_connections: u32,
     sinks: &mut LogSinks,
     errors: &mut Vec<BuildError>,
 ) -> Proxy {
     let workers = options.workers.max(1);
     backends::refuse_rdp_cookie(&config, errors);
     let backend =
-        config.is_backend().then(|| backends::backend(&config, global, options, frontends_total, errors));
+        config.is_backend().then(|| backends::backend(&config, global, options, full_connections, errors));
     let listeners =
         if config.settings.disabled { Vec::new() } else { listeners::listeners(&config, workers) };
     let log_sinks = logs::of_proxy(&config, global, options.resolver, sinks, errors);

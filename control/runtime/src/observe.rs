@@ -5,6 +5,8 @@
 //! on; [`pulse::start`] keeps on each worker what has to be looked at once a second.
 
 mod admin;
+#[cfg(test)]
+mod fixture;
 mod names;
 mod notices;
 mod pattern_target;

@@ -13,9 +13,11 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER,
         help: "stop accepting connections until it is enabled again",
         run: Some(|context, arguments| {
-            on_frontend(context, arguments, "All sockets are already disabled.\n", |context, key| {
-                context.target.disable_frontend(key)
-            })
+            let refusals = Refusals {
+                already: "All sockets are already disabled.\n",
+                gone: "Frontend was previously shut down, cannot disable.\n",
+            };
+            on_frontend(context, arguments, refusals, |context, key| context.target.disable_frontend(key))
         }),
     },
     Command {
@@ -25,9 +27,11 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER,
         help: "accept connections again after 'disable frontend'",
         run: Some(|context, arguments| {
-            on_frontend(context, arguments, "All sockets are already enabled.\n", |context, key| {
-                context.target.enable_frontend(key)
-            })
+            let refusals = Refusals {
+                already: "All sockets are already enabled.\n",
+                gone: "Frontend was previously shut down, cannot enable.\n",
+            };
+            on_frontend(context, arguments, refusals, |context, key| context.target.enable_frontend(key))
         }),
     },
     Command {
@@ -37,9 +41,9 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER,
         help: "close the sockets of a frontend for good",
         run: Some(|context, arguments| {
-            on_frontend(context, arguments, "Frontend was already shut down.\n", |context, key| {
-                context.target.shutdown_frontend(key)
-            })
+            let text = "Frontend was already shut down.\n";
+            let refusals = Refusals { already: text, gone: text };
+            on_frontend(context, arguments, refusals, |context, key| context.target.shutdown_frontend(key))
         }),
     },
     Command {
@@ -52,23 +56,29 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
+/// What to say when nothing was changed.
+struct Refusals {
+    already: &'static str,
+    gone: &'static str,
+}
+
 fn on_frontend(
     context: &mut Context<'_>,
     arguments: &Arguments<'_>,
-    already: &'static str,
+    refusals: Refusals,
     act: fn(&mut Context<'_>, FrontendKey) -> Result<(), FrontendRefusal>,
 ) -> Outcome {
     answer(|| {
         let key = frontend(context, arguments.word(0))?;
-        act(context, key).map_err(|refusal| refused(refusal, already))?;
+        act(context, key).map_err(|refusal| refused(refusal, &refusals))?;
         Ok(Outcome::Nothing)
     })
 }
 
-fn refused(refusal: FrontendRefusal, already: &'static str) -> Outcome {
+fn refused(refusal: FrontendRefusal, refusals: &Refusals) -> Outcome {
     match refusal {
-        FrontendRefusal::Gone => Outcome::error("Frontend was previously shut down, cannot be changed.\n"),
-        FrontendRefusal::Already => Outcome::error(already),
+        FrontendRefusal::Gone => Outcome::error(refusals.gone),
+        FrontendRefusal::Already => Outcome::error(refusals.already),
         FrontendRefusal::Because(text) => Outcome::error(format!("{text}\n")),
     }
 }
@@ -79,7 +89,9 @@ fn set_maxconn(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome 
         let value: i64 =
             arguments.word(1).parse().map_err(|_| Outcome::error("Integer value expected.\n"))?;
         let value = u32::try_from(value).map_err(|_| Outcome::error("Value out of range.\n"))?;
-        context.target.set_frontend_maxconn(key, value).map_err(|refusal| refused(refusal, ""))?;
+        let text = "Frontend was previously shut down.\n";
+        let refusals = Refusals { already: text, gone: text };
+        context.target.set_frontend_maxconn(key, value).map_err(|refusal| refused(refusal, &refusals))?;
         Ok(Outcome::Nothing)
     })
 }

@@ -1,5 +1,6 @@
 //! Backends and servers: from what the configuration says to what balancing needs.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -8,16 +9,45 @@ use weir_backend::{
     Algorithm, Backend, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType,
     HttpReuse, PoolSettings, ServerAddress, ServerSettings, UriKey,
 };
-use weir_config::model::{self, Balance, InitialAddress, PreserveAffinity, Redispatch, Reuse, ServerPort};
+use weir_config::model::{
+    self, BackendTarget, Balance, InitialAddress, PreserveAffinity, Redispatch, Reuse, ServerPort,
+};
 
 use super::names;
 use super::{BuildError, Options, shares_idle};
 
-/// The sum of the limits of all frontends: a tenth of it is `fullconn` where that is not set.
-pub(super) fn frontends_limit(proxies: &[model::Proxy], options: &Options<'_>) -> u32 {
-    let frontends = proxies.iter().filter(|proxy| proxy.is_frontend());
-    let limits = frontends.map(|proxy| proxy.settings.maxconn.or(options.frontend_connections));
-    limits.map(|limit| limit.unwrap_or(options.connections)).fold(0, u32::saturating_add)
+/// The load at which the servers of each proxy reach `maxconn` unless `fullconn` says it: a tenth of the limits of all
+/// frontends that may send to it (manual, "fullconn").
+pub(super) fn full_connections(proxies: &[model::Proxy], options: &Options<'_>) -> Vec<u32> {
+    let mut totals = vec![0_u32; proxies.len()];
+    for (index, frontend) in proxies.iter().enumerate().filter(|(_, proxy)| proxy.is_frontend()) {
+        let limit = frontend.settings.maxconn.or(options.frontend_connections).unwrap_or(options.connections);
+        for target in targets(index, frontend, proxies.len()) {
+            if let Some(total) = totals.get_mut(target) {
+                *total = total.saturating_add(limit);
+            }
+        }
+    }
+    totals.into_iter().map(|total| total.div_ceil(10).max(1)).collect()
+}
+
+/// The positions of the proxies that a frontend may send to, each once.
+fn targets(index: usize, frontend: &model::Proxy, count: usize) -> BTreeSet<usize> {
+    let mut targets = BTreeSet::new();
+    if frontend.is_backend() {
+        targets.insert(index);
+    }
+    targets.extend(frontend.default_backend.map(|target| target.get()));
+    for rule in &frontend.use_backend {
+        match &rule.target {
+            BackendTarget::Static(target) => {
+                targets.insert(target.get());
+            }
+            // Known only when a request comes: it may be any of them.
+            BackendTarget::Dynamic(_) => targets.extend(0..count),
+        }
+    }
+    targets
 }
 
 /// The live backend of a proxy.
@@ -25,7 +55,7 @@ pub(super) fn backend(
     config: &model::Proxy,
     global: &model::Global,
     options: &Options<'_>,
-    frontends_total: u32,
+    full_connections: u32,
     errors: &mut Vec<BuildError>,
 ) -> Arc<Backend> {
     let settings = &config.settings;
@@ -42,7 +72,7 @@ pub(super) fn backend(
             PreserveAffinity::MaxQueue => HashAffinity::MaximumQueue,
         },
         all_backups: settings.options.all_backups,
-        full_connections: settings.fullconn.unwrap_or_else(|| (frontends_total / 10).max(1)),
+        full_connections: settings.fullconn.unwrap_or(full_connections),
         persist: settings.options.persist,
         redispatch: redispatch(settings.options.redispatch),
         retries: settings.retries,

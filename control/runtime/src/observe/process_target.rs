@@ -253,3 +253,59 @@ fn runs(activity: &weir_sched::Activity) -> u64 {
 fn of_site(live: Live, worker: usize, figure: fn(&weir_stream::worker::ProcessFigures) -> u64) -> u64 {
     live.site.figures.get(worker).map_or(0, |figures| figure(figures))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{ask, with_live};
+    use crate::observe::Live;
+
+    #[track_caller]
+    fn check(live: Live, command: &str, expected: &str) {
+        assert_eq!(ask(live, command), format!("{expected}\n"), "{command}");
+    }
+
+    #[test]
+    fn the_process_is_described() {
+        with_live(|live| {
+            let info = ask(live, "show info");
+            for line in
+                ["Name: HAProxy", "Nbthread: 1", "Pid: 7", "node: vm", "description: a box", "Maxconn: 1000"]
+            {
+                assert!(info.lines().any(|known| known == line), "{line} in {info}");
+            }
+            check(live, "show env HOME", "HOME=/root\n");
+            assert!(ask(live, "show activity").starts_with("thread_id: 1 (1..1)\n"));
+            assert!(ask(live, "show threads").starts_with("* Thread 1 : act=1 wq=0 rq=0\n"));
+            assert!(ask(live, "show errors").ends_with("] : 0\n\n"));
+        });
+    }
+
+    #[test]
+    fn limits_stay_within_what_the_process_was_made_for() {
+        with_live(|live| {
+            check(live, "set maxconn global 100", "");
+            assert!(ask(live, "show info").contains("\nMaxconn: 100\n"));
+            check(live, "set maxconn global 1001", "Value out of range.\n");
+            check(live, "set maxconn global 0", "");
+            assert!(ask(live, "show info").contains("\nMaxconn: 1000\n"));
+            check(live, "set rate-limit connections global 50", "");
+            assert!(ask(live, "show info").contains("\nConnRateLimit: 50\n"));
+        });
+    }
+
+    #[test]
+    fn variables_of_the_process_are_read_and_set() {
+        with_live(|live| {
+            check(live, "get var proc.foo", "proc.foo: type=str value=<bar>");
+            check(live, "get var proc.five", "proc.five: type=sint value=<5>");
+            check(live, "get var proc.none", "Variable not found.\n");
+            check(live, "get var txn.x", "Variable not found.\n");
+            let set = "experimental-mode on; set var proc.five int(3),mul(4); get var proc.five";
+            check(live, set, "\n\nproc.five: type=sint value=<12>");
+            let set = "experimental-mode on; set var proc.foo fmt a%[var(proc.five)]; get var proc.foo";
+            check(live, set, "\n\nproc.foo: type=str value=<a12>");
+            let wrong = ask(live, "experimental-mode on; set var txn.x int(3)");
+            assert_eq!(wrong, "\nOnly variables of scope 'proc' can be set.\n\n");
+        });
+    }
+}

@@ -341,3 +341,98 @@ fn new_address(
 
 /// The number of a paused check in `srv_check_state`.
 const PAUSED_CHECK: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{ask, with_live};
+    use crate::observe::Live;
+
+    #[track_caller]
+    fn check(live: Live, command: &str, expected: &str) {
+        assert_eq!(ask(live, command), format!("{expected}\n"), "{command}");
+    }
+
+    fn states(live: Live) -> String {
+        let answer = ask(live, "show servers state be");
+        answer.lines().skip(2).map(|line| line.to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn states_follow_the_operator() {
+        with_live(|live| {
+            check(live, "disable server be/s1", "");
+            check(live, "set server be/s2 state drain", "");
+            check(live, "set server be/#4 state ready", "");
+            check(live, "disable server be/nosuch", "No such server.\n");
+            check(live, "disable server nosuch/s1", "No such backend.\n");
+            assert_eq!(
+                states(live),
+                "3 be 1 s1 127.0.0.1 0 1 10 10 0 1 0 0 0 0 0 0 - 18090 - 0 0 - - 0\n\
+                 3 be 2 s2 127.0.0.1 2 8 20 20 0 1 0 0 0 0 0 0 - 18091 - 0 0 - - 0\n\
+                 3 be 3 s3 127.0.0.1 2 0 1 1 0 1 0 0 0 0 0 0 - 18092 - 0 0 - - 0\n\
+                 3 be 4 s4 127.0.0.1 2 4 1 1 0 1 0 0 8 0 0 0 - 18093 - 0 0 - - 0\n\
+                 3 be 5 s5 - 2 0 1 1 0 1 0 0 0 0 0 0 - 0 - 0 0 - - 0\n\n"
+            );
+            check(live, "enable server be/s1", "");
+            assert!(states(live).starts_with("3 be 1 s1 127.0.0.1 2 0 "));
+        });
+    }
+
+    #[test]
+    fn weights_limits_and_addresses_change() {
+        with_live(|live| {
+            check(live, "set weight be/s1 50%", "");
+            check(live, "get weight be/s1", "5 (initial 10)\n");
+            check(
+                live,
+                "set weight bs/t1 3",
+                "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.\n",
+            );
+            check(live, "set maxconn server be/s1 3", "");
+            check(
+                live,
+                "set server be/s1 addr 127.0.0.2 port 99",
+                "IP changed from '127.0.0.1' to '127.0.0.2', port changed from '18090' to '99' by 'stats socket \
+                 command'\n",
+            );
+            check(
+                live,
+                "set server be/s5 addr 127.0.0.2",
+                "The server is on a unix socket: its address cannot be changed.\n",
+            );
+            assert!(states(live).starts_with("3 be 1 s1 127.0.0.2 2 0 5 10 0 1 0 0 0 0 0 0 - 99 "));
+        });
+    }
+
+    #[test]
+    fn connections_are_listed_for_each_worker() {
+        with_live(|live| {
+            check(
+                live,
+                "show servers conn bs",
+                "# bkname/svname bkid/svid addr port - purge_delay served used_cur used_max need_est idle_sess \
+                 unsafe_nb safe_nb idle_lim idle_cur idle_per_thr[1]\n\
+                 bs/t1 5/1 127.0.0.1 18090 - 5000 0 0 0 0 0 0 0 -1 0 0\n\
+                 bs/t2 5/2 ::1 18090 - 5000 0 0 0 0 0 0 0 -1 0 0\n",
+            );
+            check(live, "show backend", "# name\nbe\nemp\nbs\ntcp1\n");
+        });
+    }
+
+    #[test]
+    fn frontends_pause_resume_and_stop() {
+        with_live(|live| {
+            check(live, "disable frontend fe", "");
+            check(live, "disable frontend fe", "All sockets are already disabled.\n");
+            assert!(ask(live, "show stat fe 1 -1").contains(",PAUSED,"));
+            check(live, "enable frontend fe", "");
+            check(live, "enable frontend fe", "All sockets are already enabled.\n");
+            check(live, "set maxconn frontend fe 7", "");
+            assert!(ask(live, "show stat fe 1 -1").contains("fe,FRONTEND,,,0,0,7,"));
+            check(live, "shutdown frontend fe", "");
+            check(live, "enable frontend fe", "Frontend was previously shut down, cannot enable.\n");
+            check(live, "disable frontend fe", "Frontend was previously shut down, cannot disable.\n");
+            check(live, "shutdown frontend fe", "Frontend was already shut down.\n");
+        });
+    }
+}

@@ -76,7 +76,7 @@ impl ProcessRecord {
             description: None,
             patterns: Arc::default(),
             variable_names: Arc::default(),
-            registry: Arc::new(Registry::new([])),
+            registry: Arc::new(Registry::new(weir_stream::fetch::declarations())),
             environment: Vec::new(),
             startup_logs: String::new(),
             warnings: 0,

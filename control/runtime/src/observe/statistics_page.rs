@@ -91,3 +91,48 @@ impl Page {
 fn empty(status: u16) -> service::Page {
     service::Page { status, content_type: "", location: None, refresh: None, body: Vec::new() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::with_live;
+    use super::*;
+
+    fn request<'a>(target: &'a [u8], form: Option<&'a [u8]>, admin: bool) -> PageRequest<'a> {
+        PageRequest { proxy: 0, suffix: &target[b"/stats".len()..], target, form, admin }
+    }
+
+    fn page(live: Live, target: &str) -> service::Page {
+        live.site.statistics.page(live.site, &request(target.as_bytes(), None, false))
+    }
+
+    #[test]
+    fn the_page_comes_in_every_form() {
+        with_live(|live| {
+            let text = |target: &str| String::from_utf8(page(live, target).body).unwrap();
+            assert!(text("/stats").contains("<html"));
+            assert!(text("/stats;csv").starts_with("# pxname,svname,"));
+            assert!(text("/stats;csv;scope=bs").lines().skip(1).all(|line| line.starts_with("bs,")));
+            assert!(text("/stats;json").starts_with("[["));
+            assert_eq!(page(live, "/stats").content_type, "text/html");
+            assert_eq!(page(live, "/stats;csv").content_type, "text/plain");
+        });
+    }
+
+    #[test]
+    fn a_form_changes_servers_and_sends_the_browser_back() {
+        with_live(|live| {
+            let post = |form: &str, admin: bool| {
+                let request = request(b"/stats", Some(form.as_bytes()), admin);
+                let page = live.site.statistics.page(live.site, &request);
+                (page.status, String::from_utf8(page.location.unwrap()).unwrap())
+            };
+            let form = "s=s1&s=s2&action=maint&b=%233";
+            assert_eq!(post(form, false), (303, "/stats;st=DENY".to_owned()));
+            assert_eq!(post(form, true), (303, "/stats;st=DONE".to_owned()));
+            let servers = live.site.proxies[1].backend.as_ref().unwrap().servers();
+            assert!(servers[0].admin_state().is_maintenance() && servers[1].admin_state().is_maintenance());
+            assert_eq!(post("s=s1&s=nosuch&action=ready&b=be", true), (303, "/stats;st=PART".to_owned()));
+            assert!(!servers[0].admin_state().is_maintenance());
+        });
+    }
+}

@@ -215,7 +215,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     session_figures(row, &proxy.backend_figures, now_ms);
     row.set(Field::Status, if status.up || !has_servers { "UP" } else { "DOWN" });
     row.set(Field::Weight, status.weight);
-    row.set(Field::Uweight, backend.servers().iter().map(|server| server.user_weight()).sum::<u32>());
+    row.set(Field::Uweight, user_weight(backend, status.active == 0));
     row.set(Field::Act, status.active);
     row.set(Field::Bck, status.backup);
     row.set(Field::Qcur, backend.queued());
@@ -230,6 +230,16 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     }
     row.set(Field::Algo, backend.settings().algorithm.name());
     row.set(Field::Cookie, proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
+}
+
+/// The weights that operators gave to the servers that share the traffic now: the backups if no other is left.
+fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
+    let shares = |server: &Server| {
+        let admin = server.admin_state();
+        server.is_up() && !admin.is_maintenance() && !admin.is_drain() && server.settings().backup == on_backups
+    };
+    let servers = backend.servers();
+    servers.iter().filter(|server| shares(server)).map(|server| server.user_weight()).sum()
 }
 
 /// What servers and backends have beside their counters.
@@ -261,8 +271,12 @@ fn fill<C: CounterSet, const N: usize, const R: usize>(
     fields: &[(C, Field)],
 ) {
     for &(counter, field) in fields {
-        // What counts HTTP is left out elsewhere.
-        let fits = field.decl().fill != Fill::HttpZero || proxy.is_http();
+        let fits = match field.decl().fill {
+            Fill::Zero => true,
+            Fill::HttpZero => proxy.is_http(),
+            // Only some objects have it, and whoever knows which sets it.
+            Fill::Set => false,
+        };
         if fits && field.applies_to(kind) {
             row.set(field, figures.sum(counter));
         }
@@ -299,4 +313,105 @@ fn unless_zero(limit: u32) -> Option<u32> {
 
 fn seconds_since(moment_ms: u64, now_ms: u64) -> u32 {
     u32::try_from(now_ms.saturating_sub(moment_ms) / 1000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{ask, with_live};
+    use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
+
+    /// The first fields of each row, as the packaged HAProxy prints them for the same configuration before any traffic
+    /// (time since the last change apart).
+    const ROWS: &str = "\
+fe,FRONTEND,,,0,0,100,0,0,0,0,0,0,,,,,OPEN,,,,,,,,,1,2,0,,,,0,0,0,0
+fe,main,,,0,0,0,0,0,0,0,0,0,,,,,OPEN,,,,,,,,,1,2,1,,,,3,,,
+fe,sock-2,,,0,0,0,0,0,0,0,0,0,,,,,OPEN,,,,,,,,,1,2,2,,,,3,,,
+be,s1,0,0,0,0,50,0,0,0,,0,,0,0,0,0,no check,10,1,0,,,0,,,1,3,1,,0,,2,0,,0
+be,s2,0,0,0,0,,0,0,0,,0,,0,0,0,0,no check,20,1,0,,,0,,5,1,3,2,,0,,2,0,,0
+be,s3,0,0,0,0,,0,0,0,,0,,0,0,0,0,no check,1,0,1,,,0,,,1,3,3,,0,,2,0,,0
+be,s4,0,0,0,0,,0,0,0,,0,,0,0,0,0,MAINT,1,1,0,,,0,,,1,3,4,,0,,2,0,,0
+be,s5,0,0,0,0,,0,0,0,,0,,0,0,0,0,no check,1,1,0,,,0,,,1,3,5,,0,,2,0,,0
+be,BACKEND,0,0,0,0,10,0,0,0,0,0,,0,0,0,0,UP,31,3,1,,0,0,0,,1,3,0,,0,,1,0,,0
+emp,BACKEND,0,0,0,0,1,0,0,0,0,0,,0,0,0,0,UP,0,0,0,,0,0,,,1,4,0,,0,,1,0,,0
+bs,t1,0,0,0,0,,0,0,0,,0,,0,0,0,0,no check,5,1,0,,,0,,,1,5,1,,0,,2,0,,0
+bs,t2,0,0,0,0,,0,0,0,,0,,0,0,0,0,no check,1,1,0,,,0,,,1,5,2,,0,,2,0,,0
+bs,BACKEND,0,0,0,0,1,0,0,0,0,0,,0,0,0,0,UP,6,2,0,,0,0,0,,1,5,0,,0,,1,0,,0
+tcp1,FRONTEND,,,0,0,1000,0,0,0,0,0,0,,,,,OPEN,,,,,,,,,1,6,0,,,,0,0,0,0
+tcp1,x1,0,0,0,0,,0,0,0,,0,,0,0,0,0,no check,1,1,0,,,0,,,1,6,1,,0,,2,0,,0
+tcp1,BACKEND,0,0,0,0,100,0,0,0,0,0,,0,0,0,0,UP,1,1,0,,0,0,0,,1,6,0,,0,,1,0,,0
+";
+
+    /// The first fields of the rows of `show stat`.
+    fn rows(answer: &str) -> String {
+        let first = |line: &str| line.split(',').take(36).collect::<Vec<_>>().join(",") + "\n";
+        answer.lines().skip(1).filter(|line| !line.is_empty()).map(first).collect()
+    }
+
+    /// One field of one row.
+    fn field(answer: &str, object: &str, name: &str) -> String {
+        let mut lines = answer.lines();
+        let header = lines.next().unwrap().trim_start_matches("# ");
+        let at = header.split(',').position(|field| field == name).expect("a field of that name");
+        let row = lines.find(|line| line.starts_with(object)).expect("a row of that name");
+        row.split(',').nth(at).unwrap().to_owned()
+    }
+
+    #[test]
+    fn rows_are_those_of_the_reference() {
+        with_live(|live| assert_eq!(rows(&ask(live, "show stat")), ROWS));
+    }
+
+    #[test]
+    fn what_only_operators_see_is_there_too() {
+        with_live(|live| {
+            let answer = ask(live, "show stat");
+            let check = |object: &str, name: &str, expected: &str| {
+                assert_eq!(field(&answer, object, name), expected, "{object} {name}");
+            };
+            check("be,s1,", "addr", "127.0.0.1:18090");
+            check("be,s1,", "cookie", "c1");
+            check("be,s5,", "addr", "unix");
+            check("bs,t2,", "addr", "[::1]:18090");
+            check("be,BACKEND,", "cookie", "SRV");
+            check("be,BACKEND,", "algo", "roundrobin");
+            check("emp,BACKEND,", "algo", "leastconn");
+            check("be,s1,", "lastsess", "-1");
+            check("be,s1,", "hrsp_2xx", "0");
+            check("tcp1,x1,", "hrsp_2xx", "");
+            check("tcp1,FRONTEND,", "mode", "tcp");
+        });
+    }
+
+    #[test]
+    fn figures_appear_under_their_names() {
+        with_live(|live| {
+            let (fe, be) = (&live.site.proxies[0], &live.site.proxies[1]);
+            fe.frontend_figures.add(0, FrontendCounter::Requests, 5);
+            be.backend_figures.add(0, BackendCounter::BytesIn, 77);
+            be.server_figures[1].add(0, ServerCounter::Http2xx, 3);
+            be.server_figures[1].session_seen(0, super::now_ms());
+            let answer = ask(live, "show stat");
+            assert_eq!(field(&answer, "fe,FRONTEND", "req_tot"), "5");
+            assert_eq!(field(&answer, "be,BACKEND", "bin"), "77");
+            assert_eq!(field(&answer, "be,s2", "hrsp_2xx"), "3");
+            assert_eq!(field(&answer, "be,s2", "lastsess"), "0");
+            ask(live, "clear counters all");
+            let answer = ask(live, "show stat");
+            assert_eq!(field(&answer, "be,BACKEND", "bin"), "0");
+            assert_eq!(field(&answer, "be,s2", "lastsess"), "-1");
+        });
+    }
+
+    #[test]
+    fn a_selection_leaves_the_others_out() {
+        with_live(|live| {
+            let count = |command: &str| rows(&ask(live, command)).lines().count();
+            assert_eq!(count("show stat be -1 -1"), 6);
+            assert_eq!(count("show stat be 4 2"), 1);
+            assert_eq!(count("show stat #3 2 -1"), 1);
+            assert_eq!(count("show stat -1 1 -1"), 2);
+            assert_eq!(count("show stat no-maint"), 15);
+            assert_eq!(ask(live, "show stat nosuch 4 -1"), "No such proxy.\n\n");
+        });
+    }
 }

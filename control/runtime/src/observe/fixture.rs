@@ -1,0 +1,138 @@
+//! A live process for tests, made from a configuration, without sockets and traffic.
+
+use std::io;
+use std::net::IpAddr;
+
+use weir_cli::outcome::Level;
+use weir_cli::{Session, SessionSettings, Status};
+use weir_config::{Inputs, parse};
+use weir_expr::{Loader, TimeZone};
+use weir_stream::site::Identity;
+use weir_syntax::{Environment, SourceMap, StaticFeatures};
+
+use super::{Live, LiveTarget, Page, ProcessRecord};
+use crate::build::{self, Options, Resolver};
+
+/// What most tests look at: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
+pub(crate) const CONFIGURATION: &str = "
+global
+    node vm
+    description a box
+    set-var proc.foo str(bar)
+    set-var proc.five int(5)
+defaults
+    mode http
+    timeout client 5s
+    timeout server 5s
+    timeout connect 1s
+frontend fe
+    bind 127.0.0.1:18080 name main
+    bind 127.0.0.1:18081
+    option socket-stats
+    maxconn 100
+    acl blocked path /blocked
+    acl listed path -f a.lst
+    http-request deny if blocked
+    http-request deny if listed
+    http-request set-header x-m %[path,map(m.map,def)]
+    stats enable
+    stats uri /stats
+    stats admin if TRUE
+    default_backend be
+backend be
+    balance roundrobin
+    cookie SRV insert
+    server s1 127.0.0.1:18090 cookie c1 weight 10 maxconn 50
+    server s2 127.0.0.1:18091 weight 20 slowstart 20s maxqueue 5
+    server s3 127.0.0.1:18092 backup
+    server s4 127.0.0.1:18093 disabled
+    server s5 /tmp/unix.sock
+backend emp
+    balance leastconn
+backend bs
+    balance source
+    server t1 127.0.0.1:18090 weight 5
+    server t2 [::1]:18090
+listen tcp1
+    mode tcp
+    bind 127.0.0.1:18082
+    server x1 127.0.0.1:18090
+";
+
+struct Files;
+
+impl Loader for Files {
+    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+        match path {
+            "a.lst" => Ok(b"/x\n/y\n".to_vec()),
+            "m.map" => Ok(b"/k1 v1\n/k2 v2\n".to_vec()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+struct NoNames;
+
+impl Resolver for NoNames {
+    fn addresses(&self, _: &str) -> Vec<IpAddr> {
+        Vec::new()
+    }
+}
+
+/// The process that a configuration makes.
+pub(crate) fn live(text: &str) -> Live {
+    let mut sources = SourceMap::new();
+    sources.add("t.cfg", text.as_bytes().to_vec());
+    let mut record = ProcessRecord::new(1);
+    let inputs = Inputs {
+        sources: &sources,
+        loader: &Files,
+        registry: &record.registry,
+        patterns: &record.patterns,
+        variables: &record.variable_names,
+        conditions: &StaticFeatures::default(),
+    };
+    let outcome = parse(inputs, Environment::new());
+    let messages: Vec<_> =
+        outcome.diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)).collect();
+    assert!(messages.is_empty(), "{messages:?}");
+    record.limits.connections = 1000;
+    record.description = outcome.config.global.description.as_deref().map(str::to_owned);
+    record.environment = vec!["HOME=/root".to_owned()];
+    let record = record.publish();
+    let options = Options {
+        workers: 1,
+        connections: 1000,
+        frontend_connections: None,
+        resolver: &NoNames,
+        ignore_unknown_names: false,
+        identity: Identity {
+            hostname: "vm".to_owned(),
+            node: "vm".to_owned(),
+            process_id: 7,
+            started_us: 1_000_000,
+            time_zone: TimeZone::fixed(0, "UTC"),
+        },
+        statistics: Box::new(Page::new(record)),
+    };
+    let site = build::site(outcome.config, options).expect("a configuration without names").publish();
+    Live { site, record }
+}
+
+/// What an administrator hears on one connection who says this.
+pub(crate) fn ask(live: Live, text: &str) -> String {
+    let mut target = LiveTarget::new(live, weir_sched::current());
+    let mut session = Session::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
+    session.feed(text.as_bytes());
+    session.feed(b"\n");
+    session.end_of_input();
+    let mut out = Vec::new();
+    while session.run(&mut target, 0, usize::MAX, &mut out) != Status::Close {}
+    String::from_utf8(out).expect("answers are text")
+}
+
+/// Runs a test on a worker, with the process of [`CONFIGURATION`].
+pub(crate) fn with_live(test: impl FnOnce(Live) + 'static) {
+    let done = weir_sched::run(async move { test(live(CONFIGURATION)) }).expect("a worker");
+    assert!(done.is_some(), "the test ends");
+}
