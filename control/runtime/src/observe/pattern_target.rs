@@ -162,8 +162,7 @@ mod tests {
                  0 () acl 'path' file 't.cfg' line 17. curr_ver=0 next_ver=0 entry_cnt=1\n\
                  1 (a.lst) pattern loaded from file 'a.lst' used by acl at file 't.cfg' line 18. curr_ver=0 next_ver=0 \
                  entry_cnt=2\n\
-                 2 () acl 'path' file 't.cfg' line 18. curr_ver=0 next_ver=0 entry_cnt=0\n\
-                 4 () acl 'always_true' file 't.cfg' line 24. curr_ver=0 next_ver=0 entry_cnt=0\n",
+                 2 () acl 'path' file 't.cfg' line 18. curr_ver=0 next_ver=0 entry_cnt=0\n",
             );
         });
     }

@@ -236,7 +236,10 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
 fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
     let shares = |server: &Server| {
         let admin = server.admin_state();
-        server.is_up() && !admin.is_maintenance() && !admin.is_drain() && server.settings().backup == on_backups
+        server.is_up()
+            && !admin.is_maintenance()
+            && !admin.is_drain()
+            && server.settings().backup == on_backups
     };
     let servers = backend.servers();
     servers.iter().filter(|server| shares(server)).map(|server| server.user_weight()).sum()
