@@ -10,35 +10,26 @@
 //! ```
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use weir_backend::ProcessRate;
 use weir_cli::{Session, SessionSettings, Status};
-use weir_net::listener::{Door, DoorState, accept};
-use weir_net::{Connection, Gate, Place, Received, Sent};
-use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, wait, yield_now};
+use weir_net::{Connection, Door, DoorState, Gate, Place, Received, Sent};
+use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
 use weir_sys::{Address, Errno};
 
-use crate::observe::{CliSettings, Live, LiveTarget};
+use crate::observe::{CliSettings, CliSocket, Live, LiveTarget};
 
-/// Serves the runtime API on a listening socket, on the current worker.
-///
-/// # Errors
-/// When the worker cannot watch the socket.
-pub fn serve_cli(live: Live, settings: CliSettings, socket: OwnedFd) -> Result<TaskKey, Errno> {
-    let listener = Descriptor::register(socket)?;
-    // Like everything that listens, it is there as long as the process.
-    let connections = Box::leak(Box::new(Gate::new()));
-    let door = CliDoor { live, settings: Arc::new(settings), connections };
-    Ok(weir_sched::spawn(&LISTENER, Class::Normal, accept(listener, door, BATCH)))
+/// The entrance to the runtime API through one socket, on each worker that accepts from it.
+#[derive(Clone, Copy)]
+pub struct CliDoor {
+    /// What its clients see and change.
+    pub live: Live,
+    /// The socket.
+    pub socket: &'static CliSocket,
 }
 
-/// The entrance to the runtime API through one socket.
-struct CliDoor {
-    live: Live,
-    settings: Arc<CliSettings>,
-    connections: &'static Gate,
-}
+/// How many clients are accepted in one turn: few come, and traffic shall not wait for them.
+pub const BATCH: u32 = 4;
 
 impl Door for CliDoor {
     type Ticket = (Place, Place);
@@ -54,25 +45,25 @@ impl Door for CliDoor {
     fn admit(&self) -> Result<Self::Ticket, &'static Gate> {
         let all = &self.live.record.cli_connections;
         let place = all.enter(self.live.record.cli_connections_limit).ok_or(all)?;
-        let limit = self.settings.connections.unwrap_or(u32::MAX);
-        let own = self.connections.enter(limit).ok_or(self.connections)?;
+        let (of_socket, limit) = (&self.socket.connections, self.socket.settings.connections);
+        let own = of_socket.enter(limit.unwrap_or(u32::MAX)).ok_or(of_socket)?;
         Ok((place, own))
     }
 
     fn give_way(&self) {
         self.live.record.cli_connections.offer();
-        self.connections.offer();
+        self.socket.connections.offer();
     }
 
     fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, _: Address) {
         ticket.0.keep();
         ticket.1.keep();
-        let (live, settings) = (self.live, Arc::clone(&self.settings));
+        let CliDoor { live, socket: door } = *self;
         weir_sched::spawn(&SESSION, Class::Normal, async move {
             let _counted = ticket;
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
-                converse(live, &settings, Connection::new(descriptor)).await;
+                converse(live, &door.settings, Connection::new(descriptor)).await;
             }
         });
     }
@@ -196,10 +187,7 @@ fn silence(session: &Session) -> Tick {
     weir_sched::now().after_some(session.timeout_ms())
 }
 
-static LISTENER: Kind = Kind::new("cli listener");
 static SESSION: Kind = Kind::new("cli session");
-/// How many clients are accepted in one turn: few come, and traffic shall not wait for them.
-const BATCH: u32 = 4;
 /// An answer is made and sent in pieces of about so many bytes, so that a long one neither holds a worker nor its memory.
 const PIECE: usize = 16_384;
 /// How long a client may go on sending after its session is over.

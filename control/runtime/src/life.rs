@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use weir_backend::{BackendCounter, FrontendCounter};
 use weir_events::Level;
+use weir_net::Gate;
 use weir_sched::{Class, Kind, Signals, Tick, sleep_until};
 use weir_stream::site::{Proxy, ProxyState, Site};
 use weir_sys::signal::{self, Signal, SignalReader};
@@ -33,7 +34,7 @@ pub struct Life {
     /// `grace`.
     pub grace: Option<Duration>,
     /// Connections that are not streams: clients of the runtime API.
-    pub operators: fn() -> u32,
+    pub operators: &'static Gate,
     /// The signal that ended it, 0 for none.
     pub ended_by: AtomicI32,
 }
@@ -112,7 +113,7 @@ impl Life {
 
     async fn wait_for_the_last(&self) {
         let deadline = self.hard_stop_after.map_or(Tick::NEVER, after);
-        while self.site.connections.inside() > 0 || (self.operators)() > 0 {
+        while self.site.connections.inside() > 0 || self.operators.inside() > 0 {
             if weir_sched::now() >= deadline {
                 self.messages.warning("soft-stop running for too long, performing a hard-stop.");
                 return;

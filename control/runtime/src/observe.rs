@@ -19,7 +19,7 @@ mod session_target;
 mod statistics_page;
 mod statistics_source;
 
-pub use record::{CliSettings, ProcessRecord, RecordedLimits};
+pub use record::{CliSettings, CliSocket, ProcessRecord, RecordedLimits};
 pub use statistics_page::Page;
 
 use weir_sched::TaskKey;

@@ -17,10 +17,12 @@ use weir_sys::signal::{self, SignalReader};
 use weir_sys::{process as system, users};
 
 use crate::build::{self, SystemResolver};
+use crate::cli_server::{self, CliDoor};
 use crate::life::{Life, SIGNALS};
 use crate::limits::{self, Bounds, Capacity};
 use crate::listening::{Listening, Owner, Predecessor, Surroundings};
 use crate::messages::Messages;
+use crate::observe::{CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
 use crate::process;
 
 /// What the command line says about the process.
@@ -118,7 +120,19 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
     let background = background.map_err(said("[weir.main()] Cannot fork"))?;
     // The main thread has no other yet: all that follow block the same signals.
     let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
-    let site = site(config, invocation, workers, &capacity, messages, Box::new(NoPage))?;
+    let record = ProcessRecord {
+        description: global.description.as_deref().map(str::to_owned),
+        patterns: prepared.patterns,
+        variable_names: prepared.variable_names,
+        registry: prepared.registry,
+        environment: prepared.environment,
+        messages: Some(messages),
+        limits: recorded_limits(&capacity, invocation),
+        cli_connections_limit: global.stats_maxconn,
+        ..ProcessRecord::new(workers)
+    };
+    let record = record.publish();
+    let site = site(config, invocation, workers, &capacity, messages, Box::new(Page::new(record)))?;
     let surroundings = Surroundings {
         global: &global,
         workers,
@@ -127,6 +141,8 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
         messages,
     };
     let listening = Listening::open(site, &surroundings, &invocation.former).ok_or(None)?;
+    // Set once, here: nobody else knows the sockets.
+    let _ = record.cli_sockets.set(cli_sockets(&listening, &global));
     if listening.entrances().is_empty() {
         return Err(Some(
             "[weir.main()] No enabled listener found (check for 'bind' directives) ! Exiting.".to_owned(),
@@ -148,10 +164,14 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
         messages,
         hard_stop_after: global.hard_stop_after,
         grace: global.grace,
-        operators: || 0,
+        operators: &record.cli_connections,
         ended_by: AtomicI32::new(0),
     }));
-    let runtime = start_workers(life, &global, workers, signals).map_err(said("Cannot start the workers"))?;
+    let _ = record.life.set(life);
+    let runtime = start_workers(Live { site, record }, life, &global, workers, signals)
+        .map_err(said("Cannot start the workers"))?;
+    let boot_ms = weir_sched::now().as_ms().saturating_sub(record.started_ms);
+    let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
     messages.finish_startup();
     if let Some(background) = background {
         background.ready().map_err(said("Cannot go to the background"))?;
@@ -165,23 +185,24 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
     }
 }
 
-/// Answers for the statistics page until there is one.
-struct NoPage;
-
-impl Statistics for NoPage {
-    fn page(
-        &self,
-        _: &'static Site,
-        _: &weir_stream::service::PageRequest<'_>,
-    ) -> weir_stream::service::Page {
-        weir_stream::service::Page {
-            status: 503,
-            content_type: "text/plain",
-            location: None,
-            refresh: None,
-            body: b"The statistics page is not implemented yet.\n".to_vec(),
-        }
+fn recorded_limits(capacity: &Capacity, invocation: &Invocation) -> RecordedLimits {
+    RecordedLimits {
+        connections: capacity.maxconn,
+        connections_hard: capacity.hard_maxconn,
+        open_files: capacity.open_files,
+        sockets: capacity.open_files,
+        pipes: capacity.pipes,
+        memory: invocation.memory_mb.unwrap_or(0) << 20,
     }
+}
+
+/// The sockets of the runtime API, in the order of the entrances.
+fn cli_sockets(listening: &Listening, global: &Global) -> Vec<CliSocket> {
+    let of_operators = listening.entrances().iter().filter_map(|entrance| match entrance.owner {
+        Owner::Operator(line) => Some(CliSocket::new(&global.sockets[line], global, &entrance.address)),
+        Owner::Frontend(_) => None,
+    });
+    of_operators.collect()
 }
 
 fn said(what: &'static str) -> impl Fn(weir_sys::Errno) -> Fault {
@@ -253,6 +274,7 @@ fn site(
 }
 
 fn start_workers(
+    live: Live,
     life: &'static Life,
     global: &Global,
     workers: usize,
@@ -273,7 +295,7 @@ fn start_workers(
             ..Tuning::default()
         },
     };
-    let station = Station::new(life, global, workers);
+    let station = Station::new(live, life, global, workers);
     let signals = std::sync::Mutex::new(Some(signals));
     Runtime::start(&settings, move |worker| {
         station.set_up(worker);
@@ -289,6 +311,7 @@ fn start_workers(
 
 /// What each worker is set up with.
 struct Station {
+    live: Live,
     life: &'static Life,
     buffer_size: usize,
     buffers: usize,
@@ -298,7 +321,7 @@ struct Station {
 }
 
 impl Station {
-    fn new(life: &'static Life, global: &Global, workers: usize) -> Self {
+    fn new(live: Live, life: &'static Life, global: &Global, workers: usize) -> Self {
         let tuning = &global.tuning;
         let hostname = &life.site.identity.hostname;
         let hostname = global.log_host_name.as_ref().map(|name| match name {
@@ -306,6 +329,7 @@ impl Station {
             weir_config::model::SentHostName::Named(name) => name.to_string(),
         });
         Station {
+            live,
             life,
             buffer_size: tuning.buffer_size as usize,
             buffers: match tuning.buffers_max as usize {
@@ -328,7 +352,9 @@ impl Station {
         let offset = Arc::new(move |seconds| zone.at(seconds).offset);
         weir_stream::log::install(Logger::new(Arc::clone(&self.log_identity), offset));
         weir_stream::server::idle::start_keeper(site);
+        pulse::start(self.live);
         self.accept();
+        self.accept_operators();
     }
 
     fn accept(&self) {
@@ -339,6 +365,16 @@ impl Station {
                 let acceptors = &listener.proxy().acceptors;
                 acceptors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(task);
             }
+        }
+    }
+}
+
+impl Station {
+    fn accept_operators(&self) {
+        let entrances = self.life.listening.entrances().iter();
+        let of_operators = entrances.filter(|entrance| matches!(entrance.owner, Owner::Operator(_)));
+        for (entrance, socket) in of_operators.zip(self.live.record.cli_sockets()) {
+            entrance.accept_here(CliDoor { live: self.live, socket }, cli_server::BATCH);
         }
     }
 }

@@ -22,7 +22,7 @@ impl AdminTarget for Live {
                 return true;
             }
         };
-        notices::change_server_state(proxy, &server, state);
+        notices::change_server_state(*self, proxy, &server, state);
         true
     }
 }

@@ -8,22 +8,22 @@ use weir_events::Level;
 use weir_stream::log::announce;
 use weir_stream::site::{Proxy, ProxyState};
 
-use super::now_ms;
+use super::{Live, now_ms};
 
 /// Puts a server into a state, and says so if it was not in that state.
-pub(super) fn change_server_state(proxy: &Proxy, server: &Server, state: RequestedState) {
+pub(super) fn change_server_state(live: Live, proxy: &Proxy, server: &Server, state: RequestedState) {
     let Some(backend) = &proxy.backend else { return };
     let before = Situation::of(backend, server);
     // The server is one of this backend, and a state is never refused.
     let _ = backend.change(server.key(), Change::State(state), now_ms());
     let after = Situation::of(backend, server);
     if let Some((level, text)) = describe(proxy, server, &before, &after) {
-        announce(proxy, level, text.as_bytes());
+        say(live, proxy, level, &text);
     }
     if before.usable > 0 && after.usable == 0 {
         let kind = if proxy.config.is_frontend() { "proxy" } else { "backend" };
         let text = format!("{kind} {} has no server available!", proxy.name());
-        announce(proxy, Level::Emergency, text.as_bytes());
+        say(live, proxy, Level::Emergency, &text);
     }
 }
 
@@ -95,19 +95,37 @@ fn describe(
     })
 }
 
-/// Pauses, resumes or stops a frontend, and says so.
-pub(super) fn change_frontend_state(proxy: &Proxy, state: ProxyState) {
-    use weir_backend::{BackendCounter, FrontendCounter};
-    proxy.set_state(state);
-    let name = proxy.name();
-    let text = match state {
-        ProxyState::Paused => format!("Paused frontend {name}."),
-        ProxyState::Open => format!("Resumed frontend {name}."),
-        ProxyState::Stopped => format!(
-            "Proxy {name} stopped (cumulated conns: FE: {}, BE: {}).",
-            proxy.frontend_figures.sum(FrontendCounter::Connections),
-            proxy.backend_figures.sum(BackendCounter::Sessions),
-        ),
+/// Pauses, resumes or stops a frontend, and says so. False when it cannot be resumed: another process has its address.
+pub(super) fn change_frontend_state(live: Live, proxy: &Proxy, state: ProxyState) -> bool {
+    let Some(life) = live.record.life.get() else {
+        // Nothing listens yet.
+        proxy.set_state(state);
+        return true;
     };
-    announce(proxy, Level::Warning, text.as_bytes());
+    let name = proxy.name();
+    match state {
+        ProxyState::Stopped => life.stop_frontend(proxy),
+        ProxyState::Paused => {
+            life.pause_frontend(proxy);
+            say(live, proxy, Level::Warning, &format!("Paused frontend {name}."));
+        }
+        ProxyState::Open => {
+            if !life.resume_frontend(proxy) {
+                return false;
+            }
+            say(live, proxy, Level::Warning, &format!("Resumed frontend {name}."));
+        }
+    }
+    true
+}
+
+/// Tells the proxy's logs, and standard error.
+fn say(live: Live, proxy: &Proxy, level: Level, text: &str) {
+    announce(proxy, level, text.as_bytes());
+    if let Some(messages) = live.record.messages {
+        match level {
+            Level::Emergency => messages.alert(text),
+            _ => messages.warning(text),
+        }
+    }
 }

@@ -40,7 +40,10 @@ fn product(live: Live, info: &mut InfoRow) {
     info.set(InfoField::Node, live.site.identity.node.as_str());
     info.set(InfoField::Description, record.description.as_deref());
     info.set(InfoField::Stopping, u32::from(live.site.is_stopping()));
-    info.set(InfoField::TotalWarnings, record.warnings);
+    let warnings = record.messages.map_or(0, |messages| {
+        messages.startup_logs().lines().filter(|line| line.starts_with("[WARNING]")).count()
+    });
+    info.set(InfoField::TotalWarnings, count(warnings));
     info.set(InfoField::Tainted, "0");
 }
 
@@ -54,7 +57,7 @@ fn times(live: Live, float: bool, info: &mut InfoRow) {
         info.set(InfoField::UptimeSec, narrow(seconds));
     }
     info.set(InfoField::StartTimeSec, narrow(live.site.identity.started_us / 1_000_000));
-    info.set(InfoField::BootTimeMs, live.record.boot_ms);
+    info.set(InfoField::BootTimeMs, live.record.boot_ms.get().copied().unwrap_or(0));
 }
 
 /// `0d 0h00m30s`.
@@ -126,7 +129,7 @@ fn memory(live: Live, info: &mut InfoRow) {
 
 fn objects(live: Live, info: &mut InfoRow) {
     let open = live.site.proxies.iter().filter(|proxy| proxy.state() != ProxyState::Stopped);
-    let listeners = open.map(|proxy| proxy.listeners.len()).sum::<usize>() + live.record.cli_sockets.len();
+    let listeners = open.map(|proxy| proxy.listeners.len()).sum::<usize>() + live.record.cli_sockets().len();
     let connections = live.site.connections.inside() + live.record.cli_connections.inside();
     info.set(InfoField::Listeners, count(listeners));
     info.set(InfoField::Jobs, count(listeners).saturating_add(connections));

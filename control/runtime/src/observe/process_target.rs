@@ -15,6 +15,7 @@ use weir_expr::{
 use weir_stats::StatsSource;
 
 use super::{Live, LiveTarget, now_ms};
+use crate::messages::Messages;
 
 impl ProcessTarget for LiveTarget {
     fn stats(&self) -> &dyn StatsSource {
@@ -35,8 +36,8 @@ impl ProcessTarget for LiveTarget {
     }
 
     fn cli_sockets(&self) -> Vec<CliSocket> {
-        let sockets = self.live.record.cli_sockets.iter();
-        sockets.map(|socket| CliSocket { address: socket.address.clone(), level: socket.level }).collect()
+        let settings = self.live.record.cli_sockets().iter().map(|socket| &socket.settings);
+        settings.map(|known| CliSocket { address: known.address.clone(), level: known.level }).collect()
     }
 
     fn environment(&self) -> Vec<String> {
@@ -44,7 +45,7 @@ impl ProcessTarget for LiveTarget {
     }
 
     fn startup_logs(&self) -> String {
-        self.live.record.startup_logs.clone()
+        self.live.record.messages.map(Messages::startup_logs).unwrap_or_default()
     }
 
     fn activity(&self) -> Activity {

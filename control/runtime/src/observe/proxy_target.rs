@@ -165,7 +165,7 @@ impl ProxyTarget for LiveTarget {
             ServerState::Drain => RequestedState::Drain,
             ServerState::Maintenance => RequestedState::Maintenance,
         };
-        notices::change_server_state(proxy, &server, state);
+        notices::change_server_state(self.live, proxy, &server, state);
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl ProxyTarget for LiveTarget {
         if proxy.state() == ProxyState::Paused {
             return Err(FrontendRefusal::Already);
         }
-        notices::change_frontend_state(proxy, ProxyState::Paused);
+        notices::change_frontend_state(self.live, proxy, ProxyState::Paused);
         Ok(())
     }
 
@@ -236,13 +236,17 @@ impl ProxyTarget for LiveTarget {
         if proxy.state() == ProxyState::Open {
             return Err(FrontendRefusal::Already);
         }
-        notices::change_frontend_state(proxy, ProxyState::Open);
+        if !notices::change_frontend_state(self.live, proxy, ProxyState::Open) {
+            return Err(FrontendRefusal::Because(
+                "Failed to resume frontend, check logs for precise cause (port conflict?).".to_owned(),
+            ));
+        }
         Ok(())
     }
 
     fn shutdown_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal> {
         let proxy = self.open_frontend(frontend)?;
-        notices::change_frontend_state(proxy, ProxyState::Stopped);
+        notices::change_frontend_state(self.live, proxy, ProxyState::Stopped);
         Ok(())
     }
 

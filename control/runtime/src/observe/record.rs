@@ -1,6 +1,7 @@
 //! What is known of the process beside its site: how it was started, with what, and what only operators ask for.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use weir_cli::outcome::{Level, SeverityOutput};
@@ -9,8 +10,11 @@ use weir_events::LogSink;
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::Gate;
 use weir_sync::CachePadded;
+use weir_sys::Address;
 
 use super::pulse::Pulse;
+use crate::life::Life;
+use crate::messages::Messages;
 
 /// What is known of the process beside its site. Made at start, before any worker runs, and kept for ever.
 pub struct ProcessRecord {
@@ -28,20 +32,20 @@ pub struct ProcessRecord {
     pub registry: Arc<Registry>,
     /// The environment, `NAME=value` each.
     pub environment: Vec<String>,
-    /// What was said at start, line by line.
-    pub startup_logs: String,
-    /// How many warnings were among that.
-    pub warnings: u32,
+    /// What was said at start, and where to say what happens.
+    pub messages: Option<&'static Messages>,
     /// The limits that the process was made for.
     pub limits: RecordedLimits,
     /// When the process started, in milliseconds of the workers' clock.
     pub started_ms: u64,
-    /// How long it took until it was ready, in milliseconds.
-    pub boot_ms: u32,
+    /// How long it took until it was ready, in milliseconds. Set once it is.
+    pub boot_ms: OnceLock<u32>,
     /// Where the global section logs to.
     pub log_sinks: Vec<Arc<LogSink>>,
-    /// The sockets of the runtime API.
-    pub cli_sockets: Vec<CliSettings>,
+    /// The sockets of the runtime API. Set once they are open.
+    pub cli_sockets: OnceLock<Vec<CliSocket>>,
+    /// The process while it serves: it pauses and stops frontends. Set before anything is served.
+    pub life: OnceLock<&'static Life>,
     /// Connections to the runtime API, and who waits for one to end.
     pub cli_connections: Gate,
     /// `stats maxconn`: how many of them there may be.
@@ -78,22 +82,43 @@ impl ProcessRecord {
             variable_names: Arc::default(),
             registry: Arc::new(Registry::new(weir_stream::fetch::declarations())),
             environment: Vec::new(),
-            startup_logs: String::new(),
-            warnings: 0,
+            messages: None,
             limits: RecordedLimits::default(),
             started_ms: weir_sched::now().as_ms(),
-            boot_ms: 0,
+            boot_ms: OnceLock::new(),
             log_sinks: Vec::new(),
-            cli_sockets: Vec::new(),
+            cli_sockets: OnceLock::new(),
+            life: OnceLock::new(),
             cli_connections: Gate::new(),
             cli_connections_limit: Global::default().stats_maxconn,
             pulses: (0..workers.max(1)).map(|_| CachePadded::default()).collect(),
         }
     }
 
+    /// The sockets of the runtime API.
+    pub fn cli_sockets(&self) -> &[CliSocket] {
+        self.cli_sockets.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// The record of a whole process: it lives as long as the process.
     pub fn publish(self) -> &'static Self {
         Box::leak(Box::new(self))
+    }
+}
+
+/// One socket of the runtime API.
+#[derive(Debug)]
+pub struct CliSocket {
+    /// How it is spoken there.
+    pub settings: CliSettings,
+    /// Its clients, and who waits for one to leave.
+    pub connections: Gate,
+}
+
+impl CliSocket {
+    /// The socket of a `stats socket` line that has this address.
+    pub fn new(bind: &Bind, global: &Global, address: &Address) -> Self {
+        CliSocket { settings: CliSettings::new(bind, global, address), connections: Gate::new() }
     }
 }
 
@@ -118,9 +143,9 @@ pub struct CliSettings {
 
 impl CliSettings {
     /// What a `stats socket` line says, for the socket of it that has this address.
-    pub fn new(bind: &Bind, global: &Global, address: String) -> Self {
+    pub fn new(bind: &Bind, global: &Global, address: &Address) -> Self {
         CliSettings {
-            address,
+            address: spelled(address),
             level: match bind.options.level {
                 Some(model::Level::User) => Level::User,
                 Some(model::Level::Admin) => Level::Admin,
@@ -137,6 +162,17 @@ impl CliSettings {
             longest_line: global.tuning.buffer_size as usize,
             longest_payload: LONGEST_PAYLOAD,
         }
+    }
+}
+
+/// An address as a configuration would write it.
+fn spelled(address: &Address) -> String {
+    match address {
+        Address::Inet(SocketAddr::V4(_)) => format!("ipv4@{address}"),
+        Address::Inet(SocketAddr::V6(address)) => format!("ipv6@[{}]:{}", address.ip(), address.port()),
+        Address::Unix(path) => format!("unix@{}", path.display()),
+        Address::Abstract(_) => address.to_string(),
+        Address::Unnamed => "unknown".to_owned(),
     }
 }
 
