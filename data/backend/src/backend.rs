@@ -410,27 +410,35 @@ impl std::fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// A slot of a server, given back on drop.
+/// A slot of a server, given back on drop at the latest.
 pub struct Lease {
     server: Arc<Server>,
+    held: bool,
 }
 
 impl Lease {
     /// For a slot that is counted already.
     pub(crate) fn granted(server: Arc<Server>) -> Self {
-        Self { server }
+        Self { server, held: true }
     }
 
-    /// The server.
+    /// The server, also once the slot was given back.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
         &self.server
+    }
+
+    /// Gives the slot back now; what remains only says which server it was.
+    pub fn give_back(&mut self) {
+        if std::mem::take(&mut self.held) {
+            self.server.release();
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.server.release();
+        self.give_back();
     }
 }
 

@@ -1,10 +1,8 @@
-//! Idle server connections: who may use one, where they lie, and how many are worth keeping.
+//! Idle server connections: who may use one, how many there are, and how many are worth keeping.
 //!
-//! An [`IdlePool`] belongs to one server. Each worker has a shelf of its own, last in first out, so
-//! that a request usually finds the connection that its worker used last. When the shelf has none,
-//! a worker takes one from another's (D1: then the connection changes its owner). The connections
-//! themselves are a type parameter: what their descriptors need is the caller's business, and so is
-//! closing those that the pool refuses or hands out to be closed.
+//! The connections themselves belong to the workers: each keeps its own on shelves that nobody else
+//! touches (`data/stream`), and hands one over when another worker asks. What the workers share is
+//! here: the figures of one server ([`IdlePools`], one writer each) and the rules that follow from them.
 
 mod estimate;
 mod key;
@@ -12,13 +10,10 @@ mod key;
 pub use estimate::{PurgePlan, Usage, purge_plan};
 pub use key::{ConnectionKeys, ConnectionParts};
 
-use std::sync::{Mutex, MutexGuard, TryLockError};
-
 use weir_sync::CachePadded;
 
-use crate::server::raise;
 use crate::settings::{HttpReuse, PoolSettings};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 /// Which connections a request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,254 +42,152 @@ pub fn may_reuse(settings: &PoolSettings, requests: u32) -> bool {
     settings.maximum_reuse.is_none_or(|maximum| requests <= maximum)
 }
 
-/// The idle connections of one server.
-pub struct IdlePool<T> {
-    shelves: Box<[CachePadded<Shelf<T>>]>,
-    settings: PoolSettings,
+/// What each worker uses and keeps of the connections to one server.
+#[derive(Debug)]
+pub struct IdlePools {
+    workers: Box<[CachePadded<Figures>]>,
 }
 
-/// A connection that was idle, and the worker whose shelf it lay on.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Taken<T> {
-    /// The connection.
-    pub connection: T,
-    /// Its owner so far.
-    pub worker: usize,
-}
-
-/// Names an entry of a shelf, to take it out when its server closed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IdleToken(u64);
-
-impl<T> IdlePool<T> {
-    /// An empty pool for so many workers (at least one).
+impl IdlePools {
+    /// Nothing used or kept, for so many workers (at least one).
     #[must_use]
-    pub fn new(settings: PoolSettings, workers: usize) -> Self {
-        let shelves = (0..workers.max(1)).map(|_| CachePadded::new(Shelf::default())).collect();
-        Self { shelves, settings }
+    pub fn new(workers: usize) -> Self {
+        Self { workers: (0..workers.max(1)).map(|_| CachePadded::new(Figures::default())).collect() }
     }
 
-    /// What bounds it.
-    #[must_use]
-    pub fn settings(&self) -> &PoolSettings {
-        &self.settings
+    /// A worker opened a connection, or took one off a shelf, to use it.
+    pub fn begin_use(&self, worker: usize) {
+        let Some(figures) = self.workers.get(worker) else { return };
+        let used = figures.used.load(Ordering::Relaxed) + 1;
+        figures.used.store(used, Ordering::Relaxed);
+        raise(&figures.used_maximum, used);
+        raise(&figures.estimate, used);
     }
 
-    /// A worker opened a connection to use it.
-    pub fn opened(&self, worker: usize) {
-        self.shelf(worker).begin_use();
+    /// A worker uses a connection no more.
+    pub fn end_use(&self, worker: usize) {
+        let Some(figures) = self.workers.get(worker) else { return };
+        let used = figures.used.load(Ordering::Relaxed);
+        debug_assert!(used > 0, "what ends has begun");
+        figures.used.store(used.saturating_sub(1), Ordering::Relaxed);
     }
 
-    /// A worker closed a connection that it was using.
-    pub fn closed(&self, worker: usize) {
-        self.shelf(worker).end_use();
+    /// A connection in use waits for the next request of the only client that may use it.
+    pub fn begin_private(&self, worker: usize) {
+        let Some(figures) = self.workers.get(worker) else { return };
+        figures.private.store(figures.private.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Takes an idle connection that was put with the same key. The worker uses it from now on.
-    pub fn take(&self, worker: usize, key: u64, wanted: Wanted) -> Option<Taken<T>> {
-        let own = self.shelf(worker);
-        let connection =
-            own.take(lock(&own.entries), key, wanted).map(|connection| Taken { connection, worker });
-        let taken = connection.or_else(|| self.take_from_others(worker, key, wanted))?;
-        own.begin_use();
-        Some(taken)
+    /// A connection waits for its only client no more.
+    pub fn end_private(&self, worker: usize) {
+        let Some(figures) = self.workers.get(worker) else { return };
+        figures.private.store(figures.private.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
-    /// Puts a connection that the worker used until now. `proven` says that it was reused before.
-    ///
-    /// # Errors
-    /// Gives it back, to be closed, when the pool keeps no more.
-    pub fn put(&self, worker: usize, key: u64, proven: bool, connection: T) -> Result<IdleToken, T> {
-        let shelf = self.shelf(worker);
-        shelf.end_use();
-        if !self.has_room() {
-            return Err(connection);
-        }
-        Ok(shelf.put(Entry { key, connection, token: IdleToken(0) }, proven))
-    }
-
-    /// Takes out one entry, if it is still there, without using it.
-    pub fn remove(&self, worker: usize, token: IdleToken) -> Option<T> {
-        let shelf = self.shelf(worker);
-        let mut entries = lock(&shelf.entries);
-        let Entries { unproven, proven } = &mut *entries;
-        let removed = [unproven, proven].into_iter().find_map(|stack| {
-            let position = stack.iter().rposition(|entry| entry.token == token)?;
-            Some(stack.remove(position).connection)
-        });
-        shelf.note(&entries);
-        removed
-    }
-
-    /// Takes out what the purge of this period closes: half of what is more than needed, the oldest first.
-    ///
-    /// To be called for each worker every `pool-purge-delay`.
-    pub fn purge(&self, worker: usize) -> Vec<T> {
-        let shelf = self.shelf(worker);
-        let mut entries = lock(&shelf.entries);
-        let plan = purge_plan(shelf.usage());
-        shelf.estimate.store(plan.estimate, Ordering::Relaxed);
-        shelf.used_maximum.store(shelf.used.load(Ordering::Relaxed), Ordering::Relaxed);
-        let unproven = entries.unproven.len().min(plan.close as usize);
-        let proven = entries.proven.len().min(plan.close as usize - unproven);
-        let Entries { unproven: first, proven: second } = &mut *entries;
-        let closed =
-            first.drain(..unproven).chain(second.drain(..proven)).map(|entry| entry.connection).collect();
-        shelf.note(&entries);
-        closed
-    }
-
-    /// Takes out everything of a worker: the server's address changed, or it went into maintenance.
-    pub fn clear(&self, worker: usize) -> Vec<T> {
-        let shelf = self.shelf(worker);
-        let mut entries = lock(&shelf.entries);
-        let Entries { unproven, proven } = &mut *entries;
-        let all = unproven.drain(..).chain(proven.drain(..)).map(|entry| entry.connection).collect();
-        shelf.note(&entries);
-        all
+    /// A worker keeps this many connections now: those that were never reused, and those that were.
+    pub fn note(&self, worker: usize, unproven: usize, proven: usize) {
+        let Some(figures) = self.workers.get(worker) else { return };
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        figures.unproven.store(count(unproven), Ordering::Relaxed);
+        figures.proven.store(count(proven), Ordering::Relaxed);
     }
 
     /// What a worker uses and keeps.
     #[must_use]
     pub fn usage(&self, worker: usize) -> Usage {
-        self.shelf(worker).usage()
+        self.workers.get(worker).map(|figures| figures.read()).unwrap_or_default()
     }
 
     /// What all workers use and keep.
     #[must_use]
     pub fn total(&self) -> Usage {
-        self.shelves.iter().map(|shelf| shelf.usage()).fold(Usage::default(), Usage::plus)
+        self.workers.iter().map(|figures| figures.read()).fold(Usage::default(), Usage::plus)
     }
 
-    /// How many workers have a shelf.
+    /// Idle connections of all workers.
     #[must_use]
-    pub fn workers(&self) -> usize {
-        self.shelves.len()
+    pub fn idle(&self) -> u32 {
+        self.total().idle()
     }
 
-    fn has_room(&self) -> bool {
-        if self.settings.purge_delay_ms == 0 {
-            return false;
-        }
-        self.settings.maximum.is_none_or(|maximum| self.idle() < maximum)
+    /// Idle connections of one worker.
+    #[must_use]
+    pub fn idle_of(&self, worker: usize) -> u32 {
+        self.usage(worker).idle()
     }
 
-    fn idle(&self) -> u32 {
-        self.shelves.iter().map(|shelf| shelf.idle()).fold(0, u32::saturating_add)
+    /// Connections in use.
+    #[must_use]
+    pub fn used(&self) -> u32 {
+        self.total().used
     }
 
-    fn take_from_others(&self, worker: usize, key: u64, wanted: Wanted) -> Option<Taken<T>> {
-        if !self.settings.shared || self.shelves.len() < 2 || self.idle() < self.settings.low.max(1) {
+    /// How many idle ones have been used again at least once.
+    #[must_use]
+    pub fn proven(&self) -> u32 {
+        self.total().proven
+    }
+
+    /// How many wait for the only client that may use them. They count as used.
+    #[must_use]
+    pub fn private(&self) -> u32 {
+        self.workers.iter().map(|figures| figures.private.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The most in use since the last purge, added up over the workers.
+    #[must_use]
+    pub fn used_maximum(&self) -> u32 {
+        self.total().used_maximum
+    }
+
+    /// How many are expected to be needed at once.
+    #[must_use]
+    pub fn needed(&self) -> u32 {
+        self.total().estimate
+    }
+
+    /// Whether one more may be kept (`pool-max-conn`, `pool-purge-delay 0`).
+    #[must_use]
+    pub fn has_room(&self, settings: &PoolSettings) -> bool {
+        settings.purge_delay_ms > 0 && settings.maximum.is_none_or(|maximum| self.idle() < maximum)
+    }
+
+    /// The worker to ask for a connection: the one that keeps most, unless there are too few to share
+    /// (`pool-low-conn`, `tune.idle-pool.shared`).
+    #[must_use]
+    pub fn lender(&self, worker: usize, settings: &PoolSettings) -> Option<usize> {
+        if !settings.shared || self.workers.len() < 2 || self.idle() < settings.low.max(1) {
             return None;
         }
-        let count = self.shelves.len();
-        (1..count).map(|distance| (worker + distance) % count).find_map(|other| {
-            let shelf = &self.shelves[other];
-            if shelf.idle() == 0 {
-                return None;
-            }
-            // Its owner is at it: rather the next one than waiting.
-            let entries = match shelf.entries.try_lock() {
-                Ok(entries) => entries,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return None,
-            };
-            Some(Taken { connection: shelf.take(entries, key, wanted)?, worker: other })
-        })
+        let others = (0..self.workers.len()).filter(|other| *other != worker);
+        others.max_by_key(|other| self.idle_of(*other)).filter(|other| self.idle_of(*other) > 0)
     }
 
-    fn shelf(&self, worker: usize) -> &Shelf<T> {
-        debug_assert!(worker < self.shelves.len(), "there is no worker {worker}");
-        &self.shelves[worker.min(self.shelves.len() - 1)]
+    /// How many idle connections a worker closes in this period: half of what is more than needed. To be asked once
+    /// every `pool-purge-delay`.
+    #[must_use]
+    pub fn purge(&self, worker: usize) -> u32 {
+        let Some(figures) = self.workers.get(worker) else { return 0 };
+        let plan = purge_plan(figures.read());
+        figures.estimate.store(plan.estimate, Ordering::Relaxed);
+        figures.used_maximum.store(figures.used.load(Ordering::Relaxed), Ordering::Relaxed);
+        plan.close
     }
 }
 
-/// One worker's idle connections. The figures have one writer at a time: `used` and its maximum the
-/// worker, the numbers of entries whoever holds the lock.
-struct Shelf<T> {
-    entries: Mutex<Entries<T>>,
+/// One worker's figures. It alone writes them, so plain loads and stores do.
+#[derive(Debug, Default)]
+struct Figures {
     unproven: AtomicU32,
     proven: AtomicU32,
     used: AtomicU32,
     used_maximum: AtomicU32,
     estimate: AtomicU32,
-    tokens: AtomicU64,
+    private: AtomicU32,
 }
 
-struct Entries<T> {
-    unproven: Vec<Entry<T>>,
-    proven: Vec<Entry<T>>,
-}
-
-struct Entry<T> {
-    key: u64,
-    token: IdleToken,
-    connection: T,
-}
-
-impl<T> Default for Shelf<T> {
-    fn default() -> Self {
-        Self {
-            entries: Mutex::new(Entries { unproven: Vec::new(), proven: Vec::new() }),
-            unproven: AtomicU32::new(0),
-            proven: AtomicU32::new(0),
-            used: AtomicU32::new(0),
-            used_maximum: AtomicU32::new(0),
-            estimate: AtomicU32::new(0),
-            tokens: AtomicU64::new(0),
-        }
-    }
-}
-
-impl<T> Shelf<T> {
-    /// The latest fitting entry; unproven ones first, for who may take only proven ones needs those.
-    fn take(&self, mut entries: MutexGuard<'_, Entries<T>>, key: u64, wanted: Wanted) -> Option<T> {
-        let Entries { unproven, proven } = &mut *entries;
-        let unproven = (wanted == Wanted::Any).then_some(unproven);
-        let taken = unproven.into_iter().chain([proven]).find_map(|stack| {
-            let position = stack.iter().rposition(|entry| entry.key == key)?;
-            Some(stack.remove(position).connection)
-        });
-        self.note(&entries);
-        taken
-    }
-
-    fn put(&self, mut entry: Entry<T>, proven: bool) -> IdleToken {
-        let mut entries = lock(&self.entries);
-        let token = IdleToken(self.tokens.load(Ordering::Relaxed) + 1);
-        self.tokens.store(token.0, Ordering::Relaxed);
-        entry.token = token;
-        if proven {
-            entries.proven.push(entry)
-        } else {
-            entries.unproven.push(entry)
-        }
-        self.note(&entries);
-        token
-    }
-
-    fn begin_use(&self) {
-        let used = self.used.load(Ordering::Relaxed) + 1;
-        self.used.store(used, Ordering::Relaxed);
-        raise(&self.used_maximum, used);
-        raise(&self.estimate, used);
-    }
-
-    fn end_use(&self) {
-        self.used.store(self.used.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
-    }
-
-    fn note(&self, entries: &Entries<T>) {
-        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        self.unproven.store(count(entries.unproven.len()), Ordering::Relaxed);
-        self.proven.store(count(entries.proven.len()), Ordering::Relaxed);
-    }
-
-    fn idle(&self) -> u32 {
-        self.unproven.load(Ordering::Relaxed).saturating_add(self.proven.load(Ordering::Relaxed))
-    }
-
-    fn usage(&self) -> Usage {
+impl Figures {
+    fn read(&self) -> Usage {
         Usage {
             unproven: self.unproven.load(Ordering::Relaxed),
             proven: self.proven.load(Ordering::Relaxed),
@@ -305,18 +198,15 @@ impl<T> Shelf<T> {
     }
 }
 
-/// See [`crate::sync::lock`]; a shelf is never modelled in loom, it is a plain lock around two vectors.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+fn raise(maximum: &AtomicU32, value: u32) {
+    if maximum.load(Ordering::Relaxed) < value {
+        maximum.store(value, Ordering::Relaxed);
+    }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    fn pool(settings: PoolSettings, workers: usize) -> IdlePool<&'static str> {
-        IdlePool::new(settings, workers)
-    }
 
     #[test]
     fn modes_say_who_may_take_what() {
@@ -332,86 +222,58 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_put_comes_first_and_keys_are_kept_apart() {
-        let pool = pool(PoolSettings::default(), 1);
-        for (key, connection) in [(1, "a"), (2, "b"), (1, "c")] {
-            pool.opened(0);
-            pool.put(0, key, false, connection).unwrap();
-        }
-        let take = |key| pool.take(0, key, Wanted::Any).map(|taken| taken.connection);
-        assert_eq!([take(1), take(1), take(1), take(2)], [Some("c"), Some("a"), None, Some("b")]);
-    }
-
-    #[test]
-    fn proven_connections_are_the_last_resort_of_those_who_take_any() {
-        let pool = pool(PoolSettings::default(), 1);
-        pool.put(0, 0, true, "proven").unwrap();
-        pool.put(0, 0, false, "fresh").unwrap();
-        assert_eq!(pool.take(0, 0, Wanted::Any).unwrap().connection, "fresh");
-        pool.put(0, 0, false, "fresh").unwrap();
-        assert_eq!(pool.take(0, 0, Wanted::Proven).unwrap().connection, "proven");
-        assert_eq!(pool.take(0, 0, Wanted::Proven), None);
-    }
-
-    #[test]
-    fn an_empty_handed_worker_takes_anothers() {
-        let pool = pool(PoolSettings::default(), 3);
-        pool.put(2, 0, false, "c").unwrap();
-        assert_eq!(pool.take(0, 0, Wanted::Any), Some(Taken { connection: "c", worker: 2 }));
-        assert_eq!(pool.usage(0).used, 1);
-        assert_eq!(pool.total().idle(), 0);
+    fn the_richest_lends_and_never_to_itself() {
+        let pools = IdlePools::new(3);
+        let settings = PoolSettings::default();
+        assert_eq!(pools.lender(0, &settings), None);
+        pools.note(0, 9, 0);
+        pools.note(1, 1, 0);
+        pools.note(2, 1, 2);
+        assert_eq!([0, 1, 2].map(|worker| pools.lender(worker, &settings)), [Some(2), Some(0), Some(0)]);
+        pools.note(1, 0, 0);
+        pools.note(2, 0, 0);
+        assert_eq!(pools.lender(0, &settings), None);
     }
 
     #[test]
     fn sharing_has_its_limits() {
-        let apart = pool(PoolSettings { shared: false, ..Default::default() }, 2);
-        apart.put(1, 0, false, "c").unwrap();
-        assert_eq!(apart.take(0, 0, Wanted::Any), None);
-        let low = pool(PoolSettings { low: 2, ..Default::default() }, 2);
-        low.put(1, 0, false, "c").unwrap();
-        assert_eq!(low.take(0, 0, Wanted::Any), None);
-        low.put(1, 0, false, "d").unwrap();
-        assert_eq!(low.take(0, 0, Wanted::Any).unwrap().connection, "d");
+        let pools = IdlePools::new(2);
+        pools.note(1, 1, 0);
+        assert_eq!(pools.lender(0, &PoolSettings { shared: false, ..Default::default() }), None);
+        let low = PoolSettings { low: 2, ..Default::default() };
+        assert_eq!(pools.lender(0, &low), None);
+        pools.note(1, 1, 1);
+        assert_eq!(pools.lender(0, &low), Some(1));
     }
 
     #[test]
-    fn a_full_pool_gives_connections_back() {
-        let small = pool(PoolSettings { maximum: Some(1), ..Default::default() }, 2);
-        small.put(0, 0, false, "a").unwrap();
-        assert_eq!(small.put(1, 0, false, "b"), Err("b"));
-        let none = pool(PoolSettings { purge_delay_ms: 0, ..Default::default() }, 1);
-        assert_eq!(none.put(0, 0, false, "a"), Err("a"));
+    fn a_full_pool_has_no_room() {
+        let pools = IdlePools::new(2);
+        let small = PoolSettings { maximum: Some(1), ..Default::default() };
+        assert!(pools.has_room(&small));
+        pools.note(1, 0, 1);
+        assert!(!pools.has_room(&small));
+        assert!(pools.has_room(&PoolSettings::default()));
+        assert!(!pools.has_room(&PoolSettings { purge_delay_ms: 0, ..Default::default() }));
         let limited = PoolSettings { maximum_reuse: Some(2), ..Default::default() };
         assert_eq!([1, 2, 3].map(|requests| may_reuse(&limited, requests)), [true, true, false]);
         assert!(!may_reuse(&PoolSettings { maximum_reuse: Some(0), ..Default::default() }, 1));
     }
 
     #[test]
-    fn what_a_server_closed_is_taken_out_once() {
-        let pool = pool(PoolSettings::default(), 1);
-        let first = pool.put(0, 0, false, "a").unwrap();
-        let second = pool.put(0, 0, true, "b").unwrap();
-        assert_eq!(pool.remove(0, first), Some("a"));
-        assert_eq!(pool.remove(0, first), None);
-        assert_eq!(pool.remove(0, second), Some("b"));
-        assert_eq!(pool.total().idle(), 0);
-    }
-
-    #[test]
-    fn a_purge_closes_the_oldest_half_of_the_excess() {
-        let pool: IdlePool<u32> = IdlePool::new(PoolSettings::default(), 1);
-        (0..8).for_each(|_| pool.opened(0));
-        (0..8).for_each(|connection| assert!(pool.put(0, 0, false, connection).is_ok()));
-        assert_eq!(pool.purge(0), []);
-        assert_eq!(pool.purge(0), [0, 1]);
-        assert_eq!(pool.purge(0), [2, 3]);
-        let mut rounds = 0;
-        while pool.total().idle() > 0 {
-            pool.purge(0);
-            rounds += 1;
-            assert!(rounds < 10);
+    fn a_purge_closes_half_of_the_excess() {
+        let pools = IdlePools::new(1);
+        (0..8).for_each(|_| pools.begin_use(0));
+        (0..8).for_each(|_| pools.end_use(0));
+        let mut kept = 8;
+        let mut closed = Vec::new();
+        for _ in 0..7 {
+            pools.note(0, kept, 0);
+            let close = pools.purge(0);
+            kept -= close as usize;
+            closed.push(close);
         }
-        pool.put(0, 0, false, 9).unwrap();
-        assert_eq!(pool.clear(0), [9]);
+        assert_eq!((kept, closed), (0, vec![0, 2, 2, 2, 1, 1, 0]));
+        assert_eq!(pools.total(), Usage::default());
     }
 }

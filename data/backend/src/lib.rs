@@ -7,8 +7,8 @@
 //! [`Backend::change`].
 //!
 //! This crate refuses to know sockets, clocks, randomness and the configuration language: time and
-//! entropy come in as arguments, connections are a type parameter of [`IdlePool`], and the settings
-//! are plain structs ([`BackendSettings`], [`ServerSettings`]) that somebody else fills.
+//! entropy come in as arguments, connections stay with those who opened them, and the settings are
+//! plain structs ([`BackendSettings`], [`ServerSettings`]) that somebody else fills.
 //!
 //! Begin with `backend.rs` (the object and its lock), then `queue.rs` (why no wake-up is lost),
 //! then `balance.rs` (one file per algorithm).
@@ -34,8 +34,7 @@ pub use figures::{
     ServerCounter, ServerFigures, SharedGauge,
 };
 pub use idle::{
-    ConnectionKeys, ConnectionParts, IdlePool, IdleToken, PurgePlan, Taken, Usage, Wanted, may_reuse,
-    purge_plan, wanted,
+    ConnectionKeys, ConnectionParts, IdlePools, PurgePlan, Usage, Wanted, may_reuse, purge_plan, wanted,
 };
 pub use persistence::{
     CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, ResponsePlan,

@@ -92,8 +92,7 @@ impl Priority {
     const OFFSET_LIMIT: i64 = 524_287;
 }
 
-/// How many requests left the queue while this one waited, itself included when it was served: `%sq`
-/// and `%bq` in logs.
+/// How many requests left the queue while this one waited, itself included: `%sq` and `%bq` in logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
     /// From the server's queue.
@@ -169,9 +168,21 @@ impl Waiting {
         }
     }
 
-    /// How many requests left this queue since it was joined: what logs show when the wait is given up.
+    /// Leaves the queue, or gives back a slot that was just granted; what logs show of such a wait.
     #[must_use]
-    pub fn positions(&self) -> Positions {
+    pub fn give_up(mut self) -> Positions {
+        self.leave();
+        self.positions()
+    }
+
+    fn leave(&mut self) {
+        if !std::mem::replace(&mut self.settled, true) {
+            self.backend.abandon(self.place, self.order, &self.waiter);
+        }
+    }
+
+    /// How many requests left this queue since it was joined; known once this one left it.
+    fn positions(&self) -> Positions {
         let ahead = self.waiter.ahead.load(Ordering::Relaxed);
         match self.place {
             Place::Server(_) => Positions { server: ahead, backend: 0 },
@@ -182,9 +193,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if !self.settled {
-            self.backend.abandon(self.place, self.order, &self.waiter);
-        }
+        self.leave();
     }
 }
 
@@ -281,7 +290,7 @@ impl WaitQueue {
 
     pub(crate) fn remove(&mut self, order: Order) -> bool {
         let Some((joined, waiter)) = self.entries.remove(&order) else { return false };
-        waiter.note_ahead(self.served - joined);
+        waiter.note_ahead(self.served - joined + 1);
         true
     }
 
@@ -304,7 +313,7 @@ impl WaitQueue {
             if waiter.sticky {
                 return true;
             }
-            waiter.note_ahead(served - *joined);
+            waiter.note_ahead(served - *joined + 1);
             into.push(Arc::clone(waiter));
             false
         });

@@ -8,8 +8,7 @@
 pub mod state;
 pub mod weight;
 
-use std::any::Any;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
@@ -72,7 +71,6 @@ pub struct Server {
     served_maximum: AtomicU32,
     queued_maximum: AtomicU32,
     figures: ServerFigures,
-    attachment: OnceLock<Box<dyn Any + Send + Sync>>,
     home: Home,
 }
 
@@ -101,7 +99,6 @@ impl Server {
             served_maximum: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
             figures: ServerFigures::new(home.shared.settings.workers),
-            attachment: OnceLock::new(),
             home,
             settings,
         };
@@ -263,20 +260,6 @@ impl Server {
     #[must_use]
     pub fn figures(&self) -> &ServerFigures {
         &self.figures
-    }
-
-    /// Something that another crate keeps with the server (its idle connections): set once.
-    ///
-    /// # Errors
-    /// Gives it back when there is one already.
-    pub fn attach(&self, attachment: Box<dyn Any + Send + Sync>) -> Result<(), Box<dyn Any + Send + Sync>> {
-        self.attachment.set(attachment)
-    }
-
-    /// What was attached, if it is a `T`.
-    #[must_use]
-    pub fn attachment<T: 'static>(&self) -> Option<&T> {
-        self.attachment.get()?.downcast_ref()
     }
 
     pub(crate) fn recorded_state(&self) -> OperationalState {

@@ -255,16 +255,6 @@ fn dynamic_cookies_follow_the_address() {
     assert_eq!(*backend.servers()[0].address(), address("127.0.0.2:56423"));
 }
 
-#[test]
-fn other_crates_may_keep_something_with_a_server() {
-    let backend = backend(Algorithm::RoundRobin, vec![server("a")]);
-    let server = &backend.servers()[0];
-    assert!(server.attach(Box::new(7u32)).is_ok());
-    assert!(server.attach(Box::new(8u32)).is_err());
-    assert_eq!(server.attachment::<u32>(), Some(&7));
-    assert_eq!(server.attachment::<u64>(), None);
-}
-
 fn shares(backend: &Backend, requests: impl Iterator<Item = ChooseInput>) -> HashMap<String, u32> {
     let mut shares = HashMap::new();
     for input in requests {

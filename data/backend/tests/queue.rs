@@ -303,3 +303,14 @@ fn a_forced_slot_ignores_the_limit() {
     assert_eq!(backend.server(a).unwrap().served(), 2);
     assert_eq!(backend.server(a).unwrap().served_maximum(), 2);
 }
+
+#[test]
+fn a_lease_that_was_given_back_still_names_its_server() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let mut first = lease(choose(&backend));
+    first.give_back();
+    assert_eq!(first.server().name(), "a");
+    let second = lease(choose(&backend));
+    drop(first);
+    assert_eq!(second.server().served(), 1);
+}

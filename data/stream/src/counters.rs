@@ -90,20 +90,36 @@ impl Exchange {
         crate::worker::count_request();
     }
 
-    /// Counts the status that the client gets, and the one that the server sent.
-    pub(crate) fn count_status(&self, from_server: Option<u16>) {
-        let worker = weir_sched::worker_index();
-        let status = self.status;
-        self.frontend.frontend_figures.increment(worker, FrontendCounter::of_status(status));
-        if self.backend_entered {
-            self.backend.backend_figures.increment(worker, BackendCounter::of_status(status));
+    /// Counts the status that the client got, once, at the end of a stream that began with a request or an attempt
+    /// at one.
+    pub(crate) fn count_status(&self) {
+        if !self.facts.counts_status {
+            return;
         }
-        if let (Some(status), Some(lease)) = (from_server, &self.lease) {
-            self.backend.server_figures(lease.server()).increment(worker, ServerCounter::of_status(status));
+        let worker = weir_sched::worker_index();
+        self.frontend.frontend_figures.increment(worker, FrontendCounter::of_status(self.status));
+        if self.backend_entered {
+            self.backend.backend_figures.increment(worker, BackendCounter::of_status(self.status));
         }
     }
 
-    /// The stream got a slot of a server.
+    /// Counts the status that the server sent, whatever rules make of it.
+    pub(crate) fn count_server_status(&self) {
+        if let Some(lease) = &self.lease {
+            let counter = ServerCounter::of_status(self.server_status);
+            self.backend.server_figures(lease.server()).increment(weir_sched::worker_index(), counter);
+        }
+    }
+
+    /// The stream got a slot of a server that nothing but balancing chose.
+    pub(crate) fn count_balanced(&self) {
+        let Some(lease) = self.lease.as_ref().filter(|_| !self.facts.persistent) else { return };
+        let worker = weir_sched::worker_index();
+        self.backend.server_figures(lease.server()).increment(worker, ServerCounter::Balanced);
+        self.backend.backend_figures.increment(worker, BackendCounter::Balanced);
+    }
+
+    /// An attempt to use a server begins.
     pub(crate) fn count_server_session(&self) {
         let Some(lease) = &self.lease else { return };
         let worker = weir_sched::worker_index();
@@ -112,10 +128,6 @@ impl Exchange {
         figures.increment(worker, ServerCounter::Sessions);
         figures.event(worker, 0_usize, now_ms);
         figures.session_seen(worker, now_ms);
-        if !self.facts.persistent {
-            figures.increment(worker, ServerCounter::Balanced);
-            self.backend.backend_figures.increment(worker, BackendCounter::Balanced);
-        }
     }
 
     /// Adds the bytes that passed since the last call.
@@ -133,7 +145,8 @@ impl Exchange {
         let figures = &self.session.listener.figures;
         figures.add(worker, ListenerCounter::BytesIn, bytes_in);
         figures.add(worker, ListenerCounter::BytesOut, bytes_out);
-        if self.backend_entered {
+        // A `listen` section counts them for both its sides, even when no server was asked.
+        if self.backend_entered || self.backend.config.is_backend() {
             let figures = &self.backend.backend_figures;
             figures.add(worker, BackendCounter::BytesIn, bytes_in);
             figures.add(worker, BackendCounter::BytesOut, bytes_out);

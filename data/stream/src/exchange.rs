@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_backend::{Lease, Positions, Priority, Server, ServerKey};
+use weir_backend::{Backend, Lease, Positions, Priority, Server, ServerKey};
 use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
@@ -18,9 +18,11 @@ use weir_net::Connection;
 use crate::ending::{By, During, Ending};
 use crate::recycle::Lent;
 use crate::reply::Reply;
+use crate::server::idle::InUse;
 use crate::session::Session;
 use crate::site::{Proxy, Site};
 use crate::timers::Timers;
+use crate::worker::InProgress;
 
 /// A stream in progress.
 pub struct Exchange {
@@ -34,6 +36,10 @@ pub struct Exchange {
     pub backend: &'static Proxy,
     /// Whether `backend` was chosen, so that it counts this stream.
     pub backend_entered: bool,
+    /// The stream counts as the backend's load.
+    pub inside: Option<Inside>,
+    /// The stream counts as one in progress.
+    pub in_progress: Option<InProgress>,
     /// The client's side.
     pub client: Connection,
     /// The server's side, while there is one.
@@ -114,6 +120,24 @@ pub struct Exchange {
     pub inspection_over: bool,
 }
 
+/// Counts as load of a backend (`scur`, `fullconn`) as long as it lives.
+#[derive(Debug)]
+pub struct Inside(&'static Backend);
+
+impl Inside {
+    /// A stream enters.
+    pub fn enter(backend: &'static Backend) -> Self {
+        backend.enter();
+        Inside(backend)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
 /// A connection to a server, lent to one stream.
 pub struct Upstream {
     /// The connection.
@@ -123,7 +147,11 @@ pub struct Upstream {
     /// How many requests it served, this one included.
     pub requests: u32,
     /// What has to be equal for another stream to use it.
-    pub hash: u64,
+    pub key: u64,
+    /// It may only serve the client that it was opened for.
+    pub private: bool,
+    /// Counts as long as it is used; none without a server.
+    pub in_use: Option<InUse>,
 }
 
 /// The timeouts in force, as the proxies and `set-timeout` say.
@@ -179,6 +207,8 @@ pub struct Captures {
 pub struct Facts {
     /// The request's head is there.
     pub have_request: bool,
+    /// The stream counts among the statuses: something of a request came, in HTTP.
+    pub counts_status: bool,
     /// A response's head is there.
     pub have_response: bool,
     /// A rule stopped the stream before a server was chosen: statistics say "denied", not "error".
@@ -270,6 +300,8 @@ impl Exchange {
             frontend,
             backend: frontend,
             backend_entered: false,
+            inside: None,
+            in_progress: None,
             server: None,
             lease: None,
             request: crate::recycle::message(),

@@ -42,6 +42,7 @@ impl Exchange {
                 self.count_bytes_if_continuous();
             }
             if let Some(by) = deadlines.passed(up, down) {
+                self.count(if by == By::ClientTimeout { Event::ClientAbort } else { Event::ServerAbort });
                 return Err(Stop::close(by, During::Data));
             }
             if up == Flow::Yield || down == Flow::Yield {
@@ -79,7 +80,12 @@ impl Exchange {
             _ => None,
         };
         let by = broken(down, Side::Sink).or(broken(up, Side::Source))?;
-        self.count(if by == By::Client { Event::ClientAbort } else { Event::ServerAbort });
+        if by == By::Client {
+            self.count(Event::ClientAbort);
+        } else {
+            self.count(Event::FailedResponse);
+            self.count(Event::ServerAbort);
+        }
         Some(Ending::new(by, During::Data))
     }
 

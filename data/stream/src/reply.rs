@@ -283,7 +283,6 @@ impl Exchange {
         self.after_response_rules();
         self.status = self.response.head.status();
         self.settle_reply(&reply);
-        self.count_status(None);
         self.frontend_response_started();
         self.facts.response_started = true;
         let body = if self.facts.head_only || status::is_bodyless(self.status) {

@@ -135,7 +135,11 @@ impl Exchange {
                 self.decided_at = Some(at);
                 let time = self.timeouts.tarpit.unwrap_or_default();
                 self.enter(During::Tarpit);
-                self.pause(time, During::Tarpit).await?;
+                let held = self.pause(time, During::Tarpit).await;
+                // The log shows how long it was held as the time in the queue (manual, section 8.4).
+                self.timers.request = None;
+                self.timers.queue = Some(self.elapsed());
+                held?;
                 if let Action::Tarpit(reply) = action {
                     self.prepare_reply(reply, 500);
                 }

@@ -41,7 +41,6 @@ impl Exchange {
     pub(crate) fn close_server(&mut self) {
         if self.server.take().is_some() {
             self.session.view.server_descriptor.set(-1);
-            idle::closed(self);
         }
     }
 }

@@ -12,11 +12,7 @@ use crate::exchange::Exchange;
 
 /// Binds a new socket to what `source` says.
 pub(crate) fn bind(exchange: &Exchange, socket: &OwnedFd, target: &Address) -> Result<(), Errno> {
-    let of_server =
-        exchange.server_settings().and_then(|settings: &ServerSettings| settings.source.as_deref());
-    let Some(source) = of_server.or(exchange.backend.config.settings.source.as_deref()) else {
-        return Ok(());
-    };
+    let Some(source) = of(exchange) else { return Ok(()) };
     if let Some(interface) = &source.interface {
         option::set_device(socket, interface)?;
     }
@@ -51,6 +47,24 @@ fn bind_port(exchange: &Exchange, socket: &OwnedFd, source: &Source, ip: IpAddr)
         }
     }
     Err(last)
+}
+
+/// The address that a connection comes from, if it depends on the request, and whether no other client can have it.
+pub(crate) fn chosen(exchange: &Exchange) -> (Option<SocketAddr>, bool) {
+    let transparent = of(exchange).and_then(|source| source.transparent.as_ref());
+    match transparent {
+        None | Some(TransparentSource::Address(_)) => (None, false),
+        Some(transparent) => {
+            (transparent_address(exchange, transparent), matches!(transparent, TransparentSource::Client))
+        }
+    }
+}
+
+/// The `source` line in force: the server's, or the backend's.
+fn of(exchange: &Exchange) -> Option<&'static Source> {
+    let of_server =
+        exchange.server_settings().and_then(|settings: &ServerSettings| settings.source.as_deref());
+    of_server.or(exchange.backend.config.settings.source.as_deref())
 }
 
 fn transparent_address(exchange: &Exchange, transparent: &TransparentSource) -> Option<SocketAddr> {

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use weir_sys::{Address, socket};
 
 use crate::exchange::Exchange;
+use crate::worker::InProgress;
 
 impl Exchange {
     /// The stream appears in `show sess`.
@@ -15,10 +16,7 @@ impl Exchange {
         view.since_ms.set(weir_sched::now().as_ms());
         view.backend.set(u32::MAX);
         view.server.set(u32::MAX);
-        if let Some(figures) = crate::worker::figures() {
-            figures.streams.increment();
-            figures.streams_now.increment();
-        }
+        self.in_progress = Some(InProgress::begin());
     }
 
     /// The stream is over.
@@ -26,21 +24,19 @@ impl Exchange {
         let view = &self.session.view;
         view.id.set(0);
         view.server_descriptor.set(-1);
-        if let Some(figures) = crate::worker::figures() {
-            figures.streams_now.decrement();
-        }
+        self.in_progress = None;
     }
 
-    /// Counts what is only known at the end, and leaves the backend.
+    /// Counts what is only known at the end, gives the server's slot back and leaves the backend. Who they were is
+    /// still known to the log.
     pub(crate) fn count_end(&mut self) {
         self.count_bytes();
+        self.count_status();
         self.count_phases();
-        self.lease = None;
-        if std::mem::take(&mut self.backend_entered)
-            && let Some(backend) = &self.backend.backend
-        {
-            backend.leave();
+        if let Some(lease) = &mut self.lease {
+            lease.give_back();
         }
+        self.inside = None;
     }
 
     /// The response goes out: `option logasap` writes its line now.

@@ -58,6 +58,29 @@ pub(crate) fn next_serial() -> u64 {
     serial * weir_sched::worker_count().max(1) as u64 + weir_sched::worker_index() as u64
 }
 
+/// Counts as a stream in progress as long as it lives.
+#[derive(Debug)]
+pub struct InProgress(());
+
+impl InProgress {
+    /// A stream began.
+    pub(crate) fn begin() -> Self {
+        if let Some(figures) = figures() {
+            figures.streams.increment();
+            figures.streams_now.increment();
+        }
+        InProgress(())
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        if let Some(figures) = figures() {
+            figures.streams_now.decrement();
+        }
+    }
+}
+
 /// A request or a TCP session began.
 pub(crate) fn count_request() {
     if let Some(figures) = figures() {

@@ -11,14 +11,14 @@ pub struct ConnectionParts<'a> {
     pub source: Option<SocketAddr>,
     /// The destination, where the request decides it (`set-dst`, address `0.0.0.0`).
     pub destination: Option<SocketAddr>,
-    /// Addresses announced in a PROXY protocol header.
-    pub announced: Option<(SocketAddr, SocketAddr)>,
+    /// What the connection begins with: a PROXY protocol header.
+    pub announced: Option<&'a [u8]>,
     /// The server name indicated in TLS.
     pub server_name: Option<&'a [u8]>,
     /// `pool-conn-name`.
     pub name: Option<&'a [u8]>,
     /// Marks and type-of-service set on the socket.
-    pub marks: Option<(u32, u8)>,
+    pub marks: Option<(Option<u32>, Option<u8>)>,
 }
 
 /// Makes keys. The hash is seeded at random, so that nobody can choose a server name that shares

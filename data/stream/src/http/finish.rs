@@ -23,7 +23,7 @@ impl Exchange {
         None
     }
 
-    /// Gives the server's connection to whoever comes next, or closes it; gives the slot back.
+    /// Gives the server's connection to whoever comes next, or closes it.
     pub(crate) fn settle_server(&mut self) {
         if let Some(upstream) = self.server.take() {
             let usable = self.facts.keep_server
@@ -34,12 +34,8 @@ impl Exchange {
                 && upstream.connection.input().is_empty();
             if usable {
                 idle::give(self, upstream);
-            } else {
-                drop(upstream);
-                idle::closed(self);
             }
         }
-        self.lease = None;
     }
 
     /// Lets a client that still sends read our last bytes: closing at once would reset its connection and take the

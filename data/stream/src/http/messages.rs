@@ -71,12 +71,12 @@ impl Exchange {
         self.enter(During::Headers);
         self.send_request_head()?;
         self.await_response().await?;
-        self.timers.response = Some(self.elapsed());
         self.server_status = self.response.head.status();
         // Nobody asked to leave HTTP: what would follow is no response.
         if self.server_status == 101 && !persistence::may_switch_protocols(&self.request.head) {
             return Err(Converse::Failed(Failure::Junk));
         }
+        self.timers.response = Some(self.elapsed());
         self.status = self.server_status;
         if retry::status_retries(self, self.server_status) {
             return Err(Converse::Failed(Failure::Status(self.server_status)));
@@ -94,7 +94,7 @@ impl Exchange {
                 // The head leaves together with the part of the body that came with it.
                 self.request_body.lead_with(verbatim);
                 if !self.request_body.inspect(&self.client) {
-                    return Err(Stop::error(400, By::Proxy, During::Data).into());
+                    return Err(self.malformed_request_body().into());
                 }
                 return Ok(());
             }
@@ -135,9 +135,12 @@ impl Exchange {
                     Flow::AwaitSource => uploading = true,
                     Flow::AwaitSink => {}
                     Flow::Yield => yields = true,
-                    Flow::Truncated => return Err(Stop::error(400, By::Client, During::Data).into()),
-                    Flow::Malformed => return Err(Stop::error(400, By::Proxy, During::Data).into()),
-                    Flow::Failed(Side::Source, _) => return Err(Stop::close(By::Client, During::Data).into()),
+                    // Whoever leaves in the middle of its own request does not wait for an answer.
+                    Flow::Truncated | Flow::Failed(Side::Source, _) => {
+                        self.count_client_abort();
+                        return Err(Stop::close(By::Client, During::Data).into());
+                    }
+                    Flow::Malformed => return Err(self.malformed_request_body().into()),
                     // The server may have answered before it stopped listening: its answer decides.
                     Flow::Failed(Side::Sink, errno) if !upstream.connection.descriptor().is_readable() => {
                         return Err(Converse::Failed(Failure::Aborted(Some(errno))));
@@ -175,12 +178,14 @@ impl Exchange {
                 server_deadline = clock::after_some(self.timeouts.server);
             }
             if self.client.is_broken() || (abort_on_close && !uploading && self.client.peer_closed()) {
+                self.count_client_abort();
                 return Err(Stop::error(400, By::Client, During::Headers).into());
             }
             if clock::passed(server_deadline) {
                 return Err(Converse::Failed(Failure::TimedOut));
             }
             if uploading && clock::passed(client_deadline) {
+                self.count_client_abort();
                 return Err(Stop::error(408, By::ClientTimeout, During::Data).into());
             }
             if yields {
@@ -219,10 +224,14 @@ impl Exchange {
     /// Sends the response's head, then lets both bodies flow to their ends.
     async fn respond(&mut self) -> Phase {
         self.facts.have_response = true;
-        self.count_status(Some(self.server_status));
+        self.count_server_status();
         let framing = response_framing(&self.response.head, self.request.head.method());
         self.facts.tunnel = framing == BodyFraming::Tunnel;
-        self.response_phase().await?;
+        if let Err(stop) = self.response_phase().await {
+            // What the client gets is not this response: it was not there, as far as the log goes.
+            self.timers.response = None;
+            return Err(stop);
+        }
         self.settle_connections(framing)?;
         self.enter(During::Data);
         self.frontend_response_started();
@@ -294,12 +303,12 @@ impl Exchange {
                     return Ok(());
                 }
                 Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
-                Flow::Truncated | Flow::Malformed => {
-                    let by = if down == Flow::Malformed { By::Proxy } else { By::Server };
-                    self.count_server_abort();
-                    return Err(Stop::close(by, During::Data));
+                Flow::Malformed => {
+                    self.count(Event::FailedResponse);
+                    return Err(Stop::close(By::Proxy, During::Data));
                 }
-                Flow::Failed(Side::Source, _) => {
+                Flow::Truncated | Flow::Failed(Side::Source, _) => {
+                    self.count(Event::FailedResponse);
                     self.count_server_abort();
                     return Err(Stop::close(By::Server, During::Data));
                 }
@@ -316,7 +325,10 @@ impl Exchange {
                         self.count_client_abort();
                         return Err(Stop::close(By::Client, During::Data));
                     }
-                    Flow::Malformed => return Err(Stop::close(By::Proxy, During::Data)),
+                    Flow::Malformed => {
+                        self.count_bad_request();
+                        return Err(Stop::close(By::Proxy, During::Data));
+                    }
                     // It answers already, and does not want the rest.
                     Flow::Failed(Side::Sink, _) => {
                         self.request_body = BodyFlow::done();
@@ -335,12 +347,14 @@ impl Exchange {
             let mut deadline = Tick::NEVER;
             if down == Flow::AwaitSource {
                 if clock::passed(server_deadline) {
+                    self.count_server_abort();
                     return Err(Stop::close(By::ServerTimeout, During::Data));
                 }
                 deadline = deadline.min(server_deadline);
             }
             if down == Flow::AwaitSink || uploading {
                 if clock::passed(client_deadline) {
+                    self.count_client_abort();
                     return Err(Stop::close(By::ClientTimeout, During::Data));
                 }
                 deadline = deadline.min(client_deadline);
@@ -374,6 +388,12 @@ impl Exchange {
         self.close_server();
         self.response.clear();
         self.retry_after(failure).await
+    }
+
+    /// The request's body is no chunked coding.
+    fn malformed_request_body(&self) -> Stop {
+        self.count_bad_request();
+        Stop::error(400, By::Proxy, During::Headers)
     }
 
     fn count_client_abort(&self) {

@@ -49,19 +49,22 @@ impl Exchange {
         self.timers.request = Some(self.elapsed());
         self.facts.have_request = true;
         self.session.requests.set(self.session.requests.get().saturating_add(1));
-        self.count_request();
+        self.facts.counts_status = true;
         let head = &self.request.head;
         self.facts.head_only = head.method() == Method::Head;
         self.facts.expects_continue = head.flags().contains(Flags::EXPECT_100);
         self.request_body = BodyFlow::new(request_framing(head), 0);
         self.facts.keep_client = true;
         self.capture_request();
-        if let Some(uri) = &self.frontend.config.settings.monitor_uri
-            && self.request.head.uri(self.request.bytes()) == uri.as_bytes()
-        {
-            return Err(self.monitor());
-        }
         Ok(())
+    }
+
+    /// Answers at once if the request is one for `monitor-uri`.
+    pub(super) fn check_monitor(&mut self) -> Phase {
+        match &self.frontend.config.settings.monitor_uri {
+            Some(uri) if self.request.head.uri(self.request.bytes()) == uri.as_bytes() => Err(self.monitor()),
+            _ => Ok(()),
+        }
     }
 
     /// What to do when no request comes.
@@ -86,16 +89,13 @@ impl Exchange {
             }
             ReadHead::Complete => (400, By::Internal),
         };
-        if !quiet {
-            self.count_request();
-            self.count_bad_request();
-        }
         let ending = Ending::new(by, During::Request);
-        // Whoever closed without a word, or while nobody listens, gets no word.
-        if quiet || (by == By::Client && nothing_came) {
-            self.status = if quiet { 0 } else { status };
+        if quiet {
             return Stop::Close(ending);
         }
+        self.facts.counts_status = true;
+        self.count_request();
+        self.count_bad_request();
         Stop::Error(status, ending)
     }
 

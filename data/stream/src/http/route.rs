@@ -5,7 +5,7 @@ use weir_config::model::RulesetKind;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
-use crate::exchange::{Exchange, Phase, Stop};
+use crate::exchange::{Exchange, Inside, Phase, Stop};
 use crate::rules::Verdict;
 use crate::site::Proxy;
 
@@ -13,7 +13,13 @@ impl Exchange {
     /// The frontend's rules on a request, in the manual's order.
     pub(super) async fn frontend_phase(&mut self) -> Phase {
         self.make_unique_id();
-        self.content_rules(self.frontend).await?;
+        if let Err(stop) = self.content_rules(self.frontend).await {
+            // These rules see bytes: whom they refuse has made no request, as far as figures and logs go.
+            self.timers.request = None;
+            return Err(stop);
+        }
+        self.count_request();
+        self.check_monitor()?;
         self.request_rules(self.frontend).await
     }
 
@@ -26,6 +32,8 @@ impl Exchange {
         if self.backend.config.settings.options.http_buffer_request || self.balances_on_body() {
             self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
         }
+        // What rules waited for is part of getting the request, not of waiting for a server.
+        self.timers.request = Some(self.elapsed());
         Ok(())
     }
 
@@ -56,6 +64,7 @@ impl Exchange {
         let chosen = self.routed_backend(frontend);
         let Some(backend) = chosen else {
             self.count(Event::FailedConnection);
+            self.timers.request = None;
             return Err(Stop::error(503, By::Server, During::Connect));
         };
         self.enter_backend(backend);
@@ -109,7 +118,7 @@ impl Exchange {
         if !self.facts.retries_set {
             self.retries_allowed = settings.retries;
         }
-        backend.servers().enter();
+        self.inside = Some(Inside::enter(backend.servers()));
         backend.count_backend_session(self.facts.have_request);
     }
 }

@@ -71,8 +71,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is there, or `time` is
-    /// over.
+    /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is there; the client has
+    /// `time` for it.
     pub(crate) async fn wait_for_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
         if self.request_body.is_complete() {
             return Ok(());
@@ -99,9 +99,14 @@ impl Exchange {
                 Received::Full => return Ok(()),
                 Received::End | Received::Failed(_) => {
                     self.count_bad_request();
-                    return Err(Stop::error(400, By::Client, During::Request));
+                    return Err(Stop::close(By::Client, During::Request));
                 }
                 Received::Nothing => {}
+            }
+            if clock::passed(deadline) {
+                self.count_bad_request();
+                self.timers.request = None;
+                return Err(Stop::error(408, By::ClientTimeout, During::Request));
             }
             self.check_alive()?;
             wait(deadline).await;

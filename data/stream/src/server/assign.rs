@@ -61,7 +61,7 @@ impl Exchange {
         self.session.last_server.set(Some((self.backend.index, server.key())));
         self.server_key = Some(server.key());
         self.lease = Some(lease);
-        self.count_server_session();
+        self.count_balanced();
         self.redirect_instead()
     }
 
@@ -102,12 +102,12 @@ impl Exchange {
             self.check_alive()?;
             let client = &self.client;
             if client.is_broken() || (abort_on_close && client.peer_closed()) {
-                self.queued.add(waiting.positions());
-                self.count(Event::ClientAbort);
-                return Err(Stop::error(503, By::Client, During::Queue));
+                self.queued.add(waiting.give_up());
+                self.timers.queue = Some(self.elapsed());
+                return Err(Stop::close(By::Client, During::Queue));
             }
             if clock::passed(deadline) {
-                self.queued.add(waiting.positions());
+                self.queued.add(waiting.give_up());
                 self.timers.queue = Some(self.elapsed());
                 self.count(Event::FailedConnection);
                 return Err(Stop::error(503, By::ServerTimeout, During::Queue));

@@ -2,15 +2,16 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use weir_backend::ServerAddress;
-use weir_config::model::{self, Reuse, SendProxy, ServerSettings};
+use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress};
+use weir_config::model::{self, SendProxy, ServerSettings};
 use weir_net::{Connection, Sent};
 use weir_sched::{Descriptor, wait};
 use weir_sys::{Address, Errno, option, socket};
 
-use super::idle;
+use super::idle::{self, InUse};
 use super::retry::Failure;
 use crate::clock;
 use crate::counters::Event;
@@ -41,79 +42,90 @@ impl From<Errno> for ConnectError {
 impl Exchange {
     /// A connection to the leased server.
     pub(super) async fn connect(&mut self) -> Result<Upstream, ConnectError> {
-        let hash = self.connection_hash();
-        if let Some(upstream) = idle::take_own(self, hash) {
+        self.count_server_session();
+        let identity = self.connection_identity();
+        if let Some(upstream) = self.idle_connection(identity.key).await {
             self.facts.on_reused_connection = true;
             self.count(Event::Reuse);
             return Ok(upstream);
         }
-        if self.may_reuse() {
-            let mut idle = idle::take(self, hash);
-            if idle.is_none() && self.site.figures.len() > 1 {
-                idle = idle::take_over(self, hash).await;
-            }
-            if let Some(upstream) = idle {
-                self.facts.on_reused_connection = true;
-                self.count(Event::Reuse);
-                return Ok(upstream);
-            }
-        }
         self.facts.on_reused_connection = false;
-        self.connect_anew(hash).await
+        self.connect_anew(identity).await
     }
 
-    /// What two requests must have in common to use the same connection: all that its beginning depends on.
-    fn connection_hash(&mut self) -> u64 {
-        let settings = self.server_settings();
-        let mut hash = 0;
-        if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
-            // A PROXY header speaks for one client, perhaps for one request: another one needs another connection.
-            let mut header = Vec::new();
-            self.write_proxy_header(send_proxy, &mut header);
-            hash = idle::PRIVATE | hash_of(&header);
-        }
-        if self.backend.is_transparent() {
-            hash = idle::PRIVATE | hash_of(self.session.destination().to_string().as_bytes());
-        }
-        if self.source_depends_on_client() {
-            hash |= idle::PRIVATE;
-        }
-        if let Some(name) = settings.and_then(|settings| settings.pool_connection_name.as_ref()) {
-            hash ^= hash_of(&self.evaluate_string(name).unwrap_or_default());
-        }
-        hash
-    }
-
-    fn source_depends_on_client(&self) -> bool {
-        let of_server = self.server_settings().and_then(|settings| settings.source.as_ref());
-        let source = of_server.or(self.backend.config.settings.source.as_ref());
-        source.is_some_and(|source| source.transparent.is_some())
-    }
-
-    /// Whether an idle connection may serve this request (`http-reuse`).
-    fn may_reuse(&self) -> bool {
+    /// An idle connection that may serve this request: the client's own, this worker's, or another's.
+    async fn idle_connection(&mut self, key: u64) -> Option<Upstream> {
         if !self.facts.have_request || self.facts.fresh_connection_only {
-            return false;
+            return None;
         }
-        match self.backend.config.settings.options.reuse {
-            Reuse::Never => false,
-            Reuse::Safe => self.session.requests.get() > 1,
-            // Whether an idle connection was proven by a reuse is looked at when one is taken.
-            Reuse::Aggressive | Reuse::Always => true,
+        if let Some(upstream) = idle::take_own(self, key) {
+            return Some(upstream);
+        }
+        let wanted = idle::usable(self)?;
+        match idle::take(self, key, wanted) {
+            None if self.site.figures.len() > 1 => idle::take_over(self, key, wanted).await,
+            taken => taken,
         }
     }
 
-    async fn connect_anew(&mut self, hash: u64) -> Result<Upstream, ConnectError> {
+    /// What two requests must have in common to use the same connection (manual, "http-reuse").
+    fn connection_identity(&mut self) -> Identity {
+        static KEYS: LazyLock<ConnectionKeys> = LazyLock::new(ConnectionKeys::default);
+        let settings = self.server_settings();
+        let transparent = self.backend.is_transparent();
+        let (source, follows_client) = crate::source::chosen(self);
+        let mut header = crate::recycle::bytes();
+        if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
+            self.write_proxy_header(send_proxy, &mut header);
+        }
+        let name = settings
+            .and_then(|settings| settings.pool_connection_name.as_ref())
+            .and_then(|name| self.evaluate_string(name));
+        let destination = if transparent || self.destination_varies() {
+            self.server_address().and_then(|address| address.inet())
+        } else {
+            None
+        };
+        let marks = (self.facts.backend_mark, self.facts.backend_tos);
+        let parts = ConnectionParts {
+            source,
+            destination,
+            announced: Some(&header[..]).filter(|header| !header.is_empty()),
+            server_name: None,
+            name: name.as_deref(),
+            marks: (marks != (None, None)).then_some(marks),
+        };
+        let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
+        // What names the client's own port serves nobody else.
+        Identity { key, private: transparent || follows_client || !header.is_empty() }
+    }
+
+    /// Whether the address to connect to is another one than the configuration wrote.
+    fn destination_varies(&self) -> bool {
+        let Some(lease) = &self.lease else { return false };
+        let server = lease.server();
+        let follows_client = match self.server_settings_of(server).map(|known| &known.address) {
+            Some(model::ServerAddress::Inet { host, port }) => {
+                matches!(port, model::ServerPort::Mapped(_))
+                    || matches!(host, model::Host::Ip(ip) if ip.is_unspecified())
+            }
+            _ => false,
+        };
+        follows_client || *server.address() != server.settings().address
+    }
+
+    async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {
         let target = self.server_address().ok_or(ConnectError::Failed(Failure::Refused(None)))?;
         let socket = self.open_socket(&target)?;
         let descriptor = Descriptor::connect(socket, &target)?;
         self.count(Event::Connect);
-        idle::opened(self);
+        let in_use = InUse::begin(self);
         descriptor.set_owner(weir_sched::current());
         let mut connection = Connection::new(descriptor);
         self.await_connected(&connection).await?;
         self.send_proxy_header(&mut connection)?;
-        Ok(Upstream { connection, reused: false, requests: 0, hash })
+        let Identity { key, private } = identity;
+        Ok(Upstream { connection, reused: false, requests: 0, key, private, in_use })
     }
 
     /// Waits until the connection stands.
@@ -127,8 +139,7 @@ impl Exchange {
             self.check_alive()?;
             let client = &self.client;
             if client.is_broken() || (abort_on_close && client.peer_closed()) {
-                self.count(Event::ClientAbort);
-                return Err(Stop::error(503, By::Client, During::Connect).into());
+                return Err(Stop::close(By::Client, During::Connect).into());
             }
             if clock::passed(deadline) {
                 return Err(ConnectError::Failed(Failure::ConnectTimeout));
@@ -226,10 +237,13 @@ impl Exchange {
     }
 }
 
-/// A hash that leaves the topmost bit free for [`idle::PRIVATE`].
-fn hash_of(bytes: &[u8]) -> u64 {
-    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(bytes) >> 1
+/// What tells connections to one server apart.
+#[derive(Clone, Copy)]
+struct Identity {
+    /// 0 when nothing depends on the request.
+    key: u64,
+    /// It may only serve this client.
+    private: bool,
 }
 
 fn milliseconds(duration: Duration) -> u32 {

@@ -158,9 +158,6 @@ impl Exchange {
             Failure::Status(_) => {}
             _ => self.count(Event::FailedResponse),
         }
-        if !failure.is_connection() {
-            self.count(Event::ServerAbort);
-        }
         stop
     }
 }
