@@ -1,0 +1,507 @@
+//! How exchanges end that do not end well: what each side sees, the termination code, the timers, the counters.
+
+mod support;
+
+use support::{HTTP, plain, run};
+use weir_backend::{BackendCounter as B, FrontendCounter as F};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+const POST: &str = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 6\r\n\r\n";
+
+#[track_caller]
+fn check_reply(reply: &str, status: &str) {
+    assert!(reply.starts_with(&format!("HTTP/1.1 {status}")), "{reply}");
+}
+
+// The client leaves.
+
+#[test]
+fn a_client_that_closes_without_a_word() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.finish();
+        check_reply(&client.rest().await, "400 Bad request");
+        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 400 207 CR-- 0 0/0");
+        assert_eq!([F::BadRequests, F::Requests].map(|c| world.frontend("front", c)), [1, 1]);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_client_that_closes_without_a_word_may_go_unnoticed() {
+    for (option, bad) in [("option dontlognull", 1), ("option http-ignore-probes", 0)] {
+        run(plain(option), move |world| async move {
+            let mut client = world.client();
+            client.finish();
+            // The one says nothing in the log, the other nothing at all.
+            assert_eq!(client.rest().await.is_empty(), bad == 0);
+            world.check_idle().await;
+            assert!(world.is_quiet());
+            let counted = [F::BadRequests, F::Requests, F::Http4xx];
+            assert_eq!(counted.map(|counter| world.frontend("front", counter)), [bad; 3]);
+        });
+    }
+}
+
+#[test]
+fn a_client_that_resets_in_its_head() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send("GET / HT").await;
+        client.abort();
+        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 400 0 CR-- 0 0/0");
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_client_that_closes_in_its_head() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send("GET / HT").await;
+        client.finish();
+        check_reply(&client.rest().await, "400 Bad request");
+        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 400 207 CR-- 0 0/0");
+    });
+}
+
+#[test]
+fn a_client_that_leaves_between_requests_leaves_no_trace() {
+    run(plain(""), |world| async move {
+        support::answer_always(world.origin("s1"), OK.as_bytes());
+        let mut client = world.client();
+        client.send(GET).await;
+        client.expect(OK).await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 0 0/0");
+        drop(client);
+        world.check_idle().await;
+        assert!(world.is_quiet());
+        assert_eq!([F::BadRequests, F::Requests].map(|c| world.frontend("front", c)), [0, 1]);
+    });
+}
+
+#[test]
+fn a_client_that_leaves_while_the_server_thinks() {
+    run(plain("option abortonclose"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        client.finish();
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 400 207 CH-- 0 0/0");
+        check_reply(&client.rest().await, "400 Bad request");
+        server.closed().await;
+        assert_eq!(world.backend("front", B::ClientAborts), 1);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_client_that_resets_while_the_server_thinks() {
+    run(plain("no option abortonclose"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        client.abort();
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 400 0 CH-- 0 0/0");
+        server.closed().await;
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_client_that_leaves_in_its_body() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(format!("{POST}abc")).await;
+        let mut server = world.accept("s1").await;
+        server.expect(format!("{POST}abc")).await;
+        client.finish();
+        client.closed().await;
+        server.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 -1 0 CD-- 0 0/0");
+        assert_eq!(world.backend("front", B::ClientAborts), 1);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_client_that_resets_in_the_response() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc").await;
+        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc").await;
+        client.abort();
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 43 CD-- 0 0/0");
+        server.closed().await;
+        assert_eq!(world.backend("front", B::ClientAborts), 1);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_client_that_leaves_in_the_queue() {
+    run(limited(""), |world| async move {
+        let mut first = world.client();
+        first.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        let mut second = world.client();
+        second.send(GET).await;
+        world.queued(1).await;
+        second.finish();
+        assert_eq!(world.log().await, "front/<NOSRV> 0/0/-1/-1 -1 0 CQ-- 0 0/1");
+        second.closed().await;
+        server.send(OK).await;
+        first.expect(OK).await;
+    });
+}
+
+/// One server that takes one request at a time.
+fn limited(lines: &str) -> String {
+    format!("{HTTP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{s1}} maxconn 1\n")
+}
+
+#[test]
+fn a_client_that_leaves_while_connecting() {
+    run(stuck("option abortonclose"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        client.finish();
+        assert_eq!(world.log().await, "front/s1 0/0/-1/-1 -1 0 CC-- 0 0/0");
+        client.closed().await;
+        world.check_idle().await;
+    });
+}
+
+fn stuck(lines: &str) -> String {
+    format!("{HTTP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{stuck}}\n")
+}
+
+// The server leaves.
+
+#[test]
+fn a_server_that_refuses() {
+    let text = format!("{HTTP}listen front\n bind 127.0.0.1:1\n retries 1\n server s1 {{closed}}\n");
+    run(text, |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        check_reply(&client.head().await, "503 Service Unavailable");
+        // The turn-around pause counts as connecting.
+        assert_eq!(world.log().await, "front/s1 0/0/-1/-1 503 214 SC-- 1 0/0");
+        let counted = [B::FailedConnections, B::Retries, B::Connects, B::Http5xx, B::ServerAborts];
+        assert_eq!(counted.map(|counter| world.backend("front", counter)), [1, 1, 2, 1, 0]);
+        drop(client);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_server_that_closes_before_it_answers() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        drop(server);
+        check_reply(&client.head().await, "502 Bad Gateway");
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 502 206 SH-- 0 0/0");
+        let counted = [B::FailedResponses, B::ServerAborts, B::FailedConnections];
+        assert_eq!(counted.map(|counter| world.backend("front", counter)), [1, 0, 0]);
+    });
+}
+
+#[test]
+fn a_server_that_leaves_in_its_head() {
+    for reset in [false, true] {
+        run(plain(""), move |world| async move {
+            let mut client = world.client();
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            server.expect(GET).await;
+            server.send("HTTP/1.1 200 OK\r\ncont").await;
+            if reset {
+                server.abort()
+            } else {
+                drop(server)
+            }
+            check_reply(&client.head().await, "502 Bad Gateway");
+            assert_eq!(world.log().await, "front/s1 0/0/0/-1 502 206 SH-- 0 0/0");
+        });
+    }
+}
+
+#[test]
+fn a_server_that_leaves_in_its_body() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\nabc",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n",
+    ] {
+        for reset in [false, true] {
+            run(plain(""), move |world| async move {
+                let mut client = world.client();
+                client.send(GET).await;
+                let mut server = world.accept("s1").await;
+                server.expect(GET).await;
+                server.send(answer).await;
+                client.expect(answer).await;
+                if reset {
+                    server.abort()
+                } else {
+                    drop(server)
+                }
+                client.closed().await;
+                let length = answer.len();
+                assert_eq!(world.log().await, format!("front/s1 0/0/0/0 200 {length} SD-- 0 0/0"));
+                let counted = [B::FailedResponses, B::ServerAborts];
+                assert_eq!(counted.map(|counter| world.backend("front", counter)), [1, 1]);
+                world.check_idle().await;
+            });
+        }
+    }
+}
+
+#[test]
+fn a_reset_ends_a_response_without_length_badly() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        server.send("HTTP/1.1 200 OK\r\n\r\nabc").await;
+        client.expect("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc").await;
+        server.abort();
+        client.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 41 SD-- 0 0/0");
+    });
+}
+
+#[test]
+fn a_server_that_resets_while_the_request_comes() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(POST).await;
+        let mut server = world.accept("s1").await;
+        server.expect(POST).await;
+        server.abort();
+        check_reply(&client.head().await, "502 Bad Gateway");
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 502 225 SH-- 0 0/0");
+        client.finish();
+        world.check_idle().await;
+    });
+}
+
+// Time runs out.
+
+#[test]
+fn a_client_that_never_begins() {
+    run(plain("timeout http-request 3s"), |world| async move {
+        let began = weir_sched::now();
+        let mut client = world.client();
+        check_reply(&client.rest().await, "408 Request Time-out");
+        assert_eq!(weir_sched::now().since(began), 3_000);
+        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 408 233 cR-- 0 0/0");
+        assert_eq!([F::BadRequests, F::Requests].map(|c| world.frontend("front", c)), [1, 1]);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_client_that_never_ends_its_head() {
+    run(plain("timeout http-request 3s"), |world| async move {
+        let began = weir_sched::now();
+        let mut client = world.client();
+        for _ in 0..2 {
+            client.send("GET / HTTP/1.1\r\n").await;
+            weir_sched::sleep_until(weir_sched::now().after(1_000)).await;
+        }
+        check_reply(&client.rest().await, "408 Request Time-out");
+        assert_eq!(weir_sched::now().since(began), 3_000);
+        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 408 233 cR-- 0 0/0");
+    });
+}
+
+#[test]
+fn a_second_request_has_its_own_time() {
+    run(plain("timeout http-request 3s\n timeout http-keep-alive 8s"), |world| async move {
+        support::answer_always(world.origin("s1"), OK.as_bytes());
+        let mut client = world.client();
+        client.send(GET).await;
+        client.expect(OK).await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 0 0/0");
+        weir_sched::sleep_until(weir_sched::now().after(7_000)).await;
+        let began = weir_sched::now();
+        client.send("G").await;
+        check_reply(&client.rest().await, "408 Request Time-out");
+        assert_eq!(weir_sched::now().since(began), 3_000);
+        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 408 233 cR-- 0 0/0");
+    });
+}
+
+#[test]
+fn an_idle_client_is_closed_in_silence() {
+    run(plain("timeout http-keep-alive 2s"), |world| async move {
+        support::answer_always(world.origin("s1"), OK.as_bytes());
+        let mut client = world.client();
+        client.send(GET).await;
+        client.expect(OK).await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 0 0/0");
+        let began = weir_sched::now();
+        client.closed().await;
+        assert_eq!(weir_sched::now().since(began), 2_000);
+        world.check_idle().await;
+        assert!(world.is_quiet());
+    });
+}
+
+#[test]
+fn a_client_whose_body_does_not_come() {
+    run(plain("timeout client 3s"), |world| async move {
+        let began = weir_sched::now();
+        let mut client = world.client();
+        client.send(format!("{POST}abc")).await;
+        let mut server = world.accept("s1").await;
+        server.expect(format!("{POST}abc")).await;
+        check_reply(&client.head().await, "408 Request Time-out");
+        assert_eq!(weir_sched::now().since(began), 3_000);
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 408 233 cD-- 0 0/0");
+        server.closed().await;
+        client.finish();
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_server_that_never_answers() {
+    run(plain("timeout server 2s"), |world| async move {
+        let began = weir_sched::now();
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        check_reply(&client.head().await, "504 Gateway Time-out");
+        assert_eq!(weir_sched::now().since(began), 2_000);
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 504 195 sH-- 0 0/0");
+        assert_eq!(world.backend("front", B::FailedResponses), 1);
+        server.closed().await;
+    });
+}
+
+#[test]
+fn a_server_that_stalls_in_its_body() {
+    run(plain("timeout server 2s"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc").await;
+        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc").await;
+        let began = weir_sched::now();
+        client.closed().await;
+        assert_eq!(weir_sched::now().since(began), 2_000);
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 42 sD-- 0 0/0");
+    });
+}
+
+#[test]
+fn a_server_that_goes_on_is_not_late() {
+    run(plain("timeout server 2s\n timeout client 2s"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        weir_sched::sleep_until(weir_sched::now().after(1_500)).await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n").await;
+        for _ in 0..4 {
+            weir_sched::sleep_until(weir_sched::now().after(1_500)).await;
+            server.send("a").await;
+        }
+        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\naaaa").await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/1500 200 42 ---- 0 0/0");
+    });
+}
+
+#[test]
+fn a_server_that_never_accepts() {
+    run(stuck("retries 1"), |world| async move {
+        let began = weir_sched::now();
+        let mut client = world.client();
+        client.send(GET).await;
+        check_reply(&client.head().await, "503 Service Unavailable");
+        assert_eq!(weir_sched::now().since(began), 8_000);
+        assert_eq!(world.log().await, "front/s1 0/0/-1/-1 503 214 sC-- 1 0/0");
+        let counted = [B::FailedConnections, B::Retries, B::ServerAborts];
+        assert_eq!(counted.map(|counter| world.backend("front", counter)), [1, 1, 0]);
+        drop(client);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_queue_that_does_not_move() {
+    run(limited("timeout queue 3s"), |world| async move {
+        let mut first = world.client();
+        first.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        let mut second = world.client();
+        second.send(GET).await;
+        check_reply(&second.head().await, "503 Service Unavailable");
+        assert_eq!(world.log().await, "front/<NOSRV> 0/3000/-1/-1 503 214 sQ-- 0 0/1");
+        assert_eq!(world.backend("front", B::FailedConnections), 1);
+        server.send(OK).await;
+        first.expect(OK).await;
+    });
+}
+
+#[test]
+fn a_tunnel_that_is_quiet() {
+    run(plain("timeout tunnel 20s"), |world| async move {
+        let mut client = world.client();
+        client.send("CONNECT x:80 HTTP/1.1\r\nhost: x:80\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        assert!(server.head().await.starts_with("CONNECT"));
+        server.send("HTTP/1.1 200 OK\r\n\r\n").await;
+        client.expect("HTTP/1.1 200 OK\r\n\r\n").await;
+        for _ in 0..3 {
+            weir_sched::sleep_until(weir_sched::now().after(15_000)).await;
+            server.send("x").await;
+            client.expect("x").await;
+        }
+        let began = weir_sched::now();
+        client.closed().await;
+        assert_eq!(weir_sched::now().since(began), 20_000);
+        server.closed().await;
+        assert!(world.log().await.starts_with("front/s1 0/0/0/0 200 22 cD--"));
+        world.check_idle().await;
+    });
+}
+
+// Nobody is there to ask.
+
+#[test]
+fn a_frontend_without_a_backend() {
+    run(format!("{HTTP}frontend front\n bind 127.0.0.1:1\n"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        check_reply(&client.head().await, "503 Service Unavailable");
+        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 503 214 SC-- 0 0/0");
+    });
+}
+
+#[test]
+fn a_backend_without_servers() {
+    run(format!("{HTTP}listen front\n bind 127.0.0.1:1\n"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        check_reply(&client.head().await, "503 Service Unavailable");
+        assert_eq!(world.log().await, "front/<NOSRV> 0/-1/-1/-1 503 214 SC-- 0 0/0");
+        assert_eq!(world.backend("front", B::FailedConnections), 1);
+    });
+}

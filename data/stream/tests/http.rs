@@ -1,0 +1,450 @@
+//! HTTP/1 through the proxy: what clients and servers see of each other, byte for byte.
+
+mod support;
+
+use weir_backend::{BackendCounter, FrontendCounter};
+
+use support::{Peer, World, plain, run};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+/// One exchange: what the client sends, what reaches the server, what it answers, what reaches the client, and the log.
+struct Exchange {
+    request: &'static str,
+    forwarded: &'static str,
+    answer: &'static str,
+    response: &'static str,
+    log: &'static str,
+}
+
+#[track_caller]
+fn check(exchange: Exchange) {
+    run(plain(""), move |world| async move {
+        let mut client = world.client();
+        client.send(exchange.request).await;
+        let mut server = world.accept("s1").await;
+        server.expect(exchange.forwarded).await;
+        server.send(exchange.answer).await;
+        server.finish();
+        client.expect(exchange.response).await;
+        client.finish();
+        client.closed().await;
+        assert_eq!(world.log().await, format!("front/s1 {} 0 0/0", exchange.log));
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_request_and_its_response_pass_unchanged() {
+    check(Exchange {
+        request: "GET /a?b HTTP/1.1\r\nHost: X\r\nX-One: 1\r\nx-one: 2\r\n\r\n",
+        forwarded: "GET /a?b HTTP/1.1\r\nHost: X\r\nX-One: 1\r\nx-one: 2\r\n\r\n",
+        answer: OK,
+        response: OK,
+        log: "0/0/0/0 200 40 ----",
+    });
+}
+
+#[test]
+fn a_body_with_a_length_passes() {
+    check(Exchange {
+        request: "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
+        forwarded: "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
+        answer: "HTTP/1.1 201 Made\r\ncontent-length: 0\r\n\r\n",
+        response: "HTTP/1.1 201 Made\r\ncontent-length: 0\r\n\r\n",
+        log: "0/0/0/0 201 40 ----",
+    });
+}
+
+#[test]
+fn chunks_trailers_and_extensions_pass_both_ways() {
+    check(Exchange {
+        request: "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
+            5;a=b\r\nhello\r\n0\r\nx-t: 1\r\n\r\n",
+        forwarded: "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
+            5;a=b\r\nhello\r\n0\r\nx-t: 1\r\n\r\n",
+        answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1;x\r\nd\r\n0\r\nX-Sum: 7\r\n\r\n",
+        response: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1;x\r\nd\r\n0\r\nX-Sum: 7\r\n\r\n",
+        log: "0/0/0/0 200 78 ----",
+    });
+}
+
+#[test]
+fn a_response_that_its_end_delimits_closes_the_client() {
+    check(Exchange {
+        request: GET,
+        forwarded: GET,
+        answer: "HTTP/1.1 200 OK\r\n\r\nuntil the end",
+        response: "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nuntil the end",
+        log: "0/0/0/0 200 51 ----",
+    });
+}
+
+#[test]
+fn an_old_client_is_answered_in_its_way() {
+    check(Exchange {
+        request: "GET / HTTP/1.0\r\n\r\n",
+        forwarded: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
+        answer: OK,
+        response: "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok",
+        log: "0/0/0/0 200 59 ----",
+    });
+}
+
+#[test]
+fn requests_follow_each_other_on_both_connections() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send("GET /1 HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        for number in 1..=3 {
+            server.expect(format!("GET /{number} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+            server.send(OK).await;
+            client.expect(OK).await;
+            assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 0 0/0");
+            client.send(format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", number + 1)).await;
+        }
+        assert!(world.origin("s1").is_untouched());
+    });
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    run(plain(""), |world| async move {
+        support::answer_always(world.origin("s1"), OK.as_bytes());
+        let mut client = world.client();
+        // More than a buffer holds, in one segment as far as the kernel takes it.
+        let many = GET.repeat(1000);
+        client.connected().await;
+        assert_eq!(client.send_some(many.as_bytes()), many.len(), "the kernel's buffers hold it");
+        client.expect(OK.repeat(1000)).await;
+        let counted = [FrontendCounter::Requests, FrontendCounter::Http2xx];
+        assert_eq!(counted.map(|counter| world.frontend("front", counter)), [1000, 1000]);
+        assert_eq!(world.backend("front", BackendCounter::Connects), 1);
+    });
+}
+
+#[test]
+fn a_response_to_head_has_no_body() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send("HEAD / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.expect("HEAD / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n").await;
+        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n").await;
+        next(&mut client, &mut server).await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 41 ---- 0 0/0");
+    });
+}
+
+/// Another exchange on the same two connections.
+async fn next(client: &mut Peer, server: &mut Peer) {
+    client.send(GET).await;
+    server.expect(GET).await;
+    server.send(OK).await;
+    client.expect(OK).await;
+}
+
+#[test]
+fn responses_that_never_have_a_body_have_none() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        for answer in [
+            "HTTP/1.1 204 No\r\n\r\n",
+            "HTTP/1.1 304 Same\r\ncontent-length: 77\r\n\r\n",
+            "HTTP/1.1 304 Same\r\ntransfer-encoding: chunked\r\n\r\n",
+        ] {
+            server.expect(GET).await;
+            server.send(answer).await;
+            client.expect(answer).await;
+            client.send(GET).await;
+        }
+        server.expect(GET).await;
+    });
+}
+
+#[test]
+fn interim_responses_pass_and_the_body_follows() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        let head = "POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n";
+        client.send(head).await;
+        let mut server = world.accept("s1").await;
+        server.expect(head).await;
+        let hints = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+        server.send(hints).await;
+        server.send("HTTP/1.1 100 Continue\r\n\r\n").await;
+        client.expect(hints).await;
+        client.expect("HTTP/1.1 100 Continue\r\n\r\n").await;
+        client.send("abc").await;
+        server.expect("abc").await;
+        server.send(OK).await;
+        client.expect(OK).await;
+        assert!(world.log().await.starts_with("front/s1 0/0/0/0 200 "));
+        next(&mut client, &mut server).await;
+    });
+}
+
+#[test]
+fn an_old_client_sees_no_interim_response() {
+    check(Exchange {
+        request: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
+        forwarded: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
+        answer: "HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        response: "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nok",
+        log: "0/0/0/0 200 64 ----",
+    });
+}
+
+#[test]
+fn a_connect_request_opens_a_tunnel() {
+    tunnel("CONNECT x:80 HTTP/1.1\r\nhost: x:80\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "200 19");
+}
+
+#[test]
+fn an_upgrade_opens_a_tunnel() {
+    let request = "GET / HTTP/1.1\r\nhost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
+    let answer = "HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+    tunnel(request, answer, "101 59");
+}
+
+#[track_caller]
+fn tunnel(request: &'static str, answer: &'static str, status_and_head: &'static str) {
+    run(plain(""), move |world| async move {
+        let mut client = world.client();
+        // The first bytes of the tunnel may come with the request.
+        client.send(format!("{request}ping")).await;
+        let mut server = world.accept("s1").await;
+        server.expect(request).await;
+        server.send(answer).await;
+        client.expect(answer).await;
+        server.expect("ping").await;
+        server.send("pong").await;
+        client.expect("pong").await;
+        client.finish();
+        server.closed().await;
+        server.send("last words").await;
+        server.finish();
+        client.expect("last words").await;
+        client.closed().await;
+        let (status, head) = status_and_head.split_once(' ').expect("two numbers");
+        let bytes = head.parse::<usize>().expect("a number") + "ponglast words".len();
+        assert_eq!(world.log().await, format!("front/s1 0/0/0/0 {status} {bytes} ---- 0 0/0"));
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_refused_tunnel_is_a_response_like_any_other() {
+    run(plain(""), |world| async move {
+        let request = "CONNECT x:80 HTTP/1.1\r\nhost: x:80\r\n\r\n";
+        let mut client = world.client();
+        client.send(request).await;
+        let mut server = world.accept("s1").await;
+        server.expect(request).await;
+        server.send("HTTP/1.1 403 No\r\ncontent-length: 2\r\n\r\nno").await;
+        client.expect("HTTP/1.1 403 No\r\ncontent-length: 2\r\n\r\nno").await;
+        next(&mut client, &mut server).await;
+    });
+}
+
+#[test]
+fn a_response_may_begin_before_the_request_ends() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        let head = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 6\r\n\r\n";
+        client.send(head).await;
+        client.send("abc").await;
+        let mut server = world.accept("s1").await;
+        server.expect(format!("{head}abc")).await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n12").await;
+        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n12").await;
+        client.send("def").await;
+        server.expect("def").await;
+        server.send("34").await;
+        client.expect("34").await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 42 ---- 0 0/0");
+        next(&mut client, &mut server).await;
+    });
+}
+
+#[test]
+fn a_whole_response_before_the_request_ends_is_delivered() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        let head = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 6\r\n\r\n";
+        client.send(format!("{head}abc")).await;
+        let mut server = world.accept("s1").await;
+        server.expect(format!("{head}abc")).await;
+        server.send("HTTP/1.1 413 Enough\r\ncontent-length: 0\r\n\r\n").await;
+        client.expect("HTTP/1.1 413 Enough\r\ncontent-length: 0\r\n\r\n").await;
+        // Nobody reads the rest; the connection ends without a reset before that.
+        client.send("def").await;
+        client.closed().await;
+        assert!(!client.was_reset());
+        server.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 413 42 ---- 0 0/0");
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn connection_modes_say_who_closes() {
+    for (option, to_server, to_client) in [
+        ("option httpclose", "connection: close\r\n", "connection: close\r\n"),
+        ("option http-server-close", "connection: close\r\n", ""),
+        ("option http-keep-alive", "", ""),
+    ] {
+        run(plain(option), move |world| async move {
+            let mut client = world.client();
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            server.expect(format!("GET / HTTP/1.1\r\nhost: x\r\n{to_server}\r\n")).await;
+            server.send(OK).await;
+            client.expect(format!("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n{to_client}\r\nok")).await;
+            if !to_server.is_empty() {
+                server.closed().await;
+            }
+            if !to_client.is_empty() {
+                client.closed().await;
+            } else {
+                client.send(GET).await;
+                if to_server.is_empty() {
+                    server.expect(GET).await;
+                } else {
+                    world
+                        .accept("s1")
+                        .await
+                        .expect("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+                        .await;
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_client_that_asks_to_close_is_closed() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send("GET / HTTP/1.1\r\nhost: x\r\nConnection: close\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        server.send(OK).await;
+        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok").await;
+        client.closed().await;
+        world.check_idle().await;
+        // The server's connection is kept, for others.
+        assert!(server.is_quiet());
+    });
+}
+
+#[test]
+fn a_half_closed_client_gets_its_answer() {
+    run(plain("no option abortonclose"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        client.finish();
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        server.send(OK).await;
+        client.expect(OK).await;
+        client.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 0 0/0");
+    });
+}
+
+#[test]
+fn junk_requests_get_400_and_are_closed() {
+    for junk in [
+        "GET\r\n\r\n",
+        "GET / HTTP/1.1\r\nbad header\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01",
+    ] {
+        run(plain(""), move |world| async move {
+            let mut client = world.client();
+            client.send(junk).await;
+            assert!(client.rest().await.starts_with("HTTP/1.1 400 Bad request\r\n"), "{junk:?}");
+            assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 400 207 PR-- 0 0/0", "{junk:?}");
+            check_bad_request(&world);
+            world.check_idle().await;
+        });
+    }
+}
+
+fn check_bad_request(world: &World) {
+    use weir_backend::FrontendCounter as F;
+    let counted = [F::BadRequests, F::Requests, F::Http4xx].map(|counter| world.frontend("front", counter));
+    assert_eq!(counted, [1, 1, 1]);
+}
+
+#[test]
+fn a_head_that_does_not_fit_is_refused() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "u".repeat(20_000));
+        client.send(long).await;
+        assert!(client.rest().await.starts_with("HTTP/1.1 400 Bad request\r\n"));
+        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 400 207 PR-- 0 0/0");
+    });
+}
+
+#[test]
+fn junk_responses_are_not_passed_on() {
+    for junk in [
+        "nonsense\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        "HTTP/1.1 101 Surprise\r\n\r\n",
+    ] {
+        run(plain(""), move |world| async move {
+            let mut client = world.client();
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            server.expect(GET).await;
+            server.send(junk).await;
+            let head = client.head().await;
+            assert!(head.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{junk:?}: {head}");
+            assert!(!head.contains("close"), "the client is kept: {head}");
+            server.closed().await;
+            assert_eq!(world.log().await, "front/s1 0/0/0/-1 502 206 PH-- 0 0/0", "{junk:?}");
+            drop(client);
+            world.check_idle().await;
+        });
+    }
+}
+
+#[test]
+fn a_broken_chunk_in_a_response_ends_it() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        server.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
+        client.expect("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
+        server.send("nonsense\r\n").await;
+        client.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 55 PD-- 0 0/0");
+    });
+}
+
+#[test]
+fn a_broken_chunk_in_a_request_ends_it() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
+        let mut server = world.accept("s1").await;
+        assert!(server.head().await.starts_with("POST "));
+        client.send("nonsense\r\n").await;
+        assert!(client.rest().await.starts_with("HTTP/1.1 400 Bad request\r\n"));
+        server.expect("3\r\nabc\r\n").await;
+        server.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 400 207 PH-- 0 0/0");
+        world.check_idle().await;
+    });
+}

@@ -1,0 +1,341 @@
+//! A proxy, its clients and its servers in one test: everything on one worker, over real loopback sockets.
+//!
+//! A test is a configuration text and a script. In the text `{name}` stands for the address of an origin, a server that
+//! the script plays; `{closed}` for one that refuses; `{stuck}` for one that never accepts. The script connects
+//! clients, plays servers, and looks at the bytes, the log lines and the counters. Time is virtual
+//! ([`weir_sched::simulate`]): nothing sleeps, a timeout of a minute costs nothing.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+mod peer;
+mod site;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
+use weir_sched::{Class, Descriptor, Kind, Received, current, now, simulate, spawn, wait};
+use weir_stream::site::{Proxy, Site};
+use weir_sys::{Address, AddressFamily, process, socket};
+
+pub use peer::Peer;
+
+/// A running proxy, for a script.
+pub struct World {
+    /// What it serves.
+    pub site: &'static Site,
+    origins: RefCell<BTreeMap<String, Rc<Origin>>>,
+    listeners: Vec<(String, Address)>,
+    log: Option<Descriptor>,
+    /// Sockets that only have to stay open.
+    _held: Vec<OwnedFd>,
+}
+
+/// A server that the script plays.
+pub struct Origin {
+    listener: RefCell<Option<Descriptor>>,
+    address: Address,
+}
+
+/// What comes before a section of HTTP proxies.
+pub const HTTP: &str = "defaults\n mode http\n timeout client 10s\n timeout server 10s\n timeout connect 4s\n \
+    log stdout format raw local0\n log-format \"%b/%s %TR/%Tw/%Tc/%Tr %ST %B %tsc %rc %sq/%bq\"\n";
+
+/// What comes before a section of TCP proxies.
+pub const TCP: &str = "defaults\n mode tcp\n timeout client 10s\n timeout server 10s\n timeout connect 4s\n \
+    log stdout format raw local0\n log-format \"%b/%s %Tw/%Tc/%Tt %B %ts %rc %sq/%bq\"\n";
+
+/// A proxy with one server that answers whatever it is asked: what most tests begin with.
+pub fn plain(lines: &str) -> String {
+    format!("{HTTP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{s1}}\n")
+}
+
+/// The same in TCP mode.
+pub fn plain_tcp(lines: &str) -> String {
+    format!("{TCP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{s1}}\n")
+}
+
+/// Runs a proxy for `text` and a script with it.
+#[track_caller]
+pub fn run<T: 'static, F: Future<Output = T>>(
+    text: impl Into<String>,
+    script: impl FnOnce(World) -> F + 'static,
+) -> T {
+    let text = text.into();
+    let outcome = simulate::run(SEED, async move {
+        let world = World::start(&text);
+        script(world).await
+    });
+    outcome.expect("a worker").expect("the script ends")
+}
+
+impl World {
+    /// Starts the proxy on the current worker.
+    pub fn start(text: &str) -> World {
+        let mut held = Vec::new();
+        let mut origins = BTreeMap::new();
+        let text = substitute(text, &mut origins, &mut held);
+        let (near, log) = site::log_pair();
+        let site = site::build(&text, 1, &near);
+        let listeners = site.proxies.iter().flat_map(listen).collect();
+        weir_stream::worker::install(&site.figures[0]);
+        weir_stream::recycle::configure(site.limits.header_count);
+        weir_stream::log::install(site::logger());
+        weir_stream::server::idle::start_keeper(site);
+        let log = Some(Descriptor::register(log).expect("a descriptor"));
+        held.push(near);
+        World { site, origins: RefCell::new(origins), listeners, log, _held: held }
+    }
+
+    /// A client of the first frontend.
+    pub fn client(&self) -> Peer {
+        Peer::connect(&self.listeners[0].1)
+    }
+
+    /// A client of that frontend.
+    pub fn client_of(&self, frontend: &str) -> Peer {
+        let (_, address) = self.listeners.iter().find(|(name, _)| name == frontend).expect("such a frontend");
+        Peer::connect(address)
+    }
+
+    /// Where the first frontend listens.
+    pub fn address(&self) -> &Address {
+        &self.listeners[0].1
+    }
+
+    /// A server that the script plays.
+    pub fn origin(&self, name: &str) -> Rc<Origin> {
+        Rc::clone(self.origins.borrow().get(name).expect("such an origin"))
+    }
+
+    /// The next connection to a server.
+    pub async fn accept(&self, name: &str) -> Peer {
+        self.origin(name).accept().await
+    }
+
+    /// The next log line.
+    pub async fn log(&self) -> String {
+        let log = self.log.as_ref().expect("only the end takes it");
+        log.set_owner(current());
+        let mut room = [0; 4096];
+        let deadline = now().after(PATIENCE_MS);
+        loop {
+            if let Received::Bytes(length) = log.receive_into(&mut room).expect("the pair lives") {
+                return String::from_utf8_lossy(&room[..length]).trim_end().to_owned();
+            }
+            assert_ne!(wait(deadline).await, weir_sched::Wakeup::Deadline, "nothing is logged");
+        }
+    }
+
+    /// Whether no log line waits.
+    pub fn is_quiet(&self) -> bool {
+        let log = self.log.as_ref().expect("only the end takes it");
+        log.peek(&mut [0]) == Ok(Received::Blocked)
+    }
+
+    /// A proxy by its name.
+    pub fn proxy(&self, name: &str) -> &'static Proxy {
+        self.site.proxies.iter().find(|proxy| proxy.name() == name).expect("such a proxy")
+    }
+
+    /// What a frontend counted.
+    pub fn frontend(&self, name: &str, counter: FrontendCounter) -> u64 {
+        self.proxy(name).frontend_figures.sum(counter)
+    }
+
+    /// What a backend counted.
+    pub fn backend(&self, name: &str, counter: BackendCounter) -> u64 {
+        self.proxy(name).backend_figures.sum(counter)
+    }
+
+    /// What a server counted.
+    pub fn server(&self, proxy: &str, server: &str, counter: ServerCounter) -> u64 {
+        let proxy = self.proxy(proxy);
+        let server = proxy.servers().server_by_name(server).expect("such a server");
+        proxy.server_figures(&server).sum(counter)
+    }
+
+    /// Waits until that many requests wait for a server of the first backend.
+    pub async fn queued(&self, count: u32) {
+        let backend = self.site.proxies.iter().find_map(|proxy| proxy.backend.as_ref()).expect("a backend");
+        let waiting = || {
+            let at_servers: u32 = backend.servers().iter().map(|server| server.queued()).sum();
+            backend.queued() + at_servers
+        };
+        for _ in 0..1000 {
+            if waiting() == count {
+                return;
+            }
+            weir_sched::yield_now().await;
+        }
+        panic!("{} requests wait, not {count}", waiting());
+    }
+
+    /// Checks what is true whenever nobody is served any more.
+    pub async fn check_idle(&self) {
+        let deadline = now().after(PATIENCE_MS);
+        loop {
+            let busy = self.site.connections.inside() > 0;
+            if !busy {
+                break;
+            }
+            assert!(now() < deadline, "somebody is still served");
+            wait(now().after(1)).await;
+        }
+        for proxy in &self.site.proxies {
+            assert_eq!(proxy.connections.inside(), 0, "{}", proxy.name());
+            let Some(backend) = &proxy.backend else { continue };
+            assert_eq!((backend.sessions(), backend.queued()), (0, 0), "{}", proxy.name());
+            for server in backend.servers().iter() {
+                assert_eq!((server.served(), server.queued()), (0, 0), "{}", server.name());
+            }
+            for pools in &proxy.idle {
+                assert_eq!(pools.used(), 0, "connections in use of {}", proxy.name());
+            }
+        }
+        assert_eq!(self.site.figures[0].streams_now.value(), 0);
+    }
+}
+
+impl Origin {
+    fn open() -> Origin {
+        let (listener, address) = listening(64);
+        let listener = Descriptor::register(listener).expect("a descriptor");
+        Origin { listener: RefCell::new(Some(listener)), address }
+    }
+
+    /// The next connection.
+    pub async fn accept(&self) -> Peer {
+        let deadline = now().after(PATIENCE_MS);
+        loop {
+            {
+                let listener = self.listener.borrow();
+                let listener = listener.as_ref().expect("it listens");
+                listener.set_owner(current());
+                if let Some((accepted, _)) = listener.accept().expect("it listens") {
+                    return Peer::new(Descriptor::register(accepted).expect("a descriptor"));
+                }
+            }
+            assert_ne!(wait(deadline).await, weir_sched::Wakeup::Deadline, "nobody connects");
+        }
+    }
+
+    /// Whether nobody waits to be accepted.
+    pub fn is_untouched(&self) -> bool {
+        self.listener.borrow().as_ref().expect("it listens").accept().expect("it listens").is_none()
+    }
+
+    /// From now on connections are refused.
+    pub fn close(&self) {
+        self.listener.take();
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
+/// Answers every request with the same bytes, on every connection, as long as the world lives.
+pub fn answer_always(origin: Rc<Origin>, answer: &'static [u8]) {
+    static ORIGIN: Kind = Kind::new("origin");
+    spawn(&ORIGIN, Class::Normal, async move {
+        loop {
+            let mut peer = origin.accept_forever().await;
+            spawn(&ORIGIN, Class::Normal, async move { while peer.serve(answer).await {} });
+        }
+    });
+}
+
+impl Origin {
+    async fn accept_forever(&self) -> Peer {
+        loop {
+            {
+                let listener = self.listener.borrow();
+                let listener = listener.as_ref().expect("it listens");
+                listener.set_owner(current());
+                if let Some((accepted, _)) = listener.accept().expect("it listens") {
+                    return Peer::new(Descriptor::register(accepted).expect("a descriptor"));
+                }
+            }
+            wait(weir_sched::Tick::NEVER).await;
+        }
+    }
+}
+
+/// Puts addresses in the place of `{name}`.
+fn substitute(text: &str, origins: &mut BTreeMap<String, Rc<Origin>>, held: &mut Vec<OwnedFd>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        let (name, after) = after.split_once('}').expect("a closed placeholder");
+        let address = match name {
+            "closed" => {
+                let (socket, address) = bound();
+                held.push(socket);
+                address
+            }
+            "stuck" => stuck(held),
+            _ => origins.entry(name.to_owned()).or_insert_with(|| Rc::new(Origin::open())).address.clone(),
+        };
+        out.push_str(&format!("127.0.0.1:{}", address.port()));
+        rest = after;
+    }
+    out + rest
+}
+
+fn listen(proxy: &'static Proxy) -> Vec<(String, Address)> {
+    static ACCEPT: Kind = Kind::new("accept");
+    let mut addresses = Vec::new();
+    for listener in &proxy.listeners {
+        let (socket, address) = listening(1024);
+        weir_stream::accept::prepare_listener(proxy, &socket);
+        let _ = listener.address.set(address.clone());
+        let entrance = weir_stream::door::Entrance { listener, workers: &[0], keep: true };
+        let descriptor = Descriptor::register(socket).expect("a descriptor");
+        let task = spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(descriptor, entrance, 64));
+        proxy.acceptors.lock().expect("nobody panics with it").push(task);
+        addresses.push((proxy.name().to_owned(), address));
+    }
+    addresses
+}
+
+/// A socket with a port of its own that does not listen.
+fn bound() -> (OwnedFd, Address) {
+    let socket = socket::stream(AddressFamily::Inet).expect("a socket");
+    socket::bind(&socket, &Address::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+    let address = socket::local_address(&socket).expect("it is bound");
+    (socket, address)
+}
+
+/// A listening socket with a port of its own.
+pub fn listening(backlog: i32) -> (OwnedFd, Address) {
+    let (socket, address) = bound();
+    socket::listen(&socket, backlog).expect("it is bound");
+    (socket, address)
+}
+
+/// A listener whose queue is full: connecting to it never ends.
+fn stuck(held: &mut Vec<OwnedFd>) -> Address {
+    let (listener, address) = listening(0);
+    for _ in 0..4 {
+        let filler = socket::stream(AddressFamily::Inet).expect("a socket");
+        let _ = socket::connect(&filler, &address);
+        held.push(filler);
+    }
+    held.push(listener);
+    address
+}
+
+/// A second descriptor for the same thing.
+pub fn duplicate(descriptor: impl AsFd) -> OwnedFd {
+    process::duplicate(descriptor).expect("a free descriptor")
+}
+
+/// How long a script waits for something in virtual time: longer than any timeout that a test sets.
+pub const PATIENCE_MS: u64 = 600_000;
+const SEED: u64 = 7;

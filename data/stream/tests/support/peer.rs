@@ -1,0 +1,211 @@
+//! One end of a connection that the script plays: a client or a server.
+
+use weir_net::{Connection, Received, Sent};
+use weir_sched::{Descriptor, Tick, Wakeup, current, now, wait};
+use weir_sys::{Address, Errno, option, socket};
+
+use super::PATIENCE_MS;
+
+/// A connection, and what came over it so far.
+pub struct Peer {
+    connection: Connection,
+    /// When waiting gives up.
+    patience_ms: u64,
+}
+
+impl Peer {
+    /// A peer over an open connection.
+    pub fn new(descriptor: Descriptor) -> Peer {
+        descriptor.set_owner(current());
+        Peer { connection: Connection::new(descriptor), patience_ms: PATIENCE_MS }
+    }
+
+    /// Connects, without waiting until the far end accepts.
+    pub fn connect(address: &Address) -> Peer {
+        let socket = socket::stream(address.family()).expect("a socket");
+        option::set_no_delay(&socket, true).expect("a TCP socket");
+        let descriptor = Descriptor::connect(socket, address).expect("the kernel connects");
+        Peer::new(descriptor)
+    }
+
+    /// Waits until the kernel has connected.
+    pub async fn connected(&mut self) {
+        self.own();
+        while !self.connection.descriptor().is_writable() {
+            self.wait().await;
+        }
+    }
+
+    /// Its own address.
+    pub fn address(&self) -> Address {
+        socket::local_address(self.connection.descriptor()).expect("it is connected")
+    }
+
+    /// Makes the kernel's buffers small, so that it feels what the far end does not read.
+    pub fn make_narrow(&self) {
+        option::set_receive_buffer(self.connection.descriptor(), 4096).expect("a socket");
+        option::set_send_buffer(self.connection.descriptor(), 4096).expect("a socket");
+    }
+
+    /// Sends all of it.
+    #[track_caller]
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> impl Future<Output = ()> + '_ {
+        let bytes = bytes.as_ref().to_vec();
+        async move { assert!(self.try_send(&bytes).await, "the connection broke") }
+    }
+
+    /// Sends all of it; false if the connection breaks.
+    pub async fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.own();
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.connection.send(&bytes[done..], false) {
+                Sent::All => return true,
+                Sent::Part(count) => done += count,
+                Sent::Failed(_) => return false,
+            }
+            if done < bytes.len() {
+                self.wait().await;
+            }
+        }
+        true
+    }
+
+    /// Sends what fits now; how much that was.
+    pub fn send_some(&mut self, bytes: &[u8]) -> usize {
+        self.own();
+        match self.connection.send(bytes, false) {
+            Sent::All => bytes.len(),
+            Sent::Part(count) => count,
+            Sent::Failed(errno) => panic!("the connection broke: {errno}"),
+        }
+    }
+
+    /// Reads exactly what is expected.
+    #[track_caller]
+    pub fn expect(&mut self, expected: impl AsRef<[u8]>) -> impl Future<Output = ()> + '_ {
+        let expected = expected.as_ref().to_vec();
+        let caller = std::panic::Location::caller();
+        async move {
+            let came = self.read(expected.len()).await;
+            assert!(
+                came == expected,
+                "at {caller}:\n--- came\n{}\n--- instead of\n{}",
+                shown(&came),
+                shown(&expected)
+            );
+        }
+    }
+
+    /// Reads a head, up to its empty line.
+    pub async fn head(&mut self) -> String {
+        loop {
+            let input = self.connection.input();
+            if let Some(end) = input.windows(4).position(|part| part == b"\r\n\r\n") {
+                let head = shown(&input[..end + 4]);
+                self.connection.consume(end + 4);
+                return head;
+            }
+            if !self.more().await {
+                return format!("[closed]{}", shown(self.connection.input()));
+            }
+        }
+    }
+
+    /// Reads so many bytes, or fewer if the connection ends.
+    pub async fn read(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        loop {
+            let taken = self.connection.input().len().min(length - bytes.len());
+            bytes.extend_from_slice(&self.connection.input()[..taken]);
+            self.connection.consume(taken);
+            if bytes.len() == length || !self.more().await {
+                return bytes;
+            }
+        }
+    }
+
+    /// Reads until the far end closes.
+    pub async fn rest(&mut self) -> String {
+        shown(&self.rest_raw().await)
+    }
+
+    /// Reads until the far end closes.
+    pub async fn rest_raw(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        loop {
+            bytes.extend_from_slice(self.connection.input());
+            let length = self.connection.input().len();
+            self.connection.consume(length);
+            if !self.more().await {
+                return bytes;
+            }
+        }
+    }
+
+    /// Waits until the far end closes; it sends nothing before.
+    #[track_caller]
+    pub fn closed(&mut self) -> impl Future<Output = ()> + '_ {
+        let caller = std::panic::Location::caller();
+        async move {
+            let rest = self.rest().await;
+            assert!(rest.is_empty(), "at {caller}: {rest} came before the end");
+        }
+    }
+
+    /// Whether the far end reset the connection.
+    pub fn was_reset(&self) -> bool {
+        self.connection.broken() == Some(Errno::CONNRESET)
+    }
+
+    /// Whether nothing came and the far end did not close, now.
+    pub fn is_quiet(&mut self) -> bool {
+        self.connection.input().is_empty() && self.connection.receive(usize::MAX) == Received::Nothing
+    }
+
+    /// Says that it sends no more.
+    pub fn finish(&mut self) {
+        self.connection.shut_write();
+    }
+
+    /// Resets the connection.
+    pub fn abort(self) {
+        option::set_no_linger(self.connection.descriptor()).expect("a socket");
+    }
+
+    /// Reads one request without a body and answers; false when the far end closed.
+    pub async fn serve(&mut self, answer: &[u8]) -> bool {
+        self.patience_ms = u64::MAX;
+        !self.head().await.starts_with("[closed]") && self.try_send(answer).await
+    }
+
+    /// Receives more; false when the far end closed.
+    async fn more(&mut self) -> bool {
+        self.own();
+        loop {
+            match self.connection.receive_bulk() {
+                Received::Bytes(_) => return true,
+                Received::Nothing => self.wait().await,
+                Received::End | Received::Failed(_) => return false,
+                Received::Full => panic!("more came than a script holds"),
+            }
+        }
+    }
+
+    async fn wait(&self) {
+        let deadline = match self.patience_ms {
+            u64::MAX => Tick::NEVER,
+            patience => now().after(patience),
+        };
+        assert_ne!(wait(deadline).await, Wakeup::Deadline, "the far end is silent");
+    }
+
+    fn own(&self) {
+        self.connection.descriptor().set_owner(current());
+    }
+}
+
+/// Bytes as text.
+pub fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,234 @@
+//! From a configuration text to a site, by hand: the crate that does it for the program is above this one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock, RwLock};
+
+use weir_backend::{Backend, BackendSettings, ServerAddress, ServerSettings};
+use weir_config::model::{self, Balance, Redispatch, RulesetKind};
+use weir_config::{Inputs, parse};
+use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
+use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_stream::server::idle::IdlePools;
+use weir_stream::service::{Page, PageRequest, Statistics};
+use weir_stream::site::{Identity, Limits, Listener, Proxy, Site};
+use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
+
+/// The site that a text describes. All its proxies log to `log`.
+pub fn build(text: &str, workers: usize, log: &OwnedFd) -> &'static Site {
+    let config = read(text);
+    let tuning = &config.global.tuning;
+    let limits = Limits {
+        buffer_size: tuning.buffer_size as usize,
+        rewrite_reserve: tuning.rewrite_room() as usize,
+        header_count: tuning.headers_max,
+        log_uri_length: tuning.logged_uri_max as usize,
+        cookie_length: tuning.captured_cookie_max as usize,
+        connections: AtomicU32::new(config.global.limits.maxconn.unwrap_or(10_000)),
+        connection_rate: AtomicU32::new(config.global.limits.connection_rate),
+        session_rate: AtomicU32::new(config.global.limits.session_rate),
+        h1: weir_h1::Options::default(),
+        pipe_size: 0,
+    };
+    let identity = Identity {
+        hostname: "host".into(),
+        node: "host".into(),
+        process_id: 1,
+        started_us: 0,
+        time_zone: weir_expr::TimeZone::fixed(0, "UTC"),
+    };
+    weir_containers::BufferPool::configure(limits.buffer_size, usize::MAX, 64);
+    let named = |wanted: fn(&model::Proxy) -> bool| {
+        let all = config.proxies.iter().enumerate();
+        all.filter(|(_, proxy)| wanted(proxy)).map(|(index, proxy)| ((*proxy.name).into(), index)).collect()
+    };
+    let (backends, frontends) = (named(model::Proxy::is_backend), named(model::Proxy::is_frontend));
+    let proxies = config.proxies.into_iter().enumerate();
+    let site = Site {
+        limits,
+        identity,
+        proxies: proxies.map(|(index, config)| proxy(index, config, workers, log)).collect(),
+        backends,
+        frontends,
+        rates: weir_backend::figures::ProcessRates::new(workers),
+        figures: (0..workers).map(|_| weir_sync::CachePadded::new(Default::default())).collect(),
+        connections: weir_net::Gate::new(),
+        stopping: false.into(),
+        process_variables: RwLock::default(),
+        statistics: Box::new(Nothing),
+        refused: Default::default(),
+    };
+    site.publish()
+}
+
+fn read(text: &str) -> model::Config {
+    let mut sources = SourceMap::new();
+    sources.add("test.cfg", text.as_bytes().to_vec());
+    let registry = Registry::new(weir_stream::fetch::FETCHES.iter().map(|row| &row.decl));
+    let (patterns, variables) = (PatternStore::new(), VariableNames::new());
+    let inputs = Inputs {
+        sources: &sources,
+        loader: &NoFiles,
+        registry: &registry,
+        patterns: &patterns,
+        variables: &variables,
+        conditions: &StaticFeatures { features: &[], enabled: &[] },
+    };
+    let outcome = parse(inputs, Environment::new());
+    let alerts = outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
+    assert!(!alerts, "{}\n{text}", outcome.diagnostics.classic(&sources, 1, false));
+    outcome.config
+}
+
+fn proxy(index: usize, config: model::Proxy, workers: usize, log: &OwnedFd) -> Proxy {
+    let backend = config.is_backend().then(|| backend(&config, workers));
+    let servers = config.servers.len();
+    let logs = !config.settings.logging.targets.is_empty();
+    let rulesets = RulesetKind::ALL
+        .iter()
+        .filter(|kind| config.rules(**kind).next().is_some())
+        .fold(0, |bits, kind| bits | 1 << *kind as u32);
+    Proxy {
+        index,
+        backend,
+        frontend_figures: weir_backend::FrontendFigures::new(workers),
+        backend_figures: weir_backend::BackendFigures::new(workers),
+        server_figures: (0..servers).map(|_| weir_backend::ServerFigures::new(workers)).collect(),
+        idle: (0..servers).map(|_| IdlePools::new(workers)).collect(),
+        listeners: config.binds.iter().map(|bind| listener(bind, workers)).collect(),
+        log_sinks: if logs { vec![sink(log)] } else { Vec::new() },
+        log_tag: (*b"weir").into(),
+        log_count: AtomicU32::new(0),
+        connections: weir_net::Gate::new(),
+        connections_limit: AtomicU32::new(config.settings.maxconn.unwrap_or(10_000)),
+        state: AtomicU32::new(0),
+        acceptors: Default::default(),
+        uses_request_line: true,
+        rulesets,
+        site: OnceLock::new(),
+        config,
+    }
+}
+
+fn listener(bind: &model::Bind, workers: usize) -> Listener {
+    Listener {
+        name: bind.name.clone().unwrap_or_else(|| "sock-1".into()),
+        id: bind.id.unwrap_or(1),
+        bind: bind.clone(),
+        address: OnceLock::new(),
+        figures: weir_backend::ListenerFigures::new(workers),
+        connections: weir_net::Gate::new(),
+        proxy: OnceLock::new(),
+    }
+}
+
+fn backend(config: &model::Proxy, workers: usize) -> Arc<Backend> {
+    let settings = &config.settings;
+    let algorithm = match &settings.balance {
+        Balance::RoundRobin => weir_backend::Algorithm::RoundRobin,
+        Balance::LeastConnections => weir_backend::Algorithm::LeastConnections,
+        Balance::Source => weir_backend::Algorithm::Source,
+        Balance::First => weir_backend::Algorithm::First,
+        Balance::Random { draws } => weir_backend::Algorithm::Random { draws: *draws },
+        other => panic!("{other:?} has no place in these tests yet"),
+    };
+    let redispatch = match settings.options.redispatch {
+        Redispatch::Off => 0,
+        Redispatch::Every(every) => i32::try_from(every).expect("a small number"),
+        Redispatch::FromLast(from) => -i32::try_from(from).expect("a small number"),
+    };
+    let backend = BackendSettings {
+        name: config.name.as_ref().into(),
+        id: config.id,
+        workers,
+        algorithm,
+        redispatch,
+        retries: settings.retries,
+        persist: settings.options.persist,
+        full_connections: settings.fullconn.unwrap_or(0),
+        http_reuse: match settings.options.reuse {
+            model::Reuse::Never => weir_backend::HttpReuse::Never,
+            model::Reuse::Safe => weir_backend::HttpReuse::Safe,
+            model::Reuse::Aggressive => weir_backend::HttpReuse::Aggressive,
+            model::Reuse::Always => weir_backend::HttpReuse::Always,
+        },
+        ..Default::default()
+    };
+    Backend::new(backend, config.servers.iter().map(server).collect(), 0)
+}
+
+fn server(config: &model::Server) -> ServerSettings {
+    let settings = &config.settings;
+    let model::ServerAddress::Inet { host: model::Host::Ip(ip), port: model::ServerPort::Fixed(port) } =
+        &config.address
+    else {
+        panic!("{:?} has no place in these tests yet", config.address)
+    };
+    ServerSettings {
+        name: config.name.as_ref().into(),
+        id: config.id,
+        address: ServerAddress::Ip(SocketAddr::new(*ip, *port)),
+        weight: u32::from(settings.weight),
+        backup: settings.backup,
+        disabled: settings.disabled,
+        cookie: settings.cookie.as_deref().map(Into::into),
+        maximum_connections: settings.maxconn,
+        minimum_connections: settings.minconn,
+        maximum_queue: settings.maxqueue,
+        pool: weir_backend::PoolSettings {
+            maximum: settings.pool_max_connections,
+            low: settings.pool_low_connections,
+            purge_delay_ms: u64::try_from(settings.pool_purge_delay.as_millis()).expect("a short time"),
+            maximum_reuse: settings.max_reuse,
+            shared: true,
+        },
+        ..Default::default()
+    }
+}
+
+/// A pair of sockets that keep messages apart: what is logged to the first is read from the second.
+pub fn log_pair() -> (OwnedFd, OwnedFd) {
+    let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
+    for end in [&near, &far] {
+        end.set_nonblocking(true).expect("a socket");
+    }
+    (near.into(), far.into())
+}
+
+fn sink(log: &OwnedFd) -> Arc<LogSink> {
+    let facility = Facility::from_name("local0").expect("a facility");
+    let target = LogTarget {
+        format: LogFormat::Raw,
+        ..LogTarget::new(LogAddress::Descriptor(log.as_raw_fd()), facility)
+    };
+    Arc::new(LogSink::open(target).expect("the descriptor is open"))
+}
+
+/// A logger for a worker.
+pub fn logger() -> Logger {
+    Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc())
+}
+
+struct NoFiles;
+
+impl Loader for NoFiles {
+    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+        Err(io::Error::new(io::ErrorKind::NotFound, path))
+    }
+}
+
+struct Nothing;
+
+impl Statistics for Nothing {
+    fn page(&self, _: &'static Site, _: &PageRequest<'_>) -> Page {
+        Page {
+            status: 200,
+            content_type: "text/plain",
+            location: None,
+            refresh: None,
+            body: b"page".to_vec(),
+        }
+    }
+}
