@@ -25,6 +25,8 @@ pub enum Verdict {
     Serve(Box<Prepared>),
     /// It is right, and nothing else was asked (`-c`).
     Valid,
+    /// It is right, nothing else was asked, and it would not start, because it listens nowhere.
+    Idle,
     /// Nothing was given to read, and checking nothing makes no sense.
     Usage,
     /// It is wrong; why was said.
@@ -70,12 +72,7 @@ pub fn load(program: &str, arguments: &Arguments, messages: &Messages) -> Verdic
         return Verdict::Refused;
     }
     if arguments.check {
-        if !arguments.quiet {
-            let found = if messages.warned() { "Warnings were found.\n" } else { "" };
-            // Nobody is left to be told that standard output is closed.
-            let _ = writeln!(io::stdout(), "{found}Configuration file is valid");
-        }
-        return Verdict::Valid;
+        return conclude(&config, arguments, messages);
     }
     if built_in {
         println!(
@@ -92,6 +89,23 @@ pub fn load(program: &str, arguments: &Arguments, messages: &Messages) -> Verdic
         variable_names: variables,
         registry,
     }))
+}
+
+/// What `-c` says at the end: nothing unless asked to say more, so that scripts rely on the status.
+fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verdict {
+    let mut proxies = config.proxies.iter().filter(|proxy| !proxy.settings.disabled);
+    let listens = !config.global.sockets.is_empty() || proxies.any(|proxy| !proxy.binds.is_empty());
+    let text = if listens {
+        "Configuration file is valid"
+    } else {
+        "Configuration file has no error but will not start (no listener) => exit(2)."
+    };
+    if arguments.verbose && !arguments.quiet {
+        let found = if messages.warned() { "Warnings were found.\n" } else { "" };
+        // Nobody is left to be told that standard output is closed.
+        let _ = writeln!(io::stdout(), "{found}{text}");
+    }
+    if listens { Verdict::Valid } else { Verdict::Idle }
 }
 
 /// What the command line says about the configuration.

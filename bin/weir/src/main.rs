@@ -5,6 +5,7 @@
 
 mod arguments;
 mod configuration;
+mod keywords;
 mod version;
 
 use std::process::ExitCode;
@@ -47,6 +48,10 @@ fn run(program: &str, arguments: &Arguments) -> ExitCode {
         print!("{}", version::MEMORY_HELP);
         return ExitCode::SUCCESS;
     }
+    if let Some(classes) = &arguments.keywords {
+        print!("{}", keywords::dump(classes));
+        return ExitCode::SUCCESS;
+    }
     MESSAGES.set_manner(manner(arguments));
     if let Some(folder) = &arguments.folder {
         if let Err(error) = std::env::set_current_dir(folder) {
@@ -64,6 +69,7 @@ fn run(program: &str, arguments: &Arguments) -> ExitCode {
             End::Signal(signal) => die_of(signal),
         },
         Verdict::Valid => ExitCode::SUCCESS,
+        Verdict::Idle => ExitCode::from(2),
         Verdict::Usage => {
             eprint!("{}", arguments::usage(program));
             ExitCode::FAILURE

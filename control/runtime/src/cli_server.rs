@@ -35,7 +35,8 @@ impl Door for CliDoor {
     type Ticket = (Place, Place);
 
     fn state(&self) -> DoorState {
-        DoorState::Open
+        // A process that leaves gives its addresses up, those of operators too.
+        if self.live.site.is_stopping() { DoorState::Stopped } else { DoorState::Open }
     }
 
     fn too_fast(&self) -> Option<Tick> {

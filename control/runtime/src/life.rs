@@ -9,12 +9,13 @@
 //! ```
 
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_backend::{BackendCounter, FrontendCounter};
 use weir_events::Level;
 use weir_net::Gate;
-use weir_sched::{Class, Kind, Signals, Tick, sleep_until};
+use weir_sched::{Class, Kind, Signals, TaskKey, Tick, sleep_until};
 use weir_stream::site::{Proxy, ProxyState, Site};
 use weir_sys::signal::{self, Signal, SignalReader};
 
@@ -35,6 +36,8 @@ pub struct Life {
     pub grace: Option<Duration>,
     /// Connections that are not streams: clients of the runtime API.
     pub operators: &'static Gate,
+    /// The tasks that accept those.
+    pub operator_acceptors: Mutex<Vec<TaskKey>>,
     /// The signal that ended it, 0 for none.
     pub ended_by: AtomicI32,
 }
@@ -109,6 +112,9 @@ impl Life {
             }
             self.announce(proxy, Level::Warning, &stopped(proxy));
         }
+        self.listening.close_operators();
+        let acceptors = self.operator_acceptors.lock().unwrap_or_else(PoisonError::into_inner);
+        acceptors.iter().for_each(|task| weir_sched::wake(*task));
     }
 
     async fn wait_for_the_last(&self) {

@@ -170,6 +170,13 @@ impl Listening {
         self.of(proxy).for_each(|entrance| entrance.lock().clear());
     }
 
+    /// Closes the sockets of the runtime API in the main thread.
+    pub fn close_operators(&self) {
+        let of_operators =
+            self.sockets.iter().filter(|entrance| matches!(entrance.owner, Owner::Operator(_)));
+        of_operators.for_each(|entrance| entrance.lock().clear());
+    }
+
     fn of<'l>(&'l self, proxy: &'l Proxy) -> impl Iterator<Item = &'l Entrance> {
         self.sockets.iter().filter(move |entrance| match entrance.owner {
             Owner::Frontend(listener) => listener.proxy().index == proxy.index,

@@ -1,8 +1,8 @@
 //! The order in which a process starts: limits, background, live objects, sockets, identity, workers.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_config::model::{Config, Global, ListenAddress, MAX_THREADS, Proxy as ProxyConfig};
@@ -165,6 +165,7 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
         hard_stop_after: global.hard_stop_after,
         grace: global.grace,
         operators: &record.cli_connections,
+        operator_acceptors: Mutex::default(),
         ended_by: AtomicI32::new(0),
     }));
     let _ = record.life.set(life);
@@ -296,11 +297,10 @@ fn start_workers(
         },
     };
     let station = Station::new(live, life, global, workers);
-    let signals = std::sync::Mutex::new(Some(signals));
+    let signals = Mutex::new(Some(signals));
     Runtime::start(&settings, move |worker| {
         station.set_up(worker);
-        let reader =
-            signals.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take_if(|_| worker == 0);
+        let reader = signals.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
         if let Some(reader) = reader {
             if let Err(errno) = station.life.obey(reader) {
                 station.life.messages.alert(format!("Signals cannot be received: {errno}."));
@@ -363,7 +363,7 @@ impl Station {
             let door = door::Entrance { listener, workers: entrance.workers, keep: self.keep };
             if let Some(task) = entrance.accept_here(door, self.accept_batch) {
                 let acceptors = &listener.proxy().acceptors;
-                acceptors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(task);
+                acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
         }
     }
@@ -374,7 +374,10 @@ impl Station {
         let entrances = self.life.listening.entrances().iter();
         let of_operators = entrances.filter(|entrance| matches!(entrance.owner, Owner::Operator(_)));
         for (entrance, socket) in of_operators.zip(self.live.record.cli_sockets()) {
-            entrance.accept_here(CliDoor { live: self.live, socket }, cli_server::BATCH);
+            if let Some(task) = entrance.accept_here(CliDoor { live: self.live, socket }, cli_server::BATCH) {
+                let acceptors = &self.life.operator_acceptors;
+                acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+            }
         }
     }
 }

@@ -1,0 +1,74 @@
+//! `-dK`: lists of every keyword, from the rows that drive them.
+
+use weir_expr::{Registry, docs};
+use weir_stream::fetch::FETCHES;
+
+/// One class of keywords.
+struct Class {
+    name: &'static str,
+    help: &'static str,
+    dump: fn() -> String,
+}
+
+/// The lists of some classes, separated by commas; `help` lists the classes.
+pub fn dump(classes: &str) -> String {
+    let mut text = String::new();
+    for wanted in classes.split(',') {
+        match CLASSES.iter().find(|class| class.name == wanted) {
+            Some(class) => text.push_str(&(class.dump)()),
+            None if wanted == "all" => CLASSES.iter().for_each(|class| text.push_str(&(class.dump)())),
+            None => text.push_str(&help()),
+        }
+    }
+    text
+}
+
+fn help() -> String {
+    let rows = CLASSES.iter().map(|class| format!("{}: {}\n", class.name, class.help));
+    format!("# List of supported keyword classes:\nall: everything\n{}", rows.collect::<String>())
+}
+
+fn registry() -> Registry {
+    Registry::new(FETCHES.iter().map(|row| &row.decl))
+}
+
+static CLASSES: &[Class] = &[
+    Class { name: "acl", help: "keywords of ACLs", dump: || docs::acl_keywords(&registry()) },
+    Class { name: "cfg", help: "words of the configuration", dump: weir_config::vocabulary::dump },
+    Class { name: "cli", help: "commands of the runtime API", dump: weir_cli::help::keyword_dump },
+    Class { name: "cnv", help: "sample converters", dump: docs::converters },
+    Class { name: "flt", help: "filters", dump: || "# List of registered filter names:\n".to_owned() },
+    Class { name: "smp", help: "sample fetches", dump: || docs::fetches(&registry()) },
+    Class { name: "svc", help: "services", dump: || "# List of registered service names:\n".to_owned() },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_can_be_chosen() {
+        let all = dump("all");
+        for class in CLASSES {
+            let one = dump(class.name);
+            assert!(one.starts_with("# List of registered"), "{one}");
+            assert!(all.contains(&one), "{}", class.name);
+        }
+        assert_eq!(dump("cnv,acl"), dump("cnv") + &dump("acl"));
+        assert!(dump("help").contains("cfg: ") && dump("nonsense").contains("smp: "));
+    }
+
+    #[test]
+    fn the_lists_come_from_the_rows() {
+        let all = dump("all");
+        for word in [
+            "\thttp-request return",
+            "b64dec: bin => ",
+            "show stat [WORKER]",
+            "always_true: bool",
+            "hdr_beg = req.hdr -m beg",
+        ] {
+            assert!(all.contains(word), "{word}");
+        }
+    }
+}
