@@ -4,7 +4,8 @@ use weir_backend::figures::{
     BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, Phases, ProcessRate, ServerCounter,
 };
 
-use crate::exchange::Exchange;
+use crate::ending::By;
+use crate::exchange::{Exchange, Upstream};
 use crate::site::{Listener, Proxy};
 
 /// An event that several objects count under their own names.
@@ -30,6 +31,34 @@ pub enum Event {
     Connect,
     /// An idle connection was used.
     Reuse,
+}
+
+/// Bytes that passed, received and sent each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bytes {
+    client: (u64, u64),
+    server: (u64, u64),
+}
+
+/// Adds bytes to the figures of one object. What came from the client and what went there also is what was received of
+/// requests and passed on of responses: readers know.
+macro_rules! count_bytes {
+    ($figures:expr, $counters:ident, $worker:expr, $bytes:expr) => {
+        let (figures, bytes) = (&$figures, &$bytes);
+        figures.add($worker, $counters::BytesIn, bytes.client.0);
+        figures.add($worker, $counters::BytesOut, bytes.client.1);
+        figures.add($worker, $counters::RequestBytesOut, bytes.server.1);
+        figures.add($worker, $counters::ResponseBytesIn, bytes.server.0);
+    };
+}
+
+impl Upstream {
+    /// Bytes received and sent since the last call.
+    fn take_uncounted(&mut self) -> (u64, u64) {
+        let now = (self.connection.received, self.connection.sent);
+        let before = std::mem::replace(&mut self.counted, now);
+        (now.0 - before.0, now.1 - before.1)
+    }
 }
 
 impl Exchange {
@@ -126,43 +155,58 @@ impl Exchange {
         let now_ms = weir_sched::now().as_ms();
         let figures = self.backend.server_figures(lease.server());
         figures.increment(worker, ServerCounter::Sessions);
+        if self.facts.have_request {
+            figures.increment(worker, ServerCounter::Requests);
+        }
         figures.event(worker, 0_usize, now_ms);
         figures.session_seen(worker, now_ms);
     }
 
-    /// Adds the bytes that passed since the last call.
+    /// Adds the bytes that passed since the last call. Before a connection to a server is given away, or its bytes are
+    /// lost.
     pub(crate) fn count_bytes(&mut self) {
         let (total_in, total_out) = (self.bytes_in(), self.bytes_out());
-        let (bytes_in, bytes_out) = (total_in - self.counted.0, total_out - self.counted.1);
-        if bytes_in == 0 && bytes_out == 0 {
+        let bytes = Bytes {
+            client: (total_in - self.counted.0, total_out - self.counted.1),
+            server: self.server.as_mut().map_or((0, 0), Upstream::take_uncounted),
+        };
+        if bytes == Bytes::default() {
             return;
         }
         self.counted = (total_in, total_out);
         let worker = weir_sched::worker_index();
-        let figures = &self.frontend.frontend_figures;
-        figures.add(worker, FrontendCounter::BytesIn, bytes_in);
-        figures.add(worker, FrontendCounter::BytesOut, bytes_out);
-        let figures = &self.session.listener.figures;
-        figures.add(worker, ListenerCounter::BytesIn, bytes_in);
-        figures.add(worker, ListenerCounter::BytesOut, bytes_out);
+        count_bytes!(self.frontend.frontend_figures, FrontendCounter, worker, bytes);
+        count_bytes!(self.session.listener.figures, ListenerCounter, worker, bytes);
         // A `listen` section counts them for both its sides, even when no server was asked.
         if self.backend_entered || self.backend.config.is_backend() {
-            let figures = &self.backend.backend_figures;
-            figures.add(worker, BackendCounter::BytesIn, bytes_in);
-            figures.add(worker, BackendCounter::BytesOut, bytes_out);
+            count_bytes!(self.backend.backend_figures, BackendCounter, worker, bytes);
         }
         if let Some(lease) = &self.lease {
-            let figures = self.backend.server_figures(lease.server());
-            figures.add(worker, ServerCounter::BytesIn, bytes_in);
-            figures.add(worker, ServerCounter::BytesOut, bytes_out);
+            count_bytes!(self.backend.server_figures(lease.server()), ServerCounter, worker, bytes);
         }
-        crate::worker::count_bytes_out(bytes_out);
+        crate::worker::count_bytes_out(bytes.client.1);
     }
 
     /// `option contstats`: counts while bytes flow.
     pub(crate) fn count_bytes_if_continuous(&mut self) {
         if self.frontend.config.settings.options.continuous_statistics {
             self.count_bytes();
+        }
+    }
+
+    /// Counts a stream that ended for a reason that is ours.
+    pub(crate) fn count_fault(&self) {
+        if !matches!(self.ending.by, By::Internal | By::Resource) {
+            return;
+        }
+        let worker = weir_sched::worker_index();
+        self.frontend.frontend_figures.increment(worker, FrontendCounter::InternalErrors);
+        self.session.listener.figures.increment(worker, ListenerCounter::InternalErrors);
+        if self.backend_entered {
+            self.backend.backend_figures.increment(worker, BackendCounter::InternalErrors);
+        }
+        if let Some(lease) = &self.lease {
+            self.backend.server_figures(lease.server()).increment(worker, ServerCounter::InternalErrors);
         }
     }
 
@@ -201,9 +245,18 @@ impl Proxy {
         let now_ms = weir_sched::now().as_ms();
         self.frontend_figures.increment(worker, FrontendCounter::Sessions);
         self.frontend_figures.event(worker, FrontendRate::Sessions, now_ms);
+        let kind =
+            if self.is_http() { FrontendCounter::SessionsHttp1 } else { FrontendCounter::SessionsOther };
+        self.frontend_figures.increment(worker, kind);
         self.frontend_figures.session_seen(worker, now_ms);
         self.site().rates.event(worker, ProcessRate::Sessions, now_ms);
         listener.figures.increment(worker, ListenerCounter::Sessions);
+    }
+
+    /// A connection in TCP mode carries one request, so to say.
+    pub(crate) fn count_connection_request(&self) {
+        self.frontend_figures.increment(weir_sched::worker_index(), FrontendCounter::RequestsOther);
+        crate::worker::count_request();
     }
 
     /// A stream came to the backend.
@@ -239,12 +292,30 @@ impl Proxy {
     }
 
     /// A rule refused a connection.
-    pub(crate) fn count_denied_connection(&self) {
-        self.frontend_figures.increment(weir_sched::worker_index(), FrontendCounter::DeniedConnections);
+    pub(crate) fn count_denied_connection(&self, listener: &Listener) {
+        let worker = weir_sched::worker_index();
+        self.frontend_figures.increment(worker, FrontendCounter::DeniedConnections);
+        listener.figures.increment(worker, ListenerCounter::DeniedConnections);
     }
 
     /// A rule refused a session.
-    pub(crate) fn count_denied_session(&self) {
-        self.frontend_figures.increment(weir_sched::worker_index(), FrontendCounter::DeniedSessions);
+    pub(crate) fn count_denied_session(&self, listener: &Listener) {
+        let worker = weir_sched::worker_index();
+        self.frontend_figures.increment(worker, FrontendCounter::DeniedSessions);
+        listener.figures.increment(worker, ListenerCounter::DeniedSessions);
+    }
+
+    /// Bytes passed through the kernel only, in each direction.
+    pub(crate) fn count_spliced(&self, backend: &Proxy, up: u64, down: u64) {
+        let worker = weir_sched::worker_index();
+        if let Some(figures) = crate::worker::figures() {
+            figures.bytes_spliced.add(up + down);
+        }
+        if self.is_http() {
+            self.frontend_figures.add(worker, FrontendCounter::SplicedIn, up);
+            self.frontend_figures.add(worker, FrontendCounter::SplicedOut, down);
+            backend.backend_figures.add(worker, BackendCounter::SplicedIn, down);
+            backend.backend_figures.add(worker, BackendCounter::SplicedOut, up);
+        }
     }
 }

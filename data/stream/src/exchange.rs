@@ -146,6 +146,8 @@ pub struct Upstream {
     pub reused: bool,
     /// How many requests it served, this one included.
     pub requests: u32,
+    /// The bytes received and sent that are in the figures already.
+    pub counted: (u64, u64),
     /// What has to be equal for another stream to use it.
     pub key: u64,
     /// It may only serve the client that it was opened for.

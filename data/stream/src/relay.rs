@@ -106,6 +106,8 @@ impl Exchange {
 struct Pipes {
     up: Way,
     down: Way,
+    frontend: &'static Proxy,
+    backend: &'static Proxy,
 }
 
 impl Pipes {
@@ -117,6 +119,8 @@ impl Pipes {
         Pipes {
             up: Way::new(frontend.request || backend.request, auto, size),
             down: Way::new(frontend.response || backend.response, auto, size),
+            frontend: exchange.frontend,
+            backend: exchange.backend,
         }
     }
 }
@@ -150,10 +154,11 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for Pipes {
     fn drop(&mut self) {
-        if let (Some(spliced), Some(figures)) = (&self.spliced, crate::worker::figures()) {
-            figures.bytes_spliced.add(spliced.bytes);
+        let [up, down] = [&self.up, &self.down].map(|way| way.spliced.as_ref().map_or(0, |way| way.bytes));
+        if up + down > 0 {
+            self.frontend.count_spliced(self.backend, up, down);
         }
     }
 }

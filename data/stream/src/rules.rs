@@ -172,8 +172,8 @@ impl Exchange {
     fn count_denied(&mut self, kind: RulesetKind, proxy: &'static Proxy) {
         self.facts.denied = true;
         match kind {
-            RulesetKind::TcpRequestConnection => proxy.count_denied_connection(),
-            RulesetKind::TcpRequestSession => proxy.count_denied_session(),
+            RulesetKind::TcpRequestConnection => proxy.count_denied_connection(self.session.listener),
+            RulesetKind::TcpRequestSession => proxy.count_denied_session(self.session.listener),
             RulesetKind::TcpRequestContent | RulesetKind::HttpRequest => self.count(Event::DeniedRequest),
             RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse => {
                 self.count(Event::DeniedResponse);

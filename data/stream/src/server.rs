@@ -39,7 +39,9 @@ impl Exchange {
 
     /// Gives up the connection to the server, without giving it to anybody else.
     pub(crate) fn close_server(&mut self) {
-        if self.server.take().is_some() {
+        if self.server.is_some() {
+            self.count_bytes();
+            self.server = None;
             self.session.view.server_descriptor.set(-1);
         }
     }

@@ -18,7 +18,7 @@ pub async fn serve(client: Connection, session: Rc<Session>) {
 impl Exchange {
     async fn run_tcp(mut self) {
         self.session.requests.set(1);
-        crate::worker::count_request();
+        self.frontend.count_connection_request();
         self.begin_view();
         if let Err(stop) = self.process_tcp().await {
             self.ending = stop.ending();

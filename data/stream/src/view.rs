@@ -33,6 +33,7 @@ impl Exchange {
         self.count_bytes();
         self.count_status();
         self.count_phases();
+        self.count_fault();
         if let Some(lease) = &mut self.lease {
             lease.give_back();
         }

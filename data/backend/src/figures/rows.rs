@@ -58,10 +58,8 @@ counters! {
         Requests "req_tot" "HTTP requests received."
         BytesIn "bin" "Bytes received from clients."
         BytesOut "bout" "Bytes sent to clients."
-        RequestBytesIn "reqbin" "Bytes of requests received."
         RequestBytesOut "reqbout" "Bytes of requests passed on."
         ResponseBytesIn "resbin" "Bytes of responses received."
-        ResponseBytesOut "resbout" "Bytes of responses passed on."
         DeniedRequests "dreq" "Requests that a rule refused."
         DeniedResponses "dresp" "Responses that a rule refused."
         DeniedConnections "dcon" "Connections that a rule refused."
@@ -90,6 +88,8 @@ counters! {
         RequestsHttp2 "h2req" "HTTP/2 requests."
         RequestsHttp3 "h3req" "HTTP/3 requests."
         RequestsOther "req_other" "Requests of any other protocol."
+        SplicedIn "h1_spliced_bytes_in" "Bytes that came from HTTP/1 clients through the kernel only."
+        SplicedOut "h1_spliced_bytes_out" "Bytes that went to HTTP/1 clients through the kernel only."
     }
 }
 
@@ -100,10 +100,8 @@ counters! {
         Requests "req_tot" "HTTP requests that reached the backend."
         BytesIn "bin" "Bytes received from clients."
         BytesOut "bout" "Bytes sent to clients."
-        RequestBytesIn "reqbin" "Bytes of requests received."
         RequestBytesOut "reqbout" "Bytes of requests passed on."
         ResponseBytesIn "resbin" "Bytes of responses received."
-        ResponseBytesOut "resbout" "Bytes of responses passed on."
         DeniedRequests "dreq" "Requests that a rule refused."
         DeniedResponses "dresp" "Responses that a rule refused."
         FailedConnections "econ" "Connections to servers that could not be made."
@@ -130,6 +128,8 @@ counters! {
         CompressedOut "comp_out" "Bytes that compression made of them."
         CompressionBypassed "comp_byp" "Bytes that bypassed compression for lack of CPU or bandwidth."
         CompressedResponses "comp_rsp" "Responses that were compressed."
+        SplicedIn "h1_spliced_bytes_in" "Bytes that came from HTTP/1 servers through the kernel only."
+        SplicedOut "h1_spliced_bytes_out" "Bytes that went to HTTP/1 servers through the kernel only."
     }
 }
 
@@ -137,12 +137,11 @@ counters! {
     /// What a server counts.
     ServerCounter {
         Sessions "stot" "Sessions sent to the server."
+        Requests "req_tot" "HTTP requests sent to the server."
         BytesIn "bin" "Bytes received from clients."
         BytesOut "bout" "Bytes sent to clients."
-        RequestBytesIn "reqbin" "Bytes of requests received."
         RequestBytesOut "reqbout" "Bytes of requests passed on."
         ResponseBytesIn "resbin" "Bytes of responses received."
-        ResponseBytesOut "resbout" "Bytes of responses passed on."
         DeniedResponses "dresp" "Responses that a rule refused."
         FailedConnections "econ" "Connections that could not be made."
         FailedResponses "eresp" "Responses that were invalid or broken off."
@@ -171,10 +170,8 @@ counters! {
         Sessions "stot" "Sessions that began."
         BytesIn "bin" "Bytes received from clients."
         BytesOut "bout" "Bytes sent to clients."
-        RequestBytesIn "reqbin" "Bytes of requests received."
         RequestBytesOut "reqbout" "Bytes of requests passed on."
         ResponseBytesIn "resbin" "Bytes of responses received."
-        ResponseBytesOut "resbout" "Bytes of responses passed on."
         DeniedRequests "dreq" "Requests that a rule refused."
         DeniedResponses "dresp" "Responses that a rule refused."
         DeniedConnections "dcon" "Connections that a rule refused."

@@ -25,6 +25,7 @@ impl Exchange {
 
     /// Gives the server's connection to whoever comes next, or closes it.
     pub(crate) fn settle_server(&mut self) {
+        self.count_bytes();
         if let Some(upstream) = self.server.take() {
             let usable = self.facts.keep_server
                 && self.facts.have_response

@@ -125,7 +125,7 @@ impl Exchange {
         self.await_connected(&connection).await?;
         self.send_proxy_header(&mut connection)?;
         let Identity { key, private } = identity;
-        Ok(Upstream { connection, reused: false, requests: 0, key, private, in_use })
+        Ok(Upstream { connection, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
     }
 
     /// Waits until the connection stands.

@@ -69,6 +69,7 @@ impl Idle {
     fn into_upstream(self, pools: &'static IdlePools) -> Upstream {
         self.connection.descriptor().set_owner(weir_sched::current());
         Upstream {
+            counted: (self.connection.received, self.connection.sent),
             connection: self.connection,
             reused: true,
             requests: self.requests,
