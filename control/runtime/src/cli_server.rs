@@ -113,6 +113,7 @@ fn count(live: Live) {
     if let Some(figures) = live.site.figures.get(worker) {
         figures.connections.increment();
         figures.requests.increment();
+        figures.streams.increment();
     }
     live.site.rates.event(worker, ProcessRate::Connections, weir_sched::now().as_ms());
 }

@@ -8,7 +8,7 @@ use weir_sched::{Class, Kind};
 use super::Live;
 
 /// A worker's last measurements. The worker writes, anyone reads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pulse {
     /// How many per cent of the last second the worker waited.
     pub idle_percent: AtomicU32,
@@ -37,6 +37,20 @@ pub fn start(live: Live) {
             last = now;
         }
     });
+}
+
+impl Default for Pulse {
+    /// A worker that has done nothing yet.
+    fn default() -> Self {
+        Pulse {
+            idle_percent: AtomicU32::new(100),
+            bytes_out_rate: AtomicU64::new(0),
+            buffers_allocated: AtomicU64::new(0),
+            buffers_used: AtomicU64::new(0),
+            buffers_refused: AtomicU64::new(0),
+            cpu_ns: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Pulse {

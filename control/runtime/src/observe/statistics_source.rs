@@ -1,6 +1,7 @@
 //! The rows of the statistics: what each frontend, listener, server and backend is and has counted.
 
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::figures::{CounterSet, Figures};
 use weir_backend::server::weight;
@@ -101,12 +102,11 @@ fn head(proxy: &Proxy) -> ProxyHead<'_> {
 fn frontend(proxy: &Proxy, row: &mut Row) {
     let now_ms = now_ms();
     let figures = &proxy.frontend_figures;
-    let limit = limit_of(proxy);
     row.begin(Kind::Frontend, &head(proxy), 0, "");
     fill(row, Kind::Frontend, proxy, figures, frontend_fields());
     row.set(Field::Scur, proxy.connections.inside());
     row.set(Field::Smax, proxy.connections.maximum());
-    row.set(Field::Slim, limit);
+    row.set(Field::Slim, proxy.connections_limit.load(Relaxed));
     row.set(Field::Status, frontend_status(proxy));
     row.set(Field::Rate, figures.rate(FrontendRate::Sessions, now_ms));
     row.set(Field::RateMax, figures.rate_maximum(FrontendRate::Sessions, now_ms));
@@ -115,15 +115,18 @@ fn frontend(proxy: &Proxy, row: &mut Row) {
     row.set(Field::ReqRateMax, figures.rate_maximum(FrontendRate::Requests, now_ms));
     row.set(Field::ConnRate, figures.rate(FrontendRate::Connections, now_ms));
     row.set(Field::ConnRateMax, figures.rate_maximum(FrontendRate::Connections, now_ms));
-}
-
-fn limit_of(proxy: &Proxy) -> u32 {
-    proxy.connections_limit.load(std::sync::atomic::Ordering::Relaxed)
+    if proxy.is_http() {
+        // HTTP/1 is all that clients are spoken to in.
+        row.set(Field::H1OpenConnections, u64::from(proxy.connections.inside()));
+        row.set(Field::H1TotalConnections, figures.sum(FrontendCounter::Connections));
+        row.set(Field::H1TotalStreams, figures.sum(FrontendCounter::RequestsHttp1));
+        row.set(Field::H1BytesIn, figures.sum(FrontendCounter::BytesIn));
+        row.set(Field::H1BytesOut, figures.sum(FrontendCounter::BytesOut));
+    }
 }
 
 fn frontend_status(proxy: &Proxy) -> &'static str {
     match proxy.state() {
-        ProxyState::Open if proxy.connections.inside() >= limit_of(proxy) => "FULL",
         ProxyState::Open => "OPEN",
         ProxyState::Paused => "PAUSED",
         ProxyState::Stopped => "STOP",
@@ -228,6 +231,19 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     if has_servers {
         row.set(Field::Downtime, u32::try_from(status.downtime_ms / 1000).unwrap_or(u32::MAX));
     }
+    if proxy.is_http() {
+        let figures = &proxy.backend_figures;
+        let (connects, reuses) = (figures.sum(BackendCounter::Connects), figures.sum(BackendCounter::Reuses));
+        let open =
+            proxy.idle.iter().map(|pools| u64::from(pools.used()) + u64::from(pools.idle())).sum::<u64>();
+        let streams = backend.servers().iter().map(|server| u64::from(server.served())).sum::<u64>();
+        row.set(Field::H1OpenConnections, open);
+        row.set(Field::H1OpenStreams, streams);
+        row.set(Field::H1TotalConnections, connects);
+        row.set(Field::H1TotalStreams, connects + reuses);
+        row.set(Field::H1BytesIn, figures.sum(BackendCounter::ResponseBytesIn));
+        row.set(Field::H1BytesOut, figures.sum(BackendCounter::RequestBytesOut));
+    }
     row.set(Field::Algo, backend.settings().algorithm.name());
     row.set(Field::Cookie, proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
 }
@@ -283,6 +299,10 @@ fn fill<C: CounterSet, const N: usize, const R: usize>(
         if fits && field.applies_to(kind) {
             row.set(field, figures.sum(counter));
         }
+    }
+    // What clients sent is what was received of requests, what they got is what was passed on of responses.
+    for (total, part) in [(Field::Bin, Field::Reqbin), (Field::Bout, Field::Resbout)] {
+        row.set(part, row.number(total));
     }
 }
 
