@@ -65,6 +65,14 @@ pub fn kill(key: TaskKey) {
     }
 }
 
+/// When a task of the current worker is woken though nothing happens; none when it waits for ever, or is no task of this
+/// worker.
+pub fn deadline(key: TaskKey) -> Option<Tick> {
+    let worker = WORKER.get().filter(|worker| worker.id == key.worker())?;
+    let task = worker.tasks.get(key.slot()).filter(|task| task.generation.get() == key.generation())?;
+    Some(task.deadline.get()).filter(|deadline| !deadline.is_never())
+}
+
 /// Sets the current task's `nice`: -1024 runs earlier than others, 1024 later.
 pub fn set_nice(nice: i16) {
     Worker::current().running().nice.set(nice.clamp(-1024, 1024));

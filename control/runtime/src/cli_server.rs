@@ -11,7 +11,6 @@
 
 use std::os::fd::OwnedFd;
 
-use weir_backend::ProcessRate;
 use weir_cli::{Session, SessionSettings, Status};
 use weir_net::{Connection, Door, DoorState, Gate, Place, Received, Sent};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
@@ -108,14 +107,13 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
     leave(&mut client).await;
 }
 
+/// Clients count in the totals of the process, not in the rates that limits look at.
 fn count(live: Live) {
-    let worker = weir_sched::worker_index();
-    if let Some(figures) = live.site.figures.get(worker) {
+    if let Some(figures) = live.site.figures.get(weir_sched::worker_index()) {
         figures.connections.increment();
         figures.requests.increment();
         figures.streams.increment();
     }
-    live.site.rates.event(worker, ProcessRate::Connections, weir_sched::now().as_ms());
 }
 
 /// Gives the session what the client said; waits until it says something. None when it is gone or silent.

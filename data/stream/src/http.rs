@@ -17,7 +17,7 @@ use weir_net::Connection;
 use weir_sched::wait;
 
 use crate::clock;
-use crate::ending::{By, Ending};
+use crate::ending::{By, During, Ending};
 use crate::exchange::{Exchange, Phase, Stop};
 use crate::session::Session;
 
@@ -99,12 +99,17 @@ impl Exchange {
         self.forward().await
     }
 
-    /// Fails when an administrator killed the stream.
+    /// Fails when an administrator killed the stream. A client that waits for a server is told that there is none.
     pub fn check_alive(&self) -> Phase {
-        if self.session.killed.get() {
-            return Err(Stop::Close(Ending::new(By::Killed, self.phase)));
+        if !self.session.killed.get() {
+            return Ok(());
         }
-        Ok(())
+        let waits = self.facts.have_request && !self.facts.response_started;
+        Err(match self.phase {
+            During::Headers if waits => Stop::error(502, By::Killed, self.phase),
+            During::Queue | During::Connect if waits => Stop::error(503, By::Killed, self.phase),
+            _ => Stop::Close(Ending::new(By::Killed, self.phase)),
+        })
     }
 
     /// Sends what a stopped stream has to say.

@@ -66,7 +66,6 @@ impl InProgress {
     /// A stream began.
     pub(crate) fn begin() -> Self {
         if let Some(figures) = figures() {
-            figures.streams.increment();
             figures.streams_now.increment();
         }
         InProgress(())
@@ -85,6 +84,8 @@ impl Drop for InProgress {
 pub(crate) fn count_request() {
     if let Some(figures) = figures() {
         figures.requests.increment();
+        // A connection that ends between two requests is no stream, though its end is looked at like one.
+        figures.streams.increment();
     }
 }
 

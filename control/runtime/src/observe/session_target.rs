@@ -164,7 +164,7 @@ fn view(site: &'static Site, session: &Session) -> SessionView {
         server_fd: descriptor(view.server_descriptor.get()),
         request_waiting: 0,
         response_waiting: 0,
-        expires_ms: None,
+        expires_ms: weir_sched::deadline(session.task.get()).map(|at| at.since(weir_sched::now())),
         retries: 0,
         phase: match view.phase.get() {
             During::End => "idle",
