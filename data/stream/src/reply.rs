@@ -280,7 +280,10 @@ impl Exchange {
             return Err(self.ending);
         };
         self.facts.have_response = true;
-        self.after_response_rules();
+        // Rules see exchanges; what never was a request is answered below them.
+        if self.facts.have_request {
+            self.after_response_rules();
+        }
         self.status = self.response.head.status();
         self.settle_reply(&reply);
         self.frontend_response_started();

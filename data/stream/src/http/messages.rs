@@ -15,6 +15,10 @@ use crate::server::{Failure, retry};
 impl Exchange {
     /// Gets a server and exchanges the messages, as often as failures allow.
     pub(super) async fn forward(&mut self) -> Phase {
+        if self.client.ended() && !self.request_body.is_complete() {
+            self.count(Event::ClientAbort);
+            return Err(Stop::close(By::Client, During::Request));
+        }
         self.prepare_request()?;
         loop {
             self.reach_server().await?;

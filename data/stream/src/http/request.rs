@@ -85,7 +85,7 @@ impl Exchange {
             ReadHead::TooLarge => (400, By::Proxy),
             ReadHead::Invalid(error) => {
                 crate::errors::keep_request(self, error);
-                (400, By::Proxy)
+                (error.kind.status(), By::Proxy)
             }
             ReadHead::Complete => (400, By::Internal),
         };

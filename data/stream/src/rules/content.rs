@@ -97,7 +97,9 @@ impl Exchange {
             match self.client.receive(limit) {
                 Received::Bytes(_) => continue,
                 Received::Full => return Ok(()),
-                Received::End | Received::Failed(_) => {
+                // What comes no more is noticed where it is missed: rules and the choice of the backend come before.
+                Received::End => return Ok(()),
+                Received::Failed(_) => {
                     self.count_bad_request();
                     return Err(Stop::close(By::Client, During::Request));
                 }
