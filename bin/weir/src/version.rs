@@ -3,13 +3,11 @@
 use std::fmt::Write;
 
 use weir_config::features::FEATURES;
-use weir_runtime::VERSION;
+use weir_runtime::{LANGUAGE, VERSION};
 use weir_sys::users;
 
 use crate::arguments::VersionForm;
 
-/// The version of the language that weir speaks, with our own behind it.
-const LANGUAGE: &str = "3.5.0";
 const BRANCH: &str = "3.5";
 
 /// The answer to `-v` and its relatives.

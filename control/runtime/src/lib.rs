@@ -20,3 +20,7 @@ pub mod start;
 
 /// The version of weir.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of the language that weir speaks.
+pub const LANGUAGE: &str = "3.5.0";
+/// When this version was made.
+pub const RELEASE_DATE: &str = "2026/11/20";

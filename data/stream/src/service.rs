@@ -74,6 +74,9 @@ impl Exchange {
         };
         let page = self.site.statistics.page(self.site, &request);
         proxy.count_intercepted();
+        // To the log, the service is a server that takes, connects and answers at once.
+        let now = Some(self.elapsed());
+        (self.timers.queue, self.timers.connect, self.timers.response) = (now, now, now);
         self.prepare_statistics(page);
         Err(Stop::Reply(Ending::new(By::Local, During::Request)))
     }

@@ -75,8 +75,8 @@ impl ProcessRecord {
     /// A record of a process that starts now and has so many workers, with nothing else known.
     pub fn new(workers: usize) -> Self {
         ProcessRecord {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            release_date: String::new(),
+            version: format!("{}-weir{}", crate::LANGUAGE, crate::VERSION),
+            release_date: crate::RELEASE_DATE.to_owned(),
             description: None,
             patterns: Arc::default(),
             variable_names: Arc::default(),

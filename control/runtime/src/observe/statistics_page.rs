@@ -36,7 +36,7 @@ impl Statistics for Page {
             let status = admin::post(body, request.admin, &mut live);
             // The browser asks again, with GET, so that a reload does not repeat the change.
             let location = admin::location(uri, &asked, status).into_bytes();
-            return service::Page { location: Some(location), ..empty(303) };
+            return service::Page { location: Some(location), content_type: "text/plain", ..empty(303) };
         }
         self.answer(live, proxy, stats, asked, request.admin)
     }
