@@ -41,6 +41,6 @@ pub use task::Kind;
 pub use tick::Tick;
 pub use waiting::{Wait, Wakeup, YieldNow, sleep_until, wait, yield_now};
 pub use worker::{
-    activity, change_load, current, deadline, kill, load, now, now_us, precise_ns, random, send_to, set_class,
-    set_nice, spawn, stop, task_count, wake, wall_us, worker_count, worker_index,
+    activity, change_load, current, deadline, kill, load, now, now_us, precise_ns, random, send_to,
+    set_class, set_nice, spawn, stop, task_count, wake, wall_us, worker_count, worker_index,
 };

@@ -366,6 +366,23 @@ impl Exchange {
         self.session.view.phase.set(phase);
     }
 
+    /// Whether nobody waits for the response any more: the client's connection broke, or, with `option abortonclose`,
+    /// it closed its side and sent no further request before.
+    pub(crate) fn client_left(&mut self) -> bool {
+        if self.client.is_broken() {
+            return true;
+        }
+        let wanted = self.backend.config.settings.options.abort_on_close.or(false);
+        if !wanted || !self.client.peer_closed() || !self.client.input().is_empty() {
+            return false;
+        }
+        // The end may still lie behind a pipelined request.
+        matches!(
+            self.client.receive(self.site.limits.head_limit()),
+            weir_net::Received::End | weir_net::Received::Failed(_)
+        )
+    }
+
     /// The server that the stream is on, or was on last.
     pub fn chosen_server(&self) -> Option<Arc<Server>> {
         match &self.lease {

@@ -127,7 +127,6 @@ impl Exchange {
         let limit = self.site.limits.head_limit();
         let mut server_deadline = clock::after_some(self.timeouts.server);
         let mut client_deadline = clock::after_some(self.timeouts.client);
-        let abort_on_close = self.backend.config.settings.options.abort_on_close.or(true);
         let mut uploaded = self.client.received;
         loop {
             let mut uploading = false;
@@ -181,7 +180,7 @@ impl Exchange {
                 client_deadline = clock::after_some(self.timeouts.client);
                 server_deadline = clock::after_some(self.timeouts.server);
             }
-            if self.client.is_broken() || (abort_on_close && !uploading && self.client.peer_closed()) {
+            if self.client.is_broken() || (!uploading && self.client_left()) {
                 self.count_client_abort();
                 return Err(Stop::error(400, By::Client, During::Headers).into());
             }

@@ -86,7 +86,6 @@ impl Exchange {
         mut waiting: Waiting,
         deadline: Tick,
     ) -> Result<Option<weir_backend::Lease>, Stop> {
-        let abort_on_close = self.backend.config.settings.options.abort_on_close.or(self.backend.is_http());
         loop {
             match waiting.poll() {
                 Some(Outcome::Granted(granted)) => {
@@ -100,8 +99,7 @@ impl Exchange {
                 None => {}
             }
             self.check_alive()?;
-            let client = &self.client;
-            if client.is_broken() || (abort_on_close && client.peer_closed()) {
+            if self.client_left() {
                 self.queued.add(waiting.give_up());
                 self.timers.queue = Some(self.elapsed());
                 return Err(Stop::close(By::Client, During::Queue));

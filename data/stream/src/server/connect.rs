@@ -131,14 +131,12 @@ impl Exchange {
     /// Waits until the connection stands.
     async fn await_connected(&mut self, connection: &Connection) -> Result<(), ConnectError> {
         let deadline = clock::after_some(self.timeouts.connect);
-        let abort_on_close = self.backend.config.settings.options.abort_on_close.or(self.backend.is_http());
         loop {
             if connection.descriptor().finish_connect()? {
                 return Ok(());
             }
             self.check_alive()?;
-            let client = &self.client;
-            if client.is_broken() || (abort_on_close && client.peer_closed()) {
+            if self.client_left() {
                 return Err(Stop::close(By::Client, During::Connect).into());
             }
             if clock::passed(deadline) {
