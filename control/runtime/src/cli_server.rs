@@ -96,7 +96,7 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
                 yield_now().await;
                 Some(())
             }
-            Status::Pending => pause(&client, silence(&session)).await,
+            Status::Pending => await_answer(&client, silence(&session)).await,
             Status::WaitUntil(at_ms) => pause(&client, Tick::from_ms(at_ms)).await,
             Status::Close => break,
         };
@@ -162,6 +162,11 @@ async fn send(client: &mut Connection, session: &Session, mut bytes: &[u8]) -> O
     Some(())
 }
 
+/// Waits until another worker answered. None when the client is gone, or no answer comes.
+async fn await_answer(client: &Connection, deadline: Tick) -> Option<()> {
+    pause(client, deadline).await.filter(|()| weir_sched::now() < deadline)
+}
+
 /// Waits until somebody wakes the session, or the deadline. None when the client is gone.
 async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
     if client.is_broken() {
@@ -192,3 +197,76 @@ static SESSION: Kind = Kind::new("cli session");
 const PIECE: usize = 16_384;
 /// How long a client may go on sending after its session is over.
 const FAREWELL_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::observe::fixture::{CONFIGURATION, live, settings};
+
+    /// What a client reads until the end who says this in one piece and then says no more.
+    fn talk(said: &'static [u8], settings: CliSettings) -> String {
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        theirs.set_nonblocking(true).expect("a socket can be made so");
+        let client = std::thread::spawn(move || {
+            ours.write_all(said).expect("the other end takes it");
+            ours.shutdown(Shutdown::Write).expect("the socket is open");
+            let mut heard = String::new();
+            ours.read_to_string(&mut heard).expect("answers are text");
+            heard
+        });
+        weir_sched::run(async move {
+            let descriptor = Descriptor::register(theirs.into()).expect("a descriptor");
+            descriptor.set_owner(weir_sched::current());
+            converse(live(CONFIGURATION), &settings, Connection::new(descriptor)).await;
+        })
+        .expect("a worker");
+        client.join().expect("the client does not panic")
+    }
+
+    #[test]
+    fn lines_before_the_end_of_input_are_answered() {
+        assert_eq!(talk(b"show backend\n", settings()), "# name\nbe\nemp\nbs\ntcp1\n\n");
+        assert_eq!(
+            talk(b"get weight be/s1; get weight be/s2\n", settings()),
+            "10 (initial 10)\n\n20 (initial 20)\n\n"
+        );
+        assert_eq!(talk(b"", settings()), "");
+    }
+
+    #[test]
+    fn an_answer_of_many_pieces_arrives_whole() {
+        let heard = talk(b"show stat typed\n", settings());
+        assert!(heard.len() > 2 * PIECE && heard.ends_with("\n\n"), "{} bytes", heard.len());
+        assert_eq!(heard.lines().filter(|line| line.contains(".pxname.")).count(), 16);
+    }
+
+    #[test]
+    fn what_a_client_says_too_much_does_not_take_its_answer_away() {
+        let long = [b"show backend\n".as_slice(), &[b'x'; 100_000]].concat();
+        assert!(talk(long.leak(), settings()).starts_with("# name\nbe\n"));
+    }
+
+    #[test]
+    fn the_level_of_the_socket_holds() {
+        let settings = CliSettings { level: weir_cli::outcome::Level::User, ..settings() };
+        assert_eq!(talk(b"disable server be/s1\n", settings), "Permission denied\n\n");
+    }
+
+    #[test]
+    fn a_silent_client_is_left() {
+        let (_ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        theirs.set_nonblocking(true).expect("a socket can be made so");
+        let settings = CliSettings { timeout: Duration::from_millis(20), ..settings() };
+        let ended = weir_sched::run(async move {
+            let descriptor = Descriptor::register(theirs.into()).expect("a descriptor");
+            descriptor.set_owner(weir_sched::current());
+            converse(live(CONFIGURATION), &settings, Connection::new(descriptor)).await;
+        });
+        assert_eq!(ended, Ok(Some(())));
+    }
+}

@@ -6,7 +6,7 @@
 
 mod admin;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod names;
 mod notices;
 mod pattern_target;

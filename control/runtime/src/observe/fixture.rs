@@ -2,15 +2,16 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
-use weir_cli::outcome::Level;
+use weir_cli::outcome::{Level, SeverityOutput};
 use weir_cli::{Session, SessionSettings, Status};
 use weir_config::{Inputs, parse};
 use weir_expr::{Loader, TimeZone};
 use weir_stream::site::Identity;
 use weir_syntax::{Environment, SourceMap, StaticFeatures};
 
-use super::{Live, LiveTarget, Page, ProcessRecord};
+use super::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
 use crate::build::{self, Options, Resolver};
 
 /// What most tests look at: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
@@ -117,6 +118,19 @@ pub(crate) fn live(text: &str) -> Live {
     };
     let site = build::site(outcome.config, options).expect("a configuration without names").publish();
     Live { site, record }
+}
+
+/// A socket for administrators.
+pub(crate) fn settings() -> CliSettings {
+    CliSettings {
+        address: "unix@/run/cli".to_owned(),
+        level: Level::Admin,
+        severity_output: SeverityOutput::None,
+        timeout: Duration::from_secs(10),
+        connections: None,
+        longest_line: 16_384,
+        longest_payload: 131_072,
+    }
 }
 
 /// What an administrator hears on one connection who says this.

@@ -59,10 +59,13 @@ impl PatternTarget for LiveTarget {
     }
 
     fn next_pattern_set(&self, kind: PatternKind, place: &mut Place) -> Option<SetView> {
-        let sets = self.live.record.patterns.sets();
-        let next = sets.iter().find(|set| u64::from(set.number()) >= *place && is_of(kind, set))?;
-        *place = u64::from(next.number()) + 1;
-        Some(view(next))
+        loop {
+            let next = self.live.record.patterns.next_from(u32::try_from(*place).ok()?)?;
+            *place = u64::from(next.number()) + 1;
+            if is_of(kind, &next) {
+                return Some(view(&next));
+            }
+        }
     }
 
     fn pattern_set_view(&self, set: SetKey) -> Option<SetView> {

@@ -260,3 +260,74 @@ pub(super) fn shutdown_on_server(proxy: usize, server: ServerKey) {
 
 /// So many sessions of a worker are described at once: a worker is not held for long, however many it has.
 const BATCH: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::super::fixture::{CONFIGURATION, live};
+    use super::*;
+    use weir_sched::{Class, Kind, Runtime, Settings, Tick, wait};
+
+    static TEST: Kind = Kind::new("test");
+
+    /// Runs `test` in a task of the first of two workers.
+    fn on_two_workers<T: Send + 'static, F: Future<Output = T> + 'static>(test: fn() -> F) -> T {
+        let (sender, receiver) = mpsc::channel();
+        let settings = Settings { threads: 2, ..Settings::default() };
+        let runtime = Runtime::start(&settings, move |worker| {
+            let sender = sender.clone();
+            if worker == 0 {
+                weir_sched::spawn(&TEST, Class::Normal, async move {
+                    // Whoever waits for the answer is gone only if the test failed already.
+                    let _ = sender.send(test().await);
+                    weir_sched::stop();
+                });
+            }
+        });
+        let answer = receiver.recv().expect("the test ends");
+        runtime.expect("two workers").join().expect("no worker panics");
+        answer
+    }
+
+    #[test]
+    fn other_workers_are_asked_and_wake_the_session() {
+        let (asked, last) = on_two_workers(|| async {
+            let mut target = LiveTarget::new(live(CONFIGURATION), weir_sched::current());
+            let (mut place, mut asked) = (0, 0);
+            loop {
+                match target.next_session(&SessionFilter::default(), &mut place) {
+                    NextSession::Pending => {
+                        asked += 1;
+                        wait(Tick::NEVER).await;
+                    }
+                    last => return (asked, last),
+                }
+            }
+        });
+        // At least once: a task may be woken without need.
+        assert!(asked >= 1 && last == NextSession::None, "{asked} {last:?}");
+    }
+
+    #[test]
+    fn a_session_that_does_not_exist_is_not_found_wherever_it_would_be() {
+        let answers = on_two_workers(|| async {
+            let mut target = LiveTarget::new(live(CONFIGURATION), weir_sched::current());
+            let mut answers = Vec::new();
+            for id in [4, 5] {
+                let mut asked = false;
+                loop {
+                    match target.shutdown_session(id) {
+                        ShutdownAnswer::Pending => {
+                            asked = true;
+                            wait(Tick::NEVER).await;
+                        }
+                        answer => break answers.push((asked, answer)),
+                    }
+                }
+            }
+            answers
+        });
+        assert_eq!(answers, [(false, ShutdownAnswer::NotFound), (true, ShutdownAnswer::NotFound)]);
+    }
+}

@@ -105,6 +105,11 @@ impl PatternStore {
         self.lock().by_number.get(&number).cloned()
     }
 
+    /// The set with the lowest number from this one on: for listings in pieces.
+    pub fn next_from(&self, number: u32) -> Option<Arc<PatternSet>> {
+        self.lock().by_number.range(number..).next().map(|(_, set)| set.clone())
+    }
+
     /// Every set, by number.
     pub fn sets(&self) -> Vec<Arc<PatternSet>> {
         self.lock().by_number.values().cloned().collect()
