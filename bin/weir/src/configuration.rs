@@ -14,7 +14,9 @@ use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 use weir_runtime::messages::Messages;
 use weir_runtime::start::Prepared;
 use weir_stream::fetch::FETCHES;
-use weir_syntax::{Diagnostics, Environment, Severity, SourceMap, StaticFeatures, evaluate_condition};
+use weir_syntax::{
+    Diagnostics, Environment, Pseudo, Severity, SourceMap, StaticFeatures, Word, evaluate_condition, lex_line,
+};
 use weir_sys::users;
 
 use crate::arguments::Arguments;
@@ -34,7 +36,7 @@ pub enum Verdict {
 }
 
 /// Reads and checks the configuration that the command line names, or the built-in one.
-pub fn load(program: &str, arguments: &Arguments, messages: &Messages) -> Verdict {
+pub fn load(arguments: &Arguments, messages: &Messages) -> Verdict {
     let mut diagnostics = Diagnostics::new();
     let built_in = arguments.files.is_empty();
     if built_in && arguments.check {
@@ -46,7 +48,7 @@ pub fn load(program: &str, arguments: &Arguments, messages: &Messages) -> Verdic
         show(&diagnostics, &sources, arguments, messages);
         return Verdict::Refused;
     }
-    let environment = environment(program, arguments, &sources);
+    let environment = environment(arguments, &sources);
     let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
     let (patterns, variables) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
     let names = feature_names();
@@ -134,15 +136,26 @@ fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, m
     }
 }
 
-/// `-cc`: 0 when the condition holds, 1 when it does not, 2 when it means nothing.
+/// `-cc`: 0 when the condition holds, 1 when it does not, 2 when it means nothing. It is read as in a file: with quotes
+/// and variables.
 pub fn evaluate(condition: &str, messages: &Messages) -> ExitCode {
-    let names = feature_names();
-    let environment = environment("weir", &Arguments::default(), &SourceMap::new());
-    match evaluate_condition(condition, &environment, &features(&names)) {
+    let mut sources = SourceMap::new();
+    let place = sources.add("-cc", Vec::new());
+    let environment = environment(&Arguments::default(), &sources);
+    let pseudo = Pseudo { file: "-cc", line: 1, section: "" };
+    let words = match lex_line(condition.as_bytes(), place, pseudo, &environment) {
+        Ok(words) => words,
+        Err(error) => {
+            messages.alert(format!("Failed to evaluate condition: {error}"));
+            return ExitCode::from(2);
+        }
+    };
+    let texts: Vec<&str> = words.iter().map(Word::text).collect();
+    match evaluate_condition(&texts.join(" "), &environment, &features(&feature_names())) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            messages.alert(format!("Failed to evaluate condition: {}", error.message));
+            messages.alert(format!("Failed to evaluate condition: {error}"));
             ExitCode::from(2)
         }
     }
@@ -157,7 +170,7 @@ fn features<'n>(names: &'n [&'n str]) -> StaticFeatures<'n> {
 }
 
 /// The process's environment, and what the language adds to it.
-fn environment(_program: &str, arguments: &Arguments, sources: &SourceMap) -> Environment {
+fn environment(arguments: &Arguments, sources: &SourceMap) -> Environment {
     let mut environment = Environment::new();
     for (name, value) in std::env::vars_os() {
         environment.set(name.into_vec(), value.into_vec());
@@ -210,5 +223,20 @@ impl Loader for Disk {
 
     fn environment(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_configuration_can_be_served() {
+        static SAID: Messages = Messages::new();
+        match load(&Arguments::default(), &SAID) {
+            Verdict::Serve(prepared) => assert_eq!(prepared.config.proxies.len(), 5),
+            _ => panic!("{}", SAID.startup_logs()),
+        }
+        assert_eq!(SAID.startup_logs(), "");
     }
 }

@@ -62,7 +62,7 @@ fn run(program: &str, arguments: &Arguments) -> ExitCode {
     if let Some(condition) = &arguments.condition {
         return configuration::evaluate(condition, &MESSAGES);
     }
-    match configuration::load(program, arguments, &MESSAGES) {
+    match configuration::load(arguments, &MESSAGES) {
         Verdict::Serve(prepared) => match start::serve(*prepared, &invocation(arguments), &MESSAGES) {
             End::Done => ExitCode::SUCCESS,
             End::Failed => ExitCode::FAILURE,

@@ -62,10 +62,13 @@ async fn await_bytes(client: &Connection, session: &Session) -> Waited {
         if !client.input().is_empty() || client.descriptor().is_readable() {
             return Waited::Bytes;
         }
-        if session.killed.get()
-            || (session.requests.get() > 0 && session.frontend.site().closes_idle(session.frontend))
-        {
+        if session.killed.get() {
             return Waited::Stopped;
+        }
+        if session.requests.get() > 0 && session.frontend.site().closes_idle(session.frontend) {
+            // The poller may not have told yet: a request that was begun before the stop is served.
+            let begun = weir_sys::socket::peek(client.descriptor(), &mut [0]).is_ok_and(|bytes| bytes > 0);
+            return if begun { Waited::Bytes } else { Waited::Stopped };
         }
         if clock::passed(deadline) {
             return Waited::TimedOut;

@@ -1,0 +1,291 @@
+//! The real binary, started for one test on sockets that the test made, and ended with it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_sys::signal::{self, Signal};
+
+/// How long anything may take before a test fails: far more than it takes, on the slowest machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One test's folder, sockets and process.
+pub struct Weir {
+    child: Child,
+    said: BufReader<ChildStderr>,
+    /// Its files go away with it.
+    _folder: tempfile::TempDir,
+}
+
+/// A configuration in the making.
+pub struct Setup {
+    folder: tempfile::TempDir,
+    listeners: Vec<TcpListener>,
+    arguments: Vec<String>,
+}
+
+/// While a process is started, the descriptors that it shall inherit are open to every process that is started then.
+static STARTING: Mutex<()> = Mutex::new(());
+
+impl Setup {
+    /// An empty folder and no sockets.
+    pub fn new() -> Self {
+        Setup { folder: tempfile::tempdir().expect("a folder"), listeners: Vec::new(), arguments: Vec::new() }
+    }
+
+    /// A path in the test's folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A listening socket for the process: `fd@N` for the configuration, and where clients connect to.
+    pub fn listener(&mut self) -> (String, Address) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port is free");
+        let port = listener.local_addr().expect("bound").port();
+        let name = format!("fd@{}", listener.as_raw_fd());
+        self.listeners.push(listener);
+        (name, Address::Tcp(port))
+    }
+
+    /// One more word of the command line.
+    pub fn argument(mut self, word: impl Into<String>) -> Self {
+        self.arguments.push(word.into());
+        self
+    }
+
+    fn command(&self, text: &str) -> Command {
+        let file = self.path("weir.cfg");
+        std::fs::write(&file, text).expect("the folder is ours");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.arg("-f").arg(file).args(&self.arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the process in the foreground.
+    pub fn start(self, text: &str) -> Weir {
+        let mut command = self.command(text);
+        command.arg("-db").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let inherit = |inheritable| {
+            for listener in &self.listeners {
+                weir_sys::process::set_inheritable(listener, inheritable).expect("it is open");
+            }
+        };
+        inherit(true);
+        let mut child = command.spawn().expect("the binary was built");
+        inherit(false);
+        // The process alone listens from now on.
+        let said = BufReader::new(child.stderr.take().expect("it is piped"));
+        Weir { child, said, _folder: self.folder }
+    }
+
+    /// Runs the process until it ends by itself.
+    pub fn run(&self, text: &str) -> Output {
+        let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        self.command(text).output().expect("the binary was built")
+    }
+}
+
+impl Weir {
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        assert_eq!(signal::send(self.id(), signal), Ok(true), "the process is there");
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> ExitStatus {
+        until("the process ends", || self.child.try_wait().expect("it is our child"))
+    }
+
+    /// Whether it ended.
+    pub fn ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some()
+    }
+
+    /// Waits until it says something on standard error.
+    pub fn says(&mut self, words: &str) {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            let count = self.said.read_line(&mut line).expect("it says text");
+            assert_ne!(count, 0, "it never says {words}");
+        }
+    }
+}
+
+impl Drop for Weir {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where clients connect to.
+#[derive(Clone, Debug)]
+pub enum Address {
+    /// A port of this machine.
+    Tcp(u16),
+    /// A path.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// A UNIX socket that the process will make.
+    pub fn unix(path: impl AsRef<Path>) -> Self {
+        Address::Unix(path.as_ref().to_owned())
+    }
+
+    /// Connects; none while nobody listens.
+    pub fn try_connect(&self) -> Option<Client> {
+        let stream: Box<dyn Duplex> = match self {
+            Address::Tcp(port) => Box::new(TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).ok()?),
+            Address::Unix(path) => Box::new(UnixStream::connect(path).ok()?),
+        };
+        stream.set_patience(Some(PATIENCE));
+        Some(Client(BufReader::new(stream)))
+    }
+
+    /// Connects as soon as somebody listens.
+    pub fn connect(&self) -> Client {
+        until("somebody listens", || self.try_connect())
+    }
+}
+
+/// A connection to the process.
+pub struct Client(BufReader<Box<dyn Duplex>>);
+
+/// A stream of either kind.
+pub trait Duplex: Read + Write {
+    /// Limits how long a read waits.
+    fn set_patience(&self, patience: Option<Duration>);
+}
+
+impl Duplex for TcpStream {
+    fn set_patience(&self, patience: Option<Duration>) {
+        self.set_read_timeout(patience).expect("a positive time");
+    }
+}
+
+impl Duplex for UnixStream {
+    fn set_patience(&self, patience: Option<Duration>) {
+        self.set_read_timeout(patience).expect("a positive time");
+    }
+}
+
+/// A response, as far as tests look at it.
+#[derive(Debug)]
+pub struct Response {
+    /// The first line and the fields, as received.
+    pub head: String,
+    /// The body, by its `content-length`.
+    pub body: String,
+}
+
+impl Client {
+    /// Sends bytes as they are.
+    pub fn send(&mut self, text: &str) {
+        self.0.get_mut().write_all(text.as_bytes()).expect("the process receives");
+    }
+
+    /// Sends a request without a body.
+    pub fn ask(&mut self, target: &str) -> Response {
+        self.send(&format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        self.response()
+    }
+
+    /// Receives a response.
+    pub fn response(&mut self) -> Response {
+        let mut head = String::new();
+        loop {
+            let mut line = String::new();
+            let count = self.0.read_line(&mut line).expect("a response comes");
+            assert_ne!(count, 0, "the connection ended in the head: {head}");
+            if line == "\r\n" {
+                break;
+            }
+            head.push_str(&line);
+        }
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length")
+                .then(|| value.trim().parse::<usize>().expect("a number"))
+        });
+        let mut body = vec![0; length.unwrap_or(0)];
+        self.0.read_exact(&mut body).expect("the body comes");
+        Response { head, body: String::from_utf8(body).expect("text") }
+    }
+
+    /// Receives until the process closes.
+    pub fn rest(&mut self) -> String {
+        let mut text = String::new();
+        // A reset is an end too.
+        let _ = self.0.read_to_string(&mut text);
+        text
+    }
+
+    /// Whether something comes within a moment.
+    pub fn is_silent(&mut self) -> bool {
+        self.0.get_ref().set_patience(Some(Duration::from_millis(100)));
+        let silent = self.0.fill_buf().is_err();
+        self.0.get_ref().set_patience(Some(PATIENCE));
+        silent
+    }
+}
+
+/// Asks again and again until there is an answer.
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < end, "it takes too long until {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// An origin on a thread of its own that answers every request with `body`.
+pub fn origin(body: &'static str) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port is free");
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer_all(stream, body));
+        }
+    });
+    port
+}
+
+fn answer_all(stream: TcpStream, body: &str) {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    while reader.read_line(&mut line).is_ok_and(|count| count > 0) {
+        if line == "\r\n" {
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+        line.clear();
+    }
+}
+
+/// What every configuration of these tests begins with.
+pub const DEFAULTS: &str = "
+defaults
+    mode http
+    timeout client 30s
+    timeout connect 5s
+    timeout server 30s
+";
