@@ -89,6 +89,7 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
         if send(&mut client, &session, &out).await.is_none() {
             return;
         }
+        count_sent(live, out.len());
         out.clear();
         let carries_on = match status {
             Status::NeedInput => listen(&mut client, &mut session).await,
@@ -113,6 +114,12 @@ fn count(live: Live) {
         figures.connections.increment();
         figures.requests.increment();
         figures.streams.increment();
+    }
+}
+
+fn count_sent(live: Live, bytes: usize) {
+    if let Some(figures) = live.site.figures.get(weir_sched::worker_index()) {
+        figures.bytes_out.add(bytes as u64);
     }
 }
 

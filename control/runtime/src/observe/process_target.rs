@@ -139,7 +139,9 @@ impl ProcessTarget for LiveTarget {
         let record = self.live.record;
         let variable = record.variable_names.intern(name)?;
         if variable.scope != VariableScope::Process {
-            return Err("Only variables of scope 'proc' can be set.".to_owned());
+            return Err(format!(
+                "'set var': cannot set variable '{name}', only scope 'proc' is permitted here."
+            ));
         }
         let warnings = Warnings::new();
         let scope = Scope {
@@ -306,7 +308,8 @@ mod tests {
             let set = "experimental-mode on; set var proc.foo fmt a%[var(proc.five)]; get var proc.foo";
             check(live, set, "\n\nproc.foo: type=str value=<a12>");
             let wrong = ask(live, "experimental-mode on; set var txn.x int(3)");
-            assert_eq!(wrong, "\nOnly variables of scope 'proc' can be set.\n\n");
+            let text = "'set var': cannot set variable 'txn.x', only scope 'proc' is permitted here.";
+            assert_eq!(wrong, format!("\n{text}\n\n"));
         });
     }
 }
