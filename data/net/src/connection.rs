@@ -303,7 +303,9 @@ impl Connection {
         if !self.descriptor.is_readable() {
             return Received::Nothing;
         }
-        match self.descriptor.splice_into(pipe, usize::MAX) {
+        // The kernel refuses lengths that are negative as signed numbers; more than the pipe holds does not fit anyway.
+        let limit = pipe.capacity();
+        match self.descriptor.splice_into(pipe, limit) {
             Ok(Raw::Bytes(count)) => {
                 self.received += count as u64;
                 Received::Bytes(count)
