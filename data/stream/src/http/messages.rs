@@ -47,7 +47,7 @@ impl Exchange {
             let (head, raw) = self.request.edit();
             persistence::announce(head, raw, announcement).map_err(|_| no_room())?;
         }
-        self.replay = match self.request_body.is_complete() {
+        self.replay = match self.request_body.is_done() {
             true => Replay::Head,
             false if self.backend.config.settings.retry_on.needs_replay() && !self.facts.no_replay => {
                 self.keep_body()

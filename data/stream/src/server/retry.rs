@@ -139,7 +139,7 @@ impl Exchange {
         let deadline = clock::after(pause);
         while !pause.is_zero() && wait(deadline).await != Wakeup::Deadline {
             self.check_alive()?;
-            if self.client.is_broken() {
+            if self.client_left() {
                 return Err(Stop::close(By::Client, During::Connect));
             }
         }
