@@ -179,6 +179,20 @@ fn a_client_that_leaves_while_connecting() {
     });
 }
 
+#[test]
+fn a_client_that_leaves_before_the_next_attempt() {
+    let text = format!("{HTTP}listen front\n bind 127.0.0.1:1\n server s1 {{closed}}\n");
+    run(text, |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        weir_sched::sleep_until(weir_sched::now().after(300)).await;
+        client.finish();
+        assert_eq!(world.log().await, "front/s1 0/0/-1/-1 -1 0 CC-- 1 0/0");
+        client.closed().await;
+        world.check_idle().await;
+    });
+}
+
 fn stuck(lines: &str) -> String {
     format!("{HTTP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{stuck}}\n")
 }

@@ -17,13 +17,14 @@ impl Peer {
     /// A peer over an open connection.
     pub fn new(descriptor: Descriptor) -> Peer {
         descriptor.set_owner(current());
+        // Otherwise the kernel may hold a small piece back in real time, which virtual time does not wait for.
+        option::set_no_delay(&descriptor, true).expect("a TCP socket");
         Peer { connection: Connection::new(descriptor), patience_ms: PATIENCE_MS }
     }
 
     /// Connects, without waiting until the far end accepts.
     pub fn connect(address: &Address) -> Peer {
         let socket = socket::stream(address.family()).expect("a socket");
-        option::set_no_delay(&socket, true).expect("a TCP socket");
         let descriptor = Descriptor::connect(socket, address).expect("the kernel connects");
         Peer::new(descriptor)
     }
@@ -91,8 +92,8 @@ impl Peer {
             assert!(
                 came == expected,
                 "at {caller}:\n--- came\n{}\n--- instead of\n{}",
-                shown(&came),
-                shown(&expected)
+                beginning(&came),
+                beginning(&expected)
             );
         }
     }
@@ -120,6 +121,20 @@ impl Peer {
             bytes.extend_from_slice(&self.connection.input()[..taken]);
             self.connection.consume(taken);
             if bytes.len() == length || !self.more().await {
+                return bytes;
+            }
+        }
+    }
+
+    /// Reads at most so many bytes of what is there now.
+    pub async fn read_now(&mut self, most: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        loop {
+            let taken = self.connection.input().len().min(most - bytes.len());
+            bytes.extend_from_slice(&self.connection.input()[..taken]);
+            self.connection.consume(taken);
+            self.own();
+            if bytes.len() == most || !matches!(self.connection.receive_bulk(), Received::Bytes(_)) {
                 return bytes;
             }
         }
@@ -204,6 +219,16 @@ impl Peer {
         self.connection.descriptor().set_owner(current());
     }
 }
+
+/// As much of some bytes as a failure shows.
+fn beginning(bytes: &[u8]) -> String {
+    match bytes.get(..SHOWN) {
+        Some(part) => format!("{}... ({} bytes)", shown(part), bytes.len()),
+        None => shown(bytes),
+    }
+}
+
+const SHOWN: usize = 600;
 
 /// Bytes as text.
 pub fn shown(bytes: &[u8]) -> String {

@@ -1,0 +1,200 @@
+//! The same bytes, cut anywhere, come out the same on the other side; and no side makes the proxy hold more than its
+//! buffers, however slowly the other one reads.
+
+mod support;
+
+use proptest::prelude::*;
+use support::{Peer, World, plain, plain_tcp, run};
+use weir_sched::yield_now;
+
+const REQUEST: &str = "POST /a HTTP/1.1\r\nHost: x\r\nX-Long: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n\
+    Transfer-Encoding: chunked\r\n\r\n5;n=v\r\nhello\r\n1\r\n!\r\n0\r\nX-T: 1\r\n\r\n";
+const ANSWER: &str = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 Fine\r\nX-A: 1\r\ntransfer-encoding: chunked\r\n\r\n\
+    3\r\nabc\r\na;q\r\n0123456789\r\n0\r\nx-sum: 9\r\n\r\n";
+
+/// Sends `bytes` in pieces that end at `cuts`; the proxy sees each piece alone.
+async fn send_cut(peer: &mut Peer, bytes: &[u8], cuts: &[usize]) {
+    let mut start = 0;
+    for cut in cuts.iter().copied().chain([bytes.len()]) {
+        if cut > start {
+            peer.send(&bytes[start..cut]).await;
+            // Long enough for whatever follows from it; no test's timeout is shorter.
+            for _ in 0..4 {
+                yield_now().await;
+            }
+            start = cut;
+        }
+    }
+}
+
+/// One exchange with both messages cut.
+async fn exchange(
+    world: &World,
+    client: &mut Peer,
+    server: &mut Option<Peer>,
+    request: &[usize],
+    answer: &[usize],
+) {
+    send_cut(client, REQUEST.as_bytes(), request).await;
+    if server.is_none() {
+        *server = Some(world.accept("s1").await);
+    }
+    let server = server.as_mut().expect("accepted");
+    server.expect(REQUEST).await;
+    send_cut(server, ANSWER.as_bytes(), answer).await;
+    client.expect(ANSWER).await;
+}
+
+#[test]
+fn every_single_cut_of_a_request_and_its_response() {
+    run(plain(""), |world| async move {
+        let (mut client, mut server) = (world.client(), None);
+        for cut in 1..REQUEST.len() {
+            exchange(&world, &mut client, &mut server, &[cut], &[]).await;
+        }
+        for cut in 1..ANSWER.len() {
+            exchange(&world, &mut client, &mut server, &[], &[cut]).await;
+        }
+    });
+}
+
+#[test]
+fn every_byte_alone() {
+    run(plain(""), |world| async move {
+        let (mut client, mut server) = (world.client(), None);
+        let all = |length: usize| (1..length).collect::<Vec<_>>();
+        exchange(&world, &mut client, &mut server, &all(REQUEST.len()), &all(ANSWER.len())).await;
+        exchange(&world, &mut client, &mut server, &[], &[]).await;
+    });
+}
+
+#[test]
+fn edited_messages_too() {
+    let text = plain(
+        "http-request set-header x-one two\n http-response set-header x-three four\n http-response del-header x-a",
+    );
+    run(text, |world| async move {
+        let (request, answer) = (
+            "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc",
+            "HTTP/1.1 200 OK\r\nx-a: 1\r\ncontent-length: 4\r\n\r\ndefg",
+        );
+        let mut client = world.client();
+        let mut server = None;
+        for cut in 1..request.len().max(answer.len()) {
+            send_cut(&mut client, request.as_bytes(), &[cut.min(request.len())]).await;
+            if server.is_none() {
+                server = Some(world.accept("s1").await);
+            }
+            let server = server.as_mut().expect("accepted");
+            server.expect("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\nx-one: two\r\n\r\nabc").await;
+            send_cut(server, answer.as_bytes(), &[cut.min(answer.len())]).await;
+            client.expect("HTTP/1.1 200 OK\r\ncontent-length: 4\r\nx-three: four\r\n\r\ndefg").await;
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_cuts_of_a_pipeline(
+        cuts in proptest::collection::btree_set(1..3 * REQUEST.len(), 0..12),
+        answer_cuts in proptest::collection::btree_set(1..ANSWER.len(), 0..6),
+    ) {
+        let cuts: Vec<_> = cuts.into_iter().collect();
+        let answer_cuts: Vec<_> = answer_cuts.into_iter().collect();
+        run(plain(""), move |world| async move {
+            let mut client = world.client();
+            send_cut(&mut client, REQUEST.repeat(3).as_bytes(), &cuts).await;
+            let mut server = world.accept("s1").await;
+            for _ in 0..3 {
+                server.expect(REQUEST).await;
+                send_cut(&mut server, ANSWER.as_bytes(), &answer_cuts).await;
+                client.expect(ANSWER).await;
+            }
+        });
+    }
+}
+
+// Backpressure.
+
+/// Bytes that tell where they belong.
+fn body(length: usize) -> Vec<u8> {
+    (0..length as u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// Pushes `bytes` through `from`, which never waits, while `to` reads little by little; the most buffers that the worker
+/// had in use meanwhile.
+async fn push(from: &mut Peer, to: &mut Peer, bytes: &[u8]) -> usize {
+    let (mut sent, mut got) = (0, Vec::with_capacity(bytes.len()));
+    let mut most = 0;
+    while got.len() < bytes.len() {
+        sent += from.send_some(&bytes[sent..]);
+        // Nobody reads for a while: whatever the proxy would gather, it gathers now.
+        for _ in 0..8 {
+            yield_now().await;
+        }
+        most = most.max(weir_containers::BufferPool::statistics().used);
+        got.extend(to.read_now(200_000).await);
+    }
+    assert!(got == bytes, "the bytes are the same");
+    most
+}
+
+#[test]
+fn a_slow_client_holds_the_server_back() {
+    run(plain("timeout client 1h\n timeout server 1h"), |world| async move {
+        let body = body(16_000_000);
+        let mut client = world.client();
+        client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len())).await;
+        client.head().await;
+        let most = push(&mut server, &mut client, &body).await;
+        // One of the proxy's, and those of the two peers, which live on the same worker.
+        assert!(most <= 3, "{most} buffers");
+        assert!(world.log().await.starts_with("front/s1 0/0/0/0 200 160000"));
+    });
+}
+
+#[test]
+fn a_slow_server_holds_the_client_back() {
+    run(plain("timeout client 1h\n timeout server 1h"), |world| async move {
+        let body = body(16_000_000);
+        let mut client = world.client();
+        client.send(format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len())).await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        let most = push(&mut client, &mut server, &body).await;
+        assert!(most <= 3, "{most} buffers");
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    });
+}
+
+#[test]
+fn both_ways_at_once_in_tcp_mode() {
+    for option in ["", "option splice-auto"] {
+        run(plain_tcp(&format!("timeout client 1h\n timeout server 1h\n {option}")), |world| async move {
+            let (up, down) = (body(1_500_000), body(2_000_000));
+            let mut client = world.client();
+            let mut server = world.accept("s1").await;
+            let (mut sent_up, mut sent_down) = (0, 0);
+            let (mut got_up, mut got_down) = (Vec::new(), Vec::new());
+            while got_up.len() < up.len() || got_down.len() < down.len() {
+                sent_up += client.send_some(&up[sent_up..]);
+                sent_down += server.send_some(&down[sent_down..]);
+                yield_now().await;
+                got_up.extend(server.read_now(20_000).await);
+                got_down.extend(client.read_now(50_000).await);
+            }
+            assert!(got_up == up && got_down == down);
+            client.finish();
+            server.finish();
+            client.closed().await;
+            assert!(world.log().await.contains(" 2000000 -- "));
+            world.check_idle().await;
+        });
+    }
+}

@@ -1,0 +1,487 @@
+//! Servers: slots and queues, retries, connections that are used again, PROXY headers.
+
+mod support;
+
+use support::{HTTP, Peer, World, plain, run};
+use weir_backend::{BackendCounter as B, ServerCounter as S};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+fn listen(lines: &str) -> String {
+    format!("{HTTP}listen front\n bind 127.0.0.1:1\n balance roundrobin\n{lines}\n")
+}
+
+async fn exchange(client: &mut Peer, server: &mut Peer) {
+    client.send(GET).await;
+    server.expect(GET).await;
+    server.send(OK).await;
+    client.expect(OK).await;
+}
+
+// Slots.
+
+#[test]
+fn a_full_server_serves_the_queue_in_order() {
+    run(listen(" server s1 {s1} maxconn 1"), |world| async move {
+        let mut clients = Vec::new();
+        for number in 0..4 {
+            let mut client = world.client();
+            client.send(format!("GET /{number} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+            world.queued(number).await;
+            clients.push(client);
+        }
+        let mut server = world.accept("s1").await;
+        for (number, client) in clients.iter_mut().enumerate() {
+            // The slot's connection is handed on with the slot, though each client's first request is meant to have
+            // a connection of its own (`http-reuse safe`).
+            if number > 0 {
+                server = world.accept("s1").await;
+            }
+            server.expect(format!("GET /{number} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+            server.send(OK).await;
+            client.expect(OK).await;
+            let ahead = if number == 0 { 0 } else { number };
+            assert_eq!(world.log().await, format!("front/s1 0/0/0/0 200 40 ---- 0 0/{ahead}"));
+        }
+        drop(clients);
+        world.check_idle().await;
+        let backend = world.proxy("front").servers();
+        assert_eq!((backend.queued_maximum(), backend.sessions_maximum()), (3, 4));
+        assert_eq!(backend.servers()[0].served_maximum(), 1);
+    });
+}
+
+#[test]
+fn a_slot_is_free_as_soon_as_the_response_is_there() {
+    run(listen(" server s1 {s1} maxconn 1"), |world| async move {
+        let (mut first, mut second) = (world.client(), world.client());
+        first.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut first).await;
+        // The first client stays, and holds nothing.
+        second.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut second).await;
+    });
+}
+
+async fn exchange_answer(server: &mut Peer, client: &mut Peer) {
+    server.expect(GET).await;
+    server.send(OK).await;
+    client.expect(OK).await;
+}
+
+#[test]
+fn who_waits_gets_the_next_server_that_is_free() {
+    run(listen(" server s1 {s1} maxconn 1\n server s2 {s2} maxconn 1"), |world| async move {
+        let mut clients: Vec<_> = (0..3).map(|_| world.client()).collect();
+        for client in &mut clients {
+            client.send(GET).await;
+        }
+        let (mut one, mut two) = (world.accept("s1").await, world.accept("s2").await);
+        one.expect(GET).await;
+        two.expect(GET).await;
+        world.queued(1).await;
+        two.send(OK).await;
+        world.accept("s2").await.expect(GET).await;
+        one.send(OK).await;
+    });
+}
+
+// Retries.
+
+#[test]
+fn a_refused_attempt_goes_elsewhere() {
+    run(listen(" option redispatch 1\n server s1 {closed}\n server s2 {s2}"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s2").await;
+        exchange_answer(&mut server, &mut client).await;
+        assert_eq!(world.log().await, "front/s2 0/0/0/0 200 40 ---- +1 0/0");
+        let counted = [B::Redispatches, B::Retries, B::Connects, B::Balanced, B::FailedConnections];
+        assert_eq!(counted.map(|counter| world.backend("front", counter)), [1, 0, 2, 2, 0]);
+        let of = |server, counter| world.server("front", server, counter);
+        assert_eq!((of("s1", S::Redispatches), of("s1", S::Sessions), of("s2", S::Sessions)), (1, 1, 1));
+        drop(client);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_refused_attempt_is_repeated_after_a_second() {
+    run(listen(" retries 2\n server s1 {closed}"), |world| async move {
+        let began = weir_sched::now();
+        let mut client = world.client();
+        client.send(GET).await;
+        assert!(client.head().await.starts_with("HTTP/1.1 503 "));
+        assert_eq!(weir_sched::now().since(began), 2_000);
+        assert_eq!(world.log().await, "front/s1 0/0/-1/-1 503 214 SC-- 2 0/0");
+        assert_eq!([S::Retries, S::Sessions].map(|c| world.server("front", "s1", c)), [2, 3]);
+    });
+}
+
+#[test]
+fn an_empty_answer_is_repeated_where_the_configuration_says_so() {
+    run(plain("retry-on empty-response"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut first = world.accept("s1").await;
+        first.expect(GET).await;
+        drop(first);
+        let mut second = world.accept("s1").await;
+        exchange_answer(&mut second, &mut client).await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 1 0/0");
+        assert_eq!([B::Retries, B::FailedResponses].map(|c| world.backend("front", c)), [1, 0]);
+        drop(client);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_body_is_sent_again_with_its_request() {
+    let text = plain("retry-on empty-response 503\n option http-buffer-request");
+    run(text, |world| async move {
+        let request = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello";
+        let mut client = world.client();
+        client.send(request).await;
+        let mut first = world.accept("s1").await;
+        first.expect(request).await;
+        first.send("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n").await;
+        let mut second = world.accept("s1").await;
+        second.expect(request).await;
+        drop(second);
+        let mut third = world.accept("s1").await;
+        third.expect(request).await;
+        third.send(OK).await;
+        client.expect(OK).await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 2 0/0");
+        exchange(&mut client, &mut third).await;
+    });
+}
+
+#[test]
+fn a_large_body_is_sent_again_with_its_request() {
+    let text = plain("retry-on empty-response\n option http-buffer-request");
+    run(text, |world| async move {
+        let body = "b".repeat(12_000);
+        let request = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 12000\r\n\r\n{body}");
+        let mut client = world.client();
+        client.send(&request).await;
+        let mut first = world.accept("s1").await;
+        first.make_narrow();
+        assert!(first.head().await.starts_with("POST "));
+        drop(first);
+        let mut second = world.accept("s1").await;
+        second.expect(&request).await;
+        second.send(OK).await;
+        client.expect(OK).await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 1 0/0");
+    });
+}
+
+#[test]
+fn the_last_status_is_passed_on_when_retries_are_over() {
+    run(plain("retry-on 503\n retries 1"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        for _ in 0..2 {
+            let mut server = world.accept("s1").await;
+            server.expect(GET).await;
+            server.send("HTTP/1.1 503 No\r\ncontent-length: 2\r\n\r\nno").await;
+        }
+        client.expect("HTTP/1.1 503 No\r\ncontent-length: 2\r\n\r\nno").await;
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 503 40 ---- 1 0/0");
+        let of = |counter| world.server("front", "s1", counter);
+        assert_eq!((of(S::Http5xx), of(S::Retries)), (1, 1));
+    });
+}
+
+// Connections that are used again.
+
+#[test]
+fn an_idle_connection_that_the_server_closed_is_not_used() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+        drop(server);
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+        assert_eq!([B::Connects, B::Reuses, B::Retries].map(|c| world.backend("front", c)), [2, 0, 0]);
+    });
+}
+
+#[test]
+fn a_reused_connection_that_dies_under_a_request_is_replaced() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+        world.log().await;
+        client.send(GET).await;
+        server.expect(GET).await;
+        drop(server);
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+        // It says nothing about the server, and so it is no retry.
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 0 0/0");
+        let counted = [B::Connects, B::Reuses, B::Retries, B::FailedResponses];
+        assert_eq!(counted.map(|counter| world.backend("front", counter)), [2, 1, 0, 0]);
+        drop(client);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_request_that_is_not_idempotent_is_not_sent_twice() {
+    run(plain(""), |world| async move {
+        let post = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+        world.log().await;
+        client.send(post).await;
+        server.expect(post).await;
+        drop(server);
+        assert!(client.head().await.starts_with("HTTP/1.1 502 "));
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 502 206 SH-- 0 0/0");
+        assert!(world.origin("s1").is_untouched());
+    });
+}
+
+#[test]
+fn bytes_after_a_response_spoil_the_connection() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        server.send(format!("{OK}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison")).await;
+        client.expect(OK).await;
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+    });
+}
+
+#[test]
+fn bytes_that_come_while_idle_spoil_the_connection() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+        server.send("HTTP/1.1 408 Bored\r\ncontent-length: 0\r\n\r\n").await;
+        weir_sched::sleep_until(weir_sched::now().after(1)).await;
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+    });
+}
+
+/// What the second client's first request finds after the first client made `before` requests.
+#[track_caller]
+fn check_reuse(mode: &str, before: usize, reused: bool) {
+    run(plain(&format!("http-reuse {mode}")), move |world| async move {
+        let mut first = world.client();
+        first.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut first).await;
+        for _ in 1..before {
+            exchange(&mut first, &mut server).await;
+        }
+        let mut second = world.client();
+        second.send(GET).await;
+        if !reused {
+            server = world.accept("s1").await;
+        }
+        exchange_answer(&mut server, &mut second).await;
+    });
+}
+
+#[test]
+fn http_reuse_says_whose_connections_may_be_used() {
+    check_reuse("never", 2, false);
+    check_reuse("safe", 2, false);
+    check_reuse("aggressive", 1, false);
+    check_reuse("aggressive", 2, true);
+    check_reuse("always", 1, true);
+}
+
+#[test]
+fn a_client_keeps_its_connection_though_nobody_may_share_it() {
+    run(plain("http-reuse never"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+        exchange(&mut client, &mut server).await;
+        let pools = &world.proxy("front").idle[0];
+        assert_eq!((pools.used(), pools.private(), pools.idle()), (1, 1, 0));
+        drop(client);
+        server.closed().await;
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn limits_of_the_pool_hold() {
+    for (setting, kept) in [("pool-max-conn 1", 1), ("pool-max-conn 0", 0), ("pool-purge-delay 0", 0)] {
+        run(listen(&format!(" server s1 {{s1}} {setting}")), move |world| async move {
+            let mut clients: Vec<_> = (0..2).map(|_| world.client()).collect();
+            for client in &mut clients {
+                client.send(GET).await;
+            }
+            let mut servers = vec![world.accept("s1").await, world.accept("s1").await];
+            for server in &mut servers {
+                server.expect(GET).await;
+                server.send(OK).await;
+            }
+            for client in &mut clients {
+                client.expect(OK).await;
+            }
+            assert_eq!(world.proxy("front").idle[0].idle(), kept, "{setting}");
+        });
+    }
+    run(listen(" server s1 {s1} max-reuse 1"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+        exchange(&mut client, &mut server).await;
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+    });
+}
+
+#[test]
+fn what_nobody_needs_is_closed_by_and_by() {
+    run(plain("http-reuse always\n timeout http-keep-alive 1s"), |world| async move {
+        let mut clients: Vec<_> = (0..8).map(|_| world.client()).collect();
+        let mut servers = Vec::new();
+        for client in &mut clients {
+            client.send(GET).await;
+            servers.push(world.accept("s1").await);
+        }
+        for server in &mut servers {
+            server.expect(GET).await;
+            server.send(OK).await;
+        }
+        for client in &mut clients {
+            client.expect(OK).await;
+        }
+        let pools = &world.proxy("front").idle[0];
+        assert_eq!((pools.idle(), pools.needed()), (8, 8));
+        weir_sched::sleep_until(weir_sched::now().after(120_000)).await;
+        assert_eq!((pools.idle(), pools.used()), (0, 0));
+        for server in &mut servers {
+            server.closed().await;
+        }
+    });
+}
+
+#[test]
+fn a_server_in_maintenance_loses_its_idle_connections() {
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut client).await;
+        set_down(&world);
+        server.closed().await;
+        client.send(GET).await;
+        assert!(client.head().await.starts_with("HTTP/1.1 503 "));
+    });
+}
+
+fn set_down(world: &World) {
+    use weir_backend::{Change, RequestedState};
+    let backend = world.proxy("front").servers();
+    let key = backend.servers()[0].key();
+    let change = Change::State(RequestedState::Maintenance);
+    backend.change(key, change, weir_sched::now().as_ms()).expect("a server");
+}
+
+// PROXY headers.
+
+#[test]
+fn a_proxy_header_of_version_1_is_sent() {
+    run(listen(" server s1 {s1} send-proxy"), |world| async move {
+        let mut client = world.client();
+        client.connected().await;
+        let (from, to) = (client.address().port(), world.address().port());
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(format!("PROXY TCP4 127.0.0.1 127.0.0.1 {from} {to}\r\n{GET}")).await;
+        server.send(OK).await;
+        client.expect(OK).await;
+        // The connection speaks for this client: it keeps it, and nobody else gets it.
+        exchange(&mut client, &mut server).await;
+        let mut other = world.client();
+        other.send(GET).await;
+        assert!(world.accept("s1").await.head().await.starts_with("PROXY TCP4 "));
+    });
+}
+
+#[test]
+fn a_proxy_header_of_version_2_is_sent() {
+    run(listen(" server s1 {s1} send-proxy-v2"), |world| async move {
+        let mut client = world.client();
+        client.connected().await;
+        let (from, to) = (client.address().port(), world.address().port());
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01\x7f\0\0\x01".to_vec();
+        header.extend_from_slice(&from.to_be_bytes());
+        header.extend_from_slice(&to.to_be_bytes());
+        server.expect(header).await;
+        exchange_answer(&mut server, &mut client).await;
+    });
+}
+
+#[test]
+fn a_proxy_header_is_believed_where_it_is_expected() {
+    let text = format!(
+        "{HTTP}listen front\n bind 127.0.0.1:1 accept-proxy\n option forwardfor\n server s1 {{s1}} send-proxy\n"
+    );
+    run(text, |world| async move {
+        // The header may come in pieces, and with the request behind it.
+        for cut in [1, 10, 44, 46] {
+            let whole = format!("PROXY TCP4 192.0.2.1 198.51.100.7 1111 2222\r\n{GET}");
+            let mut client = world.client();
+            client.send(&whole[..cut]).await;
+            weir_sched::sleep_until(weir_sched::now().after(20)).await;
+            client.send(&whole[cut..]).await;
+            let mut server = world.accept("s1").await;
+            server.expect("PROXY TCP4 192.0.2.1 198.51.100.7 1111 2222\r\n").await;
+            server.expect("GET / HTTP/1.1\r\nhost: x\r\nx-forwarded-for: 192.0.2.1\r\n\r\n").await;
+            server.send(OK).await;
+            client.expect(OK).await;
+            // Only what follows the header is part of the request.
+            let receiving = if cut > 45 { 20 } else { 0 };
+            assert_eq!(world.log().await, format!("front/s1 {receiving}/0/0/0 200 40 ---- 0 0/0"));
+        }
+    });
+}
+
+#[test]
+fn a_connection_without_the_expected_header_is_closed() {
+    for (bytes, wait_ms) in [(&b"GET / HTTP/1.1\r\n\r\n"[..], 0), (b"PROXY TCP4 1", 10_000)] {
+        let text = format!("{HTTP}listen front\n bind 127.0.0.1:1 accept-proxy\n server s1 {{s1}}\n");
+        run(text, move |world| async move {
+            let began = weir_sched::now();
+            let mut client = world.client();
+            client.send(bytes).await;
+            client.closed().await;
+            assert_eq!(weir_sched::now().since(began), wait_ms);
+            assert!(world.log().await.ends_with("does not look like a PROXY protocol header"));
+            world.check_idle().await;
+        });
+    }
+}

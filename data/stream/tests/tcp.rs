@@ -1,0 +1,243 @@
+//! TCP mode: bytes both ways, half-closes, aborts, timeouts.
+
+mod support;
+
+use support::{TCP, plain_tcp, run};
+use weir_backend::{BackendCounter as B, FrontendCounter as F};
+
+#[test]
+fn bytes_pass_both_ways_and_half_closes_too() {
+    run(plain_tcp(""), |world| async move {
+        let mut client = world.client();
+        client.send("abc").await;
+        let mut server = world.accept("s1").await;
+        server.expect("abc").await;
+        client.finish();
+        server.closed().await;
+        server.send("defg").await;
+        client.expect("defg").await;
+        server.finish();
+        client.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0 4 -- 0 0/0");
+        assert_eq!([F::BytesIn, F::BytesOut].map(|c| world.frontend("front", c)), [3, 4]);
+        assert_eq!([B::BytesIn, B::BytesOut].map(|c| world.backend("front", c)), [3, 4]);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn the_server_may_close_first() {
+    run(plain_tcp(""), |world| async move {
+        let mut client = world.client();
+        let mut server = world.accept("s1").await;
+        server.send("hello").await;
+        server.finish();
+        client.expect("hello").await;
+        client.closed().await;
+        client.send("thanks").await;
+        server.expect("thanks").await;
+        drop(client);
+        server.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0 5 -- 0 0/0");
+    });
+}
+
+#[test]
+fn resets_tell_who_left() {
+    run(plain_tcp(""), |world| async move {
+        let mut client = world.client();
+        client.send("abc").await;
+        let mut server = world.accept("s1").await;
+        server.expect("abc").await;
+        client.abort();
+        server.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0 0 CD 0 0/0");
+        let mut client = world.client();
+        client.send("abc").await;
+        let mut server = world.accept("s1").await;
+        server.expect("abc").await;
+        server.abort();
+        client.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0 0 SD 0 0/0");
+        let counted = [B::ClientAborts, B::ServerAborts, B::FailedResponses];
+        assert_eq!(counted.map(|counter| world.backend("front", counter)), [1, 1, 1]);
+        world.check_idle().await;
+    });
+}
+
+/// What happens to a connection over which nothing goes.
+#[track_caller]
+fn check_idle(timeouts: &str, after_ms: u64, letters: &'static str) {
+    run(plain_tcp(timeouts), move |world| async move {
+        let began = weir_sched::now();
+        let mut client = world.client();
+        let mut server = world.accept("s1").await;
+        client.closed().await;
+        server.closed().await;
+        assert_eq!(weir_sched::now().since(began), after_ms);
+        assert_eq!(world.log().await, format!("front/s1 0/0/{after_ms} 0 {letters} 0 0/0"));
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn quiet_connections_end() {
+    check_idle("timeout client 3s\n timeout server 3s", 3_000, "cD");
+    check_idle("timeout client 3s\n timeout server 5s", 3_000, "cD");
+    check_idle("timeout client 5s\n timeout server 3s", 3_000, "sD");
+    check_idle("timeout client 5s\n timeout server 5s\n timeout tunnel 2s", 2_000, "cD");
+    check_idle("timeout client 1s\n timeout server 1s\n timeout tunnel 7s", 7_000, "cD");
+}
+
+/// What happens once a client has half-closed and the server says nothing.
+#[track_caller]
+fn check_half_closed(timeouts: &str, after_ms: u64, letters: &'static str) {
+    run(plain_tcp(timeouts), move |world| async move {
+        let mut client = world.client();
+        client.send("abc").await;
+        let mut server = world.accept("s1").await;
+        server.expect("abc").await;
+        client.finish();
+        let began = weir_sched::now();
+        server.closed().await;
+        client.closed().await;
+        assert_eq!(weir_sched::now().since(began), after_ms, "{letters}");
+        assert_eq!(world.log().await, format!("front/s1 0/0/{after_ms} 0 {letters} 0 0/0"));
+    });
+}
+
+#[test]
+fn half_closed_connections_end() {
+    check_half_closed("timeout server 3s", 3_000, "sD");
+    check_half_closed("timeout server 3s\n timeout client-fin 1s", 3_000, "sD");
+    check_half_closed("timeout server 3s\n timeout server-fin 1s", 1_000, "sD");
+    check_half_closed("timeout tunnel 1h\n timeout server-fin 1s", 1_000, "sD");
+}
+
+#[test]
+fn bytes_one_way_keep_both_sides_awake() {
+    for (option, ends_after) in [("", 8_000), ("option independent-streams", 3_000)] {
+        let text = plain_tcp(&format!("timeout client 3s\n timeout server 1h\n {option}"));
+        run(text, move |world| async move {
+            let began = weir_sched::now();
+            let mut client = world.client();
+            let mut server = world.accept("s1").await;
+            for _ in 0..5 {
+                weir_sched::sleep_until(weir_sched::now().after(1_000)).await;
+                if !server.try_send(b"x").await {
+                    break;
+                }
+            }
+            let came = client.rest().await;
+            assert_eq!(weir_sched::now().since(began).max(ends_after), weir_sched::now().since(began));
+            assert!(world.log().await.contains(&format!("front/s1 0/0/{ends_after} ")), "{came}");
+        });
+    }
+}
+
+#[test]
+fn nobody_to_connect_to() {
+    run(
+        format!("{TCP}listen front\n bind 127.0.0.1:1\n retries 0\n server s1 {{closed}}\n"),
+        |world| async move {
+            let mut client = world.client();
+            client.closed().await;
+            assert_eq!(world.log().await, "front/s1 0/-1/0 0 SC 0 0/0");
+            assert_eq!([B::FailedConnections, B::Connects].map(|c| world.backend("front", c)), [1, 1]);
+            world.check_idle().await;
+        },
+    );
+    run(format!("{TCP}listen front\n bind 127.0.0.1:1\n"), |world| async move {
+        let mut client = world.client();
+        client.closed().await;
+        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/0 0 SC 0 0/0");
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn who_leaves_the_queue_is_noticed() {
+    let text =
+        format!("{TCP}listen front\n bind 127.0.0.1:1\n timeout queue 3s\n server s1 {{s1}} maxconn 1\n");
+    run(text, |world| async move {
+        let first = world.client();
+        let _server = world.accept("s1").await;
+        let second = world.client();
+        world.queued(1).await;
+        drop(second);
+        assert_eq!(world.log().await, "front/<NOSRV> 0/-1/0 0 CQ 0 0/1");
+        let mut third = world.client();
+        third.closed().await;
+        assert_eq!(world.log().await, "front/<NOSRV> 3000/-1/3000 0 sQ 0 0/1");
+        assert_eq!(world.backend("front", B::FailedConnections), 1);
+        drop(first);
+    });
+}
+
+#[test]
+fn a_half_close_with_bytes_waits_in_the_queue() {
+    let text = format!("{TCP}listen front\n bind 127.0.0.1:1\n server s1 {{s1}} maxconn 1\n");
+    run(text, |world| async move {
+        let mut first = world.client();
+        let mut server = world.accept("s1").await;
+        let mut second = world.client();
+        second.send("a question").await;
+        second.finish();
+        world.queued(1).await;
+        first.finish();
+        server.closed().await;
+        drop(server);
+        let mut server = world.accept("s1").await;
+        server.expect("a question").await;
+        server.closed().await;
+        server.send("an answer").await;
+        drop(server);
+        second.expect("an answer").await;
+        second.closed().await;
+        drop(first);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn a_null_connection_is_logged_unless_told_otherwise() {
+    for (option, logged) in [("", true), ("option dontlognull", false)] {
+        run(plain_tcp(option), move |world| async move {
+            let mut client = world.client();
+            client.finish();
+            let mut server = world.accept("s1").await;
+            server.closed().await;
+            drop(server);
+            client.closed().await;
+            world.check_idle().await;
+            assert_eq!(!world.is_quiet(), logged);
+        });
+    }
+}
+
+#[test]
+fn spliced_bytes_arrive_whole() {
+    run(plain_tcp("option splice-auto"), |world| async move {
+        let mut client = world.client();
+        let mut server = world.accept("s1").await;
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number * 7 / 5) as u8).collect();
+        let mut got = Vec::new();
+        let mut sent = 0;
+        while got.len() < bytes.len() {
+            sent += server.send_some(&bytes[sent..]);
+            weir_sched::yield_now().await;
+            let part = client.read((bytes.len() - got.len()).min(100_000).min(sent - got.len())).await;
+            if part.is_empty() && sent > got.len() {
+                panic!("it ended after {} bytes: {}", got.len(), world.log().await);
+            }
+            got.extend(part);
+        }
+        assert!(got == bytes);
+        server.finish();
+        client.finish();
+        client.closed().await;
+        assert_eq!(world.log().await, "front/s1 0/0/0 3000000 -- 0 0/0");
+        assert!(world.site.figures[0].bytes_spliced.value() > 2_000_000);
+        world.check_idle().await;
+    });
+}
