@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_config::model::{Stats, StatsScope, StatsText};
 use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, admin};
-use weir_stream::service::{self, PageRequest, Statistics};
+use weir_stream::service::{self, PageBody, PageRequest, Statistics};
 use weir_stream::site::{Proxy, Site};
 
 use super::{Live, ProcessRecord};
@@ -54,9 +54,7 @@ impl Page {
         let settings = self.settings(live.site, proxy, stats, admin);
         let refresh = settings.refresh(&asked).map(|seconds| Duration::from_secs(u64::from(seconds)));
         let content_type = asked.content_type();
-        let mut answer = StatsAnswer::new(settings, asked);
-        let mut body = Vec::new();
-        while answer.advance(&live, usize::MAX, &mut body) == Progress::More {}
+        let body = Box::new(Answer { live, answer: StatsAnswer::new(settings, asked) });
         service::Page { status: 200, content_type, location: None, refresh, body }
     }
 
@@ -88,8 +86,21 @@ impl Page {
     }
 }
 
+/// The page, or the figures, in progress.
+struct Answer {
+    live: Live,
+    answer: StatsAnswer,
+}
+
+impl PageBody for Answer {
+    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
+        let enough = out.len().saturating_add(enough);
+        self.answer.advance(&self.live, enough, out) == Progress::More
+    }
+}
+
 fn empty(status: u16) -> service::Page {
-    service::Page { status, content_type: "", location: None, refresh: None, body: Vec::new() }
+    service::Page { status, content_type: "", location: None, refresh: None, body: Box::new(Vec::new()) }
 }
 
 #[cfg(test)]
@@ -108,7 +119,12 @@ mod tests {
     #[test]
     fn the_page_comes_in_every_form() {
         with_live(|live| {
-            let text = |target: &str| String::from_utf8(page(live, target).body).unwrap();
+            let text = |target: &str| {
+                let mut body = Vec::new();
+                let mut page = page(live, target);
+                while page.body.advance(100, &mut body) {}
+                String::from_utf8(body).unwrap()
+            };
             assert!(text("/stats").contains("<html"));
             assert!(text("/stats;csv").starts_with("# pxname,svname,"));
             assert!(text("/stats;csv;scope=bs").lines().skip(1).all(|line| line.starts_with("bs,")));

@@ -228,7 +228,7 @@ impl Statistics for Nothing {
             content_type: "text/plain",
             location: None,
             refresh: None,
-            body: b"page".to_vec(),
+            body: Box::new(b"page".to_vec()),
         }
     }
 }
