@@ -6,6 +6,7 @@
 //!
 //! The order for a caller is always: try, and only when that was [`Received::Blocked`] (or [`Sent::Blocked`]), wait.
 
+use crate::driver::Poller;
 use crate::key::TaskKey;
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
@@ -52,9 +53,25 @@ impl Descriptor {
     /// # Panics
     /// Outside a worker.
     pub fn register(descriptor: OwnedFd) -> Result<Self> {
+        Self::register_with(descriptor, |poller, descriptor, token| poller.watch(descriptor, token))
+    }
+
+    /// Registers a listening socket that other workers have registered too: a connection is reported to one of those
+    /// that wait.
+    ///
+    /// # Panics
+    /// Outside a worker.
+    pub fn register_shared(descriptor: OwnedFd) -> Result<Self> {
+        Self::register_with(descriptor, |poller, descriptor, token| poller.watch_shared(descriptor, token))
+    }
+
+    fn register_with(
+        descriptor: OwnedFd,
+        watch: impl FnOnce(&mut dyn Poller, BorrowedFd<'_>, u64) -> Result<()>,
+    ) -> Result<Self> {
         let worker = Worker::current();
         let entry = worker.descriptors.take();
-        let watched = worker.with_poller(|poller| poller.watch(descriptor.as_fd(), entry.token()));
+        let watched = worker.with_poller(|poller| watch(poller, descriptor.as_fd(), entry.token()));
         // Built before the result is looked at, so that an error gives the entry back.
         let registered = Self { entry, descriptor };
         watched.map(|()| registered)

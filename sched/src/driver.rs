@@ -9,6 +9,11 @@ pub trait Poller {
     /// Begins to report on `descriptor`, edge by edge, with `token`.
     fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
 
+    /// Begins to report on a listening socket that other workers watch too: one of them is told of a connection.
+    fn watch_shared(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+        self.watch(descriptor, token)
+    }
+
     /// Reports `descriptor` as long as it can be read.
     fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
 
@@ -31,6 +36,10 @@ pub trait Clock {
 impl Poller for Epoll {
     fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
         Epoll::watch(self, descriptor, token)
+    }
+
+    fn watch_shared(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+        Epoll::watch_shared(self, descriptor, token)
     }
 
     fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {

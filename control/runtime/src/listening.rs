@@ -193,7 +193,7 @@ impl Entrance {
             let sockets = self.lock();
             let socket = sockets.get(position % sockets.len().max(1))?;
             // Each worker has a descriptor of its own: it goes away with the worker's accept task.
-            process::duplicate(socket).and_then(Descriptor::register)
+            process::duplicate(socket).and_then(Descriptor::register_shared)
         };
         // Without descriptors left at start, other workers accept.
         let descriptor = descriptor.ok()?;

@@ -26,6 +26,12 @@ impl Epoll {
         epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), EVERYTHING)
     }
 
+    /// Watches a listening socket that several instances watch, edge-triggered: a connection is reported to one of those
+    /// that wait, not to all.
+    pub fn watch_shared(&self, descriptor: impl AsFd, token: u64) -> Result<()> {
+        epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), ONE_OF_SEVERAL)
+    }
+
     /// Watches `descriptor` for reading, level-triggered: it is reported as long as something is left.
     pub fn watch_level(&self, descriptor: impl AsFd, token: u64) -> Result<()> {
         epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), Readiness::IN)
@@ -106,6 +112,9 @@ pub fn wait_writable(descriptor: impl AsFd, milliseconds: u32) -> Result<bool> {
     Ok(ready > 0)
 }
 
+/// With `EXCLUSIVE` the kernel knows neither `RDHUP` nor others; `ERR` and `HUP` are always reported.
+const ONE_OF_SEVERAL: Readiness = Readiness::IN.union(Readiness::ET).union(Readiness::EXCLUSIVE);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +139,23 @@ mod tests {
         drop(far);
         assert!(events(&mut epoll)[0].1.contains(Readiness::RDHUP | Readiness::HUP));
         epoll.forget(&near).expect("watched");
+    }
+
+    #[test]
+    fn a_connection_is_reported_to_one_of_several() {
+        let listener = socket::stream(crate::AddressFamily::Inet).expect("a socket");
+        socket::bind(&listener, &(std::net::Ipv4Addr::LOCALHOST, 0).into()).expect("any port is free");
+        socket::listen(&listener, 8).expect("bound");
+        let address = socket::local_address(&listener).expect("bound");
+        let mut epolls = [Epoll::new(8).expect("an instance"), Epoll::new(8).expect("an instance")];
+        for epoll in &epolls {
+            epoll.watch_shared(&listener, 1).expect("new");
+        }
+        // Nobody waits in this test, so the kernel may tell both; that somebody is told must hold.
+        let client = socket::stream(crate::AddressFamily::Inet).expect("a socket");
+        socket::connect(&client, &address).expect("starts");
+        let told: usize = epolls.iter_mut().map(|epoll| events(epoll).len()).sum();
+        assert!(told >= 1);
     }
 
     #[test]
