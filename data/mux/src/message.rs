@@ -126,6 +126,11 @@ impl Message {
         from.consume(std::mem::take(&mut self.unconsumed));
     }
 
+    /// How many bytes at the front of the connection's input are this head: none once they were consumed or forwarded.
+    pub fn unconsumed(&self) -> usize {
+        self.unconsumed
+    }
+
     /// How many bytes at the front of the input are this head and may be forwarded as they are: zero if it was edited,
     /// detached, or came after empty lines.
     pub fn verbatim(&mut self) -> usize {

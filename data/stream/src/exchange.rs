@@ -366,21 +366,29 @@ impl Exchange {
         self.session.view.phase.set(phase);
     }
 
-    /// Whether nobody waits for the response any more: the client's connection broke, or, with `option abortonclose`,
-    /// it closed its side and sent no further request before.
+    /// Whether nobody waits for the response any more: the client's connection broke, or it closed its side and sent
+    /// nothing before that is still to be served. In HTTP mode closing one side says so only with `option abortonclose`;
+    /// in TCP mode the option lets what was sent before be forgotten too.
     pub(crate) fn client_left(&mut self) -> bool {
         if self.client.is_broken() {
             return true;
         }
-        let wanted = self.backend.config.settings.options.abort_on_close.or(false);
-        if !wanted || !self.client.peer_closed() || !self.client.input().is_empty() {
+        if !self.client.peer_closed() {
             return false;
         }
-        // The end may still lie behind a pipelined request.
-        matches!(
-            self.client.receive(self.site.limits.head_limit()),
-            weir_net::Received::End | weir_net::Received::Failed(_)
-        )
+        let wanted = self.backend.config.settings.options.abort_on_close.or(false);
+        match (self.backend.is_http(), wanted) {
+            (true, false) => return false,
+            (false, true) => return true,
+            _ => {}
+        }
+        // The end may still lie behind bytes that wait: another request, or all that a client in TCP mode has to say.
+        let of_this_request = self.request.unconsumed() + self.request_body.ready();
+        self.client.input().len() <= of_this_request
+            && matches!(
+                self.client.receive(self.site.limits.head_limit()),
+                weir_net::Received::End | weir_net::Received::Failed(_)
+            )
     }
 
     /// The server that the stream is on, or was on last.

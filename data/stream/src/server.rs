@@ -9,8 +9,6 @@ pub mod retry;
 
 pub use retry::Failure;
 
-use weir_net::Received;
-
 use crate::ending::During;
 use crate::exchange::{Exchange, Phase};
 
@@ -37,26 +35,6 @@ impl Exchange {
                 Err(connect::ConnectError::Failed(failure)) => self.retry_after(failure).await?,
             }
         }
-    }
-
-    /// Whether the client went away before there is a server to serve it (manual, "option abortonclose").
-    fn client_left(&mut self) -> bool {
-        if self.client.is_broken() {
-            return true;
-        }
-        if !self.client.peer_closed() {
-            return false;
-        }
-        if self.backend.config.settings.options.abort_on_close.or(self.backend.is_http()) {
-            return true;
-        }
-        // In TCP mode what came before the end is still to be delivered; who sent nothing wants nothing.
-        !self.backend.is_http()
-            && self.client.input().is_empty()
-            && matches!(
-                self.client.receive(self.site.limits.buffer_size),
-                Received::End | Received::Failed(_)
-            )
     }
 
     /// Gives up the connection to the server, without giving it to anybody else.

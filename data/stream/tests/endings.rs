@@ -146,7 +146,7 @@ fn a_client_that_resets_in_the_response() {
 
 #[test]
 fn a_client_that_leaves_in_the_queue() {
-    run(limited(""), |world| async move {
+    run(limited("option abortonclose"), |world| async move {
         let mut first = world.client();
         first.send(GET).await;
         let mut server = world.accept("s1").await;
@@ -181,7 +181,8 @@ fn a_client_that_leaves_while_connecting() {
 
 #[test]
 fn a_client_that_leaves_before_the_next_attempt() {
-    let text = format!("{HTTP}listen front\n bind 127.0.0.1:1\n server s1 {{closed}}\n");
+    let text =
+        format!("{HTTP}listen front\n bind 127.0.0.1:1\n option abortonclose\n server s1 {{closed}}\n");
     run(text, |world| async move {
         let mut client = world.client();
         client.send(GET).await;
