@@ -6,7 +6,7 @@
 //!
 //! Begin with [`WakeList`], through which one thread wakes numbered things of another without allocating;
 //! [`Inbox`] hands over whole values; [`Doorbell`] tells whether the receiver sleeps and must be rung.
-//! [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it.
+//! [`Turnstile`] bounds how many are inside and knows who waits. [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it.
 //!
 //! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
 
@@ -15,6 +15,7 @@ mod doorbell;
 mod inbox;
 mod primitives;
 mod published;
+mod turnstile;
 mod wake_list;
 
 pub use counter::{Counter, Gauge};
@@ -22,4 +23,5 @@ pub use crossbeam_utils::CachePadded;
 pub use doorbell::Doorbell;
 pub use inbox::Inbox;
 pub use published::Published;
+pub use turnstile::Turnstile;
 pub use wake_list::WakeList;

@@ -1,0 +1,172 @@
+//! A bounded number of places, and the list of those that wait for one.
+//!
+//! Who finds no place enlists first and tries again then; who gives a place back counts down first and looks at the
+//! list then. A fence between the two steps of each makes one of them see the other, so that no free place is left with
+//! somebody who waits for it. While nobody waits, giving a place back touches no lock.
+
+use std::collections::VecDeque;
+
+use crate::primitives::{AtomicU32, Mutex, Ordering, fence, lock};
+
+/// Places for those who enter, `W` for those who wait.
+#[derive(Debug, Default)]
+pub struct Turnstile<W> {
+    inside: AtomicU32,
+    waiting: AtomicU32,
+    list: Mutex<VecDeque<W>>,
+}
+
+impl<W: Copy + PartialEq> Turnstile<W> {
+    /// Nobody inside, nobody waits.
+    pub fn new() -> Self {
+        Self { inside: AtomicU32::new(0), waiting: AtomicU32::new(0), list: Mutex::new(VecDeque::new()) }
+    }
+
+    /// How many are inside.
+    pub fn inside(&self) -> u32 {
+        self.inside.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place, if fewer than `limit` are taken.
+    #[inline]
+    pub fn enter(&self, limit: u32) -> bool {
+        let mut inside = self.inside.load(Ordering::Relaxed);
+        while inside < limit {
+            match self.inside.compare_exchange(inside, inside + 1, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => inside = now,
+            }
+        }
+        false
+    }
+
+    /// Gives a place back; returns who is to be told.
+    #[inline]
+    #[must_use = "who is returned waits to be told"]
+    pub fn leave(&self) -> Option<W> {
+        self.inside.fetch_sub(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        self.next()
+    }
+
+    /// Puts `waiter` on the list. It has to try once more before it waits.
+    pub fn enlist(&self, waiter: W) {
+        self.change(|list| list.push_back(waiter));
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes `waiter` off the list. `false` when it was told, or is about to be: then a place may be free, and if it
+    /// does not try to take it, it has to pass that on with [`Turnstile::next`].
+    pub fn withdraw(&self, waiter: W) -> bool {
+        self.change(|list| {
+            let position = list.iter().position(|other| *other == waiter);
+            position.map(|position| list.remove(position)).is_some()
+        })
+    }
+
+    /// Takes whoever has waited longest off the list; it is to be told that a place may be free.
+    #[inline]
+    #[must_use = "who is returned waits to be told"]
+    pub fn next(&self) -> Option<W> {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.change(VecDeque::pop_front)
+    }
+
+    /// Takes everybody off the list, because the limit was changed.
+    #[must_use = "who is returned waits to be told"]
+    pub fn everybody(&self) -> VecDeque<W> {
+        self.change(std::mem::take)
+    }
+
+    #[cold]
+    fn change<T>(&self, change: impl FnOnce(&mut VecDeque<W>) -> T) -> T {
+        let mut list = lock(&self.list);
+        let result = change(&mut list);
+        // As many as there are tasks at most, far below 2^32.
+        self.waiting.store(list.len() as u32, Ordering::Relaxed);
+        result
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_enters_beyond_the_limit() {
+        let turnstile = Turnstile::<u8>::new();
+        assert!(turnstile.enter(2) && turnstile.enter(2) && !turnstile.enter(2));
+        assert_eq!(turnstile.leave(), None);
+        assert_eq!(turnstile.inside(), 1);
+        assert!(turnstile.enter(2));
+    }
+
+    #[test]
+    fn who_waited_longest_is_told_first() {
+        let turnstile = Turnstile::new();
+        assert!(turnstile.enter(1));
+        turnstile.enlist('a');
+        turnstile.enlist('b');
+        turnstile.enlist('c');
+        assert!(turnstile.withdraw('b'));
+        assert_eq!(turnstile.leave(), Some('a'));
+        assert!(!turnstile.withdraw('a'), "it was told");
+        assert_eq!(turnstile.everybody(), ['c']);
+        assert_eq!(turnstile.next(), None);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    /// Enters, or is on the list of those who are told. Returns whether it entered.
+    fn come(turnstile: &Turnstile<u8>, waiter: u8) -> bool {
+        turnstile.enter(1) || {
+            turnstile.enlist(waiter);
+            let entered = turnstile.enter(1);
+            if entered {
+                turnstile.withdraw(waiter);
+            }
+            entered
+        }
+    }
+
+    #[test]
+    fn a_place_that_becomes_free_is_seen_or_told() {
+        loom::model(|| {
+            let turnstile = Arc::new(Turnstile::new());
+            assert!(turnstile.enter(1));
+            let other = {
+                let turnstile = turnstile.clone();
+                loom::thread::spawn(move || come(&turnstile, 1))
+            };
+            let told = turnstile.leave();
+            let entered = other.join().expect("the other thread ends");
+            assert!(entered || told == Some(1), "a place is free and somebody waits for it");
+            assert!(turnstile.inside() <= 1);
+        });
+    }
+
+    #[test]
+    fn of_two_who_come_one_enters_and_the_other_is_told_when_it_leaves() {
+        loom::model(|| {
+            let turnstile = Arc::new(Turnstile::new());
+            let other = {
+                let turnstile = turnstile.clone();
+                loom::thread::spawn(move || {
+                    let entered = come(&turnstile, 2);
+                    (entered, if entered { turnstile.leave() } else { None })
+                })
+            };
+            let entered = come(&turnstile, 1);
+            let told = if entered { turnstile.leave() } else { None };
+            let (other_entered, other_told) = other.join().expect("the other thread ends");
+            assert!(entered || other_told == Some(1), "the first one sleeps beside a free place");
+            assert!(other_entered || told == Some(2), "the second one sleeps beside a free place");
+        });
+    }
+}
