@@ -2,6 +2,9 @@
 //!
 //! `main` can be read aloud: what does the command line ask for, what does the configuration say, serve it. The
 //! options are rows in `arguments`; everything that happens then is in `weir-runtime`.
+//!
+//! It refuses to know what serving means: no socket, no proxy, no message. Begin with `arguments.rs` (what may be asked),
+//! then `configuration.rs` (what the files say, and whether that is valid).
 
 mod arguments;
 mod configuration;
