@@ -102,6 +102,10 @@ pub struct Exchange {
     pub client_sent_before: u64,
     /// What was added to the byte counters already.
     pub counted: (u64, u64),
+    /// What the heads sent to the client count in the log (see [`Exchange::logged_bytes`]).
+    pub head_sizes: u64,
+    /// The body of a response of our own, in bytes.
+    pub reply_bytes: u64,
     /// Where the last rule that decided was written.
     pub decided_at: Option<&'static config::Location>,
     /// Entropy of this stream: its number, mixed.
@@ -290,6 +294,9 @@ impl Stop {
 /// The result of a phase.
 pub type Phase<T = ()> = Result<T, Stop>;
 
+/// A version and a status have eleven characters; 21 more are the reference program's own.
+const STATUS_LINE_SIZE: usize = 21 + 11;
+
 impl Exchange {
     /// A stream on this connection that begins at `began_us` of the worker's clock.
     pub fn new(session: Rc<Session>, client: Connection, began_us: u64) -> Self {
@@ -340,6 +347,8 @@ impl Exchange {
             client_received_before: client.received - client.input().len() as u64,
             client_sent_before: client.sent,
             counted: (0, 0),
+            head_sizes: 0,
+            reply_bytes: 0,
             decided_at: None,
             serial,
             request_line: crate::recycle::bytes(),
@@ -389,6 +398,28 @@ impl Exchange {
                 self.client.receive(self.site.limits.head_limit()),
                 weir_net::Received::End | weir_net::Received::Failed(_)
             )
+    }
+
+    /// Adds the response's head to what the log counts, before anything is added for the connection's sake.
+    ///
+    /// The reference program does not log what went over the wire but the size of its own form of a message: 21 bytes,
+    /// then the parts of the start line and of each field without what separates them. Who compares logs sees it.
+    pub(crate) fn note_head_size(&mut self) {
+        if self.frontend.log_sinks.is_empty() {
+            return;
+        }
+        let (head, raw) = (&self.response.head, self.response.bytes());
+        let fields: usize = head.fields(raw).map(|(name, value)| name.len() + value.len()).sum();
+        let size = STATUS_LINE_SIZE + head.reason(raw).len() + fields;
+        self.head_sizes += size as u64;
+    }
+
+    /// `%B`: what the stream sent to the client, counted as the reference program does.
+    pub(crate) fn logged_bytes(&self) -> u64 {
+        if !self.frontend.is_http() {
+            return self.bytes_out();
+        }
+        self.head_sizes + self.reply_bytes + self.response_body.payload()
     }
 
     /// The server that the stream is on, or was on last.

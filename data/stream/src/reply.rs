@@ -94,6 +94,9 @@ impl Exchange {
         let head = &mut self.response.head;
         head.add(b"content-length", decimal(&mut [0; 20], body.len() as u64))?;
         head.add(b"cache-control", b"no-cache")?;
+        if closes {
+            head.add(b"connection", b"close")?;
+        }
         head.add(b"content-type", b"text/html")?;
         self.reply = Some(Box::new(Reply { body: Body::Made(body), closes }));
         Ok(())
@@ -285,6 +288,10 @@ impl Exchange {
             self.after_response_rules();
         }
         self.status = self.response.head.status();
+        // What answers no request is not the stream's: the reference program logs no byte of it.
+        if self.facts.have_request {
+            self.note_head_size();
+        }
         self.settle_reply(&reply);
         self.frontend_response_started();
         self.facts.response_started = true;
@@ -344,6 +351,7 @@ impl Exchange {
         response.head.write(response.bytes(), scratch);
         scratch.extend_from_slice(body);
         let mut sent = client.send_head(scratch, false);
+        self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };
         let mut deadline = clock::after_some(self.timeouts.client);
         loop {
             match sent {

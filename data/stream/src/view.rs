@@ -43,7 +43,9 @@ impl Exchange {
     /// The response goes out: `option logasap` writes its line now.
     pub(crate) fn frontend_response_started(&mut self) {
         self.facts.logging_early = true;
+        self.timers.close = Some(self.elapsed());
         self.log_early();
+        self.timers.close = None;
         self.facts.logging_early = false;
     }
 

@@ -215,6 +215,7 @@ impl Exchange {
             Sent::All
         } else {
             self.facts.expects_continue = false;
+            self.note_head_size();
             self.response.send(&mut self.client, &mut self.scratch, false)
         };
         self.response.clear();
@@ -269,6 +270,7 @@ impl Exchange {
 
     /// Decides which connections live on, and says so in the response.
     fn settle_connections(&mut self, framing: BodyFraming) -> Phase {
+        self.note_head_size();
         if self.facts.tunnel {
             self.facts.keep_client = false;
             self.facts.keep_server = false;

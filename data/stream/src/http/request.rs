@@ -56,7 +56,24 @@ impl Exchange {
         self.request_body = BodyFlow::new(request_framing(head), 0);
         self.facts.keep_client = true;
         self.capture_request();
-        Ok(())
+        self.judge_first_chunks()
+    }
+
+    /// What came of a chunked body together with the head is judged with it: no server sees a request whose body is
+    /// wrong from the start.
+    fn judge_first_chunks(&mut self) -> Phase {
+        if !self.request.head.flags().contains(Flags::CHUNKED) {
+            return Ok(());
+        }
+        self.request.detach(&mut self.client);
+        if self.request_body.inspect(&self.client) {
+            return Ok(());
+        }
+        self.facts.have_request = false;
+        self.timers.request = None;
+        self.captures.bad_request = true;
+        self.count_bad_request();
+        Err(Stop::error(400, By::Proxy, During::Request))
     }
 
     /// Answers at once if the request is one for `monitor-uri`.

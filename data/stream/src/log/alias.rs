@@ -37,7 +37,7 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         Alias::TimeTotal => time(exchange, out, exchange.timers.total()),
         Alias::TimeUser => time(exchange, out, exchange.timers.total_user()),
         Alias::TimeQueue => out.number(exchange.timers.queue_wait()),
-        Alias::BytesRead => early(exchange, out, exchange.bytes_out() as i64),
+        Alias::BytesRead => early(exchange, out, exchange.logged_bytes() as i64),
         Alias::BytesUploaded => out.number(exchange.bytes_in() as i64),
         Alias::Status => out.number(if exchange.status == 0 { -1 } else { i64::from(exchange.status) }),
         Alias::RequestCookie => captured(exchange.captures.request_cookie.as_deref(), out),
