@@ -42,7 +42,7 @@ fn a_full_server_serves_the_queue_in_order() {
             server.send(OK).await;
             client.expect(OK).await;
             let ahead = if number == 0 { 0 } else { number };
-            assert_eq!(world.log().await, format!("front/s1 0/0/0/0 200 40 ---- 0 0/{ahead}"));
+            assert_eq!(world.log().await, format!("front/s1 0/0/0/0 200 51 ---- 0 0/{ahead}"));
         }
         drop(clients);
         world.check_idle().await;
@@ -98,7 +98,7 @@ fn a_refused_attempt_goes_elsewhere() {
         client.send(GET).await;
         let mut server = world.accept("s2").await;
         exchange_answer(&mut server, &mut client).await;
-        assert_eq!(world.log().await, "front/s2 0/0/0/0 200 40 ---- +1 0/0");
+        assert_eq!(world.log().await, "front/s2 0/0/0/0 200 51 ---- +1 0/0");
         let counted = [B::Redispatches, B::Retries, B::Connects, B::Balanced, B::FailedConnections];
         assert_eq!(counted.map(|counter| world.backend("front", counter)), [1, 0, 2, 2, 0]);
         let of = |server, counter| world.server("front", server, counter);
@@ -116,7 +116,7 @@ fn a_refused_attempt_is_repeated_after_a_second() {
         client.send(GET).await;
         assert!(client.head().await.starts_with("HTTP/1.1 503 "));
         assert_eq!(weir_sched::now().since(began), 2_000);
-        assert_eq!(world.log().await, "front/s1 0/0/-1/-1 503 214 SC-- 2 0/0");
+        assert_eq!(world.log().await, "front/s1 0/0/-1/-1 503 217 SC-- 2 0/0");
         assert_eq!([S::Retries, S::Sessions].map(|c| world.server("front", "s1", c)), [2, 3]);
     });
 }
@@ -131,7 +131,7 @@ fn an_empty_answer_is_repeated_where_the_configuration_says_so() {
         drop(first);
         let mut second = world.accept("s1").await;
         exchange_answer(&mut second, &mut client).await;
-        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 1 0/0");
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 51 ---- 1 0/0");
         assert_eq!([B::Retries, B::FailedResponses].map(|c| world.backend("front", c)), [1, 0]);
         drop(client);
         world.check_idle().await;
@@ -155,7 +155,7 @@ fn a_body_is_sent_again_with_its_request() {
         third.expect(request).await;
         third.send(OK).await;
         client.expect(OK).await;
-        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 2 0/0");
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 51 ---- 2 0/0");
         exchange(&mut client, &mut third).await;
     });
 }
@@ -176,7 +176,7 @@ fn a_large_body_is_sent_again_with_its_request() {
         second.expect(&request).await;
         second.send(OK).await;
         client.expect(OK).await;
-        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 1 0/0");
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 51 ---- 1 0/0");
     });
 }
 
@@ -191,7 +191,7 @@ fn the_last_status_is_passed_on_when_retries_are_over() {
             server.send("HTTP/1.1 503 No\r\ncontent-length: 2\r\n\r\nno").await;
         }
         client.expect("HTTP/1.1 503 No\r\ncontent-length: 2\r\n\r\nno").await;
-        assert_eq!(world.log().await, "front/s1 0/0/0/0 503 40 ---- 1 0/0");
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 503 51 ---- 1 0/0");
         let of = |counter| world.server("front", "s1", counter);
         assert_eq!((of(S::Http5xx), of(S::Retries)), (1, 1));
     });
@@ -228,7 +228,7 @@ fn a_reused_connection_that_dies_under_a_request_is_replaced() {
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut client).await;
         // It says nothing about the server, and so it is no retry.
-        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 40 ---- 0 0/0");
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 51 ---- 0 0/0");
         let counted = [B::Connects, B::Reuses, B::Retries, B::FailedResponses];
         assert_eq!(counted.map(|counter| world.backend("front", counter)), [2, 1, 0, 0]);
         drop(client);
@@ -249,7 +249,7 @@ fn a_request_that_is_not_idempotent_is_not_sent_twice() {
         server.expect(post).await;
         drop(server);
         assert!(client.head().await.starts_with("HTTP/1.1 502 "));
-        assert_eq!(world.log().await, "front/s1 0/0/0/-1 502 206 SH-- 0 0/0");
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 502 209 SH-- 0 0/0");
         assert!(world.origin("s1").is_untouched());
     });
 }
@@ -465,7 +465,7 @@ fn a_proxy_header_is_believed_where_it_is_expected() {
             client.expect(OK).await;
             // Only what follows the header is part of the request.
             let receiving = if cut > 45 { 20 } else { 0 };
-            assert_eq!(world.log().await, format!("front/s1 {receiving}/0/0/0 200 40 ---- 0 0/0"));
+            assert_eq!(world.log().await, format!("front/s1 {receiving}/0/0/0 200 51 ---- 0 0/0"));
         }
     });
 }
