@@ -105,6 +105,19 @@ pub fn fixed_descriptors(listening: usize, workers: usize, runtime_api_clients: 
         .saturating_add(SPARE_DESCRIPTORS)
 }
 
+/// How many buffers one worker may lend at once: its share of `tune.buffers.limit`, or of the memory of `-m`. That is how
+/// memory is limited: a limit of the kernel would end the process, where a lack of buffers ends a connection.
+pub fn buffers_of_a_worker(buffers_max: u32, memory: u64, buffer_size: u32, workers: usize) -> usize {
+    let configured = if buffers_max == 0 { u64::MAX } else { u64::from(buffers_max) };
+    let affordable = if memory == 0 { u64::MAX } else { memory / u64::from(buffer_size.max(1)) };
+    match configured.min(affordable) {
+        u64::MAX => usize::MAX,
+        all => usize::try_from(all).unwrap_or(usize::MAX).div_ceil(workers.max(1)).max(LEAST_BUFFERS),
+    }
+}
+
+/// A worker with fewer than this could not serve one stream.
+const LEAST_BUFFERS: usize = 3;
 /// One pipe for this many connections (manual, "maxpipes").
 const PIPE_SHARE: u32 = 4;
 /// Without `fd-hard-limit`, no more descriptors are asked for (manual, "fd-hard-limit").
@@ -156,6 +169,14 @@ mod tests {
         check(Bounds { splices: true, ..bounds() }, 7980, 20_000, 1995);
         // Nothing left: still something to start with.
         check(Bounds { open_files: Some(10), ..bounds() }, 2, 10, 0);
+    }
+
+    #[test]
+    fn workers_share_buffers() {
+        assert_eq!(buffers_of_a_worker(0, 0, 16_384, 4), usize::MAX);
+        assert_eq!(buffers_of_a_worker(100, 0, 16_384, 4), 25);
+        assert_eq!(buffers_of_a_worker(100, 1 << 20, 16_384, 4), 16);
+        assert_eq!(buffers_of_a_worker(1, 0, 16_384, 4), 3);
     }
 
     #[test]

@@ -124,6 +124,17 @@ impl Listening {
                 .alert("[weir.main()] Some protocols failed to start their listeners! Exiting.");
             return None;
         }
+        // Nothing else can fail: now paths may be taken from a former process.
+        let mut faults = Vec::new();
+        for (wanted, opened) in wanted.iter().zip(&mut opened) {
+            for opened in opened.iter_mut().flatten() {
+                faults.extend(opened.put_in_place().err().map(|error| (wanted, error)));
+            }
+        }
+        if !faults.is_empty() {
+            faults.into_iter().for_each(|(wanted, error)| complain(surroundings.messages, wanted, error));
+            return None;
+        }
         let sockets = wanted.iter().zip(opened).map(|(wanted, opened)| {
             wanted.entrance(opened.expect("the loop ends when all are open"), surroundings.messages)
         });

@@ -35,12 +35,6 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
     !global.limits.strict
 }
 
-/// `-m`: bounds the address space.
-pub fn limit_memory(megabytes: u64) -> Result<()> {
-    let bytes = megabytes.saturating_mul(1 << 20);
-    process::set_memory_limit(Limit { soft: Some(bytes), hard: Some(bytes) })
-}
-
 /// The end of a line from the background process to the one that the shell waits for.
 pub struct Background {
     parent: OwnedFd,

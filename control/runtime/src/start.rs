@@ -111,9 +111,6 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
     if !process::raise_descriptor_limit(&capacity, &global, messages) {
         return Err(None);
     }
-    if let Some(megabytes) = invocation.memory_mb {
-        process::limit_memory(megabytes).map_err(said("Cannot limit the memory"))?;
-    }
     let identity = process::Identity::new(&global).map_err(Some)?;
     let background = (invocation.daemon || global.daemon) && !invocation.foreground;
     let background = background.then(process::Background::enter).transpose();
@@ -332,10 +329,12 @@ impl Station {
             live,
             life,
             buffer_size: tuning.buffer_size as usize,
-            buffers: match tuning.buffers_max as usize {
-                0 => usize::MAX,
-                all => (all / workers).max(LEAST_BUFFERS),
-            },
+            buffers: limits::buffers_of_a_worker(
+                tuning.buffers_max,
+                live.record.limits.memory,
+                tuning.buffer_size,
+                workers,
+            ),
             log_identity: Arc::new(LogIdentity { hostname, process_id: system::id() }),
             accept_batch: tuning.accept_max.unwrap_or(ACCEPT_BATCH),
             keep: tuning.listener_queues == weir_config::model::ListenerQueues::Off,
@@ -415,7 +414,5 @@ fn flush_logs(site: &Site) {
 const ACCEPT_BATCH: u32 = 4;
 /// Free buffers that a worker keeps: a burst of more gives them back to the allocator.
 const BUFFERS_KEPT: usize = 256;
-/// `tune.buffers.limit` is for the process; a worker with fewer than this could not serve one stream.
-const LEAST_BUFFERS: usize = 3;
 /// How long the end of the process waits for a slow reader of its log.
 const LAST_LOGS: Duration = Duration::from_secs(1);

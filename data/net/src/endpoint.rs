@@ -63,6 +63,30 @@ pub struct Opened {
     pub inherited: bool,
     /// Options that the kernel refused, and without which it listens all the same.
     pub refused: Vec<OpenError>,
+    /// Where a UNIX socket waits for [`Opened::put_in_place`].
+    beside: Option<Beside>,
+}
+
+impl Opened {
+    /// Gives a UNIX socket its path, in one step: whoever connects meanwhile reaches the former socket or this one. To be
+    /// called once nothing else can fail, so that a failed start leaves the former process's sockets alone.
+    pub fn put_in_place(&mut self) -> Result<(), OpenError> {
+        let (Some(beside), Address::Unix(path)) = (&self.beside, &self.address) else { return Ok(()) };
+        std::fs::rename(&beside.0, path)
+            .map_err(because_io("cannot switch final and temporary UNIX sockets"))?;
+        self.beside = None;
+        Ok(())
+    }
+}
+
+/// A path that nobody shall find; it goes away unless it was put in place.
+#[derive(Debug)]
+struct Beside(PathBuf);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// What could not be done with a socket.
@@ -124,7 +148,7 @@ impl Opener {
         let address = socket::local_address(&socket).map_err(because("the descriptor is no socket"))?;
         socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
         socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
-        Ok(Opened { socket, address, inherited: true, refused: Vec::new() })
+        Ok(Opened { socket, address, inherited: true, refused: Vec::new(), beside: None })
     }
 }
 
@@ -141,7 +165,7 @@ fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, Op
     }
     socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
     let address = socket::local_address(&socket).map_err(because("cannot find the socket's address"))?;
-    Ok(Opened { socket, address, inherited: false, refused })
+    Ok(Opened { socket, address, inherited: false, refused, beside: None })
 }
 
 /// Options that must be there before the address is bound; those that may fail are returned.
@@ -203,29 +227,23 @@ fn set_segment(socket: &OwnedFd, size: i32) -> weir_sys::Result<()> {
     option::set_maximum_segment(socket, bytes)
 }
 
-/// Binds beside the path and renames: whoever connects meanwhile reaches the former socket or the new one, never none.
+/// Binds beside the path: see [`Opened::put_in_place`].
 fn open_unix(path: &Path, options: &SocketOptions) -> Result<Opened, OpenError> {
     let beside = beside(path);
+    // What an earlier process of the same number left behind.
     let _ = std::fs::remove_file(&beside);
     let opened = open_address(&Address::Unix(beside.clone()), options)?;
-    let placed = place_unix(path, &beside, options);
-    if placed.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    placed.map(|()| Opened { address: Address::Unix(path.to_owned()), ..opened })
-}
-
-fn place_unix(path: &Path, beside: &Path, options: &SocketOptions) -> Result<(), OpenError> {
+    let beside = Beside(beside);
     if options.user.is_some() || options.group.is_some() {
-        std::os::unix::fs::chown(beside, options.user, options.group)
+        std::os::unix::fs::chown(&beside.0, options.user, options.group)
             .map_err(because_io("cannot change UNIX socket ownership"))?;
     }
     if let Some(mode) = options.mode {
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(beside, permissions)
+        std::fs::set_permissions(&beside.0, permissions)
             .map_err(because_io("cannot change UNIX socket ownership"))?;
     }
-    std::fs::rename(beside, path).map_err(because_io("cannot switch final and temporary UNIX sockets"))
+    Ok(Opened { address: Address::Unix(path.to_owned()), beside: Some(beside), ..opened })
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -313,8 +331,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
         let wanted = SocketOptions { mode: Some(0o600), ..options() };
-        let first = open(Address::Unix(path.clone()), &wanted).expect("a new path");
-        let second = open(Address::Unix(path.clone()), &wanted).expect("a used path");
+        let mut first = open(Address::Unix(path.clone()), &wanted).expect("a new path");
+        first.put_in_place().expect("the folder is ours");
+        drop(open(Address::Unix(path.clone()), &wanted).expect("a start that fails later"));
+        std::os::unix::net::UnixStream::connect(&path).expect("the former one still listens");
+        assert!(socket::accept(&first.socket).is_ok());
+        let mut second = open(Address::Unix(path.clone()), &wanted).expect("a used path");
+        second.put_in_place().expect("the folder is ours");
         assert_eq!(second.address, Address::Unix(path.clone()));
         let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

@@ -177,7 +177,7 @@ impl Listener {
     /// Where every connection to it goes, if the address says so: a wildcard leaves it to the connection.
     #[inline]
     pub fn only_address(&self) -> Option<&weir_sys::Address> {
-        self.address.get().filter(|address| address.ip().is_some_and(|ip| !ip.is_unspecified()))
+        self.address.get().filter(|address| address.ip().is_none_or(|ip| !ip.is_unspecified()))
     }
 
     /// The frontend that it belongs to.
