@@ -93,7 +93,7 @@ pub fn load(arguments: &Arguments, messages: &Messages) -> Verdict {
     }))
 }
 
-/// What `-c` says at the end: nothing unless asked to say more, so that scripts rely on the status.
+/// What `-c` says at the end. The reference has come to say it only with `-V`; tools of all ages look for it.
 fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verdict {
     let mut proxies = config.proxies.iter().filter(|proxy| !proxy.settings.disabled);
     let listens = !config.global.sockets.is_empty() || proxies.any(|proxy| !proxy.binds.is_empty());
@@ -102,7 +102,7 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verd
     } else {
         "Configuration file has no error but will not start (no listener) => exit(2)."
     };
-    if arguments.verbose && !arguments.quiet {
+    if !arguments.quiet {
         let found = if messages.warned() { "Warnings were found.\n" } else { "" };
         // Nobody is left to be told that standard output is closed.
         let _ = writeln!(io::stdout(), "{found}{text}");

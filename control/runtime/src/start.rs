@@ -21,7 +21,7 @@ use crate::cli_server::{self, CliDoor};
 use crate::life::{Life, SIGNALS};
 use crate::limits::{self, Bounds, Capacity};
 use crate::listening::{Listening, Owner, Predecessor, Surroundings};
-use crate::messages::Messages;
+use crate::messages::{Manner, Messages};
 use crate::observe::{CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
 use crate::process;
 
@@ -103,6 +103,9 @@ type Fault = Option<String>;
 fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Messages) -> Result<End, Fault> {
     let config = prepared.config;
     let global = config.global.clone();
+    if global.quiet && messages.manner() == Manner::Normal {
+        messages.set_manner(Manner::Quiet);
+    }
     let workers = worker_count(&global);
     let capacity = capacity(&config, invocation, workers);
     if capacity.automatic {

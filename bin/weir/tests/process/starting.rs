@@ -61,7 +61,8 @@ fn a_check_tells_by_its_status() {
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code().expect("it ends by itself"), out, err)
     };
-    assert_eq!(checked(&valid, &[]), (0, String::new(), String::new()));
+    assert_eq!(checked(&valid, &[]), (0, "Configuration file is valid\n".to_owned(), String::new()));
+    assert_eq!(checked(&valid, &["-q"]), (0, String::new(), String::new()));
     assert_eq!(checked(&valid, &["-V"]).1, "Configuration file is valid\n");
     let (status, _, err) = checked(&format!("{valid}    nonsense\n"), &[]);
     assert!(
