@@ -231,7 +231,7 @@ impl Exchange {
     }
 
     fn prepare_location(&mut self, status: u16, location: &[u8]) -> Result<(), NoRoom> {
-        self.start(status, status::reason(status))?;
+        self.start(status, status::redirect_reason(status))?;
         let head = &mut self.response.head;
         head.add(b"content-length", b"0")?;
         head.add(b"location", location)?;

@@ -231,9 +231,11 @@ impl Exchange {
         self.count_server_status();
         let framing = response_framing(&self.response.head, self.request.head.method());
         self.facts.tunnel = framing == BodyFraming::Tunnel;
+        self.note_head_size();
         if let Err(stop) = self.response_phase().await {
             // What the client gets is not this response: it was not there, as far as the log goes.
             self.timers.response = None;
+            self.head_sizes = 0;
             return Err(stop);
         }
         self.settle_connections(framing)?;
@@ -270,7 +272,6 @@ impl Exchange {
 
     /// Decides which connections live on, and says so in the response.
     fn settle_connections(&mut self, framing: BodyFraming) -> Phase {
-        self.note_head_size();
         if self.facts.tunnel {
             self.facts.keep_client = false;
             self.facts.keep_server = false;
