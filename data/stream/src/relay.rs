@@ -59,6 +59,20 @@ impl Exchange {
         self.response_body = BodyFlow::new(BodyFraming::Tunnel, 0);
     }
 
+    /// Moves what the client sends while the response is inspected: a server answers only what it got. True if more
+    /// could move at once, but others have their turn first.
+    pub(crate) fn relay_upwards(&mut self) -> Phase<bool> {
+        let Some(upstream) = &mut self.server else { return Ok(false) };
+        let up = self.request_body.advance(&mut self.client, &mut upstream.connection);
+        if up == Flow::Done && !upstream.connection.shut() {
+            upstream.connection.shut_write();
+        }
+        match self.direction_failed(up, Flow::AwaitSource) {
+            Some(ending) => Err(Stop::Close(ending)),
+            None => Ok(up == Flow::Yield),
+        }
+    }
+
     fn progress(&self) -> Progress {
         let server = self
             .server

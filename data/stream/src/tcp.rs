@@ -41,10 +41,12 @@ impl Exchange {
         }
         self.reach_server().await?;
         self.log_early();
+        self.begin_relay();
         if self.backend.has_rules(RulesetKind::TcpResponseContent) {
+            self.message_variables.clear();
+            self.processing_response = true;
             self.response_content_rules().await?;
         }
-        self.begin_relay();
         self.relay().await
     }
 }

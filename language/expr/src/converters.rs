@@ -34,6 +34,8 @@ pub struct Converter {
     pub check: Option<Check>,
     /// What it does.
     pub run: Run,
+    /// More bytes do not change what it gives, even of an input that grows: it gives nothing until it knows.
+    pub decides: bool,
     /// One line for the reader.
     pub help: &'static str,
 }
@@ -66,7 +68,7 @@ impl Converter {
         run: Run,
         help: &'static str,
     ) -> Self {
-        Converter { name, args: ArgSpec::NONE, input, output, check: None, run, help }
+        Converter { name, args: ArgSpec::NONE, input, output, check: None, run, decides: false, help }
     }
 
     pub(crate) const fn args(mut self, required: usize, kinds: &'static [crate::args::ArgKind]) -> Self {
@@ -76,6 +78,12 @@ impl Converter {
 
     pub(crate) const fn check(mut self, check: Check) -> Self {
         self.check = Some(check);
+        self
+    }
+
+    /// See [`Converter::decides`].
+    pub(crate) const fn decides(mut self) -> Self {
+        self.decides = true;
         self
     }
 

@@ -216,9 +216,10 @@ impl Expr {
             other => return other.into_owned(),
         };
         for call in rest {
+            let flags = sample.flags;
             match call.run(sample, &mut *context) {
                 Some(next) => sample = next,
-                None => return Fetched::Missing,
+                None => return unfit(flags),
             }
         }
         Fetched::Sample(sample)
@@ -347,13 +348,20 @@ impl Call {
 fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> Fetched<'c> {
     for call in calls {
         let Sample { value, flags } = sample;
-        let Some(value) = value.cast(call.input) else { return Fetched::Missing };
-        match call.converter.run_pure(value, &call.args) {
+        match value.cast(call.input).and_then(|value| call.converter.run_pure(value, &call.args)) {
+            Some(value) if call.converter.decides => {
+                sample = Sample { value, flags: flags.without(Flags::MAY_CHANGE) };
+            }
             Some(value) => sample = Sample { value, flags },
-            None => return Fetched::Missing,
+            None => return unfit(flags),
         }
     }
     Fetched::Sample(sample)
+}
+
+/// What to say when a converter makes nothing of a sample: of one that still grows it may make something later.
+fn unfit<'c>(flags: Flags) -> Fetched<'c> {
+    if flags.contains(Flags::MAY_CHANGE) { Fetched::Later } else { Fetched::Missing }
 }
 
 /// Where the name at the beginning of a word ends.
@@ -376,6 +384,7 @@ fn unknown_fetch(name: &str, at: usize, name_end: usize, scope: &Scope<'_>) -> P
 mod tests {
     use super::*;
     use crate::FormatOptions;
+    use crate::acl::Verdict;
     use crate::testing::{Fixture, TestContext};
 
     fn with_maps() -> Fixture {
@@ -441,6 +450,33 @@ mod tests {
         check("str(abc),map_beg_key(m.map)", "ab");
         check("ipv4(10.1.2.4),map_ip_key(ip.map)", "10.1.0.0/16");
         check("str(zz),map_str_ip(e.map,10.0.0.1)", "10.0.0.1");
+    }
+
+    /// What was cut away is empty; what was never there is no value, and of a sample that still grows it may come.
+    #[test]
+    fn parts_that_are_not_there() {
+        check("str(a/b),field(3,/)", "-");
+        check("str(a/b),field(-3,/)", "-");
+        check("str(a/),field(2,/),length", "0");
+        check("str(abc),bytes(9),length", "0");
+        check("path,field(2,/)", "path");
+        check("path,field(3,/)", "later");
+        check("path,field(3,/),set-var(txn.a)", "later");
+    }
+
+    /// A message that is known to be broken is refused at once, however much still comes.
+    #[test]
+    fn some_converters_decide() {
+        let fixture = with_maps();
+        for (condition, expected) in [
+            ("if { path -m str other }", Verdict::Maybe),
+            ("if { path,fix_is_valid }", Verdict::Maybe),
+            ("if { path,mqtt_is_valid }", Verdict::False),
+        ] {
+            let condition = fixture.condition(condition).unwrap();
+            fixture.acls.seal();
+            assert_eq!(condition.evaluate(&mut TestContext::default()), expected);
+        }
     }
 
     #[test]

@@ -87,6 +87,12 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// The flags that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+
     /// Both sets of flags.
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_config::model::RulesetKind;
 use weir_expr::Verdict as Known;
 use weir_net::Received;
-use weir_sched::{Tick, wait};
+use weir_sched::{Tick, wait, yield_now};
 
 use super::{Done, Verdict};
 use crate::clock;
@@ -208,6 +208,10 @@ impl Exchange {
 
     async fn await_more_response(&mut self, deadline: Tick) -> Phase {
         let limit = self.site.limits.head_limit();
+        if !self.frontend.is_http() && self.relay_upwards()? {
+            yield_now().await;
+            return Ok(());
+        }
         let Some(upstream) = &mut self.server else { return Ok(()) };
         match upstream.connection.receive(limit) {
             Received::Bytes(_) | Received::End | Received::Full => return Ok(()),

@@ -11,7 +11,8 @@ use crate::sample::Value;
 use crate::scope::Scope;
 
 pub(super) const ROWS: &[Converter] = &[
-    Converter::new("fix_is_valid", Bin, Bool, Run::Pure(fix_is_valid), "Whether a FIX message is sound"),
+    Converter::new("fix_is_valid", Bin, Bool, Run::Pure(fix_is_valid), "Whether a FIX message is sound")
+        .decides(),
     Converter::new(
         "fix_tag_value",
         Bin,
@@ -20,7 +21,8 @@ pub(super) const ROWS: &[Converter] = &[
         "The value of a tag of a FIX message",
     )
     .args(1, &[ArgKind::Str])
-    .check(check_tag),
+    .check(check_tag)
+    .decides(),
 ];
 
 const END: u8 = 1;

@@ -21,14 +21,16 @@ pub(super) const ROWS: &[Converter] = &[
         "A field of a CONNECT or CONNACK packet of MQTT",
     )
     .args(2, &[ArgKind::Str, ArgKind::Str])
-    .check(check_field),
+    .check(check_field)
+    .decides(),
     Converter::new(
         "mqtt_is_valid",
         Bin,
         Bool,
         Run::Pure(mqtt_is_valid),
         "Whether a CONNECT or CONNACK packet of MQTT is sound",
-    ),
+    )
+    .decides(),
 ];
 
 /// What can be asked for.

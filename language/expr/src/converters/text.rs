@@ -161,30 +161,30 @@ fn count(args: &Args) -> usize {
 fn field<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let (index, delimiters, count) = (args.int(0)?, args.str(1)?, count(args));
     let skip = usize::try_from(index.unsigned_abs() - 1).unwrap_or(usize::MAX);
-    // A field that is not there is an empty string.
     part(value, |text| {
-        Some(if index > 0 {
-            fields(text.len(), |at| delimiters.contains(&text[at]), skip, count)
-        } else {
-            let last = text.len().wrapping_sub(1);
-            let (from, to) = fields(text.len(), |at| delimiters.contains(&text[last - at]), skip, count);
-            (text.len() - to, text.len() - from)
-        })
+        if index > 0 {
+            return fields(text.len(), |at| delimiters.contains(&text[at]), skip, count);
+        }
+        let last = text.len().wrapping_sub(1);
+        let (from, to) = fields(text.len(), |at| delimiters.contains(&text[last - at]), skip, count)?;
+        Some((text.len() - to, text.len() - from))
     })
 }
 
-/// The range of `count` fields after `skip` of them.
-fn fields(length: usize, is_delimiter: impl Fn(usize) -> bool, skip: usize, count: usize) -> (usize, usize) {
+/// The range of `count` fields after `skip` of them; none if there are not that many.
+fn fields(
+    length: usize,
+    is_delimiter: impl Fn(usize) -> bool,
+    skip: usize,
+    count: usize,
+) -> Option<(usize, usize)> {
     let mut from = 0;
     for _ in 0..skip {
-        match (from..length).find(|at| is_delimiter(*at)) {
-            Some(delimiter) => from = delimiter + 1,
-            None => return (0, 0),
-        }
+        from = (from..length).find(|at| is_delimiter(*at))? + 1;
     }
     let mut ends = (from..length).filter(|at| is_delimiter(*at));
     let to = ends.nth(count - 1).unwrap_or(length);
-    (from, to)
+    Some((from, to))
 }
 
 fn word<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
@@ -250,7 +250,8 @@ fn bytes<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         }
         _ => Some(None),
     };
-    let from = usize::try_from(number(0)??).ok().filter(|from| *from <= bytes.len())?;
+    // An offset that is outside leaves nothing, which is not the same as no value.
+    let from = usize::try_from(number(0)??).unwrap_or(usize::MAX).min(bytes.len());
     let room = bytes.len() - from;
     // A negative length means the rest, as the reference program has it.
     let length = number(1)?.and_then(|length| usize::try_from(length).ok()).unwrap_or(room).min(room);
