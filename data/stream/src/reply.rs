@@ -50,6 +50,15 @@ impl Body {
     }
 }
 
+/// Which message stands in where a reply names none of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fallback {
+    /// The proxy's message for the status.
+    Configured,
+    /// The built-in one: the reply *is* the proxy's message for the status.
+    BuiltIn,
+}
+
 impl Exchange {
     /// Prepares the error message for `status`: the one that the backend or frontend configures, else the built-in one.
     pub(crate) fn prepare_error(&mut self, status: u16) {
@@ -61,7 +70,7 @@ impl Exchange {
             Some(config::ErrorReply::Redirect { status, url }) => {
                 self.prepare_location(*status, url.as_bytes())
             }
-            Some(config::ErrorReply::Reply(reply)) => self.prepare_made(reply, status),
+            Some(config::ErrorReply::Reply(reply)) => self.prepare_made(reply, status, Fallback::BuiltIn),
         };
         if prepared.is_err() {
             // Edits have room for any built-in message: it was the configured one that did not fit.
@@ -77,7 +86,7 @@ impl Exchange {
 
     /// Prepares what a `deny`, `tarpit`, `return` or `http-error` describes.
     pub(crate) fn prepare_reply(&mut self, reply: &config::Reply, default_status: u16) {
-        if self.prepare_made(reply, default_status).is_err() {
+        if self.prepare_made(reply, default_status, Fallback::Configured).is_err() {
             self.prepare_error(500);
         }
     }
@@ -120,17 +129,27 @@ impl Exchange {
         head.set(raw, b"content-length", decimal(&mut [0; 20], length as u64))
     }
 
-    fn prepare_made(&mut self, made: &config::Reply, default_status: u16) -> Result<(), NoRoom> {
+    fn prepare_made(
+        &mut self,
+        made: &config::Reply,
+        default_status: u16,
+        fallback: Fallback,
+    ) -> Result<(), NoRoom> {
         let status = if made.status == 0 { default_status } else { made.status };
+        let names_none = match &made.content {
+            config::ReplyContent::ProxyDefault => true,
+            config::ReplyContent::Section(section) => section.message.get().is_none(),
+            _ => false,
+        };
+        if names_none {
+            match fallback {
+                Fallback::Configured => self.prepare_error(status),
+                Fallback::BuiltIn => self.prepare_built_in(status)?,
+            }
+            return self.add_reply_headers(made);
+        }
         let body = match &made.content {
-            config::ReplyContent::ProxyDefault => {
-                self.prepare_error(status);
-                return self.add_reply_headers(made);
-            }
-            config::ReplyContent::Section(section) if section.message.get().is_none() => {
-                self.prepare_error(status);
-                return self.add_reply_headers(made);
-            }
+            config::ReplyContent::ProxyDefault => Body::Empty,
             config::ReplyContent::Message(_) | config::ReplyContent::Section(_) => {
                 let message = match &made.content {
                     config::ReplyContent::Section(section) => section.message.get(),

@@ -1,0 +1,49 @@
+//! What rules and options do to messages: what reaches the server, what the client is answered.
+
+mod support;
+
+use support::{HTTP, plain_tcp, run};
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+/// The server answers only what it got: looking at its answer must not hold the client's bytes back.
+#[test]
+fn a_request_passes_while_the_response_is_inspected() {
+    let rules = "tcp-response inspect-delay 5s\n \
+        acl two_bytes res.payload(0,2) -m found\n tcp-response content reject unless two_bytes\n \
+        tcp-response content set-var(res.first) res.payload(0,2)\n \
+        acl starts_well var(res.first) -m str ok\n tcp-response content reject unless starts_well";
+    run(plain_tcp(rules), |world| async move {
+        let mut client = world.client();
+        client.send("one").await;
+        let mut server = world.accept("s1").await;
+        server.expect("one").await;
+        client.send("two").await;
+        server.expect("two").await;
+        server.send("o").await;
+        assert!(client.is_quiet());
+        server.send("k then").await;
+        client.expect("ok then").await;
+        client.finish();
+        server.closed().await;
+        server.finish();
+        client.closed().await;
+        world.check_idle().await;
+    });
+}
+
+/// `http-error` for a status, saying that the message is the default one, means the built-in one.
+#[test]
+fn an_error_message_may_be_the_default_one() {
+    let text = format!(
+        "{HTTP}frontend front\n bind 127.0.0.1:1\n http-error status 403 default-errorfiles\n \
+         http-request deny\n"
+    );
+    run(text, |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        client.finish();
+        let reply = client.rest().await;
+        assert!(reply.starts_with("HTTP/1.1 403 Forbidden\r\ncontent-length: 93\r\n"), "{reply}");
+    });
+}
