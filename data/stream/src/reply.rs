@@ -183,7 +183,10 @@ impl Exchange {
     fn add_reply_headers(&mut self, made: &config::Reply) -> Result<(), NoRoom> {
         for header in &made.headers {
             let value = self.format(&header.value);
-            self.response.head.add(header.name.as_bytes(), &value)?;
+            // A field without a value is left out, unlike those that header rules set.
+            if !value.is_empty() {
+                self.response.head.add(header.name.as_bytes(), &value)?;
+            }
         }
         Ok(())
     }

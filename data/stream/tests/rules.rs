@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{HTTP, plain_tcp, run};
+use support::{HTTP, plain, plain_tcp, run};
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -45,5 +45,31 @@ fn an_error_message_may_be_the_default_one() {
         client.finish();
         let reply = client.rest().await;
         assert!(reply.starts_with("HTTP/1.1 403 Forbidden\r\ncontent-length: 93\r\n"), "{reply}");
+    });
+}
+
+#[test]
+fn a_strict_normalizer_refuses_a_broken_target() {
+    let rules = "http-request normalize-uri percent-to-uppercase strict";
+    let text = format!("global\n expose-experimental-directives\n{}", plain(rules));
+    run(text, |world| async move {
+        let mut client = world.client();
+        client.send("GET /%zz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        client.finish();
+        let reply = client.rest().await;
+        assert!(reply.starts_with("HTTP/1.1 400 Bad request\r\n"), "{reply}");
+    });
+}
+
+#[test]
+fn a_made_response_has_no_empty_fields() {
+    let text = format!(
+        "{HTTP}frontend front\n bind 127.0.0.1:1\n \
+         http-request return status 200 hdr x-none %[req.hdr(none)] hdr x-host %[req.hdr(host)]\n"
+    );
+    run(text, |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx-host: x\r\n\r\n").await;
     });
 }

@@ -2,10 +2,11 @@
 
 use weir_config::model::{UriNormalizer, UriPart, UriReplacement};
 use weir_expr::LogFormat;
-use weir_http::normalize::Normalizer;
+use weir_http::normalize::{BrokenSequence, Normalizer};
 
 use super::{Done, done};
-use crate::exchange::Exchange;
+use crate::ending::{By, During};
+use crate::exchange::{Exchange, Stop};
 
 impl Exchange {
     pub(super) fn set_uri_part(&mut self, part: UriPart, value: &'static LogFormat) -> Done {
@@ -59,7 +60,11 @@ impl Exchange {
         match normalizer.apply(head.uri(raw), &mut new) {
             Ok(false) => Done::Next,
             Ok(true) => done(self.put_uri_part(UriPart::Uri, &new)),
-            Err(_) => Done::Failed,
+            // A strict normalizer found that the target itself is broken (manual, "normalize-uri").
+            Err(BrokenSequence) => {
+                self.count_bad_request();
+                Done::Stop(Stop::error(400, By::Proxy, During::Request))
+            }
         }
     }
 }

@@ -137,51 +137,56 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
     let Some(host_span) = meaning.host else { return Ok(()) };
     let target = head.uri(raw);
     let Some(authority) = uri::authority(target) else { return Ok(()) };
-    let default_port = uri::scheme(target).and_then(uri::default_port);
     let authority = uri::without_userinfo(authority);
-    let host = head.span_text(raw, host_span);
-    let same = match default_port {
-        Some(port) => uri::without_port(authority, port).eq_ignore_ascii_case(uri::without_port(host, port)),
-        None => {
-            // CONNECT has no scheme: the ports of both are the ones that may be left out.
-            authority.eq_ignore_ascii_case(host)
-                || [b"80".as_slice(), b"443"].iter().any(|port| {
-                    let bare = uri::without_port(authority, port);
-                    bare.len() != authority.len() && bare.eq_ignore_ascii_case(host)
-                })
-        }
+    let connect = head.method() == Method::Connect;
+    // CONNECT has no scheme: the ports of both schemes are the ones that may be left out.
+    let implied = match uri::scheme(target) {
+        Some(scheme) => uri::default_port(scheme),
+        None => [b"80".as_slice(), b"443"].into_iter().find(|port| has_this_port(authority, port)),
     };
-    if same {
-        return match default_port {
-            Some(port) => drop_default_port(raw, host_span, port, head),
-            None => Ok(()),
-        };
-    }
-    if unsafe_accepted {
-        head.note(Flags::VIOLATION);
-        return Ok(());
-    }
-    wrong(HeadErrorKind::HostAuthorityMismatch, host_span.start())
-}
-
-/// A port that the scheme implies is not forwarded (RFC 3986, 6.2.3): whoever compares hosts sees one form only.
-fn drop_default_port(raw: &[u8], host_span: Span, port: &[u8], head: &mut Head) -> Result<(), Stop> {
     let host = head.span_text(raw, host_span);
-    let bare = host_span.narrowed(uri::without_port(host, port).len());
-    if bare != host_span
-        && let Some(position) = head.index().iter().position(|field| field.known == KnownName::Host)
-    {
-        head.narrow_value(position, bare.len());
-    }
-    let target = head.uri(raw);
-    let authority_end = uri::path_place(target).start;
-    if uri::without_port(&target[..authority_end], port).len() != authority_end {
-        let from = authority_end - port.len() - 1;
+    let same = match implied {
+        Some(port) => bare(authority, port).eq_ignore_ascii_case(bare(host, port)),
+        None => authority.eq_ignore_ascii_case(host),
+    };
+    if !same && unsafe_accepted {
+        head.note(Flags::VIOLATION);
+    } else if !same {
+        return wrong(HeadErrorKind::HostAuthorityMismatch, host_span.start());
+    } else if let Some(port) = implied.filter(|port| bare(authority, port).len() != authority.len()) {
+        // What CONNECT names is a place to connect to, not a name to compare: it keeps its port.
+        if connect {
+            let length = uri::without_port(host, port).len();
+            narrow_host(raw, host_span, length, head);
+            return Ok(());
+        }
+        let (host_length, authority_length) = (bare(host, port).len(), bare(authority, port).len());
+        let dropped = authority.len() - authority_length;
+        narrow_host(raw, host_span, host_length, head);
+        let end = uri::path_place(head.uri(raw)).start;
         return head
-            .splice_uri(raw, from, authority_end, b"")
+            .splice_uri(raw, end - dropped, end, b"")
             .or_else(|_| wrong(HeadErrorKind::TooLong, head.start()));
     }
     Ok(())
+}
+
+/// An authority without the port that its scheme implies, or without a colon that no port follows (RFC 3986, 6.2.3):
+/// whoever compares hosts sees one form only.
+fn bare<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
+    authority.strip_suffix(b":").unwrap_or_else(|| uri::without_port(authority, port))
+}
+
+fn has_this_port(authority: &[u8], port: &[u8]) -> bool {
+    uri::without_port(authority, port).len() != authority.len()
+}
+
+fn narrow_host(raw: &[u8], host_span: Span, length: usize, head: &mut Head) {
+    if head.span_text(raw, host_span).len() != length
+        && let Some(position) = head.index().iter().position(|field| field.known == KnownName::Host)
+    {
+        head.narrow_value(position, length);
+    }
 }
 
 /// Whether this ends with a colon and a port number.

@@ -108,7 +108,7 @@ fn ordinary_heads_are_forwarded_as_they_came() {
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n",
         "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET http://a/x?y HTTP/1.1\r\nHost: A\r\n\r\n",
-        "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
+        "CONNECT a:444 HTTP/1.1\r\nHost: a:444\r\n\r\n",
         "GET /a\"<>\\^`{|} HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\nTE: trailers\r\n\r\n",
     ] {
@@ -261,7 +261,12 @@ fn hosts() {
     request(&with("GET http://a/x", ""), Ok("GET http://a/x HTTP/1.1"));
     request(&with("GET http://a:80/x?y", "Host: a\r\n"), Ok("GET http://a/x?y HTTP/1.1\r\nHost: a"));
     request(&with("GET http://a:80", "Host: a:80\r\n"), Ok("GET http://a HTTP/1.1\r\nHost: a"));
-    request(&with("GET http://a/x", "Host: a:80\r\n"), Ok("GET http://a/x HTTP/1.1\r\nHost: a"));
+    request(&with("GET http://a/x", "Host: a:80\r\n"), Ok("GET http://a/x HTTP/1.1\r\nHost: a:80"));
+    request(&with("GET http://u@a:/x", "Host: a:80\r\n"), Ok("GET http://u@a/x HTTP/1.1\r\nHost: a"));
+    request(&with("GET http://a:80/x", "Host: a:\r\n"), Ok("GET http://a/x HTTP/1.1\r\nHost: a"));
+    request(&with("GET http://a/x", "Host: a:\r\n"), Ok("GET http://a/x HTTP/1.1\r\nHost: a:"));
+    request(&with("GET https://:", "Host: :443\r\n"), Ok("GET https:// HTTP/1.1\r\nHost: "));
+    request(&with("GET http://a/x", "Host: a:81\r\n"), Err(HostAuthorityMismatch));
     request(&with("GET https://a:443/x", "Host: a\r\n"), Ok("GET https://a/x HTTP/1.1\r\nHost: a"));
     request(&with("GET http://u:p@a/x", "Host: a\r\n"), Ok("GET http://u:p@a/x HTTP/1.1\r\nHost: a"));
     unsafe_request(&with("GET http://b/x", "Host: a\r\n"), Ok("GET http://b/x HTTP/1.1\r\nHost: a"));
@@ -274,8 +279,11 @@ fn target_forms() {
     request(&with("CONNECT a:443", ""), Ok("CONNECT a:443 HTTP/1.1"));
     request(
         &with("CONNECT [::1]:443", "Host: [::1]:443\r\n"),
-        Ok("CONNECT [::1]:443 HTTP/1.1\r\nHost: [::1]:443"),
+        Ok("CONNECT [::1]:443 HTTP/1.1\r\nHost: [::1]"),
     );
+    request(&with("CONNECT a:80", "Host: a:\r\n"), Ok("CONNECT a:80 HTTP/1.1\r\nHost: a:"));
+    request(&with("CONNECT a:8443", "Host: a:8443\r\n"), Ok("CONNECT a:8443 HTTP/1.1\r\nHost: a:8443"));
+    request(&with("CONNECT a:80", "Host: a:443\r\n"), Err(HostAuthorityMismatch));
     request(&with("CONNECT a:443", "Host: b:443\r\n"), Err(HostAuthorityMismatch));
     request(&with("CONNECT a:8080", "Host: a\r\n"), Err(HostAuthorityMismatch));
     for bad in ["a", "/", "*", "a:", "a:x", ":443"] {
