@@ -149,6 +149,7 @@ fn make_proxy(
         state: AtomicU32::new(0),
         acceptors: Mutex::default(),
         uses_request_line: asks_for_request_line(&config),
+        takes_fragments: config.takes_fragments(),
         rulesets: rulesets(&config),
         site: OnceLock::new(),
         config,

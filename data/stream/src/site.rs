@@ -137,6 +137,8 @@ pub struct Proxy {
     pub acceptors: Mutex<Vec<TaskKey>>,
     /// Whether some rule or format asks for the request line after the request left.
     pub uses_request_line: bool,
+    /// Whether its rules say what becomes of a fragment in a request's target, which is refused otherwise.
+    pub takes_fragments: bool,
     /// Which kinds of rules it has, one bit each.
     pub rulesets: u32,
     /// Back to everything.

@@ -202,7 +202,7 @@ fn an_old_client_sees_no_interim_response() {
 
 #[test]
 fn a_connect_request_opens_a_tunnel() {
-    tunnel("CONNECT x:80 HTTP/1.1\r\nhost: x:80\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "200 34");
+    tunnel("CONNECT x:8080 HTTP/1.1\r\nhost: x:8080\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "200 34");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn tunnel(request: &'static str, answer: &'static str, status_and_head: &'static
 #[test]
 fn a_refused_tunnel_is_a_response_like_any_other() {
     run(plain(""), |world| async move {
-        let request = "CONNECT x:80 HTTP/1.1\r\nhost: x:80\r\n\r\n";
+        let request = "CONNECT x:8080 HTTP/1.1\r\nhost: x:8080\r\n\r\n";
         let mut client = world.client();
         client.send(request).await;
         let mut server = world.accept("s1").await;

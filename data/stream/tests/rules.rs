@@ -73,3 +73,43 @@ fn a_made_response_has_no_empty_fields() {
         client.expect("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx-host: x\r\n\r\n").await;
     });
 }
+
+#[test]
+fn a_fragment_passes_only_where_a_rule_says_what_becomes_of_it() {
+    let text = |rule: &str| format!("global\n expose-experimental-directives\n{}", plain(rule));
+    run(text("http-request normalize-uri fragment-encode"), |world| async move {
+        let mut client = world.client();
+        client.send("GET /a#b HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.expect("GET /a%23b HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    });
+    run(text("http-request normalize-uri path-strip-dot"), |world| async move {
+        let mut client = world.client();
+        client.send("GET /a#b HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let reply = client.rest().await;
+        assert!(reply.starts_with("HTTP/1.1 400 Bad request\r\n"), "{reply}");
+    });
+}
+
+#[test]
+fn a_monitor_is_asked_in_any_form() {
+    let text = format!(
+        "{HTTP}frontend path\n bind 127.0.0.1:1\n monitor-uri /up\n\
+         frontend whole\n bind 127.0.0.1:1\n monitor-uri http://x/up\n"
+    );
+    run(text, |world| async move {
+        for (frontend, target, status) in [
+            ("path", "/up", 200),
+            ("path", "http://x/up", 200),
+            ("path", "/Up", 503),
+            ("path", "/up?", 503),
+            ("whole", "http://x/up", 200),
+            ("whole", "/up", 503),
+        ] {
+            let mut client = world.client_of(frontend);
+            client.send(format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+            let head = client.head().await;
+            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{frontend} {target} {head}");
+        }
+    });
+}

@@ -29,6 +29,8 @@ use scan::find_control;
 pub struct Options {
     /// `option accept-unsafe-violations-in-http-request` or `-response`, whichever the message is.
     pub accept_unsafe_violations: bool,
+    /// A fragment after the target is accepted: somebody decides what becomes of it.
+    pub accept_fragment: bool,
     /// `h1-accept-payload-with-any-method`: HTTP/1.0 `GET`, `HEAD` and `DELETE` requests may have a body too.
     pub accept_payload_with_any_method: bool,
     /// `h1-do-not-close-on-insecure-transfer-encoding`: [`Flags::INSECURE_FRAMING`] is not noted.

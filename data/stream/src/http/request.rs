@@ -20,7 +20,10 @@ impl Exchange {
             Waited::Stopped => return Err(Stop::close(By::Killed, During::Request)),
         }
         let settings = &self.frontend.config.settings;
-        let options = self.site.limits.h1_options(settings.options.accept_unsafe_request);
+        let options = weir_h1::Options {
+            accept_fragment: self.frontend.takes_fragments,
+            ..self.site.limits.h1_options(settings.options.accept_unsafe_request)
+        };
         let limit = self.site.limits.head_limit();
         let timeout = settings.timeouts.http_request.or(settings.timeouts.client);
         // The time for the head runs from the connection's beginning for the first request, else from the first byte.
@@ -79,9 +82,16 @@ impl Exchange {
     /// Answers at once if the request is one for `monitor-uri`.
     pub(super) fn check_monitor(&mut self) -> Phase {
         match &self.frontend.config.settings.monitor_uri {
-            Some(uri) if self.request.head.uri(self.request.bytes()) == uri.as_bytes() => Err(self.monitor()),
+            Some(uri) if self.asks_for(uri.as_bytes()) => Err(self.monitor()),
             _ => Ok(()),
         }
+    }
+
+    /// Whether this is what the request asks for, in whatever form; what has a scheme is asked for in that form only.
+    fn asks_for(&self, uri: &[u8]) -> bool {
+        let (head, raw) = (&self.request.head, self.request.bytes());
+        let asked = if uri.first() == Some(&b'/') { head.path_and_query(raw) } else { head.uri(raw) };
+        asked == uri
     }
 
     /// What to do when no request comes.

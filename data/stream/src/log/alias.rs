@@ -43,7 +43,12 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         Alias::RequestCookie => captured(exchange.captures.request_cookie.as_deref(), out),
         Alias::ResponseCookie => captured(exchange.captures.response_cookie.as_deref(), out),
         Alias::RequestHeaders | Alias::RequestHeadersClf => {
-            headers(&exchange.captures.request, exchange.frontend.config.captures.request.len(), alias, out);
+            // Of a request that was not understood nothing was ever captured.
+            let declared = match exchange.captures.bad_request {
+                true => 0,
+                false => exchange.frontend.config.captures.request.len(),
+            };
+            headers(&exchange.captures.request, declared, alias, out);
         }
         Alias::ResponseHeaders | Alias::ResponseHeadersClf => {
             headers(

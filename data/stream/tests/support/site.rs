@@ -106,6 +106,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &OwnedFd) -> P
         state: AtomicU32::new(0),
         acceptors: Default::default(),
         uses_request_line: true,
+        takes_fragments: config.takes_fragments(),
         rulesets,
         site: OnceLock::new(),
         config,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use weir_expr::{Condition, LogFormat};
 
+use super::action::{Action, UriNormalizer};
 use super::address::Source;
 use super::balance::{
     Balance, CookiePersistence, HashType, PersistRule, PreserveAffinity, ProxyIndex, RetryOn, UseBackend,
@@ -229,6 +230,15 @@ impl Proxy {
     pub fn rules(&self, kind: RulesetKind) -> impl Iterator<Item = &Rule> {
         let inherited = self.inherited_rules.as_deref().map_or(&[][..], |rules| rules.get(kind));
         inherited.iter().chain(self.rules.get(kind))
+    }
+
+    /// Whether a rule says what becomes of a fragment in a request's target. Clients must not send one (RFC 9112,
+    /// 3.2), and without such a rule it is refused.
+    pub fn takes_fragments(&self) -> bool {
+        self.rules(RulesetKind::HttpRequest).any(|rule| {
+            let normalizers = [UriNormalizer::FragmentEncode, UriNormalizer::FragmentStrip];
+            matches!(rule.action, Action::NormalizeUri(normalizer) if normalizers.contains(&normalizer))
+        })
     }
 
     /// `tcp-request inspect-delay`, its own or the inherited one.

@@ -169,6 +169,7 @@ fn target_end(bytes: &[u8], start: usize, options: &Options, head: &mut Head) ->
         match bytes.get(end) {
             None | Some(b' ' | b'\t') if end == start => return wrong(HeadErrorKind::InvalidTarget, end),
             None | Some(b' ' | b'\t') => return Ok(end),
+            Some(b'#') if options.accept_fragment => end = find_target_end(bytes, end + 1),
             Some(b'#' | 0x80..) if options.accept_unsafe_violations => {
                 head.note(Flags::VIOLATION);
                 end = find_target_end(bytes, end + 1);

@@ -9,6 +9,7 @@ use crate::framing::{BodyFraming, request_framing};
 
 const SAFE: Options = Options {
     accept_unsafe_violations: false,
+    accept_fragment: false,
     accept_payload_with_any_method: false,
     keep_insecure_transfer_encoding: false,
 };
@@ -293,6 +294,10 @@ fn target_forms() {
     request(&with("GET a/b", "Host: a\r\n"), Err(TargetForm));
     request(&with("GET ?a", "Host: a\r\n"), Err(TargetForm));
     unsafe_request(&with("GET a/b", "Host: a\r\n"), Ok("GET a/b HTTP/1.1\r\nHost: a"));
+    let takes_fragments = Options { accept_fragment: true, ..SAFE };
+    request(&with("GET /#a", "Host: a\r\n"), Err(InvalidTarget));
+    let same = "GET /#a#b HTTP/1.1\r\nHost: a";
+    check(Kind::Request, &takes_fragments, &with("GET /#a#b", "Host: a\r\n"), Ok(same));
     request(&with("GET *", "Host: a\r\n"), Ok("GET * HTTP/1.1\r\nHost: a"));
     unsafe_request(&with("CONNECT a", "Host: a\r\n"), Ok("CONNECT a HTTP/1.1\r\nHost: a"));
 }
