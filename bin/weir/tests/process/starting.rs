@@ -99,6 +99,7 @@ fn a_name_without_an_address_is_an_error_unless_told() {
     assert!(err.contains("could not resolve address 'no-such-name.invalid'"), "{err}");
 }
 
+/// R156, R157: the fork comes before all else, and the pid file names the background process.
 #[test]
 fn the_background_process_is_ready_when_the_foreground_one_ends() {
     let setup = Setup::new().argument("-D");
