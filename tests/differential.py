@@ -199,7 +199,9 @@ EXCHANGES = {
 }
 
 # name: why weir is meant to differ from the packaged 2.6 (the reference is 3.5).
-DIFFERENT = {}
+DIFFERENT = {
+    "connection tokens": "a head that nothing edits is forwarded as it came, `keep-alive` included",
+}
 
 
 class Origin:
@@ -393,29 +395,31 @@ def view(received, end, lines, ports):
     """What is compared: the bytes with the freedoms that both programs have taken out of them, how it ended, the log.
 
     The case of field names, the blanks around values and the cut of chunks are such freedoms: HAProxy writes every message
-    anew in lower case, weir forwards what came.
+    anew in lower case, weir forwards what came. So are the bytes in an HTTP log line: HAProxy counts those of its own
+    representation, weir those on the wire.
     """
     text = received.decode("latin-1")
     text = re.sub(r"^([A-Za-z][-A-Za-z0-9]*):[ \t]*(.*?)[ \t]*(\r?)$", lambda m: f"{m[1].lower()}: {m[2]}{m[3]}", text, flags=re.M)
-    # An echo's length, and so the bytes in the log, follow those freedoms.
-    free = "chunked" in text or re.search(r"^(GET|HEAD|POST|BREW|OPTIONS|CONNECT) \S+ HTTP/1", text, re.M)
-    if free:
+    # Where among the fields `connection` stands.
+    text = re.sub(r"^(connection: .*\r\n)((?:[-a-z0-9]+: .*\r\n)+)", r"\2\1", text, flags=re.M)
+    # An echo's length follows those freedoms.
+    if "chunked" in text or re.search(r"^(GET|HEAD|POST|BREW|OPTIONS|CONNECT) \S+ HTTP/1", text, re.M):
         text = re.sub(r"^content-length: \d\d+(?=\r)", "content-length: N", text, flags=re.M)
     if "chunked" in text:
         text = re.sub(r"(?:\r\n)?^([0-9a-fA-F]+)(;.*)?\r\n(?!\r\n)", lambda m: "" if int(m[1], 16) else "\r\n0\r\n", text, flags=re.M)
     for number in ports:
         text = text.replace(f":{number}", ":PORT")
     text = text.replace("\r\n", "\\r\\n\n")
-    return (text + f"\n[{end}]\n" + "".join(f"log: {plain(line, free)}\n" for line in lines)).splitlines()
+    return (text + f"\n[{end}]\n" + "".join(f"log: {plain(line)}\n" for line in lines)).splitlines()
 
 
-def plain(line, free):
+def plain(line):
     """A log line without what differs from run to run; of the timers only what is absent stays."""
     line = line.rstrip("\n")
     line = re.sub(r"^<(\d+)>.*?\[\d+\]: 127\.0\.0\.1:\d+ \[[^]]*\]", r"<\1>", line)
     line = re.sub(r"(?<=\S/\S)(\S* )([-+]?\d+(?:/[-+]?\d+)+)(?= )", lambda m: m[1] + re.sub(r"(?<![-\d])\d+", "N", m[2]), line, count=1)
     line = re.sub(r" \d+/\d+/\d+/\d+/(\+?\d+) \d+/\d+(?= |$)", r" N/N/N/N/\1 N/N", line)
-    return re.sub(r"(?<= \d{3}) \d+(?= - - )", " N", line) if free else line
+    return re.sub(r"(?<= \d{3}) \d+(?= - - )", " N", line)
 
 
 def main():
