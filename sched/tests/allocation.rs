@@ -1,7 +1,6 @@
 //! D4: once things are warm, waking, waiting, spawning and moving bytes allocate nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use weir_containers::counting::{Counting, allocations};
 use weir_containers::{Buffer, with_hot_buffer};
 use weir_sched::{
     Class, Descriptor, Kind, Received, Tick, current, now, simulate, spawn, wait, wake, yield_now,
@@ -9,26 +8,6 @@ use weir_sched::{
 use weir_sys::socket;
 
 static KIND: Kind = Kind::new("test");
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block came from `alloc` above, with this layout.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -63,7 +42,7 @@ async fn exchange(descriptor: &Descriptor) {
 
 #[test]
 fn a_warm_worker_allocates_nothing() {
-    let allocations = simulate::run(1, async {
+    let counted = simulate::run(1, async {
         let (near, far) = socket::stream_pair().expect("a pair");
         let (near, far) = (Descriptor::register(near).expect("registers"), Descriptor::register(far));
         near.set_owner(current());
@@ -71,11 +50,11 @@ fn a_warm_worker_allocates_nothing() {
         for _ in 0..10 {
             exchange(&near).await;
         }
-        let before = ALLOCATIONS.get();
+        let before = allocations();
         for _ in 0..1000 {
             exchange(&near).await;
         }
-        ALLOCATIONS.get() - before
+        allocations() - before
     });
-    assert_eq!(allocations, Ok(Some(0)));
+    assert_eq!(counted, Ok(Some(0)));
 }

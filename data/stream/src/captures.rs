@@ -70,7 +70,6 @@ impl Exchange {
         {
             let id = self.format(format);
             self.unique_id = Some(id.as_slice().into());
-            weir_expr::scratch::give(id);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use weir_config::model::Rule;
 use weir_expr::context::CaptureSide;
+use weir_expr::scratch::Scratch;
 use weir_expr::{
     Alias, Args, Condition, Context, Cursor, Expr, FetchIndex, Fetched, LogFormat, LogWriter, Lookup,
     ProcessFacts, SampleType, SetCondition, TimeZone, Value, VariableId, VariableScope, WallTime,
@@ -106,19 +107,19 @@ impl Exchange {
     }
 
     /// A format, filled in.
-    pub(crate) fn format(&mut self, format: &LogFormat) -> Vec<u8> {
-        let mut out = weir_expr::scratch::take();
+    pub(crate) fn format(&mut self, format: &LogFormat) -> Scratch {
+        let mut out = Scratch::take();
         format.render(self, &mut out);
         out
     }
 
     /// An expression's value as text.
-    pub(crate) fn evaluate_string(&mut self, expression: &Expr) -> Option<Vec<u8>> {
+    pub(crate) fn evaluate_string(&mut self, expression: &Expr) -> Option<Scratch> {
         let sample = expression.evaluate_str(self).sample()?;
         match sample.value {
             Value::Str(bytes) | Value::Bin(bytes) | Value::Method(bytes) => Some(match bytes {
-                Cow::Owned(bytes) => bytes,
-                Cow::Borrowed(bytes) => bytes.to_vec(),
+                Cow::Owned(bytes) => Scratch::from(bytes),
+                Cow::Borrowed(bytes) => Scratch::copied(bytes),
             }),
             _ => None,
         }

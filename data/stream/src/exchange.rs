@@ -55,7 +55,7 @@ pub struct Exchange {
     /// The response's body on its way.
     pub response_body: BodyFlow,
     /// A response of our own, when there is one.
-    pub reply: Option<Box<Reply>>,
+    pub reply: Option<Reply>,
     /// How far the stream is.
     pub phase: During,
     /// How it ended.

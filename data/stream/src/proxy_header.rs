@@ -71,7 +71,7 @@ pub(crate) fn write_v2(exchange: &mut Exchange, out: &mut Vec<u8>) {
         values.push((tlv::AUTHORITY, authority));
     }
     for (kind, format) in &fields.tlvs {
-        values.push((*kind, exchange.format(format)));
+        values.push((*kind, exchange.format(format).into_vec()));
     }
     let (source, destination) = endpoints(exchange);
     let tlvs: Vec<Tlv<'_>> = values.iter().map(|(kind, value)| Tlv { kind: *kind, value }).collect();

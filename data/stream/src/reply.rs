@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_config::model as config;
 use weir_config::model::RulesetKind;
 use weir_config::model::{Redirect, RedirectKind};
+use weir_expr::scratch::Scratch;
 use weir_h1::BodyFraming;
 use weir_http::pages::Page;
 use weir_http::{KnownName, Method, NoRoom, Version, status};
@@ -37,7 +38,7 @@ pub enum Body {
     /// Text that the configuration holds.
     Shared(Arc<[u8]>),
     /// Text made for this response.
-    Made(Vec<u8>),
+    Made(Scratch),
 }
 
 impl Body {
@@ -95,7 +96,7 @@ impl Exchange {
         let page = Page::of(status).or_else(|| Page::of(500));
         let (status, reason, closes) =
             page.map_or((500, "", true), |page| (page.status, page.reason, page.closes));
-        let mut body = weir_expr::scratch::take();
+        let mut body = Scratch::take();
         if let Some(page) = page {
             page.write_body(&mut body);
         }
@@ -107,7 +108,7 @@ impl Exchange {
             head.add(b"connection", b"close")?;
         }
         head.add(b"content-type", b"text/html")?;
-        self.reply = Some(Box::new(Reply { body: Body::Made(body), closes }));
+        self.reply = Some(Reply { body: Body::Made(body), closes });
         Ok(())
     }
 
@@ -122,7 +123,7 @@ impl Exchange {
         };
         self.status = self.response.head.status();
         self.reply =
-            Some(Box::new(Reply { body: Body::Made(message.raw[head_length..].to_vec()), closes: false }));
+            Some(Reply { body: Body::Made(Scratch::copied(&message.raw[head_length..])), closes: false });
         let (head, raw) = self.response.edit();
         let length = message.raw.len() - head_length;
         head.remove_known(KnownName::Connection);
@@ -176,7 +177,7 @@ impl Exchange {
         {
             head.add(b"content-type", kind.as_bytes())?;
         }
-        self.reply = Some(Box::new(Reply { body, closes: false }));
+        self.reply = Some(Reply { body, closes: false });
         self.add_reply_headers(made)
     }
 
@@ -216,7 +217,7 @@ impl Exchange {
         }
     }
 
-    fn redirect_location(&self, redirect: &Redirect, value: Vec<u8>) -> Vec<u8> {
+    fn redirect_location(&self, redirect: &Redirect, value: Scratch) -> Scratch {
         let (head, raw) = (&self.request.head, self.request.bytes());
         let mut location = value;
         match redirect.kind {
@@ -224,14 +225,15 @@ impl Exchange {
                 if redirect.keep_query
                     && let Some(query) = head.query(raw).filter(|query| !query.is_empty())
                 {
-                    location.push(if location.contains(&b'?') { b'&' } else { b'?' });
+                    let separator = if location.contains(&b'?') { b'&' } else { b'?' };
+                    location.push(separator);
                     location.extend_from_slice(query);
                 }
                 return location;
             }
             RedirectKind::Prefix => {
                 // A lone slash stands for "nowhere else" (manual, "redirect prefix").
-                if location == b"/" {
+                if location.as_slice() == b"/" {
                     location.clear();
                 }
             }
@@ -261,7 +263,7 @@ impl Exchange {
         if !matches!(status, 301 | 308) {
             head.add(b"cache-control", b"no-cache")?;
         }
-        self.reply = Some(Box::default());
+        self.reply = Some(Reply::default());
         Ok(())
     }
 
@@ -272,7 +274,7 @@ impl Exchange {
         let (status, field): (u16, &[u8]) =
             if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
         self.prepare_error(status);
-        let mut value = Vec::with_capacity(realm.len() + 14);
+        let mut value = Scratch::take();
         value.extend_from_slice(b"Basic realm=\"");
         value.extend_from_slice(realm.as_bytes());
         value.push(b'"');
@@ -286,7 +288,7 @@ impl Exchange {
             head.add(b"content-length", decimal(&mut [0; 20], body.len() as u64))?;
             headers.iter().try_for_each(|(name, value)| head.add(name, value))
         });
-        self.reply = Some(Box::new(Reply { body: Body::Made(body), closes: false }));
+        self.reply = Some(Reply { body: Body::Made(body.into()), closes: false });
         if made.is_err() {
             self.prepare_error(500);
         }

@@ -4,6 +4,7 @@ mod content;
 mod header;
 mod uri;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use weir_config::model::Location;
@@ -257,7 +258,11 @@ impl Exchange {
             }
             Action::SetVariableFormat { name, condition, value } => {
                 let text = self.format(value);
-                return done_leniently(self.set_variable(*name, Value::Str(text.into()), *condition));
+                return done_leniently(self.set_variable(
+                    *name,
+                    Value::Str(Cow::Borrowed(&text)),
+                    *condition,
+                ));
             }
             Action::UnsetVariable(name) => {
                 self.unset_variable(*name);

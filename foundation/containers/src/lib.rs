@@ -13,6 +13,8 @@
 
 mod arena;
 mod buffer;
+#[cfg(feature = "counting")]
+pub mod counting;
 mod hot;
 mod recycle;
 mod slab;

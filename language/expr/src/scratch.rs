@@ -6,8 +6,58 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
 
 use crate::sample::Value;
+
+/// A byte buffer that goes back to where it came from when it is dropped.
+#[derive(Debug, Default)]
+pub struct Scratch(Vec<u8>);
+
+impl Scratch {
+    /// An empty one.
+    pub fn take() -> Scratch {
+        Scratch(take())
+    }
+
+    /// One with these bytes.
+    pub fn copied(bytes: &[u8]) -> Scratch {
+        let mut scratch = Scratch::take();
+        scratch.extend_from_slice(bytes);
+        scratch
+    }
+
+    /// The buffer itself, which then does not go back.
+    pub fn into_vec(mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl From<Vec<u8>> for Scratch {
+    fn from(buffer: Vec<u8>) -> Scratch {
+        Scratch(buffer)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        give(std::mem::take(&mut self.0));
+    }
+}
+
+impl Deref for Scratch {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.0
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+}
 
 /// How many buffers one thread keeps: an expression rarely has more than two alive.
 const KEPT: usize = 16;

@@ -92,7 +92,7 @@ impl Exchange {
             destination,
             announced: Some(&header[..]).filter(|header| !header.is_empty()),
             server_name: None,
-            name: name.as_deref(),
+            name: name.as_ref().map(|name| name.as_slice()),
             marks: (marks != (None, None)).then_some(marks),
         };
         let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };

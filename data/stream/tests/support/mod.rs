@@ -8,6 +8,7 @@
 
 mod peer;
 mod site;
+pub mod threads;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -79,12 +80,9 @@ impl World {
         let mut origins = BTreeMap::new();
         let text = substitute(text, &mut origins, &mut held);
         let (near, log) = site::log_pair();
-        let site = site::build(&text, 1, &near);
+        let site = site::build(&text, 1, &site::raw_sink(&near));
         let listeners = site.proxies.iter().flat_map(listen).collect();
-        weir_stream::worker::install(&site.figures[0]);
-        weir_stream::recycle::configure(site.limits.header_count);
-        weir_stream::log::install(site::logger());
-        weir_stream::server::idle::start_keeper(site);
+        prepare_worker(site, 0);
         let log = Some(Descriptor::register(log).expect("a descriptor"));
         held.push(near);
         World { site, origins: RefCell::new(origins), listeners, log, _held: held }
@@ -286,6 +284,15 @@ fn substitute(text: &str, origins: &mut BTreeMap<String, Rc<Origin>>, held: &mut
         rest = after;
     }
     out + rest
+}
+
+/// Makes the current worker one that serves.
+fn prepare_worker(site: &'static Site, worker: usize) {
+    weir_containers::BufferPool::configure(site.limits.buffer_size, usize::MAX, 64);
+    weir_stream::worker::install(&site.figures[worker]);
+    weir_stream::recycle::configure(site.limits.header_count);
+    weir_stream::log::install(site::logger());
+    weir_stream::server::idle::start_keeper(site);
 }
 
 fn listen(proxy: &'static Proxy) -> Vec<(String, Address)> {

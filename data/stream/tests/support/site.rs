@@ -16,8 +16,8 @@ use weir_stream::service::{Page, PageRequest, Statistics};
 use weir_stream::site::{Identity, Limits, Listener, Proxy, Site};
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
 
-/// The site that a text describes. All its proxies log to `log`.
-pub fn build(text: &str, workers: usize, log: &OwnedFd) -> &'static Site {
+/// The site that a text describes. All its proxies that log do so to `log`.
+pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
     let config = read(text);
     let tuning = &config.global.tuning;
     let limits = Limits {
@@ -39,7 +39,6 @@ pub fn build(text: &str, workers: usize, log: &OwnedFd) -> &'static Site {
         started_us: 0,
         time_zone: weir_expr::TimeZone::fixed(0, "UTC"),
     };
-    weir_containers::BufferPool::configure(limits.buffer_size, usize::MAX, 64);
     let named = |wanted: fn(&model::Proxy) -> bool| {
         let all = config.proxies.iter().enumerate();
         all.filter(|(_, proxy)| wanted(proxy)).map(|(index, proxy)| ((*proxy.name).into(), index)).collect()
@@ -82,7 +81,7 @@ fn read(text: &str) -> model::Config {
     outcome.config
 }
 
-fn proxy(index: usize, config: model::Proxy, workers: usize, log: &OwnedFd) -> Proxy {
+fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>) -> Proxy {
     let backend = config.is_backend().then(|| backend(&config, workers));
     let servers = config.servers.len();
     let logs = !config.settings.logging.targets.is_empty();
@@ -98,7 +97,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &OwnedFd) -> P
         server_figures: (0..servers).map(|_| weir_backend::ServerFigures::new(workers)).collect(),
         idle: (0..servers).map(|_| IdlePools::new(workers)).collect(),
         listeners: config.binds.iter().map(|bind| listener(bind, workers)).collect(),
-        log_sinks: if logs { vec![sink(log)] } else { Vec::new() },
+        log_sinks: if logs { vec![Arc::clone(log)] } else { Vec::new() },
         log_tag: (*b"weir").into(),
         log_count: AtomicU32::new(0),
         connections: weir_net::Gate::new(),
@@ -198,7 +197,8 @@ pub fn log_pair() -> (OwnedFd, OwnedFd) {
     (near.into(), far.into())
 }
 
-fn sink(log: &OwnedFd) -> Arc<LogSink> {
+/// A log that goes to a descriptor, each line as it is.
+pub fn raw_sink(log: &OwnedFd) -> Arc<LogSink> {
     let facility = Facility::from_name("local0").expect("a facility");
     let target = LogTarget {
         format: LogFormat::Raw,

@@ -1,0 +1,59 @@
+//! D4: once things are warm, a request over HTTP/1 allocates nothing on its worker.
+
+mod support;
+
+use support::threads::Running;
+use weir_containers::counting::{Counting, allocations};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const GET: &[u8] =
+    b"GET /index.html?a=b HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\nhello";
+
+/// What the worker allocates for a thousand requests of one client, once it is warm.
+#[track_caller]
+fn check_requests(lines: &str, request: &[u8], response: &[u8]) {
+    let text = format!(
+        "defaults\n mode http\n timeout client 30s\n timeout server 30s\n timeout connect 5s\n\
+        listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{s1}}\n"
+    );
+    let running = Running::start(&text, 1, OK);
+    let mut client = running.client();
+    for _ in 0..200 {
+        client.exchange(request, response);
+    }
+    let before = running.ask(0, allocations);
+    for _ in 0..1000 {
+        client.exchange(request, response);
+    }
+    let counted = running.ask(0, allocations) - before;
+    assert_eq!(counted, 0, "{lines}");
+}
+
+#[test]
+fn a_forwarded_request_allocates_nothing() {
+    check_requests("", GET, OK);
+}
+
+#[test]
+fn a_request_to_another_backend_allocates_nothing() {
+    let lines = " use_backend other\nbackend other\n balance roundrobin\n server s0 {s0}";
+    check_requests(lines, GET, OK);
+}
+
+#[test]
+fn a_logged_and_edited_request_allocates_nothing() {
+    let lines = " log 127.0.0.1:514 local0\n option httplog\n option forwardfor\n http-request set-header X-One two\n \
+        http-response set-header X-Three four";
+    let response = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\nX-Three: four\r\n\r\nhello";
+    check_requests(lines, GET, response);
+}
+
+#[test]
+fn an_answer_without_a_server_allocates_nothing() {
+    let lines = " http-request return status 200 content-type text/plain string hello";
+    let response = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-type: text/plain\r\n\r\nhello";
+    check_requests(lines, GET, response);
+}

@@ -1,0 +1,160 @@
+//! A proxy with workers of its own, in real time; clients and origins are plain threads with blocking sockets.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use weir_events::{Facility, LogAddress, LogSink, LogTarget};
+use weir_sched::{Class, Descriptor, Kind, Runtime, Settings, spawn};
+use weir_stream::site::Site;
+use weir_sys::Address;
+
+use super::{duplicate, listening, prepare_worker, site};
+
+/// A proxy that runs.
+pub struct Running {
+    /// What it serves.
+    pub site: &'static Site,
+    /// Where its first frontend listens.
+    pub address: SocketAddr,
+    runtime: Option<Runtime>,
+    /// Where it logs.
+    pub log: UdpSocket,
+}
+
+impl Running {
+    /// Starts it. In the text `{name}` stands for the address of an origin that answers every request with `answer`.
+    pub fn start(text: &str, workers: usize, answer: &'static [u8]) -> Running {
+        let log = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let to = Address::from(log.local_addr().expect("it is bound"));
+        let facility = Facility::from_name("local0").expect("a facility");
+        let sink = LogSink::open(LogTarget::new(LogAddress::Socket(to), facility)).expect("a socket");
+        let text = with_origins(text, answer);
+        let site = site::build(&text, workers, &Arc::new(sink));
+        let (socket, address) = listening(1024);
+        let frontend = site.proxies.iter().find(|proxy| !proxy.listeners.is_empty()).expect("a frontend");
+        weir_stream::accept::prepare_listener(frontend, &socket);
+        let _ = frontend.listeners[0].address.set(address.clone());
+        let all: &'static [usize] = Vec::leak((0..workers).collect());
+        let socket: Mutex<OwnedFd> = Mutex::new(socket);
+        let init = move |worker| {
+            static ACCEPT: Kind = Kind::new("accept");
+            prepare_worker(site, worker);
+            let own = duplicate(&*socket.lock().expect("nobody panics with it"));
+            let listener = Descriptor::register(own).expect("a descriptor");
+            let entrance =
+                weir_stream::door::Entrance { listener: &frontend.listeners[0], workers: all, keep: true };
+            spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(listener, entrance, 64));
+        };
+        let settings = Settings { threads: workers, ..Settings::default() };
+        let runtime = Runtime::start(&settings, init).expect("workers");
+        let address = address.inet().expect("an internet address");
+        Running { site, address, runtime: Some(runtime), log }
+    }
+
+    /// A client of the first frontend.
+    pub fn client(&self) -> Client {
+        let stream = TcpStream::connect(self.address).expect("it listens");
+        stream.set_nodelay(true).expect("a TCP socket");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        Client(stream)
+    }
+
+    /// Asks a worker.
+    pub fn ask<T: Send + 'static>(&self, worker: usize, question: impl FnOnce() -> T + Send + 'static) -> T {
+        // Not a channel: the worker must not allocate to answer.
+        let place = Arc::new((Mutex::new(None), Condvar::new()));
+        let answer = Arc::clone(&place);
+        let handle = self.runtime.as_ref().expect("it runs").handle();
+        let asked = handle.send_to(worker, move || {
+            let value = question();
+            *answer.0.lock().expect("nobody panics with it") = Some(value);
+            answer.1.notify_one();
+        });
+        asked.expect("the worker lives");
+        let mut value = place.0.lock().expect("nobody panics with it");
+        loop {
+            match value.take() {
+                Some(value) => return value,
+                None => value = place.1.wait(value).expect("nobody panics with it"),
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.stop();
+            let ended = runtime.join();
+            assert!(std::thread::panicking() || ended.is_ok());
+        }
+    }
+}
+
+/// A client.
+pub struct Client(pub TcpStream);
+
+impl Client {
+    /// Asks, and reads exactly the expected answer.
+    #[track_caller]
+    pub fn exchange(&mut self, request: &[u8], expected: &[u8]) {
+        self.0.write_all(request).expect("the proxy reads");
+        let mut room = [0; 4096];
+        let answer = &mut room[..expected.len()];
+        self.0.read_exact(answer).expect("the proxy answers");
+        assert!(answer == expected, "{}", String::from_utf8_lossy(answer));
+    }
+}
+
+/// Puts the addresses of new origins in the place of `{name}`.
+fn with_origins(text: &str, answer: &'static [u8]) -> String {
+    let mut known = BTreeMap::new();
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}').expect("a closed placeholder");
+        let address = known.entry(name).or_insert_with(|| origin(answer));
+        out.push_str(before);
+        out.push_str(&address.to_string());
+        rest = after;
+    }
+    out + rest
+}
+
+/// An origin: a thread for each connection, as long as the test lives.
+fn origin(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(stream, answer));
+        }
+    });
+    address
+}
+
+/// Answers requests without bodies.
+fn serve(mut stream: TcpStream, answer: &[u8]) {
+    let _ = stream.set_nodelay(true);
+    let mut held = Vec::new();
+    let mut room = [0; 4096];
+    loop {
+        match stream.read(&mut room) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => held.extend_from_slice(&room[..count]),
+        }
+        while let Some(end) = held.windows(4).position(|part| part == b"\r\n\r\n") {
+            held.drain(..end + 4);
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// No test waits longer: what takes that long does not come.
+const PATIENCE: Duration = Duration::from_secs(30);
