@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
+use weir_containers::PooledFuture;
 use weir_net::Connection;
 use weir_sched::Descriptor;
 use weir_sys::{Address, option, socket};
@@ -35,7 +36,8 @@ pub async fn serve(admitted: Admitted, socket: std::os::fd::OwnedFd, peer: Addre
     session.task.set(weir_sched::current());
     session.view.client_descriptor.set(Exchange::number_of(&descriptor));
     crate::worker::enlist(&session);
-    let Some(client) = admit(Connection::new(descriptor), &session).await else { return };
+    // What happens before a session is over soon and large: it must not make every idle connection as large.
+    let Some(client) = PooledFuture::new(admit(Connection::new(descriptor), &session)).await else { return };
     if frontend.is_http() {
         crate::http::serve(client, session).await;
     } else {
