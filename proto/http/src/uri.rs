@@ -101,6 +101,19 @@ pub fn path_place(target: &[u8]) -> Range<usize> {
     start..start + memchr::memchr(b'?', rest).unwrap_or(rest.len())
 }
 
+/// Whether a target has a path, if only an empty one: relative references, `*` and `host:port` have none.
+pub fn has_path(target: &[u8]) -> bool {
+    matches!(form(target), Form::Origin | Form::Absolute)
+}
+
+/// Which host a target names, if any: its authority, or what stands before the first slash of a target that has
+/// neither a scheme nor a slash at its beginning. User information is left out.
+pub fn named_host(target: &[u8]) -> Option<&[u8]> {
+    let authority = authority(target)?;
+    let end = authority.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(authority.len());
+    Some(without_userinfo(&authority[..end])).filter(|host| !host.is_empty())
+}
+
 /// The path of a target.
 #[inline]
 pub fn path(target: &[u8]) -> &[u8] {
@@ -166,6 +179,9 @@ mod tests {
     #[test]
     fn authorities_have_parts() {
         assert_eq!(without_userinfo(b"u:p@ho:1"), b"ho:1");
+        assert_eq!(named_host(b"http://u@ho:80/x"), Some(&b"ho:80"[..]));
+        assert_eq!(named_host(b"ho/x?y"), Some(&b"ho"[..]));
+        assert_eq!([b"/ho/x".as_slice(), b"*", b"?x", b"http:///x"].map(named_host), [None; 4]);
         assert_eq!(without_port(b"ho:80", b"80"), b"ho");
         assert_eq!(without_port(b"ho:180", b"80"), b"ho:180");
         assert_eq!(default_port(b"HTTPS"), Some(&b"443"[..]));

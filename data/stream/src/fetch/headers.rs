@@ -176,7 +176,7 @@ fn field<'c>(
     }
     let found = match part {
         Part::Value => head.find(raw, name, occurrence),
-        Part::Line => head.find_line(raw, name, occurrence),
+        Part::Line => head.find_line(raw, name, occurrence).map(values::trim),
     };
     Fetched::from(found.and_then(convert))
 }
@@ -198,10 +198,8 @@ fn next<'a>(
         Part::Line => rest.len(),
     };
     *position = if length == rest.len() { [index + 1, 0] } else { [index, from + length + 1] };
-    Some(match part {
-        Part::Value => values::trim(&rest[..length]),
-        Part::Line => rest,
-    })
+    // What rules set may have blanks around it, which are no part of a value (RFC 9110, 5.5).
+    Some(values::trim(&rest[..length]))
 }
 
 fn as_text(value: &[u8]) -> Option<Value<'_>> {

@@ -11,7 +11,18 @@ use crate::exchange::{Exchange, Stop};
 impl Exchange {
     pub(super) fn set_uri_part(&mut self, part: UriPart, value: &'static LogFormat) -> Done {
         let value = self.format(value);
-        done(self.put_uri_part(part, &value))
+        done(self.put_uri_part(part, &value) && self.follow_uri(part))
+    }
+
+    /// A new target that names a host is for that host: who set it need not set `Host` too.
+    fn follow_uri(&mut self, part: UriPart) -> bool {
+        if part != UriPart::Uri {
+            return true;
+        }
+        let target = self.request.head.uri(self.request.bytes());
+        let Some(host) = weir_http::uri::named_host(target).map(<[u8]>::to_vec) else { return true };
+        let (head, raw) = self.request.edit();
+        head.set(raw, b"host", &host).is_ok()
     }
 
     fn put_uri_part(&mut self, part: UriPart, value: &[u8]) -> bool {
@@ -39,7 +50,7 @@ impl Exchange {
         }
         let mut new = Vec::with_capacity(old.len());
         weir_expr::pattern::regex::expand(&template, old, &groups, &mut new);
-        done(self.put_uri_part(replacement.part, &new))
+        done(self.put_uri_part(replacement.part, &new) && self.follow_uri(replacement.part))
     }
 
     pub(super) fn normalize_uri(&mut self, normalizer: UriNormalizer) -> Done {

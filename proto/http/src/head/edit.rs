@@ -48,28 +48,28 @@ impl Head {
         self.set_part(Kind::Request, 1, target)
     }
 
-    /// Changes the path; scheme, authority and query stay.
+    /// Changes the path; scheme, authority and query stay. A target in another form than these has no path: the new
+    /// one takes its whole place.
     pub fn set_path(&mut self, raw: &[u8], path: &[u8]) -> Result<(), NoRoom> {
-        let old = self.start_line[1];
-        let target = old.of(raw, &self.edits);
-        let place = uri::path_place(target);
+        let target = self.start_line[1].of(raw, &self.edits);
+        let place = if uri::has_path(target) { uri::path_place(target) } else { 0..target.len() };
         self.splice_uri(raw, place.start, place.end, path)
     }
 
     /// Changes the path and the query; scheme and authority stay.
     pub fn set_path_and_query(&mut self, raw: &[u8], text: &[u8]) -> Result<(), NoRoom> {
-        let old = self.start_line[1];
-        let target = old.of(raw, &self.edits);
-        let (from, to) = (uri::path_place(target).start, target.len());
-        self.splice_uri(raw, from, to, text)
+        let target = self.start_line[1].of(raw, &self.edits);
+        let from = if uri::has_path(target) { uri::path_place(target).start } else { 0 };
+        self.splice_uri(raw, from, target.len(), text)
     }
 
-    /// Changes the query string. `query` comes without `?`; an empty one removes the mark too.
+    /// Changes the query string. `query` comes without `?`; with an empty one the mark stays if there is one.
     pub fn set_query(&mut self, raw: &[u8], query: &[u8]) -> Result<(), NoRoom> {
         let old = self.start_line[1];
         let target = old.of(raw, &self.edits);
         let from = uri::path_place(target).end;
-        let mark: &[u8] = if query.is_empty() { b"" } else { b"?" };
+        let marked = !query.is_empty() || target.len() > from;
+        let mark: &[u8] = if marked { b"?" } else { b"" };
         let start = self.edits.len();
         self.reserve(from + mark.len() + query.len())?;
         self.copy(raw, old, 0, from);

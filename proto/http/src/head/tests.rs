@@ -85,7 +85,14 @@ fn edits_leave_the_rest_as_it_came() {
     check(|head, _| head.set_method(b"POST"), &REQUEST.replace("GET", "POST"));
     check(|head, raw| head.set_path(raw, b"/new"), &REQUEST.replace("/a?b", "/new?b"));
     check(|head, raw| head.set_query(raw, b"q"), &REQUEST.replace("/a?b", "/a?q"));
-    check(|head, raw| head.set_query(raw, b""), &REQUEST.replace("/a?b", "/a"));
+    check(|head, raw| head.set_query(raw, b""), &REQUEST.replace("/a?b", "/a?"));
+    check(
+        |head, raw| {
+            head.set_uri(b"relative?b")?;
+            head.set_path(raw, b"/new")
+        },
+        &REQUEST.replace("/a?b", "/new"),
+    );
     check(|head, raw| head.set_path_and_query(raw, b"/x?y"), &REQUEST.replace("/a?b", "/x?y"));
     check(|head, _| head.set_uri(b"*"), &REQUEST.replace("/a?b", "*"));
     check(|head, _| head.set_version(Version::HTTP_10), &REQUEST.replace("/1.1", "/1.0"));
