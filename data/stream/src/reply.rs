@@ -303,12 +303,12 @@ impl Exchange {
     /// Sends the prepared reply: head, after-response rules, body.
     pub(crate) async fn send_reply(&mut self) -> Result<(), Ending> {
         let Some(reply) = self.reply.take() else {
-            self.status = if self.status == 0 { 0 } else { self.status };
             return Err(self.ending);
         };
         self.facts.have_response = true;
         // Rules see exchanges; what never was a request is answered below them.
         if self.facts.have_request {
+            self.begin_response_rules();
             self.after_response_rules();
         }
         self.status = self.response.head.status();

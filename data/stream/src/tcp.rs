@@ -43,8 +43,7 @@ impl Exchange {
         self.log_early();
         self.begin_relay();
         if self.backend.has_rules(RulesetKind::TcpResponseContent) {
-            self.message_variables.clear();
-            self.processing_response = true;
+            self.begin_response_rules();
             self.response_content_rules().await?;
         }
         self.relay().await

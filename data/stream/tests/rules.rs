@@ -113,3 +113,36 @@ fn a_monitor_is_asked_in_any_form() {
         }
     });
 }
+
+/// Responses that rules make have response variables too.
+#[test]
+fn rules_on_any_response_have_its_variables() {
+    let text = format!(
+        "{HTTP}frontend front\n bind 127.0.0.1:1\n http-request set-var(req.a) str(before)\n \
+         http-request return status 204\n http-after-response set-var(res.a) status\n \
+         http-after-response set-header a <%[var(req.a)]%[var(res.a)]>\n"
+    );
+    run(text, |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let head = client.head().await;
+        assert!(head.contains("\r\na: <204>\r\n"), "{head}");
+    });
+}
+
+#[test]
+fn a_new_target_names_its_host() {
+    let rules = "acl moved path /moved\n acl relative path /relative\n acl pathless url y/z\n \
+        http-request set-uri http://y:81/z if moved\n http-request set-uri y/z if relative\n \
+        http-request set-path /whole if pathless";
+    run(plain(rules), |world| async move {
+        let mut client = world.client();
+        client.send("GET /moved HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.expect("GET http://y:81/z HTTP/1.1\r\nhost: y:81\r\n\r\n").await;
+        server.send("HTTP/1.1 204 No Content\r\n\r\n").await;
+        client.head().await;
+        client.send("GET /relative HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        server.expect("GET /whole HTTP/1.1\r\nhost: y\r\n\r\n").await;
+    });
+}

@@ -11,8 +11,7 @@ use crate::site::Proxy;
 impl Exchange {
     /// The backend's rules, then the frontend's, then those that run on every response.
     pub(super) async fn response_phase(&mut self) -> Phase {
-        self.message_variables.clear();
-        self.processing_response = true;
+        self.begin_response_rules();
         self.capture_response();
         crate::cookie::on_response(self);
         self.response_content_rules().await?;
@@ -26,6 +25,13 @@ impl Exchange {
             }
         }
         Ok(())
+    }
+
+    /// From here on rules see the response: the variables of the request's scope end, those of the response's begin.
+    pub(crate) fn begin_response_rules(&mut self) {
+        if !std::mem::replace(&mut self.processing_response, true) {
+            self.message_variables.clear();
+        }
     }
 
     /// The backend and then the frontend, or the one that is both.
