@@ -76,16 +76,12 @@ pub fn load(arguments: &Arguments, messages: &Messages) -> Verdict {
     if arguments.check {
         return conclude(&config, arguments, messages);
     }
-    if built_in {
-        println!(
-            "Serving the built-in configuration: see http://127.0.0.1:8080/ and http://127.0.0.1:8080/stats"
-        );
-    }
     let pair = |(name, value): (&[u8], &[u8])| {
         format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
     };
     Verdict::Serve(Box::new(Prepared {
         config: with_arguments(config, arguments),
+        greeting: built_in.then(|| greeting(&environment)),
         environment: environment.iter().map(pair).collect(),
         patterns,
         variable_names: variables,
@@ -186,6 +182,14 @@ fn environment(arguments: &Arguments, sources: &SourceMap) -> Environment {
     environment
 }
 
+/// Where to look at what the built-in configuration serves.
+fn greeting(environment: &Environment) -> String {
+    let port = environment.value("WEIR_PORT").map_or("8080".into(), String::from_utf8_lossy);
+    format!(
+        "Serving the built-in configuration: see http://127.0.0.1:{port}/ and http://127.0.0.1:{port}/stats"
+    )
+}
+
 fn built_in_sources() -> SourceMap {
     let mut sources = SourceMap::new();
     sources.add("built-in", include_bytes!("default.cfg").to_vec());
@@ -234,7 +238,17 @@ mod tests {
     fn the_built_in_configuration_can_be_served() {
         static SAID: Messages = Messages::new();
         match load(&Arguments::default(), &SAID) {
-            Verdict::Serve(prepared) => assert_eq!(prepared.config.proxies.len(), 5),
+            Verdict::Serve(prepared) => {
+                let config = &prepared.config;
+                let bound = |proxy: &str| {
+                    let proxy =
+                        config.proxies.iter().find(|known| *known.name == *proxy).expect("it is there");
+                    proxy.binds[0].spelling.to_string()
+                };
+                assert_eq!(bound("front"), "127.0.0.1:8080");
+                assert_eq!(bound("origin2"), format!("abns@weir-origin-{}-2", std::process::id()));
+                assert!(prepared.greeting.is_some_and(|text| text.contains("http://127.0.0.1:8080/stats")));
+            }
             _ => panic!("{}", SAID.startup_logs()),
         }
         assert_eq!(SAID.startup_logs(), "");

@@ -93,8 +93,6 @@ fn invocation(arguments: &Arguments) -> Invocation {
     Invocation {
         daemon: arguments.daemon,
         foreground: arguments.foreground,
-        // The built-in configuration is there to look at.
-        advise: !arguments.files.is_empty(),
         pid_file: arguments.pid_file.clone(),
         maxconn: arguments.maxconn,
         proxy_maxconn: arguments.proxy_maxconn,

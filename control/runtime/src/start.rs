@@ -1,5 +1,6 @@
 //! The order in which a process starts: limits, background, live objects, sockets, identity, workers.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,8 +33,6 @@ pub struct Invocation {
     pub daemon: bool,
     /// `-d`, `-db`: stay in the foreground, whatever else says.
     pub foreground: bool,
-    /// Whether to say what is unwise about how the process was started.
-    pub advise: bool,
     /// `-p`.
     pub pid_file: Option<PathBuf>,
     /// `-n`.
@@ -80,6 +79,8 @@ pub struct Prepared {
     pub variable_names: Arc<VariableNames>,
     /// The fetches that its expressions may use.
     pub registry: Arc<Registry>,
+    /// What to say on standard output once it is served.
+    pub greeting: Option<String>,
     /// The environment as the configuration left it, `NAME=value` each.
     pub environment: Vec<String>,
 }
@@ -154,7 +155,8 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
             Some(format!("[weir.main()] Cannot create pidfile {}: {error}", path.display()))
         })?;
     }
-    if invocation.advise {
+    // The built-in configuration is there to look at.
+    if prepared.greeting.is_none() {
         identity.advise(&global, messages);
     }
     identity.assume(&global).map_err(Some)?;
@@ -174,6 +176,10 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
     let boot_ms = weir_sched::now().as_ms().saturating_sub(record.started_ms);
     let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
     messages.finish_startup();
+    if let Some(greeting) = &prepared.greeting {
+        // Nobody is left to be told that standard output is closed.
+        let _ = writeln!(std::io::stdout(), "{greeting}");
+    }
     if let Some(background) = background {
         background.ready().map_err(said("Cannot go to the background"))?;
     }
