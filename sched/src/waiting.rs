@@ -32,6 +32,14 @@ pub struct Wait {
     waiting: bool,
 }
 
+impl Wait {
+    /// Until when it waits.
+    #[inline]
+    pub fn deadline(&self) -> Tick {
+        self.deadline
+    }
+}
+
 impl Future for Wait {
     type Output = Wakeup;
 

@@ -39,8 +39,8 @@ pub enum Sent {
 pub struct Connection {
     descriptor: Descriptor,
     input: Option<Buffer>,
-    pending: Vec<u8>,
-    pending_start: usize,
+    /// Boxed, because few connections ever have any, and every idle one would hold the place for it.
+    pending: Option<Box<Pending>>,
     ended: bool,
     shut: bool,
     broken: Option<Errno>,
@@ -50,14 +50,20 @@ pub struct Connection {
     pub sent: u64,
 }
 
+/// What must leave before anything else: at least one byte.
+#[derive(Debug, Default)]
+struct Pending {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
 impl Connection {
     /// A connection over a registered descriptor.
     pub fn new(descriptor: Descriptor) -> Self {
         Connection {
             descriptor,
             input: None,
-            pending: Vec::new(),
-            pending_start: 0,
+            pending: None,
             ended: false,
             shut: false,
             broken: None,
@@ -135,7 +141,7 @@ impl Connection {
     /// Whether a head's rest still waits to be sent.
     #[inline]
     pub fn has_pending(&self) -> bool {
-        self.pending_start < self.pending.len()
+        self.pending.is_some()
     }
 
     /// Receives into the input buffer, at most up to `limit` bytes held in all.
@@ -250,11 +256,8 @@ impl Connection {
     pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
         match self.send(head, more) {
             Sent::Part(done) => {
-                if !self.has_pending() {
-                    self.pending.clear();
-                    self.pending_start = 0;
-                }
-                self.pending.extend_from_slice(&head[done..]);
+                let pending = self.pending.get_or_insert_default();
+                pending.bytes.extend_from_slice(&head[done..]);
                 Sent::Part(head.len())
             }
             other => other,
@@ -263,19 +266,11 @@ impl Connection {
 
     /// Sends what is pending.
     pub fn flush(&mut self, more: bool) -> Sent {
-        if !self.has_pending() {
-            return Sent::All;
-        }
-        let pending = std::mem::take(&mut self.pending);
-        let outcome = self.send_now(&pending[self.pending_start..], more);
-        self.pending = pending;
-        match outcome {
-            Sent::All => {
-                self.pending = Vec::new();
-                self.pending_start = 0;
-            }
-            Sent::Part(done) => self.pending_start += done,
-            Sent::Failed(_) => {}
+        let Some(mut pending) = self.pending.take() else { return Sent::All };
+        let outcome = self.send_now(&pending.bytes[pending.start..], more);
+        if let Sent::Part(done) = outcome {
+            pending.start += done;
+            self.pending = Some(pending);
         }
         outcome
     }

@@ -40,6 +40,14 @@ impl Gate {
         self.maximum.store(self.inside(), Relaxed);
     }
 
+    /// Gives back a place that was told to count on.
+    #[inline]
+    pub fn leave(&self) {
+        if let Some(task) = self.turnstile.leave() {
+            weir_sched::wake(task);
+        }
+    }
+
     /// One more, if there are fewer than `limit`.
     #[inline]
     pub fn enter(&'static self, limit: u32) -> Option<Place> {
@@ -81,13 +89,17 @@ impl Place {
             self.0.maximum.fetch_max(now, Relaxed);
         }
     }
+
+    /// Lets the place count without this value: whoever keeps account of it calls [`Gate::leave`], once.
+    #[inline]
+    pub fn count_on(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(task) = self.0.turnstile.leave() {
-            weir_sched::wake(task);
-        }
+        self.0.leave();
     }
 }
 

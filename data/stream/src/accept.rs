@@ -1,71 +1,46 @@
-//! A connection that was just accepted: its own rules, its PROXY header, then its session.
+//! A connection that was just accepted: its own rules, its PROXY header, the rules of its session.
 
 use std::rc::Rc;
 
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
-use weir_containers::PooledFuture;
 use weir_net::Connection;
-use weir_sched::Descriptor;
-use weir_sys::{Address, option, socket};
+use weir_sys::option;
 
-use crate::clock::{self, Moment};
-use crate::door::Admitted;
+use crate::clock;
 use crate::exchange::Exchange;
 use crate::rules::Verdict;
 use crate::session::Session;
 use crate::site::Proxy;
 
-/// Serves one accepted connection until it ends; it counts as long. `peer` is who connected.
-pub async fn serve(admitted: Admitted, socket: std::os::fd::OwnedFd, peer: Address) {
-    let listener = admitted.listener();
-    let frontend = listener.proxy();
-    let local = match listener.only_address() {
-        Some(address) => address.clone(),
-        None => match socket::local_address(&socket) {
-            Ok(address) => address,
-            Err(_) => return,
-        },
-    };
-    let Ok(descriptor) = Descriptor::register(socket) else { return };
-    descriptor.set_owner(weir_sched::current());
-    if listener.bind.options.nice != 0 {
-        weir_sched::set_nice(listener.bind.options.nice);
-    }
-    let session = Session::new(listener, peer, local, Moment::now());
-    session.task.set(weir_sched::current());
-    session.view.client_descriptor.set(Exchange::number_of(&descriptor));
-    crate::worker::enlist(&session);
-    // What happens before a session is over soon and large: it must not make every idle connection as large.
-    let Some(client) = PooledFuture::new(admit(Connection::new(descriptor), &session)).await else { return };
-    if frontend.is_http() {
-        crate::http::serve(client, session).await;
-    } else {
-        crate::tcp::serve(client, session).await;
-    }
+/// Whether anything is to be done before the session begins.
+pub(crate) fn needs_admission(session: &Session) -> bool {
+    session.listener.bind.options.accept_proxy
+        || session.frontend.has_rules(RulesetKind::TcpRequestConnection)
+        || session.frontend.has_rules(RulesetKind::TcpRequestSession)
 }
 
 /// The rules of the connection, its header, the rules of the session; none when it ends here.
-async fn admit(client: Connection, session: &Rc<Session>) -> Option<Connection> {
+pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Connection> {
     let frontend = session.frontend;
     let before = frontend.has_rules(RulesetKind::TcpRequestConnection);
     let after = frontend.has_rules(RulesetKind::TcpRequestSession);
     let mut client = client;
     let mut expects_header = session.listener.bind.options.accept_proxy;
     if before {
-        let mut exchange = Exchange::new(Rc::clone(session), client, session.accepted.monotonic_us);
+        let mut exchange = Exchange::new(Rc::clone(&session), client, session.accepted.monotonic_us);
         if refused(exchange.run_rules_now(frontend, RulesetKind::TcpRequestConnection)) {
             return None;
         }
         expects_header |= exchange.expects_proxy();
         client = exchange.into_client();
     }
-    if expects_header && !read_header(&mut client, session).await {
-        crate::log::refused_handshake(session);
+    if expects_header && !read_header(&mut client, &session).await {
+        crate::log::refused_handshake(&session);
         return None;
     }
     if after {
-        let mut exchange = Exchange::new(Rc::clone(session), client, session.accepted.monotonic_us);
+        let mut exchange = Exchange::new(Rc::clone(&session), client, session.accepted.monotonic_us);
         if refused(exchange.run_rules_now(frontend, RulesetKind::TcpRequestSession)) {
             return None;
         }

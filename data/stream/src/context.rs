@@ -24,7 +24,7 @@ impl Context for Exchange {
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {
         match variable.scope {
             VariableScope::Process => self.site.variables().get(variable).map(Value::into_owned),
-            VariableScope::Session => self.session.variables.borrow().get(variable).map(Value::into_owned),
+            VariableScope::Session => self.session.variable(variable),
             VariableScope::Transaction => self.transaction_variables.get(variable),
             VariableScope::Request if !self.processing_response => self.message_variables.get(variable),
             VariableScope::Response if self.processing_response => self.message_variables.get(variable),
@@ -35,7 +35,7 @@ impl Context for Exchange {
     fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
         match variable.scope {
             VariableScope::Process => self.site.variables_mut().set(variable, value, condition),
-            VariableScope::Session => self.session.variables.borrow_mut().set(variable, value, condition),
+            VariableScope::Session => self.session.set_variable(variable, value, condition),
             VariableScope::Transaction => self.transaction_variables.set(variable, value, condition),
             VariableScope::Request if !self.processing_response => {
                 self.message_variables.set(variable, value, condition)
@@ -50,7 +50,7 @@ impl Context for Exchange {
     fn unset_variable(&mut self, variable: VariableId) -> bool {
         match variable.scope {
             VariableScope::Process => self.site.variables_mut().unset(variable),
-            VariableScope::Session => self.session.variables.borrow_mut().unset(variable),
+            VariableScope::Session => self.session.unset_variable(variable),
             VariableScope::Transaction => self.transaction_variables.unset(variable),
             VariableScope::Request if !self.processing_response => self.message_variables.unset(variable),
             VariableScope::Response if self.processing_response => self.message_variables.unset(variable),

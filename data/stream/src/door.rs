@@ -9,6 +9,7 @@ use weir_net::{Door, DoorState, Gate, Place};
 use weir_sched::{Class, Kind, Tick};
 use weir_sys::{Address, Errno};
 
+use crate::life::Life;
 use crate::site::{Listener, Proxy, ProxyState, Site};
 
 /// The entrance of a listener, on each worker that accepts from it.
@@ -25,16 +26,17 @@ pub struct Entrance {
 /// The right to one connection: it counts for the process, the frontend and the listener as long as this lives.
 #[derive(Debug)]
 pub struct Admission {
-    _process: Place,
-    _frontend: Place,
-    _listener: Place,
+    process: Place,
+    frontend: Place,
+    listener: Place,
 }
 
 /// A connection that came in. Dropping it tells everybody who counts connections.
+///
+/// Every client has one as long as it is there, so it holds no [`Admission`] but stands for it.
 pub struct Admitted {
     listener: &'static Listener,
-    worker: usize,
-    _admission: Admission,
+    worker: u32,
 }
 
 impl Admitted {
@@ -46,7 +48,11 @@ impl Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        weir_sched::change_load(self.worker, -1);
+        weir_sched::change_load(self.worker as usize, -1);
+        let proxy = self.listener.proxy();
+        self.listener.connections.leave();
+        proxy.connections.leave();
+        proxy.site().connections.leave();
     }
 }
 
@@ -61,18 +67,19 @@ impl Listener {
             proxy.connections.enter(proxy.connections_limit.load(Relaxed)).ok_or(&proxy.connections)?;
         let limit = self.bind.options.maxconn.unwrap_or(u32::MAX);
         let listener = self.connections.enter(limit).ok_or(&self.connections)?;
-        Ok(Admission { _process: process, _frontend: frontend, _listener: listener })
+        Ok(Admission { process, frontend, listener })
     }
 }
 
 impl Admission {
     /// Makes it a connection, which worker `worker` will serve.
     fn used(self, listener: &'static Listener, worker: usize) -> Admitted {
-        self._process.keep();
-        self._frontend.keep();
-        self._listener.keep();
+        for place in [self.process, self.frontend, self.listener] {
+            place.keep();
+            place.count_on();
+        }
         weir_sched::change_load(worker, 1);
-        Admitted { listener, worker, _admission: self }
+        Admitted { listener, worker: worker as u32 }
     }
 }
 
@@ -111,7 +118,7 @@ impl Door for Entrance {
         proxy.site().count_connection();
         let admitted = ticket.used(self.listener, worker);
         let serve = move || {
-            weir_sched::spawn(&CONNECTION, Class::Normal, crate::accept::serve(admitted, socket, peer));
+            weir_sched::spawn(&CONNECTION, Class::Normal, Life::new(admitted, socket, peer));
         };
         if worker == own {
             serve();

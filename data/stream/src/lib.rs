@@ -1,11 +1,11 @@
 //! One exchange: request, choose, connect, response, ending.
 //!
-//! A client's connection is accepted ([`accept`]), its rules are run, and then its own task runs one stream after the
-//! other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`exchange::Exchange`]; its phases are methods in
+//! A client's connection comes in ([`door`]) and lives as one task ([`life`]): its rules are run ([`accept`]), then one
+//! stream after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`exchange::Exchange`]; its phases are methods in
 //! the files named after them; its end is a value ([`ending::Ending`]), which is also the code in the log.
 //!
 //! The crate refuses to know how the configuration is written, who reads the statistics, and how a process starts: it
-//! gets a [`site::Site`] and serves it. Begin with `http.rs`, then `exchange.rs`, then the phases in `http/`.
+//! gets a [`site::Site`] and serves it. Begin with `life.rs`, then `http.rs`, `exchange.rs`, then the phases in `http/`.
 
 pub mod accept;
 mod captures;
@@ -20,6 +20,7 @@ pub mod exchange;
 pub mod fetch;
 mod http;
 mod keepalive;
+mod life;
 pub mod log;
 mod proxy_header;
 pub mod recycle;

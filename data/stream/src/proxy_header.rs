@@ -44,7 +44,7 @@ fn adopt(session: &Session, header: &weir_proxy::Header<'_>) {
         session.replace_addresses(source.into(), destination.into());
     }
     let fields = header.tlvs.iter().map(|tlv| (tlv.kind, tlv.value.into())).collect();
-    *session.proxy_header.borrow_mut() = Some(Box::new(ProxyFields { fields }));
+    session.keep_proxy_header(ProxyFields { fields });
 }
 
 /// Writes a header of version 1.
@@ -90,7 +90,7 @@ pub(crate) fn write_v2(exchange: &mut Exchange, out: &mut Vec<u8>) {
 
 /// A value that the client's own PROXY header carried.
 pub(crate) fn received(session: &Session, kind: u8) -> Option<Vec<u8>> {
-    let header = session.proxy_header.borrow();
+    let header = session.proxy_header();
     header.as_ref()?.fields.iter().find(|field| field.0 == kind).map(|field| field.1.to_vec())
 }
 

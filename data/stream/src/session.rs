@@ -3,14 +3,19 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
-use weir_expr::VariableStore;
+use weir_backend::ServerKey;
+use weir_expr::{SetCondition, Value, VariableId, VariableStore};
 use weir_sched::TaskKey;
 use weir_sys::Address;
 
 use crate::clock::Moment;
+use crate::door::Admitted;
+use crate::server::idle::OwnConnection;
 use crate::site::{Listener, Proxy};
 
 /// Facts about one client connection. Shared by the streams on it and by the list that `show sess` walks.
+///
+/// Every idle client has one: what few clients need is kept apart, in [`Rare`].
 pub struct Session {
     /// The proxy that accepted it.
     pub frontend: &'static Proxy,
@@ -20,28 +25,36 @@ pub struct Session {
     pub task: Cell<TaskKey>,
     /// When it was accepted.
     pub accepted: Moment,
-    /// How long its handshakes (PROXY protocol) took, in milliseconds.
-    pub handshake_ms: Cell<u32>,
     /// The client's address and the one that it connected to, as the session knows them.
     addresses: RefCell<Addresses>,
-    /// The same of the connection itself, once a PROXY header or a session's rule replaced them.
-    connection_addresses: RefCell<Option<Box<Addresses>>>,
-    /// The same of the current stream, once its rules replaced them.
-    stream_addresses: RefCell<Option<Box<Addresses>>>,
-    /// What a PROXY header carried beside the addresses.
-    pub proxy_header: RefCell<Option<Box<ProxyFields>>>,
-    /// Variables of scope `sess`.
-    pub variables: RefCell<VariableStore>,
-    /// `tcp-request` rules changed it: `set-nice`, marks... and what the current stream is at, for `show sess`.
+    rare: RefCell<Option<Box<Rare>>>,
+    /// What the current stream is at, for `show sess`.
     pub view: StreamView,
-    /// Set by `shutdown session`: the stream ends at its next step.
-    pub killed: Cell<bool>,
-    /// The backend and the server of the last request.
-    pub last_server: Cell<Option<(usize, weir_backend::ServerKey)>>,
-    /// A server connection that nobody but this client may use.
-    pub own_connection: RefCell<Option<Box<crate::server::idle::OwnConnection>>>,
+    /// The backend's index and the server of the last request.
+    last_server: Cell<Option<(u32, ServerKey)>>,
+    /// How long its handshakes (PROXY protocol) took, in milliseconds.
+    pub handshake_ms: Cell<u32>,
     /// Requests begun on this connection.
     pub requests: Cell<u32>,
+    /// Set by `shutdown session`: the stream ends at its next step.
+    pub killed: Cell<bool>,
+    /// The connection counts as long as this lives.
+    _admitted: Admitted,
+}
+
+/// What few sessions have.
+#[derive(Default)]
+struct Rare {
+    /// The addresses of the connection itself, once a PROXY header or a session's rule replaced them.
+    connection_addresses: Option<Addresses>,
+    /// Those of the current stream, once its rules replaced them.
+    stream_addresses: Option<Addresses>,
+    /// What a PROXY header carried beside the addresses.
+    proxy_header: Option<ProxyFields>,
+    /// Variables of scope `sess`.
+    variables: VariableStore,
+    /// A server connection that nobody but this client may use.
+    own_connection: Option<OwnConnection>,
 }
 
 /// What a PROXY protocol header carried beside the addresses.
@@ -69,37 +82,40 @@ pub struct StreamView {
     /// The server's descriptor number, or -1.
     pub server_descriptor: Cell<i32>,
     /// How often it was resumed.
-    pub calls: Cell<u64>,
+    pub calls: Cell<u32>,
 }
 
 impl Session {
-    /// A session for a connection just accepted.
-    pub fn new(
-        listener: &'static Listener,
+    /// A session for a connection just accepted from `source`; `destination` is none when it is the listener's address.
+    pub(crate) fn new(
+        admitted: Admitted,
         source: Address,
-        destination: Address,
+        destination: Option<Address>,
         accepted: Moment,
     ) -> Rc<Self> {
+        let listener = admitted.listener();
         let view = StreamView::default();
         view.backend.set(u32::MAX);
         view.server.set(u32::MAX);
         view.server_descriptor.set(-1);
+        let destination = match (destination, listener.only_address()) {
+            (Some(destination), _) => Destination::Own(Box::new(destination)),
+            (None, Some(address)) => Destination::Listener(address),
+            (None, None) => Destination::Own(Box::new(source.clone())),
+        };
         Rc::new(Session {
             frontend: listener.proxy(),
             listener,
             task: Cell::new(TaskKey::NONE),
             accepted,
-            handshake_ms: Cell::new(0),
             addresses: RefCell::new(Addresses { source, destination }),
-            connection_addresses: RefCell::new(None),
-            stream_addresses: RefCell::new(None),
-            proxy_header: RefCell::new(None),
-            variables: RefCell::default(),
+            rare: RefCell::new(None),
             view,
-            killed: Cell::new(false),
             last_server: Cell::new(None),
-            own_connection: RefCell::new(None),
+            handshake_ms: Cell::new(0),
             requests: Cell::new(0),
+            killed: Cell::new(false),
+            _admitted: admitted,
         })
     }
 
@@ -110,7 +126,7 @@ impl Session {
 
     /// Where the client connected to: the stream's, if a rule set one, else the session's.
     pub fn destination(&self) -> Ref<'_, Address> {
-        Ref::map(self.current_addresses(), |addresses| &addresses.destination)
+        Ref::map(self.current_addresses(), |addresses| addresses.destination.get())
     }
 
     /// The peer's address (`fc_src`), whatever a PROXY header said.
@@ -120,52 +136,100 @@ impl Session {
 
     /// The local address (`fc_dst`), whatever a PROXY header said.
     pub fn connection_destination(&self) -> Ref<'_, Address> {
-        Ref::map(self.own_addresses(), |addresses| &addresses.destination)
+        Ref::map(self.own_addresses(), |addresses| addresses.destination.get())
     }
 
     fn current_addresses(&self) -> Ref<'_, Addresses> {
-        Ref::filter_map(self.stream_addresses.borrow(), |stream| stream.as_deref())
-            .unwrap_or_else(|_| self.addresses.borrow())
+        self.rare(|rare| rare.stream_addresses.as_ref()).unwrap_or_else(|| self.addresses.borrow())
     }
 
     fn own_addresses(&self) -> Ref<'_, Addresses> {
-        Ref::filter_map(self.connection_addresses.borrow(), |own| own.as_deref())
-            .unwrap_or_else(|_| self.addresses.borrow())
+        self.rare(|rare| rare.connection_addresses.as_ref()).unwrap_or_else(|| self.addresses.borrow())
     }
 
     /// A PROXY header told whose connection it is; the connection's own addresses are kept apart.
     pub fn replace_addresses(&self, source: Address, destination: Address) {
+        let destination = Destination::Own(Box::new(destination));
         let own = self.addresses.replace(Addresses { source, destination });
-        let mut kept = self.connection_addresses.borrow_mut();
-        if kept.is_none() {
-            *kept = Some(Box::new(own));
-        }
+        self.with_rare(|rare| _ = rare.connection_addresses.get_or_insert(own));
     }
 
     /// Replaces one address at one level.
     pub(crate) fn set_address(&self, level: AddressLevel, is_source: bool, address: Address) {
         let put = |addresses: &mut Addresses| match is_source {
             true => addresses.source = address,
-            false => addresses.destination = address,
+            false => addresses.destination = Destination::Own(Box::new(address)),
         };
         match level {
             AddressLevel::Connection => put(&mut self.addresses.borrow_mut()),
-            AddressLevel::Session => {
-                let mut own = self.connection_addresses.borrow_mut();
+            AddressLevel::Session => self.with_rare(|rare| {
                 let mut addresses = self.addresses.borrow_mut();
-                own.get_or_insert_with(|| Box::new(addresses.clone()));
+                rare.connection_addresses.get_or_insert_with(|| addresses.clone());
                 put(&mut addresses);
-            }
-            AddressLevel::Stream => {
-                let mut stream = self.stream_addresses.borrow_mut();
-                put(stream.get_or_insert_with(|| Box::new(self.addresses.borrow().clone())));
-            }
+            }),
+            AddressLevel::Stream => self.with_rare(|rare| {
+                put(rare.stream_addresses.get_or_insert_with(|| self.addresses.borrow().clone()));
+            }),
         }
     }
 
     /// A new stream begins: it sees the session's addresses again.
     pub(crate) fn forget_stream_addresses(&self) {
-        *self.stream_addresses.borrow_mut() = None;
+        if let Some(rare) = &mut *self.rare.borrow_mut() {
+            rare.stream_addresses = None;
+        }
+    }
+
+    /// What a PROXY header carried beside the addresses; none without a header.
+    pub fn proxy_header(&self) -> Option<Ref<'_, ProxyFields>> {
+        self.rare(|rare| rare.proxy_header.as_ref())
+    }
+
+    pub(crate) fn keep_proxy_header(&self, fields: ProxyFields) {
+        self.with_rare(|rare| rare.proxy_header = Some(fields));
+    }
+
+    /// The value of a variable of scope `sess`.
+    pub(crate) fn variable(&self, variable: VariableId) -> Option<Value<'static>> {
+        self.rare.borrow().as_ref()?.variables.get(variable).map(Value::into_owned)
+    }
+
+    /// Sets a variable of scope `sess`: see [`VariableStore::set`].
+    pub(crate) fn set_variable(&self, variable: VariableId, value: Value<'_>, when: SetCondition) -> bool {
+        self.with_rare(|rare| rare.variables.set(variable, value, when))
+    }
+
+    pub(crate) fn unset_variable(&self, variable: VariableId) -> bool {
+        self.rare.borrow_mut().as_mut().is_some_and(|rare| rare.variables.unset(variable))
+    }
+
+    /// Keeps a server connection for this client's next request.
+    pub(crate) fn keep_own_connection(&self, own: OwnConnection) {
+        let former = self.with_rare(|rare| rare.own_connection.replace(own));
+        drop(former);
+    }
+
+    /// The server connection that was kept.
+    pub(crate) fn take_own_connection(&self) -> Option<OwnConnection> {
+        self.rare.borrow_mut().as_mut()?.own_connection.take()
+    }
+
+    /// The backend's index and the server of the last request.
+    pub(crate) fn last_server(&self) -> Option<(usize, ServerKey)> {
+        self.last_server.get().map(|(backend, server)| (backend as usize, server))
+    }
+
+    /// Notes where a request goes.
+    pub(crate) fn note_server(&self, backend: usize, server: ServerKey) {
+        self.last_server.set(Some((backend as u32, server)));
+    }
+
+    fn rare<T>(&self, look: impl FnOnce(&Rare) -> Option<&T>) -> Option<Ref<'_, T>> {
+        Ref::filter_map(self.rare.borrow(), |rare| rare.as_deref().and_then(look)).ok()
+    }
+
+    fn with_rare<R>(&self, then: impl FnOnce(&mut Rare) -> R) -> R {
+        then(self.rare.borrow_mut().get_or_insert_default())
     }
 }
 
@@ -173,8 +237,27 @@ impl Session {
 #[derive(Clone, Debug)]
 struct Addresses {
     source: Address,
-    destination: Address,
+    destination: Destination,
 }
+
+/// Where a client connected to: for most where the listener listens, which need not be kept for each.
+#[derive(Clone, Debug)]
+enum Destination {
+    Listener(&'static Address),
+    Own(Box<Address>),
+}
+
+impl Destination {
+    fn get(&self) -> &Address {
+        match self {
+            Destination::Listener(address) => address,
+            Destination::Own(address) => address,
+        }
+    }
+}
+
+// An idle client's share, beside `life.rs`.
+const _: () = assert!(size_of::<Session>() <= 192);
 
 /// What a rule that replaces an address changes it for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,22 +1,12 @@
 //! TCP mode: one stream for the whole connection.
 
-use std::rc::Rc;
-
 use weir_config::model::RulesetKind;
-use weir_net::Connection;
 
 use crate::exchange::{Exchange, Phase};
-use crate::session::Session;
-
-/// Serves a client in TCP mode until its connection ends.
-pub async fn serve(client: Connection, session: Rc<Session>) {
-    let began_us = session.accepted.monotonic_us;
-    let exchange = Exchange::new(session, client, began_us);
-    weir_containers::PooledFuture::new(exchange.run_tcp()).await;
-}
 
 impl Exchange {
-    async fn run_tcp(mut self) {
+    /// Serves a client until its connection ends.
+    pub(crate) async fn run_tcp(mut self) {
         self.session.requests.set(1);
         self.frontend.count_connection_request();
         self.begin_view();

@@ -14,6 +14,7 @@ impl Exchange {
         let view = &self.session.view;
         view.id.set(self.serial);
         view.since_ms.set(weir_sched::now().as_ms());
+        view.calls.set(1);
         view.backend.set(u32::MAX);
         view.server.set(u32::MAX);
         self.in_progress = Some(InProgress::begin());

@@ -1,9 +1,9 @@
-//! D4: once things are warm, a request over HTTP/1 allocates nothing on its worker.
+//! D4: once things are warm, a request over HTTP/1 allocates nothing on its worker, and an idle client holds little.
 
 mod support;
 
 use support::threads::Running;
-use weir_containers::counting::{Counting, allocations};
+use weir_containers::counting::{Counting, allocations, live_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -57,3 +57,30 @@ fn an_answer_without_a_server_allocates_nothing() {
     let response = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-type: text/plain\r\n\r\nhello";
     check_requests(lines, GET, response);
 }
+
+/// What the worker holds for each of many clients that made one request and stay.
+#[test]
+fn an_idle_client_holds_under_600_bytes() {
+    let text = "defaults\n mode http\n timeout client 300s\n timeout server 30s\n timeout connect 5s\n \
+        timeout http-keep-alive 300s\nlisten front\n bind 127.0.0.1:1\n http-reuse always\n server s1 {s1}\n";
+    let running = Running::start(text, 1, OK);
+    let connect = |count: usize| {
+        let connect = |_| {
+            let mut client = running.client();
+            client.exchange(GET, OK);
+            client
+        };
+        (0..count).map(connect).collect::<Vec<_>>()
+    };
+    // What the first ones need once, and the most for which tables have doubled just now: the worst case.
+    let first = connect(FIRST);
+    let before = running.ask(0, live_bytes);
+    let clients = connect(CLIENTS);
+    let held = (running.ask(0, live_bytes) - before) / CLIENTS as i64;
+    println!("{held} bytes for each of {CLIENTS} idle clients");
+    assert!(held < 600, "{held} bytes for each idle client");
+    drop((first, clients));
+}
+
+const FIRST: usize = 24;
+const CLIENTS: usize = 1000;

@@ -500,6 +500,35 @@ fn a_tunnel_that_is_quiet() {
     });
 }
 
+#[test]
+fn timers_tell_where_the_time_went() {
+    let timers = "log-format %Th/%Ti/%TR/%Tq/%Tw/%Tc/%Tr/%Td/%Ta/%Tt/%Tu";
+    run(plain(timers), |world| async move {
+        let pause = |ms| weir_sched::sleep_until(weir_sched::now().after(ms));
+        let mut client = world.client();
+        client.connected().await;
+        pause(300).await;
+        client.send("GET / HT").await;
+        pause(200).await;
+        client.send("TP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        pause(100).await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await;
+        pause(50).await;
+        server.send("ok").await;
+        client.expect(OK).await;
+        assert_eq!(world.log().await, "0/300/200/500/0/0/100/50/350/650/350");
+        pause(400).await;
+        client.send(GET).await;
+        server.expect(GET).await;
+        pause(100).await;
+        server.send(OK).await;
+        client.expect(OK).await;
+        assert_eq!(world.log().await, "0/400/0/400/0/0/100/0/100/500/100");
+    });
+}
+
 // Nobody is there to ask.
 
 #[test]

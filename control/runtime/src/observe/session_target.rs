@@ -159,7 +159,7 @@ fn view(site: &'static Site, session: &Session) -> SessionView {
         server: server_of(site, session),
         worker: weir_sched::worker_index() as u32 + 1,
         age_s: now_ms().saturating_sub(view.since_ms.get()) / 1000,
-        calls: view.calls.get(),
+        calls: u64::from(view.calls.get()),
         client_fd: descriptor(view.client_descriptor.get()),
         server_fd: descriptor(view.server_descriptor.get()),
         request_waiting: 0,

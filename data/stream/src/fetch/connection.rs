@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(
         client("fc_rcvd_proxy", Bool, "Whether the client's connection began with a PROXY header"),
-        |exchange, _, _| truth(exchange.session.proxy_header.borrow().is_some()),
+        |exchange, _, _| truth(exchange.session.proxy_header().is_some()),
     ),
     row(
         client("fc_pp_authority", Str, "The authority that a PROXY header carried"),
@@ -264,7 +264,7 @@ fn from_server(exchange: &Exchange) -> u64 {
 
 /// A field of the PROXY header. ACLs look at each field of that kind.
 fn header_field<'c>(exchange: &Exchange, kind: u8, cursor: &mut Cursor) -> Fetched<'c> {
-    let header = exchange.session.proxy_header.borrow();
+    let header = exchange.session.proxy_header();
     let fields = header.as_ref().map_or(&[][..], |header| &header.fields);
     let rest = fields.iter().enumerate().skip(cursor.position[0]);
     let Some((position, (_, value))) = rest.into_iter().find(|(_, (found, _))| *found == kind) else {

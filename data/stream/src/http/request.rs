@@ -5,10 +5,10 @@ use weir_http::{Flags, Method};
 use weir_mux::{BodyFlow, ReadHead};
 use weir_sched::{Tick, wait};
 
-use super::Waited;
 use crate::clock;
 use crate::ending::{By, During, Ending};
 use crate::exchange::{Exchange, Phase, Stop};
+use crate::life::Waited;
 
 impl Exchange {
     /// Waits for the whole head of a request and takes note of what it asks.

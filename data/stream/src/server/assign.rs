@@ -58,7 +58,7 @@ impl Exchange {
     fn leased(&mut self, lease: weir_backend::Lease) -> Phase {
         let server = lease.server();
         self.session.view.server.set(server.key().index() as u32);
-        self.session.last_server.set(Some((self.backend.index, server.key())));
+        self.session.note_server(self.backend.index, server.key());
         self.server_key = Some(server.key());
         self.lease = Some(lease);
         self.count_balanced();
@@ -141,7 +141,7 @@ impl Exchange {
     /// The server of the connection's last request, if the backend prefers to stay there.
     fn preferred_server(&self) -> Option<ServerKey> {
         let settings = &self.backend.config.settings;
-        let (backend, server) = self.session.last_server.get()?;
+        let (backend, server) = self.session.last_server()?;
         let short = settings.max_keep_alive_queue.is_none_or(|most| self.backend.servers().queued() <= most);
         (settings.options.prefer_last_server && backend == self.backend.index && short).then_some(server)
     }

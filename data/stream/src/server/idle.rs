@@ -373,13 +373,13 @@ fn keep_own(exchange: &Exchange, upstream: Upstream) {
         let (backend, server) = (exchange.backend.index, leased_index(exchange));
         let _private = pools_of(exchange).map(Private::of);
         let own = OwnConnection { backend, server, upstream, _private };
-        *exchange.session.own_connection.borrow_mut() = Some(Box::new(own));
+        exchange.session.keep_own_connection(own);
     }
 }
 
 /// Takes the connection that this client kept, if it still fits; one that does not fit is closed.
 pub(super) fn take_own(exchange: &Exchange, key: u64) -> Option<Upstream> {
-    let own = exchange.session.own_connection.borrow_mut().take()?;
+    let own = exchange.session.take_own_connection()?;
     let fits = own.backend == exchange.backend.index
         && own.server == leased_index(exchange)
         && own.upstream.key == key

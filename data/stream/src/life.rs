@@ -1,0 +1,214 @@
+//! A client's connection from its acceptance to its end: the task of the connection.
+//!
+//! ```text
+//!   Accepted ──► Admitting ──► Idle ◄──────────► Exchanging ──► end       (HTTP)
+//!      │       (only if there      │ the next request's first byte
+//!      │        are rules or a     └────────────────────────────► end
+//!      │        PROXY header)
+//!      └───────► Admitting ──► Streaming ──────────────────────► end       (TCP)
+//! ```
+//!
+//! Written by hand because of its size: while a client is idle nothing but this and its [`Session`] exists, and there
+//! may be many idle clients. It has 104 bytes; as an async function it had 472, because those keep their arguments
+//! beside what was made of them, and room for every phase in each. All phases that are larger live in recycled memory
+//! while they last.
+
+use std::future::Future;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use weir_containers::PooledFuture;
+use weir_net::{Connection, Received};
+use weir_sched::{Descriptor, Tick, Wait, wait};
+use weir_sys::{Address, socket};
+
+use crate::clock::{self, Moment};
+use crate::door::Admitted;
+use crate::exchange::Exchange;
+use crate::session::Session;
+
+/// The life of one accepted connection.
+pub struct Life {
+    state: State,
+    /// None before the task runs for the first time.
+    session: Option<Rc<Session>>,
+    /// The worker's clock when the next stream begins: at the acceptance, or at the end of the previous one.
+    began_us: u64,
+}
+
+enum State {
+    /// The task did not run yet: nothing of its worker was touched.
+    Accepted {
+        admitted: Admitted,
+        socket: OwnedFd,
+        peer: Address,
+    },
+    /// The connection's rules, its PROXY header, the session's rules.
+    Admitting(PooledFuture<'static, Option<Connection>>),
+    /// In HTTP mode: until a request's first byte comes.
+    Idle {
+        client: Connection,
+        wait: Wait,
+    },
+    /// One request and its response.
+    Exchanging(PooledFuture<'static, Option<Connection>>),
+    /// In TCP mode: all there is.
+    Streaming(PooledFuture<'static>),
+    Ended,
+}
+
+/// How the wait for a request's first byte ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// There is something to read, or the end.
+    Bytes,
+    /// Nothing came in time.
+    TimedOut,
+    /// An administrator or a soft stop ended the connection.
+    Stopped,
+}
+
+impl Life {
+    /// The life of a connection that was just accepted from `peer`; it counts as long. To be run by the worker that was
+    /// chosen for it.
+    pub fn new(admitted: Admitted, socket: OwnedFd, peer: Address) -> Life {
+        Life { state: State::Accepted { admitted, socket, peer }, session: None, began_us: 0 }
+    }
+
+    /// Registers the connection with its worker; the first state of what it is to go through.
+    fn begin(&mut self, admitted: Admitted, socket: OwnedFd, peer: Address) -> Option<State> {
+        let listener = admitted.listener();
+        // An address that is the listener's own is not kept again for each connection.
+        let local = match listener.only_address() {
+            Some(_) => None,
+            None => Some(socket::local_address(&socket).ok()?),
+        };
+        let descriptor = Descriptor::register(socket).ok()?;
+        descriptor.set_owner(weir_sched::current());
+        if listener.bind.options.nice != 0 {
+            weir_sched::set_nice(listener.bind.options.nice);
+        }
+        let session = Session::new(admitted, peer, local, Moment::now());
+        session.task.set(weir_sched::current());
+        session.view.client_descriptor.set(Exchange::number_of(&descriptor));
+        crate::worker::enlist(&session);
+        self.began_us = session.accepted.monotonic_us;
+        self.session = Some(Rc::clone(&session));
+        let client = Connection::new(descriptor);
+        Some(match crate::accept::needs_admission(&session) {
+            true => State::Admitting(PooledFuture::new(crate::accept::admit(client, session))),
+            false => {
+                session.frontend.count_session(session.listener);
+                self.serve(client)
+            }
+        })
+    }
+
+    fn leave(&mut self) -> State {
+        std::mem::replace(&mut self.state, State::Ended)
+    }
+
+    /// The connection was admitted, or its last exchange ended.
+    fn serve(&self, client: Connection) -> State {
+        let Some(session) = &self.session else { return State::Ended };
+        if session.frontend.is_http() {
+            return State::Idle { client, wait: wait(idle_deadline(session)) };
+        }
+        let exchange = Exchange::new(Rc::clone(session), client, self.began_us);
+        State::Streaming(PooledFuture::new(exchange.run_tcp()))
+    }
+
+    /// A request begins, or will not come. Between requests an end is no event.
+    fn exchange(&self, client: Connection, waited: Waited) -> State {
+        let Some(session) = &self.session else { return State::Ended };
+        let left = client.ended() || client.broken().is_some();
+        let nothing = waited != Waited::Bytes || (left && client.input().is_empty());
+        if session.requests.get() > 0 && nothing {
+            return State::Ended;
+        }
+        let exchange = Exchange::new(Rc::clone(session), client, self.began_us);
+        State::Exchanging(PooledFuture::new(exchange.run(waited)))
+    }
+}
+
+impl Future for Life {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let life = self.get_mut();
+        if let Some(session) = &life.session {
+            session.view.calls.set(session.view.calls.get().wrapping_add(1));
+        }
+        loop {
+            let next = match &mut life.state {
+                State::Accepted { .. } => None,
+                State::Admitting(future) | State::Exchanging(future) => {
+                    ready!(Pin::new(future).poll(context))
+                }
+                State::Idle { client, wait } => {
+                    let waited = ready!(poll_idle(client, wait, life.session.as_deref(), context));
+                    if let State::Idle { client, .. } = life.leave() {
+                        life.state = life.exchange(client, waited);
+                    }
+                    continue;
+                }
+                State::Streaming(future) => return Pin::new(future).poll(context),
+                State::Ended => return Poll::Ready(()),
+            };
+            life.state = match (life.leave(), next) {
+                (State::Accepted { admitted, socket, peer }, _) => {
+                    life.begin(admitted, socket, peer).unwrap_or(State::Ended)
+                }
+                (State::Admitting(_), Some(client)) => life.serve(client),
+                (State::Exchanging(_), Some(client)) => {
+                    life.began_us = weir_sched::now_us();
+                    life.serve(client)
+                }
+                _ => State::Ended,
+            };
+        }
+    }
+}
+
+/// Waits for the first byte of a request, and takes in what came: an idle client holds no buffer.
+fn poll_idle(
+    client: &mut Connection,
+    waiting: &mut Wait,
+    session: Option<&Session>,
+    context: &mut Context<'_>,
+) -> Poll<Waited> {
+    let Some(session) = session else { return Poll::Ready(Waited::Stopped) };
+    let site = session.frontend.site();
+    loop {
+        if !client.input().is_empty() || client.receive(site.limits.head_limit()) != Received::Nothing {
+            return Poll::Ready(Waited::Bytes);
+        }
+        if session.killed.get() {
+            return Poll::Ready(Waited::Stopped);
+        }
+        if session.requests.get() > 0 && site.closes_idle(session.frontend) {
+            // The poller may not have told yet: a request that was begun before the stop is served.
+            let begun = socket::peek(client.descriptor(), &mut [0]).is_ok_and(|bytes| bytes > 0);
+            return Poll::Ready(if begun { Waited::Bytes } else { Waited::Stopped });
+        }
+        if clock::passed(waiting.deadline()) {
+            return Poll::Ready(Waited::TimedOut);
+        }
+        ready!(Pin::new(&mut *waiting).poll(context));
+        *waiting = wait(waiting.deadline());
+    }
+}
+
+/// Until when a request may begin.
+fn idle_deadline(session: &Session) -> Tick {
+    let timeouts = &session.frontend.config.settings.timeouts;
+    clock::after_some(match session.requests.get() {
+        0 => timeouts.http_request.or(timeouts.client),
+        _ => timeouts.http_keep_alive.or(timeouts.http_request).or(timeouts.client),
+    })
+}
+
+// An idle client's share, in the smallest class of recycled blocks that it fits.
+const _: () = assert!(size_of::<Life>() <= 128);
