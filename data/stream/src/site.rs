@@ -86,6 +86,11 @@ impl Limits {
     pub fn head_limit(&self) -> usize {
         self.buffer_size.saturating_sub(self.rewrite_reserve)
     }
+
+    /// How many bytes of a body may be held behind its head, for rules that look at it.
+    pub fn body_limit(&self, head: &weir_http::Head) -> usize {
+        self.head_limit().saturating_sub(head.end()).max(1)
+    }
 }
 
 /// Facts about the process that logs and samples show.

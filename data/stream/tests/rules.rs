@@ -146,3 +146,30 @@ fn a_new_target_names_its_host() {
         server.expect("GET /whole HTTP/1.1\r\nhost: y\r\n\r\n").await;
     });
 }
+
+/// A rule that cannot do what it says ends the request, or is passed over in lenient mode.
+#[test]
+fn a_head_that_outgrows_its_buffer_fails_its_rule() {
+    let value = "v".repeat(60);
+    let text = |mode: &str| {
+        let rules = format!(
+            "option http-buffer-request\n http-request strict-mode {mode}\n \
+             http-request set-header x-one {value}\n http-request set-header x-two {value}"
+        );
+        format!("global\n tune.bufsize 2048\n tune.maxrewrite 128\n{}", plain(&rules))
+    };
+    let request = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2000\r\n\r\n{}", "b".repeat(2000));
+    let strict = request.clone();
+    run(text("on"), |world| async move {
+        let mut client = world.client();
+        client.send(strict).await;
+        let head = client.head().await;
+        assert!(head.starts_with("HTTP/1.1 500 Internal Server Error\r\n"), "{head}");
+    });
+    run(text("off"), |world| async move {
+        let mut client = world.client();
+        client.send(request).await;
+        let head = world.accept("s1").await.head().await;
+        assert!(head.contains("x-one: v") && !head.contains("x-two"), "{head}");
+    });
+}

@@ -34,6 +34,8 @@ pub struct Head {
     host_count: u16,
     max_fields: u16,
     max_edits: u32,
+    /// How long the head may become by edits; forgotten with the message.
+    max_length: u32,
     fields: Vec<Field>,
     edits: Vec<u8>,
 }
@@ -92,6 +94,7 @@ impl Head {
             host_count: 0,
             max_fields,
             max_edits,
+            max_length: u32::MAX,
             fields: Vec::new(),
             edits: Vec::new(),
         }
@@ -111,6 +114,7 @@ impl Head {
         self.end = 0;
         self.content_length = 0;
         self.host_count = 0;
+        self.max_length = u32::MAX;
         self.fields.clear();
         self.edits.clear();
     }

@@ -232,6 +232,7 @@ impl Exchange {
         let framing = response_framing(&self.response.head, self.request.head.method());
         self.facts.tunnel = framing == BodyFraming::Tunnel;
         self.note_head_size();
+        self.bound_response_head();
         if let Err(stop) = self.response_phase().await {
             // What the client gets is not this response: it was not there, as far as the log goes.
             self.timers.response = None;

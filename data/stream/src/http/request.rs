@@ -57,6 +57,7 @@ impl Exchange {
         self.facts.head_only = head.method() == Method::Head;
         self.facts.expects_continue = head.flags().contains(Flags::EXPECT_100);
         self.request_body = BodyFlow::new(request_framing(head), 0);
+        self.bound_request_head();
         self.facts.keep_client = true;
         self.capture_request();
         self.judge_first_chunks()

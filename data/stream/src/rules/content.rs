@@ -80,7 +80,30 @@ impl Exchange {
         self.request.detach(&mut self.client);
         self.tell_to_continue()?;
         let deadline = clock::after_some(time.or(self.timeouts.client));
-        let limit = self.site.limits.buffer_size;
+        let limit = self.site.limits.body_limit(&self.request.head);
+        let waited = self.await_body(at_least, deadline, limit).await;
+        self.bound_request_head();
+        waited
+    }
+
+    /// A head and what is held of its body share one buffer: rules may not make the head outgrow it (manual,
+    /// "tune.maxrewrite").
+    pub(crate) fn bound_request_head(&mut self) {
+        let held = match self.request_body.is_complete() {
+            true => self.request_body.ready(),
+            false => self.client.input().len().saturating_sub(self.request.unconsumed()),
+        };
+        self.request.head.limit_length(self.site.limits.buffer_size.saturating_sub(held));
+    }
+
+    /// The same for the response.
+    pub(crate) fn bound_response_head(&mut self) {
+        let input = self.server.as_ref().map_or(0, |upstream| upstream.connection.input().len());
+        let held = input.saturating_sub(self.response.unconsumed());
+        self.response.head.limit_length(self.site.limits.buffer_size.saturating_sub(held));
+    }
+
+    async fn await_body(&mut self, at_least: u64, deadline: Tick, limit: usize) -> Phase {
         loop {
             if !self.request_body.inspect(&self.client) {
                 self.count_bad_request();
@@ -117,8 +140,14 @@ impl Exchange {
 
     /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is there.
     pub(super) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
+        let waited = self.await_response_body(at_least, time).await;
+        self.bound_response_head();
+        waited
+    }
+
+    async fn await_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
         let framing = weir_h1::response_framing(&self.response.head, self.request.head.method());
-        let limit = self.site.limits.buffer_size;
+        let limit = self.site.limits.body_limit(&self.response.head);
         let deadline = clock::after(time);
         let Some(upstream) = &mut self.server else { return Ok(()) };
         self.response.detach(&mut upstream.connection);

@@ -10,6 +10,9 @@ pub struct NoRoom;
 /// What no head has more of, whatever is added to it: edits that take no room must be bounded too.
 const MAX_FIELDS: usize = u16::MAX as usize;
 
+/// The colon, the blank and the line's end around a name and a value.
+const FRAMING: usize = 4;
+
 impl Head {
     /// Makes this head a new request without raw bytes: everything is an edit. For requests of our own.
     pub fn start_request(&mut self, method: &[u8], target: &[u8], version: Version) -> Result<(), NoRoom> {
@@ -71,7 +74,7 @@ impl Head {
         let marked = !query.is_empty() || target.len() > from;
         let mark: &[u8] = if marked { b"?" } else { b"" };
         let start = self.edits.len();
-        self.reserve(from + mark.len() + query.len())?;
+        self.reserve(from + mark.len() + query.len(), old.len())?;
         self.copy(raw, old, 0, from);
         self.edits.extend_from_slice(mark);
         self.edits.extend_from_slice(query);
@@ -105,12 +108,16 @@ impl Head {
 
     /// Appends a field. The limit of fields is for what peers send; here, the room for edits is the bound.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
-        self.reserve(name.len() + value.len())?;
+        self.reserve_field(name, value, 0)?;
+        self.push(name, value);
+        Ok(())
+    }
+
+    fn push(&mut self, name: &[u8], value: &[u8]) {
         let field =
             Field { name: self.append(name), value: self.append(value), known: KnownName::from_bytes(name) };
         self.fields.push(field);
         self.edited = true;
-        Ok(())
     }
 
     /// Puts a field at `position` of the index (at the end when that is beyond it).
@@ -124,9 +131,13 @@ impl Head {
 
     /// Removes every field with this name, then appends one. Nothing is removed when there is no room.
     pub fn set(&mut self, raw: &[u8], name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
-        self.reserve(name.len() + value.len())?;
+        if self.reserve_field(name, value, 0).is_err() {
+            let lines = self.lines(raw, name).map(|value| name.len() + value.len() + FRAMING);
+            self.reserve_field(name, value, lines.sum())?;
+        }
         self.remove(raw, name);
-        self.add(name, value)
+        self.push(name, value);
+        Ok(())
     }
 
     /// Removes every field with this name; how many there were.
@@ -163,7 +174,7 @@ impl Head {
 
     /// Gives field number `position` another value.
     pub fn replace_value(&mut self, position: usize, value: &[u8]) -> Result<(), NoRoom> {
-        self.reserve(value.len())?;
+        self.reserve(value.len(), self.fields.get(position).map_or(0, |field| field.value.len()))?;
         let span = self.append(value);
         if let Some(field) = self.fields.get_mut(position) {
             field.value = span;
@@ -174,7 +185,7 @@ impl Head {
 
     /// Gives field number `position` another name.
     pub fn rename(&mut self, position: usize, name: &[u8]) -> Result<(), NoRoom> {
-        self.reserve(name.len())?;
+        self.reserve(name.len(), self.fields.get(position).map_or(0, |field| field.name.len()))?;
         let span = self.append(name);
         if let Some(field) = self.fields.get_mut(position) {
             field.name = span;
@@ -205,7 +216,7 @@ impl Head {
         let old = field.value;
         let to = to.min(old.len());
         let from = from.min(to);
-        self.reserve(old.len() - (to - from) + text.len())?;
+        self.reserve(old.len() - (to - from) + text.len(), old.len())?;
         let start = self.edits.len();
         self.copy(raw, old, 0, from);
         self.edits.extend_from_slice(text);
@@ -217,7 +228,7 @@ impl Head {
 
     /// Parser: puts text into the arena, each byte through `change`, for a field that is pushed next.
     pub fn store_with(&mut self, text: &[u8], change: impl Fn(u8) -> u8) -> Result<Span, NoRoom> {
-        self.reserve(text.len())?;
+        self.reserve(text.len(), 0)?;
         let start = self.edits.len();
         self.edits.extend(text.iter().map(|byte| change(*byte)));
         self.edited = true;
@@ -227,6 +238,11 @@ impl Head {
     /// How many bytes of edits it may hold from now on.
     pub fn limit_edits(&mut self, max_edits: u32) {
         self.max_edits = max_edits.min(Span::MAX as u32);
+    }
+
+    /// Sets how long the head may become by edits, until it is cleared. A head that is longer already may shrink.
+    pub fn limit_length(&mut self, max_length: usize) {
+        self.max_length = u32::try_from(max_length).unwrap_or(u32::MAX);
     }
 
     /// How many fields it may hold from now on.
@@ -240,7 +256,7 @@ impl Head {
         let to = to.min(old.len());
         let from = from.min(to);
         let start = self.edits.len();
-        self.reserve(from + text.len() + (old.len() - to))?;
+        self.reserve(from + text.len() + (old.len() - to), old.len())?;
         self.copy(raw, old, 0, from);
         self.edits.extend_from_slice(text);
         self.copy(raw, old, to, old.len());
@@ -253,7 +269,7 @@ impl Head {
         if self.kind != kind {
             return Ok(());
         }
-        self.reserve(text.len())?;
+        self.reserve(text.len(), self.start_line[part].len())?;
         self.start_line[part] = self.append(text);
         self.edited = true;
         Ok(())
@@ -274,12 +290,43 @@ impl Head {
         Span::edited(start, self.edits.len())
     }
 
-    fn reserve(&self, more: usize) -> Result<(), NoRoom> {
-        if self.edits.len() + more > self.max_edits as usize || self.fields.len() >= MAX_FIELDS {
-            Err(NoRoom)
-        } else {
-            Ok(())
+    /// Whether there is room for a new field, once `freed` bytes have gone.
+    #[inline]
+    fn reserve_field(&self, name: &[u8], value: &[u8], freed: usize) -> Result<(), NoRoom> {
+        let text = name.len() + value.len();
+        if self.fields.len() >= MAX_FIELDS {
+            return Err(NoRoom);
         }
+        self.reserve_edits(text)?;
+        self.reserve_length(text + FRAMING, freed)
+    }
+
+    /// Whether there is room for `text` bytes in the place of `freed` bytes.
+    #[inline]
+    fn reserve(&self, text: usize, freed: usize) -> Result<(), NoRoom> {
+        self.reserve_edits(text)?;
+        self.reserve_length(text, freed)
+    }
+
+    #[inline]
+    fn reserve_edits(&self, text: usize) -> Result<(), NoRoom> {
+        if self.edits.len() + text > self.max_edits as usize { Err(NoRoom) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn reserve_length(&self, more: usize, freed: usize) -> Result<(), NoRoom> {
+        let max_length = self.max_length as usize;
+        // What was received and every edit together are longer than the head: mostly there is no need to measure.
+        let most = (self.end - self.start) as usize + self.edits.len() + FRAMING * self.fields.len() + more;
+        if most > max_length && self.length() + more > max_length + freed { Err(NoRoom) } else { Ok(()) }
+    }
+
+    /// How many bytes the head has now.
+    fn length(&self) -> usize {
+        let start_line = self.start_line.iter().map(|part| part.len() + 1).sum::<usize>();
+        let fields = self.fields.iter().map(|field| field.name.len() + field.value.len() + FRAMING);
+        // Two blanks and a line's end are in the start line, and another line's end comes last.
+        start_line + fields.sum::<usize>() + 3
     }
 
     fn removed_since(&mut self, before: usize) -> usize {

@@ -200,3 +200,20 @@ fn spans_of_other_bytes_are_empty() {
     assert_eq!(head.raw_bytes(b"GET"), b"");
     assert!(head.fields(b"").all(|(name, value)| name.is_empty() && value.is_empty()));
 }
+
+/// The room that a buffer leaves, however often the same field is set again.
+#[test]
+fn a_head_has_a_length_of_its_own() {
+    let text = "GET / HTTP/1.1\r\na: 1\r\n\r\n";
+    let (raw, mut head) = (text.as_bytes(), index(Kind::Request, text));
+    head.limit_length(raw.len() + 10);
+    for _ in 0..10 {
+        assert_eq!(head.set(raw, b"bcd", b"123"), Ok(()));
+    }
+    assert_eq!(head.written_len(raw), raw.len() + 10);
+    assert_eq!(head.add(b"", b""), Err(NoRoom));
+    assert_eq!(head.set(raw, b"bcd", b"1234"), Err(NoRoom));
+    assert_eq!(head.set(raw, b"bcd", b"12"), Ok(()));
+    assert_eq!(head.set_path(raw, b"/x"), Ok(()));
+    assert_eq!(head.set_path(raw, b"/xy"), Err(NoRoom));
+}
