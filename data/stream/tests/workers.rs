@@ -1,0 +1,98 @@
+//! Several workers at once: figures stay exact, and idle connections go where they are needed.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::threads::Running;
+use weir_backend::{BackendCounter as B, FrontendCounter as F, ServerCounter as S};
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+fn text(lines: &str) -> String {
+    format!(
+        "defaults\n mode http\n timeout client 30s\n timeout server 30s\n timeout connect 5s\n\
+        listen front\n bind 127.0.0.1:1\n{lines}\n"
+    )
+}
+
+/// Waits until nobody is served any more, then checks that nothing is left behind.
+fn check_idle(running: &Running) {
+    let until = Instant::now() + Duration::from_secs(20);
+    let busy = || {
+        let streams: u64 = running.site.figures.iter().map(|figures| figures.streams_now.value()).sum();
+        running.site.connections.inside() > 0 || streams > 0
+    };
+    while busy() {
+        assert!(Instant::now() < until, "somebody is still served");
+        std::thread::yield_now();
+    }
+    for proxy in &running.site.proxies {
+        assert_eq!(proxy.connections.inside(), 0);
+        let Some(backend) = &proxy.backend else { continue };
+        assert_eq!((backend.sessions(), backend.queued()), (0, 0));
+        for server in backend.servers().iter() {
+            assert_eq!((server.served(), server.queued()), (0, 0));
+        }
+        assert!(proxy.idle.iter().all(|pools| pools.used() == 0));
+    }
+}
+
+/// Lets many clients at it: each makes `requests` on one connection, then the next one comes.
+fn load(running: &Running, threads: usize, clients: usize, requests: usize) {
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                for _ in 0..clients {
+                    let mut client = running.client();
+                    for _ in 0..requests {
+                        client.exchange(GET, OK);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn figures_are_exact_under_load() {
+    let lines = " http-reuse always\n balance roundrobin\n server s1 {s1}\n server s2 {s2} maxconn 1";
+    let running = Running::start(&text(lines), 3, OK);
+    load(&running, 6, 50, 5);
+    check_idle(&running);
+    let all = 6 * 50 * 5;
+    let proxy = &running.site.proxies[0];
+    let frontend = [F::Connections, F::Sessions, F::Requests, F::Http2xx, F::BadRequests];
+    assert_eq!(frontend.map(|counter| proxy.frontend_figures.sum(counter)), [300, 300, all, all, 0]);
+    assert_eq!(proxy.frontend_figures.sum(F::BytesIn), all * GET.len() as u64);
+    let backend = [B::Sessions, B::Http2xx, B::Balanced, B::FailedResponses, B::Retries];
+    assert_eq!(backend.map(|counter| proxy.backend_figures.sum(counter)), [all, all, all, 0, 0]);
+    let of_servers = |counter| proxy.server_figures.iter().map(|figures| figures.sum(counter)).sum::<u64>();
+    assert_eq!([S::Http2xx, S::Balanced].map(of_servers), [all, all]);
+    assert_eq!(of_servers(S::Connects) + of_servers(S::Reuses), all);
+    assert!(proxy.server_figures.iter().all(|figures| figures.sum(S::Sessions) > 0));
+    let limited = &proxy.servers().servers()[1];
+    assert_eq!(limited.served_maximum(), 1);
+}
+
+#[test]
+fn a_worker_uses_the_idle_connections_of_another() {
+    let running = Running::start(&text(" http-reuse always\n server s1 {s1}"), 2, OK);
+    let proxy = &running.site.proxies[0];
+    let idle_of = |worker| proxy.idle[0].idle_of(worker);
+    // One at a time, until both workers served somebody.
+    let served = |worker: usize| running.site.figures[worker].requests.value();
+    let mut clients = 0;
+    while served(0) < 20 || served(1) < 20 {
+        running.client().exchange(GET, OK);
+        clients += 1;
+        assert!(clients < 20_000, "one worker gets nobody");
+        assert_eq!(idle_of(0) + idle_of(1), proxy.idle[0].idle());
+    }
+    check_idle(&running);
+    // A lender that is busy for 2 ms is not waited for, so a few more than one may have been opened.
+    let connects = proxy.backend_figures.sum(B::Connects);
+    assert!(connects * 4 <= clients, "{connects} connections for {clients} clients, one at a time");
+    assert_eq!(proxy.backend_figures.sum(B::Reuses) + connects, clients);
+}
