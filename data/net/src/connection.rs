@@ -44,6 +44,8 @@ pub struct Connection {
     ended: bool,
     shut: bool,
     broken: Option<Errno>,
+    /// Nothing can be sent any more. What the peer sent before it closed may still be there.
+    deaf: Option<Errno>,
     /// Bytes received since the connection was made.
     pub received: u64,
     /// Bytes sent since the connection was made.
@@ -67,6 +69,7 @@ impl Connection {
             ended: false,
             shut: false,
             broken: None,
+            deaf: None,
             received: 0,
             sent: 0,
         }
@@ -125,7 +128,7 @@ impl Connection {
     /// Whether the connection is dead in both directions.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        self.broken.is_some() || self.descriptor.has_error() || self.descriptor.is_hung_up()
+        self.broken().is_some() || self.descriptor.has_error() || self.descriptor.is_hung_up()
     }
 
     /// Whether we said that we send no more.
@@ -135,7 +138,7 @@ impl Connection {
 
     /// The error that broke the connection, if one did.
     pub fn broken(&self) -> Option<Errno> {
-        self.broken
+        self.broken.or(self.deaf)
     }
 
     /// Whether a head's rest still waits to be sent.
@@ -153,7 +156,8 @@ impl Connection {
         if self.ended {
             return Received::End;
         }
-        if !self.descriptor.is_readable() {
+        // When a send failed the poller may not have told yet what is there to be read.
+        if !self.descriptor.is_readable() && self.deaf.is_none() {
             return Received::Nothing;
         }
         self.receive_now(limit)
@@ -229,7 +233,7 @@ impl Connection {
     }
 
     fn send_now(&mut self, bytes: &[u8], more: bool) -> Sent {
-        if let Some(errno) = self.broken {
+        if let Some(errno) = self.broken() {
             return Sent::Failed(errno);
         }
         let mut done = 0;
@@ -244,7 +248,7 @@ impl Connection {
                 }
                 Ok(RawSent::Blocked) => return Sent::Part(done),
                 Err(errno) => {
-                    self.broken = Some(errno);
+                    self.deaf = Some(errno);
                     return Sent::Failed(errno);
                 }
             }
@@ -322,7 +326,7 @@ impl Connection {
     pub fn splice_from(&mut self, pipe: &mut Pipe) -> Sent {
         let mut done = 0;
         while pipe.held() > 0 {
-            if let Some(errno) = self.broken {
+            if let Some(errno) = self.broken() {
                 return Sent::Failed(errno);
             }
             if !self.descriptor.is_writable() {
@@ -334,7 +338,7 @@ impl Connection {
                     done += count;
                 }
                 Ok(RawSent::Blocked) => return Sent::Part(done),
-                Err(errno) => self.broken = Some(errno),
+                Err(errno) => self.deaf = Some(errno),
             }
         }
         Sent::All

@@ -217,6 +217,8 @@ pub struct Facts {
     pub counts_status: bool,
     /// A response's head is there.
     pub have_response: bool,
+    /// The server's connection takes no more of the request's body.
+    pub upload_refused: bool,
     /// A rule stopped the stream before a server was chosen: statistics say "denied", not "error".
     pub denied: bool,
     /// The client's connection may carry another request.

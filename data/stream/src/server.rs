@@ -18,9 +18,11 @@ impl Exchange {
         loop {
             if self.lease.is_none() && !self.backend.is_transparent() {
                 self.assign().await?;
-                self.timers.queue = Some(self.elapsed());
             }
             self.enter(During::Connect);
+            // What an earlier attempt came to does not count for this one.
+            self.timers.connect = None;
+            self.timers.response = None;
             match self.connect().await {
                 Ok(upstream) => {
                     self.session

@@ -529,6 +529,45 @@ fn timers_tell_where_the_time_went() {
     });
 }
 
+#[test]
+fn a_client_that_does_not_read() {
+    run(plain("timeout client 3s\n timeout server 1h"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n").await;
+        fill(&mut server).await;
+        server.closed().await;
+        assert!(world.log().await.contains(" cD-- "));
+        assert_eq!(world.backend("front", B::ClientAborts), 1);
+        world.check_idle().await;
+    });
+}
+
+/// Sends until nothing is taken any more.
+async fn fill(peer: &mut support::Peer) {
+    let mut quiet = 0;
+    while quiet < 10 {
+        quiet = if peer.send_some(&[0; 65_536]) == 0 { quiet + 1 } else { 0 };
+        weir_sched::yield_now().await;
+    }
+}
+
+#[test]
+fn a_server_that_does_not_read() {
+    run(plain("timeout client 1h\n timeout server 3s"), |world| async move {
+        let mut client = world.client();
+        client.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n").await;
+        let server = world.accept("s1").await;
+        fill(&mut client).await;
+        check_reply(&client.head().await, "504 Gateway Time-out");
+        assert!(world.log().await.starts_with("front/s1 0/0/0/-1 504 "));
+        drop((client, server));
+        world.check_idle().await;
+    });
+}
+
 // Nobody is there to ask.
 
 #[test]

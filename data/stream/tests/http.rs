@@ -448,3 +448,91 @@ fn a_broken_chunk_in_a_request_ends_it() {
         world.check_idle().await;
     });
 }
+
+#[test]
+fn a_request_that_the_server_cuts_off_is_not_taken_for_the_next_one() {
+    run(plain(""), |world| async move {
+        let smuggled = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
+        let head = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n";
+        let mut client = world.client();
+        client.send(head).await;
+        let mut server = world.accept("s1").await;
+        server.expect(head).await;
+        server.send("HTTP/1.1 413 Enough\r\ncontent-length: 4\r\n\r\nbye!").await;
+        server.abort();
+        // The rest of the body looks like a request, and reaches the proxy when the server is gone.
+        client.send(smuggled).await;
+        client.expect("HTTP/1.1 413 Enough\r\ncontent-length: 4\r\n").await;
+        client.rest().await;
+        assert!(world.log().await.starts_with("front/s1 0/0/0/0 413 "));
+        assert!(world.origin("s1").is_untouched());
+        assert_eq!(world.frontend("front", FrontendCounter::Requests), 1);
+        world.check_idle().await;
+    });
+}
+
+#[test]
+fn an_upload_goes_on_while_the_response_does() {
+    run(plain(""), |world| async move {
+        let body = vec![b'b'; 3_000_000];
+        let mut client = world.client();
+        client.connected().await;
+        let mut sent = 0;
+        client.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3000000\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nok").await;
+        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nok").await;
+        // All at once, and nothing else happens: whatever the proxy leaves lying is not announced again.
+        while sent < body.len() {
+            sent += client.send_some(&body[sent..]);
+            if sent < body.len() {
+                server.read_now(200_000).await;
+                weir_sched::yield_now().await;
+            }
+        }
+        let mut quiet = 0;
+        while quiet < 100 {
+            quiet = if server.read_now(200_000).await.is_empty() { quiet + 1 } else { 0 };
+            weir_sched::yield_now().await;
+        }
+        server.send("!!").await;
+        client.expect("!!").await;
+        assert!(world.log().await.contains(" 200 "));
+        assert!(world.frontend("front", FrontendCounter::BytesIn) > 3_000_000);
+    });
+}
+
+#[test]
+fn an_edited_head_does_not_wait_for_its_body() {
+    run(plain("http-request set-header x-a b"), |world| async move {
+        let began = weir_sched::now();
+        let mut client = world.client();
+        client.send("POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        assert!(server.head().await.contains("x-a: b"));
+        server.send("HTTP/1.1 100 Continue\r\n\r\n").await;
+        client.expect("HTTP/1.1 100 Continue\r\n\r\n").await;
+        client.send("abc").await;
+        server.expect("abc").await;
+        server.send(OK).await;
+        client.expect(OK).await;
+        assert_eq!(weir_sched::now(), began);
+    });
+}
+
+#[test]
+fn who_waits_for_a_body_asks_for_it() {
+    run(plain("option http-buffer-request"), |world| async move {
+        let mut client = world.client();
+        client.send("POST / HTTP/1.1\r\nhost: x\r\nExpect: 100-continue\r\ncontent-length: 3\r\n\r\n").await;
+        client.expect("HTTP/1.1 100 Continue\r\n\r\n").await;
+        assert!(world.origin("s1").is_untouched());
+        client.send("abc").await;
+        let mut server = world.accept("s1").await;
+        // Once is enough: the server is not asked to tell it again.
+        server.expect("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc").await;
+        server.send(OK).await;
+        client.expect(OK).await;
+    });
+}

@@ -241,3 +241,17 @@ fn spliced_bytes_arrive_whole() {
         world.check_idle().await;
     });
 }
+
+#[test]
+fn a_proxy_header_does_not_wait_for_the_client() {
+    let text = format!("{TCP}listen front\n bind 127.0.0.1:1\n server s1 {{s1}} send-proxy\n");
+    run(text, |world| async move {
+        let began = weir_sched::now();
+        let mut client = world.client();
+        let mut server = world.accept("s1").await;
+        assert!(server.read(5).await == b"PROXY");
+        server.send("220 hello\r\n").await;
+        client.expect("220 hello\r\n").await;
+        assert_eq!(weir_sched::now(), began);
+    });
+}

@@ -42,7 +42,8 @@ impl Exchange {
     /// Lets a client that still sends read our last bytes: closing at once would reset its connection and take the
     /// response away from it (RFC 9112, 9.6).
     async fn linger(&mut self) {
-        if !self.facts.response_started || self.client.is_broken() {
+        // Whom an administrator ended is gone at once.
+        if !self.facts.response_started || self.client.is_broken() || self.session.killed.get() {
             return;
         }
         let deadline = clock::after(LINGER);

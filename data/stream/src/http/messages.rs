@@ -5,6 +5,7 @@ use weir_http::{Flags, Version};
 use weir_mux::{BodyFlow, Flow, ReadHead, Side};
 use weir_net::Sent;
 use weir_sched::{Tick, wait, yield_now};
+use weir_sys::Errno;
 
 use crate::clock;
 use crate::counters::Event;
@@ -108,7 +109,8 @@ impl Exchange {
             Replay::Whole(body) => body,
             _ => b"",
         };
-        let more = !bodiless || !body.is_empty();
+        // Announced only if it follows at once: the kernel holds back what is said to be unfinished.
+        let more = !body.is_empty() || (!bodiless && !self.client.input().is_empty());
         let sent = self.request.send(&mut upstream.connection, &mut self.scratch, more);
         let sent = match sent {
             Sent::Failed(_) => sent,
@@ -132,12 +134,13 @@ impl Exchange {
             let mut uploading = false;
             let mut yields = false;
             let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
-            if !self.request_body.is_done() {
+            if !self.request_body.is_done() && !self.facts.upload_refused {
                 match self.request_body.advance(&mut self.client, &mut upstream.connection) {
                     Flow::Done => server_deadline = clock::after_some(self.timeouts.server),
                     Flow::AwaitSource => uploading = true,
                     Flow::AwaitSink => {}
                     Flow::Yield => yields = true,
+                    Flow::Failed(Side::Source, Errno::NOBUFS) => return Err(out_of_buffers().into()),
                     // Whoever leaves in the middle of its own request does not wait for an answer.
                     Flow::Truncated | Flow::Failed(Side::Source, _) => {
                         self.count_client_abort();
@@ -145,16 +148,18 @@ impl Exchange {
                     }
                     Flow::Malformed => return Err(self.malformed_request_body().into()),
                     // The server may have answered before it stopped listening: its answer decides.
-                    Flow::Failed(Side::Sink, errno) if !upstream.connection.descriptor().is_readable() => {
-                        return Err(Converse::Failed(Failure::Aborted(Some(errno))));
-                    }
-                    Flow::Failed(Side::Sink, _) => self.request_body = BodyFlow::done(),
+                    Flow::Failed(Side::Sink, _) => self.refuse_upload(),
                 }
             } else if upstream.connection.has_pending() {
                 if let Sent::Failed(errno) = upstream.connection.flush(false) {
                     return Err(Converse::Failed(Failure::Aborted(Some(errno))));
                 }
             }
+            if self.client.has_pending() {
+                // An interim response that did not fit; that the client is gone is noticed below.
+                let _ = self.client.flush(false);
+            }
+            let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
             match self.response.read_response(&mut upstream.connection, &options, limit) {
                 ReadHead::Complete if self.is_interim() => {
                     self.forward_interim()?;
@@ -162,6 +167,7 @@ impl Exchange {
                 }
                 ReadHead::Complete => return Ok(()),
                 ReadHead::Incomplete => {}
+                ReadHead::Failed(Errno::NOBUFS) => return Err(out_of_buffers().into()),
                 ReadHead::Ended | ReadHead::Failed(_) if !self.response.has_begun() => {
                     return Err(Converse::Failed(Failure::Empty));
                 }
@@ -307,9 +313,15 @@ impl Exchange {
                     // and what the client still sends belongs to no request that we would answer.
                     self.facts.keep_client = false;
                     self.facts.keep_server = false;
-                    return Ok(());
+                    if !self.facts.upload_refused {
+                        return Ok(());
+                    }
+                    self.count(Event::FailedResponse);
+                    self.count_server_abort();
+                    return Err(Stop::close(By::Server, During::Data));
                 }
                 Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
+                Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
                 Flow::Malformed => {
                     self.count(Event::FailedResponse);
                     return Err(Stop::close(By::Proxy, During::Data));
@@ -325,9 +337,12 @@ impl Exchange {
                 }
             }
             let mut uploading = false;
-            if !self.request_body.is_done() {
+            let mut yields = down == Flow::Yield;
+            if !self.request_body.is_done() && !self.facts.upload_refused {
                 match self.request_body.advance(&mut self.client, &mut upstream.connection) {
                     Flow::AwaitSource => uploading = true,
+                    Flow::Yield => yields = true,
+                    Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
                     Flow::Truncated | Flow::Failed(Side::Source, _) => {
                         self.count_client_abort();
                         return Err(Stop::close(By::Client, During::Data));
@@ -337,11 +352,8 @@ impl Exchange {
                         return Err(Stop::close(By::Proxy, During::Data));
                     }
                     // It answers already, and does not want the rest.
-                    Flow::Failed(Side::Sink, _) => {
-                        self.request_body = BodyFlow::done();
-                        self.facts.keep_client = false;
-                    }
-                    Flow::Done | Flow::AwaitSink | Flow::Yield => {}
+                    Flow::Failed(Side::Sink, _) => self.refuse_upload(),
+                    Flow::Done | Flow::AwaitSink => {}
                 }
             }
             self.check_alive()?;
@@ -371,12 +383,19 @@ impl Exchange {
                 self.count_client_abort();
                 return Err(Stop::close(By::Client, During::Data));
             }
-            if down == Flow::Yield {
+            if yields {
                 yield_now().await;
             } else {
                 wait(deadline).await;
             }
         }
+    }
+
+    /// The server takes no more of the request. What the client still sends of it must not be read as the next one.
+    fn refuse_upload(&mut self) {
+        self.facts.upload_refused = true;
+        self.facts.keep_client = false;
+        self.facts.keep_server = false;
     }
 
     /// What the frontend and the backend agree on for connections.
@@ -434,6 +453,11 @@ impl From<Stop> for Converse {
 
 /// This much of a body is copied behind an edited head, to leave in the same system call.
 const SENT_WITH_HEAD: usize = 16 * 1024;
+
+/// `tune.buffers.limit` or `-m` is reached.
+fn out_of_buffers() -> Stop {
+    Stop::error(500, By::Resource, During::Headers)
+}
 
 /// The head outgrew its buffer by what we added to it.
 fn no_room() -> Stop {

@@ -4,6 +4,7 @@ use weir_h1::request_framing;
 use weir_http::{Flags, Method};
 use weir_mux::{BodyFlow, ReadHead};
 use weir_sched::{Tick, wait};
+use weir_sys::Errno;
 
 use crate::clock;
 use crate::ending::{By, During, Ending};
@@ -109,6 +110,7 @@ impl Exchange {
         self.captures.bad_request = true;
         let (status, by) = match failure {
             ReadHead::Incomplete => (408, By::ClientTimeout),
+            ReadHead::Failed(Errno::NOBUFS) => (500, By::Resource),
             ReadHead::Ended | ReadHead::Failed(_) => (400, By::Client),
             ReadHead::TooLarge => (400, By::Proxy),
             ReadHead::Invalid(error) => {

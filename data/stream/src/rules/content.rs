@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_config::model::RulesetKind;
 use weir_expr::Verdict as Known;
+use weir_http::KnownName;
 use weir_net::Received;
 use weir_sched::{Tick, wait, yield_now};
 
@@ -113,10 +114,6 @@ impl Exchange {
             if self.request_body.is_complete() || enough {
                 return Ok(());
             }
-            if clock::passed(deadline) {
-                self.count_bad_request();
-                return Err(Stop::error(408, By::ClientTimeout, During::Request));
-            }
             match self.client.receive(limit) {
                 Received::Bytes(_) => continue,
                 Received::Full => return Ok(()),
@@ -187,6 +184,8 @@ impl Exchange {
         if !std::mem::take(&mut self.facts.expects_continue) {
             return Ok(());
         }
+        // The server need not tell it again.
+        self.request.head.remove_known(KnownName::Expect);
         match self.client.send_head(b"HTTP/1.1 100 Continue\r\n\r\n", false) {
             weir_net::Sent::Failed(_) => Err(Stop::close(By::Client, During::Request)),
             _ => Ok(()),

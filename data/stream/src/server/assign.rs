@@ -60,6 +60,7 @@ impl Exchange {
         self.session.view.server.set(server.key().index() as u32);
         self.session.note_server(self.backend.index, server.key());
         self.server_key = Some(server.key());
+        self.timers.queue = Some(self.elapsed());
         self.lease = Some(lease);
         self.count_balanced();
         self.redirect_instead()

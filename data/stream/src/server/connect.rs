@@ -211,7 +211,9 @@ impl Exchange {
         };
         let mut header = Vec::new();
         self.write_proxy_header(send_proxy, &mut header);
-        match connection.send_head(&header, true) {
+        // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
+        let more = self.backend.is_http() || !self.client.input().is_empty();
+        match connection.send_head(&header, more) {
             Sent::Failed(errno) => Err(errno.into()),
             _ => Ok(()),
         }
