@@ -173,3 +173,19 @@ fn a_head_that_outgrows_its_buffer_fails_its_rule() {
         assert!(head.contains("x-one: v") && !head.contains("x-two"), "{head}");
     });
 }
+
+/// What HAProxy 2.6 gave for the same messages.
+#[test]
+fn lengths_of_messages() {
+    let rules = "option http-buffer-request\n http-request set-header l %[req.len]\n http-response set-header l %[res.len]";
+    run(plain(rules), |world| async move {
+        let mut client = world.client();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.expect("GET / HTTP/1.1\r\nHost: a\r\nl: 38\r\n\r\n").await;
+        server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Srv: A\r\n\r\nok").await;
+        client.expect("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Srv: A\r\nl: 57\r\n\r\nok").await;
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789").await;
+        server.expect("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nl: 65\r\n\r\n0123456789").await;
+    });
+}

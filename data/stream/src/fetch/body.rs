@@ -100,7 +100,7 @@ pub(super) fn request_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent> 
 }
 
 /// The response's body: what came together with the head, until it goes on to the client.
-fn response_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent> {
+pub(super) fn response_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent> {
     exchange.head(Side::Response)?;
     if !exchange.facts.have_response || exchange.facts.response_started || exchange.reply.is_some() {
         return Err(Absent::Missing);

@@ -7,11 +7,13 @@ use weir_expr::SampleType::{Bin, Bool, Int, Str};
 use weir_expr::{
     Arg, ArgKind, ArgSpec, Args, FetchDecl, Fetched, Flags, Needs, Sample, SampleType, Scope, Value,
 };
+use weir_http::Kind;
+use weir_mux::Message;
 
 use super::access::{Absent, Side};
-use super::rdp;
 use super::values::{number, text, truth};
 use super::{Row, row, valid};
+use super::{body, rdp};
 use crate::exchange::Exchange;
 
 const BLOCK: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int]);
@@ -96,10 +98,15 @@ const fn proto_http(name: &'static str) -> FetchDecl {
     FetchDecl::new(name, Bool, IS_HTTP).valid(valid::STREAM).needs(Needs::L6_REQUEST)
 }
 
-fn length<'c>(exchange: &Exchange, side: Side) -> Fetched<'c> {
+fn length<'c>(exchange: &mut Exchange, side: Side) -> Fetched<'c> {
     let length = match exchange.side(side) {
         Side::Request if exchange.facts.have_request => {
-            exchange.request.bytes().len() + exchange.request_body.ready()
+            let body = body::request_body(exchange).map_or(0, |body| body.bytes.len());
+            measure(&exchange.request) + body
+        }
+        Side::Response if exchange.facts.have_response => {
+            let body = body::response_body(exchange).map_or(0, |body| body.bytes.len());
+            measure(&exchange.response) + body
         }
         side => exchange.raw_input(side).len(),
     };
@@ -107,6 +114,21 @@ fn length<'c>(exchange: &Exchange, side: Side) -> Fetched<'c> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     Fetched::Sample(Sample::new(Value::Int(length)).with(flags).with(Flags::VOLATILE))
 }
+
+/// The length of a message's head as the reference program has it, which keeps messages in a form of its own: no blanks,
+/// no ends of lines, and some bytes around the start line and at the end.
+fn measure(message: &Message) -> usize {
+    let (head, raw) = (&message.head, message.bytes());
+    let version = head.version().wire().len();
+    let start_line = match head.kind() {
+        Kind::Request => head.method_text(raw).len() + head.uri(raw).len() + version,
+        Kind::Response => version + "200".len() + head.reason(raw).len(),
+    };
+    let fields = head.fields(raw).map(|(name, value)| name.len() + value.len());
+    AROUND_HEAD + start_line + fields.sum::<usize>()
+}
+
+const AROUND_HEAD: usize = 21;
 
 fn block<'c>(exchange: &'c Exchange, side: Side, args: &Args) -> Fetched<'c> {
     if exchange.frontend.is_http() {

@@ -8,7 +8,7 @@ use weir_http::KnownName;
 use weir_net::Received;
 use weir_sched::{Tick, wait, yield_now};
 
-use super::{Done, Verdict};
+use super::Verdict;
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During};
@@ -210,14 +210,14 @@ impl Exchange {
                     Known::False => break,
                     Known::Maybe if self.inspection_over => break,
                     Known::Maybe => self.await_more_response(deadline).await?,
-                    Known::True => match self.act(&rule.action, kind, backend) {
-                        Done::Stop(stop) => {
-                            self.decided_at = Some(&rule.at);
-                            return Err(stop);
+                    Known::True => {
+                        let done = self.act(&rule.action, kind, backend);
+                        match self.settle_action(done, &rule.action, &rule.at, kind, backend).await? {
+                            None => break,
+                            Some(Verdict::Stop(stop)) => return Err(stop),
+                            Some(_) => return Ok(()),
                         }
-                        Done::Accept => return Ok(()),
-                        _ => break,
-                    },
+                    }
                 }
             }
         }
