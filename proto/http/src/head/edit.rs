@@ -316,8 +316,10 @@ impl Head {
     #[inline]
     fn reserve_length(&self, more: usize, freed: usize) -> Result<(), NoRoom> {
         let max_length = self.max_length as usize;
-        // What was received and every edit together are longer than the head: mostly there is no need to measure.
-        let most = (self.end - self.start) as usize + self.edits.len() + FRAMING * self.fields.len() + more;
+        // What was received and every edit together are longer than the head: mostly there is no need to measure. A head
+        // that is being parsed has no end yet, and what the parser puts in is no longer than what it stands for.
+        let received = self.end.saturating_sub(self.start) as usize;
+        let most = received + self.edits.len() + FRAMING * self.fields.len() + more;
         if most > max_length && self.length() + more > max_length + freed { Err(NoRoom) } else { Ok(()) }
     }
 
