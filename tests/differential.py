@@ -200,6 +200,7 @@ EXCHANGES = {
 
 # name: why weir is meant to differ from the packaged 2.6 (the reference is 3.5).
 DIFFERENT = {
+    "answer cut in a chunk": "chunks are forwarded as they come, not cut anew: the part of one that came is never made whole",
     "connection tokens": "a head that nothing edits is forwarded as it came, `keep-alive` included",
 }
 

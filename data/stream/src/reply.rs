@@ -147,7 +147,7 @@ impl Exchange {
                 Fallback::Configured => self.prepare_error(status),
                 Fallback::BuiltIn => self.prepare_built_in(status)?,
             }
-            return self.add_reply_headers(made);
+            return Ok(());
         }
         let body = match &made.content {
             config::ReplyContent::ProxyDefault => Body::Empty,
@@ -163,13 +163,14 @@ impl Exchange {
                     self.status = made.status;
                     self.response.head.set_status(made.status)?;
                 }
-                return self.add_reply_headers(made);
+                return Ok(());
             }
             config::ReplyContent::Empty => Body::Empty,
             config::ReplyContent::Body(body) => Body::Shared(Arc::clone(body)),
             config::ReplyContent::Format(format) => Body::Made(self.format(format)),
         };
         self.start(status, status::reason(status))?;
+        self.add_reply_headers(made)?;
         let head = &mut self.response.head;
         head.add(b"content-length", decimal(&mut [0; 20], body.bytes().len() as u64))?;
         if let Some(kind) =
@@ -178,9 +179,10 @@ impl Exchange {
             head.add(b"content-type", kind.as_bytes())?;
         }
         self.reply = Some(Reply { body, closes: false });
-        self.add_reply_headers(made)
+        Ok(())
     }
 
+    /// Its `hdr` fields come first; a message that is a file has none (the configuration's reader warned of them).
     fn add_reply_headers(&mut self, made: &config::Reply) -> Result<(), NoRoom> {
         for header in &made.headers {
             let value = self.format(&header.value);

@@ -70,7 +70,7 @@ fn a_made_response_has_no_empty_fields() {
     run(text, |world| async move {
         let mut client = world.client();
         client.send(GET).await;
-        client.expect("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx-host: x\r\n\r\n").await;
+        client.expect("HTTP/1.1 200 OK\r\nx-host: x\r\ncontent-length: 0\r\n\r\n").await;
     });
 }
 
