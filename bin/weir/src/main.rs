@@ -27,6 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static MESSAGES: Messages = Messages::new();
 
 fn main() -> ExitCode {
+    // A kernel without the choice has no huge pages either, or only costs memory with them.
+    let _ = weir_sys::process::use_small_pages();
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = words.first().map_or("weir", String::as_str);
     match arguments::parse(words.iter().skip(1).map(String::as_str)) {

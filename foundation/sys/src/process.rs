@@ -53,6 +53,14 @@ pub fn set_dumpable(dumpable: bool) -> Result<()> {
     rustix::process::set_dumpable_behavior(behavior)
 }
 
+/// Has the kernel back memory with pages of the usual size from now on, here and in what is forked or executed from here.
+///
+/// Where huge pages are on for everything, whoever touches one byte holds two megabytes: what small objects spread over a
+/// heap cost could not be told, and mostly was not theirs.
+pub fn use_small_pages() -> Result<()> {
+    rustix::thread::disable_transparent_huge_pages(true)
+}
+
 /// The bounds of a resource; `None` means without bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
