@@ -150,6 +150,7 @@ fn make_proxy(
         acceptors: Mutex::default(),
         uses_request_line: asks_for_request_line(&config),
         takes_fragments: config.takes_fragments(),
+        log_timing: weir_stream::log::LogTiming::of(&config),
         rulesets: rulesets(&config),
         site: OnceLock::new(),
         config,

@@ -14,6 +14,7 @@ use weir_events::Level;
 use weir_expr::VariableStore;
 use weir_mux::{BodyFlow, Message};
 use weir_net::Connection;
+use weir_sys::Address;
 
 use crate::ending::{By, During, Ending};
 use crate::recycle::Lent;
@@ -110,6 +111,8 @@ pub struct Exchange {
     pub decided_at: Option<&'static config::Location>,
     /// Entropy of this stream: its number, mixed.
     pub serial: u64,
+    /// From where the server was connected to, kept for the log line when it asks for that.
+    pub came_from: Option<Address>,
     /// The request line, if something logs it.
     pub request_line: Lent<Vec<u8>>,
     /// The last server that gave a slot: the log names it although the slot was given back.
@@ -353,6 +356,7 @@ impl Exchange {
             reply_bytes: 0,
             decided_at: None,
             serial,
+            came_from: None,
             request_line: crate::recycle::bytes(),
             server_key: None,
             early_hints: Vec::new(),

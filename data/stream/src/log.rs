@@ -9,8 +9,10 @@ use crate::ending::{By, During};
 use crate::exchange::Exchange;
 
 mod alias;
+mod timing;
 
 pub(crate) use alias::alias;
+pub use timing::LogTiming;
 
 thread_local! {
     static LOGGER: RefCell<Option<Logger>> = const { RefCell::new(None) };
@@ -39,9 +41,9 @@ impl Exchange {
         self.write_log_line();
     }
 
-    /// `option logasap`: writes the line as soon as the response began.
+    /// Writes the line as soon as the response begins: with `option logasap`, or because all is known by then.
     pub(crate) fn log_early(&mut self) {
-        if self.frontend.config.settings.options.log_asap
+        if (self.frontend.config.settings.options.log_asap || self.frontend.log_timing.early)
             && !self.facts.logged
             && !self.frontend.log_sinks.is_empty()
         {
@@ -76,7 +78,6 @@ impl Exchange {
         let Some(level) = self.level() else { return };
         let frontend = self.frontend;
         let logging = &frontend.config.settings.logging;
-        frontend.log_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut line = crate::recycle::bytes();
         let failed_early =
             !self.facts.have_request && self.ending.is_error() && self.ending.during == During::Request;
@@ -93,6 +94,7 @@ impl Exchange {
         }
         let message = LogMessage { level, tag: &frontend.log_tag, structured_data: &structured, text: &line };
         send(frontend, &message);
+        frontend.log_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     fn render_connect_line(&mut self, line: &mut Vec<u8>) {

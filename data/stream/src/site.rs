@@ -144,6 +144,8 @@ pub struct Proxy {
     pub uses_request_line: bool,
     /// Whether its rules say what becomes of a fragment in a request's target, which is refused otherwise.
     pub takes_fragments: bool,
+    /// When its log line is written.
+    pub log_timing: crate::log::LogTiming,
     /// Which kinds of rules it has, one bit each.
     pub rulesets: u32,
     /// Back to everything.

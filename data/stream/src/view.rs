@@ -58,7 +58,10 @@ impl Exchange {
 
     /// The address that the connection to the server comes from.
     pub(crate) fn own_address(&self) -> Option<Address> {
-        socket::local_address(self.server.as_ref()?.connection.descriptor()).ok()
+        match &self.server {
+            Some(upstream) => socket::local_address(upstream.connection.descriptor()).ok(),
+            None => self.came_from.clone(),
+        }
     }
 
     /// The number of a connection's descriptor.

@@ -58,6 +58,11 @@ pub(crate) fn next_serial() -> u64 {
     serial * weir_sched::worker_count().max(1) as u64 + weir_sched::worker_index() as u64
 }
 
+/// How many streams had a number before the stream with this one: what `%rt` counts.
+pub(crate) fn streams_before(serial: u64) -> u64 {
+    serial.saturating_sub(weir_sched::worker_count().max(1) as u64)
+}
+
 /// Counts as a stream in progress as long as it lives.
 #[derive(Debug)]
 pub struct InProgress(());

@@ -189,3 +189,39 @@ fn lengths_of_messages() {
         server.expect("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nl: 65\r\n\r\n0123456789").await;
     });
 }
+
+/// A line that says nothing about the end is there before the response is.
+#[test]
+fn a_log_line_is_written_once_all_is_known() {
+    let lines = "log-format \"%r %s %hr\"\n http-request capture req.hdr(host) len 9";
+    run(plain(lines), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n").await;
+        client.head().await;
+        assert_eq!(world.log().await, "GET / HTTP/1.1 s1 {x}");
+        server.send("123456789").await;
+        client.expect("123456789").await;
+        client.finish();
+        client.closed().await;
+        assert!(world.is_quiet());
+    });
+}
+
+/// The connection to the server is somebody else's when the line is written, but where it came from is still known.
+#[test]
+fn a_log_line_says_where_the_server_was_connected_from() {
+    run(plain("log-format \"%bi %[bc_src] %B %lc\""), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send("HTTP/1.1 204 No Content\r\n\r\n").await;
+        client.head().await;
+        assert_eq!(world.log().await, "127.0.0.1 127.0.0.1 42 0");
+        client.finish();
+        client.closed().await;
+    });
+}

@@ -26,6 +26,9 @@ impl Exchange {
     /// Gives the server's connection to whoever comes next, or closes it.
     pub(crate) fn settle_server(&mut self) {
         self.count_bytes();
+        if self.frontend.log_timing.own_address && !self.facts.logged {
+            self.came_from = self.own_address();
+        }
         if let Some(upstream) = self.server.take() {
             let usable = self.facts.keep_server
                 && self.facts.have_response

@@ -60,7 +60,7 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         }
         Alias::Hostname => out.text(exchange.site.identity.hostname.as_bytes()),
         Alias::Pid => out.counter(i64::from(exchange.site.identity.process_id)),
-        Alias::RequestCounter => out.counter(exchange.serial as i64),
+        Alias::RequestCounter => out.counter(crate::worker::streams_before(exchange.serial) as i64),
         Alias::LogCounter => out.counter(i64::from(exchange.frontend.log_count.load(Relaxed))),
         Alias::LogOrigin => out.text(if exchange.facts.logged { b"txn_response" } else { b"txn_close" }),
         Alias::UniqueId => out.text(exchange.unique_id.as_deref().unwrap_or_default()),

@@ -106,6 +106,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         acceptors: Default::default(),
         uses_request_line: true,
         takes_fragments: config.takes_fragments(),
+        log_timing: weir_stream::log::LogTiming::of(&config),
         rulesets,
         site: OnceLock::new(),
         config,
