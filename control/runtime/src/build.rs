@@ -115,7 +115,7 @@ impl ProxyNames {
 
 fn make_proxy(
     index: usize,
-    config: model::Proxy,
+    mut config: model::Proxy,
     global: &model::Global,
     options: &Options<'_>,
     full_connections: u32,
@@ -123,6 +123,7 @@ fn make_proxy(
     errors: &mut Vec<BuildError>,
 ) -> Proxy {
     let workers = options.workers.max(1);
+    backends::resolve_sources(&mut config, options.resolver, errors);
     backends::refuse_rdp_cookie(&config, errors);
     let backend =
         config.is_backend().then(|| backends::backend(&config, global, options, full_connections, errors));
@@ -231,3 +232,6 @@ pub fn local_time_zone() -> TimeZone {
 
 /// What log lines are tagged with unless `log-tag` says otherwise: what log processors of this language look for.
 const DEFAULT_TAG: &str = "haproxy";
+
+#[cfg(test)]
+mod tests;

@@ -53,7 +53,7 @@ fn bind_port(exchange: &Exchange, socket: &OwnedFd, source: &Source, ip: IpAddr)
 pub(crate) fn chosen(exchange: &Exchange) -> (Option<SocketAddr>, bool) {
     let transparent = of(exchange).and_then(|source| source.transparent.as_ref());
     match transparent {
-        None | Some(TransparentSource::Address(_)) => (None, false),
+        None | Some(TransparentSource::Address { .. }) => (None, false),
         Some(transparent) => {
             (transparent_address(exchange, transparent), matches!(transparent, TransparentSource::Client))
         }
@@ -70,7 +70,9 @@ fn of(exchange: &Exchange) -> Option<&'static Source> {
 fn transparent_address(exchange: &Exchange, transparent: &TransparentSource) -> Option<SocketAddr> {
     let client = exchange.session.source().inet();
     match transparent {
-        TransparentSource::Address(address) => Some(*address),
+        TransparentSource::Address { host: Host::Ip(ip), port } => Some(SocketAddr::new(*ip, *port)),
+        // Names got their addresses at the start.
+        TransparentSource::Address { .. } => None,
         TransparentSource::Client => client,
         TransparentSource::ClientAddress => client.map(|client| SocketAddr::new(client.ip(), 0)),
         TransparentSource::Header { name, occurrence } => {

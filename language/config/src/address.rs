@@ -3,7 +3,7 @@
 //! One grammar serves `bind`, `server`, `source` and `log`; what differs is which families and which forms of port
 //! each accepts. Host names stay names: resolving them is not a parser's work.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use weir_syntax::{Span, Word};
@@ -198,15 +198,6 @@ pub(crate) fn source_address(word: &Word, subject: &str) -> Parsed<(Host, u16, u
             Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
         },
         _ => Err(complain(format!("'{text}' : an IP address is expected"))),
-    }
-}
-
-/// Parses a literal address with an optional port, 0 if there is none.
-pub(crate) fn socket_address(word: &Word, subject: &str) -> Parsed<SocketAddr> {
-    let (host, first, last) = source_address(word, subject)?;
-    match host {
-        Host::Ip(ip) if first == last => Ok(SocketAddr::new(ip, first)),
-        _ => Err(fault(word.span(), format!("'{subject}' : invalid address: '{word}'"))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `source`: where connections to servers come from.
 
-use crate::address::{socket_address, source_address};
+use crate::address::source_address;
 use crate::model::{Source, TransparentSource};
 use crate::words::{Parsed, Words, fault};
 
@@ -36,7 +36,15 @@ fn read_usesrc(words: &mut Words<'_>) -> Parsed<TransparentSource> {
         _ => {}
     }
     let Some(arguments) = word.text().strip_prefix("hdr_ip(") else {
-        return socket_address(word, &format!("usesrc {word}")).map(TransparentSource::Address);
+        let subject = format!("usesrc {word}");
+        let (host, port, last) = source_address(word, &subject)?;
+        if port != last {
+            return Err(fault(
+                word.span(),
+                format!("'{subject}' : port range not permitted here in '{word}'"),
+            ));
+        }
+        return Ok(TransparentSource::Address { host, port });
     };
     let complain = |message: &str| fault(word.span(), message);
     let arguments = arguments

@@ -1,7 +1,7 @@
 //! Backends and servers: from what the configuration says to what balancing needs.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use weir_backend::persistence::{CookieMode, CookieSettings};
@@ -11,10 +11,11 @@ use weir_backend::{
 };
 use weir_config::model::{
     self, BackendTarget, Balance, InitialAddress, PreserveAffinity, Redispatch, Reuse, ServerPort,
+    TransparentSource,
 };
 
 use super::names;
-use super::{BuildError, Options, shares_idle};
+use super::{BuildError, Options, Resolver, shares_idle};
 
 /// The load at which the servers of each proxy reach `maxconn` unless `fullconn` says it: a tenth of the limits of all
 /// frontends that may send to it (manual, "fullconn").
@@ -106,15 +107,11 @@ fn server(
     errors: &mut Vec<BuildError>,
 ) -> ServerSettings {
     let settings = &config.settings;
-    let (address, known) = match address(config, options) {
-        Ok(address) => (address, true),
-        Err(message) => {
-            if !options.ignore_unknown_names && !may_be_unknown(config) {
-                errors.push(BuildError { at: config.at.clone(), message });
-            }
-            (ServerAddress::Unknown, false)
-        }
-    };
+    let address = address(config, options).unwrap_or_else(|message| {
+        errors.push(BuildError { at: config.at.clone(), message });
+        ServerAddress::Unknown
+    });
+    let known = address != ServerAddress::Unknown;
     ServerSettings {
         name: config.name.to_string(),
         id: config.id,
@@ -142,11 +139,6 @@ fn server(
     }
 }
 
-/// Whether `init-addr` lets a server start without an address.
-fn may_be_unknown(config: &model::Server) -> bool {
-    config.settings.initial_address.contains(&InitialAddress::None)
-}
-
 fn address(config: &model::Server, options: &Options<'_>) -> Result<ServerAddress, String> {
     match &config.address {
         model::ServerAddress::Inet { host, port } => {
@@ -155,17 +147,8 @@ fn address(config: &model::Server, options: &Options<'_>) -> Result<ServerAddres
                 // It follows the client's port, connection by connection.
                 ServerPort::Mapped(_) => 0,
             };
-            let fallback = config.settings.initial_address.iter().find_map(|way| match way {
-                InitialAddress::Ip(address) => Some(*address),
-                _ => None,
-            });
-            let found = names::address(host, options.resolver).or_else(|error| fallback.ok_or(error));
-            match found {
-                Ok(ip) => Ok(ServerAddress::Ip(SocketAddr::new(ip, port))),
-                Err(error) => {
-                    Err(format!("'server {}' : could not resolve address '{}'.", config.name, error.0))
-                }
-            }
+            let found = first_address(config, host, options)?;
+            Ok(found.map_or(ServerAddress::Unknown, |ip| ServerAddress::Ip(SocketAddr::new(ip, port))))
         }
         model::ServerAddress::Unix(path) => Ok(ServerAddress::Unix(path.clone())),
         model::ServerAddress::Abstract { name, padded } => {
@@ -180,6 +163,85 @@ fn address(config: &model::Server, options: &Options<'_>) -> Result<ServerAddres
             Err(format!("'server {}' : 'sockpair@' is not implemented yet.", config.name))
         }
     }
+}
+
+/// The address that a host begins with: the ways of `init-addr` are tried in their order, and the first that gives an
+/// answer ends the search. None when the server is to start without an address (manual, "init-addr").
+fn first_address(
+    config: &model::Server,
+    host: &model::Host,
+    options: &Options<'_>,
+) -> Result<Option<IpAddr>, String> {
+    let name = match host {
+        model::Host::Ip(address) => return Ok(Some(*address)),
+        model::Host::Name { name, .. } => name,
+    };
+    let ways = match &*config.settings.initial_address {
+        [] => &DEFAULT_WAYS,
+        ways => ways,
+    };
+    for way in ways {
+        match way {
+            // There is no state file yet (its words are refused), so it knows nothing.
+            InitialAddress::Last => {}
+            InitialAddress::Libc => {
+                if let Ok(found) = names::address(host, options.resolver) {
+                    return Ok(Some(found));
+                }
+            }
+            InitialAddress::None => return Ok(None),
+            InitialAddress::Ip(address) => return Ok(Some(*address)),
+        }
+    }
+    if options.ignore_unknown_names {
+        return Ok(None);
+    }
+    let problem =
+        if ways.contains(&InitialAddress::Libc) { "could not resolve" } else { "no method found to resolve" };
+    Err(format!("'server {}' : {problem} address '{name}'.", config.name))
+}
+
+/// `init-addr` when nothing is written (manual).
+const DEFAULT_WAYS: [InitialAddress; 2] = [InitialAddress::Last, InitialAddress::Libc];
+
+/// Gives the names of `source` lines their addresses, once, as those of servers get theirs.
+pub(super) fn resolve_sources(
+    config: &mut model::Proxy,
+    resolver: &dyn Resolver,
+    errors: &mut Vec<BuildError>,
+) {
+    let mut fail = |at: &model::Location, error: names::NameError| {
+        let message = format!("'source' : could not resolve address '{}'.", error.0);
+        errors.push(BuildError { at: at.clone(), message });
+    };
+    if let Err(error) = resolve_source(config.settings.source.as_mut(), resolver) {
+        fail(&config.at, error);
+    }
+    for server in &mut config.servers {
+        if let Err(error) = resolve_source(server.settings.source.as_mut(), resolver) {
+            fail(&server.at, error);
+        }
+    }
+}
+
+fn resolve_source(
+    source: Option<&mut Arc<model::Source>>,
+    resolver: &dyn Resolver,
+) -> Result<(), names::NameError> {
+    let Some(source) = source else { return Ok(()) };
+    if matches!(source.host, model::Host::Name { .. }) {
+        let found = names::address(&source.host, resolver)?;
+        Arc::make_mut(source).host = model::Host::Ip(found);
+    }
+    if let Some(TransparentSource::Address { host: host @ model::Host::Name { .. }, .. }) =
+        &source.transparent
+    {
+        let found = names::address(host, resolver)?;
+        if let Some(TransparentSource::Address { host, .. }) = &mut Arc::make_mut(source).transparent {
+            *host = model::Host::Ip(found);
+        }
+    }
+    Ok(())
 }
 
 fn algorithm(balance: &Balance) -> Algorithm {

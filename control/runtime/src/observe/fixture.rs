@@ -82,6 +82,15 @@ impl Resolver for NoNames {
 
 /// The process that a configuration makes.
 pub(crate) fn live(text: &str) -> Live {
+    try_live(text, &NoNames, false).expect("a configuration without names")
+}
+
+/// The process that a configuration makes where `resolver` knows the names, or what the start says instead.
+pub(crate) fn try_live(
+    text: &str,
+    resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
+) -> Result<Live, Vec<String>> {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let mut record = ProcessRecord::new(1);
@@ -105,8 +114,8 @@ pub(crate) fn live(text: &str) -> Live {
         workers: 1,
         connections: 1000,
         frontend_connections: None,
-        resolver: &NoNames,
-        ignore_unknown_names: false,
+        resolver,
+        ignore_unknown_names,
         identity: Identity {
             hostname: "vm".to_owned(),
             node: "vm".to_owned(),
@@ -116,8 +125,10 @@ pub(crate) fn live(text: &str) -> Live {
         },
         statistics: Box::new(Page::new(record)),
     };
-    let site = build::site(outcome.config, options).expect("a configuration without names").publish();
-    Live { site, record }
+    match build::site(outcome.config, options) {
+        Ok(site) => Ok(Live { site: site.publish(), record }),
+        Err(errors) => Err(errors.iter().map(|error| error.message.clone()).collect()),
+    }
 }
 
 /// A socket for administrators.

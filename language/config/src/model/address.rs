@@ -2,7 +2,7 @@
 //!
 //! Names are kept as names: this crate never resolves anything. `control/runtime` does at start.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Which address family a prefix such as `ipv6@` demands.
@@ -120,8 +120,13 @@ pub struct Source {
 /// The `usesrc` part of `source`: a foreign address to present to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransparentSource {
-    /// A fixed address.
-    Address(SocketAddr),
+    /// A fixed address and port, 0 for any port.
+    Address {
+        /// The address, or its name until the start.
+        host: Host,
+        /// The port.
+        port: u16,
+    },
     /// The client's address and port.
     Client,
     /// The client's address, any port.

@@ -1,0 +1,123 @@
+//! What a site is made of, for configurations that need the world's help: names.
+
+use std::net::IpAddr;
+
+use weir_config::model::{Host, TransparentSource};
+use weir_stream::site::Site;
+
+use super::Resolver;
+use crate::observe::fixture::try_live;
+
+/// Knows `known.test`, in both families.
+struct OneName;
+
+impl Resolver for OneName {
+    fn addresses(&self, name: &str) -> Vec<IpAddr> {
+        match name {
+            "known.test" => vec![IpAddr::from([192, 0, 2, 1]), IpAddr::V6(1.into())],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Makes the site of a backend with these lines; the start of the process says `want` instead when it fails.
+#[track_caller]
+fn check(lines: &str, ignore_unknown: bool, want: Result<fn(&Site) -> bool, &'static str>) {
+    let text = format!("defaults\n timeout connect 1s\n timeout server 1s\nbackend be\n{lines}\n");
+    let seen = weir_sched::run(async move {
+        let live = try_live(&text, &OneName, ignore_unknown);
+        match (live, want) {
+            (Ok(live), Ok(right)) => assert!(right(live.site), "{text}"),
+            (Err(messages), Err(want)) => assert_eq!(messages, [want], "{text}"),
+            (live, _) => panic!("{text}: {:?}", live.err()),
+        }
+    });
+    assert!(seen.expect("a worker").is_some(), "the check ends");
+}
+
+fn first_server_is(site: &Site, address: &str) -> bool {
+    let servers = site.proxies[0].servers().servers();
+    let settings = servers[0].settings();
+    settings.address == weir_backend::ServerAddress::Ip(address.parse().expect("an address"))
+        && !settings.disabled
+}
+
+fn first_server_waits(site: &Site) -> bool {
+    let servers = site.proxies[0].servers().servers();
+    let settings = servers[0].settings();
+    settings.address == weir_backend::ServerAddress::Unknown && settings.disabled
+}
+
+#[test]
+fn ways_to_a_first_address_are_tried_in_their_order() {
+    let known = |site: &Site| first_server_is(site, "192.0.2.1:80");
+    let given = |site: &Site| first_server_is(site, "192.0.2.9:80");
+    check(" server s known.test:80", false, Ok(known));
+    check(" server s known.test:80 init-addr libc,192.0.2.9", false, Ok(known));
+    check(" server s known.test:80 init-addr 192.0.2.9,libc", false, Ok(given));
+    check(" server s known.test:80 init-addr last,192.0.2.9", false, Ok(given));
+    check(" server s other.test:80 init-addr libc,192.0.2.9,none", false, Ok(given));
+    check(" server s known.test:80 init-addr none,libc", false, Ok(first_server_waits));
+    check(" server s other.test:80 init-addr last,libc,none", false, Ok(first_server_waits));
+    check(" default-server init-addr 192.0.2.9\n server s other.test:80", false, Ok(given));
+    check(" default-server init-addr none\n server s known.test:80 init-addr libc", false, Ok(known));
+    // An address needs no way.
+    check(" server s 192.0.2.1:80 init-addr none", false, Ok(known));
+}
+
+#[test]
+fn a_server_that_no_way_leads_to_stops_the_start() {
+    let unknown = "'server s' : could not resolve address 'other.test'.";
+    check(" server s other.test:80", false, Err(unknown));
+    check(" server s other.test:80 init-addr libc", false, Err(unknown));
+    let no_way = "'server s' : no method found to resolve address 'known.test'.";
+    check(" server s known.test:80 init-addr last", false, Err(no_way));
+    check(" server s other.test:80", true, Ok(first_server_waits));
+}
+
+#[test]
+fn names_of_sources_are_resolved_at_the_start() {
+    check(
+        " source known.test:1000-2000\n server s 192.0.2.3:80",
+        false,
+        Ok(|site| {
+            of_backend(site).is_some_and(|source| {
+                is_known(source) && (source.first_port, source.last_port) == (1000, 2000)
+            })
+        }),
+    );
+    check(
+        " server s 192.0.2.3:80 source ipv6@known.test",
+        false,
+        Ok(|site| of_server(site).is_some_and(|source| source.host == Host::Ip(IpAddr::V6(1.into())))),
+    );
+    check(
+        " default-server source known.test\n server s 192.0.2.3:80",
+        false,
+        Ok(|site| of_server(site).is_some_and(is_known)),
+    );
+    check(
+        " source 0.0.0.0 usesrc known.test:7\n server s 192.0.2.3:80",
+        false,
+        Ok(|site| {
+            let expected =
+                TransparentSource::Address { host: Host::Ip(IpAddr::from([192, 0, 2, 1])), port: 7 };
+            of_backend(site).is_some_and(|source| source.transparent == Some(expected))
+        }),
+    );
+    let unknown = "'source' : could not resolve address 'other.test'.";
+    check(" source other.test\n server s 192.0.2.3:80", false, Err(unknown));
+    check(" server s 192.0.2.3:80 source other.test", false, Err(unknown));
+}
+
+fn of_backend(site: &Site) -> Option<&weir_config::model::Source> {
+    site.proxies[0].config.settings.source.as_deref()
+}
+
+fn of_server(site: &Site) -> Option<&weir_config::model::Source> {
+    site.proxies[0].config.servers[0].settings.source.as_deref()
+}
+
+fn is_known(source: &weir_config::model::Source) -> bool {
+    source.host == Host::Ip(IpAddr::from([192, 0, 2, 1]))
+}
