@@ -13,6 +13,7 @@ use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates, Serve
 use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
+use weir_http::CaseMap;
 use weir_net::Gate;
 use weir_stream::server::idle::IdlePools;
 use weir_stream::service::Statistics;
@@ -183,9 +184,22 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
         connections: AtomicU32::new(options.connections),
         connection_rate: AtomicU32::new(global.limits.connection_rate),
         session_rate: AtomicU32::new(global.limits.session_rate),
-        h1: weir_h1::Options::default(),
+        h1: weir_h1::Options {
+            accept_payload_with_any_method: global.http1.payload_with_any_method,
+            keep_insecure_transfer_encoding: global.http1.keep_on_insecure_transfer_encoding,
+            ..weir_h1::Options::default()
+        },
+        header_case: header_case(&global.http1.adjusted_names),
         pipe_size: tuning.pipe_size.unwrap_or(0) as usize,
     }
+}
+
+fn header_case(names: &[Box<str>]) -> Option<CaseMap> {
+    let mut map = CaseMap::default();
+    for name in names {
+        map.insert(name.as_bytes());
+    }
+    (!map.is_empty()).then_some(map)
 }
 
 /// The process's variables, with the values that the global section gives.

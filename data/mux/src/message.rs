@@ -1,7 +1,7 @@
 //! One HTTP/1 message head: read from a connection, kept while the exchange lasts, written to the other connection.
 
 use weir_h1::{HeadError, Options, Parser, Progress};
-use weir_http::Head;
+use weir_http::{CaseMap, Head};
 use weir_net::{Connection, Received, Sent};
 use weir_sys::Errno;
 
@@ -17,6 +17,8 @@ pub struct Message {
     parser: Parser,
     /// How many bytes at the front of the connection's input are the head, as long as they were not consumed.
     unconsumed: usize,
+    /// How the next hop wants to see the names of fields (`h1-case-adjust`).
+    case: Option<&'static CaseMap>,
 }
 
 /// What a look at a connection's input told.
@@ -48,6 +50,12 @@ impl Message {
         self.bytes.clear();
         self.parser.reset();
         self.unconsumed = 0;
+        self.case = None;
+    }
+
+    /// From now until it is cleared, the message is written with the names of fields as the map says.
+    pub fn adjust_case(&mut self, case: Option<&'static CaseMap>) {
+        self.case = case;
     }
 
     /// The bytes that the head's index refers to.
@@ -132,18 +140,28 @@ impl Message {
     }
 
     /// How many bytes at the front of the input are this head and may be forwarded as they are: zero if it was edited,
-    /// detached, or came after empty lines.
+    /// detached, came after empty lines, or is written in another case.
     pub fn verbatim(&mut self) -> usize {
-        if self.head.is_edited() || self.head.start() > 0 { 0 } else { std::mem::take(&mut self.unconsumed) }
+        let as_it_came = !self.is_rewritten() && self.head.start() == 0;
+        if as_it_came { std::mem::take(&mut self.unconsumed) } else { 0 }
+    }
+
+    fn is_rewritten(&self) -> bool {
+        self.head.is_edited() || self.case.is_some()
+    }
+
+    /// Appends the head to `out`, as it is to be sent.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.head.write_adjusted(&self.bytes, self.case, out);
     }
 
     /// Sends the head, serialized if it was edited. After a `Part` the connection keeps the rest pending.
     pub fn send(&mut self, to: &mut Connection, scratch: &mut Vec<u8>, more: bool) -> Sent {
-        if !self.head.is_edited() {
+        if !self.is_rewritten() {
             return to.send_head(self.head.raw_bytes(&self.bytes), more);
         }
         scratch.clear();
-        self.head.write(&self.bytes, scratch);
+        self.write(scratch);
         to.send_head(scratch, more)
     }
 
@@ -157,7 +175,7 @@ impl Message {
         scratch: &mut Vec<u8>,
     ) -> Sent {
         scratch.clear();
-        self.head.write(&self.bytes, scratch);
+        self.write(scratch);
         scratch.extend_from_slice(&from.input()[..body]);
         from.consume(body);
         to.send_head(scratch, false)

@@ -368,13 +368,14 @@ impl Exchange {
         );
         let (head, raw) = self.response.edit();
         let _ = weir_h1::connection::announce(head, raw, announcement);
+        self.adjust_response_case();
     }
 
     async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
         let aborted = Ending::new(By::Client, During::Data);
         self.scratch.clear();
         let Exchange { response, scratch, client, .. } = self;
-        response.head.write(response.bytes(), scratch);
+        response.write(scratch);
         scratch.extend_from_slice(body);
         let mut sent = client.send_head(scratch, false);
         self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };

@@ -70,6 +70,8 @@ pub struct Limits {
     pub session_rate: AtomicU32,
     /// `h1-accept-payload-with-any-method` and relatives.
     pub h1: weir_h1::Options,
+    /// `h1-case-adjust`: how bogus peers want to see the names of fields.
+    pub header_case: Option<weir_http::CaseMap>,
     /// `tune.pipesize`, 0 for the kernel's.
     pub pipe_size: usize,
 }

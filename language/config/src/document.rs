@@ -301,7 +301,8 @@ pub(crate) mod tests {
         pub messages: Vec<String>,
     }
 
-    /// Files for tests: `/dev/null`, and `*.http` with a response that says its name.
+    /// Files for tests: `/dev/null`, `*.http` with a response that says its name, and `text:...` with the lines that its
+    /// name tells, between semicolons.
     struct Files;
 
     impl Loader for Files {
@@ -311,7 +312,10 @@ pub(crate) mod tests {
                 _ if path.ends_with(".http") => {
                     Ok(format!("HTTP/1.0 500 x\r\ncontent-length: {}\r\n\r\n{path}", path.len()).into_bytes())
                 }
-                _ => Err(io::ErrorKind::NotFound.into()),
+                _ => {
+                    let text = path.strip_prefix("text:").ok_or(io::ErrorKind::NotFound)?;
+                    Ok(text.replace(';', "\n").into_bytes())
+                }
             }
         }
     }

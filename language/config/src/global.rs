@@ -6,6 +6,7 @@
 mod context;
 mod cpu;
 mod environment;
+mod http1;
 mod kept;
 mod limits;
 mod logging;
@@ -33,6 +34,7 @@ pub(crate) static GLOBAL_KEYWORDS: Table<GlobalReader> = Table::new(&[
     environment::ROWS,
     variables::ROWS,
     paths::ROWS,
+    http1::ROWS,
     tuning::ROWS,
     kept::ROWS,
     not_yet::ROWS,

@@ -69,7 +69,7 @@ fn ask(head: &mut Head, raw: &[u8]) {
     head.write(raw, &mut out);
     let mut map = CaseMap::default();
     map.insert(b"HOST");
-    head.write_adjusted(raw, &map, &mut adjusted);
+    head.write_adjusted(raw, Some(&map), &mut adjusted);
     assert_eq!(out.len(), adjusted.len());
 }
 

@@ -48,6 +48,8 @@ impl Exchange {
             let (head, raw) = self.request.edit();
             persistence::announce(head, raw, announcement).map_err(|_| no_room())?;
         }
+        let wanted = self.backend.config.settings.options.adjust_case_for_server;
+        self.request.adjust_case(self.site.limits.header_case.as_ref().filter(|_| wanted));
         self.replay = match self.request_body.is_done() {
             true => Replay::Head,
             false if self.backend.config.settings.retry_on.needs_replay() && !self.facts.no_replay => {
@@ -222,6 +224,7 @@ impl Exchange {
         } else {
             self.facts.expects_continue = false;
             self.note_head_size();
+            self.adjust_response_case();
             self.response.send(&mut self.client, &mut self.scratch, false)
         };
         self.response.clear();
@@ -282,6 +285,7 @@ impl Exchange {
         if self.facts.tunnel {
             self.facts.keep_client = false;
             self.facts.keep_server = false;
+            self.adjust_response_case();
             return Ok(());
         }
         let mode = self.connection_mode();
@@ -293,7 +297,15 @@ impl Exchange {
             !insecure && persistence::client_persists(request, framing, mode) && !self.site.is_stopping();
         let announcement = persistence::announcement_to_client(request, response, self.facts.keep_client);
         let (head, raw) = self.response.edit();
-        persistence::announce(head, raw, announcement).map_err(|_| no_room())
+        persistence::announce(head, raw, announcement).map_err(|_| no_room())?;
+        self.adjust_response_case();
+        Ok(())
+    }
+
+    /// `option h1-case-adjust-bogus-client`: the client sees the names of fields in the case that it insists on.
+    pub(crate) fn adjust_response_case(&mut self) {
+        let wanted = self.frontend.config.settings.options.adjust_case_for_client;
+        self.response.adjust_case(self.site.limits.header_case.as_ref().filter(|_| wanted));
     }
 
     /// Both bodies, until the response is complete at the client's.

@@ -29,7 +29,12 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
         connections: AtomicU32::new(config.global.limits.maxconn.unwrap_or(10_000)),
         connection_rate: AtomicU32::new(config.global.limits.connection_rate),
         session_rate: AtomicU32::new(config.global.limits.session_rate),
-        h1: weir_h1::Options::default(),
+        h1: weir_h1::Options {
+            accept_payload_with_any_method: config.global.http1.payload_with_any_method,
+            keep_insecure_transfer_encoding: config.global.http1.keep_on_insecure_transfer_encoding,
+            ..weir_h1::Options::default()
+        },
+        header_case: header_case(&config.global.http1.adjusted_names),
         pipe_size: 0,
     };
     let identity = Identity {
@@ -60,6 +65,12 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
         refused: Default::default(),
     };
     site.publish()
+}
+
+fn header_case(names: &[Box<str>]) -> Option<weir_http::CaseMap> {
+    let mut map = weir_http::CaseMap::default();
+    names.iter().for_each(|name| assert!(map.insert(name.as_bytes())));
+    (!map.is_empty()).then_some(map)
 }
 
 fn read(text: &str) -> model::Config {

@@ -34,7 +34,7 @@ fn refuse(line: &str, message: &str) {
 fn every_row_reads_its_example() {
     for row in GLOBAL_KEYWORDS.rows() {
         assert!(!row.help.is_empty(), "{}", row.name);
-        if row.is_ready() && row.name != "numa-cpu-mapping" {
+        if row.is_ready() && !["numa-cpu-mapping", "h1-case-adjust-file"].contains(&row.name) {
             accept(&format!("{} {}", row.name, row.example));
         }
     }
@@ -244,4 +244,35 @@ fn variables_of_the_process() {
         "set-var txn.a str(x)",
         "'set-var': cannot set variable 'txn.a', only scope 'proc' is permitted in the global section.",
     );
+}
+
+#[test]
+fn names_to_write_in_another_case() {
+    let names = |lines: &str| accept(lines).http1.adjusted_names;
+    assert_eq!(
+        names("h1-case-adjust content-length Content-Length\nh1-case-adjust host HOST"),
+        [Box::from("Content-Length"), Box::from("HOST")]
+    );
+    refuse("h1-case-adjust host", "'h1-case-adjust' expects <from> and <to> as argument.");
+    refuse("h1-case-adjust host hosts", "<from> and <to> must not differ except the case");
+    refuse("h1-case-adjust host HOST x", "'h1-case-adjust' cannot handle unexpected argument 'x'.");
+    refuse("h1-case-adjust-file missing", "'h1-case-adjust-file' : 'missing' : failed to open file.");
+    let (_, twice) = read("h1-case-adjust host HOST\nh1-case-adjust host Host");
+    assert_eq!(twice, ["parsing [test.cfg:3] : duplicate entry 'host'"]);
+}
+
+#[test]
+fn names_to_write_in_another_case_come_from_a_file_too() {
+    let of_file = |text: &str| read(&format!("h1-case-adjust-file 'text:{text}'"));
+    let (global, messages) = of_file("# two;;  host HOST ;content-length Content-Length");
+    assert_eq!(global.http1.adjusted_names.join(" "), "HOST Content-Length");
+    assert!(messages.is_empty(), "{messages:?}");
+    let complains = |text: &str, what: &str| {
+        let at = format!("parsing [test.cfg:2] : 'h1-case-adjust-file' : 'text:{text}' : ");
+        assert_eq!(of_file(text).1, [format!("{at}{what}")]);
+    };
+    complains("host HOST;host", "expect <to> at line 2.");
+    complains("host HOST x", "expect <from> and <to> only at line 1.");
+    complains("host HOST;host Host", "duplicate entry 'host' at line 2.");
+    complains("host HOSTS", "<from> and <to> must not differ except the case at line 1.");
 }

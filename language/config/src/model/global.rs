@@ -73,6 +73,8 @@ pub struct Global {
     pub variables: Vec<ProcessVariable>,
     /// `tune.*`.
     pub tuning: Tuning,
+    /// `h1-*`.
+    pub http1: Http1,
     /// `nosplice`: never move data inside the kernel.
     pub no_splice: bool,
     /// `noreuseport`: never share a port between sockets.
@@ -117,6 +119,7 @@ impl Default for Global {
             unix_bind: UnixBind::default(),
             variables: Vec::new(),
             tuning: Tuning::default(),
+            http1: Http1::default(),
             no_splice: false,
             no_reuse_port: false,
             spread_checks: 0,
@@ -124,6 +127,18 @@ impl Default for Global {
             kept: Vec::new(),
         }
     }
+}
+
+/// What HTTP/1 takes and writes for peers that are not as they should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Http1 {
+    /// `h1-accept-payload-with-any-method`: `GET`, `HEAD` and `DELETE` of HTTP/1.0 may have a body.
+    pub payload_with_any_method: bool,
+    /// `h1-do-not-close-on-insecure-transfer-encoding`: a message with two lengths does not cost its connection.
+    pub keep_on_insecure_transfer_encoding: bool,
+    /// `h1-case-adjust` and `h1-case-adjust-file`: header names as bogus peers want to see them, each once whatever
+    /// its case.
+    pub adjusted_names: Vec<Box<str>>,
 }
 
 /// Where the process locks itself in.

@@ -13,6 +13,10 @@ pub struct Options {
     pub accept_unsafe_request: bool,
     /// `accept-unsafe-violations-in-http-response`.
     pub accept_unsafe_response: bool,
+    /// `h1-case-adjust-bogus-client`: write header names to clients as `h1-case-adjust` says.
+    pub adjust_case_for_client: bool,
+    /// `h1-case-adjust-bogus-server`: the same to servers.
+    pub adjust_case_for_server: bool,
     /// `allbackups`: balance over all backup servers, not just the first.
     pub all_backups: bool,
     /// `checkcache`: refuse cacheable responses that set cookies.

@@ -49,10 +49,6 @@ fn check(edit: impl Fn(&mut Head, &[u8]) -> Result<(), NoRoom>, want: &str) {
     head.write(raw, &mut out);
     assert_eq!(std::str::from_utf8(&out).unwrap(), want);
     assert_eq!(head.written_len(raw), out.len());
-    let mut place = vec![0; out.len()];
-    assert_eq!(head.write_into(raw, None, &mut place), Some(out.len()));
-    assert_eq!(place, out);
-    assert_eq!(head.write_into(raw, None, &mut place[1..]), None);
     assert_eq!(head.is_edited(), want != REQUEST);
 }
 
@@ -178,7 +174,7 @@ fn names_are_written_in_the_case_that_is_asked_for() {
     let mut map = crate::CaseMap::default();
     map.insert(b"X-LIST");
     let mut out = Vec::new();
-    index(Kind::Request, REQUEST).write_adjusted(REQUEST.as_bytes(), &map, &mut out);
+    index(Kind::Request, REQUEST).write_adjusted(REQUEST.as_bytes(), Some(&map), &mut out);
     let want = REQUEST.replace("X-List", "X-LIST").replace("x-list", "X-LIST");
     assert_eq!(std::str::from_utf8(&out).unwrap(), want);
 }

@@ -7,7 +7,7 @@ impl Head {
     /// Hands the head, piece by piece, to `put`: start line, fields, empty line. With a `case` map, names that
     /// are in it are written as it says.
     #[inline]
-    pub fn pieces(&self, raw: &[u8], case: Option<&CaseMap>, put: &mut impl FnMut(&[u8])) {
+    fn pieces(&self, raw: &[u8], case: Option<&CaseMap>, put: &mut impl FnMut(&[u8])) {
         let [first, second, third] = self.start_line.map(|span| span.of(raw, &self.edits));
         put(first);
         put(b" ");
@@ -29,25 +29,12 @@ impl Head {
 
     /// Appends the head to `out`. Right for any head; needed only when [`Head::is_edited`].
     pub fn write(&self, raw: &[u8], out: &mut Vec<u8>) {
-        self.pieces(raw, None, &mut |piece| out.extend_from_slice(piece));
+        self.write_adjusted(raw, None, out);
     }
 
-    /// The same, with the names of `case` written as they stand there (`h1-case-adjust`).
-    pub fn write_adjusted(&self, raw: &[u8], case: &CaseMap, out: &mut Vec<u8>) {
-        self.pieces(raw, Some(case), &mut |piece| out.extend_from_slice(piece));
-    }
-
-    /// Writes the head at the start of `out`: how many bytes it took, or `None` when it does not fit (then `out`
-    /// holds a part of it, which means nothing).
-    pub fn write_into(&self, raw: &[u8], case: Option<&CaseMap>, out: &mut [u8]) -> Option<usize> {
-        let mut at = Some(0);
-        self.pieces(raw, case, &mut |piece| {
-            at = at.and_then(|from: usize| {
-                out.get_mut(from..from + piece.len())?.copy_from_slice(piece);
-                Some(from + piece.len())
-            });
-        });
-        at
+    /// The same, with the names of a `case` map written as they stand there (`h1-case-adjust`).
+    pub fn write_adjusted(&self, raw: &[u8], case: Option<&CaseMap>, out: &mut Vec<u8>) {
+        self.pieces(raw, case, &mut |piece| out.extend_from_slice(piece));
     }
 
     /// How many bytes [`Head::write`] would append.

@@ -1,0 +1,112 @@
+//! Words that change how HTTP/1 is spoken with peers that are not as they should be, seen on the wire.
+
+mod support;
+
+use support::{plain, run};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// One exchange under a configuration: what reaches the server for a request, what reaches the client for an answer,
+/// and whether the client's connection lives on.
+#[track_caller]
+fn check(
+    text: String,
+    (request, forwarded): (&'static str, &'static str),
+    (answer, response): (&'static str, &'static str),
+    persists: bool,
+) {
+    run(text, move |world| async move {
+        let mut client = world.client();
+        client.send(request).await;
+        let mut server = world.accept("s1").await;
+        server.expect(forwarded).await;
+        server.send(answer).await;
+        client.expect(response).await;
+        if persists {
+            client.send("GET /next HTTP/1.1\r\n\r\n").await;
+            server.expect("GET /next HTTP/1.1\r\n\r\n").await;
+        } else {
+            client.closed().await;
+        }
+    });
+}
+
+const BODY_WITH_OLD_GET: &str = "GET / HTTP/1.0\r\ncontent-length: 3\r\nconnection: keep-alive\r\n\r\nabc";
+
+#[test]
+fn bodies_of_old_requests_are_taken_when_told_so() {
+    let kept = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nok";
+    let text = format!("global\n h1-accept-payload-with-any-method\n{}", plain(""));
+    check(text, (BODY_WITH_OLD_GET, BODY_WITH_OLD_GET), (OK, kept), true);
+    run(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send(BODY_WITH_OLD_GET).await;
+        assert!(client.rest().await.starts_with("HTTP/1.1 413 "));
+        assert!(world.origin("s1").is_untouched());
+    });
+}
+
+#[test]
+fn two_lengths_cost_the_connection_unless_told_otherwise() {
+    let both =
+        "POST / HTTP/1.1\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let one = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let closing = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+    let told = "global\n h1-do-not-close-on-insecure-transfer-encoding\n";
+    check(plain(""), (both, one), (OK, closing), false);
+    check(format!("{told}{}", plain("")), (both, one), (OK, OK), true);
+    // The same in a response: the server's connection, and the client's, end with it.
+    let get = ("GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n");
+    let both =
+        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
+    let one = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
+    let closing =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nconnection: close\r\n\r\n1\r\na\r\n0\r\n\r\n";
+    check(plain(""), get, (both, closing), false);
+    check(format!("{told}{}", plain("")), get, (both, one), true);
+}
+
+/// A configuration with names to adjust, and these options.
+fn adjusting(options: &str) -> String {
+    format!(
+        "global\n h1-case-adjust content-length Content-Length\n h1-case-adjust x-own X-OWN\n{}",
+        plain(options)
+    )
+}
+
+#[test]
+fn names_are_written_in_the_case_that_a_bogus_server_wants() {
+    let request = "POST / HTTP/1.1\r\ncontent-length: 3\r\nx-Own: a\r\nx-other: b\r\n\r\nabc";
+    let adjusted = "POST / HTTP/1.1\r\nContent-Length: 3\r\nX-OWN: a\r\nx-other: b\r\n\r\nabc";
+    check(adjusting("option h1-case-adjust-bogus-server"), (request, adjusted), (OK, OK), true);
+    check(adjusting(""), (request, request), (OK, OK), true);
+    // A body that comes with its head, one that comes later, and a head that was edited anyway.
+    run(
+        adjusting("option h1-case-adjust-bogus-server\n http-request set-header x-own c"),
+        |world| async move {
+            let mut client = world.client();
+            client.send("POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\n").await;
+            let mut server = world.accept("s1").await;
+            server.expect("POST / HTTP/1.1\r\nContent-Length: 3\r\nX-OWN: c\r\n\r\n").await;
+            client.send("abc").await;
+            server.expect("abc").await;
+        },
+    );
+}
+
+#[test]
+fn names_are_written_in_the_case_that_a_bogus_client_wants() {
+    let get = ("GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n");
+    let adjusted = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let option = "option h1-case-adjust-bogus-client";
+    check(adjusting(option), get, (OK, adjusted), true);
+    let interim = "HTTP/1.1 103 Early Hints\r\nx-own: a\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let adjusted = "HTTP/1.1 103 Early Hints\r\nX-OWN: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    check(adjusting(option), get, (interim, adjusted), true);
+    // What the proxy answers itself, too.
+    run(adjusting(&format!("{option}\n http-request return status 200 hdr x-own b")), |world| async move {
+        let mut client = world.client();
+        client.send("GET / HTTP/1.1\r\n\r\n").await;
+        client.expect("HTTP/1.1 200 OK\r\nX-OWN: b\r\nContent-Length: 0\r\n\r\n").await;
+    });
+}
