@@ -110,6 +110,7 @@ impl<'d> Document<'d> {
 
     fn read(mut self, diagnostics: &mut Diagnostics) -> Config {
         let mut reader = Reader::new(self.inputs.sources);
+        self.proxies.reserve(self.inputs.sources);
         loop {
             let line = self.world.with_environment(|environment| {
                 reader.next_line(environment, self.inputs.conditions, diagnostics)

@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_expr::{AclTable, Loader, PatternStore, Places, Registry, VariableNames};
-use weir_syntax::{Diagnostic, Diagnostics, FileId, Layout, Line, Span, Word};
+use weir_syntax::{Diagnostic, Diagnostics, FileId, Layout, Line, SourceMap, Span, Word};
 
 pub(crate) use captures::MAX_CAPTURE;
 pub use finish::Surroundings;
@@ -115,7 +115,9 @@ struct Finished {
 
 impl From<Draft> for Finished {
     fn from(draft: Draft) -> Self {
-        let Draft { proxy, span, extras, pending, acls, notes, .. } = draft;
+        let Draft { mut proxy, span, extras, pending, acls, notes, .. } = draft;
+        // A vector grows to four at once, and most backends of a large configuration have one server.
+        proxy.servers.shrink_to_fit();
         let mut refers = false;
         acls.visit_references(&mut |_| refers = true);
         let references = notes.into_inner().references;
@@ -344,6 +346,16 @@ impl<'r> ProxyParser<'r> {
             finished: Vec::new(),
             current: None,
         }
+    }
+
+    /// Makes room for as many sections as `sources` seem to have: growing one by one would hold them twice for a moment.
+    pub fn reserve(&mut self, sources: &SourceMap) {
+        let begins = |line: &[u8]| {
+            let first = line.trim_ascii_start().split(u8::is_ascii_whitespace).next();
+            first.is_some_and(|word| Self::SECTIONS.iter().any(|section| section.as_bytes() == word))
+        };
+        let sections = |text: &[u8]| text.split(|byte| *byte == b'\n').filter(|line| begins(line)).count();
+        self.finished.reserve(sources.iter().map(|(_, source)| sections(source.bytes())).sum());
     }
 
     /// Begins the section of a line whose first word is one of [`Self::SECTIONS`]. `file` is the line's file's name.
