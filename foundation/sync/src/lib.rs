@@ -15,6 +15,7 @@ mod doorbell;
 mod inbox;
 mod primitives;
 mod published;
+mod static_ref;
 mod turnstile;
 mod wake_list;
 
@@ -23,5 +24,6 @@ pub use crossbeam_utils::CachePadded;
 pub use doorbell::Doorbell;
 pub use inbox::Inbox;
 pub use published::Published;
+pub use static_ref::StaticRef;
 pub use turnstile::Turnstile;
-pub use wake_list::WakeList;
+pub use wake_list::{Stamp, WakeList};

@@ -9,14 +9,31 @@
 //! are both read-modify-writes: a waker that finds the mark set has still released what it wrote to whoever
 //! clears the mark next, so that run sees it. A plain load there is the race of R62 that weakly ordered
 //! processors show.
+//!
+//! A waker may leave a [`Stamp`]: when and where it woke. Only who sets the mark writes it, before the number enters
+//! the list, and it is read before the mark is cleared, so no later waker replaces the date of a wake that is being
+//! served (R66, R81).
 
-use crate::primitives::{AtomicBool, AtomicU32, Ordering};
+use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::static_ref::StaticRef;
+use std::panic::Location;
 use std::sync::OnceLock;
 
 /// A list of small numbers with many wakers and one owner.
 pub struct WakeList {
     head: AtomicU32,
     chunks: Box<[OnceLock<Box<[Link]>>]>,
+    /// Apart from the links, because most wakes are not measured and need no memory for it.
+    stamps: Box<[OnceLock<Box<[StampCell]>>]>,
+}
+
+/// When and where a wake was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Nanoseconds of the sender's clock; not 0.
+    pub date_ns: u64,
+    /// The place in the source that sent it.
+    pub place: &'static Location<'static>,
 }
 
 struct Link {
@@ -24,15 +41,22 @@ struct Link {
     next: AtomicU32,
 }
 
+struct StampCell {
+    /// 0 while there is none.
+    date_ns: AtomicU64,
+    place: StaticRef<Location<'static>>,
+}
+
 impl WakeList {
     /// A list for numbers below `limit`; memory for them comes in chunks when they are first woken.
     pub fn new(limit: u32) -> Self {
         let chunks = (0..limit.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect();
-        let list = Self { head: AtomicU32::new(NONE), chunks };
+        let stamps = (0..limit.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect();
+        let list = Self { head: AtomicU32::new(NONE), chunks, stamps };
         if cfg!(loom) {
             // Loom does not see that `OnceLock` orders the making of a chunk before its use.
             for number in 0..limit {
-                let _ = list.link(number);
+                let _ = (list.link(number), list.make_stamp(number));
             }
         }
         list
@@ -41,9 +65,18 @@ impl WakeList {
     /// Lists `number` unless it is listed already. Returns whether it is new in the list: then the owner may have
     /// to be rung. A number beyond the limit is ignored.
     pub fn wake(&self, number: u32) -> bool {
+        self.wake_stamped(number, None)
+    }
+
+    /// As [`WakeList::wake`], and leaves a stamp if the number was not listed yet.
+    pub fn wake_stamped(&self, number: u32, stamp: Option<Stamp>) -> bool {
         let Some(link) = self.link(number) else { return false };
         if link.listed.swap(true, Ordering::AcqRel) {
             return false;
+        }
+        if let Some((stamp, cell)) = stamp.and_then(|stamp| Some((stamp, self.make_stamp(number)?))) {
+            cell.place.set(Some(stamp.place));
+            cell.date_ns.store(stamp.date_ns, Ordering::Relaxed);
         }
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -64,6 +97,11 @@ impl WakeList {
     /// Takes the whole list and hands each number to `receive`, last come first served; returns how many there
     /// were. Only for the owner.
     pub fn drain(&self, mut receive: impl FnMut(u32)) -> usize {
+        self.drain_stamped(|number, _| receive(number))
+    }
+
+    /// As [`WakeList::drain`], with the stamps that the wakers left.
+    pub fn drain_stamped(&self, mut receive: impl FnMut(u32, Option<Stamp>)) -> usize {
         // Loom tries other schedules at read-modify-writes, not at a load like this one, which only saves the swap.
         if !cfg!(loom) && self.is_empty() {
             return 0;
@@ -74,12 +112,30 @@ impl WakeList {
             let link = self.link(number).expect("a listed number has its link");
             // The next one is read before the mark goes: afterwards a waker may list the number anew.
             let next = link.next.load(Ordering::Relaxed);
+            let stamp = self.take_stamp(number);
             link.listed.swap(false, Ordering::AcqRel);
-            receive(number);
+            receive(number, stamp);
             count += 1;
             number = next;
         }
         count
+    }
+
+    fn make_stamp(&self, number: u32) -> Option<&StampCell> {
+        let chunk = self.stamps.get((number / CHUNK) as usize)?;
+        let fresh = || StampCell { date_ns: AtomicU64::new(0), place: StaticRef::none() };
+        chunk.get_or_init(|| (0..CHUNK).map(|_| fresh()).collect()).get((number % CHUNK) as usize)
+    }
+
+    fn take_stamp(&self, number: u32) -> Option<Stamp> {
+        let cell = self.stamps.get((number / CHUNK) as usize)?.get()?.get((number % CHUNK) as usize)?;
+        let date_ns = cell.date_ns.load(Ordering::Relaxed);
+        if date_ns == 0 {
+            return None;
+        }
+        // The next waker of this number may leave none.
+        cell.date_ns.store(0, Ordering::Relaxed);
+        Some(Stamp { date_ns, place: cell.place.get()? })
     }
 
     fn link(&self, number: u32) -> Option<&Link> {
@@ -115,6 +171,22 @@ mod tests {
         assert_eq!(list.drain(|number| woken.push(number)), 2);
         assert_eq!(woken, [4999, 7]);
         assert!(list.is_empty() && list.wake(7));
+    }
+
+    #[test]
+    fn a_stamp_belongs_to_the_wake_that_listed_the_number() {
+        let list = WakeList::new(8);
+        let here = Location::caller();
+        let stamp = |date_ns| Some(Stamp { date_ns, place: here });
+        // R81: a wake that finds the number listed does not make it younger.
+        assert!(list.wake_stamped(3, stamp(10)) && !list.wake_stamped(3, stamp(20)));
+        assert!(list.wake(4));
+        let mut seen = Vec::new();
+        list.drain_stamped(|number, stamp| seen.push((number, stamp.map(|stamp| stamp.date_ns))));
+        assert_eq!(seen, [(4, None), (3, Some(10))]);
+        // R78: a wake without a date does not inherit an old one.
+        assert!(list.wake(3));
+        list.drain_stamped(|number, stamp| assert_eq!((number, stamp), (3, None)));
     }
 
     /// R62: thousands of wakes from several threads, and every one is followed by a run.
@@ -201,6 +273,28 @@ mod loom_tests {
             runs += list.drain(|_| {}) as u32;
             assert_eq!(runs, mine + mine_again + theirs);
             assert!(list.is_empty());
+        });
+    }
+
+    /// R66, R81: the date that is seen with a wake is the date of that wake, though another follows at once.
+    #[test]
+    fn a_later_wake_does_not_replace_the_date() {
+        loom::model(|| {
+            let list = Arc::new(WakeList::new(2));
+            let place = Location::caller();
+            let waker = {
+                let list = list.clone();
+                loom::thread::spawn(move || list.wake_stamped(0, Some(Stamp { date_ns: 1, place })))
+            };
+            let mine = list.wake_stamped(0, Some(Stamp { date_ns: 2, place }));
+            let mut dates = Vec::new();
+            let mut note = |_, stamp: Option<Stamp>| dates.push(stamp.expect("every wake has one").date_ns);
+            list.drain_stamped(&mut note);
+            let theirs = waker.join().expect("the waker ends");
+            list.drain_stamped(&mut note);
+            dates.sort_unstable();
+            let expected: Vec<u64> = [(theirs, 1), (mine, 2)].iter().filter(|wake| wake.0).map(|wake| wake.1).collect();
+            assert_eq!(dates, expected);
         });
     }
 }

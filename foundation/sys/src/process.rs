@@ -36,6 +36,19 @@ pub fn id() -> u32 {
     std::process::id()
 }
 
+/// The number of the calling thread, which no other thread of the machine has while it lives.
+pub fn thread_id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// Whether a thread of this process waits in the kernel, for whatever it is; none when `/proc` does not tell.
+pub fn thread_sleeps(thread: u32) -> Option<bool> {
+    let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
+    // The state follows the name, which stands in parentheses and may contain some.
+    let state = line.rsplit_once(") ")?.1;
+    Some(state.starts_with(['S', 'D']))
+}
+
 /// Makes `directory` the root and the current directory.
 pub fn change_root(directory: &Path) -> Result<()> {
     rustix::process::chroot(directory)?;
@@ -203,6 +216,12 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| assert_eq!(fork(), Err(Errno::BUSY)));
         });
+    }
+
+    #[test]
+    fn a_running_thread_does_not_sleep() {
+        assert_eq!(thread_sleeps(thread_id()), Some(false));
+        assert_eq!(thread_sleeps(u32::MAX), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub type Signal = libc::c_int;
 
 pub use libc::{
-    SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH,
+    SIGABRT, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 
 /// Signals that arrive as reads.
@@ -86,6 +86,21 @@ pub fn send(process: u32, signal: Signal) -> Result<bool> {
     }
 }
 
+/// Sends `signal` to one thread of this process (its number is that of [`crate::process::thread_id`]). `false` when there
+/// is no such thread.
+pub fn send_to_thread(thread: u32, signal: Signal) -> Result<bool> {
+    let Ok(thread) = libc::pid_t::try_from(thread) else { return Ok(false) };
+    // SAFETY: touches no memory.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: touches no memory; a thread of another process is refused.
+    let status = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+    match crate::process::status(status as libc::c_int) {
+        Ok(_) => Ok(true),
+        Err(Errno::SRCH) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 fn block(signals: &[Signal]) -> Result<libc::sigset_t> {
     change_mask(libc::SIG_BLOCK, signals)
 }
@@ -128,6 +143,15 @@ mod tests {
         unsafe { libc::raise(SIGWINCH) };
         assert_eq!(reader.next(), Ok(Some(SIGWINCH)));
         assert_eq!(reader.next(), Ok(None));
+    }
+
+    #[test]
+    fn a_signal_reaches_one_thread() {
+        let reader = SignalReader::new(&[SIGWINCH]).expect("a reader");
+        assert_eq!(send_to_thread(crate::process::thread_id(), SIGWINCH), Ok(true));
+        assert_eq!(reader.next(), Ok(Some(SIGWINCH)));
+        // Numbers of threads are below 2^22.
+        assert_eq!(send_to_thread(1 << 30, SIGWINCH), Ok(false));
     }
 
     #[test]

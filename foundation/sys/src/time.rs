@@ -19,6 +19,30 @@ pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
+/// The processor time of one thread, readable from any other (what a watchdog looks at).
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadClock(libc::clockid_t);
+
+impl ThreadClock {
+    /// The clock of the calling thread; none when the system has no such clocks.
+    pub fn of_this_thread() -> Option<Self> {
+        let mut clock = 0;
+        // SAFETY: touches no memory.
+        let thread = unsafe { libc::pthread_self() };
+        // SAFETY: the thread is the calling one, so it lives, and the place for the result is ours.
+        let error = unsafe { libc::pthread_getcpuclockid(thread, &mut clock) };
+        (error == 0).then_some(Self(clock))
+    }
+
+    /// Nanoseconds of processor time that the thread used; none once it has ended.
+    pub fn ns(self) -> Option<u64> {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the place for the result is ours; a clock whose thread ended is refused.
+        let status = unsafe { libc::clock_gettime(self.0, &mut time) };
+        (status == 0).then(|| (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64))
+    }
+}
+
 #[inline]
 fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
@@ -35,5 +59,22 @@ mod tests {
         assert!(monotonic_ns() >= first);
         assert!(wall_ns() > 1_600_000_000_000_000_000, "later than 2020");
         assert!(thread_cpu_ns() > 0);
+    }
+
+    #[test]
+    fn the_clock_of_another_thread_is_read_while_it_lives() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(ThreadClock::of_this_thread().expect("Linux has them")).expect("asked for");
+            let _ = wait.recv();
+        });
+        let clock = told.recv().expect("sent");
+        assert!(clock.ns().is_some());
+        drop(release);
+        other.join().expect("it ends");
+        assert_eq!(clock.ns(), None);
+        let own = ThreadClock::of_this_thread().expect("Linux has them");
+        assert!(own.ns().expect("we live") > 0);
     }
 }

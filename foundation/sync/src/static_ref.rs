@@ -1,0 +1,62 @@
+//! A shared place for a reference to something that lives for ever: a name, a source location, a kind of work.
+//!
+//! Replacing it is one store, reading it one load. What it refers to never goes away, so nothing is counted.
+
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// An optional `&'static T` that threads share.
+#[derive(Debug)]
+pub struct StaticRef<T: Sync + 'static>(AtomicPtr<T>);
+
+impl<T: Sync + 'static> StaticRef<T> {
+    /// A place without a reference.
+    pub const fn none() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// Replaces the reference; what was written before is seen by who reads this one.
+    #[inline]
+    pub fn set(&self, value: Option<&'static T>) {
+        let pointer = value.map_or(std::ptr::null_mut(), |value| std::ptr::from_ref(value).cast_mut());
+        self.0.store(pointer, Ordering::Release);
+    }
+
+    /// The reference now.
+    #[inline]
+    pub fn get(&self) -> Option<&'static T> {
+        let pointer = self.0.load(Ordering::Acquire);
+        // SAFETY: only `set` stores here, and it stores null or a reference that is valid for ever; nothing is ever
+        // written through it.
+        unsafe { pointer.cast_const().as_ref() }
+    }
+
+    /// Whether this is the reference that is held, whatever the value is worth.
+    #[inline]
+    pub fn is(&self, value: &'static T) -> bool {
+        std::ptr::eq(self.0.load(Ordering::Relaxed), value)
+    }
+}
+
+impl<T: Sync + 'static> Default for StaticRef<T> {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_is_read() {
+        static ONE: u8 = 1;
+        static OTHER: u8 = 1;
+        let place = StaticRef::none();
+        assert_eq!(place.get(), None);
+        place.set(Some(&ONE));
+        assert_eq!(place.get(), Some(&1));
+        assert!(place.is(&ONE) && !place.is(&OTHER));
+        place.set(None);
+        assert_eq!(place.get(), None);
+    }
+}
