@@ -19,6 +19,7 @@ mod descriptor;
 mod driver;
 mod key;
 mod policy;
+mod profile;
 mod queues;
 mod runtime;
 mod shared;
@@ -28,19 +29,23 @@ mod task;
 mod tick;
 mod waiting;
 mod waker;
+mod watchdog;
 mod worker;
 
 pub use descriptor::{Descriptor, Received, Sent};
 pub use driver::{Clock, Poller, SystemClock};
 pub use key::TaskKey;
 pub use policy::{Budget, Class, Load, Tuning, turn};
+pub use profile::{Cause, Origin, ProfileLine, ProfileMode, ProfileReport, ProfileSettings};
 pub use runtime::{Handle, Runtime, Settings, run};
 pub use shared::{Activity, MOST_WORKERS, NotDelivered};
 pub use signals::Signals;
 pub use task::Kind;
 pub use tick::Tick;
 pub use waiting::{Wait, Wakeup, YieldNow, sleep_until, wait, yield_now};
+pub use watchdog::{Stall, Watchdog};
 pub use worker::{
-    activity, change_load, current, deadline, kill, load, now, now_us, precise_ns, random, send_to,
-    set_class, set_nice, spawn, stop, task_count, wake, wall_us, worker_count, worker_index,
+    QueueView, WaitingKind, activity, change_load, current, deadline, kill, load, now, now_us, precise_ns,
+    profile, queues, random, send_to, set_class, set_nice, set_profiling, spawn, stop, task_count, waiting,
+    wake, wall_us, worker_count, worker_index,
 };

@@ -119,6 +119,11 @@ impl Queues {
         Load { queued }
     }
 
+    /// How many woke themselves and wait for the next turn.
+    pub(crate) fn deferred(&self) -> u32 {
+        self.deferred.length.get()
+    }
+
     /// How many tasks are queued.
     pub(crate) fn len(&self) -> u32 {
         self.load().queued.iter().sum::<u32>() + self.deferred.length.get()

@@ -2,7 +2,9 @@
 
 use crate::driver::{Clock, Poller, SystemClock};
 use crate::policy::Tuning;
+use crate::profile::ProfileSettings;
 use crate::shared::Shared;
+use crate::watchdog::{Stall, Watchdog};
 use crate::worker::{Parts, Worker};
 use std::cell::RefCell;
 use std::future::Future;
@@ -23,11 +25,19 @@ pub struct Settings {
     pub most_poll_events: usize,
     /// Depth, classes and latency.
     pub tuning: Tuning,
+    /// What is measured from the start.
+    pub profiling: ProfileSettings,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { threads: 1, processors: Vec::new(), most_poll_events: 200, tuning: Tuning::default() }
+        Self {
+            threads: 1,
+            processors: Vec::new(),
+            most_poll_events: 200,
+            tuning: Tuning::default(),
+            profiling: ProfileSettings::default(),
+        }
     }
 }
 
@@ -49,6 +59,8 @@ impl Runtime {
     /// When one cannot be set up, all end and its error is returned.
     pub fn start(settings: &Settings, init: impl Fn(usize) + Send + Sync + 'static) -> Result<Self> {
         let workers = shared_sides(settings.threads)?;
+        let now_ns = weir_sys::time::monotonic_ns();
+        workers.iter().for_each(|shared| shared.set_profiling(settings.profiling, FIRST_WISH, now_ns));
         let init = Arc::new(init);
         let (report, reports) = mpsc::channel();
         let gate = Arc::new(Gate::default());
@@ -89,6 +101,17 @@ impl Runtime {
     /// Asks all workers to end, each after its turn; their tasks are dropped.
     pub fn stop(&self) {
         self.handle.stop();
+    }
+
+    /// Watches that the workers go on, until what is returned is dropped: `report` hears of one that has not for
+    /// `warn_after`. One that computes for a second without going on ends the process, after it was reported.
+    pub fn watch(
+        &self,
+        warn_after: std::time::Duration,
+        report: impl Fn(&Stall) + Send + 'static,
+    ) -> Result<Watchdog> {
+        Watchdog::start(self.handle.workers.clone(), warn_after, report)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
     }
 
     /// A way to reach the workers that does not keep this from being joined.
@@ -167,6 +190,9 @@ pub(crate) fn run_on<T: 'static>(
     worker.uninstall();
     Ok(result.take())
 }
+
+/// The number of the wish for profiling that a runtime starts with; later ones have others.
+const FIRST_WISH: u32 = 0;
 
 struct StopOnDrop;
 

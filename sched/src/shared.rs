@@ -1,12 +1,15 @@
 //! What the other threads see of a worker: its inboxes, its bell and its figures.
 
 use crate::key::{TaskKey, WORKER_BITS};
+use crate::profile::{Board, ProfileMode, ProfileSettings};
 use crate::task::Task;
+use crate::watchdog::Current;
 use arc_swap::ArcSwapOption;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_containers::Arena;
-use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, WakeList};
+use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, Stamp, WakeList};
 use weir_sys::poll::Wakener;
 
 /// The side of a worker that every thread may touch. What the worker writes and what others write lie on
@@ -21,6 +24,12 @@ pub(crate) struct Shared {
     pub(crate) load: CachePadded<AtomicU32>,
     pub(crate) stop: AtomicBool,
     pub(crate) wakener: Wakener,
+    /// What the worker does now, for a watchdog.
+    pub(crate) current: CachePadded<Current>,
+    /// What is measured, and what that brought.
+    pub(crate) profile: CachePadded<Board>,
+    pub(crate) profiled_since_ns: AtomicU64,
+    pub(crate) profiled_until_ns: AtomicU64,
 }
 
 /// What one worker asks of another.
@@ -55,6 +64,8 @@ pub struct Activity {
     pub refused: Counter,
     /// Nanoseconds spent waiting for events.
     pub idle_ns: Counter,
+    /// How long a loop kept the worker busy, on an average of the last thousand, in nanoseconds.
+    pub loop_ns: Gauge,
     /// Tasks that wait in the run queues, as of the last turn (R4).
     pub queued: Gauge,
 }
@@ -87,6 +98,10 @@ impl Shared {
             load: CachePadded::default(),
             stop: AtomicBool::new(false),
             wakener,
+            current: CachePadded::default(),
+            profile: CachePadded::new(Board::new()),
+            profiled_since_ns: AtomicU64::new(0),
+            profiled_until_ns: AtomicU64::new(0),
         });
         REGISTRY[id].store(Some(shared.clone()));
         Ok(shared)
@@ -104,11 +119,27 @@ impl Shared {
         Ok(())
     }
 
+    #[track_caller]
     pub(crate) fn wake(&self, key: TaskKey) {
+        let stamp = self.profile.is_on().then(|| Stamp {
+            // Before the mark is set, so that the latency is never shorter than it was (R81).
+            date_ns: crate::worker::precise_ns(),
+            place: Location::caller(),
+        });
         // A slot that was given to another task meanwhile makes that one look for news that it has not: harmless.
-        if self.wakes.wake(key.slot()) {
+        if self.wakes.wake_stamped(key.slot(), stamp) {
             self.ring();
         }
+    }
+
+    /// Asks for what is measured from now on; `number` tells this wish from the last.
+    pub(crate) fn set_profiling(&self, settings: ProfileSettings, number: u32, now_ns: u64) {
+        if settings.mode == ProfileMode::Off {
+            self.profiled_until_ns.store(now_ns, Relaxed);
+        } else {
+            self.profiled_since_ns.store(now_ns, Relaxed);
+        }
+        self.profile.set_wish(settings, number);
     }
 
     pub(crate) fn request_stop(&self) {

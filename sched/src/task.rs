@@ -3,6 +3,7 @@
 use crate::policy::Class;
 use crate::tick::Tick;
 use std::cell::Cell;
+use std::panic::Location;
 use weir_containers::PooledFuture;
 
 /// A kind of work: what profiles and dumps call it. One `static` beside the code that does it.
@@ -10,12 +11,15 @@ use weir_containers::PooledFuture;
 pub struct Kind {
     /// How operators see it.
     pub name: &'static str,
+    /// Where it stands in the source.
+    pub place: &'static Location<'static>,
 }
 
 impl Kind {
     /// The kind of work that operators see as `name`.
+    #[track_caller]
     pub const fn new(name: &'static str) -> Self {
-        Self { name }
+        Self { name, place: Location::caller() }
     }
 }
 

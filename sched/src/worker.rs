@@ -8,6 +8,7 @@ use crate::descriptor::DescriptorTable;
 use crate::driver::{Clock, Poller};
 use crate::key::TaskKey;
 use crate::policy::{CLASSES, Class, Tuning, turn};
+use crate::profile::{Cause, ProfileReport, ProfileSettings, Profiler, of_workers};
 use crate::queues::Queues;
 use crate::shared::{Activity, Message, NotDelivered, Shared, owner_of};
 use crate::task::{EVENT, KILLED, Kind, NO_SLOT, OCCUPIED, QUEUED, RUNNING, Task, WOKEN};
@@ -15,10 +16,10 @@ use crate::tick::Tick;
 use crate::waker::waker;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Context;
 use weir_containers::{Arena, PooledFuture, TimerQueue};
 use weir_sys::Result;
@@ -28,6 +29,7 @@ use weir_sys::Result;
 ///
 /// # Panics
 /// Outside a worker.
+#[track_caller]
 pub fn spawn(kind: &'static Kind, class: Class, future: impl Future<Output = ()> + 'static) -> TaskKey {
     Worker::current().spawn(kind, class, PooledFuture::new(future))
 }
@@ -40,14 +42,16 @@ pub fn current() -> TaskKey {
 
 /// Wakes a task, from any thread. A task that ended or is about to run anyway is no mistake.
 #[inline]
+#[track_caller]
 pub fn wake(key: TaskKey) {
     match WORKER.get() {
-        Some(worker) if worker.id == key.worker() => worker.wake(key, EVENT),
+        Some(worker) if worker.id == key.worker() => worker.wake(key, Cause::Wake),
         _ => wake_elsewhere(key),
     }
 }
 
 #[cold]
+#[track_caller]
 fn wake_elsewhere(key: TaskKey) {
     if let Some(shared) = owner_of(key) {
         shared.wake(key);
@@ -55,6 +59,7 @@ fn wake_elsewhere(key: TaskKey) {
 }
 
 /// Ends a task without running it again, from any thread: at once, or after the run that it is in (R67, R68).
+#[track_caller]
 pub fn kill(key: TaskKey) {
     match WORKER.get() {
         Some(worker) if worker.id == key.worker() => worker.kill(key),
@@ -170,9 +175,109 @@ pub fn activity<R>(worker: usize, look: impl FnOnce(&Activity) -> R) -> Option<R
     Worker::current().peers.get(worker).map(|shared| look(&shared.activity))
 }
 
+/// Has the workers of the current runtime measure what their tasks cost. Turning it on forgets what was measured before.
+pub fn set_profiling(settings: ProfileSettings) {
+    let worker = Worker::current();
+    let (number, now_ns) = (WISHES.fetch_add(1, Relaxed), worker.clock.monotonic_ns());
+    worker.peers.iter().for_each(|shared| shared.set_profiling(settings, number, now_ns));
+}
+
+/// What the workers of the current runtime measured.
+pub fn profile() -> ProfileReport {
+    let worker = Worker::current();
+    of_workers(worker.peers.iter().map(|shared| &**shared), worker.clock.monotonic_ns())
+}
+
+/// What waits on the current worker, exactly as it is now (R4).
+pub fn queues() -> QueueView {
+    let worker = Worker::current();
+    let mut queued = worker.queues.load().queued;
+    queued[Class::Bulk as usize] += worker.queues.deferred();
+    QueueView {
+        queued,
+        running: worker.shared.current.kind(),
+        timers: worker.timers.borrow().len() as u64,
+        tasks: task_count(),
+        profiled: worker.profiler.is_on(),
+        cpu_ns: worker.shared.current.cpu_ns().unwrap_or(0),
+        switches: worker.shared.current.switches(),
+    }
+}
+
+/// What waits in the run queues of the current worker, by kind of work.
+pub fn waiting() -> Vec<WaitingKind> {
+    let worker = Worker::current();
+    let now_ns = worker.clock.monotonic_ns();
+    let mut kinds: Vec<WaitingKind> = Vec::new();
+    for slot in 0..worker.tasks.len() {
+        let Some(task) = worker.tasks.get(slot).filter(|task| task.state.get() & QUEUED != 0) else {
+            continue;
+        };
+        let Some(kind) = task.kind.get() else { continue };
+        let (calls, since_ns) = worker.profiler.waiting(slot);
+        let waited_ns = since_ns.map(|since_ns| now_ns.saturating_sub(since_ns));
+        let one = WaitingKind {
+            kind,
+            places: 1,
+            latencies: u64::from(waited_ns.is_some()),
+            latency_ns: waited_ns.unwrap_or(0),
+            calls,
+        };
+        match kinds.iter_mut().find(|known| std::ptr::eq(known.kind, kind)) {
+            Some(known) => known.merge(&one),
+            None => kinds.push(one),
+        }
+    }
+    kinds
+}
+
 /// Stops all workers of the current runtime, each after its turn; their tasks are dropped.
 pub fn stop() {
     Worker::current().peers.iter().for_each(|shared| shared.request_stop());
+}
+
+/// What waits on one worker.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueView {
+    /// Tasks in the run queues, by [`Class`].
+    pub queued: [u32; CLASSES],
+    /// What runs; none between two tasks.
+    pub running: Option<&'static Kind>,
+    /// Deadlines in the timer queue.
+    pub timers: u64,
+    /// Tasks that live.
+    pub tasks: u64,
+    /// Whether tasks are measured.
+    pub profiled: bool,
+    /// Processor time used, in nanoseconds.
+    pub cpu_ns: u64,
+    /// How many tasks ran.
+    pub switches: u64,
+}
+
+/// One kind of work in the run queues.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitingKind {
+    /// Which.
+    pub kind: &'static Kind,
+    /// How many tasks of it wait.
+    pub places: u64,
+    /// Of how many it is known for how long.
+    pub latencies: u64,
+    /// For how long those wait, in all.
+    pub latency_ns: u64,
+    /// How often these tasks ran while they were measured.
+    pub calls: u64,
+}
+
+impl WaitingKind {
+    /// Adds the figures of `other` to these.
+    pub fn merge(&mut self, other: &Self) {
+        self.places += other.places;
+        self.latencies += other.latencies;
+        self.latency_ns += other.latency_ns;
+        self.calls += other.calls;
+    }
 }
 
 /// The scheduler of one thread, on cache lines of its own (R84).
@@ -195,6 +300,7 @@ pub(crate) struct Worker {
     clock: Box<dyn Clock>,
     wall_ns: Cell<u64>,
     random_state: Cell<u64>,
+    profiler: Profiler,
     pub(crate) shared: Arc<Shared>,
     peers: Arc<[Arc<Shared>]>,
 }
@@ -236,6 +342,7 @@ impl Worker {
             clock: parts.clock,
             wall_ns: Cell::new(0),
             random_state: Cell::new(parts.seed),
+            profiler: Profiler::new(),
             shared,
             peers: parts.peers,
         }));
@@ -283,6 +390,7 @@ impl Worker {
 
     /// Runs until somebody asks to stop.
     pub(crate) fn run(&self) {
+        self.shared.current.introduce();
         while !self.shared.stop.load(Relaxed) {
             self.pass();
         }
@@ -331,6 +439,7 @@ impl Worker {
         }
     }
 
+    #[track_caller]
     fn spawn(&self, kind: &'static Kind, class: Class, future: PooledFuture<'static>) -> TaskKey {
         let Some((slot, task)) = self.take_slot() else {
             self.shared.activity.refused.increment();
@@ -342,7 +451,10 @@ impl Worker {
         task.nice.set(0);
         task.state.set(OCCUPIED);
         self.shared.activity.spawned.increment();
-        self.enqueue(slot, task, EVENT);
+        if self.profiler.is_on() {
+            self.profiler.begin_task(slot);
+        }
+        self.enqueue(slot, task, Cause::Spawn);
         TaskKey::new(self.id, slot, task.generation.get())
     }
 
@@ -358,32 +470,53 @@ impl Worker {
         Some((slot, task))
     }
 
-    /// Wakes a task of this worker for `reason`.
+    /// Wakes a task of this worker.
     #[inline]
-    pub(crate) fn wake(&self, key: TaskKey, reason: u32) {
+    #[track_caller]
+    pub(crate) fn wake(&self, key: TaskKey, cause: Cause) {
         let slot = key.slot();
         match self.tasks.get(slot) {
-            Some(task) if task.generation.get() == key.generation() => self.wake_task(slot, task, reason),
+            Some(task) if task.generation.get() == key.generation() => self.wake_task(slot, task, cause),
             _ => {}
         }
     }
 
     #[inline]
-    fn wake_task(&self, slot: u32, task: &Task, reason: u32) {
+    #[track_caller]
+    fn wake_task(&self, slot: u32, task: &Task, cause: Cause) {
         let state = task.state.get();
         if state & (QUEUED | RUNNING) == 0 && state & OCCUPIED != 0 {
-            return self.enqueue(slot, task, reason);
+            return self.enqueue(slot, task, cause);
         }
         let again = if state & RUNNING != 0 { WOKEN } else { 0 };
-        task.state.set(state | reason | again);
+        task.state.set(state | reason(cause) | again);
+        if again != 0 && self.profiler.is_on() {
+            self.note(slot, cause);
+        }
     }
 
     #[inline]
-    fn enqueue(&self, slot: u32, task: &Task, reason: u32) {
-        task.state.set(task.state.get() | QUEUED | reason);
+    #[track_caller]
+    fn enqueue(&self, slot: u32, task: &Task, cause: Cause) {
+        task.state.set(task.state.get() | QUEUED | reason(cause));
         self.queues.push(&self.tasks, slot, task, task.class.get(), self.tuning.runqueue_depth);
+        if self.profiler.is_on() {
+            self.note(slot, cause);
+        }
     }
 
+    /// Notes when and where a task was woken. What the poller and the timers wake was due when the loop began.
+    #[cold]
+    #[track_caller]
+    fn note(&self, slot: u32, cause: Cause) {
+        let date_ns = match cause {
+            Cause::Event | Cause::Deadline => self.now_ns.get(),
+            _ => self.clock.monotonic_ns(),
+        };
+        self.profiler.note(slot, date_ns, cause, Location::caller());
+    }
+
+    #[track_caller]
     fn kill(&self, key: TaskKey) {
         let slot = key.slot();
         let Some(task) = self.tasks.get(slot).filter(|task| task.generation.get() == key.generation()) else {
@@ -397,6 +530,9 @@ impl Worker {
         if state & (QUEUED | RUNNING) == 0 {
             task.state.set(state | KILLED | QUEUED);
             self.queues.push(&self.tasks, slot, task, Class::Urgent, self.tuning.runqueue_depth);
+            if self.profiler.is_on() {
+                self.note(slot, Cause::Kill);
+            }
         }
     }
 
@@ -420,7 +556,7 @@ impl Worker {
             task.timer.set(Tick::NEVER);
             timers.remove(slot);
             if deadline <= now {
-                self.wake_task(slot, task, 0);
+                self.wake_task(slot, task, Cause::Deadline);
             }
         }
         if handled > 0 {
@@ -430,13 +566,19 @@ impl Worker {
 
     /// Takes what other threads left.
     fn drain_inboxes(&self) {
-        let woken = self.shared.wakes.drain(|slot| {
+        let woken = self.shared.wakes.drain_stamped(|slot, stamp| {
             if let Some(task) = self.tasks.get(slot) {
-                self.wake_task(slot, task, EVENT);
+                if self.profiler.is_on() {
+                    self.profiler.note_stamp(slot, stamp);
+                }
+                self.wake_task(slot, task, Cause::Wake);
             }
         });
         let messages = self.shared.inbox.drain(|message| match message {
-            Message::Run(work) => self.guard(work),
+            Message::Run(work) => {
+                self.shared.current.enter(&MESSAGE);
+                self.guard(work);
+            }
             Message::Kill(key) => self.kill(key),
         });
         if woken + messages > 0 {
@@ -448,6 +590,7 @@ impl Worker {
     /// Runs the queues within the budget of one turn.
     fn run_turn(&self) {
         self.queues.begin_turn(&self.tasks);
+        self.profiler.interrupt();
         let load = self.queues.load();
         let mut left = turn(&load, &self.tuning).runs;
         let granted = left;
@@ -487,6 +630,20 @@ impl Worker {
     #[inline]
     fn run_task(&self, slot: u32) {
         let Some(task) = self.tasks.get(slot) else { return };
+        let Some(kind) = task.kind.get() else { return };
+        self.shared.current.enter(kind);
+        if !self.profiler.is_on() {
+            return self.poll_task(slot, task);
+        }
+        let board = &self.shared.profile;
+        self.shared.current.woken_at(self.profiler.place(slot));
+        let measured = self.profiler.begin(board, slot, kind, || self.clock.monotonic_ns());
+        self.poll_task(slot, task);
+        self.profiler.end(board, measured, self.clock.monotonic_ns());
+    }
+
+    #[inline]
+    fn poll_task(&self, slot: u32, task: &Task) {
         let state = task.state.get();
         let Some(mut future) = task.future.take() else { return };
         if state & KILLED != 0 {
@@ -524,11 +681,16 @@ impl Worker {
 
     /// Queues a task that woke itself: as bulk, for the next turn. Heavy work stays heavy.
     fn requeue(&self, slot: u32, task: &Task, reason: u32) {
-        if task.class.get() == Class::Heavy {
-            return self.enqueue(slot, task, reason);
-        }
         task.state.set(task.state.get() | QUEUED | reason);
-        self.queues.defer(&self.tasks, slot, task);
+        if task.class.get() == Class::Heavy {
+            self.queues.push(&self.tasks, slot, task, Class::Heavy, self.tuning.runqueue_depth);
+        } else {
+            self.queues.defer(&self.tasks, slot, task);
+        }
+        if self.profiler.is_on() {
+            // Whoever woke it while it ran has left a note already; otherwise it gave up its turn by itself.
+            self.note(slot, Cause::Yield);
+        }
     }
 
     /// Drops what is left of a task and frees its slot.
@@ -567,23 +729,50 @@ impl Worker {
                 timeout = Some(0);
             }
         }
-        let before = if timeout == Some(0) { self.now_ns.get() } else { self.clock.monotonic_ns() };
+        let began_ns = self.now_ns.get();
+        let before = if timeout == Some(0) { began_ns } else { self.clock.monotonic_ns() };
+        // The date of the events is that of the poller's return, so it is looked up before they are handed out.
+        let mut is_fresh = false;
         let mut report = |token, readiness| {
+            if !is_fresh && self.profiler.is_on() {
+                is_fresh = true;
+                self.refresh_clock();
+            }
             if token == WAKENER_TOKEN {
                 return self.shared.wakener.reset();
             }
             if let Some(owner) = self.descriptors.note(token, readiness) {
-                wake(owner);
+                self.wake_owner(owner);
             }
         };
         // The poller fails only when its own descriptor is broken: then nothing arrives, and timers go on.
+        self.shared.current.wait();
         let events = self.poller.borrow_mut().wait(timeout, &mut report).unwrap_or(0);
+        self.shared.current.resume();
         self.shared.doorbell.rise();
-        self.refresh_clock();
+        if !is_fresh {
+            self.refresh_clock();
+        }
         let activity = &self.shared.activity;
         activity.events.add(events as u64);
-        if timeout != Some(0) {
-            activity.idle_ns.add(self.now_ns.get().saturating_sub(before));
+        let waited_ns = self.now_ns.get().saturating_sub(before);
+        let busy_ns = if timeout == Some(0) {
+            waited_ns
+        } else {
+            activity.idle_ns.add(waited_ns);
+            before.saturating_sub(began_ns)
+        };
+        let average_ns = self.profiler.end_loop(&self.shared.profile, self.tasks.len(), busy_ns);
+        activity.loop_ns.set(average_ns);
+    }
+
+    /// Wakes a descriptor's owner, which may by exception be a task of another worker.
+    #[inline]
+    fn wake_owner(&self, owner: TaskKey) {
+        if owner.worker() == self.id {
+            self.wake(owner, Cause::Event);
+        } else {
+            wake_elsewhere(owner);
         }
     }
 
@@ -624,11 +813,21 @@ impl Worker {
     }
 }
 
+/// What a cause leaves in the task's state.
+#[inline]
+fn reason(cause: Cause) -> u32 {
+    if cause == Cause::Deadline { 0 } else { EVENT }
+}
+
 /// Drops a value; a panic of a destructor is the value's own affair.
 fn dispose<T>(value: Option<T>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }
 
+/// What others sent here to be run between tasks.
+static MESSAGE: Kind = Kind::new("message");
+/// Tells one wish for profiling from the next.
+static WISHES: AtomicU32 = AtomicU32::new(1);
 /// How often destructors may spawn more tasks while the worker ends; what is left then is leaked.
 const SHUTDOWN_ROUNDS: u32 = 8;
 const NS_PER_MS: u64 = 1_000_000;

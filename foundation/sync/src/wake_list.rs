@@ -293,7 +293,8 @@ mod loom_tests {
             let theirs = waker.join().expect("the waker ends");
             list.drain_stamped(&mut note);
             dates.sort_unstable();
-            let expected: Vec<u64> = [(theirs, 1), (mine, 2)].iter().filter(|wake| wake.0).map(|wake| wake.1).collect();
+            let expected: Vec<u64> =
+                [(theirs, 1), (mine, 2)].iter().filter(|wake| wake.0).map(|wake| wake.1).collect();
             assert_eq!(dates, expected);
         });
     }

@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub type Signal = libc::c_int;
 
 pub use libc::{
-    SIGABRT, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH,
+    SIGABRT, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTTIN, SIGTTOU, SIGURG, SIGUSR1, SIGUSR2,
+    SIGWINCH,
 };
 
 /// Signals that arrive as reads.
@@ -99,6 +100,24 @@ pub fn send_to_thread(thread: u32, signal: Signal) -> Result<bool> {
         Err(Errno::SRCH) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Has `signal` end the process after the thread that it was sent to wrote to standard error where it was. For a watchdog
+/// that found this thread stuck.
+pub fn die_with_a_trace_on(signal: Signal) -> Result<()> {
+    let handler: extern "C" fn(Signal) = last_words;
+    // SAFETY: the handler never returns to what it interrupted, so whatever it finds half done stays unseen.
+    let former = unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
+    if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
+}
+
+/// Taking a trace needs memory and locks that the interrupted code may hold: then it waits here for ever, and whoever
+/// sent the signal ends the process. Nothing else is left to lose.
+extern "C" fn last_words(_: Signal) {
+    use std::io::Write;
+    let trace = std::backtrace::Backtrace::force_capture();
+    let _ = writeln!(std::io::stderr(), "Where it is stuck:\n{trace}");
+    std::process::abort();
 }
 
 fn block(signals: &[Signal]) -> Result<libc::sigset_t> {

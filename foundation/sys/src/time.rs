@@ -39,7 +39,8 @@ impl ThreadClock {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the place for the result is ours; a clock whose thread ended is refused.
         let status = unsafe { libc::clock_gettime(self.0, &mut time) };
-        (status == 0).then(|| (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64))
+        (status == 0)
+            .then(|| (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64))
     }
 }
 

@@ -1,0 +1,364 @@
+//! What each kind of work costs, by the place that woke it (R73, R77).
+//!
+//! ```text
+//!  wake ──► note of the slot: when, where ──► run ──► figures of (kind, place) ──► report
+//!           (or a stamp in the wake list,                (one writer, bounded,      (sums over
+//!            when it comes from elsewhere)                readable by all)           the workers)
+//! ```
+//! While it is off, a wake and a run cost one predictable branch each, on a flag of the worker's own. While it is on,
+//! a run costs two looks at the clock and a wake one; nothing is allocated by either: places are `&'static` locations that
+//! callers pass down (`#[track_caller]`), notes are made with their slots.
+//!
+//! With `auto` each worker decides for itself: on when its average loop takes a millisecond, off again below 990 us
+//! (manual, `profiling.tasks`).
+
+mod figures;
+mod report;
+
+pub(crate) use figures::Board;
+pub(crate) use report::of_workers;
+pub use report::{Origin, ProfileLine, ProfileReport};
+
+use crate::task::Kind;
+use figures::Sample;
+use std::cell::Cell;
+use std::panic::Location;
+use weir_containers::Arena;
+use weir_sync::Stamp;
+
+/// Whether work is measured (`profiling.tasks`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProfileMode {
+    /// Never.
+    Off,
+    /// On a worker while it is slow.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProfileSettings {
+    /// Whether, and when.
+    pub mode: ProfileMode,
+    /// Time spent on locks too.
+    pub locks: bool,
+    /// Time spent on memory too.
+    pub memory: bool,
+}
+
+/// What made a task run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Cause {
+    /// It is new.
+    Spawn,
+    /// Somebody woke it.
+    Wake,
+    /// One of its descriptors has news.
+    Event,
+    /// Its deadline passed.
+    Deadline,
+    /// It gave the others a turn.
+    Yield,
+    /// It was killed.
+    Kill,
+}
+
+impl Cause {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Spawn, Self::Wake, Self::Event, Self::Deadline, Self::Yield, Self::Kill];
+
+    /// How reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spawn => "task_spawn",
+            Self::Wake => "task_wakeup",
+            Self::Event => "io_wakeup",
+            Self::Deadline => "timer_wakeup",
+            Self::Yield => "self_wakeup",
+            Self::Kill => "task_kill",
+        }
+    }
+}
+
+/// The profiling of one worker.
+pub(crate) struct Profiler {
+    on: Cell<bool>,
+    /// The last wish that was obeyed.
+    wish: Cell<u64>,
+    mode: Cell<ProfileMode>,
+    notes: Arena<Note>,
+    /// Sum over about the last [`LOOPS`] loops, in nanoseconds.
+    loops_ns: Cell<u64>,
+    /// The date at which the last measured run ended, if nothing happened since.
+    ended_ns: Cell<u64>,
+}
+
+/// What is known of the wake that a slot waits with.
+#[derive(Default)]
+struct Note {
+    /// 0 when it was not measured (R78).
+    date_ns: Cell<u64>,
+    place: Cell<Option<&'static Location<'static>>>,
+    cause: Cell<Option<Cause>>,
+    /// How often the task ran while it was measured.
+    calls: Cell<u64>,
+}
+
+/// A run that is being measured.
+pub(crate) struct Measured {
+    entry: usize,
+    started_ns: u64,
+    latency_ns: Option<u64>,
+    memory_ns: u64,
+    lock_ns: (u64, u64),
+}
+
+impl Profiler {
+    pub(crate) fn new() -> Self {
+        Self {
+            on: Cell::new(false),
+            wish: Cell::new(0),
+            mode: Cell::new(ProfileMode::Off),
+            notes: Arena::new(),
+            loops_ns: Cell::new(0),
+            ended_ns: Cell::new(0),
+        }
+    }
+
+    /// Whether runs and wakes are measured on this worker now.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.get()
+    }
+
+    /// Makes room for the note of a new slot, so that no wake allocates.
+    #[cold]
+    pub(crate) fn make_room(&self, slots: u32) {
+        while self.notes.len() < slots {
+            if self.notes.push_default().is_none() {
+                break;
+            }
+        }
+    }
+
+    /// A slot was given to a new task.
+    #[cold]
+    pub(crate) fn begin_task(&self, slot: u32) {
+        self.make_room(slot + 1);
+        if let Some(note) = self.notes.get(slot) {
+            note.date_ns.set(0);
+            note.calls.set(0);
+        }
+    }
+
+    /// Notes a wake, unless the slot waits with an earlier one.
+    #[inline(never)]
+    pub(crate) fn note(&self, slot: u32, date_ns: u64, cause: Cause, place: &'static Location<'static>) {
+        let Some(note) = self.notes.get(slot) else { return };
+        if note.date_ns.get() == 0 {
+            note.date_ns.set(date_ns);
+            note.place.set(Some(place));
+            note.cause.set(Some(cause));
+        }
+    }
+
+    /// Notes a wake that came from another thread; one without a stamp is of unknown date.
+    #[cold]
+    pub(crate) fn note_stamp(&self, slot: u32, stamp: Option<Stamp>) {
+        if let Some(Stamp { date_ns, place }) = stamp {
+            self.note(slot, date_ns, Cause::Wake, place);
+        }
+    }
+
+    /// What woke the task that waits in this slot.
+    pub(crate) fn place(&self, slot: u32) -> Option<&'static Location<'static>> {
+        self.notes.get(slot).filter(|note| note.date_ns.get() != 0).and_then(|note| note.place.get())
+    }
+
+    /// Begins to measure a run. The wake's date is taken before anybody may wake the task anew (R66).
+    #[inline(never)]
+    pub(crate) fn begin(
+        &self,
+        board: &Board,
+        slot: u32,
+        kind: &'static Kind,
+        clock: impl Fn() -> u64,
+    ) -> Measured {
+        let (mut origin, mut date_ns) = (None, 0);
+        if let Some(note) = self.notes.get(slot) {
+            date_ns = note.date_ns.replace(0);
+            note.calls.set(note.calls.get() + 1);
+            if date_ns != 0 {
+                origin = note.place.get().zip(note.cause.get());
+            }
+        }
+        // Between two runs of one turn nothing else happens: one look at the clock serves both.
+        let started_ns = match self.ended_ns.get() {
+            0 => clock(),
+            ended_ns => ended_ns,
+        };
+        Measured {
+            entry: board.entry(kind, origin),
+            started_ns,
+            latency_ns: (date_ns != 0).then(|| started_ns.saturating_sub(date_ns)),
+            memory_ns: 0,
+            lock_ns: (0, 0),
+        }
+    }
+
+    /// Ends the measuring of a run.
+    #[inline(never)]
+    pub(crate) fn end(&self, board: &Board, run: Measured, now_ns: u64) {
+        self.ended_ns.set(now_ns);
+        board.add(
+            run.entry,
+            &Sample {
+                cpu_ns: now_ns.saturating_sub(run.started_ns),
+                latency_ns: run.latency_ns,
+                memory_ns: run.memory_ns,
+                lock_wait_ns: run.lock_ns.0,
+                lock_held_ns: run.lock_ns.1,
+            },
+        );
+    }
+
+    /// Something other than a run happens: the next run looks at the clock anew.
+    #[inline]
+    pub(crate) fn interrupt(&self) {
+        self.ended_ns.set(0);
+    }
+
+    /// A loop ended that kept the worker, which has so many slots, busy for so long. Returns the average of the last thousand in nanoseconds.
+    #[inline]
+    pub(crate) fn end_loop(&self, board: &Board, slots: u32, busy_ns: u64) -> u64 {
+        let sum = self.loops_ns.get();
+        let sum = sum - sum / LOOPS + busy_ns.min(LONGEST_LOOP_NS);
+        self.loops_ns.set(sum);
+        let average_ns = sum / LOOPS;
+        let settled = wanted(self.mode.get(), self.on.get(), average_ns) == self.on.get();
+        if !settled || board.wish() != self.wish.get() {
+            self.adopt(board, slots, average_ns);
+        }
+        average_ns
+    }
+
+    /// Does what the operator wishes, and what the load asks for.
+    #[cold]
+    fn adopt(&self, board: &Board, slots: u32, average_ns: u64) {
+        let wish = board.wish();
+        let (settings, fresh) = (figures::settings_of(wish), wish != self.wish.replace(wish));
+        self.mode.set(settings.mode);
+        if fresh && settings.mode == ProfileMode::On {
+            board.clear();
+        }
+        let on = wanted(settings.mode, self.on.get(), average_ns);
+        if on && !self.on.get() {
+            board.prepare();
+            self.make_room(slots);
+            // What waits now was woken before anybody measured, or when it was measured last (R78).
+            self.notes.iter().for_each(|note| note.date_ns.set(0));
+        }
+        self.on.set(on);
+        self.interrupt();
+        board.set_on(on);
+    }
+
+    /// How often the task of this slot ran while it was measured, and since when it waits.
+    pub(crate) fn waiting(&self, slot: u32) -> (u64, Option<u64>) {
+        self.notes.get(slot).map_or((0, None), |note| {
+            (note.calls.get(), Some(note.date_ns.get()).filter(|date_ns| *date_ns != 0 && self.on.get()))
+        })
+    }
+}
+
+/// Whether a worker measures: `auto` has a gap between its two thresholds, so that it does not flap.
+#[inline]
+fn wanted(mode: ProfileMode, on: bool, average_ns: u64) -> bool {
+    match mode {
+        ProfileMode::Off => false,
+        ProfileMode::On => true,
+        ProfileMode::Auto if on => average_ns >= AUTO_OFF_NS,
+        ProfileMode::Auto => average_ns >= AUTO_ON_NS,
+    }
+}
+
+/// Over how many loops their duration is averaged (manual, `profiling.tasks`).
+const LOOPS: u64 = 1024;
+/// `auto` turns on at this average.
+const AUTO_ON_NS: u64 = 1_000_000;
+/// `auto` turns off below this average.
+const AUTO_OFF_NS: u64 = 990_000;
+/// Longer loops count as this long, so that the sum cannot overflow.
+const LONGEST_LOOP_NS: u64 = 1 << 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ProfileMode::{Auto, Off, On};
+
+    /// R73: the manual's thresholds of `auto`, and that it holds between them.
+    #[test]
+    fn auto_turns_on_at_a_millisecond_and_off_below_990() {
+        for (mode, on, average_us, expected) in [
+            (Off, true, 5000, false),
+            (On, false, 0, true),
+            (Auto, false, 999, false),
+            (Auto, false, 1000, true),
+            (Auto, true, 995, true),
+            (Auto, true, 990, true),
+            (Auto, true, 989, false),
+        ] {
+            assert_eq!(wanted(mode, on, average_us * 1000), expected, "{mode:?} {on} {average_us}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_gets_slow_measures_and_stops_when_it_is_quick_again() {
+        let (profiler, board) = (Profiler::new(), Board::new());
+        board.set_wish(ProfileSettings { mode: Auto, ..ProfileSettings::default() }, 1);
+        let mut loops = 0;
+        while !profiler.is_on() && loops < 10_000 {
+            profiler.end_loop(&board, 2, 2_000_000);
+            loops += 1;
+        }
+        // It takes the half of the averaged loops and a little more for twice the threshold to show.
+        assert!((500..1000).contains(&loops), "{loops}");
+        while profiler.is_on() && loops < 20_000 {
+            profiler.end_loop(&board, 2, 1000);
+            loops += 1;
+        }
+        assert!(loops < 1200, "{loops}");
+        assert!(!board.is_on());
+    }
+
+    /// R78: what was woken before the measuring began has no latency; what is woken twice counts from the first time.
+    #[test]
+    fn a_latency_without_a_date_is_not_accounted() {
+        static KIND: Kind = Kind::new("work");
+        let (profiler, board) = (Profiler::new(), Board::new());
+        let here = Location::caller();
+        profiler.make_room(2);
+        profiler.note(0, 5, Cause::Wake, here);
+        board.set_wish(ProfileSettings { mode: On, ..ProfileSettings::default() }, 1);
+        profiler.end_loop(&board, 2, 0);
+        assert!(profiler.is_on());
+        let run = profiler.begin(&board, 0, &KIND, || 1_000);
+        assert_eq!(run.latency_ns, None);
+        profiler.end(&board, run, 1_300);
+        profiler.note(1, 1_100, Cause::Wake, here);
+        profiler.note(1, 1_200, Cause::Event, here);
+        // The end of the run before is the beginning of this one.
+        let run = profiler.begin(&board, 1, &KIND, || unreachable!("known"));
+        assert_eq!(run.latency_ns, Some(200));
+        profiler.end(&board, run, 1_400);
+        let lines = board.lines();
+        assert_eq!(lines.len(), 2);
+        let total: u64 = lines.iter().map(|line| line.cpu_ns).sum();
+        assert_eq!((total, lines.iter().map(|line| line.latency_ns).sum::<u64>()), (400, 200));
+        assert!(lines.iter().any(|line| line.latencies == 0 && line.origin.is_none()));
+    }
+}

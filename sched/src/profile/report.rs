@@ -1,0 +1,95 @@
+//! What was measured, as numbers: how they are shown is the runtime API's affair.
+
+use super::{Cause, ProfileMode, ProfileSettings};
+use crate::shared::Shared;
+use crate::task::Kind;
+use std::panic::Location;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The place that made a task run, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin {
+    /// In the source.
+    pub place: &'static Location<'static>,
+    /// How.
+    pub cause: Cause,
+}
+
+/// One kind of work, woken from one place.
+#[derive(Debug, Clone, Copy)]
+pub struct ProfileLine {
+    /// What ran.
+    pub kind: &'static Kind,
+    /// What woke it; none when that happened before anybody measured.
+    pub origin: Option<Origin>,
+    /// How often it ran.
+    pub calls: u64,
+    /// How long it ran, in all.
+    pub cpu_ns: u64,
+    /// How many of the runs waited for a known time.
+    pub latencies: u64,
+    /// How long those waited, in all.
+    pub latency_ns: u64,
+    /// How long it was occupied with memory.
+    pub memory_ns: u64,
+    /// How long it waited for locks.
+    pub lock_wait_ns: u64,
+    /// How long it held locks.
+    pub lock_held_ns: u64,
+}
+
+/// What the workers of a runtime measured.
+#[derive(Debug, Clone, Default)]
+pub struct ProfileReport {
+    /// What is measured.
+    pub settings: ProfileSettings,
+    /// When the measuring began, in nanoseconds of the workers' clock.
+    pub since_ns: u64,
+    /// When it ended, or now.
+    pub until_ns: u64,
+    /// Each kind and place once, in no order.
+    pub lines: Vec<ProfileLine>,
+}
+
+/// Sums up what these workers measured.
+pub(crate) fn of_workers<'a>(workers: impl Iterator<Item = &'a Shared>, now_ns: u64) -> ProfileReport {
+    let mut report = ProfileReport { until_ns: now_ns, since_ns: now_ns, ..ProfileReport::default() };
+    for shared in workers {
+        report.settings = shared.profile.settings();
+        report.since_ns = shared.profiled_since_ns.load(Relaxed);
+        let until_ns = shared.profiled_until_ns.load(Relaxed);
+        report.until_ns = if report.settings.mode == ProfileMode::Off { until_ns } else { now_ns };
+        shared.profile.lines().into_iter().for_each(|line| report.add(line));
+    }
+    report
+}
+
+impl ProfileReport {
+    fn add(&mut self, line: ProfileLine) {
+        let same = |known: &&mut ProfileLine| {
+            std::ptr::eq(known.kind, line.kind)
+                && match (known.origin, line.origin) {
+                    (None, None) => true,
+                    (Some(known), Some(new)) => known.cause == new.cause && known.place == new.place,
+                    _ => false,
+                }
+        };
+        match self.lines.iter_mut().find(same) {
+            Some(known) => known.merge(&line),
+            None => self.lines.push(line),
+        }
+    }
+}
+
+impl ProfileLine {
+    /// Adds the figures of `other` to this line's.
+    pub fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.cpu_ns += other.cpu_ns;
+        self.latencies += other.latencies;
+        self.latency_ns += other.latency_ns;
+        self.memory_ns += other.memory_ns;
+        self.lock_wait_ns += other.lock_wait_ns;
+        self.lock_held_ns += other.lock_held_ns;
+    }
+}

@@ -1,0 +1,319 @@
+//! A thread that notices when a worker no longer goes round its loop.
+//!
+//! ```text
+//!              no progress for the warning's time            and so for a second              and still at the next look
+//!   working ─────────────────────────────────────► warned ───────────────────► stuck ──────────────────────────────► dead
+//!      ▲                                              │                          │
+//!      └──────────────────── progress, or asleep in the poller ─────────────────┘
+//! ```
+//! Progress is another task on the processor, or another time round the loop. What counts as its absence is processor
+//! time that the worker used meanwhile, as the manual has it: a machine that is busy elsewhere makes nobody stuck. A
+//! worker that sleeps in the kernel outside its poller (a slow disk, a lock) delays traffic as much, so that is
+//! warned about too; but it is never killed for it, since the kernel may let it go.
+
+use crate::shared::Shared;
+use crate::task::Kind;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_sync::{Counter, StaticRef};
+use weir_sys::time::ThreadClock;
+use weir_sys::{process, signal, time};
+
+/// What a worker does now, on a cache line of its own: a store or two for each task that runs.
+#[derive(Default)]
+pub(crate) struct Current {
+    kind: StaticRef<Kind>,
+    /// What woke it, while that is measured.
+    place: StaticRef<Location<'static>>,
+    /// How many tasks ran.
+    switches: Counter,
+    /// Whether it is in the poller, which it may be for ever.
+    waiting: AtomicBool,
+    identity: OnceLock<Identity>,
+}
+
+/// The thread that a worker is.
+#[derive(Clone, Copy)]
+struct Identity {
+    thread: u32,
+    clock: Option<ThreadClock>,
+}
+
+impl Current {
+    /// The current thread is the worker.
+    pub(crate) fn introduce(&self) {
+        self.identity
+            .get_or_init(|| Identity { thread: process::thread_id(), clock: ThreadClock::of_this_thread() });
+    }
+
+    /// A task of this kind runs.
+    #[inline]
+    pub(crate) fn enter(&self, kind: &'static Kind) {
+        self.kind.set(Some(kind));
+        self.switches.increment();
+    }
+
+    /// The running task was woken there.
+    #[inline]
+    pub(crate) fn woken_at(&self, place: Option<&'static Location<'static>>) {
+        self.place.set(place);
+    }
+
+    /// The worker enters the poller.
+    #[inline]
+    pub(crate) fn wait(&self) {
+        self.waiting.store(true, Relaxed);
+    }
+
+    /// The worker left the poller.
+    #[inline]
+    pub(crate) fn resume(&self) {
+        self.kind.set(None);
+        self.waiting.store(false, Relaxed);
+    }
+
+    /// What runs; none in the poller and between two tasks.
+    pub(crate) fn kind(&self) -> Option<&'static Kind> {
+        self.kind.get().filter(|_| !self.is_waiting())
+    }
+
+    /// Whether the worker is in the poller.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Relaxed)
+    }
+
+    /// How many tasks ran.
+    pub(crate) fn switches(&self) -> u64 {
+        self.switches.value()
+    }
+
+    /// The processor time that the worker used.
+    pub(crate) fn cpu_ns(&self) -> Option<u64> {
+        self.identity.get()?.clock?.ns()
+    }
+
+    fn sight(&self, loops: u64) -> Sight {
+        Sight {
+            waiting: self.is_waiting() || self.identity.get().is_none(),
+            progress: self.switches().wrapping_add(loops),
+            cpu_ns: self.cpu_ns().unwrap_or(0),
+            at_ns: time::monotonic_ns(),
+        }
+    }
+}
+
+/// A worker that does not go on.
+#[derive(Debug, Clone, Copy)]
+pub struct Stall {
+    /// Which worker of the runtime, from 0.
+    pub worker: usize,
+    /// What it is at; none when that is no task.
+    pub kind: Option<&'static Kind>,
+    /// What woke that, if it was measured.
+    pub woken_at: Option<&'static Location<'static>>,
+    /// For how long it has not gone on.
+    pub stuck_ns: u64,
+    /// Whether it waits for the kernel rather than computes.
+    pub asleep: bool,
+    /// Whether the process is ended for it, as soon as this is said.
+    pub deadly: bool,
+}
+
+/// Watches the workers of a runtime until it is dropped.
+#[derive(Debug)]
+pub struct Watchdog {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// Starts to watch: `report` is told of each worker that has not gone on for `warn_after`, once when that is so and
+    /// once before it is killed.
+    pub(crate) fn start(
+        workers: Arc<[Arc<Shared>]>,
+        warn_after: Duration,
+        report: impl Fn(&Stall) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let warn_after_ns =
+            u64::try_from(warn_after.as_nanos()).unwrap_or(u64::MAX).clamp(1_000_000, DEADLY_NS);
+        signal::die_with_a_trace_on(DEATH).map_err(std::io::Error::from)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let body = move || {
+            let mut watches = vec![Watch::default(); workers.len()];
+            while !stopped.load(Relaxed) {
+                for (index, (shared, watch)) in workers.iter().zip(&mut watches).enumerate() {
+                    look_after(index, shared, watch, warn_after_ns, &report);
+                }
+                std::thread::park_timeout(Duration::from_nanos(warn_after_ns));
+            }
+        };
+        let thread = std::thread::Builder::new().name("watchdog".to_owned()).stack_size(STACK).spawn(body)?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It may have panicked in what it reports to: nobody is left to care.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u64, report: &dyn Fn(&Stall)) {
+    let current = &shared.current;
+    let thread = current.identity.get().map_or(0, |identity| identity.thread);
+    let sleeps = || process::thread_sleeps(thread) == Some(true);
+    let verdict = watch.look(current.sight(shared.activity.loops.value()), warn_after_ns, sleeps);
+    let deadly = match verdict {
+        Verdict::Well => return,
+        Verdict::Warn => false,
+        Verdict::Dead => true,
+    };
+    report(&Stall {
+        worker: index,
+        kind: current.kind(),
+        woken_at: current.place.get().filter(|_| shared.profile.is_on()),
+        stuck_ns: watch.stuck_ns,
+        asleep: watch.asleep,
+        deadly,
+    });
+    if deadly {
+        // The stuck thread says where it is and ends the process; when it cannot even do that, this one does.
+        let _ = signal::send_to_thread(thread, DEATH);
+        std::thread::sleep(LAST_WORDS);
+        std::process::abort();
+    }
+}
+
+/// What is remembered of a worker between two looks.
+#[derive(Debug, Clone, Default)]
+struct Watch {
+    progress: u64,
+    cpu_ns: u64,
+    at_ns: u64,
+    stuck_ns: u64,
+    /// Of that, what it computed.
+    computed_ns: u64,
+    asleep: bool,
+    warned: bool,
+    /// Whether it had been stuck for the deadly time at the last look.
+    doomed: bool,
+}
+
+/// What a look at a worker shows.
+#[derive(Debug, Clone, Copy)]
+struct Sight {
+    waiting: bool,
+    progress: u64,
+    cpu_ns: u64,
+    at_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Well,
+    Warn,
+    Dead,
+}
+
+impl Watch {
+    fn look(&mut self, sight: Sight, warn_after_ns: u64, sleeps: impl FnOnce() -> bool) -> Verdict {
+        let (progress, cpu_ns, at_ns) = (self.progress, self.cpu_ns, self.at_ns);
+        (self.progress, self.cpu_ns, self.at_ns) = (sight.progress, sight.cpu_ns, sight.at_ns);
+        if sight.waiting || sight.progress != progress {
+            *self =
+                Self { progress: self.progress, cpu_ns: self.cpu_ns, at_ns: self.at_ns, ..Self::default() };
+            return Verdict::Well;
+        }
+        let computed_ns = sight.cpu_ns.saturating_sub(cpu_ns);
+        let elapsed_ns = sight.at_ns.saturating_sub(at_ns);
+        self.asleep = computed_ns < elapsed_ns / 16 && sleeps();
+        self.computed_ns = self.computed_ns.saturating_add(computed_ns);
+        // A worker that neither computes nor sleeps is not given a processor: that is nobody's fault here.
+        self.stuck_ns = self.stuck_ns.saturating_add(if self.asleep { elapsed_ns } else { computed_ns });
+        if self.doomed {
+            return Verdict::Dead;
+        }
+        self.doomed = self.computed_ns >= DEADLY_NS;
+        if self.stuck_ns >= warn_after_ns && !self.warned {
+            self.warned = true;
+            return Verdict::Warn;
+        }
+        Verdict::Well
+    }
+}
+
+/// Without progress for so long a worker is stuck, and at the next look the process is ended (manual of the reference,
+/// on its watchdog).
+const DEADLY_NS: u64 = 1_000_000_000;
+/// What asks a stuck thread for its last words: a signal that nothing else here uses.
+const DEATH: signal::Signal = signal::SIGURG;
+/// How long it may take to say them.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// The watchdog formats a message at most.
+const STACK: usize = 128 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Looks every 100 ms at a worker that makes no progress; of each interval it computes `computed` ms.
+    fn verdicts(computed: u64, sleeps: bool, looks: u64) -> Vec<Verdict> {
+        let mut watch = Watch::default();
+        let looks = (1..=looks).map(|look| {
+            let sight =
+                Sight { waiting: false, progress: 7, cpu_ns: look * computed * MS, at_ns: look * 100 * MS };
+            watch.look(sight, 100 * MS, || sleeps)
+        });
+        looks.collect()
+    }
+
+    #[test]
+    fn a_worker_that_computes_without_end_is_warned_about_once_and_then_killed() {
+        let verdicts = verdicts(100, false, 13);
+        // The first look only sees that it is there.
+        assert_eq!(verdicts[1], Verdict::Warn);
+        assert_eq!(verdicts.iter().filter(|verdict| **verdict == Verdict::Warn).count(), 1);
+        // A second of computing marks it, the look after kills.
+        assert_eq!(verdicts.iter().position(|verdict| *verdict == Verdict::Dead), Some(11));
+    }
+
+    #[test]
+    fn a_worker_that_waits_for_the_kernel_is_warned_about_and_lives() {
+        let verdicts = verdicts(0, true, 60);
+        assert_eq!(verdicts[1], Verdict::Warn);
+        assert!(!verdicts.contains(&Verdict::Dead));
+    }
+
+    #[test]
+    fn a_worker_that_gets_no_processor_is_not_to_blame() {
+        assert!(verdicts(1, false, 60).iter().all(|verdict| *verdict == Verdict::Well));
+    }
+
+    #[test]
+    fn progress_and_the_poller_clear_everything() {
+        let mut watch = Watch::default();
+        for look in 1..200 {
+            let sight = Sight {
+                waiting: look % 16 == 0,
+                progress: look / 8,
+                cpu_ns: look * 100 * MS,
+                at_ns: look * 100 * MS,
+            };
+            assert_ne!(watch.look(sight, 100 * MS, || false), Verdict::Dead, "{look}");
+        }
+        let sight = Sight { waiting: true, progress: 0, cpu_ns: 0, at_ns: 0 };
+        assert_eq!(watch.look(sight, MS, || true), Verdict::Well);
+        assert_eq!((watch.stuck_ns, watch.warned), (0, false));
+    }
+}
