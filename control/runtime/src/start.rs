@@ -301,6 +301,7 @@ fn start_workers(
             low_latency: global.tuning.low_latency,
             ..Tuning::default()
         },
+        ..Settings::default()
     };
     let station = Station::new(live, life, global, workers);
     let signals = Mutex::new(Some(signals));
