@@ -90,6 +90,10 @@ def process():
     return run([sys.executable, "tests/process.py", "--bin", WEIR])
 
 
+def attacks():
+    return run([sys.executable, "tests/attacks.py", "--bin", WEIR])
+
+
 def differential():
     return run([sys.executable, "tests/differential.py", "--bin", WEIR])
 
@@ -104,6 +108,7 @@ STEPS = [
     ("build", build, False),
     ("process", process, True),
     ("vtc", vtc, True),
+    ("attacks", attacks, True),
     ("differential", differential, True),
     ("parity", parity, True),
 ]
