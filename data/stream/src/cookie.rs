@@ -24,15 +24,51 @@ pub(crate) fn designated(exchange: &mut Exchange) -> Option<Arc<Server>> {
         return designated_by_token(exchange);
     };
     let rule = persist_rule(exchange);
-    let stays = backend.settings().persist || rule == Some(Rule::Force);
+    exchange.facts.forced = rule == Some(Rule::Force);
+    let stays = backend.settings().persist || exchange.facts.forced;
     let mut presented = examine(exchange, settings, stays);
     if rule == Some(Rule::Ignore) {
         presented = presented.unused();
     }
-    exchange.cookie_letters = letters(settings, &presented, None);
+    note_request(exchange, settings, &presented);
+    backend.server(presented.server?)
+}
+
+/// A `use-server` rule designated the server: the cookie has no say, but is treated as always (manual, "use-server").
+pub(crate) fn overrule(exchange: &mut Exchange) {
+    exchange.facts.overruled = true;
+    let cookie = exchange.backend.servers().settings().cookie.as_ref();
+    if let Some(settings) = cookie.filter(|_| exchange.facts.have_request) {
+        let presented = examine(exchange, settings, false).unused();
+        note_request(exchange, settings, &presented);
+    }
+}
+
+/// A request that is refused shows whom its cookie meant, in the log.
+pub(crate) fn on_refused(exchange: &mut Exchange) {
+    if exchange.backend.backend.as_ref().is_some_and(|backend| backend.settings().cookie.is_some()) {
+        exchange.server_key = designated(exchange).map(|server| server.key());
+    }
+}
+
+/// The letters of the termination code: there was none as long as nobody looked at a request that may have a cookie.
+pub(crate) fn logged_letters(exchange: &Exchange) -> [u8; 2] {
+    let cookie = exchange.backend.backend.as_ref().and_then(|backend| backend.settings().cookie.as_ref());
+    let concerned =
+        exchange.facts.have_request && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive);
+    let unless_looked_at = if concerned { b'N' } else { b'-' };
+    exchange.cookie_letters.map(|letter| if letter == b'-' { unless_looked_at } else { letter })
+}
+
+/// Whether a server that is down is wanted all the same (manual, "option persist", "force-persist").
+pub(crate) fn wants_servers_that_are_down(exchange: &mut Exchange) -> bool {
+    exchange.backend.servers().settings().persist || persist_rule(exchange) == Some(Rule::Force)
+}
+
+fn note_request(exchange: &mut Exchange, settings: &CookieSettings, presented: &Presented) {
+    exchange.cookie_letters = letters(settings, presented, None);
     // A request that outgrows its room keeps the cookie: the server then sees what it need not.
     let _ = edit_request(exchange, settings);
-    backend.server(presented.server?)
 }
 
 /// What the response tells the client about its server.
@@ -81,14 +117,9 @@ fn by_cookie(backend: &Backend, value: &str) -> Option<(ServerKey, bool)> {
     backend.server_by_cookie(value).map(|server| (server.key(), server.is_up()))
 }
 
-/// Whether [`designated`] looked at the request. It does not when a `use-server` rule was there first.
-fn was_examined(exchange: &Exchange) -> bool {
-    exchange.cookie_letters[0] != UNEXAMINED
-}
-
 /// Whether a rule had the word instead of the cookie: then the client keeps what it has.
 fn is_overruled(exchange: &mut Exchange) -> bool {
-    if !was_examined(exchange) {
+    if exchange.facts.overruled {
         return !exchange.redispatched;
     }
     if exchange.facts.persistent || exchange.backend.config.persist_rules.is_empty() {
@@ -103,11 +134,12 @@ fn is_overruled(exchange: &mut Exchange) -> bool {
 
 /// What the request's cookie said, now that the response is there.
 fn presented_before(exchange: &Exchange, settings: &CookieSettings) -> Presented {
-    if !was_examined(exchange) {
-        return examine(exchange, settings, false).unused();
-    }
     let state = state_of(exchange.cookie_letters[0]);
     let mut presented = Presented::NONE;
+    if exchange.facts.overruled {
+        presented.state = state;
+        return presented;
+    }
     if state == PresentedState::Valid {
         let lines = lines_as_they_came(&exchange.request.head, exchange.request.bytes());
         let backend = exchange.backend.servers();
@@ -241,8 +273,9 @@ fn designated_by_token(exchange: &mut Exchange) -> Option<Arc<Server>> {
     if rule == Some(Rule::Ignore) {
         return None;
     }
+    exchange.facts.forced = rule == Some(Rule::Force);
     let backend = exchange.backend.servers();
-    let stays = backend.settings().persist || rule == Some(Rule::Force);
+    let stays = backend.settings().persist || exchange.facts.forced;
     let servers = backend.servers();
     let found = servers.iter().find(|server| *server.address() == ServerAddress::Ip(wanted))?;
     (stays || found.is_up()).then(|| Arc::clone(found))
@@ -250,8 +283,6 @@ fn designated_by_token(exchange: &mut Exchange) -> Option<Arc<Server>> {
 
 const COOKIE: &[u8] = b"cookie";
 const SET_COOKIE: &[u8] = b"set-cookie";
-/// What stands in the log before a request's cookie was looked at.
-const UNEXAMINED: u8 = b'-';
 
 #[cfg(test)]
 mod tests {

@@ -260,6 +260,10 @@ pub struct Facts {
     pub expects_continue: bool,
     /// The server was designated by a cookie, not chosen.
     pub persistent: bool,
+    /// A `use-server` rule had the word before the cookie.
+    pub overruled: bool,
+    /// `force-persist`: never another server than the designated one.
+    pub forced: bool,
     /// The response must not carry a body (HEAD).
     pub head_only: bool,
     /// The stream is the statistics page or another local service.

@@ -202,11 +202,15 @@ impl Exchange {
             }
             Action::Deny(reply) => {
                 self.count_denied(kind, proxy);
+                if kind == RulesetKind::HttpRequest {
+                    crate::cookie::on_refused(self);
+                }
                 self.prepare_reply(reply, if request { 403 } else { 502 });
                 return Done::Stop(Stop::Reply(Ending::new(By::Proxy, during)));
             }
             Action::Tarpit(_) => {
                 self.count_denied(kind, proxy);
+                crate::cookie::on_refused(self);
                 return Done::Tarpit;
             }
             Action::Return(reply) => {
@@ -224,7 +228,7 @@ impl Exchange {
             Action::Auth { realm } => {
                 let realm = realm.as_deref().unwrap_or(&proxy.config.name);
                 self.prepare_authentication(realm);
-                return Done::Stop(Stop::Reply(Ending::new(By::Proxy, During::Request)));
+                return Done::Stop(Stop::Reply(Ending::new(By::Local, During::Request)));
             }
             Action::Header(edit) => return self.edit_header(edit, request),
             Action::EarlyHint { name, value } => return self.early_hint(name, value),

@@ -13,15 +13,18 @@ impl Exchange {
     pub(super) async fn response_phase(&mut self) -> Phase {
         self.begin_response_rules();
         self.capture_response();
-        crate::cookie::on_response(self);
         self.response_content_rules().await?;
+        self.response_rules(RulesetKind::HttpResponse).await?;
+        // Rules see the server's response; what persistence makes of it, those do that see every response.
+        crate::cookie::on_response(self);
         self.check_cacheable_cookies()?;
-        for kind in [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse] {
-            for proxy in self.proxies_backend_first() {
-                match self.run_rules(proxy, kind).await? {
-                    Verdict::Continue | Verdict::Accept => {}
-                    Verdict::Stop(stop) => return Err(stop),
-                }
+        self.response_rules(RulesetKind::HttpAfterResponse).await
+    }
+
+    async fn response_rules(&mut self, kind: RulesetKind) -> Phase {
+        for proxy in self.proxies_backend_first() {
+            if let Verdict::Stop(stop) = self.run_rules(proxy, kind).await? {
+                return Err(stop);
             }
         }
         Ok(())

@@ -67,7 +67,7 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         Alias::TerminationState => out.text(&exchange.ending.letters()),
         Alias::TerminationStateCookie => {
             let [by, during] = exchange.ending.letters();
-            let [request, response] = exchange.cookie_letters;
+            let [request, response] = crate::cookie::logged_letters(exchange);
             out.text(&[by, during, request, response]);
         }
         Alias::Retries => retries(exchange, out),

@@ -115,8 +115,20 @@ impl Exchange {
         }
     }
 
-    /// The server that a `use-server` rule, a cookie or the last request designates.
+    /// The server that a `use-server` rule or, without any that applies, a cookie designates.
     fn designated_server(&mut self) -> Option<Arc<Server>> {
+        let by_rule = self.server_by_rule();
+        if by_rule.is_some() {
+            crate::cookie::overrule(self);
+            return by_rule;
+        }
+        let server = crate::cookie::designated(self);
+        self.facts.persistent = server.is_some();
+        server
+    }
+
+    /// The server of the first `use-server` rule that applies and whose server can be used.
+    fn server_by_rule(&mut self) -> Option<Arc<Server>> {
         let backend = self.backend;
         for rule in &backend.config.use_server {
             let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
@@ -130,13 +142,17 @@ impl Exchange {
                     std::str::from_utf8(&name).ok().and_then(|name| backend.servers().server_by_name(name))
                 }
             };
-            if let Some(server) = server.filter(|server| server.is_up()) {
-                return Some(server);
+            let Some(server) = server else { continue };
+            if !server.is_up() {
+                if !crate::cookie::wants_servers_that_are_down(self) {
+                    continue;
+                }
+                // Down as it is, its queue is where the request stays.
+                self.facts.persistent = true;
             }
+            return Some(server);
         }
-        let server = crate::cookie::designated(self);
-        self.facts.persistent = server.is_some();
-        server
+        None
     }
 
     /// The server of the connection's last request, if the backend prefers to stay there.

@@ -117,14 +117,17 @@ impl Exchange {
     fn next_attempt(&self, failure: Failure) -> NextAttempt {
         let backend = self.backend.servers();
         let status = backend.status(weir_sched::now().as_ms());
+        // One that is down and was wanted all the same is not among those that can be chosen, but was one to try.
+        let wanted_though_down = self.lease.as_ref().is_some_and(|lease| !lease.server().is_up());
+        let usable = if status.active > 0 { status.active } else { status.backup };
         retry::after_failure(
             backend.settings(),
             &retry::Failure {
                 retries_made: self.retries,
                 retries_allowed: self.retries_allowed,
                 designated: self.facts.persistent,
-                forced: false,
-                usable_servers: if status.active > 0 { status.active } else { status.backup },
+                forced: self.facts.persistent && self.facts.forced,
+                usable_servers: usable + u32::from(wanted_though_down),
                 refused: matches!(failure, Failure::Refused(_)),
                 connect_timeout_ms: self
                     .timeouts

@@ -239,11 +239,18 @@ impl Origin {
 
 /// Answers every request with the same bytes, on every connection, as long as the world lives.
 pub fn answer_always(origin: Rc<Origin>, answer: &'static [u8]) {
+    answer_with(origin, move |_| answer.to_vec());
+}
+
+/// Answers every request with what `answer` makes of its head, on every connection, as long as the world lives.
+pub fn answer_with(origin: Rc<Origin>, answer: impl Fn(&str) -> Vec<u8> + 'static) {
     static ORIGIN: Kind = Kind::new("origin");
+    let answer = Rc::new(answer);
     spawn(&ORIGIN, Class::Normal, async move {
         loop {
             let mut peer = origin.accept_forever().await;
-            spawn(&ORIGIN, Class::Normal, async move { while peer.serve(answer).await {} });
+            let answer = Rc::clone(&answer);
+            spawn(&ORIGIN, Class::Normal, async move { while peer.serve(&*answer).await {} });
         }
     });
 }
@@ -264,7 +271,7 @@ impl Origin {
     }
 }
 
-/// Puts addresses in the place of `{name}`.
+/// Puts addresses in the place of `{name}`. Conditions, which have blanks in their braces, stay.
 fn substitute(text: &str, origins: &mut BTreeMap<String, Rc<Origin>>, held: &mut Vec<OwnedFd>) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -272,6 +279,11 @@ fn substitute(text: &str, origins: &mut BTreeMap<String, Rc<Origin>>, held: &mut
         out.push_str(before);
         let (name, after) = after.split_once('}').expect("a closed placeholder");
         let address = match name {
+            condition if condition.contains(' ') => {
+                out.push_str(&format!("{{{condition}}}"));
+                rest = after;
+                continue;
+            }
             "closed" => {
                 let (socket, address) = bound();
                 held.push(socket);

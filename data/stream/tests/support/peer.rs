@@ -189,9 +189,10 @@ impl Peer {
     }
 
     /// Reads one request without a body and answers; false when the far end closed.
-    pub async fn serve(&mut self, answer: &[u8]) -> bool {
+    pub async fn serve(&mut self, answer: &dyn Fn(&str) -> Vec<u8>) -> bool {
         self.patience_ms = u64::MAX;
-        !self.head().await.starts_with("[closed]") && self.try_send(answer).await
+        let head = self.head().await;
+        !head.starts_with("[closed]") && self.try_send(&answer(&head)).await
     }
 
     /// Receives more; false when the far end closed.
