@@ -1,6 +1,7 @@
 //! How long a task switch takes: nanoseconds for each of the moves that the scheduler makes.
 //!
 //! `cargo run --profile bench --example switch`. Figures to compare two builds on one quiet machine, not to quote.
+//! `valgrind --tool=callgrind target/release/examples/switch simulated` counts instructions: fewer rounds, virtual time.
 
 use std::io::Write;
 use std::time::Instant;
@@ -19,13 +20,22 @@ fn main() -> std::io::Result<()> {
 
 fn report(name: &str, work: fn() -> (u64, f64)) -> std::io::Result<()> {
     // The first round warms up; the best of the others is the least disturbed.
-    let best = (0..5).map(|_| work()).skip(1).map(|(count, ns)| ns / count as f64).fold(f64::MAX, f64::min);
+    let rounds = if is_simulated() { 1..2 } else { 0..5 };
+    let best = rounds
+        .map(|_| work())
+        .skip(usize::from(!is_simulated()))
+        .map(|(count, ns)| ns / count as f64)
+        .fold(f64::MAX, f64::min);
     writeln!(std::io::stdout(), "{best:8.1} ns  {name}")
 }
 
 fn timed(count: u64, work: impl Future<Output = ()> + 'static) -> (u64, f64) {
     let start = Instant::now();
-    weir_sched::run(work).expect("a worker");
+    if is_simulated() {
+        weir_sched::simulate::run(1, work).expect("a worker");
+    } else {
+        weir_sched::run(work).expect("a worker");
+    }
     (count, start.elapsed().as_nanos() as f64)
 }
 
@@ -88,6 +98,10 @@ fn deadlines() -> (u64, f64) {
             wait(now().after(30_000)).await;
         }
     })
+}
+
+fn is_simulated() -> bool {
+    std::env::args().nth(1).is_some_and(|mode| mode == "simulated")
 }
 
 const ROUNDS: u64 = 1_000_000;

@@ -45,7 +45,7 @@ pub use tick::Tick;
 pub use waiting::{Wait, Wakeup, YieldNow, sleep_until, wait, yield_now};
 pub use watchdog::{Stall, Watchdog};
 pub use worker::{
-    QueueView, WaitingKind, activity, change_load, current, deadline, kill, load, now, now_us, precise_ns,
-    profile, queues, random, send_to, set_class, set_nice, set_profiling, spawn, stop, task_count, waiting,
-    wake, wall_us, worker_count, worker_index,
+    QueueView, WaitingKind, activity, change_load, current, deadline, flag, kill, load, now, now_us,
+    precise_ns, profile, queues, random, send_to, set_class, set_flag, set_nice, set_profiling, spawn, stop,
+    task_count, waiting, wake, wall_us, worker_count, worker_index,
 };

@@ -19,6 +19,9 @@ pub(crate) struct Queues {
     ordered: RefCell<BinaryHeap<Reverse<Ordered>>>,
     /// How many normal tasks were queued so far.
     index: Cell<u64>,
+    /// One bit for each class that may have work, and one for what is deferred (R21). No work without its bit; a bit
+    /// without work is put right by whoever looks.
+    mask: Cell<u32>,
 }
 
 /// A normal task with a `nice`: position, then slot.
@@ -38,12 +41,14 @@ impl Queues {
             deferred: List::new(),
             ordered: RefCell::new(BinaryHeap::new()),
             index: Cell::new(INDEX_START),
+            mask: Cell::new(0),
         }
     }
 
     /// Queues a task behind the others of `class`.
     #[inline]
     pub(crate) fn push(&self, tasks: &Arena<Task>, slot: u32, task: &Task, class: Class, depth: u32) {
+        self.mask.set(self.mask.get() | 1 << class as u32);
         if class == Class::Normal {
             let index = self.index.get() + 1;
             self.index.set(index);
@@ -66,24 +71,31 @@ impl Queues {
 
     /// Queues a task that woke itself.
     pub(crate) fn defer(&self, tasks: &Arena<Task>, slot: u32, task: &Task) {
+        self.mask.set(self.mask.get() | DEFERRED);
         self.deferred.push(tasks, slot, task);
     }
 
     /// Begins a turn: what woke itself in the last one joins the bulk.
     #[inline]
     pub(crate) fn begin_turn(&self, tasks: &Arena<Task>) {
-        if self.deferred.length.get() > 0 {
-            self.lists[Class::Bulk as usize].append(tasks, &self.deferred);
+        if self.mask.get() & DEFERRED != 0 {
+            if self.deferred.head.get() != NO_SLOT {
+                self.lists[Class::Bulk as usize].append(tasks, &self.deferred);
+            }
+            self.mask.set(self.mask.get() & !DEFERRED | 1 << Class::Bulk as u32);
         }
     }
 
     /// Takes the next task of `class`.
     #[inline]
     pub(crate) fn pop(&self, tasks: &Arena<Task>, class: usize) -> Option<u32> {
-        if class == Class::Normal as usize && !self.ordered.borrow().is_empty() {
-            return self.pop_merged(tasks);
+        let ordered = class == Class::Normal as usize && !self.ordered.borrow().is_empty();
+        let slot = if ordered { self.pop_merged(tasks) } else { self.lists[class].pop(tasks) };
+        let nothing_ordered = !ordered || self.ordered.borrow().is_empty();
+        if self.lists[class].head.get() == NO_SLOT && nothing_ordered {
+            self.mask.set(self.mask.get() & !(1 << class));
         }
-        self.lists[class].pop(tasks)
+        slot
     }
 
     #[cold]
@@ -99,17 +111,16 @@ impl Queues {
         }
     }
 
-    /// Whether `class` has something to run.
+    /// Whether `class` may have something to run.
     #[inline]
     pub(crate) fn has(&self, class: usize) -> bool {
-        self.lists[class].head.get() != NO_SLOT
-            || class == Class::Normal as usize && !self.ordered.borrow().is_empty()
+        self.mask.get() & 1 << class != 0
     }
 
     /// Whether nothing waits at all.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        (0..CLASSES).all(|class| !self.has(class)) && self.deferred.head.get() == NO_SLOT
+        self.mask.get() == 0
     }
 
     #[inline]
@@ -175,6 +186,9 @@ impl List {
 
 /// High enough that a negative `nice` never reaches below zero.
 const INDEX_START: u64 = 1 << 32;
+
+/// The bit of what is deferred, beyond those of the classes.
+const DEFERRED: u32 = 1 << CLASSES;
 
 #[cfg(test)]
 mod tests {
@@ -250,6 +264,20 @@ mod tests {
         bench.push(4, Class::Bulk, 0);
         bench.queues.begin_turn(&bench.tasks);
         assert_eq!(bench.drain(Class::Bulk), [4, 2, 3]);
+        assert!(bench.queues.is_empty());
+    }
+
+    /// R8, R21: a bit whose work is gone leads to one look, which corrects it.
+    #[test]
+    fn a_bit_without_work_is_put_right() {
+        let bench = Bench::new();
+        bench.queues.mask.set(0b11111);
+        assert!(!bench.queues.is_empty() && bench.queues.has(Class::Heavy as usize));
+        assert_eq!((bench.queues.load(), bench.queues.len()), (Load::default(), 0));
+        bench.queues.begin_turn(&bench.tasks);
+        for class in 0..CLASSES {
+            assert_eq!(bench.queues.pop(&bench.tasks, class), None);
+        }
         assert!(bench.queues.is_empty());
     }
 }

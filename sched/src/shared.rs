@@ -35,7 +35,6 @@ pub(crate) struct Shared {
 /// What one worker asks of another.
 pub(crate) enum Message {
     Run(Box<dyn FnOnce() + Send>),
-    Kill(TaskKey),
 }
 
 /// What a worker did since it started; the worker writes, anyone reads.
@@ -86,9 +85,7 @@ impl Shared {
     /// Makes the shared side of a new worker and lists it in the process; `None` when [`MOST_WORKERS`] live.
     pub(crate) fn new() -> weir_sys::Result<Arc<Self>> {
         let wakener = Wakener::new()?;
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = taken.iter().position(|taken| !taken).ok_or(weir_sys::Errno::AGAIN)?;
-        taken[id] = true;
+        let id = take_number().ok_or(weir_sys::Errno::AGAIN)?;
         let shared = Arc::new(Self {
             id: id as u16,
             activity: CachePadded::default(),
@@ -110,7 +107,7 @@ impl Shared {
     /// Takes the worker off the list of the process: its keys name nothing any more.
     pub(crate) fn retire(&self) {
         REGISTRY[usize::from(self.id)].store(None);
-        TAKEN.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(self.id)] = false;
+        give_number_back(usize::from(self.id));
     }
 
     pub(crate) fn send(&self, message: Message) -> Result<(), NotDelivered> {
@@ -142,6 +139,13 @@ impl Shared {
         self.profile.set_wish(settings, number);
     }
 
+    /// The order travels with a wake: it needs no room that could be full (R67, R70).
+    pub(crate) fn kill(&self, key: TaskKey) {
+        if self.wakes.doom(key.slot(), key.generation()) {
+            self.ring();
+        }
+    }
+
     pub(crate) fn request_stop(&self) {
         self.stop.store(true, Relaxed);
         self.ring();
@@ -152,6 +156,26 @@ impl Shared {
             self.wakener.wake();
         }
     }
+}
+
+/// A number that no live worker has, and that was free for as long as possible: keys of a worker that is gone should
+/// find nobody.
+pub(crate) fn take_number() -> Option<usize> {
+    let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = numbers.next;
+    let number = (next..MOST_WORKERS).chain(0..next).find(|&number| !numbers.taken[number])?;
+    numbers.taken[number] = true;
+    numbers.next = (number + 1) % MOST_WORKERS;
+    Some(number)
+}
+
+pub(crate) fn give_number_back(number: usize) {
+    NUMBERS.lock().unwrap_or_else(PoisonError::into_inner).taken[number] = false;
+}
+
+struct Numbers {
+    taken: [bool; MOST_WORKERS],
+    next: usize,
 }
 
 /// The worker that `key` belongs to, if it lives.
@@ -166,4 +190,4 @@ const INBOX_LIMIT: usize = 65_536;
 
 static REGISTRY: [ArcSwapOption<Shared>; MOST_WORKERS] =
     [const { ArcSwapOption::const_empty() }; MOST_WORKERS];
-static TAKEN: Mutex<[bool; MOST_WORKERS]> = Mutex::new([false; MOST_WORKERS]);
+static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { taken: [false; MOST_WORKERS], next: 0 });

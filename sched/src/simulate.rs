@@ -16,7 +16,7 @@ use weir_sys::poll::{Epoll, Readiness};
 /// `None` when it was stopped or panicked.
 pub fn run<T: 'static>(seed: u64, future: impl Future<Output = T> + 'static) -> Result<Option<T>> {
     let time = Rc::new(Cell::new(START_NS));
-    let poller = VirtualPoller { epoll: Epoll::new(200)?, time: time.clone(), settled: false };
+    let poller = VirtualPoller { epoll: Epoll::new(200)?, time: time.clone(), watched: 0 };
     crate::runtime::run_on(Box::new(poller), Box::new(VirtualClock { time }), seed, future)
 }
 
@@ -39,12 +39,13 @@ impl Clock for VirtualClock {
 struct VirtualPoller {
     epoll: Epoll,
     time: Rc<Cell<u64>>,
-    /// Nothing is on its way inside the kernel any more.
-    settled: bool,
+    /// How many descriptors the tasks have.
+    watched: usize,
 }
 
 impl Poller for VirtualPoller {
     fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+        self.watched += 1;
         self.epoll.watch(descriptor, token)
     }
 
@@ -58,13 +59,9 @@ impl Poller for VirtualPoller {
 
     fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
         let mut events = self.epoll.wait(Some(0), &mut *report)?;
-        if events == 0 && !self.settled && timeout_ms.is_some_and(|timeout| timeout > 0) {
-            // On a busy machine the kernel may deliver what was sent over loopback a little later.
+        if events == 0 && self.watched > 0 && timeout_ms.is_some_and(|timeout| timeout > 0) {
+            // What a task sent just now may still be on its way: some kernels report it a little later.
             events = self.epoll.wait(Some(DELIVERY_MS), &mut *report)?;
-            self.settled = true;
-        }
-        if events > 0 {
-            self.settled = false;
         }
         match timeout_ms {
             Some(timeout) if events == 0 => self.time.set(self.time.get() + timeout * 1_000_000),
@@ -76,7 +73,7 @@ impl Poller for VirtualPoller {
     }
 }
 
-/// How long the kernel may take, in real time, before the first jump after something happened.
+/// How long the kernel may take, in real time, before the clock jumps.
 const DELIVERY_MS: u64 = 1;
 /// Not zero, so that subtracting from the time in a test does not reach below it.
 const START_NS: u64 = 1_000_000_000_000;

@@ -63,6 +63,8 @@ pub(crate) const KILLED: u32 = 1 << 3;
 pub(crate) const EVENT: u32 = 1 << 4;
 /// Holds a task.
 pub(crate) const OCCUPIED: u32 = 1 << 5;
+/// The application's own; kept from run to run (R19).
+pub(crate) const FLAG: u32 = 1 << 31;
 
 /// The end of a list of slots.
 pub(crate) const NO_SLOT: u32 = u32::MAX;

@@ -11,7 +11,7 @@ use crate::policy::{CLASSES, Class, Tuning, turn};
 use crate::profile::{Cause, ProfileReport, ProfileSettings, Profiler, of_workers};
 use crate::queues::Queues;
 use crate::shared::{Activity, Message, NotDelivered, Shared, owner_of};
-use crate::task::{EVENT, KILLED, Kind, NO_SLOT, OCCUPIED, QUEUED, RUNNING, Task, WOKEN};
+use crate::task::{EVENT, FLAG, KILLED, Kind, NO_SLOT, OCCUPIED, QUEUED, RUNNING, Task, WOKEN};
 use crate::tick::Tick;
 use crate::waker::waker;
 use std::cell::{Cell, RefCell};
@@ -63,10 +63,14 @@ fn wake_elsewhere(key: TaskKey) {
 pub fn kill(key: TaskKey) {
     match WORKER.get() {
         Some(worker) if worker.id == key.worker() => worker.kill(key),
-        _ => {
-            // A worker that is gone or drowned in messages has no use for one more.
-            let _ = owner_of(key).map(|shared| shared.send(Message::Kill(key)));
-        }
+        _ => kill_elsewhere(key),
+    }
+}
+
+#[cold]
+fn kill_elsewhere(key: TaskKey) {
+    if let Some(shared) = owner_of(key) {
+        shared.kill(key);
     }
 }
 
@@ -86,6 +90,18 @@ pub fn set_nice(nice: i16) {
 /// Sets the class in which the current task is queued from now on.
 pub fn set_class(class: Class) {
     Worker::current().running().class.set(class);
+}
+
+/// Sets or clears a flag that is the current task's own: the scheduler keeps it from run to run (R19).
+pub fn set_flag(on: bool) {
+    let task = Worker::current().running();
+    let state = task.state.get();
+    task.state.set(if on { state | FLAG } else { state & !FLAG });
+}
+
+/// The current task's own flag; not set when the task begins.
+pub fn flag() -> bool {
+    Worker::current().running().state.get() & FLAG != 0
 }
 
 /// The time, as of the last look at the poller; outside a worker, as of now.
@@ -519,9 +535,15 @@ impl Worker {
     #[track_caller]
     fn kill(&self, key: TaskKey) {
         let slot = key.slot();
-        let Some(task) = self.tasks.get(slot).filter(|task| task.generation.get() == key.generation()) else {
-            return;
-        };
+        match self.tasks.get(slot) {
+            Some(task) if task.generation.get() == key.generation() => self.kill_task(slot, task),
+            _ => {}
+        }
+    }
+
+    /// What is queued or runs is only marked; what waits goes straight to the urgent work, where it ends.
+    #[track_caller]
+    fn kill_task(&self, slot: u32, task: &Task) {
         let state = task.state.get();
         if state & OCCUPIED == 0 {
             return;
@@ -566,20 +588,21 @@ impl Worker {
 
     /// Takes what other threads left.
     fn drain_inboxes(&self) {
-        let woken = self.shared.wakes.drain_stamped(|slot, stamp| {
+        let woken = self.shared.wakes.drain(|listed| {
+            let slot = listed.number;
             if let Some(task) = self.tasks.get(slot) {
                 if self.profiler.is_on() {
-                    self.profiler.note_stamp(slot, stamp);
+                    self.profiler.note_stamp(slot, listed.stamp);
                 }
-                self.wake_task(slot, task, Cause::Wake);
+                match listed.doomed.filter(|&generation| generation == task.generation.get()) {
+                    Some(_) => self.kill_task(slot, task),
+                    None => self.wake_task(slot, task, Cause::Wake),
+                }
             }
         });
-        let messages = self.shared.inbox.drain(|message| match message {
-            Message::Run(work) => {
-                self.shared.current.enter(&MESSAGE);
-                self.guard(work);
-            }
-            Message::Kill(key) => self.kill(key),
+        let messages = self.shared.inbox.drain(|Message::Run(work)| {
+            self.shared.current.enter(&MESSAGE);
+            self.guard(work);
         });
         if woken + messages > 0 {
             self.shared.activity.remote_wakes.add(woken as u64);
@@ -618,7 +641,8 @@ impl Worker {
     /// left something (R39).
     fn run_by_rank(&self, left: &mut [u32; CLASSES]) {
         while let Some(class) = (0..CLASSES).find(|&class| left[class] > 0 && self.queues.has(class)) {
-            let Some(slot) = self.queues.pop(&self.tasks, class) else { break };
+            // A class that turns out to be empty is not found again.
+            let Some(slot) = self.queues.pop(&self.tasks, class) else { continue };
             left[class] -= 1;
             self.run_task(slot);
             if !self.shared.wakes.is_empty() || !self.shared.inbox.is_empty() {
@@ -649,7 +673,7 @@ impl Worker {
         if state & KILLED != 0 {
             return self.end(slot, task, Some(future));
         }
-        task.state.set(OCCUPIED | RUNNING);
+        task.state.set(state & FLAG | OCCUPIED | RUNNING);
         let key = TaskKey::new(self.id, slot, task.generation.get());
         self.running_key.set(key);
         self.running_slot.set(slot);
@@ -661,7 +685,7 @@ impl Worker {
         if matches!(outcome, Ok(std::task::Poll::Pending)) && state & KILLED == 0 {
             self.leave();
             task.future.set(Some(future));
-            task.state.set(OCCUPIED);
+            task.state.set(state & FLAG | OCCUPIED);
             if state & WOKEN != 0 {
                 self.requeue(slot, task, state & EVENT);
             }

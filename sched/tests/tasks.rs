@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weir_sched::{
-    Class, Kind, Runtime, Settings, TaskKey, Tick, Wakeup, current, kill, now, simulate, sleep_until, spawn,
-    task_count, wait, wake, yield_now,
+    Class, Kind, Runtime, Settings, TaskKey, Tick, Wakeup, current, flag, kill, now, set_flag, simulate,
+    sleep_until, spawn, task_count, wait, wake, yield_now,
 };
 
 static KIND: Kind = Kind::new("test");
@@ -113,6 +113,39 @@ fn a_killed_task_does_not_run_again() {
         yield_now().await;
         assert_eq!((runs.get(), task_count()), (2, 1));
         assert_eq!(Rc::strong_count(&runs), 1, "what the tasks held is dropped");
+    });
+}
+
+/// R19: the application's flag stays from run to run, whoever wakes the task; the next task of the slot has none.
+#[test]
+fn a_flag_is_kept_across_wakes() {
+    run(async {
+        let (main, seen) = (current(), Rc::new(RefCell::new(Vec::new())));
+        let body = |seen: Rc<RefCell<Vec<bool>>>| async move {
+            seen.borrow_mut().push(flag());
+            set_flag(true);
+            yield_now().await;
+            seen.borrow_mut().push(flag());
+            wait(Tick::NEVER).await;
+            seen.borrow_mut().push(flag());
+            wait(now().after(5)).await;
+            seen.borrow_mut().push(flag());
+            set_flag(false);
+            wait(Tick::NEVER).await;
+            seen.borrow_mut().push(flag());
+            set_flag(true);
+            wake(main);
+        };
+        for _ in 0..2 {
+            let task = spawn(&KIND, Class::Normal, body(seen.clone()));
+            sleep_until(now().after(1)).await;
+            wake(task);
+            sleep_until(now().after(10)).await;
+            wake(task);
+            wait(Tick::NEVER).await;
+            assert_eq!(seen.take(), [false, true, true, true, false]);
+            sleep_until(now().after(1)).await;
+        }
     });
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Begin with [`WakeList`], through which one thread wakes numbered things of another without allocating;
 //! [`Inbox`] hands over whole values; [`Doorbell`] tells whether the receiver sleeps and must be rung.
+//! [`RunState`], [`SharedQueue`] and [`SeekLock`] are what work that several threads may run stands on.
 //! [`Turnstile`] bounds how many are inside and knows who waits. [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it.
 //!
 //! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
@@ -15,6 +16,9 @@ mod doorbell;
 mod inbox;
 mod primitives;
 mod published;
+mod run_state;
+mod seek_lock;
+mod shared_queue;
 mod static_ref;
 mod turnstile;
 mod wake_list;
@@ -24,6 +28,9 @@ pub use crossbeam_utils::CachePadded;
 pub use doorbell::Doorbell;
 pub use inbox::Inbox;
 pub use published::Published;
+pub use run_state::{Begin, Finish, RunState};
+pub use seek_lock::{ReadGuard, SeekGuard, SeekLock, WriteGuard};
+pub use shared_queue::{SharedQueue, ThreadSet};
 pub use static_ref::StaticRef;
 pub use turnstile::Turnstile;
-pub use wake_list::{Stamp, WakeList};
+pub use wake_list::{Listed, Stamp, WakeList};

@@ -17,3 +17,20 @@ pub(crate) use std::sync::{Mutex, MutexGuard};
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
+
+/// Passes the time while another thread is about to finish: a moment on the processor, later off it.
+pub(crate) fn spin(turns: &mut u32) {
+    *turns = turns.saturating_add(1);
+    if cfg!(loom) || *turns > SPINS {
+        yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+/// About a microsecond: longer than any hold of a lock by a thread that runs.
+const SPINS: u32 = 64;
+#[cfg(loom)]
+use loom::thread::yield_now;
+#[cfg(not(loom))]
+use std::thread::yield_now;

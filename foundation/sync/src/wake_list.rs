@@ -13,6 +13,9 @@
 //! A waker may leave a [`Stamp`]: when and where it woke. Only who sets the mark writes it, before the number enters
 //! the list, and it is read before the mark is cleared, so no later waker replaces the date of a wake that is being
 //! served (R66, R81).
+//!
+//! A wake may carry the generation of a thing that must end ([`WakeList::doom`]): it travels in the link itself, so that
+//! an order to end is never refused for want of room and never meant for the number's next owner.
 
 use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::static_ref::StaticRef;
@@ -36,9 +39,22 @@ pub struct Stamp {
     pub place: &'static Location<'static>,
 }
 
+/// A number that was woken, and what its wakers left with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    /// Which.
+    pub number: u32,
+    /// The generation of the thing that must end, if one must.
+    pub doomed: Option<u32>,
+    /// When and where it was woken first, if the waker said so.
+    pub stamp: Option<Stamp>,
+}
+
 struct Link {
     listed: AtomicBool,
     next: AtomicU32,
+    /// The youngest generation that was told to end; [`NOBODY`] when none was.
+    doomed: AtomicU32,
 }
 
 struct StampCell {
@@ -88,20 +104,32 @@ impl WakeList {
         }
     }
 
+    /// Lists `number` with the order that its owner of `generation` ends. Returns what [`WakeList::wake`] does.
+    ///
+    /// Of two orders the one for the younger generation stays: there are younger ones only where the older has ended.
+    pub fn doom(&self, number: u32, generation: u32) -> bool {
+        let Some(link) = self.link(number) else { return false };
+        let mut doomed = link.doomed.load(Ordering::Relaxed);
+        while doomed == NOBODY || is_younger(generation, doomed) {
+            // Relaxed: marking the number below releases it.
+            match link.doomed.compare_exchange_weak(doomed, generation, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(newer) => doomed = newer,
+            }
+        }
+        self.wake(number)
+    }
+
     /// Whether nothing is listed, as far as this thread sees.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed) == NONE
     }
 
-    /// Takes the whole list and hands each number to `receive`, last come first served; returns how many there
-    /// were. Only for the owner.
-    pub fn drain(&self, mut receive: impl FnMut(u32)) -> usize {
-        self.drain_stamped(|number, _| receive(number))
-    }
-
-    /// As [`WakeList::drain`], with the stamps that the wakers left.
-    pub fn drain_stamped(&self, mut receive: impl FnMut(u32, Option<Stamp>)) -> usize {
+    /// Takes the whole list and hands each number to `receive`, last come first served, with what the wakers left;
+    /// returns how many there were. Only for the owner.
+    pub fn drain(&self, mut receive: impl FnMut(Listed)) -> usize {
         // Loom tries other schedules at read-modify-writes, not at a load like this one, which only saves the swap.
         if !cfg!(loom) && self.is_empty() {
             return 0;
@@ -114,7 +142,13 @@ impl WakeList {
             let next = link.next.load(Ordering::Relaxed);
             let stamp = self.take_stamp(number);
             link.listed.swap(false, Ordering::AcqRel);
-            receive(number, stamp);
+            // Loom tries other schedules at read-modify-writes, not at loads: the load only saves the swap.
+            let doomed = match link.doomed.load(Ordering::Relaxed) {
+                NOBODY if !cfg!(loom) => NOBODY,
+                _ => link.doomed.swap(NOBODY, Ordering::Relaxed),
+            };
+            let doomed = (doomed != NOBODY).then_some(doomed);
+            receive(Listed { number, doomed, stamp });
             count += 1;
             number = next;
         }
@@ -141,7 +175,11 @@ impl WakeList {
     fn link(&self, number: u32) -> Option<&Link> {
         let chunk = self.chunks.get((number / CHUNK) as usize)?;
         let links = chunk.get_or_init(|| {
-            let fresh = || Link { listed: AtomicBool::new(false), next: AtomicU32::new(NONE) };
+            let fresh = || Link {
+                listed: AtomicBool::new(false),
+                next: AtomicU32::new(NONE),
+                doomed: AtomicU32::new(NOBODY),
+            };
             (0..CHUNK).map(|_| fresh()).collect()
         });
         links.get((number % CHUNK) as usize)
@@ -154,7 +192,14 @@ impl std::fmt::Debug for WakeList {
     }
 }
 
+/// Whether `one` came after `other`, in numbers that go round.
+fn is_younger(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) > 0
+}
+
 const NONE: u32 = u32::MAX;
+/// No generation: those of things are never zero.
+const NOBODY: u32 = 0;
 /// How many numbers share one allocation. Loom tracks every atomic, so its models get by with few.
 const CHUNK: u32 = if cfg!(loom) { 2 } else { 4096 };
 
@@ -168,7 +213,7 @@ mod tests {
         assert!(list.wake(7) && list.wake(4999) && !list.wake(7));
         assert!(!list.wake(1 << 20), "beyond the limit");
         let mut woken = Vec::new();
-        assert_eq!(list.drain(|number| woken.push(number)), 2);
+        assert_eq!(list.drain(|listed| woken.push(listed.number)), 2);
         assert_eq!(woken, [4999, 7]);
         assert!(list.is_empty() && list.wake(7));
     }
@@ -182,11 +227,33 @@ mod tests {
         assert!(list.wake_stamped(3, stamp(10)) && !list.wake_stamped(3, stamp(20)));
         assert!(list.wake(4));
         let mut seen = Vec::new();
-        list.drain_stamped(|number, stamp| seen.push((number, stamp.map(|stamp| stamp.date_ns))));
+        list.drain(|listed| seen.push((listed.number, listed.stamp.map(|stamp| stamp.date_ns))));
         assert_eq!(seen, [(4, None), (3, Some(10))]);
         // R78: a wake without a date does not inherit an old one.
         assert!(list.wake(3));
-        list.drain_stamped(|number, stamp| assert_eq!((number, stamp), (3, None)));
+        list.drain(|listed| assert_eq!((listed.number, listed.stamp), (3, None)));
+    }
+
+    /// R67: an order to end travels with the wake, and one for a former owner of the number gives way.
+    #[test]
+    fn an_order_to_end_names_a_generation() {
+        let list = WakeList::new(16);
+        let drained = |list: &WakeList| {
+            let mut orders = Vec::new();
+            list.drain(|listed| orders.push((listed.number, listed.doomed)));
+            orders
+        };
+        assert!(list.wake(3) && !list.doom(3, 8) && list.doom(4, u32::MAX));
+        assert_eq!(drained(&list), [(4, Some(u32::MAX)), (3, Some(8))]);
+        assert!(list.wake(3));
+        assert_eq!(drained(&list), [(3, None)]);
+        for (orders, last) in [([5, 7], 7), ([7, 5], 7), ([u32::MAX, 1], 1), ([1, u32::MAX], 1)] {
+            for generation in orders {
+                list.doom(0, generation);
+            }
+            assert_eq!(drained(&list), [(0, Some(last))]);
+        }
+        assert!(!list.doom(1 << 20, 1), "beyond the limit");
     }
 
     /// R62: thousands of wakes from several threads, and every one is followed by a run.
@@ -209,8 +276,8 @@ mod tests {
                     ended.fetch_add(1, Ordering::Release);
                 });
             }
-            let serve = |number: u32| {
-                let number = number as usize;
+            let serve = |listed: Listed| {
+                let number = listed.number as usize;
                 served[number].store(wanted[number].load(Ordering::Relaxed), Ordering::Relaxed);
             };
             while ended.load(Ordering::Acquire) < 4 {
@@ -246,12 +313,12 @@ mod loom_tests {
                 })
                 .collect();
             let mut seen = (0, 0);
-            let look = |_| (shared.1.load(Ordering::Relaxed), shared.2.load(Ordering::Relaxed));
-            shared.0.drain(|number| seen = look(number));
+            let look = || (shared.1.load(Ordering::Relaxed), shared.2.load(Ordering::Relaxed));
+            shared.0.drain(|_| seen = look());
             for waker in wakers {
                 waker.join().expect("a waker ends");
             }
-            shared.0.drain(|number| seen = look(number));
+            shared.0.drain(|_| seen = look());
             assert_eq!(seen, (1, 1));
             assert!(shared.0.is_empty());
         });
@@ -288,14 +355,38 @@ mod loom_tests {
             };
             let mine = list.wake_stamped(0, Some(Stamp { date_ns: 2, place }));
             let mut dates = Vec::new();
-            let mut note = |_, stamp: Option<Stamp>| dates.push(stamp.expect("every wake has one").date_ns);
-            list.drain_stamped(&mut note);
+            let mut note = |listed: Listed| dates.push(listed.stamp.expect("every wake has one").date_ns);
+            list.drain(&mut note);
             let theirs = waker.join().expect("the waker ends");
-            list.drain_stamped(&mut note);
+            list.drain(&mut note);
             dates.sort_unstable();
             let expected: Vec<u64> =
                 [(theirs, 1), (mine, 2)].iter().filter(|wake| wake.0).map(|wake| wake.1).collect();
             assert_eq!(dates, expected);
+        });
+    }
+
+    /// R67, R71: an order to end arrives once, whatever wakes and other orders it meets; the younger one wins.
+    #[test]
+    fn an_order_to_end_is_never_lost() {
+        loom::model(|| {
+            let list = Arc::new(WakeList::new(2));
+            let killers: Vec<_> = [1, 2]
+                .map(|generation| {
+                    let list = list.clone();
+                    loom::thread::spawn(move || list.doom(0, generation))
+                })
+                .into_iter()
+                .collect();
+            let mut orders = Vec::new();
+            list.drain(|listed| orders.extend(listed.doomed));
+            for killer in killers {
+                killer.join().expect("a killer ends");
+            }
+            list.drain(|listed| orders.extend(listed.doomed));
+            // The older one may be overtaken, for its thing must have ended then; the younger one is always there.
+            assert!(orders.contains(&2) && orders.iter().filter(|&&order| order == 2).count() == 1);
+            assert!(list.is_empty());
         });
     }
 }

@@ -1,0 +1,352 @@
+//! Where a task that several threads may run stands: one word that says who must do what next.
+//!
+//! ```text
+//!             wake, kill: QUEUED            begin: RUNNING                 finish, end
+//!   waiting ────────────────────► queued ─────────────────► running ──┬──────────────► ended
+//!      ▲                            ▲                          │      │ killed
+//!      │                            └── woken while it ran ────┤      └─ or done
+//!      └──────────────────────────────── nothing happened ─────┘
+//! ```
+//! Every change is one read-modify-write. Whoever sets QUEUED on a waiting task, and nobody else, puts it into a queue: so
+//! it is never in two, and never in none while it should run (R62, R63). A wake that finds it queued or running
+//! still releases what the waker wrote to the run that follows. The generation makes a stale name find nothing.
+
+use crate::primitives::{AtomicU64, Ordering};
+
+/// The state of one place for a task, with the generation of the task that holds it.
+#[derive(Debug)]
+pub struct RunState(AtomicU64);
+
+/// What whoever took a task out of its queue does with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// Runs it, then says [`RunState::finish`]. `event`: woken by something else than its deadline.
+    Run {
+        /// Woken by something else than its deadline.
+        event: bool,
+        /// The flag that the task left there.
+        flag: bool,
+    },
+    /// Ends it without running it.
+    End,
+}
+
+/// What the one that ran a task does with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// Nothing: it waits.
+    Wait,
+    /// Queues it: it was woken meanwhile.
+    Queue,
+    /// Ends it: it was killed meanwhile.
+    End,
+}
+
+impl Default for RunState {
+    fn default() -> Self {
+        Self(AtomicU64::new(1 << 32))
+    }
+}
+
+impl RunState {
+    /// Takes a free place for a task that is about to be queued; returns its generation, never zero.
+    pub fn occupy(&self) -> u32 {
+        let before = self.0.fetch_or(OCCUPIED | QUEUED | EVENT, Ordering::Relaxed);
+        debug_assert_eq!(before & STATE, 0, "only a free place is taken");
+        generation(before)
+    }
+
+    /// Wakes the task of `generation`; `event` says whether by something else than its deadline. True: the caller queues it.
+    #[must_use = "when it is true the caller has to queue the task"]
+    pub fn wake(&self, generation: u32, event: bool) -> bool {
+        self.call(generation, if event { EVENT } else { 0 })
+    }
+
+    /// Orders the task of `generation` to end. True: the caller queues it; otherwise it ends when its turn comes or when
+    /// the run that it is in is over (R67, R68, R70).
+    #[must_use = "when it is true the caller has to queue the task"]
+    pub fn kill(&self, generation: u32) -> bool {
+        self.call(generation, KILLED)
+    }
+
+    fn call(&self, wanted: u32, reason: u64) -> bool {
+        let mut state = self.0.load(Ordering::Relaxed);
+        loop {
+            if generation(state) != wanted || state & OCCUPIED == 0 {
+                return false;
+            }
+            let (bits, queues) = match state & (QUEUED | RUNNING) {
+                0 => (QUEUED, true),
+                RUNNING => (WOKEN, false),
+                _ => (0, false),
+            };
+            // Written even when no bit changes: the run that follows must see what this thread wrote before.
+            let new = state | bits | reason;
+            match self.0.compare_exchange_weak(state, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return queues,
+                Err(newer) => state = newer,
+            }
+        }
+    }
+
+    /// The task was taken out of its queue, by the caller.
+    pub fn begin(&self) -> Begin {
+        // What is queued stays queued until here, so nobody else changes these two bits.
+        let before = self.0.fetch_xor(QUEUED | RUNNING, Ordering::AcqRel);
+        debug_assert_eq!(before & (QUEUED | RUNNING), QUEUED, "only what is queued is begun");
+        if before & KILLED != 0 {
+            return Begin::End;
+        }
+        let before = self.0.fetch_and(!EVENT, Ordering::AcqRel);
+        Begin::Run { event: before & EVENT != 0, flag: before & FLAG != 0 }
+    }
+
+    /// The run is over and the task wants to go on later; `woken`: it woke itself. `flag` is kept for its next run (R19).
+    #[must_use]
+    pub fn finish(&self, woken: bool, flag: bool) -> Finish {
+        let mut state = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert_eq!(state & (QUEUED | RUNNING), RUNNING, "only what runs is finished");
+            if state & KILLED != 0 {
+                return Finish::End;
+            }
+            let again = woken || state & WOKEN != 0;
+            let next = state & !(RUNNING | WOKEN | FLAG)
+                | if again { QUEUED } else { 0 }
+                | if flag { FLAG } else { 0 };
+            match self.0.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if again => return Finish::Queue,
+                Ok(_) => return Finish::Wait,
+                Err(newer) => state = newer,
+            }
+        }
+    }
+
+    /// The task ended (the caller ran it, or was told to end it): its place is free, its name finds nothing any more.
+    pub fn end(&self) {
+        let before = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!(before & (OCCUPIED | RUNNING), OCCUPIED | RUNNING, "only who runs it ends it");
+        let next = generation(before).wrapping_add(1).max(1);
+        // A wake or kill that comes in between concerns the task that ended.
+        self.0.swap(u64::from(next) << 32, Ordering::AcqRel);
+    }
+
+    /// The generation of the task that holds the place, if one does.
+    pub fn occupant(&self) -> Option<u32> {
+        let state = self.0.load(Ordering::Acquire);
+        (state & OCCUPIED != 0).then(|| generation(state))
+    }
+}
+
+fn generation(state: u64) -> u32 {
+    (state >> 32) as u32
+}
+
+const OCCUPIED: u64 = 1;
+const QUEUED: u64 = 1 << 1;
+const RUNNING: u64 = 1 << 2;
+const WOKEN: u64 = 1 << 3;
+const KILLED: u64 = 1 << 4;
+const EVENT: u64 = 1 << 5;
+/// The application's own (R19).
+const FLAG: u64 = 1 << 31;
+/// All of the above (R17: 32 bits wide).
+const STATE: u64 = u32::MAX as u64;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn waiting() -> (RunState, u32) {
+        let state = RunState::default();
+        let generation = state.occupy();
+        assert_eq!(state.begin(), Begin::Run { event: true, flag: false });
+        assert_eq!(state.finish(false, false), Finish::Wait);
+        (state, generation)
+    }
+
+    /// R63: the first wake of a waiting task queues it, no other does.
+    #[test]
+    fn only_the_first_wake_queues() {
+        let (state, generation) = waiting();
+        assert!(state.wake(generation, false) && !state.wake(generation, false));
+        assert_eq!(state.begin(), Begin::Run { event: false, flag: false });
+        assert!(!state.wake(generation, true), "it runs");
+        assert_eq!(state.finish(false, true), Finish::Queue);
+        assert_eq!(state.begin(), Begin::Run { event: true, flag: true });
+        assert_eq!(state.finish(true, true), Finish::Queue);
+    }
+
+    /// R67, R68, R70: waiting, queued (even if it never ran) and running.
+    #[test]
+    fn a_kill_reaches_every_state() {
+        let (state, generation) = waiting();
+        assert!(state.kill(generation), "somebody has to find it");
+        assert_eq!(state.begin(), Begin::End);
+        state.end();
+        assert!(!state.kill(generation) && !state.wake(generation, true), "the name is stale");
+        let generation = state.occupy();
+        assert!(!state.kill(generation), "it never ran, and is queued");
+        assert_eq!(state.begin(), Begin::End);
+        state.end();
+        let generation = state.occupy();
+        assert_eq!(state.begin(), Begin::Run { event: true, flag: false });
+        assert!(!state.kill(generation));
+        assert_eq!(state.finish(true, false), Finish::End);
+        state.end();
+        assert_eq!(state.occupant(), None);
+    }
+
+    /// R60: debug builds notice who breaks the protocol.
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "only what is queued is begun"))]
+    fn what_is_not_queued_is_not_begun() {
+        let (state, _) = waiting();
+        state.begin();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::primitives::{AtomicBool, AtomicU32};
+    use crate::{Doorbell, SharedQueue, ThreadSet};
+    use loom::cell::UnsafeCell as Watched;
+    use loom::sync::Arc;
+
+    /// Two workers and one task.
+    struct World {
+        state: RunState,
+        queue: SharedQueue,
+        /// The task's memory: loom reports two runs at once.
+        memory: Watched<u32>,
+        news: AtomicU32,
+        seen: AtomicU32,
+        ended: AtomicU32,
+        asleep: Doorbell,
+    }
+    // SAFETY: for the model only; loom finds every access that races.
+    unsafe impl Sync for World {}
+
+    impl World {
+        /// A task that ran once and waits.
+        fn new() -> Arc<Self> {
+            let world = Self {
+                state: RunState::default(),
+                queue: SharedQueue::new(),
+                memory: Watched::new(0),
+                news: AtomicU32::new(0),
+                seen: AtomicU32::new(0),
+                ended: AtomicU32::new(0),
+                asleep: Doorbell::new(),
+            };
+            world.state.occupy();
+            world.state.begin();
+            assert_eq!(world.state.finish(false, false), Finish::Wait);
+            Arc::new(world)
+        }
+
+        fn queue(&self) {
+            self.queue.push(&ThreadSet::all(2), 0, 0);
+        }
+
+        /// What a worker does in one round.
+        fn work(&self, worker: usize) {
+            self.queue.pick(worker, 4, |_| match self.state.begin() {
+                Begin::Run { .. } => {
+                    // SAFETY: loom checks that nobody else runs it.
+                    self.memory.with_mut(|memory| unsafe { *memory += 1 });
+                    self.seen.store(self.news.load(Ordering::Relaxed), Ordering::Relaxed);
+                    match self.state.finish(false, false) {
+                        Finish::Wait => {}
+                        Finish::Queue => self.queue(),
+                        Finish::End => self.end(),
+                    }
+                }
+                Begin::End => self.end(),
+            });
+        }
+
+        fn end(&self) {
+            // SAFETY: as above.
+            self.memory.with_mut(|memory| unsafe { *memory = 0 });
+            self.ended.fetch_add(1, Ordering::Relaxed);
+            self.state.end();
+        }
+    }
+
+    /// R62, R63: a wake that meets a run is followed by another run, which sees what the waker wrote; never two at once.
+    #[test]
+    fn a_shared_task_misses_no_wake() {
+        loom::model(|| {
+            let world = World::new();
+            let waker = {
+                let world = world.clone();
+                loom::thread::spawn(move || {
+                    world.news.store(1, Ordering::Relaxed);
+                    if world.state.wake(1, true) {
+                        world.queue();
+                    }
+                    world.work(1);
+                })
+            };
+            if world.state.wake(1, false) {
+                world.queue();
+            }
+            world.work(0);
+            waker.join().expect("the waker ends");
+            world.work(0);
+            world.work(0);
+            assert_eq!(world.seen.load(Ordering::Relaxed), 1);
+            assert!(!world.queue.has_for(0) && world.queue.len() == 0);
+        });
+    }
+
+    /// R67 to R70: a kill that meets a wake, and perhaps a run, ends the task once.
+    #[test]
+    fn a_killed_shared_task_ends_once() {
+        loom::model(|| {
+            let world = World::new();
+            let killer = {
+                let world = world.clone();
+                loom::thread::spawn(move || {
+                    if world.state.kill(1) {
+                        world.queue();
+                    }
+                    world.work(1);
+                })
+            };
+            if world.state.wake(1, true) {
+                world.queue();
+            }
+            world.work(0);
+            killer.join().expect("the killer ends");
+            world.work(0);
+            world.work(0);
+            assert_eq!(world.ended.load(Ordering::Relaxed), 1);
+            assert_eq!((world.state.occupant(), world.queue.len()), (None, 0));
+        });
+    }
+
+    /// R14: shared work is never left to a worker that sleeps and is not rung.
+    #[test]
+    fn shared_work_is_not_slept_over() {
+        loom::model(|| {
+            let world = World::new();
+            let rung = Arc::new(AtomicBool::new(false));
+            let waker = {
+                let (world, rung) = (world.clone(), rung.clone());
+                loom::thread::spawn(move || {
+                    if world.state.wake(1, true) {
+                        world.queue();
+                    }
+                    rung.store(world.asleep.must_ring(), Ordering::Relaxed);
+                })
+            };
+            world.asleep.lie_down();
+            let seen = world.queue.has_for(0);
+            waker.join().expect("the waker ends");
+            assert!(seen || rung.load(Ordering::Relaxed));
+        });
+    }
+}

@@ -1,0 +1,320 @@
+//! A lock with a mode between reading and writing: one thread *seeks* while others read.
+//!
+//! ```text
+//!              read: any number        seek: one, beside readers        write: one, alone
+//!   free ───────► reading ──try_seek──► seeking ────upgrade────────────► writing
+//!     │                                    ▲ │ ◄───────downgrade────────────┤
+//!     └───────────────try_seek─────────────┘ └─► free                       └─► free
+//! ```
+//! Whoever scans a queue seeks: readers go on beside it, and a second scanner is refused at once instead of queuing up
+//! behind the first (R54). It writes only while it takes one element out. A thread waits by spinning, because
+//! whoever writes does so for the time of one insertion or removal; after a while it gives its processor away.
+
+use crate::primitives::{AtomicU32, Ordering, spin};
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+
+/// A value that many read, one searches and one changes.
+#[derive(Debug, Default)]
+pub struct SeekLock<T> {
+    /// How many read, and the two bits below.
+    state: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock owns its value, which moves with it.
+unsafe impl<T: Send> Send for SeekLock<T> {}
+// SAFETY: shared references to the value exist in several threads at once (so `T: Sync`), a unique one in a single thread
+// that may take the value out (so `T: Send`).
+unsafe impl<T: Send + Sync> Sync for SeekLock<T> {}
+
+impl<T> SeekLock<T> {
+    /// A free lock.
+    pub fn new(value: T) -> Self {
+        Self { state: AtomicU32::new(0), value: UnsafeCell::new(value) }
+    }
+
+    /// Reads; waits only while another thread writes.
+    pub fn read(&self) -> ReadGuard<'_, T> {
+        let mut turns = 0;
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            if state & WRITING == 0 && self.replace(state, state + 1) {
+                return ReadGuard { lock: self };
+            }
+            spin(&mut turns);
+        }
+    }
+
+    /// Seeks, unless another thread does or writes: then that one is left to finish.
+    pub fn try_seek(&self) -> Option<SeekGuard<'_, T>> {
+        let mut state = self.state.load(Ordering::Relaxed);
+        while state & (SEEKING | WRITING) == 0 {
+            if self.replace(state, state | SEEKING) {
+                return Some(SeekGuard { lock: self });
+            }
+            state = self.state.load(Ordering::Relaxed);
+        }
+        None
+    }
+
+    /// Writes, once nobody else seeks, writes or reads.
+    pub fn write(&self) -> WriteGuard<'_, T> {
+        let mut turns = 0;
+        loop {
+            if let Some(seeking) = self.try_seek() {
+                return seeking.upgrade();
+            }
+            spin(&mut turns);
+        }
+    }
+
+    fn replace(&self, state: u32, by: u32) -> bool {
+        self.state.compare_exchange_weak(state, by, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// Reads, beside others.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped guards nothing"]
+pub struct ReadGuard<'a, T> {
+    lock: &'a SeekLock<T>,
+}
+
+/// Searches, beside readers, and may become a writer.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped guards nothing"]
+pub struct SeekGuard<'a, T> {
+    lock: &'a SeekLock<T>,
+}
+
+/// Changes the value, alone.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped guards nothing"]
+pub struct WriteGuard<'a, T> {
+    lock: &'a SeekLock<T>,
+}
+
+impl<'a, T> ReadGuard<'a, T> {
+    /// Becomes the one that seeks, unless there is one (or a writer waits): then it reads on.
+    pub fn try_seek(self) -> Result<SeekGuard<'a, T>, Self> {
+        let lock = self.lock;
+        let mut state = lock.state.load(Ordering::Relaxed);
+        while state & (SEEKING | WRITING) == 0 {
+            if lock.replace(state, (state - 1) | SEEKING) {
+                // The reader's share went with the exchange.
+                std::mem::forget(self);
+                return Ok(SeekGuard { lock });
+            }
+            state = lock.state.load(Ordering::Relaxed);
+        }
+        Err(self)
+    }
+}
+
+impl<'a, T> SeekGuard<'a, T> {
+    /// Waits for the readers to leave, and writes. New readers wait meanwhile.
+    pub fn upgrade(self) -> WriteGuard<'a, T> {
+        let lock = self.lock;
+        std::mem::forget(self);
+        let mut state = lock.state.fetch_or(WRITING, Ordering::Acquire);
+        let mut turns = 0;
+        while state & READERS != 0 {
+            spin(&mut turns);
+            state = lock.state.load(Ordering::Acquire);
+        }
+        WriteGuard { lock }
+    }
+}
+
+impl<'a, T> WriteGuard<'a, T> {
+    /// Lets readers in again and seeks on.
+    pub fn downgrade(self) -> SeekGuard<'a, T> {
+        let lock = self.lock;
+        std::mem::forget(self);
+        lock.state.fetch_and(!WRITING, Ordering::Release);
+        SeekGuard { lock }
+    }
+}
+
+impl<T> Deref for ReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: while this guard counts among the readers, `upgrade` gives no unique access to anybody.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> Deref for SeekGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: only the one that seeks becomes a writer, and this guard is it.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> Deref for WriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: this guard alone has access.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for WriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard was made when the last reader had left; none enters and nobody else seeks while it lives.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for ReadGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.state.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl<T> Drop for SeekGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.state.fetch_and(!SEEKING, Ordering::Release);
+    }
+}
+
+impl<T> Drop for WriteGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.state.fetch_and(!(SEEKING | WRITING), Ordering::Release);
+    }
+}
+
+const SEEKING: u32 = 1 << 31;
+const WRITING: u32 = 1 << 30;
+const READERS: u32 = WRITING - 1;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// R54: readers go on beside the one that seeks; a second one is refused; a writer is alone.
+    #[test]
+    fn one_seeks_beside_readers() {
+        let lock = SeekLock::new(1);
+        let reading = lock.read();
+        let seeking = lock.try_seek().expect("nobody seeks");
+        assert!(lock.try_seek().is_none());
+        let reading_too = lock.read();
+        assert_eq!((*reading, *seeking, *reading_too), (1, 1, 1));
+        let reading_too = reading_too.try_seek().expect_err("one seeks already");
+        drop((reading, reading_too));
+        let mut writing = seeking.upgrade();
+        *writing = 2;
+        assert!(lock.try_seek().is_none());
+        let seeking = writing.downgrade();
+        assert_eq!((*lock.read(), *seeking), (2, 2));
+        drop(seeking);
+        let seeking = lock.read().try_seek().expect("the last one seeks no more");
+        drop(seeking);
+        *lock.write() += 1;
+        assert_eq!(*lock.read(), 3);
+    }
+
+    /// R54: many threads that all find the same elements take each of them once, and readers see whole states only.
+    #[test]
+    fn a_scan_takes_each_element_once() {
+        const ELEMENTS: u32 = 20_000;
+        let lock = SeekLock::new((0..ELEMENTS).collect::<Vec<_>>());
+        let taken = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !lock.read().is_empty() {
+                        let Ok(mut seeking) = lock.read().try_seek() else { continue };
+                        for _ in 0..50 {
+                            if seeking.is_empty() {
+                                break;
+                            }
+                            let mut writing = seeking.upgrade();
+                            writing.pop();
+                            taken.fetch_add(1, Ordering::Relaxed);
+                            seeking = writing.downgrade();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(taken.load(Ordering::Relaxed), ELEMENTS);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::cell::UnsafeCell as Watched;
+    use loom::sync::Arc;
+
+    /// Loom reports any access to the value beside a writer's.
+    struct Value(Watched<u32>);
+    // SAFETY: for the model only; loom finds every access that races.
+    unsafe impl Sync for Value {}
+
+    fn get(value: &Value) -> u32 {
+        // SAFETY: loom checks that nobody writes meanwhile.
+        value.0.with(|value| unsafe { *value })
+    }
+
+    fn add(value: &Value) {
+        // SAFETY: loom checks that nobody else reads or writes meanwhile.
+        value.0.with_mut(|value| unsafe { *value += 1 });
+    }
+
+    /// R54: two scanners and a reader: whoever is refused leaves the work to the one that seeks.
+    #[test]
+    fn one_scanner_wins_and_readers_see_whole_states() {
+        loom::model(|| {
+            let lock = Arc::new(SeekLock::new(Value(Watched::new(0))));
+            let scanner = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || match lock.read().try_seek() {
+                    Ok(seeking) => {
+                        let before = get(&seeking);
+                        let writing = seeking.upgrade();
+                        add(&writing);
+                        let seeking = writing.downgrade();
+                        assert_eq!(get(&seeking), before + 1, "nobody writes between two modes of one guard");
+                        1
+                    }
+                    Err(reading) => {
+                        get(&reading);
+                        0
+                    }
+                })
+            };
+            let mut added = 0;
+            if let Some(seeking) = lock.try_seek() {
+                add(&seeking.upgrade());
+                added = 1;
+            }
+            added += scanner.join().expect("the scanner ends");
+            assert!(added > 0, "one of them is let in");
+            assert_eq!(get(&lock.read()), added);
+        });
+    }
+
+    /// R54: a writer waits for a seeker that reads, and all that was written is seen.
+    #[test]
+    fn a_writer_is_alone() {
+        loom::model(|| {
+            let lock = Arc::new(SeekLock::new(Value(Watched::new(0))));
+            let writer = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || add(&lock.write()))
+            };
+            let seen = lock.try_seek().map(|seeking| get(&seeking));
+            writer.join().expect("the writer ends");
+            assert!(seen.is_none_or(|seen| seen <= 1));
+            assert_eq!(get(&lock.read()), 1);
+        });
+    }
+}

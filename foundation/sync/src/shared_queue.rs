@@ -1,0 +1,232 @@
+//! The run queue that several threads take from: numbered things in order, each for a set of threads.
+//!
+//! Things for the same set of threads lie in one lane, so a thread finds its next one by comparing the heads of the lanes
+//! that are for it, and never walks past what is for others. Programs use few sets. One lock guards all lanes; it is held
+//! for a batch, and nothing is counted while it is (R9, R10).
+
+use crate::primitives::{AtomicUsize, Mutex, Ordering, lock};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Numbers in order of an insertion index that counts this queue's insertions alone (R2).
+#[derive(Debug)]
+pub struct SharedQueue {
+    lanes: Mutex<Lanes>,
+    length: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Lanes {
+    lanes: Vec<Lane>,
+    index: u64,
+}
+
+/// What waits for one set of threads.
+#[derive(Debug)]
+struct Lane {
+    threads: ThreadSet,
+    waiting: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+impl Default for SharedQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SharedQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        let lanes = Lanes { lanes: Vec::new(), index: INDEX_START };
+        Self { lanes: Mutex::new(lanes), length: AtomicUsize::new(0) }
+    }
+
+    /// Queues `number` for `threads`, as if it had come `later` insertions later (or earlier, below zero).
+    pub fn push(&self, threads: &ThreadSet, number: u32, later: i64) {
+        let mut lanes = lock(&self.lanes);
+        lanes.index += 1;
+        // Positions count in halves of an index, so that what is moved lies before or behind what it meets.
+        let position = (lanes.index * 2).saturating_add_signed(later * 2 + later.signum());
+        lanes.lane(threads).waiting.push(Reverse((position, number)));
+        self.length.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Queues `number` for `threads` before everything else: it is to be ended, which takes no time.
+    pub fn push_first(&self, threads: &ThreadSet, number: u32) {
+        let mut lanes = lock(&self.lanes);
+        lanes.lane(threads).waiting.push(Reverse((0, number)));
+        self.length.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes at most `room` numbers that are for `thread`, in order; returns how many. `receive` gets them when the
+    /// lock is free again, so it may queue.
+    pub fn pick(&self, thread: usize, room: usize, mut receive: impl FnMut(u32)) -> usize {
+        let mut count = 0;
+        while count < room {
+            let mut batch = [0; BATCH];
+            let taken = lock(&self.lanes).take(thread, &mut batch[..BATCH.min(room - count)]);
+            self.length.fetch_sub(taken, Ordering::Relaxed);
+            count += taken;
+            batch[..taken].iter().for_each(|&number| receive(number));
+            if taken < BATCH {
+                break;
+            }
+        }
+        count
+    }
+
+    /// How many wait, for any thread; without the lock, so a moment ago.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing waited a moment ago.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether something waits for `thread`. The lock is taken only if something waits at all.
+    pub fn has_for(&self, thread: usize) -> bool {
+        let waits = |lane: &Lane| !lane.waiting.is_empty() && lane.threads.contains(thread);
+        !self.is_empty() && lock(&self.lanes).lanes.iter().any(waits)
+    }
+}
+
+impl Lanes {
+    fn lane(&mut self, threads: &ThreadSet) -> &mut Lane {
+        let same = self.lanes.iter().position(|lane| lane.threads == *threads);
+        // An empty lane serves another set, so there are never more lanes than sets that wait.
+        let at = same.or_else(|| self.lanes.iter().position(|lane| lane.waiting.is_empty()));
+        let at = at.unwrap_or_else(|| {
+            self.lanes.push(Lane { threads: *threads, waiting: BinaryHeap::new() });
+            self.lanes.len() - 1
+        });
+        self.lanes[at].threads = *threads;
+        &mut self.lanes[at]
+    }
+
+    fn take(&mut self, thread: usize, batch: &mut [u32]) -> usize {
+        for (count, place) in batch.iter_mut().enumerate() {
+            let lanes = self.lanes.iter_mut().filter(|lane| lane.threads.contains(thread));
+            let first = lanes.filter(|lane| !lane.waiting.is_empty());
+            let Some(lane) = first.max_by_key(|lane| lane.waiting.peek().copied()) else { return count };
+            let Some(Reverse((_, number))) = lane.waiting.pop() else { return count };
+            *place = number;
+        }
+        batch.len()
+    }
+}
+
+/// Some threads of a group, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadSet([u64; WORDS]);
+
+impl ThreadSet {
+    /// How many threads a set can tell apart.
+    pub const LIMIT: usize = WORDS * 64;
+
+    /// No thread.
+    pub const fn none() -> Self {
+        Self([0; WORDS])
+    }
+
+    /// The first `count` threads.
+    pub fn all(count: usize) -> Self {
+        (0..count).collect()
+    }
+
+    /// One thread.
+    pub fn one(thread: usize) -> Self {
+        std::iter::once(thread).collect()
+    }
+
+    /// Adds a thread; one beyond the limit is ignored.
+    pub fn insert(&mut self, thread: usize) {
+        if let Some(word) = self.0.get_mut(thread / 64) {
+            *word |= 1 << (thread % 64);
+        }
+    }
+
+    /// Whether `thread` is in it.
+    #[inline]
+    pub fn contains(&self, thread: usize) -> bool {
+        self.0.get(thread / 64).is_some_and(|word| word & 1 << (thread % 64) != 0)
+    }
+
+    /// Whether no thread is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; WORDS]
+    }
+
+    /// Its threads, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..Self::LIMIT).filter(|&thread| self.contains(thread))
+    }
+}
+
+impl FromIterator<usize> for ThreadSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(threads: I) -> Self {
+        let mut set = Self::none();
+        threads.into_iter().for_each(|thread| set.insert(thread));
+        set
+    }
+}
+
+const WORDS: usize = 16;
+/// How many are taken under one hold of the lock.
+const BATCH: usize = 16;
+/// High enough that what is moved forward stays behind what is to be ended.
+const INDEX_START: u64 = 1 << 32;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn picked(queue: &SharedQueue, thread: usize, room: usize) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        queue.pick(thread, room, |number| numbers.push(number));
+        numbers
+    }
+
+    /// R2: order of arrival over all sets, moved by what the caller says; what is to be ended comes first.
+    #[test]
+    fn numbers_come_in_order() {
+        let queue = SharedQueue::new();
+        let (all, second) = (ThreadSet::all(3), ThreadSet::one(1));
+        for number in 0..6 {
+            queue.push(if number % 2 == 0 { &all } else { &second }, number, 0);
+        }
+        queue.push(&all, 10, -3);
+        queue.push(&second, 11, -100);
+        queue.push_first(&all, 12);
+        assert_eq!(
+            (queue.len(), queue.has_for(1), queue.has_for(2), queue.has_for(3)),
+            (9, true, true, false)
+        );
+        assert_eq!(picked(&queue, 1, 4), [12, 11, 0, 1]);
+        assert_eq!(picked(&queue, 2, 100), [2, 10, 4]);
+        assert!(!queue.has_for(0) && !queue.is_empty());
+        assert_eq!(picked(&queue, 1, 100), [3, 5]);
+        assert_eq!((queue.len(), picked(&queue, 1, 100)), (0, vec![]));
+    }
+
+    /// R56: no more than the room, in however many batches.
+    #[test]
+    fn the_room_is_a_bound() {
+        let queue = SharedQueue::new();
+        for number in 0..100 {
+            queue.push(&ThreadSet::all(1), number, 0);
+        }
+        assert_eq!(picked(&queue, 0, 40), (0..40).collect::<Vec<_>>());
+        assert_eq!((queue.len(), picked(&queue, 0, 0).len(), picked(&queue, 0, 1000).len()), (60, 0, 60));
+    }
+
+    #[test]
+    fn a_set_knows_its_threads() {
+        let set: ThreadSet = [0, 63, 64, 1023, 1024].into_iter().collect();
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 1023]);
+        assert!(ThreadSet::none().is_empty() && !set.is_empty() && !set.contains(5000));
+    }
+}
