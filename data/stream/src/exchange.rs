@@ -111,8 +111,8 @@ pub struct Exchange {
     pub decided_at: Option<&'static config::Location>,
     /// Entropy of this stream: its number, mixed.
     pub serial: u64,
-    /// From where the server was connected to, kept for the log line when it asks for that.
-    pub came_from: Option<Address>,
+    /// What the log says of a server connection that failed or was closed.
+    pub past_connection: Option<PastConnection>,
     /// The request line, if something logs it.
     pub request_line: Lent<Vec<u8>>,
     /// The last server that gave a slot: the log names it although the slot was given back.
@@ -161,6 +161,31 @@ pub struct Upstream {
     pub private: bool,
     /// Counts as long as it is used; none without a server.
     pub in_use: Option<InUse>,
+}
+
+/// What is left to say of a server connection once it is closed.
+#[derive(Clone, Debug)]
+pub struct PastConnection {
+    /// The address that it came from.
+    pub own_address: Option<Address>,
+    /// Whether it ever stood.
+    pub stood: bool,
+    /// Whether another stream had used it before.
+    pub reused: bool,
+    /// Whether it broke.
+    pub broken: bool,
+}
+
+impl PastConnection {
+    /// What is to be remembered of a connection.
+    pub fn of(connection: &Connection, stood: bool, reused: bool) -> Self {
+        PastConnection {
+            own_address: weir_sys::socket::local_address(connection.descriptor()).ok(),
+            stood,
+            reused,
+            broken: connection.broken().is_some(),
+        }
+    }
 }
 
 /// The timeouts in force, as the proxies and `set-timeout` say.
@@ -360,7 +385,7 @@ impl Exchange {
             reply_bytes: 0,
             decided_at: None,
             serial,
-            came_from: None,
+            past_connection: None,
             request_line: crate::recycle::bytes(),
             server_key: None,
             early_hints: Vec::new(),

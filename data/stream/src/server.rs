@@ -10,7 +10,7 @@ pub mod retry;
 pub use retry::Failure;
 
 use crate::ending::During;
-use crate::exchange::{Exchange, Phase};
+use crate::exchange::{Exchange, PastConnection, Phase};
 
 impl Exchange {
     /// Returns once there is a server, a slot on it and a connection to it.
@@ -41,7 +41,8 @@ impl Exchange {
 
     /// Gives up the connection to the server, without giving it to anybody else.
     pub(crate) fn close_server(&mut self) {
-        if self.server.is_some() {
+        if let Some(upstream) = &self.server {
+            self.past_connection = Some(PastConnection::of(&upstream.connection, true, upstream.reused));
             self.count_bytes();
             self.server = None;
             self.session.view.server_descriptor.set(-1);

@@ -14,10 +14,10 @@ impl Exchange {
             self.ending = stop.ending();
         }
         self.timers.close = Some(self.elapsed());
-        self.settle_server();
         self.count_end();
         self.facts.unlogged |= self.frontend.config.settings.options.dont_log_null && self.bytes_in() == 0;
         self.log_end();
+        self.server = None;
         self.end_view();
     }
 

@@ -60,7 +60,7 @@ impl Exchange {
     pub(crate) fn own_address(&self) -> Option<Address> {
         match &self.server {
             Some(upstream) => socket::local_address(upstream.connection.descriptor()).ok(),
-            None => self.came_from.clone(),
+            None => self.past_connection.as_ref()?.own_address.clone(),
         }
     }
 

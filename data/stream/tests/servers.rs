@@ -485,3 +485,50 @@ fn a_connection_without_the_expected_header_is_closed() {
         });
     }
 }
+
+/// What HAProxy 2.6 logs of a connection to a server that failed, was closed, or went back to the idle ones.
+#[test]
+fn the_log_knows_the_server_connection_whatever_became_of_it() {
+    let format =
+        "%ST %tsc [%bi]:%bp %si:%sp %[bc_src]:%[bc_src_port] %[bc_http_major] %[bc_err] %[bc_reused]";
+    let text = format!(
+        "{HTTP} retries 0\n log-format \"{format}\"\nfrontend front\n bind 127.0.0.1:1\n \
+        use_backend %[path,field(2,/)]\nbackend gone\n server s1 {{closed}}\nbackend back\n server s1 {{s1}}\n"
+    );
+    run(text, |world| async move {
+        let get = |path: &str| format!("GET {path} HTTP/1.1\r\n\r\n");
+        let own = |peer: &Peer| peer.peer_address().port();
+        let port = world.origin("s1").address().port();
+        // It is kept: the second request finds it, and the line of the first knows it all the same.
+        let mut client = world.client();
+        client.send(get("/back")).await;
+        let mut server = world.accept("s1").await;
+        for reused in [0, 1] {
+            server.expect(get("/back")).await;
+            server.send(OK).await;
+            client.expect(OK).await;
+            let from = own(&server);
+            let expected =
+                format!("200 ---- [127.0.0.1]:{from} 127.0.0.1:{port} 127.0.0.1:{from} 1 0 {reused}");
+            assert_eq!(world.log().await, expected);
+            client.send(get("/back")).await;
+        }
+        // It closes without an answer.
+        server.expect(get("/back")).await;
+        drop(server);
+        let mut server = world.accept("s1").await;
+        server.expect(get("/back")).await;
+        let from = own(&server);
+        server.finish();
+        assert!(client.rest().await.starts_with("HTTP/1.1 502 "));
+        let expected = format!("502 SH-- [127.0.0.1]:{from} 127.0.0.1:{port} 127.0.0.1:{from} 1 0 0");
+        assert_eq!(world.log().await, expected);
+        // It never stood.
+        let mut client = world.client();
+        client.send(get("/gone")).await;
+        assert!(client.rest().await.starts_with("HTTP/1.1 503 "));
+        let line = world.log().await;
+        assert!(line.starts_with("503 SC-- [127.0.0.1]:"), "{line}");
+        assert!(!line.contains("]:-") && line.ends_with(" 1 - -"), "{line}");
+    });
+}

@@ -167,28 +167,28 @@ pub(super) const ROWS: &[Row] = &[
         port(exchange.own_address().as_ref())
     }),
     row(server("bc_http_major", Int, "The HTTP version spoken with the server: 1 or 2"), |exchange, _, _| {
-        if_connected(exchange, |_| number(1))
+        if_spoken_to(exchange, || number(1))
     }),
     row(server("bc_nb_streams", Int, "Streams on the server's connection now"), |exchange, _, _| {
-        if_connected(exchange, |_| number(1))
+        if_connected(exchange, |_, _| number(1))
     }),
     row(
         server("bc_settings_streams_limit", Int, "The most streams on the server's connection"),
-        |exchange, _, _| if_connected(exchange, |_| number(1)),
+        |exchange, _, _| if_connected(exchange, |_, _| number(1)),
     ),
     row(
         server("bc_glitches", Int, "Small violations of its protocol on the server's connection"),
-        |exchange, _, _| if_connected(exchange, |_| number(0)),
+        |exchange, _, _| if_connected(exchange, |_, _| number(0)),
     ),
     row(
         server("bc_reused", Bool, "Whether the server's connection served other requests before"),
-        |exchange, _, _| if_connected(exchange, |upstream| truth(upstream.reused)),
+        |exchange, _, _| if_connected(exchange, |reused, _| truth(reused)),
     ),
     row(server("bc_err", Int, "The error of the server's connection, 0 for none"), |exchange, _, _| {
-        if_connected(exchange, |upstream| number(error_of(upstream.connection.broken().is_some()).0))
+        if_connected(exchange, |_, broken| number(error_of(broken).0))
     }),
     row(server("bc_err_str", Str, "The error of the server's connection in words"), |exchange, _, _| {
-        if_connected(exchange, |upstream| text(error_of(upstream.connection.broken().is_some()).1))
+        if_connected(exchange, |_, broken| text(error_of(broken).1))
     }),
     row(
         server("bc_be_queue", Int, "Requests that left the backend's queue before this one"),
@@ -232,11 +232,20 @@ fn server_info<'c>(exchange: &Exchange, figure: impl FnOnce(TcpInfo) -> u32) -> 
     tcp_info(upstream.connection.descriptor()).map_or(Fetched::Missing, |info| gauge(figure(info)))
 }
 
-fn if_connected<'c>(
-    exchange: &'c Exchange,
-    then: impl FnOnce(&'c crate::exchange::Upstream) -> Fetched<'c>,
-) -> Fetched<'c> {
-    exchange.server.as_ref().map_or(Fetched::Missing, then)
+/// Something about the server's connection, the last one if there is none any more: whether it was used before, and
+/// whether it is broken.
+fn if_connected<'c>(exchange: &Exchange, then: impl FnOnce(bool, bool) -> Fetched<'c>) -> Fetched<'c> {
+    match (&exchange.server, &exchange.past_connection) {
+        (Some(upstream), _) => then(upstream.reused, upstream.connection.broken().is_some()),
+        (None, Some(past)) if past.stood => then(past.reused, past.broken),
+        _ => Fetched::Missing,
+    }
+}
+
+/// Something about how HTTP is spoken with a server that was tried, whether it answered or not.
+fn if_spoken_to<'c>(exchange: &Exchange, then: impl FnOnce() -> Fetched<'c>) -> Fetched<'c> {
+    let tried = exchange.server.is_some() || exchange.past_connection.is_some();
+    if tried && exchange.backend.is_http() { then() } else { Fetched::Missing }
 }
 
 /// A connection that lives has no error. Of one that broke later, the numbers of the manual (`fc_err_str`) know only

@@ -12,9 +12,10 @@ impl Exchange {
     /// Ends the exchange; the client's connection comes back if it can carry another one.
     pub(super) async fn finish(mut self) -> Option<Connection> {
         self.timers.close = Some(self.elapsed());
-        self.settle_server();
         self.count_end();
+        // The line may say something of the server's connection, which may be another stream's thereafter.
         self.log_end();
+        self.settle_server();
         self.end_view();
         if self.facts.keep_client && !self.facts.tunnel && self.request_body.is_done() {
             return Some(self.client);
@@ -25,10 +26,6 @@ impl Exchange {
 
     /// Gives the server's connection to whoever comes next, or closes it.
     pub(crate) fn settle_server(&mut self) {
-        self.count_bytes();
-        if self.frontend.log_timing.own_address && !self.facts.logged {
-            self.came_from = self.own_address();
-        }
         if let Some(upstream) = self.server.take() {
             let usable = self.facts.keep_server
                 && self.facts.have_response

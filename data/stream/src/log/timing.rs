@@ -1,16 +1,14 @@
-//! What a log format asks for decides when its line is written, and what has to be kept for it.
+//! What a log format asks for decides when its line is written.
 
 use weir_config::model::{LogLine, Proxy};
 use weir_expr::{Alias, LogFormat};
 
-/// When a proxy's line is written, and what outlives its server connection for it.
+/// When a proxy's line is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogTiming {
     /// All that the line says is known when the response begins. Then it is written at once (manual, "option
     /// logasap"), and who gets a response can count on its line being there.
     pub early: bool,
-    /// The line says from where the server was connected to. By then the connection may belong to another stream.
-    pub own_address: bool,
 }
 
 impl LogTiming {
@@ -20,15 +18,12 @@ impl LogTiming {
             return LogTiming::default();
         };
         let structured = config.settings.logging.structured_data.as_ref();
-        let mut formats =
-            [Some(format), config.settings.logging.error_line.as_ref(), structured].into_iter().flatten();
         let options = &config.settings.options;
         let by_its_ending = options.dont_log_normal || options.log_separate_errors;
         LogTiming {
             early: !by_its_ending
                 && is_known_early(format)
                 && structured.is_none_or(|format| is_known_early(format)),
-            own_address: formats.any(|format| asks_for_own_address(format)),
         }
     }
 }
@@ -36,11 +31,6 @@ impl LogTiming {
 fn is_known_early(format: &LogFormat) -> bool {
     format.aliases().all(is_alias_known_early)
         && format.expressions().all(|expr| !GROWS.contains(&expr.decl().name))
-}
-
-fn asks_for_own_address(format: &LogFormat) -> bool {
-    format.aliases().any(|alias| matches!(alias, Alias::BackendSourceIp | Alias::BackendSourcePort))
-        || format.expressions().any(|expr| ["bc_src", "bc_src_port"].contains(&expr.decl().name))
 }
 
 /// Fetches that change until the stream ends.

@@ -16,7 +16,7 @@ use super::retry::Failure;
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During};
-use crate::exchange::{Exchange, Stop, Upstream};
+use crate::exchange::{Exchange, PastConnection, Stop, Upstream};
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -122,8 +122,14 @@ impl Exchange {
         let in_use = InUse::begin(self);
         descriptor.set_owner(weir_sched::current());
         let mut connection = Connection::new(descriptor);
-        self.await_connected(&connection).await?;
-        self.send_proxy_header(&mut connection)?;
+        let mut stands = self.await_connected(&connection).await;
+        if stands.is_ok() {
+            stands = self.send_proxy_header(&mut connection);
+        }
+        if stands.is_err() {
+            self.past_connection = Some(PastConnection::of(&connection, false, false));
+        }
+        stands?;
         let Identity { key, private } = identity;
         Ok(Upstream { connection, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
     }

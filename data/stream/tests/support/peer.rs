@@ -42,6 +42,11 @@ impl Peer {
         socket::local_address(self.connection.descriptor()).expect("it is connected")
     }
 
+    /// The address of the far end.
+    pub fn peer_address(&self) -> Address {
+        socket::peer_address(self.connection.descriptor()).expect("it is connected")
+    }
+
     /// Makes the kernel's buffers small, so that it feels what the far end does not read.
     pub fn make_narrow(&self) {
         option::set_receive_buffer(self.connection.descriptor(), 4096).expect("a socket");
