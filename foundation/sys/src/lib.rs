@@ -11,6 +11,7 @@
 //! This crate refuses to know what weir is: no policy, no configuration, no retries.
 
 mod address;
+pub mod memory;
 pub mod option;
 pub mod pass;
 pub mod poll;
