@@ -6,6 +6,7 @@
 //!
 //! Begin with [`WakeList`], through which one thread wakes numbered things of another without allocating;
 //! [`Inbox`] hands over whole values; [`Doorbell`] tells whether the receiver sleeps and must be rung.
+//! [`Ring`] is a buffer of messages that many write and many read, in memory or in a file.
 //! [`RunState`], [`SharedQueue`] and [`SeekLock`] are what work that several threads may run stands on.
 //! [`Turnstile`] bounds how many are inside and knows who waits. [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it.
 //!
@@ -16,6 +17,7 @@ mod doorbell;
 mod inbox;
 mod primitives;
 mod published;
+pub mod ring;
 mod run_state;
 mod seek_lock;
 mod shared_queue;
@@ -28,6 +30,7 @@ pub use crossbeam_utils::CachePadded;
 pub use doorbell::Doorbell;
 pub use inbox::Inbox;
 pub use published::Published;
+pub use ring::Ring;
 pub use run_state::{Begin, Finish, RunState};
 pub use seek_lock::{ReadGuard, SeekGuard, SeekLock, WriteGuard};
 pub use shared_queue::{SharedQueue, ThreadSet};

@@ -2,16 +2,36 @@
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
+
+/// Lets others go on: the next try of a short wait.
+pub(crate) fn relax(tries: u32) {
+    #[cfg(loom)]
+    {
+        let _ = tries;
+        loom::thread::yield_now();
+    }
+    #[cfg(not(loom))]
+    if tries < SPINS {
+        std::hint::spin_loop();
+    } else {
+        // Whoever is waited for may have been taken off its processor.
+        std::thread::yield_now();
+    }
+}
+
+/// Tries after which a short wait gives its processor away: about as long as another thread needs to copy a message.
+#[cfg(not(loom))]
+const SPINS: u32 = 128;
 
 /// Locks; what a panicking holder left behind is whole, because nothing here panics half-way.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

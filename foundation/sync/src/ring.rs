@@ -1,0 +1,300 @@
+//! A ring of messages with many writers and many readers, none of which waits for another.
+//!
+//! A writer reserves its place while it holds the tail for some instructions, then copies its message while others
+//! reserve theirs. When the ring is full the oldest messages go; when a reader still needs those, the new one is lost
+//! and counted. So a reader, however slow or dead, costs writers nothing.
+//!
+//! ```text
+//!                 head                                            tail
+//!                  ▼                                               ▼
+//!   ... free ... │0│len│a message│2│len│another│255│len│(a copy)│0│ ... free ...
+//!                 ▲               ▲             ▲                ▲
+//!              its tag     two readers here   being written    the last tag
+//! ```
+//! Begin with [`Ring::write`] and [`Ring::attach`]; `storage` draws the layout, which a file of a ring shares, `waiting`
+//! what writers do when another holds the tail, `wakeup` how readers learn of a message. [`file`] reads such files.
+//!
+//! Who may touch what:
+//!
+//! * head, tail, the last tag and the lengths of messages: who holds the tail;
+//! * a message: who reserved it, while its tag is [`BUSY`]; then whoever reads, while its or an earlier tag counts a
+//!   reader; then, once no tag from the head to it does, who holds the tail.
+
+pub mod file;
+mod reader;
+mod storage;
+mod varint;
+mod waiting;
+mod wakeup;
+
+#[cfg(not(loom))]
+use std::io;
+#[cfg(not(loom))]
+use std::path::Path;
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+
+use crate::primitives::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, relax};
+use storage::Storage;
+use waiting::{Batch, Pending};
+use wakeup::Wakeup;
+
+pub use reader::{Message, Progress, RingReader, Seek, TooManyReaders, Wait};
+pub use storage::{BUSY, HEADER, LOCKED};
+pub use wakeup::Wake;
+
+/// How many queues of writers a ring has unless told: what was best on all large machines that the design was measured on
+/// (R98).
+pub const DEFAULT_QUEUES: usize = 6;
+
+/// The most queues.
+pub const MOST_QUEUES: usize = 64;
+
+/// The most readers at a time: all of them may stand on one tag, which is a byte with one reserved value (R113).
+pub const MOST_READERS: usize = BUSY as usize - 1;
+
+/// A ring.
+pub struct Ring {
+    storage: Storage,
+    /// Writers that wait for the tail, by their number modulo the count of queues (R99).
+    queues: Box<[CachePadded<AtomicPtr<Pending>>]>,
+    /// Readers; changed only by who holds the tail, except that leaving readers count themselves out.
+    readers: CachePadded<AtomicUsize>,
+    /// Messages that found no room.
+    dropped: CachePadded<AtomicU64>,
+    wakeup: Wakeup,
+}
+
+impl Ring {
+    /// A ring of about `size` bytes in memory, its header included.
+    pub fn in_memory(size: usize, queues: usize) -> Arc<Self> {
+        Arc::new(Self::over(Storage::allocate(size), queues))
+    }
+
+    /// A ring in a new file of `size` bytes at `path`, where nothing must be. Whoever has the file can read what was
+    /// written, even after the process was killed.
+    #[cfg(not(loom))]
+    pub fn in_file(path: &Path, size: usize, queues: usize) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self::over(Storage::create(path, size)?, queues)))
+    }
+
+    fn over(storage: Storage, queues: usize) -> Self {
+        let queues = queues.clamp(1, MOST_QUEUES);
+        Self {
+            storage,
+            queues: (0..queues).map(|_| CachePadded::new(AtomicPtr::new(std::ptr::null_mut()))).collect(),
+            readers: CachePadded::new(AtomicUsize::new(0)),
+            dropped: CachePadded::new(AtomicU64::new(0)),
+            wakeup: Wakeup::new(),
+        }
+    }
+
+    /// Whether it is a file (R112).
+    pub fn is_file(&self) -> bool {
+        self.storage.is_file()
+    }
+
+    /// Bytes for messages, their tags and lengths.
+    pub fn size(&self) -> usize {
+        self.storage.size()
+    }
+
+    /// How many queues writers wait in.
+    pub fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// How many readers there are.
+    pub fn readers(&self) -> usize {
+        self.readers.load(Ordering::Relaxed)
+    }
+
+    /// How many messages found no room, because a reader was slow or they were larger than the ring.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The longest message that fits.
+    pub fn longest(&self) -> usize {
+        self.size().saturating_sub(2 + 1 + varint::LONGEST)
+    }
+
+    /// Writes a message made of `parts`; false when it found no room and was dropped. `thread` is the writer's number.
+    /// Messages of one thread stay in order.
+    #[inline]
+    pub fn write(&self, thread: usize, parts: &[&[u8]]) -> bool {
+        let queue = &self.queues[thread % self.queues.len()];
+        let mut pending = Pending::new(parts);
+        // From here on only through this pointer, which others may get.
+        let pending: *mut Pending = &mut pending;
+        if queue.load(Ordering::Relaxed).is_null() {
+            if let Some(tail) = self.storage.try_lock() {
+                return self.serve(tail, Batch::of_one(pending)) == 0;
+            }
+        }
+        self.write_by_queue(queue, pending)
+    }
+
+    /// Waits for the tail or for somebody who has it and writes this message along with others (R98).
+    #[cold]
+    fn write_by_queue(&self, queue: &AtomicPtr<Pending>, pending: *mut Pending) -> bool {
+        waiting::push(queue, pending);
+        let mut tries = 0;
+        loop {
+            // SAFETY: `pending` lives until this function returns, which it does only once it was served.
+            let settled = unsafe { waiting::settled(pending) };
+            if let Some(written) = settled {
+                return written;
+            }
+            // The newest of the queue looks at the tail; the others leave it alone, unless that one is asleep.
+            if waiting::is_newest(queue, pending) || tries > PATIENCE {
+                if let Some(tail) = self.storage.try_lock() {
+                    // SAFETY: every writer in the queue waits until it was served.
+                    self.serve(tail, unsafe { waiting::take(queue) });
+                    continue;
+                }
+            }
+            relax(tries);
+            tries += 1;
+        }
+    }
+
+    /// Writes a batch: reserves while holding the tail, gives it back, copies. How many messages found no room.
+    fn serve(&self, tail: usize, batch: Batch) -> u64 {
+        let mut end = tail;
+        // Readers attach while they hold the tail, so this says whether anybody may count on tags.
+        let watched = self.readers.load(Ordering::Acquire) > 0;
+        let mut lost = 0;
+        batch.each(|pending| {
+            let place = self.reserve(pending.length, &mut end, watched);
+            lost += u64::from(place.is_none());
+            pending.place.set(place);
+        });
+        self.storage.unlock(end);
+        batch.each(|pending| {
+            if let Some(place) = pending.place.get() {
+                self.copy(pending, place);
+            }
+        });
+        if lost > 0 {
+            self.dropped.fetch_add(lost, Ordering::Relaxed);
+        }
+        // From here on the writers of the batch go their ways.
+        batch.settle();
+        if watched {
+            self.wakeup.deliver();
+        }
+        lost
+    }
+
+    /// Makes room for a message and marks it as being written. Only for who holds the tail.
+    fn reserve(&self, length: usize, tail: &mut usize, watched: bool) -> Option<Reserved> {
+        let mut prefix = [0; varint::LONGEST];
+        let prefix_length = varint::encode(length, &mut prefix);
+        let needed = prefix_length.checked_add(length)?.checked_add(1)?;
+        self.make_room(needed, *tail)?;
+        let at = self.before(*tail);
+        let tag = self.storage.tag(at);
+        // Readers may be there already; without any, nobody else changes a tag.
+        let readers = if watched {
+            tag.swap(BUSY, Ordering::AcqRel)
+        } else {
+            let readers = tag.load(Ordering::Relaxed);
+            tag.store(BUSY, Ordering::Relaxed);
+            readers
+        };
+        // SAFETY: room was made, and only who holds the tail writes behind it.
+        unsafe { self.storage.write(*tail, &prefix[..prefix_length]) };
+        let start = self.storage.add(*tail, prefix_length);
+        let last = self.storage.add(start, length);
+        // A crash leaves a ring that can be walked: length and last tag are there before the tail says so.
+        self.storage.tag(last).store(0, Ordering::Relaxed);
+        *tail = self.storage.add(last, 1);
+        Some(Reserved { tag: at, start, readers })
+    }
+
+    /// Recycles old messages until there are `needed` bytes; `None` when somebody still needs them.
+    fn make_room(&self, needed: usize, tail: usize) -> Option<()> {
+        // One byte stays free: head and tail in one place would be an empty ring.
+        let most = self.size() - 1;
+        let former = self.storage.head();
+        let mut used = self.storage.distance(former, tail);
+        if needed >= most {
+            return None;
+        }
+        let mut head = former;
+        while used + needed > most {
+            // The last tag is not a message. Readers stand on the tag of the next message that they want.
+            if used <= 1 || self.storage.tag(head).load(Ordering::Acquire) != 0 {
+                return None;
+            }
+            let (length, bytes) = self.storage.length_at(head)?;
+            let message = 1 + bytes + length;
+            if message >= used {
+                return None;
+            }
+            head = self.storage.add(head, message);
+            used -= message;
+        }
+        if head != former {
+            self.storage.set_head(head);
+            // Whoever finds the file after a crash finds the head moved before anything behind it was overwritten.
+            fence(Ordering::Release);
+        }
+        Some(())
+    }
+
+    /// Copies a message to its place and lets readers have it.
+    fn copy(&self, pending: &Pending, reserved: Reserved) {
+        let mut at = reserved.start;
+        // SAFETY: the writer of the message waits, so what it points at is there.
+        for part in unsafe { pending.parts() } {
+            // SAFETY: the bytes were reserved for this message, and its tag keeps readers away.
+            unsafe { self.storage.write(at, part) };
+            at = self.storage.add(at, part.len());
+        }
+        self.storage.tag(reserved.tag).store(reserved.readers, Ordering::Release);
+    }
+
+    fn lock(&self) -> usize {
+        let mut tries = 0;
+        loop {
+            if let Some(tail) = self.storage.try_lock() {
+                return tail;
+            }
+            relax(tries);
+            tries += 1;
+        }
+    }
+
+    /// The place before `place`.
+    fn before(&self, place: usize) -> usize {
+        if place == 0 { self.size() - 1 } else { place - 1 }
+    }
+}
+
+/// A place for a message.
+#[derive(Clone, Copy)]
+struct Reserved {
+    /// Where its tag is.
+    tag: usize,
+    /// Where its first byte goes.
+    start: usize,
+    /// The readers that its tag counted.
+    readers: u8,
+}
+
+/// Tries after which a writer no longer counts on the newest of its queue.
+const PATIENCE: u32 = 256;
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ring({} bytes, {} readers, {} dropped)", self.size(), self.readers(), self.dropped())
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;

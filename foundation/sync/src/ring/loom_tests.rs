@@ -1,0 +1,137 @@
+//! Every interleaving of small cases. The area is tiny, so that writers recycle what readers hold.
+
+use super::*;
+use loom::sync::atomic::AtomicUsize as Count;
+use loom::thread;
+
+fn ring(size: usize) -> Arc<Ring> {
+    Arc::new(Ring::over(Storage::allocate(size), 1))
+}
+
+fn model(test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(test);
+}
+
+fn read(reader: &mut RingReader) -> Vec<u8> {
+    let mut found = Vec::new();
+    reader.read(|message| {
+        message.append_to(&mut found);
+        true
+    });
+    found
+}
+
+/// Two writers, one of which may serve the other (R98): both messages are there, whole, and each thread's in order.
+#[test]
+fn two_writers_lose_nothing() {
+    model(|| {
+        let ring = ring(16);
+        let other = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                assert!(ring.write(0, &[b"a"]));
+            })
+        };
+        assert!(ring.write(0, &[b"b"]));
+        other.join().unwrap();
+        let found = read(&mut ring.attach(Seek::Oldest, Wait::No).unwrap());
+        assert!(found == b"ab" || found == b"ba", "{found:?}");
+    });
+}
+
+/// A reader beside a writer that recycles (R103): what it reads is whole and in order, whatever was dropped.
+#[test]
+fn a_reader_beside_a_writer_that_recycles() {
+    // Room for two messages, and for one, whose bytes the next but one overwrites.
+    [9, 7].map(a_reader_beside_a_writer);
+}
+
+fn a_reader_beside_a_writer(size: usize) {
+    model(move || {
+        let ring = ring(size);
+        assert!(ring.write(0, &[b"a"]));
+        let other = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || [&b"b"[..], b"c"].map(|text| ring.write(0, &[text])))
+        };
+        let mut reader = ring.attach(Seek::Oldest, Wait::No).unwrap();
+        let mut found = read(&mut reader);
+        let kept = other.join().unwrap();
+        found.extend(read(&mut reader));
+        assert!(found.is_sorted(), "{found:?}");
+        // From where the reader began, everything that was kept was read.
+        for (text, kept) in [(b'b', kept[0]), (b'c', kept[1])] {
+            let begun = found.first().is_none_or(|first| *first > text);
+            assert!(found.contains(&text) || !kept || begun, "{found:?} {kept:?}");
+        }
+        drop(reader);
+        assert_eq!(ring.readers(), 0);
+    });
+}
+
+/// A reader that sleeps is woken by a message (R101), however the two steps of both are interleaved.
+#[test]
+fn no_message_is_slept_over() {
+    model(|| {
+        let ring = ring(16);
+        let woken = Arc::new(Count::new(0));
+        let mut reader = {
+            let woken = Arc::clone(&woken);
+            let wake = move || {
+                woken.fetch_add(1, Ordering::SeqCst);
+            };
+            ring.attach(Seek::End, Wait::Woken(Box::new(wake))).unwrap()
+        };
+        let other = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || assert!(ring.write(0, &[b"a"])))
+        };
+        let asleep = reader.sleep();
+        other.join().unwrap();
+        assert!(!asleep || woken.load(Ordering::SeqCst) == 1, "asleep beside a message");
+        assert_eq!(read(&mut reader), b"a");
+    });
+}
+
+/// Two writers and a sleeper that goes back to sleep after each message (R100, R101): one writer leaves the waking to the
+/// other, and the sleeper still hears of the second message.
+#[test]
+fn the_one_who_wakes_looks_at_what_was_delivered_since() {
+    model(|| {
+        let wakeup = Arc::new(Wakeup::new());
+        let messages = Arc::new(Count::new(0));
+        let woken = Arc::new(Count::new(0));
+        let sleeper = {
+            let woken = Arc::clone(&woken);
+            let wake = move || {
+                woken.fetch_add(1, Ordering::SeqCst);
+            };
+            wakeup.enlist(Box::new(wake))
+        };
+        wakeup.lie_down(&sleeper);
+        let other = {
+            let (wakeup, messages) = (Arc::clone(&wakeup), Arc::clone(&messages));
+            thread::spawn(move || {
+                messages.fetch_add(1, Ordering::SeqCst);
+                wakeup.deliver();
+            })
+        };
+        // The reader's part: it was woken once, takes what is there and lies down again.
+        let mut asleep = true;
+        if woken.load(Ordering::SeqCst) == 1 {
+            let taken = messages.swap(0, Ordering::SeqCst);
+            assert_eq!(taken, 1);
+            wakeup.lie_down(&sleeper);
+            asleep = messages.load(Ordering::SeqCst) == 0;
+        }
+        messages.fetch_add(1, Ordering::SeqCst);
+        wakeup.deliver();
+        other.join().unwrap();
+        // It slept when the second message came, so it was woken for that one too.
+        let woken_before = usize::from(messages.load(Ordering::SeqCst) == 1);
+        assert!(!asleep || woken.load(Ordering::SeqCst) > woken_before, "asleep beside a message");
+        wakeup.strike(&sleeper);
+    });
+}

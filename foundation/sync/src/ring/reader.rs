@@ -1,0 +1,229 @@
+//! A reader: where it is in the ring, and what it holds back.
+
+use std::sync::Arc;
+
+use super::storage::BUSY;
+use super::wakeup::{Sleeper, Wake};
+use super::{MOST_READERS, Ring};
+use crate::primitives::{Ordering, relax};
+
+/// Where a reader begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// At the oldest message.
+    Oldest,
+    /// Behind the newest: it sees what is written from now on.
+    End,
+}
+
+/// Whether a reader may wait for messages.
+pub enum Wait {
+    /// It reads what there is.
+    No,
+    /// It is woken by this once there is something after [`RingReader::sleep`] said that there is nothing.
+    Woken(Wake),
+}
+
+/// A ring has as many readers as it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyReaders;
+
+impl std::fmt::Display for TooManyReaders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the ring has {MOST_READERS} readers already")
+    }
+}
+
+impl std::error::Error for TooManyReaders {}
+
+/// A message, in two pieces when it goes over the end of the area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'r> {
+    /// Its beginning.
+    pub first: &'r [u8],
+    /// Its end, often empty.
+    pub second: &'r [u8],
+}
+
+impl Message<'_> {
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.first.len() + self.second.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends it.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.first);
+        out.extend_from_slice(self.second);
+    }
+}
+
+/// How far reading came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is nothing more for now.
+    End,
+    /// The next message is being written: it is there in a moment.
+    Busy,
+    /// The taker had enough.
+    Stopped,
+}
+
+/// One reader of a ring. Messages from where it is on are kept for it: when it is slow, new ones are lost and counted.
+pub struct RingReader {
+    ring: Arc<Ring>,
+    /// The tag that counts this reader: nothing from there on is recycled.
+    held: usize,
+    /// The tag of the next message.
+    next: usize,
+    sleeper: Option<Arc<Sleeper>>,
+}
+
+impl Ring {
+    /// A new reader (R115: where it begins and whether it waits are said here and nowhere else).
+    ///
+    /// # Errors
+    /// When there are [`MOST_READERS`] already (R113).
+    pub fn attach(self: &Arc<Self>, seek: Seek, wait: Wait) -> Result<RingReader, TooManyReaders> {
+        // The head stays where it is while the tail is held, and so does what it points at.
+        let tail = self.lock();
+        if self.readers.load(Ordering::Relaxed) >= MOST_READERS {
+            self.storage.unlock(tail);
+            return Err(TooManyReaders);
+        }
+        self.readers.fetch_add(1, Ordering::Relaxed);
+        let place = match seek {
+            Seek::Oldest => self.storage.head(),
+            Seek::End => self.before(tail),
+        };
+        self.count_in(place);
+        self.storage.unlock(tail);
+        let sleeper = match wait {
+            Wait::No => None,
+            Wait::Woken(wake) => Some(self.wakeup.enlist(wake)),
+        };
+        Ok(RingReader { ring: Arc::clone(self), held: place, next: place, sleeper })
+    }
+
+    /// Adds a reader to a tag, once the message behind it is written.
+    fn count_in(&self, place: usize) {
+        let mut tries = 0;
+        while !self.try_count(place, 1) {
+            relax(tries);
+            tries += 1;
+        }
+    }
+
+    /// Adds to or takes from a tag, unless the message behind it is being written.
+    fn try_count(&self, place: usize, change: i8) -> bool {
+        let tag = self.storage.tag(place);
+        let mut readers = tag.load(Ordering::Relaxed);
+        while readers != BUSY {
+            let changed = readers.wrapping_add_signed(change);
+            match tag.compare_exchange(readers, changed, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => readers = now,
+            }
+        }
+        false
+    }
+}
+
+impl RingReader {
+    /// The ring.
+    pub fn ring(&self) -> &Arc<Ring> {
+        &self.ring
+    }
+
+    /// Hands messages to `take`, oldest first, until it returns false (that one will come again) or there are no more.
+    pub fn read(&mut self, mut take: impl FnMut(Message<'_>) -> bool) -> Progress {
+        let progress = loop {
+            match self.peek() {
+                Peek::End => break Progress::End,
+                Peek::Busy => break Progress::Busy,
+                Peek::Message { start, length, behind } => {
+                    let message = |first: &[u8], second: &[u8]| take(Message { first, second });
+                    // SAFETY: the message is complete, and the count at `held` keeps it from being recycled.
+                    if !unsafe { self.ring.storage.read(start, length, message) } {
+                        break Progress::Stopped;
+                    }
+                    self.next = behind;
+                }
+            }
+        };
+        self.move_hold();
+        progress
+    }
+
+    /// Says that the reader is about to sleep; false when there is something to read by now. Only readers that were
+    /// attached with [`Wait::Woken`] are woken.
+    pub fn sleep(&mut self) -> bool {
+        let Some(sleeper) = &self.sleeper else { return matches!(self.peek(), Peek::End) };
+        self.ring.wakeup.lie_down(sleeper);
+        if matches!(self.peek(), Peek::End) {
+            return true;
+        }
+        self.ring.wakeup.rise(sleeper);
+        false
+    }
+
+    fn peek(&self) -> Peek {
+        let storage = &self.ring.storage;
+        // The tail first: what it covers is either complete or has a busy tag by then.
+        let tail = storage.tail(Ordering::Acquire);
+        if storage.add(self.next, 1) == tail {
+            return Peek::End;
+        }
+        if storage.tag(self.next).load(Ordering::Acquire) == BUSY {
+            return Peek::Busy;
+        }
+        // A length that makes no sense is somebody else's writing into the file.
+        let Some((length, bytes)) = storage.length_at(self.next) else { return Peek::End };
+        let start = storage.add(self.next, 1 + bytes);
+        Peek::Message { start, length, behind: storage.add(start, length) }
+    }
+
+    /// Lets go of what was read. When the next message is being written, a bit later.
+    fn move_hold(&mut self) {
+        if self.next != self.held && self.ring.try_count(self.next, 1) {
+            self.release_hold();
+            self.held = self.next;
+        }
+    }
+
+    /// The tag at `held` is busy only if nothing follows it and a message is being written there.
+    fn release_hold(&self) {
+        let mut tries = 0;
+        while !self.ring.try_count(self.held, -1) {
+            relax(tries);
+            tries += 1;
+        }
+    }
+}
+
+enum Peek {
+    End,
+    Busy,
+    Message { start: usize, length: usize, behind: usize },
+}
+
+impl Drop for RingReader {
+    fn drop(&mut self) {
+        if let Some(sleeper) = &self.sleeper {
+            self.ring.wakeup.strike(sleeper);
+        }
+        self.release_hold();
+        self.ring.readers.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for RingReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RingReader(at {} of {:?})", self.next, self.ring)
+    }
+}

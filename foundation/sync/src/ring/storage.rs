@@ -1,0 +1,325 @@
+//! Where a ring's bytes are: in memory, or in a file that survives the process.
+//!
+//! ```text
+//!     0   size of the area            (8 bytes each, in the machine's order)
+//!     8   bytes before the area: 192
+//!    64   tail: behind the last byte in use; its topmost bit is the writers' lock
+//!   128   head: the oldest message
+//!   192   the area
+//! ```
+//! Tail, head and area are on cache lines of their own (R107): writers change the tail for each message, the head only
+//! when it is in the way. Nothing else is stored (R111): whatever else a ring has belongs to the process.
+//!
+//! In the area, messages follow each other and go on at the beginning after the end. Each is a tag, a length and its
+//! bytes; a last tag ends them. A tag counts the readers that are there; [`BUSY`] is a message that is being written.
+
+use crate::primitives::{AtomicU8, AtomicUsize, Ordering};
+
+/// The bytes before the area.
+pub const HEADER: usize = 192;
+
+/// The tag of a message that is being written: one value of the readers' count that no number of readers reaches (R113).
+pub const BUSY: u8 = 255;
+
+/// The bit of the tail that is the writers' lock (R105). An area is therefore smaller than half of what an address can
+/// name.
+pub const LOCKED: usize = 1 << (usize::BITS - 1);
+
+/// What of the tail says where it is.
+const PLACE: usize = LOCKED - 1;
+
+impl Storage {
+    /// Where the tail is, whoever holds it.
+    pub(super) fn tail(&self, ordering: Ordering) -> usize {
+        self.in_area(self.tail_cell().load(ordering) & PLACE)
+    }
+
+    /// Takes the tail, if nobody holds it.
+    #[inline]
+    pub(super) fn try_lock(&self) -> Option<usize> {
+        let cell = self.tail_cell();
+        let tail = cell.load(Ordering::Relaxed);
+        if tail & LOCKED != 0 {
+            return None;
+        }
+        cell.compare_exchange(tail, tail | LOCKED, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some(self.in_area(tail))
+    }
+
+    /// Gives the tail back, wherever it is now.
+    #[inline]
+    pub(super) fn unlock(&self, tail: usize) {
+        self.tail_cell().store(tail, Ordering::Release);
+    }
+
+    /// Where the oldest message is.
+    pub(super) fn head(&self) -> usize {
+        self.in_area(self.head_cell().load(Ordering::Relaxed))
+    }
+
+    /// Moves the head; only for who holds the tail.
+    pub(super) fn set_head(&self, head: usize) {
+        self.head_cell().store(head, Ordering::Release);
+    }
+
+    /// `place` plus `count`, going on at the beginning after the end.
+    #[inline]
+    pub(super) fn add(&self, place: usize, count: usize) -> usize {
+        let sum = place + count;
+        if sum < self.size() { sum } else { self.in_area(sum - self.size()) }
+    }
+
+    /// How many bytes there are from `first` to `last`.
+    pub(super) fn distance(&self, first: usize, last: usize) -> usize {
+        if last >= first { last - first } else { last + self.size() - first }
+    }
+
+    /// A file can be changed by others: whatever it says, no place is outside of the area.
+    #[inline]
+    fn in_area(&self, place: usize) -> usize {
+        if place < self.size() { place } else { 0 }
+    }
+
+    /// The length of the message whose tag is at `place`, and how many bytes say so. Nothing else may write there.
+    pub(super) fn length_at(&self, place: usize) -> Option<(usize, usize)> {
+        let length = super::varint::decode(|index| Some(self.byte(self.add(place, 1 + index))))?;
+        (length.0 < self.size()).then_some(length)
+    }
+}
+
+#[cfg(not(loom))]
+pub(super) use real::Storage;
+
+#[cfg(not(loom))]
+mod real {
+    use super::*;
+    use std::cell::UnsafeCell;
+    use std::io;
+    use std::path::Path;
+    use std::ptr::{self, NonNull};
+
+    use weir_sys::memory::Mapping;
+
+    /// The header and the area.
+    pub(crate) struct Storage {
+        /// Where the header is, aligned to a cache line.
+        start: NonNull<u8>,
+        /// The size of the area. It is in the header too, for who reads a file; here nobody else can change it.
+        size: usize,
+        kind: Kind,
+    }
+
+    /// Who owns the memory: a flag rather than a guess by its address (R112).
+    enum Kind {
+        Allocated(NonNull<[Line]>),
+        /// Held until the ring goes.
+        Mapped(#[expect(dead_code, reason = "it is there to be dropped")] Mapping),
+    }
+
+    #[repr(C, align(64))]
+    struct Line(UnsafeCell<[u8; 64]>);
+
+    // SAFETY: the memory belongs to this value, and every access to it follows the protocol of `ring`: tags, head and
+    // tail are atomic, other bytes are written only by who reserved them and read only once their tag says so.
+    unsafe impl Send for Storage {}
+    // SAFETY: as above.
+    unsafe impl Sync for Storage {}
+
+    impl Storage {
+        /// Header and area of `size` bytes together, in memory.
+        pub(crate) fn allocate(size: usize) -> Self {
+            let lines = size.max(2 * HEADER).div_ceil(64);
+            let memory: Box<[Line]> = (0..lines).map(|_| Line(UnsafeCell::new([0; 64]))).collect();
+            let lines = NonNull::from(Box::leak(memory));
+            Self::prepare(lines.cast(), size.max(2 * HEADER), Kind::Allocated(lines))
+        }
+
+        /// Header and area of `size` bytes together, in a new file.
+        pub(crate) fn create(path: &Path, size: usize) -> io::Result<Self> {
+            let mapping = Mapping::create(path, size.max(2 * HEADER))?;
+            Ok(Self::prepare(mapping.start(), mapping.length(), Kind::Mapped(mapping)))
+        }
+
+        /// An empty ring: one tag.
+        fn prepare(start: NonNull<u8>, length: usize, kind: Kind) -> Self {
+            let storage = Self { start, size: length - HEADER, kind };
+            let numbers = start.cast::<usize>();
+            // SAFETY: the header begins on a cache line, and nobody else knows the memory yet.
+            unsafe { numbers.write(storage.size) };
+            // SAFETY: as above; the header has room for it.
+            let reserved = unsafe { numbers.add(1) };
+            // SAFETY: as above.
+            unsafe { reserved.write(HEADER) };
+            storage.set_head(0);
+            storage.tag(0).store(0, Ordering::Relaxed);
+            storage.unlock(1);
+            storage
+        }
+
+        /// Whether it is a file.
+        pub(crate) fn is_file(&self) -> bool {
+            matches!(self.kind, Kind::Mapped(_))
+        }
+
+        #[inline]
+        pub(crate) fn size(&self) -> usize {
+            self.size
+        }
+
+        #[inline]
+        pub(crate) fn tail_cell(&self) -> &AtomicUsize {
+            self.number(64)
+        }
+
+        #[inline]
+        pub(crate) fn head_cell(&self) -> &AtomicUsize {
+            self.number(128)
+        }
+
+        fn number(&self, offset: usize) -> &AtomicUsize {
+            debug_assert!(offset < HEADER);
+            // SAFETY: the header has as many bytes.
+            let place = unsafe { self.start.add(offset) };
+            // SAFETY: the place is aligned, lives as long as `self` and is only ever used as an atomic.
+            unsafe { AtomicUsize::from_ptr(place.as_ptr().cast()) }
+        }
+
+        /// The tag at `place`.
+        #[inline]
+        pub(crate) fn tag(&self, place: usize) -> &AtomicU8 {
+            // SAFETY: a byte needs no alignment, and while it is a tag it is only used as an atomic.
+            unsafe { AtomicU8::from_ptr(self.at(place)) }
+        }
+
+        pub(crate) fn byte(&self, place: usize) -> u8 {
+            // SAFETY: the place is in the area; the protocol says that nobody writes to it now.
+            unsafe { self.at(place).read() }
+        }
+
+        fn at(&self, place: usize) -> *mut u8 {
+            assert!(place < self.size, "a place in the area");
+            // SAFETY: the area follows the header and has `size` bytes.
+            unsafe { self.start.as_ptr().add(HEADER + place) }
+        }
+
+        /// Writes at `place`, going on at the beginning after the end.
+        ///
+        /// # Safety
+        /// The caller has reserved these bytes: nobody else reads or writes them.
+        pub(crate) unsafe fn write(&self, place: usize, bytes: &[u8]) {
+            assert!(bytes.len() < self.size, "more than the area");
+            let (first, second) = bytes.split_at(bytes.len().min(self.size - place));
+            // SAFETY: `first` ends at the end of the area at the latest; the caller has reserved the bytes.
+            unsafe { ptr::copy_nonoverlapping(first.as_ptr(), self.at(place), first.len()) };
+            if !second.is_empty() {
+                // SAFETY: `second` is shorter than the area; the caller has reserved the bytes.
+                unsafe { ptr::copy_nonoverlapping(second.as_ptr(), self.at(0), second.len()) };
+            }
+        }
+
+        /// Hands out the bytes at `place`, in two pieces if they go over the end.
+        ///
+        /// # Safety
+        /// Nobody writes these bytes until `take` has returned.
+        pub(crate) unsafe fn read<T>(
+            &self,
+            place: usize,
+            length: usize,
+            take: impl FnOnce(&[u8], &[u8]) -> T,
+        ) -> T {
+            assert!(length < self.size, "more than the area");
+            let first = length.min(self.size - place);
+            // SAFETY: these bytes are in the area, and the caller says that nobody writes them.
+            let head = unsafe { std::slice::from_raw_parts(self.at(place), first) };
+            // SAFETY: as above.
+            let rest = unsafe { std::slice::from_raw_parts(self.at(0), length - first) };
+            take(head, rest)
+        }
+    }
+
+    impl Drop for Storage {
+        fn drop(&mut self) {
+            match &self.kind {
+                // SAFETY: `allocate` leaked this box, and nobody borrows from it any more.
+                Kind::Allocated(lines) => drop(unsafe { Box::from_raw(lines.as_ptr()) }),
+                // The mapping unmaps itself; the file stays.
+                Kind::Mapped(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(loom)]
+pub(super) use model::Storage;
+
+/// Loom watches every access to a cell, so a byte that two threads touch at a time is found.
+#[cfg(loom)]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+
+    pub(crate) struct Storage {
+        tail: AtomicUsize,
+        head: AtomicUsize,
+        tags: Vec<AtomicU8>,
+        bytes: Vec<UnsafeCell<u8>>,
+    }
+
+    // SAFETY: only for the models, which say whether it holds.
+    unsafe impl Send for Storage {}
+    // SAFETY: as above.
+    unsafe impl Sync for Storage {}
+
+    impl Storage {
+        pub(crate) fn allocate(size: usize) -> Self {
+            Self {
+                tail: AtomicUsize::new(1),
+                head: AtomicUsize::new(0),
+                tags: (0..size).map(|_| AtomicU8::new(0)).collect(),
+                bytes: (0..size).map(|_| UnsafeCell::new(0)).collect(),
+            }
+        }
+
+        pub(crate) fn is_file(&self) -> bool {
+            false
+        }
+
+        pub(crate) fn size(&self) -> usize {
+            self.bytes.len()
+        }
+
+        pub(crate) fn tail_cell(&self) -> &AtomicUsize {
+            &self.tail
+        }
+
+        pub(crate) fn head_cell(&self) -> &AtomicUsize {
+            &self.head
+        }
+
+        pub(crate) fn tag(&self, place: usize) -> &AtomicU8 {
+            &self.tags[place]
+        }
+
+        pub(crate) fn byte(&self, place: usize) -> u8 {
+            // SAFETY: loom fails the model when somebody writes.
+            self.bytes[place].with(|byte| unsafe { *byte })
+        }
+
+        pub(crate) unsafe fn write(&self, place: usize, bytes: &[u8]) {
+            for (index, value) in bytes.iter().enumerate() {
+                // SAFETY: loom fails the model when somebody else uses it.
+                self.bytes[self.add(place, index)].with_mut(|byte| unsafe { *byte = *value });
+            }
+        }
+
+        pub(crate) unsafe fn read<T>(
+            &self,
+            place: usize,
+            length: usize,
+            take: impl FnOnce(&[u8], &[u8]) -> T,
+        ) -> T {
+            let bytes: Vec<u8> = (0..length).map(|index| self.byte(self.add(place, index))).collect();
+            take(&bytes, &[])
+        }
+    }
+}

@@ -1,0 +1,356 @@
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+fn ring(size: usize) -> Arc<Ring> {
+    Ring::in_memory(size + HEADER, DEFAULT_QUEUES)
+}
+
+fn all(reader: &mut RingReader) -> Vec<String> {
+    let mut found = Vec::new();
+    reader.read(|message| {
+        let mut bytes = Vec::new();
+        message.append_to(&mut bytes);
+        found.push(String::from_utf8(bytes).expect("tests write text"));
+        true
+    });
+    found
+}
+
+fn dump(ring: &Arc<Ring>) -> Vec<String> {
+    all(&mut ring.attach(Seek::Oldest, Wait::No).expect("few readers"))
+}
+
+/// What must hold while nobody writes: messages from head to tail, none busy, as many readers as there are.
+fn check_invariants(ring: &Ring) {
+    let storage = &ring.storage;
+    let (mut at, tail) = (storage.head(), storage.tail(Relaxed));
+    let mut readers = 0;
+    loop {
+        let tag = storage.tag(at).load(Relaxed);
+        assert_ne!(tag, BUSY);
+        readers += usize::from(tag);
+        if storage.add(at, 1) == tail {
+            break;
+        }
+        let (length, bytes) = storage.length_at(at).expect("a message");
+        at = storage.add(at, 1 + bytes + length);
+    }
+    assert_eq!(readers, ring.readers());
+}
+
+#[test]
+fn what_is_written_is_read_by_everybody() {
+    let ring = ring(1024);
+    let mut early = ring.attach(Seek::Oldest, Wait::No).unwrap();
+    assert!(ring.write(0, &[b"one"]));
+    let mut late = ring.attach(Seek::End, Wait::No).unwrap();
+    assert!(ring.write(1, &[b"t", b"", b"wo"]) && ring.write(2, &[]));
+    assert_eq!(all(&mut early), ["one", "two", ""]);
+    assert_eq!(all(&mut late), ["two", ""]);
+    assert_eq!(dump(&ring), ["one", "two", ""]);
+    assert_eq!(all(&mut early), [""; 0]);
+    check_invariants(&ring);
+}
+
+#[test]
+fn the_oldest_go_when_nobody_reads_and_the_newest_when_somebody_does() {
+    let ring = ring(400);
+    for number in 0..1000 {
+        assert!(ring.write(0, &[format!("message {number}").as_bytes()]));
+    }
+    let kept = dump(&ring);
+    assert_eq!(kept.last().unwrap(), "message 999");
+    assert!((20..40).contains(&kept.len()), "{}", kept.len());
+    let mut slow = ring.attach(Seek::Oldest, Wait::No).unwrap();
+    let written = (1000..2000).filter(|n| ring.write(0, &[format!("message {n}").as_bytes()])).count();
+    assert!(written < 2 && ring.dropped() == 1000 - written as u64, "{written}");
+    assert_eq!(all(&mut slow)[..kept.len() - 1], kept[..kept.len() - 1]);
+    assert!(ring.write(0, &[b"there is room again"]));
+    assert_eq!(all(&mut slow), ["there is room again"]);
+    drop(slow);
+    check_invariants(&ring);
+}
+
+#[test]
+fn messages_that_never_fit_are_dropped() {
+    let ring = ring(400);
+    assert!(ring.write(0, &[b"kept"]));
+    assert!(!ring.write(0, &[&[b'x'; 400]]));
+    assert!(!ring.write(0, &[&[b'x'; 10_000]]));
+    assert_eq!((dump(&ring), ring.dropped()), (vec!["kept".to_owned()], 2));
+    let longest = vec![b'y'; ring.longest()];
+    assert!(ring.write(0, &[&longest]));
+    assert_eq!(dump(&ring).last().map(String::len), Some(ring.longest()));
+    check_invariants(&ring);
+}
+
+#[test]
+fn r97_messages_of_many_lines_stay_whole() {
+    let ring = ring(1024);
+    ring.write(0, &[b"{\n  \"a\": 1\n}"]);
+    ring.write(0, &[b"plain"]);
+    assert_eq!(dump(&ring), ["{\n  \"a\": 1\n}", "plain"]);
+}
+
+#[test]
+fn r98_r99_writers_are_spread_over_the_queues_by_their_number() {
+    assert_eq!(Ring::in_memory(4096, DEFAULT_QUEUES).queues(), 6);
+    assert_eq!(Ring::in_memory(4096, 0).queues(), 1);
+    assert_eq!(Ring::in_memory(4096, 1000).queues(), MOST_QUEUES);
+    let ring = Ring::in_memory(4096, 3);
+    for thread in 0..100 {
+        assert!(ring.write(thread, &[b"x"]), "any number of threads finds a queue");
+    }
+}
+
+#[test]
+fn r105_the_topmost_bit_of_the_tail_is_the_lock() {
+    assert_eq!(LOCKED, 1 << (usize::BITS - 1));
+    let ring = ring(1024);
+    let tail = ring.storage.try_lock().unwrap();
+    assert_eq!(ring.storage.tail_cell().load(Relaxed), tail | LOCKED);
+    assert_eq!(ring.storage.tail(Relaxed), tail, "readers see through it");
+    assert!(ring.storage.try_lock().is_none());
+    ring.storage.unlock(tail);
+    assert!(ring.storage.try_lock().is_some());
+    ring.storage.unlock(tail);
+}
+
+#[test]
+fn r107_head_tail_and_the_rest_are_on_lines_of_their_own() {
+    let ring = ring(1024);
+    let line = |cell: &AtomicUsize| std::ptr::from_ref(cell) as usize / 64;
+    let (tail, head) = (line(ring.storage.tail_cell()), line(ring.storage.head_cell()));
+    let area = std::ptr::from_ref(ring.storage.tag(0)) as usize / 64;
+    assert_eq!((head - tail, area - head), (1, 1));
+    assert_eq!(std::ptr::from_ref(ring.storage.tail_cell()) as usize % 64, 0);
+}
+
+#[test]
+fn r112_a_ring_knows_whether_it_is_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ring");
+    let mapped = Ring::in_file(&path, 16_384, 6).unwrap();
+    let allocated = Ring::in_memory(16_384, 6);
+    assert!(mapped.is_file() && !allocated.is_file());
+    assert_eq!((mapped.size(), allocated.size()), (16_384 - HEADER, 16_384 - HEADER));
+    assert!(mapped.write(0, &[b"stays"]) && allocated.write(0, &[b"goes"]));
+    drop((mapped, allocated));
+    assert!(std::fs::read(&path).unwrap().windows(5).any(|window| window == b"stays"));
+}
+
+#[test]
+fn r113_one_reader_too_many_is_refused() {
+    let ring = ring(1024);
+    ring.write(0, &[b"x"]);
+    let readers: Vec<_> = (0..MOST_READERS).map(|_| ring.attach(Seek::Oldest, Wait::No).unwrap()).collect();
+    assert_eq!(MOST_READERS, 254);
+    assert_eq!(ring.attach(Seek::End, Wait::No).err(), Some(TooManyReaders));
+    check_invariants(&ring);
+    drop(readers);
+    assert!(ring.attach(Seek::End, Wait::No).is_ok());
+    check_invariants(&ring);
+}
+
+#[test]
+fn r115_where_a_reader_begins_and_whether_it_waits_are_arguments() {
+    let ring = ring(1024);
+    ring.write(0, &[b"old"]);
+    let (tell, told) = mpsc::channel();
+    let wake = move || tell.send(()).expect("the test listens");
+    let mut waiting = ring.attach(Seek::End, Wait::Woken(Box::new(wake))).unwrap();
+    let mut plain = ring.attach(Seek::End, Wait::No).unwrap();
+    assert!(waiting.sleep() && plain.sleep());
+    ring.write(0, &[b"new"]);
+    assert_eq!(told.try_recv(), Ok(()));
+    assert!(!waiting.sleep(), "there is something to read");
+    assert_eq!((all(&mut waiting), all(&mut plain)), (vec!["new".to_owned()], vec!["new".to_owned()]));
+    ring.write(0, &[b"newer"]);
+    assert!(told.try_recv().is_err(), "who does not sleep is not woken");
+}
+
+#[test]
+fn a_taker_may_stop_and_go_on_later() {
+    let ring = ring(1024);
+    for number in 0..5 {
+        ring.write(0, &[format!("{number}").as_bytes()]);
+    }
+    let mut reader = ring.attach(Seek::Oldest, Wait::No).unwrap();
+    let mut room = 2;
+    let progress = reader.read(|_| {
+        room -= 1;
+        room >= 0
+    });
+    assert_eq!(progress, Progress::Stopped);
+    assert_eq!(all(&mut reader), ["2", "3", "4"]);
+}
+
+/// How many messages each writer of the stress writes.
+const STRESS: u64 = if cfg!(debug_assertions) { 30_000 } else { 100_000 };
+
+/// R103, R104: every reader sees the messages of each writer in order and whole, none twice, while readers come and go;
+/// what it does not see was dropped and counted. R101: the last message reaches a reader that sleeps. R102: nobody stalls.
+#[test]
+fn stress_with_sequence_numbers() {
+    const WRITERS: usize = 4;
+    const READERS: usize = 3;
+    let ring = Ring::in_memory(16_384, 2);
+    let finished = AtomicBool::new(false);
+    let written: [AtomicU64; WRITERS] = Default::default();
+    let slowest = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                let thread = Arc::new(std::sync::Mutex::new(None::<std::thread::Thread>));
+                let theirs = Arc::clone(&thread);
+                let wake = move || {
+                    if let Some(thread) = &*theirs.lock().expect("nobody panics") {
+                        thread.unpark();
+                    }
+                };
+                let mut reader = ring.attach(Seek::Oldest, Wait::Woken(Box::new(wake))).unwrap();
+                let finished = &finished;
+                scope.spawn(move || {
+                    *thread.lock().expect("nobody panics") = Some(std::thread::current());
+                    let (mut last, mut count) = ([None::<u64>; WRITERS], 0_u64);
+                    loop {
+                        let over = finished.load(SeqCst);
+                        let progress = reader.read(|message| {
+                            let mut bytes = Vec::new();
+                            message.append_to(&mut bytes);
+                            let text = String::from_utf8(bytes).expect("tests write text");
+                            let mut words = text.split(' ');
+                            let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+                            let (writer, sequence) =
+                                (number().expect("a writer"), number().expect("a number"));
+                            let filling = words.next().expect("some filling");
+                            assert!(filling.bytes().all(|byte| byte == b'a' + writer as u8), "{text}");
+                            assert_eq!(filling.len() as u64, sequence % 400);
+                            let before = last[writer as usize].replace(sequence);
+                            assert!(before.is_none_or(|before| before < sequence), "{before:?} {text}");
+                            count += 1;
+                            true
+                        });
+                        if progress == Progress::End && over {
+                            return (last, count);
+                        }
+                        if progress == Progress::End && reader.sleep() && !finished.load(SeqCst) {
+                            std::thread::park_timeout(Duration::from_secs(20));
+                        }
+                    }
+                })
+            })
+            .collect();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (ring, written, slowest) = (&ring, &written[writer], &slowest);
+                scope.spawn(move || {
+                    for sequence in 0..STRESS {
+                        let filling = vec![b'a' + writer as u8; (sequence % 400) as usize];
+                        let prefix = format!("{writer} {sequence} ");
+                        let start = Instant::now();
+                        let mut kept = ring.write(writer, &[prefix.as_bytes(), &filling]);
+                        slowest.fetch_max(start.elapsed().as_millis() as u64, Relaxed);
+                        // The last message of all has to come through.
+                        while !kept && sequence + 1 == STRESS {
+                            std::thread::yield_now();
+                            kept = ring.write(writer, &[prefix.as_bytes(), &filling]);
+                        }
+                        if kept {
+                            written.fetch_add(1, Relaxed);
+                        }
+                        if sequence % 1000 == 0 {
+                            drop(ring.attach(Seek::Oldest, Wait::No));
+                        }
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        finished.store(true, SeqCst);
+        for reader in readers {
+            reader.thread().unpark();
+            let (last, count) = reader.join().unwrap();
+            assert_eq!(last, [Some(STRESS - 1); WRITERS]);
+            // The readers were there from the beginning, so nothing was recycled before they saw it.
+            assert_eq!(count, written.iter().map(|count| count.load(Relaxed)).sum::<u64>());
+        }
+    });
+    check_invariants(&ring);
+    let kept: u64 = written.iter().map(|count| count.load(Relaxed)).sum();
+    assert!(kept + ring.dropped() >= WRITERS as u64 * STRESS);
+    // Writers share two processors with readers here; a stall would be seconds.
+    assert!(slowest.load(Relaxed) < 1000, "{} ms", slowest.load(Relaxed));
+}
+
+/// R100: only one writer at a time wakes readers.
+#[test]
+fn r100_one_writer_at_a_time_wakes() {
+    let ring = Ring::in_memory(65_536, 6);
+    let inside = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let mut readers: Vec<_> = (0..8)
+        .map(|_| {
+            let (inside, calls) = (Arc::clone(&inside), Arc::clone(&calls));
+            let wake = move || {
+                assert_eq!(inside.fetch_add(1, SeqCst), 0, "two wake at a time");
+                calls.fetch_add(1, SeqCst);
+                std::thread::yield_now();
+                inside.fetch_sub(1, SeqCst);
+            };
+            ring.attach(Seek::End, Wait::Woken(Box::new(wake))).unwrap()
+        })
+        .collect();
+    let finished = AtomicBool::new(false);
+    assert!(readers.iter_mut().all(RingReader::sleep));
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let ring = &ring;
+                // Some may be dropped: all readers are read by one thread here.
+                scope.spawn(move || (0..2000).filter(|_| ring.write(writer, &[b"message"])).count())
+            })
+            .collect();
+        scope.spawn(|| {
+            while !finished.load(SeqCst) {
+                for reader in &mut readers {
+                    reader.read(|_| true);
+                    reader.sleep();
+                }
+            }
+        });
+        let kept: usize = writers.into_iter().map(|writer| writer.join().unwrap_or(0)).sum();
+        finished.store(true, SeqCst);
+        assert_eq!(kept as u64 + ring.dropped(), 8000);
+    });
+    assert!(calls.load(SeqCst) > 0);
+}
+
+proptest::proptest! {
+    /// Whatever is written, in whatever pieces, a ring of any size keeps the newest messages whole and in order.
+    #[test]
+    fn the_newest_messages_are_there(
+        size in 400usize..2000,
+        lengths in proptest::collection::vec((0usize..700, 1usize..9), 1..60),
+    ) {
+        let ring = ring(size);
+        let mut expected = Vec::new();
+        for (index, &(length, pieces)) in lengths.iter().enumerate() {
+            let text = vec![b'a' + (index % 26) as u8; length];
+            let parts: Vec<&[u8]> = text.chunks(length.div_ceil(pieces).max(1)).collect();
+            if ring.write(index, &parts) {
+                expected.push(String::from_utf8(text).unwrap());
+            } else {
+                proptest::prop_assert!(length > ring.longest());
+            }
+        }
+        check_invariants(&ring);
+        let found = dump(&ring);
+        proptest::prop_assert!(expected.ends_with(&found));
+        proptest::prop_assert!(found.len() == expected.len() || !found.is_empty());
+    }
+}

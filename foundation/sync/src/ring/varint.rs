@@ -1,0 +1,90 @@
+//! The length that precedes a message: one byte up to 239, more for what is longer.
+//!
+//! ```text
+//!   0 .. 239      the value
+//!   240 ..        240 + four low bits of (value - 240), then the rest of it in groups of seven bits,
+//!                 each but the last with its top bit set and one more subtracted at each step
+//! ```
+//! It is the encoding of the reference program's files (and of its peers and offload protocols, whose documents
+//! describe it), so that one tool reads both.
+
+/// The longest encoding of a length.
+pub(super) const LONGEST: usize = 10;
+
+/// Encodes `value`; how many bytes it took.
+pub(super) fn encode(value: usize, into: &mut [u8; LONGEST]) -> usize {
+    if value < 240 {
+        into[0] = value as u8;
+        return 1;
+    }
+    into[0] = 240 | (value as u8 & 15);
+    let mut rest = (value - 240) >> 4;
+    // 240 has no low bits set, so those of the value are those of the difference.
+    let mut length = 1;
+    while rest >= 128 {
+        into[length] = 128 | (rest as u8 & 127);
+        rest = (rest - 128) >> 7;
+        length += 1;
+    }
+    into[length] = rest as u8;
+    length + 1
+}
+
+/// Decodes a value from bytes asked for by their index: the value and how many bytes it took. `None` when the bytes
+/// end early or no length is that large.
+pub(super) fn decode(mut byte: impl FnMut(usize) -> Option<u8>) -> Option<(usize, usize)> {
+    let first = byte(0)?;
+    if first < 240 {
+        return Some((usize::from(first), 1));
+    }
+    let mut value = usize::from(first);
+    for index in 1..LONGEST {
+        let next = byte(index)?;
+        let shift = 4 + 7 * (index as u32 - 1);
+        value = value.checked_add(usize::from(next).checked_shl(shift)?)?;
+        if next < 128 {
+            return Some((value, index + 1));
+        }
+    }
+    None
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn check(value: usize, expected: &[u8]) {
+        let mut bytes = [0; LONGEST];
+        let length = encode(value, &mut bytes);
+        assert_eq!(&bytes[..length], expected, "{value}");
+        assert_eq!(decode(|index| bytes[..length].get(index).copied()), Some((value, length)));
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_reference() {
+        check(0, &[0]);
+        check(239, &[239]);
+        check(240, &[0xf0, 0]);
+        // What the packaged HAProxy 2.6 wrote for a message of 307 bytes.
+        check(307, &[0xf3, 4]);
+        check(2287, &[0xff, 127]);
+        check(2288, &[0xf0, 0x80, 0]);
+        check(264_431, &[0xff, 0xff, 127]);
+        check(264_432, &[0xf0, 0x80, 0x80, 0]);
+    }
+
+    #[test]
+    fn every_length_comes_back() {
+        for value in (0..70_000).chain([1 << 31, usize::MAX >> 8]) {
+            let mut bytes = [0; LONGEST];
+            let length = encode(value, &mut bytes);
+            assert_eq!(decode(|index| bytes[..length].get(index).copied()), Some((value, length)));
+            assert_eq!(decode(|index| bytes[..length - 1].get(index).copied()), None);
+        }
+    }
+
+    #[test]
+    fn no_length_is_endless() {
+        assert_eq!(decode(|_| Some(255)), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! Waking readers: one writer at a time does it, and nobody is forgotten.
+//!
+//! ```text
+//!   writer                                reader
+//!   its message can be read               marks itself as sleeping
+//!   ------------- fence -------------     ------------- fence -------------
+//!   does somebody sleep?                  looks once more, sleeps if there is nothing
+//!   counts the delivery
+//!   takes the waking mark, or leaves      (whoever has the mark looks at the count)
+//!     wakes those who sleep
+//!     drops the mark
+//!     starts over if something was delivered since, unless another has the mark by then
+//! ```
+//! Walking the list is for whoever has the mark (R100): other writers count their delivery and go. The one who has it
+//! drops it before it looks at the count, so that another may take over and nobody is held for ever (R101).
+
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+
+use crate::primitives::{AtomicBool, AtomicUsize, Ordering, fence, relax};
+
+/// What wakes a reader. It is called by writers, so it must neither wait nor write to the ring.
+pub type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// A reader that may sleep.
+pub(super) struct Sleeper {
+    sleeping: AtomicBool,
+    wake: Wake,
+}
+
+/// The readers that may sleep.
+pub(super) struct Wakeup {
+    /// Set while somebody walks the list or changes it.
+    waking: AtomicBool,
+    /// Deliveries to readers that slept, ever.
+    delivered: AtomicUsize,
+    /// How many readers sleep.
+    asleep: AtomicUsize,
+    /// For who has set `waking`.
+    list: UnsafeCell<Vec<Arc<Sleeper>>>,
+}
+
+// SAFETY: only who has set `waking` touches the list, and what is in it may be used from any thread.
+unsafe impl Send for Wakeup {}
+// SAFETY: as above.
+unsafe impl Sync for Wakeup {}
+
+impl Wakeup {
+    pub(super) fn new() -> Self {
+        Self {
+            waking: AtomicBool::new(false),
+            delivered: AtomicUsize::new(0),
+            asleep: AtomicUsize::new(0),
+            list: UnsafeCell::new(Vec::new()),
+        }
+    }
+
+    /// A message can be read: wakes those who sleep, or leaves that to who is at it.
+    pub(super) fn deliver(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.delivered.fetch_add(1, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        while !self.waking.swap(true, Ordering::AcqRel) {
+            let seen = self.delivered.load(Ordering::Relaxed);
+            // SAFETY: this thread has set the mark.
+            let list = unsafe { &*self.list.get() };
+            for sleeper in list {
+                if self.rouse(sleeper) {
+                    (sleeper.wake)();
+                }
+            }
+            if !self.drop_mark(seen) {
+                return;
+            }
+        }
+    }
+
+    /// Drops the mark; whether something was delivered meanwhile by somebody who found it set.
+    fn drop_mark(&self, seen: usize) -> bool {
+        // An exchange, not a store: it sees what the one did who found the mark set.
+        self.waking.swap(false, Ordering::AcqRel);
+        self.delivered.load(Ordering::Relaxed) != seen
+    }
+
+    /// Marks a reader as awake; whether it slept.
+    fn rouse(&self, sleeper: &Sleeper) -> bool {
+        let slept =
+            sleeper.sleeping.load(Ordering::Relaxed) && sleeper.sleeping.swap(false, Ordering::AcqRel);
+        if slept {
+            self.asleep.fetch_sub(1, Ordering::Relaxed);
+        }
+        slept
+    }
+
+    pub(super) fn enlist(&self, wake: Wake) -> Arc<Sleeper> {
+        let sleeper = Arc::new(Sleeper { sleeping: AtomicBool::new(false), wake });
+        self.change(|list| list.push(Arc::clone(&sleeper)));
+        sleeper
+    }
+
+    pub(super) fn strike(&self, sleeper: &Arc<Sleeper>) {
+        self.rise(sleeper);
+        self.change(|list| list.retain(|other| !Arc::ptr_eq(other, sleeper)));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Sleeper>>)) {
+        let mut tries = 0;
+        while self.waking.swap(true, Ordering::AcqRel) {
+            relax(tries);
+            tries += 1;
+        }
+        let seen = self.delivered.load(Ordering::Relaxed);
+        // SAFETY: this thread has set the mark.
+        change(unsafe { &mut *self.list.get() });
+        if self.drop_mark(seen) {
+            self.wake();
+        }
+    }
+
+    /// The reader will sleep, unless there is something when it looks once more.
+    pub(super) fn lie_down(&self, sleeper: &Sleeper) {
+        if !sleeper.sleeping.swap(true, Ordering::AcqRel) {
+            self.asleep.fetch_add(1, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// The reader is awake.
+    pub(super) fn rise(&self, sleeper: &Sleeper) {
+        self.rouse(sleeper);
+    }
+}
