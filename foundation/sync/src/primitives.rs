@@ -13,26 +13,6 @@ pub(crate) use std::sync::atomic::{
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// Lets others go on: the next try of a short wait.
-pub(crate) fn relax(tries: u32) {
-    #[cfg(loom)]
-    {
-        let _ = tries;
-        loom::thread::yield_now();
-    }
-    #[cfg(not(loom))]
-    if tries < SPINS {
-        std::hint::spin_loop();
-    } else {
-        // Whoever is waited for may have been taken off its processor.
-        std::thread::yield_now();
-    }
-}
-
-/// Tries after which a short wait gives its processor away: about as long as another thread needs to copy a message.
-#[cfg(not(loom))]
-const SPINS: u32 = 128;
-
 /// Locks; what a panicking holder left behind is whole, because nothing here panics half-way.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

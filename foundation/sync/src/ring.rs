@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
-use crate::primitives::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, relax};
+use crate::primitives::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, spin};
 use storage::Storage;
 use waiting::{Batch, Pending};
 use wakeup::Wakeup;
@@ -155,8 +155,7 @@ impl Ring {
                     continue;
                 }
             }
-            relax(tries);
-            tries += 1;
+            spin(&mut tries);
         }
     }
 
@@ -263,8 +262,7 @@ impl Ring {
             if let Some(tail) = self.storage.try_lock() {
                 return tail;
             }
-            relax(tries);
-            tries += 1;
+            spin(&mut tries);
         }
     }
 

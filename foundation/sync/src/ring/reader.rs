@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::storage::BUSY;
 use super::wakeup::{Sleeper, Wake};
 use super::{MOST_READERS, Ring};
-use crate::primitives::{Ordering, relax};
+use crate::primitives::{Ordering, spin};
 
 /// Where a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +114,7 @@ impl Ring {
     fn count_in(&self, place: usize) {
         let mut tries = 0;
         while !self.try_count(place, 1) {
-            relax(tries);
-            tries += 1;
+            spin(&mut tries);
         }
     }
 
@@ -200,8 +199,7 @@ impl RingReader {
     fn release_hold(&self) {
         let mut tries = 0;
         while !self.ring.try_count(self.held, -1) {
-            relax(tries);
-            tries += 1;
+            spin(&mut tries);
         }
     }
 }

@@ -17,7 +17,7 @@
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
-use crate::primitives::{AtomicBool, AtomicUsize, Ordering, fence, relax};
+use crate::primitives::{AtomicBool, AtomicUsize, Ordering, fence, spin};
 
 /// What wakes a reader. It is called by writers, so it must neither wait nor write to the ring.
 pub type Wake = Box<dyn Fn() + Send + Sync>;
@@ -112,8 +112,7 @@ impl Wakeup {
     fn change(&self, change: impl FnOnce(&mut Vec<Arc<Sleeper>>)) {
         let mut tries = 0;
         while self.waking.swap(true, Ordering::AcqRel) {
-            relax(tries);
-            tries += 1;
+            spin(&mut tries);
         }
         let seen = self.delivered.load(Ordering::Relaxed);
         // SAFETY: this thread has set the mark.
