@@ -15,6 +15,7 @@
 //!
 //! This crate refuses to know what a connection is, what the bytes mean, and what any task is for.
 
+mod commons;
 mod descriptor;
 mod driver;
 mod key;
@@ -32,6 +33,7 @@ mod waker;
 mod watchdog;
 mod worker;
 
+pub use commons::MOST_SHARED_TASKS;
 pub use descriptor::{Descriptor, Received, Sent};
 pub use driver::{Clock, Poller, SystemClock};
 pub use key::TaskKey;
@@ -44,8 +46,10 @@ pub use task::Kind;
 pub use tick::Tick;
 pub use waiting::{Wait, Wakeup, YieldNow, sleep_until, wait, yield_now};
 pub use watchdog::{Stall, Watchdog};
+/// Some of the workers of a runtime, by number.
+pub use weir_sync::ThreadSet as WorkerSet;
 pub use worker::{
     QueueView, WaitingKind, activity, change_load, current, deadline, flag, kill, load, now, now_us,
-    precise_ns, profile, queues, random, send_to, set_class, set_flag, set_nice, set_profiling, spawn, stop,
-    task_count, waiting, wake, wall_us, worker_count, worker_index,
+    precise_ns, profile, queues, random, send_to, set_class, set_flag, set_nice, set_profiling, shared_tasks,
+    spawn, spawn_shared, stop, task_count, waiting, wake, wall_us, worker_count, worker_index,
 };

@@ -1,5 +1,6 @@
 //! Starting workers, and waiting for their end.
 
+use crate::commons::{Commons, Membership};
 use crate::driver::{Clock, Poller, SystemClock};
 use crate::policy::Tuning;
 use crate::profile::ProfileSettings;
@@ -52,26 +53,31 @@ pub struct Runtime {
 #[derive(Clone)]
 pub struct Handle {
     workers: Arc<[Arc<Shared>]>,
+    commons: Arc<Commons>,
 }
 
 impl Runtime {
     /// Starts the workers; once all of them stand, `init` runs on each, with its number, before its loop begins.
     /// When one cannot be set up, all end and its error is returned.
     pub fn start(settings: &Settings, init: impl Fn(usize) + Send + Sync + 'static) -> Result<Self> {
-        let workers = shared_sides(settings.threads)?;
+        let (workers, commons, memberships) = shared_sides(settings.threads, settings.tuning)?;
         let now_ns = weir_sys::time::monotonic_ns();
         workers.iter().for_each(|shared| shared.set_profiling(settings.profiling, FIRST_WISH, now_ns));
         let init = Arc::new(init);
         let (report, reports) = mpsc::channel();
         let gate = Arc::new(Gate::default());
-        let mut runtime = Self { handle: Handle { workers: workers.clone() }, threads: Vec::new() };
+        let mut runtime = Self {
+            handle: Handle { workers: workers.clone(), commons: commons.clone() },
+            threads: Vec::new(),
+        };
         let mut result = Ok(());
-        for (index, shared) in workers.iter().enumerate() {
+        for ((index, shared), membership) in workers.iter().enumerate().zip(memberships) {
             let body = {
                 let (settings, peers) = (settings.clone(), workers.clone());
+                let commons = commons.clone();
                 let (init, report, gate) = (init.clone(), report.clone(), gate.clone());
                 move || {
-                    let worker = set_up(&settings, index, peers);
+                    let worker = set_up(&settings, index, peers, commons, membership);
                     let sent = report.send(worker.as_ref().map(drop).map_err(|error| *error));
                     if let (Ok(worker), Ok(())) = (worker, sent) {
                         live(worker, &gate, &*init);
@@ -145,6 +151,21 @@ impl Handle {
         self.workers.get(worker).map(|shared| look(&shared.activity))
     }
 
+    /// Starts work that any of `workers` may run, as [`crate::spawn_shared`] does, from any thread.
+    pub fn spawn_shared(
+        &self,
+        kind: &'static crate::Kind,
+        workers: &crate::WorkerSet,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> crate::TaskKey {
+        self.commons.spawn(kind, workers, Box::pin(future))
+    }
+
+    /// How many shared tasks live, and how many of them wait to run.
+    pub fn shared_tasks(&self) -> (u32, u32) {
+        (self.commons.live(), self.commons.waiting())
+    }
+
     /// Has `work` run on a worker, between tasks.
     pub fn send_to(
         &self,
@@ -176,8 +197,11 @@ pub(crate) fn run_on<T: 'static>(
     future: impl Future<Output = T> + 'static,
 ) -> Result<Option<T>> {
     static MAIN: crate::Kind = crate::Kind::new("main");
-    let peers = shared_sides(1)?;
-    let worker = Worker::install(Parts { index: 0, peers, tuning: Tuning::default(), poller, clock, seed })?;
+    let tuning = Tuning::default();
+    let (peers, commons, mut memberships) = shared_sides(1, tuning)?;
+    let membership = memberships.pop().expect("one worker, one membership");
+    let worker =
+        Worker::install(Parts { index: 0, peers, commons, membership, tuning, poller, clock, seed })?;
     let result = Rc::new(RefCell::new(None));
     let place = result.clone();
     crate::spawn(&MAIN, crate::Class::Normal, async move {
@@ -202,21 +226,30 @@ impl Drop for StopOnDrop {
     }
 }
 
-fn shared_sides(count: usize) -> Result<Arc<[Arc<Shared>]>> {
+type Sides = (Arc<[Arc<Shared>]>, Arc<Commons>, Vec<Membership>);
+
+fn shared_sides(count: usize, tuning: Tuning) -> Result<Sides> {
     let mut sides = Vec::new();
+    let mut result = Ok(());
     for _ in 0..count.max(1) {
         match Shared::new() {
             Ok(shared) => sides.push(shared),
-            Err(error) => {
-                sides.iter().for_each(|shared: &Arc<Shared>| shared.retire());
-                return Err(error);
-            }
+            Err(error) => result = Err(error),
         }
     }
-    Ok(sides.into())
+    let sides: Arc<[Arc<Shared>]> = sides.into();
+    let founded = result.and_then(|()| Commons::found(&sides, tuning.runqueue_depth));
+    let (commons, memberships) = founded.inspect_err(|_| sides.iter().for_each(|side| side.retire()))?;
+    Ok((sides, commons, memberships))
 }
 
-fn set_up(settings: &Settings, index: usize, peers: Arc<[Arc<Shared>]>) -> Result<&'static Worker> {
+fn set_up(
+    settings: &Settings,
+    index: usize,
+    peers: Arc<[Arc<Shared>]>,
+    commons: Arc<Commons>,
+    membership: Membership,
+) -> Result<&'static Worker> {
     let shared = peers[index].clone();
     let install = || {
         if let Some(processors) = settings.processors.get(index).filter(|processors| !processors.is_empty()) {
@@ -224,7 +257,7 @@ fn set_up(settings: &Settings, index: usize, peers: Arc<[Arc<Shared>]>) -> Resul
         }
         let poller = Box::new(Epoll::new(settings.most_poll_events)?);
         let (tuning, clock, seed) = (settings.tuning, Box::new(SystemClock), random::number()?);
-        Worker::install(Parts { index, peers, tuning, poller, clock, seed })
+        Worker::install(Parts { index, peers, commons, membership, tuning, poller, clock, seed })
     };
     install().inspect_err(|_| shared.retire())
 }

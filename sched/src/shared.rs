@@ -151,7 +151,7 @@ impl Shared {
         self.ring();
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         if self.doorbell.must_ring() {
             self.wakener.wake();
         }

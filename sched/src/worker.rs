@@ -4,6 +4,7 @@
 //! the word can be copied freely. Everything in it is a `Cell` or a briefly borrowed `RefCell`: nothing here is
 //! atomic. What other threads may touch is in [`crate::shared`].
 
+use crate::commons::{Commons, Membership, SharedFuture, commons_of};
 use crate::descriptor::DescriptorTable;
 use crate::driver::{Clock, Poller};
 use crate::key::TaskKey;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Context;
 use weir_containers::{Arena, PooledFuture, TimerQueue};
+use weir_sync::{Begin, Finish, ThreadSet};
 use weir_sys::Result;
 
 /// Starts a task on the current worker; it runs in a later turn. Its memory comes from the thread's free lists.
@@ -32,6 +34,19 @@ use weir_sys::Result;
 #[track_caller]
 pub fn spawn(kind: &'static Kind, class: Class, future: impl Future<Output = ()> + 'static) -> TaskKey {
     Worker::current().spawn(kind, class, PooledFuture::new(future))
+}
+
+/// Starts work that any of `workers` may run (all of them, if none of those exists): always as normal work, in order of
+/// its `nice`, when one of them is free. With 65,536 such tasks alive it is dropped at once, and the key names nothing.
+///
+/// # Panics
+/// Outside a worker; there, see [`crate::Handle::spawn_shared`].
+pub fn spawn_shared(
+    kind: &'static Kind,
+    workers: &ThreadSet,
+    future: impl Future<Output = ()> + Send + 'static,
+) -> TaskKey {
+    Worker::current().commons.spawn(kind, workers, Box::pin(future))
 }
 
 /// The task that runs now; [`TaskKey::NONE`] outside one.
@@ -55,6 +70,8 @@ pub fn wake(key: TaskKey) {
 fn wake_elsewhere(key: TaskKey) {
     if let Some(shared) = owner_of(key) {
         shared.wake(key);
+    } else if let Some(commons) = commons_of(key) {
+        commons.wake(key);
     }
 }
 
@@ -68,9 +85,12 @@ pub fn kill(key: TaskKey) {
 }
 
 #[cold]
+#[track_caller]
 fn kill_elsewhere(key: TaskKey) {
     if let Some(shared) = owner_of(key) {
         shared.kill(key);
+    } else if let Some(commons) = commons_of(key) {
+        commons.kill(key);
     }
 }
 
@@ -87,8 +107,9 @@ pub fn set_nice(nice: i16) {
     Worker::current().running().nice.set(nice.clamp(-1024, 1024));
 }
 
-/// Sets the class in which the current task is queued from now on.
+/// Sets the class in which the current task is queued from now on. Shared work is always normal.
 pub fn set_class(class: Class) {
+    debug_assert!(Worker::current().running_slot.get() != STAND_IN, "shared work is always normal");
     Worker::current().running().class.set(class);
 }
 
@@ -165,6 +186,11 @@ pub fn task_count() -> u64 {
         let activity = &worker.shared.activity;
         activity.spawned.value() - activity.ended.value()
     })
+}
+
+/// How many shared tasks live in the current runtime, and how many of them wait to run.
+pub fn shared_tasks() -> (u32, u32) {
+    WORKER.get().map_or((0, 0), |worker| (worker.commons.live(), worker.commons.waiting()))
 }
 
 /// Has `work` run on another worker of the runtime (or this one), between tasks.
@@ -319,12 +345,16 @@ pub(crate) struct Worker {
     profiler: Profiler,
     pub(crate) shared: Arc<Shared>,
     peers: Arc<[Arc<Shared>]>,
+    commons: Arc<Commons>,
+    membership: Cell<Option<Membership>>,
 }
 
 /// What a worker is made of.
 pub(crate) struct Parts {
     pub(crate) index: usize,
     pub(crate) peers: Arc<[Arc<Shared>]>,
+    pub(crate) commons: Arc<Commons>,
+    pub(crate) membership: Membership,
     pub(crate) tuning: Tuning,
     pub(crate) poller: Box<dyn Poller>,
     pub(crate) clock: Box<dyn Clock>,
@@ -361,7 +391,11 @@ impl Worker {
             profiler: Profiler::new(),
             shared,
             peers: parts.peers,
+            commons: parts.commons,
+            membership: Cell::new(Some(parts.membership)),
         }));
+        let stand_in = worker.tasks.push_default();
+        debug_assert_eq!(stand_in, Some(STAND_IN));
         worker.refresh_clock();
         WORKER.set(Some(worker));
         Ok(worker)
@@ -392,6 +426,7 @@ impl Worker {
         }
         // Work that arrived too late is dropped here, while its destructors still find a worker.
         self.shared.inbox.drain(|message| dispose(Some(message)));
+        drop(self.membership.take());
         self.shared.retire();
         WORKER.set(None);
     }
@@ -450,6 +485,12 @@ impl Worker {
         }
         task.deadline.set(deadline);
         if deadline < task.timer.get() {
+            // R60: a shared task's deadline belongs to the global wait queue.
+            debug_assert_ne!(
+                self.running_slot.get(),
+                STAND_IN,
+                "a timer of this worker is for its own tasks"
+            );
             task.timer.set(deadline);
             self.timers.borrow_mut().set(self.running_slot.get(), deadline.as_ms());
         }
@@ -558,12 +599,22 @@ impl Worker {
         }
     }
 
-    /// Wakes the tasks whose deadline passed, at most a run queue's depth of them (R56).
+    /// Wakes the tasks whose deadline passed, at most a run queue's depth of them, those of this worker and shared ones
+    /// together: who has many of its own leaves the others to the others (R56).
     fn expire_timers(&self) {
+        let budget = self.tuning.runqueue_depth.max(1);
+        let mut handled = self.expire_own(budget);
+        handled += self.commons.expire(self.now.get(), budget - handled);
+        if handled > 0 {
+            self.shared.activity.timers.add(u64::from(handled));
+        }
+    }
+
+    fn expire_own(&self, budget: u32) -> u32 {
         let mut timers = self.timers.borrow_mut();
         let now = self.now.get();
         let mut handled = 0;
-        while handled < self.tuning.runqueue_depth.max(1) {
+        while handled < budget {
             let Some((due, slot)) = timers.first().filter(|(due, _)| *due <= now.as_ms()) else { break };
             handled += 1;
             let task = self.tasks.get(slot).expect("a timer belongs to a slot");
@@ -581,9 +632,7 @@ impl Worker {
                 self.wake_task(slot, task, Cause::Deadline);
             }
         }
-        if handled > 0 {
-            self.shared.activity.timers.add(u64::from(handled));
-        }
+        handled
     }
 
     /// Takes what other threads left.
@@ -614,13 +663,20 @@ impl Worker {
     fn run_turn(&self) {
         self.queues.begin_turn(&self.tasks);
         self.profiler.interrupt();
-        let load = self.queues.load();
+        let mut load = self.queues.load();
+        let shared_waiting = self.commons.waiting();
+        let own = load.queued[NORMAL];
+        load.queued[NORMAL] = own.saturating_add(shared_waiting);
         let mut left = turn(&load, &self.tuning).runs;
         let granted = left;
+        let shared_room = shared_room(left[NORMAL], own, shared_waiting);
         if self.tuning.low_latency {
-            self.run_by_rank(&mut left);
+            self.run_by_rank(&mut left, shared_room);
         } else {
             for (class, left) in left.iter_mut().enumerate() {
+                if class == NORMAL && shared_room > 0 {
+                    *left -= self.run_shared(shared_room);
+                }
                 while *left > 0 {
                     let Some(slot) = self.queues.pop(&self.tasks, class) else { break };
                     *left -= 1;
@@ -639,16 +695,94 @@ impl Worker {
 
     /// Runs the highest class that has entries and budget, looked up anew after each; ends early when other threads
     /// left something (R39).
-    fn run_by_rank(&self, left: &mut [u32; CLASSES]) {
-        while let Some(class) = (0..CLASSES).find(|&class| left[class] > 0 && self.queues.has(class)) {
+    fn run_by_rank(&self, left: &mut [u32; CLASSES], mut shared_room: u32) {
+        let nothing_shared = shared_room == 0;
+        let has = |class, shared_room| self.queues.has(class) || class == NORMAL && shared_room > 0;
+        while let Some(class) = (0..CLASSES).find(|&class| left[class] > 0 && has(class, shared_room)) {
+            if class == NORMAL && shared_room > 0 {
+                let ran = self.run_shared(1);
+                // Another worker may have taken the rest.
+                shared_room = if ran == 0 { 0 } else { shared_room - 1 };
+                left[class] -= ran;
+                continue;
+            }
             // A class that turns out to be empty is not found again.
             let Some(slot) = self.queues.pop(&self.tasks, class) else { continue };
             left[class] -= 1;
             self.run_task(slot);
-            if !self.shared.wakes.is_empty() || !self.shared.inbox.is_empty() {
+            let new_shared = nothing_shared && self.commons.waiting() > 0;
+            if !self.shared.wakes.is_empty() || !self.shared.inbox.is_empty() || new_shared {
                 break;
             }
         }
+    }
+
+    /// Runs at most `room` shared tasks; returns how many it found.
+    #[cold]
+    fn run_shared(&self, room: u32) -> u32 {
+        self.commons.pick(self.index, room, |slot| self.run_shared_task(slot))
+    }
+
+    fn run_shared_task(&self, slot: u32) {
+        if let Some(kind) = self.commons.kind(slot) {
+            self.shared.current.enter(kind);
+            if self.profiler.is_on() {
+                self.profiler.make_room(STAND_IN + 1);
+                self.profiler.note_stamp(STAND_IN, self.commons.take_stamp(slot));
+                let board = &self.shared.profile;
+                self.shared.current.woken_at(self.profiler.place(STAND_IN));
+                let measured = self.profiler.begin(board, STAND_IN, kind, || self.clock.monotonic_ns());
+                self.poll_shared(slot);
+                return self.profiler.end(board, measured, self.clock.monotonic_ns());
+            }
+        }
+        self.poll_shared(slot);
+    }
+
+    /// Runs a shared task. While it does, the worker's first slot stands in for it: what the task asks of the scheduler is
+    /// noted there, by code that need not know the difference.
+    fn poll_shared(&self, slot: u32) {
+        let (commons, key) = (&*self.commons, self.commons.key(slot));
+        let shared_task = commons.task(slot);
+        let begin = shared_task.state.begin();
+        let (Begin::Run { event, flag }, Some(mut future)) = (begin, commons.take_future(slot)) else {
+            return self.end_shared(slot, None);
+        };
+        let stand_in = self.tasks.get(STAND_IN).expect("made with the worker");
+        stand_in.state.set(OCCUPIED | RUNNING | if flag { FLAG } else { 0 });
+        stand_in.deadline.set(Tick::from_ms(shared_task.deadline.get()));
+        // No deadline is earlier, so none enters this worker's own timers.
+        stand_in.timer.set(Tick::from_ms(0));
+        stand_in.nice.set(shared_task.nice.load(Relaxed) as i16);
+        self.running_key.set(key);
+        self.running_slot.set(STAND_IN);
+        self.running_event.set(event);
+        let waker = waker(key);
+        let mut context = Context::from_waker(&waker);
+        let outcome = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
+        let state = stand_in.state.replace(0);
+        if !matches!(outcome, Ok(std::task::Poll::Pending)) {
+            if outcome.is_err() {
+                self.shared.activity.panics.increment();
+            }
+            return self.end_shared(slot, Some(future));
+        }
+        self.leave();
+        // All of it before the task is finished: then another worker may run it.
+        commons.give_future_back(slot, future);
+        shared_task.nice.store(i32::from(stand_in.nice.get()), Relaxed);
+        commons.set_deadline(slot, stand_in.deadline.get());
+        match shared_task.state.finish(state & WOKEN != 0, state & FLAG != 0) {
+            Finish::Wait => {}
+            Finish::Queue => commons.enqueue(slot),
+            Finish::End => self.end_shared(slot, None),
+        }
+    }
+
+    fn end_shared(&self, slot: u32, future: Option<SharedFuture>) {
+        dispose(future.or_else(|| self.commons.take_future(slot)));
+        self.leave();
+        self.commons.end(slot);
     }
 
     #[inline]
@@ -749,7 +883,12 @@ impl Worker {
         if timeout != Some(0) {
             let shared = &self.shared;
             shared.doorbell.lie_down();
-            if !shared.wakes.is_empty() || !shared.inbox.is_empty() || shared.stop.load(Relaxed) {
+            let stops = shared.stop.load(Relaxed);
+            if !shared.wakes.is_empty()
+                || !shared.inbox.is_empty()
+                || stops
+                || self.commons.has_for(self.index)
+            {
                 timeout = Some(0);
             }
         }
@@ -805,7 +944,8 @@ impl Worker {
         if !self.queues.is_empty() {
             return Some(0);
         }
-        let (due, _) = self.timers.borrow().first()?;
+        let own = self.timers.borrow().first().map(|(due, _)| due);
+        let due = [own, self.commons.next_due()].into_iter().flatten().min()?;
         Some(due.saturating_sub(self.now.get().as_ms()).min(LONGEST_WAIT_MS))
     }
 
@@ -843,8 +983,13 @@ fn reason(cause: Cause) -> u32 {
     if cause == Cause::Deadline { 0 } else { EVENT }
 }
 
+/// How many of a turn's `granted` normal runs may go to shared tasks: half of them, and what the worker's `own` leave.
+fn shared_room(granted: u32, own: u32, waiting: u32) -> u32 {
+    waiting.min(granted.div_ceil(2).max(granted.saturating_sub(own)))
+}
+
 /// Drops a value; a panic of a destructor is the value's own affair.
-fn dispose<T>(value: Option<T>) {
+pub(crate) fn dispose<T>(value: Option<T>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }
 
@@ -852,6 +997,9 @@ fn dispose<T>(value: Option<T>) {
 static MESSAGE: Kind = Kind::new("message");
 /// Tells one wish for profiling from the next.
 static WISHES: AtomicU32 = AtomicU32::new(1);
+const NORMAL: usize = Class::Normal as usize;
+/// The slot that stands in for a shared task while it runs here; no task of the worker has it.
+const STAND_IN: u32 = 0;
 /// How often destructors may spawn more tasks while the worker ends; what is left then is leaked.
 const SHUTDOWN_ROUNDS: u32 = 8;
 const NS_PER_MS: u64 = 1_000_000;

@@ -37,6 +37,13 @@ impl Doorbell {
         self.sleeping.store(false, Ordering::Relaxed);
     }
 
+    /// After something was left that others may find, too: whether the owner sleeps. One that does not will look.
+    #[inline]
+    pub fn is_asleep(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.sleeping.load(Ordering::Relaxed)
+    }
+
     /// After a message was left: whether the caller is the one that has to wake the owner.
     #[inline]
     pub fn must_ring(&self) -> bool {

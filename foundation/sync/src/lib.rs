@@ -15,6 +15,7 @@
 mod counter;
 mod doorbell;
 mod inbox;
+mod lazy_deadline;
 mod primitives;
 mod published;
 pub mod ring;
@@ -29,6 +30,7 @@ pub use counter::{Counter, Gauge};
 pub use crossbeam_utils::CachePadded;
 pub use doorbell::Doorbell;
 pub use inbox::Inbox;
+pub use lazy_deadline::{Expiry, LazyDeadline};
 pub use published::Published;
 pub use ring::Ring;
 pub use run_state::{Begin, Finish, RunState};

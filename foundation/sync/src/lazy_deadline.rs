@@ -1,0 +1,151 @@
+//! A deadline that its owner moves freely, and its entry in a queue that several threads empty.
+//!
+//! The owner notes the deadline and touches the queue only when it comes nearer than the entry; whoever scans the queue
+//! finds an entry that came up and puts it back when the deadline has moved away. Each side writes its own word, then
+//! looks at the other's, with a fence between: so of a deadline that is set while its old entry is taken out, at least
+//! one side knows, and it is never left without an entry.
+
+use crate::primitives::{AtomicU64, Ordering, fence};
+
+/// One deadline and where its entry lies.
+#[derive(Debug)]
+pub struct LazyDeadline {
+    /// [`NEVER`] when there is none.
+    deadline: AtomicU64,
+    /// Where the entry lies in the queue: not later than the deadline; [`NEVER`] when it is in no queue. Written under
+    /// the queue's write lock.
+    entry: AtomicU64,
+}
+
+/// What becomes of an entry that came up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// The deadline passed: the entry goes, its owner is woken.
+    Due,
+    /// The deadline is later: the entry moves there.
+    Later(u64),
+    /// There is no deadline any more: the entry goes.
+    Gone,
+}
+
+impl Default for LazyDeadline {
+    fn default() -> Self {
+        Self { deadline: AtomicU64::new(NEVER), entry: AtomicU64::new(NEVER) }
+    }
+}
+
+impl LazyDeadline {
+    /// The owner sets its deadline (`u64::MAX`: none). True: the queue's write lock is to be taken, and
+    /// [`LazyDeadline::arm`] called.
+    #[must_use = "when it is true the deadline has no entry yet"]
+    pub fn set(&self, deadline: u64) -> bool {
+        self.deadline.store(deadline, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        deadline < self.entry.load(Ordering::Relaxed)
+    }
+
+    /// Under the write lock: where the entry must lie now, if it must move.
+    #[must_use]
+    pub fn arm(&self) -> Option<u64> {
+        let deadline = self.deadline.load(Ordering::Relaxed);
+        let moves = deadline < self.entry.load(Ordering::Relaxed);
+        moves.then(|| {
+            self.entry.store(deadline, Ordering::Relaxed);
+            deadline
+        })
+    }
+
+    /// Under the write lock: the entry came up at `now`.
+    #[must_use]
+    pub fn expire(&self, now: u64) -> Expiry {
+        self.entry.store(NEVER, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        match self.deadline.load(Ordering::Relaxed) {
+            NEVER => Expiry::Gone,
+            deadline if deadline <= now => Expiry::Due,
+            deadline => {
+                self.entry.store(deadline, Ordering::Relaxed);
+                Expiry::Later(deadline)
+            }
+        }
+    }
+
+    /// Under the write lock: the entry is taken out.
+    pub fn disarm(&self) {
+        self.entry.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// Whether there may be an entry.
+    pub fn is_armed(&self) -> bool {
+        self.entry.load(Ordering::Relaxed) != NEVER
+    }
+
+    /// The deadline, `u64::MAX` when there is none.
+    pub fn get(&self) -> u64 {
+        self.deadline.load(Ordering::Relaxed)
+    }
+}
+
+const NEVER: u64 = u64::MAX;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// R58: an entry that came up too early moves to where the deadline is.
+    #[test]
+    fn a_deadline_moves_both_ways() {
+        let deadline = LazyDeadline::default();
+        assert!(deadline.set(50) && deadline.arm() == Some(50) && deadline.arm().is_none());
+        assert!(!deadline.set(80), "later: the entry stays");
+        assert_eq!(deadline.expire(50), Expiry::Later(80));
+        assert!(deadline.set(60) && deadline.arm() == Some(60), "nearer: the entry moves");
+        assert_eq!(deadline.expire(60), Expiry::Due);
+        assert!(!deadline.is_armed());
+        assert!(deadline.set(90) && deadline.arm() == Some(90));
+        assert!(!deadline.set(NEVER));
+        assert_eq!(deadline.expire(90), Expiry::Gone);
+        assert_eq!(deadline.get(), NEVER);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::primitives::Mutex;
+    use loom::sync::Arc;
+
+    /// R58: a deadline that is set while its old entry comes up keeps an entry, whichever side is first.
+    #[test]
+    fn a_deadline_is_never_without_an_entry() {
+        loom::model(|| {
+            // The queue's write lock, and the one entry in it.
+            let shared = Arc::new((LazyDeadline::default(), Mutex::new(None)));
+            assert!(shared.0.set(10));
+            *crate::primitives::lock(&shared.1) = shared.0.arm();
+            // It was woken by something else, and has no deadline while it runs.
+            assert!(!shared.0.set(NEVER));
+            let scanner = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    let mut entry = crate::primitives::lock(&shared.1);
+                    if entry.is_some_and(|due| due <= 15) {
+                        *entry = match shared.0.expire(15) {
+                            Expiry::Later(due) => Some(due),
+                            Expiry::Due | Expiry::Gone => None,
+                        };
+                    }
+                })
+            };
+            if shared.0.set(20) {
+                let mut entry = crate::primitives::lock(&shared.1);
+                if let Some(due) = shared.0.arm() {
+                    *entry = Some(due);
+                }
+            }
+            scanner.join().expect("the scanner ends");
+            let entry = *crate::primitives::lock(&shared.1);
+            assert!(entry.is_some_and(|due| due <= 20), "{entry:?}");
+        });
+    }
+}

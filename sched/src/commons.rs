@@ -1,0 +1,356 @@
+//! Work that several workers may run: `Send` futures in a global run queue and a global wait queue.
+//!
+//! ```text
+//!   any thread: wake, kill ──► run queue (in order, for a set of workers) ──► whichever of them is free
+//!   any worker: deadline ────► wait queue (one scans, others go on) ─────────┘
+//! ```
+//! A worker looks here once a turn, at two words that do not change while there is no shared work; nothing but shared work
+//! takes one of the locks. Shared work is normal work: what is picked runs within the budget of that class. It costs a
+//! few hundred nanoseconds a run where work that is bound to a worker costs twenty; it is for what must not wait
+//! for one busy worker.
+
+use crate::key::TaskKey;
+use crate::shared::{MOST_WORKERS, Shared, give_number_back, take_number};
+use crate::task::Kind;
+use crate::tick::Tick;
+use arc_swap::ArcSwapOption;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use weir_containers::TimerQueue;
+use weir_sync::{
+    Begin, CachePadded, Expiry, LazyDeadline, RunState, SeekLock, SharedQueue, Stamp, ThreadSet, WriteGuard,
+};
+
+/// The shared work of one runtime. What others write lies on lines of its own (R84).
+pub(crate) struct Commons {
+    id: u16,
+    peers: Arc<[Arc<Shared>]>,
+    /// How many workers have not left yet.
+    members: AtomicUsize,
+    /// What a `nice` of 1024 is worth, in places of the queue.
+    depth: u32,
+    chunks: Box<[OnceLock<Box<[SharedTask]>>]>,
+    free: CachePadded<Mutex<Free>>,
+    live: CachePadded<AtomicU32>,
+    queue: CachePadded<SharedQueue>,
+    timers: CachePadded<SeekLock<TimerQueue>>,
+    /// The first deadline of the wait queue in milliseconds; changes under its write lock.
+    next_due: CachePadded<AtomicU64>,
+}
+
+pub(crate) type SharedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A place for a shared task.
+#[derive(Default)]
+pub(crate) struct SharedTask {
+    pub(crate) state: RunState,
+    /// Absent while it runs; whoever may run it holds this lock alone, so nobody waits for it.
+    future: Mutex<Option<SharedFuture>>,
+    order: Mutex<Order>,
+    pub(crate) deadline: LazyDeadline,
+    pub(crate) nice: AtomicI32,
+}
+
+/// What was decided when the task was made.
+#[derive(Default, Clone, Copy)]
+struct Order {
+    kind: Option<&'static Kind>,
+    workers: ThreadSet,
+    /// When and where it was woken, while that is measured.
+    stamp: Option<Stamp>,
+}
+
+#[derive(Default)]
+struct Free {
+    slots: Vec<u32>,
+    used: u32,
+}
+
+/// A worker's share in the commons; whoever leaves last ends what is left.
+pub(crate) struct Membership(Arc<Commons>);
+
+impl Commons {
+    /// Makes the commons of `peers`, and a membership for each.
+    pub(crate) fn found(
+        peers: &Arc<[Arc<Shared>]>,
+        depth: u32,
+    ) -> weir_sys::Result<(Arc<Self>, Vec<Membership>)> {
+        let id = take_number().ok_or(weir_sys::Errno::AGAIN)?;
+        let commons = Arc::new(Self {
+            id: id as u16,
+            peers: peers.clone(),
+            members: AtomicUsize::new(peers.len()),
+            depth,
+            chunks: (0..LIMIT.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect(),
+            free: CachePadded::default(),
+            live: CachePadded::default(),
+            queue: CachePadded::default(),
+            timers: CachePadded::default(),
+            next_due: CachePadded::new(AtomicU64::new(u64::MAX)),
+        });
+        REGISTRY[id].store(Some(commons.clone()));
+        let memberships = peers.iter().map(|_| Membership(commons.clone())).collect();
+        Ok((commons, memberships))
+    }
+
+    #[track_caller]
+    /// Takes in a task for `workers`; for all of them when none of those exists.
+    pub(crate) fn spawn(&self, kind: &'static Kind, workers: &ThreadSet, future: SharedFuture) -> TaskKey {
+        let Some(slot) = self.take_slot() else { return TaskKey::NONE };
+        let task = self.task(slot);
+        let known: ThreadSet = workers.iter().filter(|&worker| worker < self.peers.len()).collect();
+        let workers = if known.is_empty() { ThreadSet::all(self.peers.len()) } else { known };
+        *lock(&task.order) = Order { kind: Some(kind), workers, stamp: None };
+        *lock(&task.future) = Some(future);
+        task.nice.store(0, Relaxed);
+        let generation = task.state.occupy();
+        self.live.fetch_add(1, Relaxed);
+        self.enqueue(slot);
+        TaskKey::new(self.id, slot, generation)
+    }
+
+    #[track_caller]
+    pub(crate) fn wake(&self, key: TaskKey) {
+        if let Some(task) = self.find(key) {
+            if task.state.wake(key.generation(), true) {
+                self.enqueue(key.slot());
+            }
+        }
+    }
+
+    /// What waits goes before everything else of its first worker, where it ends (R67).
+    pub(crate) fn kill(&self, key: TaskKey) {
+        if let Some(task) = self.find(key) {
+            if task.state.kill(key.generation()) {
+                let workers = lock(&task.order).workers;
+                self.queue.push_first(&workers, key.slot());
+                self.ring(&workers);
+            }
+        }
+    }
+
+    /// Puts a task that has to run into the queue, and sees to it that one of its workers is awake.
+    #[track_caller]
+    pub(crate) fn enqueue(&self, slot: u32) {
+        let task = self.task(slot);
+        let workers = {
+            let mut order = lock(&task.order);
+            let measured = self.peers.iter().any(|peer| peer.profile.is_on());
+            order.stamp =
+                measured.then(|| Stamp { date_ns: crate::worker::precise_ns(), place: Location::caller() });
+            order.workers
+        };
+        let later = i64::from(task.nice.load(Relaxed)) * i64::from(self.depth) / 1024;
+        self.queue.push(&workers, slot, later);
+        self.ring(&workers);
+    }
+
+    /// A worker that is awake looks at the queue before it sleeps; so only when all sleep is one rung (R14).
+    fn ring(&self, workers: &ThreadSet) {
+        if workers.iter().all(|worker| self.peers[worker].doorbell.is_asleep()) {
+            if let Some(first) = workers.iter().next() {
+                self.peers[first].ring();
+            }
+        }
+    }
+
+    /// How many tasks wait to run, for any worker.
+    #[inline]
+    pub(crate) fn waiting(&self) -> u32 {
+        self.queue.len() as u32
+    }
+
+    /// Whether one waits for `worker`.
+    #[inline]
+    pub(crate) fn has_for(&self, worker: usize) -> bool {
+        self.queue.has_for(worker)
+    }
+
+    /// Hands at most `room` tasks that wait for `worker` to `run`, in order; returns how many.
+    pub(crate) fn pick(&self, worker: usize, room: u32, run: impl FnMut(u32)) -> u32 {
+        self.queue.pick(worker, room as usize, run) as u32
+    }
+
+    /// When the first deadline comes up.
+    #[inline]
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        Some(self.next_due.load(Relaxed)).filter(|due| *due != u64::MAX)
+    }
+
+    /// Wakes at most `budget` tasks whose deadline passed; returns how many entries of the queue it handled. While
+    /// another worker does so, it is left to it (R54, R56).
+    pub(crate) fn expire(&self, now: Tick, budget: u32) -> u32 {
+        if self.next_due.load(Relaxed) > now.as_ms() {
+            return 0;
+        }
+        let Some(mut seeking) = self.timers.try_seek() else { return 0 };
+        for handled in 0..budget {
+            let due = seeking.first().filter(|(due, _)| *due <= now.as_ms());
+            let Some((_, slot)) = due else { return handled };
+            let task = self.task(slot);
+            let mut writing = seeking.upgrade();
+            let expiry = task.deadline.expire(now.as_ms());
+            match expiry {
+                // It moved further away meanwhile: back to the same queue (R58).
+                Expiry::Later(deadline) => writing.set(slot, deadline),
+                Expiry::Due | Expiry::Gone => drop(writing.remove(slot)),
+            }
+            self.publish_next(&writing);
+            seeking = writing.downgrade();
+            if expiry == Expiry::Due {
+                let woken = task.state.occupant().is_some_and(|occupant| task.state.wake(occupant, false));
+                if woken {
+                    self.enqueue(slot);
+                }
+            }
+        }
+        budget
+    }
+
+    /// Has the task that runs here woken at `deadline` at the latest.
+    pub(crate) fn set_deadline(&self, slot: u32, deadline: Tick) {
+        let task = self.task(slot);
+        if task.deadline.set(deadline.as_ms()) {
+            let mut writing = self.timers.write();
+            if let Some(due) = task.deadline.arm() {
+                writing.set(slot, due);
+                self.publish_next(&writing);
+            }
+        }
+    }
+
+    fn publish_next(&self, timers: &WriteGuard<'_, TimerQueue>) {
+        self.next_due.store(timers.first().map_or(u64::MAX, |(due, _)| due), Relaxed);
+    }
+
+    /// Takes the future of a task that the caller has begun.
+    pub(crate) fn take_future(&self, slot: u32) -> Option<SharedFuture> {
+        lock(&self.task(slot).future).take()
+    }
+
+    /// Puts it back, before the task is finished.
+    pub(crate) fn give_future_back(&self, slot: u32, future: SharedFuture) {
+        *lock(&self.task(slot).future) = Some(future);
+    }
+
+    /// Frees the place of a task that the caller has begun and whose future is dropped.
+    pub(crate) fn end(&self, slot: u32) {
+        let task = self.task(slot);
+        // No deadline needs no entry.
+        let _ = task.deadline.set(u64::MAX);
+        if task.deadline.is_armed() {
+            // The lock, because others scan this queue (R59).
+            let mut writing = self.timers.write();
+            task.deadline.disarm();
+            writing.remove(slot);
+            self.publish_next(&writing);
+        }
+        task.state.end();
+        self.live.fetch_sub(1, Relaxed);
+        lock(&self.free).slots.push(slot);
+    }
+
+    /// The name of the task in this place.
+    pub(crate) fn key(&self, slot: u32) -> TaskKey {
+        let occupant = self.task(slot).state.occupant();
+        occupant.map_or(TaskKey::NONE, |generation| TaskKey::new(self.id, slot, generation))
+    }
+
+    /// When and where the wake was sent that the task is about to run for.
+    pub(crate) fn take_stamp(&self, slot: u32) -> Option<Stamp> {
+        lock(&self.task(slot).order).stamp.take()
+    }
+
+    pub(crate) fn kind(&self, slot: u32) -> Option<&'static Kind> {
+        lock(&self.task(slot).order).kind
+    }
+
+    /// How many shared tasks live.
+    pub(crate) fn live(&self) -> u32 {
+        self.live.load(Relaxed)
+    }
+
+    fn find(&self, key: TaskKey) -> Option<&SharedTask> {
+        let chunk = self.chunks.get((key.slot() / CHUNK) as usize)?.get()?;
+        chunk.get((key.slot() % CHUNK) as usize)
+    }
+
+    /// The place `slot`, which was handed out by [`Commons::take_slot`] once.
+    pub(crate) fn task(&self, slot: u32) -> &SharedTask {
+        let chunk = self.chunks[(slot / CHUNK) as usize]
+            .get_or_init(|| (0..CHUNK).map(|_| SharedTask::default()).collect());
+        &chunk[(slot % CHUNK) as usize]
+    }
+
+    fn take_slot(&self) -> Option<u32> {
+        let mut free = lock(&self.free);
+        if let Some(slot) = free.slots.pop() {
+            return Some(slot);
+        }
+        let slot = free.used;
+        (slot < LIMIT).then(|| {
+            free.used += 1;
+            slot
+        })
+    }
+
+    /// Ends every task, when no worker is left that could run one.
+    fn close(&self) {
+        // A destructor may spawn: what it spawned is dropped in the next round.
+        for _ in 0..CLOSING_ROUNDS {
+            let used = lock(&self.free).used;
+            for slot in 0..used {
+                let task = self.task(slot);
+                if task.state.occupant().is_some_and(|occupant| task.state.kill(occupant)) {
+                    self.enqueue(slot);
+                }
+            }
+            for worker in 0..self.peers.len() {
+                self.pick(worker, u32::MAX, |slot| {
+                    // What was queued already is marked by now, too.
+                    let begin = self.task(slot).state.begin();
+                    debug_assert_eq!(begin, Begin::End);
+                    crate::worker::dispose(self.take_future(slot));
+                    self.end(slot);
+                });
+            }
+            if self.live() == 0 {
+                break;
+            }
+        }
+        REGISTRY[usize::from(self.id)].store(None);
+        give_number_back(usize::from(self.id));
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        // AcqRel: the last one sees what the others left behind.
+        if self.0.members.fetch_sub(1, std::sync::atomic::Ordering::AcqRel) == 1 {
+            self.0.close();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The shared work that `key` belongs to, if it lives.
+pub(crate) fn commons_of(key: TaskKey) -> Option<Arc<Commons>> {
+    REGISTRY.get(usize::from(key.worker()))?.load_full()
+}
+
+/// The most shared tasks of one runtime.
+pub const MOST_SHARED_TASKS: usize = LIMIT as usize;
+const LIMIT: u32 = 1 << 16;
+/// How many places share one allocation.
+const CHUNK: u32 = 64;
+/// How often destructors may spawn more shared tasks while the last worker ends.
+const CLOSING_ROUNDS: u32 = 8;
+
+static REGISTRY: [ArcSwapOption<Commons>; MOST_WORKERS] =
+    [const { ArcSwapOption::const_empty() }; MOST_WORKERS];
