@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
-use crate::primitives::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, spin};
+use crate::primitives::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, spin};
 use storage::Storage;
 use waiting::{Batch, Pending};
 use wakeup::Wakeup;
@@ -58,12 +58,20 @@ pub const MOST_READERS: usize = BUSY as usize - 1;
 pub struct Ring {
     storage: Storage,
     /// Writers that wait for the tail, by their number modulo the count of queues (R99).
-    queues: Box<[CachePadded<AtomicPtr<Pending>>]>,
+    queues: Box<[CachePadded<Queue>]>,
     /// Readers; changed only by who holds the tail, except that leaving readers count themselves out.
     readers: CachePadded<AtomicUsize>,
-    /// Messages that found no room.
-    dropped: CachePadded<AtomicU64>,
+    /// A reader kept the last message from finding room, and did not go on since. It saves writers the tail.
+    full: CachePadded<AtomicBool>,
     wakeup: Wakeup,
+}
+
+/// Writers that wait, and what they lost.
+struct Queue {
+    /// The last that came.
+    newest: AtomicPtr<Pending>,
+    /// Messages that found no room.
+    dropped: AtomicU64,
 }
 
 impl Ring {
@@ -83,9 +91,9 @@ impl Ring {
         let queues = queues.clamp(1, MOST_QUEUES);
         Self {
             storage,
-            queues: (0..queues).map(|_| CachePadded::new(AtomicPtr::new(std::ptr::null_mut()))).collect(),
+            queues: (0..queues).map(|_| CachePadded::new(Queue::new())).collect(),
             readers: CachePadded::new(AtomicUsize::new(0)),
-            dropped: CachePadded::new(AtomicU64::new(0)),
+            full: CachePadded::new(AtomicBool::new(false)),
             wakeup: Wakeup::new(),
         }
     }
@@ -112,7 +120,7 @@ impl Ring {
 
     /// How many messages found no room, because a reader was slow or they were larger than the ring.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.queues.iter().map(|queue| queue.dropped.load(Ordering::Relaxed)).sum()
     }
 
     /// The longest message that fits.
@@ -124,70 +132,88 @@ impl Ring {
     /// Messages of one thread stay in order.
     #[inline]
     pub fn write(&self, thread: usize, parts: &[&[u8]]) -> bool {
-        let queue = &self.queues[thread % self.queues.len()];
-        let mut pending = Pending::new(parts);
-        // From here on only through this pointer, which others may get.
-        let pending: *mut Pending = &mut pending;
-        if queue.load(Ordering::Relaxed).is_null() {
-            if let Some(tail) = self.storage.try_lock() {
-                return self.serve(tail, Batch::of_one(pending)) == 0;
-            }
+        if self.full.load(Ordering::Relaxed) {
+            return self.lose(thread);
         }
-        self.write_by_queue(queue, pending)
+        let Some(tail) = self.storage.try_lock() else { return self.write_by_queue(thread, parts) };
+        let watched = self.is_watched();
+        let mut end = tail;
+        let place = self.reserve(parts.iter().map(|part| part.len()).sum(), &mut end, watched);
+        self.storage.unlock(end);
+        let Some(place) = place else { return self.lose(thread) };
+        self.copy(place, parts.iter().copied());
+        if watched {
+            self.wakeup.deliver();
+        }
+        true
+    }
+
+    /// Counts a message that is dropped.
+    #[cold]
+    fn lose(&self, thread: usize) -> bool {
+        self.queue_of(thread).dropped.fetch_add(1, Ordering::Relaxed);
+        false
+    }
+
+    fn queue_of(&self, thread: usize) -> &Queue {
+        &self.queues[thread % self.queues.len()]
+    }
+
+    /// Whether anybody may count on tags. Only for who holds the tail: readers attach while they hold it.
+    #[inline]
+    fn is_watched(&self) -> bool {
+        self.readers.load(Ordering::Acquire) > 0
     }
 
     /// Waits for the tail or for somebody who has it and writes this message along with others (R98).
     #[cold]
-    fn write_by_queue(&self, queue: &AtomicPtr<Pending>, pending: *mut Pending) -> bool {
-        waiting::push(queue, pending);
-        let mut tries = 0;
+    fn write_by_queue(&self, thread: usize, parts: &[&[u8]]) -> bool {
+        let queue = self.queue_of(thread);
+        let mut pending = Pending::new(parts);
+        // From here on only through this pointer, which others get.
+        let pending: *mut Pending = &mut pending;
+        waiting::push(&queue.newest, pending);
+        let mut turns = 0;
         loop {
             // SAFETY: `pending` lives until this function returns, which it does only once it was served.
-            let settled = unsafe { waiting::settled(pending) };
-            if let Some(written) = settled {
-                return written;
+            match unsafe { waiting::settled(pending) } {
+                None => {}
+                Some(true) => return true,
+                Some(false) => return self.lose(thread),
             }
             // The newest of the queue looks at the tail; the others leave it alone, unless that one is asleep.
-            if waiting::is_newest(queue, pending) || tries > PATIENCE {
+            if waiting::is_newest(&queue.newest, pending) || turns > PATIENCE {
                 if let Some(tail) = self.storage.try_lock() {
                     // SAFETY: every writer in the queue waits until it was served.
-                    self.serve(tail, unsafe { waiting::take(queue) });
+                    self.serve(tail, unsafe { waiting::take(&queue.newest) });
                     continue;
                 }
             }
-            spin(&mut tries);
+            spin(&mut turns);
         }
     }
 
-    /// Writes a batch: reserves while holding the tail, gives it back, copies. How many messages found no room.
-    fn serve(&self, tail: usize, batch: Batch) -> u64 {
+    /// Writes a batch: reserves while holding the tail, gives it back, copies.
+    fn serve(&self, tail: usize, batch: Batch) {
         let mut end = tail;
-        // Readers attach while they hold the tail, so this says whether anybody may count on tags.
-        let watched = self.readers.load(Ordering::Acquire) > 0;
-        let mut lost = 0;
-        batch.each(|pending| {
-            let place = self.reserve(pending.length, &mut end, watched);
-            lost += u64::from(place.is_none());
-            pending.place.set(place);
-        });
+        let watched = self.is_watched();
+        batch.each(|pending| pending.place.set(self.reserve(pending.length, &mut end, watched)));
         self.storage.unlock(end);
         batch.each(|pending| {
             if let Some(place) = pending.place.get() {
-                self.copy(pending, place);
+                // SAFETY: the writer of the message waits, so what it points at is there.
+                self.copy(place, unsafe { pending.parts() });
             }
         });
-        if lost > 0 {
-            self.dropped.fetch_add(lost, Ordering::Relaxed);
-        }
         // From here on the writers of the batch go their ways.
         batch.settle();
         if watched {
             self.wakeup.deliver();
         }
-        lost
     }
 
     /// Makes room for a message and marks it as being written. Only for who holds the tail.
+    #[inline]
     fn reserve(&self, length: usize, tail: &mut usize, watched: bool) -> Option<Reserved> {
         let mut prefix = [0; varint::LONGEST];
         let prefix_length = varint::encode(length, &mut prefix);
@@ -214,6 +240,7 @@ impl Ring {
     }
 
     /// Recycles old messages until there are `needed` bytes; `None` when somebody still needs them.
+    #[inline]
     fn make_room(&self, needed: usize, tail: usize) -> Option<()> {
         // One byte stays free: head and tail in one place would be an empty ring.
         let most = self.size() - 1;
@@ -225,8 +252,11 @@ impl Ring {
         let mut head = former;
         while used + needed > most {
             // The last tag is not a message. Readers stand on the tag of the next message that they want.
-            if used <= 1 || self.storage.tag(head).load(Ordering::Acquire) != 0 {
+            if used <= 1 {
                 return None;
+            }
+            if self.storage.tag(head).load(Ordering::Acquire) != 0 {
+                return self.note_full(head);
             }
             let (length, bytes) = self.storage.length_at(head)?;
             let message = 1 + bytes + length;
@@ -244,11 +274,31 @@ impl Ring {
         Some(())
     }
 
+    /// The message at `head` is in the way. If it is a reader that needs it, writers need not look until it went on.
+    #[cold]
+    fn note_full(&self, head: usize) -> Option<()> {
+        self.full.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        // Either this sees the reader gone, or the reader sees the mark.
+        if matches!(self.storage.tag(head).load(Ordering::Relaxed), 0 | BUSY) {
+            self.full.store(false, Ordering::Relaxed);
+        }
+        None
+    }
+
+    /// A reader went on.
+    fn note_room(&self) {
+        fence(Ordering::SeqCst);
+        if self.full.load(Ordering::Relaxed) {
+            self.full.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// Copies a message to its place and lets readers have it.
-    fn copy(&self, pending: &Pending, reserved: Reserved) {
+    #[inline]
+    fn copy<'p>(&self, reserved: Reserved, parts: impl Iterator<Item = &'p [u8]>) {
         let mut at = reserved.start;
-        // SAFETY: the writer of the message waits, so what it points at is there.
-        for part in unsafe { pending.parts() } {
+        for part in parts {
             // SAFETY: the bytes were reserved for this message, and its tag keeps readers away.
             unsafe { self.storage.write(at, part) };
             at = self.storage.add(at, part.len());
@@ -269,6 +319,12 @@ impl Ring {
     /// The place before `place`.
     fn before(&self, place: usize) -> usize {
         if place == 0 { self.size() - 1 } else { place - 1 }
+    }
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self { newest: AtomicPtr::new(std::ptr::null_mut()), dropped: AtomicU64::new(0) }
     }
 }
 

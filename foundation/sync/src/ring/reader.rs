@@ -201,6 +201,7 @@ impl RingReader {
         while !self.ring.try_count(self.held, -1) {
             spin(&mut tries);
         }
+        self.ring.note_room();
     }
 }
 

@@ -53,11 +53,13 @@ impl Storage {
     }
 
     /// Where the oldest message is.
+    #[inline]
     pub(super) fn head(&self) -> usize {
         self.in_area(self.head_cell().load(Ordering::Relaxed))
     }
 
     /// Moves the head; only for who holds the tail.
+    #[inline]
     pub(super) fn set_head(&self, head: usize) {
         self.head_cell().store(head, Ordering::Release);
     }
@@ -70,6 +72,7 @@ impl Storage {
     }
 
     /// How many bytes there are from `first` to `last`.
+    #[inline]
     pub(super) fn distance(&self, first: usize, last: usize) -> usize {
         if last >= first { last - first } else { last + self.size() - first }
     }
@@ -81,7 +84,12 @@ impl Storage {
     }
 
     /// The length of the message whose tag is at `place`, and how many bytes say so. Nothing else may write there.
+    #[inline]
     pub(super) fn length_at(&self, place: usize) -> Option<(usize, usize)> {
+        let first = usize::from(self.byte(self.add(place, 1)));
+        if first < 240 {
+            return (first < self.size()).then_some((first, 1));
+        }
         let length = super::varint::decode(|index| Some(self.byte(self.add(place, 1 + index))))?;
         (length.0 < self.size()).then_some(length)
     }
@@ -176,6 +184,7 @@ mod real {
             self.number(128)
         }
 
+        #[inline]
         fn number(&self, offset: usize) -> &AtomicUsize {
             debug_assert!(offset < HEADER);
             // SAFETY: the header has as many bytes.
@@ -191,11 +200,13 @@ mod real {
             unsafe { AtomicU8::from_ptr(self.at(place)) }
         }
 
+        #[inline]
         pub(crate) fn byte(&self, place: usize) -> u8 {
             // SAFETY: the place is in the area; the protocol says that nobody writes to it now.
             unsafe { self.at(place).read() }
         }
 
+        #[inline]
         fn at(&self, place: usize) -> *mut u8 {
             assert!(place < self.size, "a place in the area");
             // SAFETY: the area follows the header and has `size` bytes.
@@ -206,8 +217,14 @@ mod real {
         ///
         /// # Safety
         /// The caller has reserved these bytes: nobody else reads or writes them.
+        #[inline]
         pub(crate) unsafe fn write(&self, place: usize, bytes: &[u8]) {
             assert!(bytes.len() < self.size, "more than the area");
+            if bytes.len() <= self.size - place {
+                // SAFETY: they end in the area, and the caller has reserved them.
+                unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(place), bytes.len()) };
+                return;
+            }
             let (first, second) = bytes.split_at(bytes.len().min(self.size - place));
             // SAFETY: `first` ends at the end of the area at the latest; the caller has reserved the bytes.
             unsafe { ptr::copy_nonoverlapping(first.as_ptr(), self.at(place), first.len()) };

@@ -56,11 +56,6 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// A message whose writer serves itself.
-    pub(super) fn of_one(pending: *mut Pending) -> Self {
-        Self { first: pending }
-    }
-
     /// Visits each message.
     pub(super) fn each(&self, mut visit: impl FnMut(&Pending)) {
         let mut next = self.first;
