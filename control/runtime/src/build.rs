@@ -6,7 +6,7 @@ mod logs;
 mod names;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, OnceLock, RwLock};
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates, ServerFigures};
@@ -17,7 +17,8 @@ use weir_http::CaseMap;
 use weir_net::Gate;
 use weir_stream::server::idle::IdlePools;
 use weir_stream::service::Statistics;
-use weir_stream::site::{Identity, Limits, Proxy, Site};
+use weir_stream::site::{Identity, Limits, Proxy, Site, SocketSizes};
+use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
 
 pub use logs::LogSinks;
@@ -93,6 +94,7 @@ pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<Bui
         connections: Gate::new(),
         stopping: AtomicBool::new(false),
         process_variables: RwLock::new(variables),
+        variable_bytes: AtomicUsize::new(0),
         statistics: options.statistics,
         refused: weir_stream::errors::Refused::default(),
     })
@@ -190,6 +192,12 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
             ..weir_h1::Options::default()
         },
         header_case: header_case(&global.http1.adjusted_names),
+        server_sockets: SocketSizes {
+            receive_buffer: tuning.receive_buffers.server,
+            send_buffer: tuning.send_buffers.server,
+            unsent_low_mark: tuning.unsent_low_marks.server,
+        },
+        variables: VariableLimits::of(&tuning.variable_sizes),
         pipe_size: tuning.pipe_size.unwrap_or(0) as usize,
     }
 }

@@ -17,6 +17,7 @@ pub mod messages;
 pub mod observe;
 pub mod process;
 pub mod start;
+mod tuning;
 
 /// The version of weir.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

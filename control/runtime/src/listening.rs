@@ -1,6 +1,6 @@
 //! The listening sockets of the process: opened in the main thread, accepted from on the workers, closed at the end.
 
-mod plan;
+pub(crate) mod plan;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -10,7 +10,7 @@ use weir_config::model::{Config, Global, ListenAddress, MAX_THREADS, Proxy as Pr
 use weir_containers::BufferPool;
 use weir_events::{LogIdentity, Logger};
 use weir_expr::{PatternStore, Registry, VariableNames};
-use weir_sched::{Runtime, Settings, Tuning};
+use weir_sched::Runtime;
 use weir_stream::door;
 use weir_stream::service::Statistics;
 use weir_stream::site::{Identity, Site};
@@ -25,6 +25,7 @@ use crate::listening::{Listening, Owner, Predecessor, Surroundings};
 use crate::messages::{Manner, Messages};
 use crate::observe::{CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
 use crate::process;
+use crate::tuning::{self, Habits};
 
 /// What the command line says about the process.
 #[derive(Clone, Debug, Default)]
@@ -287,22 +288,7 @@ fn start_workers(
     workers: usize,
     signals: SignalReader,
 ) -> weir_sys::Result<Runtime> {
-    let settings = Settings {
-        threads: workers,
-        processors: (1..=workers)
-            .map(|thread| {
-                let cpus = u16::try_from(thread).ok().and_then(|thread| global.cpu_map.cpus(thread));
-                cpus.unwrap_or_default().iter().map(|cpu| usize::from(*cpu)).collect()
-            })
-            .collect(),
-        most_poll_events: global.tuning.poll_events_max.map_or(200, |most| most as usize),
-        tuning: Tuning {
-            runqueue_depth: global.tuning.run_queue_depth.unwrap_or(Tuning::default().runqueue_depth),
-            low_latency: global.tuning.low_latency,
-            ..Tuning::default()
-        },
-        ..Settings::default()
-    };
+    let settings = tuning::scheduler(global, workers);
     let station = Station::new(live, life, global, workers);
     let signals = Mutex::new(Some(signals));
     Runtime::start(&settings, move |worker| {
@@ -320,16 +306,12 @@ fn start_workers(
 struct Station {
     live: Live,
     life: &'static Life,
-    buffer_size: usize,
-    buffers: usize,
     log_identity: Arc<LogIdentity>,
-    accept_batch: u32,
-    keep: bool,
+    habits: Habits,
 }
 
 impl Station {
     fn new(live: Live, life: &'static Life, global: &Global, workers: usize) -> Self {
-        let tuning = &global.tuning;
         let hostname = &life.site.identity.hostname;
         let hostname = global.log_host_name.as_ref().map(|name| match name {
             weir_config::model::SentHostName::Own => hostname.clone(),
@@ -338,23 +320,15 @@ impl Station {
         Station {
             live,
             life,
-            buffer_size: tuning.buffer_size as usize,
-            buffers: limits::buffers_of_a_worker(
-                tuning.buffers_max,
-                live.record.limits.memory,
-                tuning.buffer_size,
-                workers,
-            ),
             log_identity: Arc::new(LogIdentity { hostname, process_id: system::id() }),
-            accept_batch: tuning.accept_max.unwrap_or(ACCEPT_BATCH),
-            keep: tuning.listener_queues == weir_config::model::ListenerQueues::Off,
+            habits: Habits::new(&global.tuning, live.record.limits.memory, workers),
         }
     }
 
     /// Makes the current thread ready to serve.
     fn set_up(&self, worker: usize) {
         let site = self.life.site;
-        BufferPool::configure(self.buffer_size, self.buffers, BUFFERS_KEPT);
+        BufferPool::configure(self.habits.buffer_size, self.habits.buffers, BUFFERS_KEPT);
         weir_stream::recycle::configure(site.limits.header_count);
         weir_stream::worker::install(&site.figures[worker]);
         let zone = site.identity.time_zone.clone();
@@ -369,8 +343,8 @@ impl Station {
     fn accept(&self) {
         for entrance in self.life.listening.entrances() {
             let Owner::Frontend(listener) = entrance.owner else { continue };
-            let door = door::Entrance { listener, workers: entrance.workers, keep: self.keep };
-            if let Some(task) = entrance.accept_here(door, self.accept_batch) {
+            let door = door::Entrance { listener, workers: entrance.workers, spread: self.habits.spread };
+            if let Some(task) = entrance.accept_here(door, self.habits.accept_batch) {
                 let acceptors = &listener.proxy().acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
@@ -420,8 +394,6 @@ fn flush_logs(site: &Site) {
     }
 }
 
-/// `tune.maxaccept` when nothing is written (manual): connections beyond wait for the next turn.
-const ACCEPT_BATCH: u32 = 4;
 /// Free buffers that a worker keeps: a burst of more gives them back to the allocator.
 const BUFFERS_KEPT: usize = 256;
 /// How long the end of the process waits for a slow reader of its log.

@@ -44,6 +44,8 @@ pub struct SocketOptions {
     pub receive_buffer: Option<usize>,
     /// The kernel's buffer for sending, in bytes.
     pub send_buffer: Option<usize>,
+    /// `tune.notsent-lowat.client`: how much unsent data the kernel takes.
+    pub unsent_low_mark: Option<u32>,
     /// The permission bits of a UNIX socket.
     pub mode: Option<u32>,
     /// The owner of a UNIX socket.
@@ -194,6 +196,9 @@ fn set_inet_options(
     }
     if let Some(bytes) = options.receive_buffer {
         soft("cannot set the receive buffer", option::set_receive_buffer(socket, bytes));
+    }
+    if let Some(bytes) = options.unsent_low_mark {
+        soft("cannot set the mark of unsent data", option::set_unsent_low_mark(socket, bytes));
     }
     if let Some(bytes) = options.send_buffer {
         soft("cannot set the send buffer", option::set_send_buffer(socket, bytes));

@@ -34,28 +34,25 @@ impl Context for Exchange {
 
     fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
         match variable.scope {
-            VariableScope::Process => self.site.variables_mut().set(variable, value, condition),
-            VariableScope::Session => self.session.set_variable(variable, value, condition),
-            VariableScope::Transaction => self.transaction_variables.set(variable, value, condition),
-            VariableScope::Request if !self.processing_response => {
-                self.message_variables.set(variable, value, condition)
-            }
-            VariableScope::Response if self.processing_response => {
-                self.message_variables.set(variable, value, condition)
-            }
-            _ => false,
+            VariableScope::Process | VariableScope::Session | VariableScope::Transaction => {}
+            VariableScope::Request if !self.processing_response => {}
+            VariableScope::Response if self.processing_response => {}
+            _ => return false,
         }
+        self.store_variable(variable, value, condition)
     }
 
     fn unset_variable(&mut self, variable: VariableId) -> bool {
-        match variable.scope {
+        let unset = match variable.scope {
             VariableScope::Process => self.site.variables_mut().unset(variable),
             VariableScope::Session => self.session.unset_variable(variable),
             VariableScope::Transaction => self.transaction_variables.unset(variable),
             VariableScope::Request if !self.processing_response => self.message_variables.unset(variable),
             VariableScope::Response if self.processing_response => self.message_variables.unset(variable),
             _ => false,
-        }
+        };
+        self.charge_variables();
+        unset
     }
 
     fn now(&self) -> WallTime {

@@ -1,5 +1,6 @@
 //! The way in: what a connection counts for while it lasts, which limits it must fit, which worker serves it.
 
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,8 +20,40 @@ pub struct Entrance {
     pub listener: &'static Listener,
     /// The workers that may serve its connections.
     pub workers: &'static [usize],
-    /// Whether a worker keeps what it accepts (`tune.listener.multi-queue off`).
-    pub keep: bool,
+    /// How its connections are spread over them.
+    pub spread: Spread,
+}
+
+/// How connections are spread over workers (`tune.listener.multi-queue`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// `off`: who accepts a connection keeps it.
+    Keep,
+    /// `on`: to the less loaded of two.
+    #[default]
+    LessLoaded,
+    /// `fair`: to each in turn.
+    InTurn,
+}
+
+impl Spread {
+    /// The worker that is to serve the connection that this one accepted.
+    fn choose(self, workers: &[usize]) -> usize {
+        match self {
+            Spread::Keep => weir_sched::worker_index(),
+            Spread::LessLoaded => weir_net::listener::less_loaded(workers),
+            Spread::InTurn => {
+                let turn = TURN.get();
+                TURN.set(turn.wrapping_add(1));
+                workers.get(turn % workers.len().max(1)).copied().unwrap_or_else(weir_sched::worker_index)
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// Whose turn it is to get what this worker accepts.
+    static TURN: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The right to one connection: it counts for the process, the frontend and the listener as long as this lives.
@@ -112,7 +145,7 @@ impl Door for Entrance {
 
     fn enter(&self, ticket: Admission, socket: OwnedFd, peer: Address) {
         let own = weir_sched::worker_index();
-        let worker = if self.keep { own } else { weir_net::listener::less_loaded(self.workers) };
+        let worker = self.spread.choose(self.workers);
         let proxy = self.listener.proxy();
         proxy.count_connection();
         proxy.site().count_connection();
@@ -199,6 +232,12 @@ const LONGEST_PAUSE_MS: u64 = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn turns_go_round() {
+        let chosen: Vec<usize> = (0..5).map(|_| Spread::InTurn.choose(&[3, 5])).collect();
+        assert_eq!(chosen, [3, 5, 3, 5, 3]);
+    }
 
     #[track_caller]
     fn check(limit: u32, rate: u32, expected_ms: Option<u64>) {

@@ -23,6 +23,7 @@ use crate::server::idle::InUse;
 use crate::session::Session;
 use crate::site::{Proxy, Site};
 use crate::timers::Timers;
+use crate::variables::Charge;
 use crate::worker::InProgress;
 
 /// A stream in progress.
@@ -91,6 +92,8 @@ pub struct Exchange {
     pub transaction_variables: VariableStore,
     /// Variables of scope `req` while the request is processed, then `res`.
     pub message_variables: VariableStore,
+    /// What both count for the process.
+    pub(crate) variable_charge: Charge,
     /// Which scope `message_variables` is.
     pub processing_response: bool,
     /// `unique-id`, once made.
@@ -375,6 +378,7 @@ impl Exchange {
             captures: Captures::default(),
             transaction_variables: VariableStore::default(),
             message_variables: VariableStore::default(),
+            variable_charge: Charge::default(),
             processing_response: false,
             unique_id: None,
             log_level: None,

@@ -34,5 +34,6 @@ pub mod site;
 mod source;
 mod tcp;
 mod timers;
+pub mod variables;
 mod view;
 pub mod worker;

@@ -12,6 +12,7 @@ use crate::clock::Moment;
 use crate::door::Admitted;
 use crate::server::idle::OwnConnection;
 use crate::site::{Listener, Proxy};
+use crate::variables::Charge;
 
 /// Facts about one client connection. Shared by the streams on it and by the list that `show sess` walks.
 ///
@@ -53,6 +54,7 @@ struct Rare {
     proxy_header: Option<ProxyFields>,
     /// Variables of scope `sess`.
     variables: VariableStore,
+    variable_charge: Charge,
     /// A server connection that nobody but this client may use.
     own_connection: Option<OwnConnection>,
 }
@@ -194,9 +196,27 @@ impl Session {
         self.rare.borrow().as_ref()?.variables.get(variable).map(Value::into_owned)
     }
 
-    /// Sets a variable of scope `sess`: see [`VariableStore::set`].
-    pub(crate) fn set_variable(&self, variable: VariableId, value: Value<'_>, when: SetCondition) -> bool {
-        self.with_rare(|rare| rare.variables.set(variable, value, when))
+    /// Sets a variable of scope `sess`: see [`VariableStore::set_within`].
+    pub(crate) fn set_variable(
+        &self,
+        variable: VariableId,
+        value: Value<'_>,
+        when: SetCondition,
+        room: usize,
+    ) -> bool {
+        self.with_rare(|rare| rare.variables.set_within(variable, value, when, room))
+    }
+
+    /// How many bytes the variables of scope `sess` take.
+    pub(crate) fn variable_bytes(&self) -> usize {
+        self.rare.borrow().as_ref().map_or(0, |rare| rare.variables.used())
+    }
+
+    /// Shows `then` what these bytes are charged to, if there are any.
+    pub(crate) fn charge_variables(&self, then: impl FnOnce(&mut Charge, usize)) {
+        if let Some(rare) = self.rare.borrow_mut().as_deref_mut() {
+            then(&mut rare.variable_charge, rare.variables.used());
+        }
     }
 
     pub(crate) fn unset_variable(&self, variable: VariableId) -> bool {

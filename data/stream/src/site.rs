@@ -4,7 +4,7 @@
 //! `&'static` references and never count them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates, ServerFigures};
@@ -19,6 +19,7 @@ use weir_sched::TaskKey;
 
 use crate::server::idle::IdlePools;
 use crate::service::Statistics;
+use crate::variables::VariableLimits;
 use crate::worker::ProcessFigures;
 
 /// Everything that the workers share.
@@ -43,6 +44,8 @@ pub struct Site {
     pub stopping: AtomicBool,
     /// Variables of scope `proc`.
     pub process_variables: RwLock<VariableStore>,
+    /// Bytes that the variables of all sessions take, counted when there is a limit for the process.
+    pub variable_bytes: AtomicUsize,
     /// Who answers for the statistics page.
     pub statistics: Box<dyn Statistics>,
     /// Messages that were refused, for `show errors`.
@@ -72,8 +75,23 @@ pub struct Limits {
     pub h1: weir_h1::Options,
     /// `h1-case-adjust`: how bogus peers want to see the names of fields.
     pub header_case: Option<weir_http::CaseMap>,
+    /// `tune.*.server`: what the kernel holds for connections to servers.
+    pub server_sockets: SocketSizes,
+    /// `tune.vars.*`.
+    pub variables: VariableLimits,
     /// `tune.pipesize`, 0 for the kernel's.
     pub pipe_size: usize,
+}
+
+/// How much the kernel holds for a connection; none for what it chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketSizes {
+    /// `tune.rcvbuf.*`.
+    pub receive_buffer: Option<u32>,
+    /// `tune.sndbuf.*`.
+    pub send_buffer: Option<u32>,
+    /// `tune.notsent-lowat.*`.
+    pub unsent_low_mark: Option<u32>,
 }
 
 impl Limits {

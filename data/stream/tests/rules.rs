@@ -225,3 +225,50 @@ fn a_log_line_says_where_the_server_was_connected_from() {
         client.closed().await;
     });
 }
+
+/// What a request with these rules gets back as `x`, under these limits: what each variable held.
+#[track_caller]
+fn check_variables(limits: &str, rules: &str, expected: &'static str) {
+    let text = format!(
+        "global\n{limits}\n{}",
+        plain(&format!(
+            "{rules}\n http-request return status 200 hdr x [%[var(sess.a)],%[var(txn.a)],%[var(req.a)]]"
+        ))
+    );
+    run(text, move |world| async move {
+        for _ in 0..3 {
+            let mut client = world.client();
+            client.send("GET / HTTP/1.1\r\nconnection: close\r\n\r\n").await;
+            let response = client.rest().await;
+            assert!(response.contains(&format!("x: {expected}\r\n")), "{response}");
+        }
+        world.check_idle().await;
+        assert_eq!(world.site.variable_bytes.load(std::sync::atomic::Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn variables_take_no_more_than_they_may() {
+    let text = "x".repeat(200);
+    let set = |scopes: &[&str]| {
+        let rules = scopes.iter().map(|scope| format!(" http-request set-var({scope}.a) str({text})\n"));
+        rules.collect::<String>()
+    };
+    let all = &set(&["req", "txn", "sess"]);
+    let x = Box::leak(text.clone().into_boxed_str()) as &str;
+    let shown = |sess: bool, txn: bool, req: bool| -> &'static str {
+        let one = |there: bool| if there { x } else { "" };
+        format!("[{},{},{}]", one(sess), one(txn), one(req)).leak()
+    };
+    check_variables("", all, shown(true, true, true));
+    check_variables(" tune.vars.reqres-max-size 100", all, shown(true, true, false));
+    // Wider scopes count what the narrower ones hold.
+    check_variables(" tune.vars.txn-max-size 300", all, shown(true, false, true));
+    check_variables(" tune.vars.sess-max-size 300", all, shown(false, false, true));
+    check_variables(" tune.vars.sess-max-size 300", &set(&["sess", "txn", "req"]), shown(true, false, false));
+    check_variables(" tune.vars.proc-max-size 300", all, shown(false, false, true));
+    check_variables(" tune.vars.global-max-size 300", &set(&["txn", "req"]), shown(false, true, false));
+    // What is unset makes room.
+    let instead = format!("{} http-request unset-var(req.a)\n{}", set(&["req"]), set(&["txn"]));
+    check_variables(" tune.vars.proc-max-size 400", &instead, shown(false, true, false));
+}

@@ -23,6 +23,8 @@ pub struct ConfigWord {
     pub name: &'static str,
     /// What follows it, as the manual writes it.
     pub arguments: &'static str,
+    /// Arguments that it takes, other than what holds without it.
+    pub example: &'static str,
     /// What it is for, in one line.
     pub help: &'static str,
     /// Whether it is understood, will be, or never again.
@@ -122,6 +124,7 @@ fn add<F: 'static>(
         place,
         name: row.name,
         arguments: row.arguments,
+        example: row.example,
         help: row.help,
         state: match row.handler {
             Handler::Ready(_) => WordState::Ready,

@@ -278,6 +278,11 @@ impl VariableStore {
         self.used = 0;
     }
 
+    /// The most bytes that it may hold; none for no limit.
+    pub fn limit(&self) -> Option<usize> {
+        self.limit
+    }
+
     /// How many bytes are accounted for.
     pub fn used(&self) -> usize {
         self.used

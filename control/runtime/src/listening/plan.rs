@@ -88,6 +88,7 @@ fn options(bind: &Bind, backlog: u32, surroundings: &Surroundings<'_>) -> Result
             .map(|timeout| u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX)),
         receive_buffer: tuning.receive_buffers.client.map(|bytes| bytes as usize),
         send_buffer: tuning.send_buffers.client.map(|bytes| bytes as usize),
+        unsent_low_mark: tuning.unsent_low_marks.client,
         mode: ownership.mode,
         user: account(ownership.user.as_ref(), user_id).map_err(|fault| format!("user {fault}"))?,
         group: account(ownership.group.as_ref(), group_id).map_err(|fault| format!("group {fault}"))?,
@@ -166,6 +167,16 @@ fn contains(range: &ThreadRange, number: usize) -> bool {
     // There is one group; threads of others do not exist.
     range.group.is_none_or(|group| group == 1)
         && (usize::from(range.first)..=usize::from(range.last)).contains(&number)
+}
+
+/// What is wanted of each socket, as text.
+#[cfg(test)]
+pub(crate) fn described(site: &'static Site, global: &Global, workers: usize) -> String {
+    let messages = Messages::default();
+    let resolver = &crate::build::SystemResolver;
+    let surroundings = Surroundings { global, workers, reuse_port: true, resolver, messages: &messages };
+    let wanted = wanted(site, &surroundings).expect("nothing is wrong");
+    wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()
 }
 
 /// How long the kernel keeps a connection without data back (`defer-accept`).

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_cli::outcome::{Level, SeverityOutput};
 use weir_cli::{Session, SessionSettings, Status};
+use weir_config::model::{Config, Global};
 use weir_config::{Inputs, parse};
 use weir_expr::{Loader, TimeZone};
 use weir_stream::site::Identity;
@@ -91,6 +92,35 @@ pub(crate) fn try_live(
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
 ) -> Result<Live, Vec<String>> {
+    let (record, config) = read(text);
+    let options = Options {
+        workers: 1,
+        connections: 1000,
+        frontend_connections: None,
+        resolver,
+        ignore_unknown_names,
+        identity: Identity {
+            hostname: "vm".to_owned(),
+            node: "vm".to_owned(),
+            process_id: 7,
+            started_us: 1_000_000,
+            time_zone: TimeZone::fixed(0, "UTC"),
+        },
+        statistics: Box::new(Page::new(record)),
+    };
+    match build::site(config, options) {
+        Ok(site) => Ok(Live { site: site.publish(), record }),
+        Err(errors) => Err(errors.iter().map(|error| error.message.clone()).collect()),
+    }
+}
+
+/// The process that a configuration makes, and its global section.
+pub(crate) fn live_with_global(text: &str) -> (Live, Global) {
+    let (_, config) = read(text);
+    (live(text), config.global)
+}
+
+fn read(text: &str) -> (&'static ProcessRecord, Config) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let mut record = ProcessRecord::new(1);
@@ -109,26 +139,7 @@ pub(crate) fn try_live(
     record.limits.connections = 1000;
     record.description = outcome.config.global.description.as_deref().map(str::to_owned);
     record.environment = vec!["HOME=/root".to_owned()];
-    let record = record.publish();
-    let options = Options {
-        workers: 1,
-        connections: 1000,
-        frontend_connections: None,
-        resolver,
-        ignore_unknown_names,
-        identity: Identity {
-            hostname: "vm".to_owned(),
-            node: "vm".to_owned(),
-            process_id: 7,
-            started_us: 1_000_000,
-            time_zone: TimeZone::fixed(0, "UTC"),
-        },
-        statistics: Box::new(Page::new(record)),
-    };
-    match build::site(outcome.config, options) {
-        Ok(site) => Ok(Live { site: site.publish(), record }),
-        Err(errors) => Err(errors.iter().map(|error| error.message.clone()).collect()),
-    }
+    (record.publish(), outcome.config)
 }
 
 /// A socket for administrators.

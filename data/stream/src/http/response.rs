@@ -34,6 +34,7 @@ impl Exchange {
     pub(crate) fn begin_response_rules(&mut self) {
         if !std::mem::replace(&mut self.processing_response, true) {
             self.message_variables.clear();
+            self.charge_variables();
         }
     }
 

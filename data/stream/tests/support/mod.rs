@@ -314,7 +314,8 @@ fn listen(proxy: &'static Proxy) -> Vec<(String, Address)> {
         let (socket, address) = listening(1024);
         weir_stream::accept::prepare_listener(proxy, &socket);
         let _ = listener.address.set(address.clone());
-        let entrance = weir_stream::door::Entrance { listener, workers: &[0], keep: true };
+        let entrance =
+            weir_stream::door::Entrance { listener, workers: &[0], spread: weir_stream::door::Spread::Keep };
         let descriptor = Descriptor::register(socket).expect("a descriptor");
         let task = spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(descriptor, entrance, 64));
         proxy.acceptors.lock().expect("nobody panics with it").push(task);

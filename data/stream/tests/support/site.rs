@@ -13,7 +13,8 @@ use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarg
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 use weir_stream::server::idle::IdlePools;
 use weir_stream::service::{Page, PageRequest, Statistics};
-use weir_stream::site::{Identity, Limits, Listener, Proxy, Site};
+use weir_stream::site::{Identity, Limits, Listener, Proxy, Site, SocketSizes};
+use weir_stream::variables::VariableLimits;
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
 
 /// The site that a text describes. All its proxies that log do so to `log`.
@@ -35,6 +36,12 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
             ..weir_h1::Options::default()
         },
         header_case: header_case(&config.global.http1.adjusted_names),
+        server_sockets: SocketSizes {
+            receive_buffer: tuning.receive_buffers.server,
+            send_buffer: tuning.send_buffers.server,
+            unsent_low_mark: tuning.unsent_low_marks.server,
+        },
+        variables: VariableLimits::of(&tuning.variable_sizes),
         pipe_size: 0,
     };
     let identity = Identity {
@@ -61,6 +68,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
         connections: weir_net::Gate::new(),
         stopping: false.into(),
         process_variables: RwLock::default(),
+        variable_bytes: Default::default(),
         statistics: Box::new(Nothing),
         refused: Default::default(),
     };

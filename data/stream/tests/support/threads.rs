@@ -45,8 +45,11 @@ impl Running {
             prepare_worker(site, worker);
             let own = duplicate(&*socket.lock().expect("nobody panics with it"));
             let listener = Descriptor::register(own).expect("a descriptor");
-            let entrance =
-                weir_stream::door::Entrance { listener: &frontend.listeners[0], workers: all, keep: true };
+            let entrance = weir_stream::door::Entrance {
+                listener: &frontend.listeners[0],
+                workers: all,
+                spread: weir_stream::door::Spread::Keep,
+            };
             spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(listener, entrance, 64));
         };
         let settings = Settings { threads: workers, ..Settings::default() };

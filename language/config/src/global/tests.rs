@@ -197,7 +197,7 @@ fn sockets_of_the_runtime_api() {
 fn tuning() {
     let tuning = accept(
         "tune.bufsize 16k\ntune.maxrewrite 9000\ntune.http.maxhdr 50\ntune.maxaccept -1\ntune.idle-pool.shared full\n\
-         tune.rcvbuf.client 64k\ntune.listener.default-shards by-thread\ntune.idletimer 2s\ntune.sched.low-latency on",
+         tune.rcvbuf.client 64k\ntune.listener.default-shards by-thread\ntune.sched.low-latency on",
     )
     .tuning;
     assert_eq!(tuning.buffer_size, 16384);
@@ -213,6 +213,8 @@ fn tuning() {
         "'tune.idle-pool.shared' expects either 'on', 'full' or 'off' but got 'abc'.",
     );
     refuse("tune.sched.low-latency", "'tune.sched.low-latency' expects either 'on' or 'off' but got ''.");
+    refuse("tune.idletimer 2s", "'tune.idletimer' is not implemented yet");
+    refuse("tune.pattern.cache-size 100", "'tune.pattern.cache-size above 0' is not implemented yet");
     refuse("tune.bufsize 100", "'tune.bufsize' expects a size between 1024 and 268435456.");
     refuse("tune.bufsize 16kB", "unexpected character 'B' in size argument '16kB' of 'tune.bufsize'");
 }

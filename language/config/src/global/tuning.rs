@@ -1,11 +1,9 @@
 //! `tune.*`: sizes and habits that rarely need a change.
 
-use std::time::Duration;
-
 use super::context::GlobalReader;
 use crate::model::{ConnectionSharing, ListenerQueues, Shards};
 use crate::rows::Row;
-use crate::words::{fault, not_yet};
+use crate::words::not_yet;
 
 const MAX: u32 = i32::MAX as u32;
 
@@ -27,36 +25,26 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::ready("tune.buffers.limit", "<number>", "0", "most buffers of the process", |line, words| {
+    Row::ready("tune.buffers.limit", "<number>", "1000", "most buffers of the process", |line, words| {
         line.global.tuning.buffers_max = line.number(words, 0..=MAX)?;
         Ok(())
     }),
-    Row::ready(
-        "tune.buffers.reserve",
-        "<number>",
-        "4",
-        "buffers kept for when memory is short",
-        |line, words| {
-            line.global.tuning.buffers_reserve = line.number(words, 0..=MAX)?.max(2);
-            Ok(())
-        },
-    ),
-    Row::ready("tune.http.maxhdr", "<number>", "101", "most headers of a message", |line, words| {
+    Row::ready("tune.http.maxhdr", "<number>", "128", "most headers of a message", |line, words| {
         line.global.tuning.headers_max = line.number(words, 1..=32767)?;
         Ok(())
     }),
-    Row::ready("tune.http.logurilen", "<number>", "1024", "longer URIs are cut in logs", |line, words| {
+    Row::ready("tune.http.logurilen", "<number>", "4096", "longer URIs are cut in logs", |line, words| {
         line.global.tuning.logged_uri_max = line.number(words, 0..=MAX)?;
         Ok(())
     }),
-    Row::ready("tune.http.cookielen", "<number>", "63", "longer captured cookies are cut", |line, words| {
+    Row::ready("tune.http.cookielen", "<number>", "100", "longer captured cookies are cut", |line, words| {
         line.global.tuning.captured_cookie_max = line.number(words, 0..=MAX)?;
         Ok(())
     }),
     Row::ready(
         "tune.maxaccept",
         "<number>",
-        "4",
+        "64",
         "connections to accept in a row; -1 for no limit",
         |line, words| {
             let number = line.number(words, -1..=i32::MAX)?;
@@ -67,14 +55,14 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready(
         "tune.maxpollevents",
         "<number>",
-        "200",
+        "100",
         "events to take from the kernel in one turn",
         |line, words| {
             line.global.tuning.poll_events_max = Some(line.number(words, 1..=MAX)?);
             Ok(())
         },
     ),
-    Row::ready("tune.runqueue-depth", "<number>", "200", "tasks to run in one turn", |line, words| {
+    Row::ready("tune.runqueue-depth", "<number>", "100", "tasks to run in one turn", |line, words| {
         line.global.tuning.run_queue_depth = Some(line.number(words, 1..=MAX)?);
         Ok(())
     }),
@@ -91,7 +79,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready(
         "tune.idle-pool.shared",
         "{ full | on | off }",
-        "on",
+        "off",
         "share idle connections to servers",
         |line, words| {
             line.global.tuning.idle_connections = match line.choice(words, &["on", "full", "off"])? {
@@ -99,26 +87,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
                 "full" => ConnectionSharing::Full,
                 _ => ConnectionSharing::Off,
             };
-            Ok(())
-        },
-    ),
-    Row::ready(
-        "tune.pool-high-fd-ratio",
-        "<number>",
-        "25",
-        "open files above which idle connections are closed",
-        |line, words| {
-            line.global.tuning.pool_high_ratio = line.number(words, 0..=100)?;
-            Ok(())
-        },
-    ),
-    Row::ready(
-        "tune.pool-low-fd-ratio",
-        "<number>",
-        "20",
-        "open files above which idle connections are not kept",
-        |line, words| {
-            line.global.tuning.pool_low_ratio = line.number(words, 0..=100)?;
             Ok(())
         },
     ),
@@ -143,26 +111,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         },
     ),
     Row::ready(
-        "tune.rcvbuf.frontend",
-        "<size>",
-        "64k",
-        "kernel buffer for datagrams from clients",
-        |line, words| {
-            line.global.tuning.receive_buffers.frontend = socket_buffer(line.size(words, 0..=MAX.into())?);
-            Ok(())
-        },
-    ),
-    Row::ready(
-        "tune.rcvbuf.backend",
-        "<size>",
-        "64k",
-        "kernel buffer for datagrams from servers",
-        |line, words| {
-            line.global.tuning.receive_buffers.backend = socket_buffer(line.size(words, 0..=MAX.into())?);
-            Ok(())
-        },
-    ),
-    Row::ready(
         "tune.sndbuf.client",
         "<size>",
         "64k",
@@ -183,22 +131,22 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         },
     ),
     Row::ready(
-        "tune.sndbuf.frontend",
+        "tune.notsent-lowat.client",
         "<size>",
-        "64k",
-        "kernel buffer for datagrams to clients",
+        "16k",
+        "bytes for clients that the kernel takes before they can be sent",
         |line, words| {
-            line.global.tuning.send_buffers.frontend = socket_buffer(line.size(words, 0..=MAX.into())?);
+            line.global.tuning.unsent_low_marks.client = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
     ),
     Row::ready(
-        "tune.sndbuf.backend",
+        "tune.notsent-lowat.server",
         "<size>",
-        "64k",
-        "kernel buffer for datagrams to servers",
+        "16k",
+        "bytes for servers that the kernel takes before they can be sent",
         |line, words| {
-            line.global.tuning.send_buffers.backend = socket_buffer(line.size(words, 0..=MAX.into())?);
+            line.global.tuning.unsent_low_marks.server = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
     ),
@@ -207,34 +155,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         Ok(())
     }),
     Row::ready(
-        "tune.idletimer",
-        "<timeout>",
-        "1s",
-        "after how much silence a stream counts as idle",
-        |line, words| {
-            let delay = line.delay(words)?;
-            if delay > Duration::from_millis(65_535) {
-                let message = "'tune.idletimer' expects a timer value between 0 and 65535 ms.";
-                return Err(fault(words.line().span(), message));
-            }
-            line.global.tuning.idle_timer = delay;
-            Ok(())
-        },
-    ),
-    Row::ready(
-        "tune.recv_enough",
-        "<size>",
-        "10136",
-        "bytes that end a series of receives",
-        |line, words| {
-            line.global.tuning.receive_enough = line.size(words, 0..=MAX.into())? as u32;
-            Ok(())
-        },
-    ),
-    Row::ready(
         "tune.listener.multi-queue",
         "{ on | fair | off }",
-        "on",
+        "fair",
         "how connections are spread over threads",
         |line, words| {
             line.global.tuning.listener_queues = match line.choice(words, &["on", "fair", "off"])? {
@@ -299,23 +222,13 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         },
     ),
     Row::ready(
-        "tune.vars.check-max-size",
-        "<size>",
-        "1m",
-        "bytes of a health check's variables",
-        |line, words| {
-            line.global.tuning.variable_sizes.check = socket_buffer(line.size(words, 0..=MAX.into())?);
-            Ok(())
-        },
-    ),
-    Row::ready(
         "tune.pattern.cache-size",
         "<number>",
-        "10000",
-        "entries of the cache of pattern lookups",
-        |line, words| {
-            line.global.tuning.pattern_cache_size = line.number(words, 0..=MAX)?;
-            Ok(())
+        "0",
+        "entries of the cache of pattern lookups, of which there is none",
+        |line, words| match line.number(words, 0..=MAX)? {
+            0 => Ok(()),
+            _ => Err(not_yet(words.line().span(), "tune.pattern.cache-size above 0")),
         },
     ),
     Row::ready(

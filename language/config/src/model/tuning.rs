@@ -1,7 +1,5 @@
 //! `tune.*`: sizes and habits that rarely need a change.
 
-use std::time::Duration;
-
 use super::bind::Shards;
 
 /// What the `tune.*` words say. None means that weir chooses.
@@ -13,8 +11,6 @@ pub struct Tuning {
     pub maxrewrite: Option<u32>,
     /// `tune.buffers.limit`: most buffers of the process; 0 for no limit.
     pub buffers_max: u32,
-    /// `tune.buffers.reserve`: buffers kept for when memory is short.
-    pub buffers_reserve: u32,
     /// `tune.http.maxhdr`: most headers of a message.
     pub headers_max: u16,
     /// `tune.http.logurilen`: longer URIs are cut in logs.
@@ -31,28 +27,20 @@ pub struct Tuning {
     pub low_latency: bool,
     /// `tune.idle-pool.shared`: who may use idle connections to servers.
     pub idle_connections: ConnectionSharing,
-    /// `tune.pool-high-fd-ratio`: per cent of the open files above which idle connections are closed at once.
-    pub pool_high_ratio: u8,
-    /// `tune.pool-low-fd-ratio`: per cent of the open files above which idle connections are not kept.
-    pub pool_low_ratio: u8,
     /// `tune.rcvbuf.*`: kernel buffers for receiving.
     pub receive_buffers: SocketBuffers,
     /// `tune.sndbuf.*`: kernel buffers for sending.
     pub send_buffers: SocketBuffers,
+    /// `tune.notsent-lowat.*`: how many bytes the kernel takes before they can be sent.
+    pub unsent_low_marks: SocketBuffers,
     /// `tune.pipesize`: size of the pipes for splicing.
     pub pipe_size: Option<u32>,
-    /// `tune.idletimer`: after how much silence a stream counts as idle.
-    pub idle_timer: Duration,
-    /// `tune.recv_enough`: bytes that end a series of receives.
-    pub receive_enough: u32,
     /// `tune.listener.multi-queue`: how new connections are spread over threads.
     pub listener_queues: ListenerQueues,
     /// `tune.listener.default-shards`: into how many sockets a listener splits.
     pub listener_shards: Shards,
     /// `tune.vars.*-max-size`: bytes that variables may take.
     pub variable_sizes: VariableSizes,
-    /// `tune.pattern.cache-size`: entries of the cache of pattern lookups.
-    pub pattern_cache_size: u32,
 }
 
 /// Sizes of kernel buffers; none for the system's choice.
@@ -62,10 +50,6 @@ pub struct SocketBuffers {
     pub client: Option<u32>,
     /// Of connections to servers.
     pub server: Option<u32>,
-    /// Of datagram sockets of frontends.
-    pub frontend: Option<u32>,
-    /// Of datagram sockets of backends.
-    pub backend: Option<u32>,
 }
 
 /// Who may use idle connections to servers.
@@ -105,8 +89,6 @@ pub struct VariableSizes {
     pub transaction: Option<u32>,
     /// Those of one request or response.
     pub request: Option<u32>,
-    /// Those of one health check.
-    pub check: Option<u32>,
 }
 
 impl Default for Tuning {
@@ -115,7 +97,6 @@ impl Default for Tuning {
             buffer_size: 16_384,
             maxrewrite: None,
             buffers_max: 0,
-            buffers_reserve: 4,
             headers_max: 101,
             logged_uri_max: 1024,
             captured_cookie_max: 63,
@@ -124,17 +105,13 @@ impl Default for Tuning {
             run_queue_depth: None,
             low_latency: false,
             idle_connections: ConnectionSharing::default(),
-            pool_high_ratio: 25,
-            pool_low_ratio: 20,
             receive_buffers: SocketBuffers::default(),
             send_buffers: SocketBuffers::default(),
+            unsent_low_marks: SocketBuffers::default(),
             pipe_size: None,
-            idle_timer: Duration::from_secs(1),
-            receive_enough: 10_136,
             listener_queues: ListenerQueues::default(),
             listener_shards: Shards::Count(1),
             variable_sizes: VariableSizes::default(),
-            pattern_cache_size: 10_000,
         }
     }
 }

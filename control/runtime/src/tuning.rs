@@ -1,0 +1,117 @@
+//! What the global section makes of workers: how they are scheduled, what they hold, how they accept.
+
+use weir_config::model::{Global, ListenerQueues, Tuning as Configured};
+use weir_sched::{Settings, Tuning};
+use weir_stream::door::Spread;
+
+use crate::limits;
+
+/// How the scheduler is set up.
+pub(crate) fn scheduler(global: &Global, workers: usize) -> Settings {
+    Settings {
+        threads: workers,
+        processors: (1..=workers)
+            .map(|thread| {
+                let cpus = u16::try_from(thread).ok().and_then(|thread| global.cpu_map.cpus(thread));
+                cpus.unwrap_or_default().iter().map(|cpu| usize::from(*cpu)).collect()
+            })
+            .collect(),
+        most_poll_events: global.tuning.poll_events_max.map_or(200, |most| most as usize),
+        tuning: Tuning {
+            runqueue_depth: global.tuning.run_queue_depth.unwrap_or(Tuning::default().runqueue_depth),
+            low_latency: global.tuning.low_latency,
+            ..Tuning::default()
+        },
+        ..Settings::default()
+    }
+}
+
+/// What each worker holds, and how it accepts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    /// Bytes of a buffer.
+    pub buffer_size: usize,
+    /// The most buffers.
+    pub buffers: usize,
+    /// Connections to accept in one turn.
+    pub accept_batch: u32,
+    /// How connections are spread over workers.
+    pub spread: Spread,
+}
+
+impl Habits {
+    /// What each of `workers` gets of a process that may use `memory` bytes, 0 for no limit.
+    pub fn new(tuning: &Configured, memory: u64, workers: usize) -> Self {
+        Habits {
+            buffer_size: tuning.buffer_size as usize,
+            buffers: limits::buffers_of_a_worker(tuning.buffers_max, memory, tuning.buffer_size, workers),
+            accept_batch: tuning.accept_max.unwrap_or(ACCEPT_BATCH),
+            spread: match tuning.listener_queues {
+                ListenerQueues::Off => Spread::Keep,
+                ListenerQueues::On => Spread::LessLoaded,
+                ListenerQueues::Fair => Spread::InTurn,
+            },
+        }
+    }
+}
+
+/// `tune.maxaccept` when nothing is written (manual): connections beyond wait for the next turn.
+const ACCEPT_BATCH: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use weir_config::vocabulary::{WordPlace, WordState, words};
+
+    use super::*;
+    use crate::listening::plan;
+    use crate::observe::fixture::live_with_global;
+
+    const WORKERS: usize = 2;
+
+    /// Everything that is made of a global section with this line, as text; none when the line is only kept.
+    fn made_of(line: &str) -> Option<String> {
+        let text = format!(
+            "global\n {line}\ndefaults\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
+             listen l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n"
+        );
+        let made = weir_sched::run(async move {
+            let (live, global) = live_with_global(&text);
+            if !global.kept.is_empty() {
+                return None;
+            }
+            let mut out = String::new();
+            let mut note = |what: &dyn std::fmt::Debug| writeln!(out, "{what:?}").expect("memory takes it");
+            note(&live.site.limits);
+            note(&live.site.proxies[0].servers().servers()[0].settings());
+            note(&live.site.variables().limit());
+            note(&scheduler(&global, WORKERS));
+            note(&Habits::new(&global.tuning, 0, WORKERS));
+            note(&plan::described(live.site, &global, WORKERS));
+            Some(out)
+        });
+        made.expect("a worker").expect("it ends")
+    }
+
+    /// A word of the language is either implemented or an error: none of `tune.*` is taken and then forgotten.
+    #[test]
+    fn every_word_about_tuning_changes_something() {
+        let plain = made_of("").expect("nothing is kept of nothing");
+        let mut looked_at = 0;
+        for word in words() {
+            let concerns = word.place == WordPlace::Global && word.state == WordState::Ready;
+            if !concerns || !word.name.starts_with("tune.") || SAY_WHAT_IS_SO.contains(&word.name) {
+                continue;
+            }
+            if let Some(made) = made_of(&format!("{} {}", word.name, word.example)) {
+                assert_ne!(made, plain, "'{} {}' changes nothing", word.name, word.example);
+                looked_at += 1;
+            }
+        }
+        assert!(looked_at > 20, "{looked_at}");
+    }
+
+    /// They take the value that weir has anyway, and refuse all others.
+    const SAY_WHAT_IS_SO: [&str; 2] = ["tune.fd.edge-triggered", "tune.pattern.cache-size"];
+}
