@@ -1,7 +1,8 @@
 //! The border to the outside: where events and the time come from. Everything behind it can be simulated.
 
 use std::os::fd::BorrowedFd;
-use weir_sys::poll::{Epoll, Readiness};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use weir_sys::poll::{Epoll, Readiness, Wakener};
 use weir_sys::{Result, time};
 
 /// Where a worker learns what its descriptors have to say.
@@ -52,6 +53,24 @@ impl Poller for Epoll {
 
     fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
         Epoll::wait(self, timeout_ms, report)
+    }
+}
+
+/// What makes a worker that waits in its poller return.
+pub(crate) enum Bell {
+    /// An event counter that its poller watches.
+    Kernel(Wakener),
+    /// A mark that a simulation looks at.
+    Simulated(AtomicBool),
+}
+
+impl Bell {
+    #[inline]
+    pub(crate) fn ring(&self) {
+        match self {
+            Self::Kernel(wakener) => wakener.wake(),
+            Self::Simulated(rung) => rung.store(true, Relaxed),
+        }
     }
 }
 

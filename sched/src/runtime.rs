@@ -1,7 +1,7 @@
 //! Starting workers, and waiting for their end.
 
 use crate::commons::{Commons, Membership};
-use crate::driver::{Clock, Poller, SystemClock};
+use crate::driver::{Bell, Clock, Poller, SystemClock};
 use crate::policy::Tuning;
 use crate::profile::ProfileSettings;
 use crate::shared::Shared;
@@ -12,7 +12,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use weir_sys::poll::Epoll;
+use weir_sys::poll::{Epoll, Wakener};
 use weir_sys::{Errno, Result, process, random};
 
 /// How workers are set up.
@@ -60,7 +60,7 @@ impl Runtime {
     /// Starts the workers; once all of them stand, `init` runs on each, with its number, before its loop begins.
     /// When one cannot be set up, all end and its error is returned.
     pub fn start(settings: &Settings, init: impl Fn(usize) + Send + Sync + 'static) -> Result<Self> {
-        let (workers, commons, memberships) = shared_sides(settings.threads, settings.tuning)?;
+        let (workers, commons, memberships) = shared_sides(settings.threads, settings.tuning, kernel_bell)?;
         let now_ns = weir_sys::time::monotonic_ns();
         workers.iter().for_each(|shared| shared.set_profiling(settings.profiling, FIRST_WISH, now_ns));
         let init = Arc::new(init);
@@ -198,7 +198,7 @@ pub(crate) fn run_on<T: 'static>(
 ) -> Result<Option<T>> {
     static MAIN: crate::Kind = crate::Kind::new("main");
     let tuning = Tuning::default();
-    let (peers, commons, mut memberships) = shared_sides(1, tuning)?;
+    let (peers, commons, mut memberships) = shared_sides(1, tuning, kernel_bell)?;
     let membership = memberships.pop().expect("one worker, one membership");
     let worker =
         Worker::install(Parts { index: 0, peers, commons, membership, tuning, poller, clock, seed })?;
@@ -226,13 +226,13 @@ impl Drop for StopOnDrop {
     }
 }
 
-type Sides = (Arc<[Arc<Shared>]>, Arc<Commons>, Vec<Membership>);
+pub(crate) type Sides = (Arc<[Arc<Shared>]>, Arc<Commons>, Vec<Membership>);
 
-fn shared_sides(count: usize, tuning: Tuning) -> Result<Sides> {
+pub(crate) fn shared_sides(count: usize, tuning: Tuning, bell: impl Fn() -> Result<Bell>) -> Result<Sides> {
     let mut sides = Vec::new();
     let mut result = Ok(());
     for _ in 0..count.max(1) {
-        match Shared::new() {
+        match bell().and_then(Shared::new) {
             Ok(shared) => sides.push(shared),
             Err(error) => result = Err(error),
         }
@@ -241,6 +241,10 @@ fn shared_sides(count: usize, tuning: Tuning) -> Result<Sides> {
     let founded = result.and_then(|()| Commons::found(&sides, tuning.runqueue_depth));
     let (commons, memberships) = founded.inspect_err(|_| sides.iter().for_each(|side| side.retire()))?;
     Ok((sides, commons, memberships))
+}
+
+fn kernel_bell() -> Result<Bell> {
+    Wakener::new().map(Bell::Kernel)
 }
 
 fn set_up(

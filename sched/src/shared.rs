@@ -1,5 +1,6 @@
 //! What the other threads see of a worker: its inboxes, its bell and its figures.
 
+use crate::driver::Bell;
 use crate::key::{TaskKey, WORKER_BITS};
 use crate::profile::{Board, ProfileMode, ProfileSettings};
 use crate::task::Task;
@@ -10,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_containers::Arena;
 use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, Stamp, WakeList};
-use weir_sys::poll::Wakener;
 
 /// The side of a worker that every thread may touch. What the worker writes and what others write lie on
 /// different cache lines (R84).
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) doorbell: CachePadded<Doorbell>,
     pub(crate) load: CachePadded<AtomicU32>,
     pub(crate) stop: AtomicBool,
-    pub(crate) wakener: Wakener,
+    pub(crate) bell: Bell,
     /// What the worker does now, for a watchdog.
     pub(crate) current: CachePadded<Current>,
     /// What is measured, and what that brought.
@@ -83,8 +83,7 @@ impl std::error::Error for NotDelivered {}
 
 impl Shared {
     /// Makes the shared side of a new worker and lists it in the process; `None` when [`MOST_WORKERS`] live.
-    pub(crate) fn new() -> weir_sys::Result<Arc<Self>> {
-        let wakener = Wakener::new()?;
+    pub(crate) fn new(bell: Bell) -> weir_sys::Result<Arc<Self>> {
         let id = take_number().ok_or(weir_sys::Errno::AGAIN)?;
         let shared = Arc::new(Self {
             id: id as u16,
@@ -94,7 +93,7 @@ impl Shared {
             doorbell: CachePadded::default(),
             load: CachePadded::default(),
             stop: AtomicBool::new(false),
-            wakener,
+            bell,
             current: CachePadded::default(),
             profile: CachePadded::new(Board::new()),
             profiled_since_ns: AtomicU64::new(0),
@@ -153,7 +152,7 @@ impl Shared {
 
     pub(crate) fn ring(&self) {
         if self.doorbell.must_ring() {
-            self.wakener.wake();
+            self.bell.ring();
         }
     }
 }

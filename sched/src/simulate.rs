@@ -3,6 +3,12 @@
 //! Sockets are real, but both ends must be in the test (pairs, loopback): when no task can run and no descriptor has
 //! news, nothing can happen before the next deadline, so the clock jumps there. A test of a one-minute timeout
 //! takes no time, and its seed decides all that is random.
+//!
+//! [`World`] goes further: several workers in one thread, whose turns, clock and events a seed decides.
+
+mod world;
+
+pub use world::{Faults, World};
 
 use crate::driver::{Clock, Poller};
 use std::cell::Cell;

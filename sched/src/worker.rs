@@ -6,7 +6,7 @@
 
 use crate::commons::{Commons, Membership, SharedFuture, commons_of};
 use crate::descriptor::DescriptorTable;
-use crate::driver::{Clock, Poller};
+use crate::driver::{Bell, Clock, Poller};
 use crate::key::TaskKey;
 use crate::policy::{CLASSES, Class, Tuning, turn};
 use crate::profile::{Cause, ProfileReport, ProfileSettings, Profiler, of_workers};
@@ -366,11 +366,21 @@ impl Worker {
     ///
     /// # Panics
     /// When it is one already.
-    pub(crate) fn install(mut parts: Parts) -> Result<&'static Self> {
+    pub(crate) fn install(parts: Parts) -> Result<&'static Self> {
         assert!(WORKER.get().is_none(), "a thread is one worker");
+        let worker: &'static Self = Box::leak(Self::build(parts)?);
+        WORKER.set(Some(worker));
+        Ok(worker)
+    }
+
+    /// A worker that no thread is yet.
+    pub(crate) fn build(mut parts: Parts) -> Result<Box<Self>> {
         let shared = parts.peers[parts.index].clone();
-        parts.poller.watch_level(std::os::fd::AsFd::as_fd(&shared.wakener), WAKENER_TOKEN)?;
-        let worker = Box::leak(Box::new(Self {
+        if let Bell::Kernel(wakener) = &shared.bell {
+            // Each write is an edge of its own, so the counter is never read back.
+            parts.poller.watch(std::os::fd::AsFd::as_fd(wakener), WAKENER_TOKEN)?;
+        }
+        let worker = Box::new(Self {
             id: shared.id,
             index: parts.index,
             tuning: parts.tuning,
@@ -393,12 +403,23 @@ impl Worker {
             peers: parts.peers,
             commons: parts.commons,
             membership: Cell::new(Some(parts.membership)),
-        }));
+        });
         let stand_in = worker.tasks.push_default();
         debug_assert_eq!(stand_in, Some(STAND_IN));
         worker.refresh_clock();
-        WORKER.set(Some(worker));
         Ok(worker)
+    }
+
+    /// Lets this worker act on the current thread, which simulates several.
+    pub(crate) fn act<R>(&'static self, act: impl FnOnce() -> R) -> R {
+        struct Restore(Option<&'static Worker>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                WORKER.set(self.0);
+            }
+        }
+        let _restore = Restore(WORKER.replace(Some(self)));
+        act()
     }
 
     /// The worker of this thread.
@@ -448,12 +469,20 @@ impl Worker {
     }
 
     /// Once round the loop.
+    #[inline]
     pub(crate) fn pass(&self) {
+        let timeout = self.work();
+        self.poll(timeout);
+    }
+
+    /// Does what can be done, and decides how long the poller may wait. Whoever leaves something from here on sees that
+    /// the worker sleeps, if it does.
+    #[inline]
+    pub(crate) fn work(&self) -> Option<u64> {
         self.expire_timers();
         self.drain_inboxes();
         self.run_turn();
-        self.poll();
-        self.shared.activity.loops.increment();
+        self.prepare_to_wait()
     }
 
     #[inline]
@@ -877,8 +906,8 @@ impl Worker {
         }
     }
 
-    /// Waits for events, as long as nothing else is to be done, and hands them to the descriptors' owners.
-    fn poll(&self) {
+    #[inline]
+    fn prepare_to_wait(&self) -> Option<u64> {
         let mut timeout = self.timeout();
         if timeout != Some(0) {
             let shared = &self.shared;
@@ -892,6 +921,11 @@ impl Worker {
                 timeout = Some(0);
             }
         }
+        timeout
+    }
+
+    /// Waits for events and hands them to the descriptors' owners.
+    pub(crate) fn poll(&self, timeout: Option<u64>) {
         let began_ns = self.now_ns.get();
         let before = if timeout == Some(0) { began_ns } else { self.clock.monotonic_ns() };
         // The date of the events is that of the poller's return, so it is looked up before they are handed out.
@@ -902,7 +936,7 @@ impl Worker {
                 self.refresh_clock();
             }
             if token == WAKENER_TOKEN {
-                return self.shared.wakener.reset();
+                return;
             }
             if let Some(owner) = self.descriptors.note(token, readiness) {
                 self.wake_owner(owner);
@@ -927,6 +961,7 @@ impl Worker {
         };
         let average_ns = self.profiler.end_loop(&self.shared.profile, self.tasks.len(), busy_ns);
         activity.loop_ns.set(average_ns);
+        activity.loops.increment();
     }
 
     /// Wakes a descriptor's owner, which may by exception be a task of another worker.

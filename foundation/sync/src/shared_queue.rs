@@ -162,7 +162,14 @@ impl ThreadSet {
 
     /// Its threads, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..Self::LIMIT).filter(|&thread| self.contains(thread))
+        self.0.iter().enumerate().flat_map(|(at, &word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = left.checked_ilog2().map(|_| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(at * 64 + bit)
+            })
+        })
     }
 }
 

@@ -1,0 +1,324 @@
+//! Several workers in one thread: a seed decides whose turn it is, what time passes and which events arrive when.
+//!
+//! ```text
+//!            work: timers, inboxes, one turn, lie down              wake up: events, or time
+//!   awake ────────────────────────────────────────────► in the poller ──────────────────────► awake
+//! ```
+//! Between those two steps of one worker, others take theirs; so everything that workers do to each other meets every
+//! state of the other, sleeping included. Nothing here asks the kernel for anything: two runs of one seed are the same
+//! to the last step. What happens within one step is for loom.
+
+use crate::driver::{Bell, Clock, Poller};
+use crate::policy::Tuning;
+use crate::runtime::{Sides, shared_sides};
+use crate::shared::Shared;
+use crate::worker::{Parts, Worker};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use weir_sys::poll::Readiness;
+use weir_sys::{Errno, Result};
+
+/// Workers on virtual time, moved step by step.
+pub struct World {
+    workers: Vec<Simulated>,
+    time: Rc<Cell<u64>>,
+    random: Random,
+    faults: Faults,
+}
+
+/// What goes wrong, each once in so many chances; 0: never.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faults {
+    /// An event is reported a look later.
+    pub late: u32,
+    /// An event is reported twice.
+    pub twice: u32,
+    /// A worker's poller returns although nothing happened.
+    pub spurious: u32,
+    /// The poller fails, as when a signal interrupts it.
+    pub failing: u32,
+    /// Some milliseconds pass between two steps.
+    pub slow: u32,
+}
+
+impl Faults {
+    /// A bad day.
+    pub const MANY: Self = Self { late: 4, twice: 8, spurious: 10, failing: 20, slow: 3 };
+}
+
+struct Simulated {
+    worker: NonNull<Worker>,
+    shared: Arc<Shared>,
+    events: Rc<Events>,
+    /// While it is in the poller: for how long at most, and since when.
+    waits: Cell<Option<(Option<u64>, u64)>>,
+}
+
+impl World {
+    /// A world of `workers` workers.
+    pub fn new(seed: u64, workers: usize, tuning: Tuning, faults: Faults) -> Result<Self> {
+        let time = Rc::new(Cell::new(super::START_NS));
+        let mut random = Random(seed);
+        let (peers, commons, memberships): Sides =
+            shared_sides(workers, tuning, || Ok(Bell::Simulated(AtomicBool::new(false))))?;
+        let mut world = Self { workers: Vec::new(), time: time.clone(), random: Random(0), faults };
+        for (index, membership) in memberships.into_iter().enumerate() {
+            let events = Rc::new(Events::default());
+            let poller = SimulatedPoller { events: events.clone(), random: Random(random.next()), faults };
+            let parts = Parts {
+                index,
+                peers: peers.clone(),
+                commons: commons.clone(),
+                membership,
+                tuning,
+                poller: Box::new(poller),
+                clock: Box::new(WorldClock { time: time.clone() }),
+                seed: random.next(),
+            };
+            let worker = NonNull::from(Box::leak(Worker::build(parts)?));
+            let shared = peers[index].clone();
+            world.workers.push(Simulated { worker, shared, events, waits: Cell::new(None) });
+        }
+        world.random = random;
+        Ok(world)
+    }
+
+    /// How many workers there are.
+    pub fn worker_count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// A number below `bound` (at least 1) that the seed decides.
+    pub fn random(&mut self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    /// Does something as a worker, between its tasks.
+    ///
+    /// # Panics
+    /// Without such a worker.
+    pub fn on<R>(&self, worker: usize, act: impl FnOnce() -> R) -> R {
+        self.workers[worker].get().act(act)
+    }
+
+    /// Has a worker's poller report something on the descriptor that the worker registered as number `which` (or one after
+    /// it, for there may be fewer). False when it has none.
+    pub fn report(&self, worker: usize, which: usize, readiness: Readiness) -> bool {
+        self.workers.get(worker).is_some_and(|simulated| simulated.events.report(which, readiness))
+    }
+
+    /// One step of one worker, or of the clock. False when nobody has anything to do, ever.
+    pub fn step(&mut self) -> bool {
+        if self.random.once_in(self.faults.slow) {
+            let passed_ms = self.random.below(4);
+            self.pass_time(passed_ms);
+        }
+        let ready: Vec<usize> =
+            (0..self.workers.len()).filter(|&worker| self.is_ready(worker) || self.startles()).collect();
+        if ready.is_empty() {
+            return self.jump();
+        }
+        let chosen = ready[self.random.below(ready.len() as u64) as usize];
+        self.workers[chosen].step();
+        true
+    }
+
+    /// Steps until nobody has anything to do; false when that takes more than `most` steps.
+    pub fn settle(&mut self, most: usize) -> bool {
+        (0..most).any(|_| !self.step())
+    }
+
+    /// Whether a worker does something now: it is awake, rung, has events, or waited long enough.
+    fn is_ready(&self, worker: usize) -> bool {
+        let simulated = &self.workers[worker];
+        match simulated.waits.get() {
+            None => true,
+            Some((timeout, since)) => {
+                simulated.is_rung()
+                    || simulated.events.are_there()
+                    || timeout.is_some_and(|timeout| self.time.get() >= since + timeout * NS_PER_MS)
+            }
+        }
+    }
+
+    fn startles(&mut self) -> bool {
+        self.random.once_in(self.faults.spurious.saturating_mul(self.workers.len() as u32))
+    }
+
+    fn pass_time(&self, milliseconds: u64) {
+        self.time.set(self.time.get() + milliseconds * NS_PER_MS);
+    }
+
+    /// Everybody waits: the time comes when the first has waited long enough.
+    fn jump(&self) -> bool {
+        let ends = self.workers.iter().filter_map(|simulated| {
+            let (timeout, since) = simulated.waits.get()?;
+            timeout.map(|timeout| since + timeout * NS_PER_MS)
+        });
+        match ends.min() {
+            Some(end) => {
+                self.time.set(self.time.get().max(end));
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for simulated in &self.workers {
+            let worker = simulated.get();
+            worker.act(|| worker.uninstall());
+        }
+        for simulated in self.workers.drain(..) {
+            // SAFETY: the pointer came from a box that was leaked for this world alone. `uninstall` took the worker off
+            // this thread; what this crate lends of a worker, it lends for the time of one call.
+            drop(unsafe { Box::from_raw(simulated.worker.as_ptr()) });
+        }
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "World({} workers)", self.workers.len())
+    }
+}
+
+impl Simulated {
+    fn get(&self) -> &'static Worker {
+        // SAFETY: the worker lives until the world is dropped, and the world hands out no reference to it.
+        unsafe { self.worker.as_ref() }
+    }
+
+    fn is_rung(&self) -> bool {
+        matches!(&self.shared.bell, Bell::Simulated(rung) if rung.load(Relaxed))
+    }
+
+    fn step(&self) {
+        let worker = self.get();
+        match self.waits.take() {
+            None => {
+                let timeout = worker.act(|| worker.work());
+                let since = worker.act(crate::precise_ns);
+                self.waits.set(Some((timeout, since)));
+            }
+            Some((timeout, _)) => {
+                if let Bell::Simulated(rung) = &self.shared.bell {
+                    rung.store(false, Relaxed);
+                }
+                worker.act(|| worker.poll(timeout));
+            }
+        }
+    }
+}
+
+/// What one poller knows: who is watched, and what it has to say.
+#[derive(Default)]
+struct Events {
+    watched: RefCell<Vec<(i32, u64)>>,
+    pending: RefCell<VecDeque<(u64, Readiness)>>,
+}
+
+impl Events {
+    fn report(&self, which: usize, readiness: Readiness) -> bool {
+        let watched = self.watched.borrow();
+        let Some((_, token)) = watched.get(which % watched.len().max(1)) else { return false };
+        self.pending.borrow_mut().push_back((*token, readiness));
+        true
+    }
+
+    fn are_there(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
+}
+
+struct SimulatedPoller {
+    events: Rc<Events>,
+    random: Random,
+    faults: Faults,
+}
+
+impl Poller for SimulatedPoller {
+    fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+        // A closed descriptor is forgotten when its place in the worker's table is given out anew: descriptor numbers would
+        // depend on what other threads of the process open. Until then it may be reported, and nobody must care.
+        let mut watched = self.events.watched.borrow_mut();
+        watched.retain(|(_, known)| *known as u32 != token as u32);
+        watched.push((descriptor.as_raw_fd(), token));
+        Ok(())
+    }
+
+    fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+        self.watch(descriptor, token)
+    }
+
+    fn forget(&mut self, descriptor: BorrowedFd<'_>) -> Result<()> {
+        self.events.watched.borrow_mut().retain(|(number, _)| *number != descriptor.as_raw_fd());
+        Ok(())
+    }
+
+    fn wait(&mut self, _: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
+        if self.random.once_in(self.faults.failing) {
+            return Err(Errno::INTR);
+        }
+        let mut events: Vec<_> = self.events.pending.borrow_mut().drain(..).collect();
+        let mut count = 0;
+        // The kernel promises no order.
+        while !events.is_empty() {
+            let (token, readiness) = events.swap_remove(self.random.below(events.len() as u64) as usize);
+            if self.random.once_in(self.faults.late) {
+                self.events.pending.borrow_mut().push_back((token, readiness));
+                continue;
+            }
+            report(token, readiness);
+            count += 1;
+            if self.random.once_in(self.faults.twice) {
+                report(token, readiness);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+}
+
+struct WorldClock {
+    time: Rc<Cell<u64>>,
+}
+
+impl Clock for WorldClock {
+    fn monotonic_ns(&self) -> u64 {
+        self.time.get()
+    }
+
+    fn wall_ns(&self) -> u64 {
+        self.time.get() + super::WALL_OFFSET_NS
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    fn once_in(&mut self, chances: u32) -> bool {
+        chances > 0 && self.below(u64::from(chances)) == 0
+    }
+}
+
+const NS_PER_MS: u64 = 1_000_000;
