@@ -1,5 +1,7 @@
 """One running load balancer under test, for the checks that varnishtest cannot write: signals, files, idle memory, raw bytes."""
+import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -8,10 +10,20 @@ import tempfile
 import time
 
 
+# Below the ports that the kernel gives to outgoing connections: none of them can take one of ours before it is bound.
+PORTS = range(12000, 32000)
+_next_port = itertools.count(random.randrange(len(PORTS)))
+
+
 def free_port():
-    """A TCP port that nobody uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """A TCP port that nobody uses now, another one each time."""
+    while True:
+        port = PORTS[next(_next_port) % len(PORTS)]
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            return port
+        except OSError:
+            continue
 
 
 def wait_until(condition, seconds=5.0):
@@ -68,7 +80,8 @@ class Program:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        if not self.process.stdout.closed:
+            self.process.communicate()
 
     def ready(self, port):
         """Waits until it listens; says what it printed when it does not."""

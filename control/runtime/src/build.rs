@@ -64,7 +64,8 @@ impl std::fmt::Display for BuildError {
 pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<BuildError>> {
     let mut errors = Vec::new();
     let mut sinks = LogSinks::default();
-    let model::Config { global, proxies, .. } = config;
+    let model::Config { global, proxies, userlists, .. } = config;
+    weir_stream::fetch::install_userlists(userlists);
     let names = ProxyNames::new(&proxies);
     let full_connections = backends::full_connections(&proxies, &options);
     let mut built = Vec::with_capacity(proxies.len());

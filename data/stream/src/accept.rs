@@ -35,8 +35,8 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         expects_header |= exchange.expects_proxy();
         client = exchange.into_client();
     }
-    if expects_header && !read_header(&mut client, &session).await {
-        crate::log::refused_handshake(&session);
+    if expects_header && let Err(what) = read_header(&mut client, &session).await {
+        Exchange::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
         return None;
     }
     if after {
@@ -50,7 +50,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     Some(client)
 }
 
-async fn read_header(client: &mut Connection, session: &Session) -> bool {
+async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &'static str> {
     let timeouts = &session.frontend.config.settings.timeouts;
     let deadline = clock::after_some(timeouts.client_handshake.or(timeouts.client));
     let read = crate::proxy_header::read(client, session, deadline).await;

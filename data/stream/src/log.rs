@@ -97,6 +97,40 @@ impl Exchange {
         frontend.log_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// A connection ended before its first stream: `what` was wrong with its PROXY header. `error-log-format` says how
+    /// the line looks, else it is the one of the manual, section 8.2.5.
+    pub(crate) fn log_refused_handshake(&mut self, what: &str) {
+        let frontend = self.frontend;
+        if frontend.log_sinks.is_empty() {
+            return;
+        }
+        let logging = &frontend.config.settings.logging;
+        let mut line = crate::recycle::bytes();
+        match &logging.error_line {
+            Some(format) => format.render(self, &mut line),
+            None => self.render_refusal(what, &mut line),
+        }
+        let separate = frontend.config.settings.options.log_separate_errors;
+        let level = if separate { Level::Error } else { Level::Info };
+        send(frontend, &LogMessage { level, tag: &frontend.log_tag, structured_data: b"", text: &line });
+    }
+
+    fn render_refusal(&self, what: &str, line: &mut Vec<u8>) {
+        use std::io::Write as _;
+        let mut date = weir_expr::scratch::take();
+        let time = crate::clock::wall_time(self.session.accepted.wall_us);
+        weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &self.site.identity.time_zone, &mut date);
+        let date = String::from_utf8_lossy(&date);
+        let (source, listener) = (self.session.source(), &self.session.listener);
+        let millis = time.micros / 1000;
+        let frontend = self.frontend.name();
+        // Writing to memory does not fail.
+        let _ = match &listener.bind.name {
+            Some(name) => write!(line, "{source} [{date}.{millis:03}] {frontend}/{name}: {what}"),
+            None => write!(line, "{source} [{date}.{millis:03}] {frontend}/{}: {what}", listener.id),
+        };
+    }
+
     fn render_connect_line(&mut self, line: &mut Vec<u8>) {
         use std::io::Write as _;
         let source = self.session.source();
@@ -121,30 +155,4 @@ pub(crate) fn send(proxy: &crate::site::Proxy, message: &LogMessage<'_>) {
             logger.send(sink, time, message);
         }
     });
-}
-
-/// A connection's PROXY header was wrong or did not come: the line of an error that precedes any stream.
-pub(crate) fn refused_handshake(session: &crate::session::Session) {
-    let frontend = session.frontend;
-    if frontend.log_sinks.is_empty() {
-        return;
-    }
-    use std::io::Write as _;
-    let mut line = crate::recycle::bytes();
-    let mut date = weir_expr::scratch::take();
-    let time = crate::clock::wall_time(session.accepted.wall_us);
-    weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &frontend.site().identity.time_zone, &mut date);
-    let date = String::from_utf8_lossy(&date);
-    let (source, listener) = (session.source(), &session.listener.name);
-    let millis = time.micros / 1000;
-    // Writing to memory does not fail.
-    let _ = write!(
-        line,
-        "{source} [{date}.{millis:03}] {}/{listener}: Received something which does not look like a PROXY protocol header",
-        frontend.name()
-    );
-    send(
-        frontend,
-        &LogMessage { level: Level::Error, tag: &frontend.log_tag, structured_data: b"", text: &line },
-    );
 }

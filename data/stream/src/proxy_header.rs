@@ -2,7 +2,7 @@
 
 use weir_config::model::ProxyV2;
 use weir_net::{Connection, Received};
-use weir_proxy::{Addresses, Command, Tlv, Transport, V2, tlv};
+use weir_proxy::{Addresses, Command, ProxyError, Tlv, Transport, V2, tlv};
 use weir_sched::{Tick, wait};
 use weir_sys::Address;
 
@@ -10,8 +10,12 @@ use crate::clock;
 use crate::exchange::Exchange;
 use crate::session::{ProxyFields, Session};
 
-/// Reads the header that a connection begins with; false if none comes, or a wrong one.
-pub(crate) async fn read(client: &mut Connection, session: &Session, deadline: Tick) -> bool {
+/// Reads the header that a connection begins with; what is wrong if none comes, or a wrong one.
+pub(crate) async fn read(
+    client: &mut Connection,
+    session: &Session,
+    deadline: Tick,
+) -> Result<(), &'static str> {
     loop {
         if !client.input().is_empty() {
             match weir_proxy::parse(client.input()) {
@@ -19,21 +23,34 @@ pub(crate) async fn read(client: &mut Connection, session: &Session, deadline: T
                     adopt(session, &header);
                     let length = header.length;
                     client.consume(length);
-                    return true;
+                    return Ok(());
                 }
                 Ok(None) => {}
-                Err(_) => return false,
+                Err(error) => return Err(in_words(error)),
             }
         }
         match client.receive(usize::MAX) {
             Received::Bytes(_) => continue,
             Received::Nothing => {}
-            Received::End | Received::Full | Received::Failed(_) => return false,
+            Received::End | Received::Full | Received::Failed(_) => return Err(TRUNCATED),
         }
         if clock::passed(deadline) || session.killed.get() {
-            return false;
+            return Err(TRUNCATED);
         }
         wait(deadline).await;
+    }
+}
+
+const TRUNCATED: &str = "Truncated PROXY protocol header received";
+
+/// What the log says, in the reference program's words.
+fn in_words(error: ProxyError) -> &'static str {
+    match error {
+        ProxyError::NotProxy | ProxyError::UnsupportedVersion => {
+            "Received something which does not look like a PROXY protocol header"
+        }
+        ProxyError::UnknownProtocol => "Received an unhandled protocol in the PROXY protocol header",
+        _ => "Received an invalid PROXY protocol header",
     }
 }
 

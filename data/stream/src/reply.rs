@@ -172,7 +172,10 @@ impl Exchange {
         self.start(status, status::reason(status))?;
         self.add_reply_headers(made)?;
         let head = &mut self.response.head;
-        head.add(b"content-length", decimal(&mut [0; 20], body.bytes().len() as u64))?;
+        // A 204 has no content, not even an empty one (RFC 9110, 8.6).
+        if status != 204 {
+            head.add(b"content-length", decimal(&mut [0; 20], body.bytes().len() as u64))?;
+        }
         if let Some(kind) =
             made.content_type.as_ref().filter(|_| !matches!(made.content, config::ReplyContent::Empty))
         {
@@ -244,14 +247,13 @@ impl Exchange {
                 location.extend_from_slice(head.find_known(raw, KnownName::Host).unwrap_or_default());
             }
         }
-        if redirect.drop_query {
-            let path = head.path(raw);
-            location.extend_from_slice(path);
-            if redirect.append_slash && !path.ends_with(b"/") {
-                location.push(b'/');
-            }
+        location.extend_from_slice(if redirect.drop_query {
+            head.path(raw)
         } else {
-            location.extend_from_slice(head.path_and_query(raw));
+            head.path_and_query(raw)
+        });
+        if redirect.append_slash && !location.ends_with(b"/") {
+            location.push(b'/');
         }
         location
     }

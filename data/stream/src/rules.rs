@@ -182,6 +182,13 @@ impl Exchange {
         }
     }
 
+    /// What is dropped without an answer has no time of its request in the log.
+    fn forget_request(&mut self, kind: RulesetKind) {
+        if kind == RulesetKind::HttpRequest {
+            self.timers.request = None;
+        }
+    }
+
     fn act(&mut self, action: &'static Action, kind: RulesetKind, proxy: &'static Proxy) -> Done {
         let request = !matches!(
             kind,
@@ -193,11 +200,13 @@ impl Exchange {
             Action::Close => return Done::Stop(Stop::close(By::Proxy, During::Data)),
             Action::Reject => {
                 self.count_denied(kind, proxy);
+                self.forget_request(kind);
                 return Done::Stop(Stop::close(By::Proxy, during));
             }
             Action::SilentDrop { reset_ttl } => {
                 self.silent_drop(*reset_ttl);
                 self.count_denied(kind, proxy);
+                self.forget_request(kind);
                 return Done::Stop(Stop::close(By::Proxy, during));
             }
             Action::Deny(reply) => {

@@ -472,7 +472,20 @@ fn a_proxy_header_is_believed_where_it_is_expected() {
 
 #[test]
 fn a_connection_without_the_expected_header_is_closed() {
-    for (bytes, wait_ms) in [(&b"GET / HTTP/1.1\r\n\r\n"[..], 0), (b"PROXY TCP4 1", 10_000)] {
+    for (bytes, wait_ms, said) in [
+        (
+            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            0,
+            "Received something which does not look like a PROXY protocol header",
+        ),
+        (
+            b"PROXY UDP4 1.1.1.1 1.1.1.1 1 1\r\n",
+            0,
+            "Received an unhandled protocol in the PROXY protocol header",
+        ),
+        (b"PROXY TCP4 1 1 1 1\r\n", 0, "Received an invalid PROXY protocol header"),
+        (b"PROXY TCP4 1", 10_000, "Truncated PROXY protocol header received"),
+    ] {
         let text = format!("{HTTP}listen front\n bind 127.0.0.1:1 accept-proxy\n server s1 {{s1}}\n");
         run(text, move |world| async move {
             let began = weir_sched::now();
@@ -480,7 +493,8 @@ fn a_connection_without_the_expected_header_is_closed() {
             client.send(bytes).await;
             client.closed().await;
             assert_eq!(weir_sched::now().since(began), wait_ms);
-            assert!(world.log().await.ends_with("does not look like a PROXY protocol header"));
+            let line = world.log().await;
+            assert!(line.ends_with(&format!("] front/1: {said}")), "{line}");
             world.check_idle().await;
         });
     }

@@ -266,6 +266,7 @@ impl<'d> Document<'d> {
             userlist: &|name| self.userlist_positions.get(name).copied(),
             http_errors: &|name| self.http_errors.get(name),
             has_global_logs: !self.global.logs.is_empty(),
+            first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
         let proxies = self.proxies.finish(&surroundings, diagnostics);
         Config { global: self.global, userlists: self.userlists, proxies }

@@ -14,6 +14,8 @@ pub enum Password {
     Clear(Box<[u8]>),
     /// `password`: hashed.
     Hashed(PasswordHash),
+    /// A hash that nothing hashes to: it was cut, or made up.
+    Never,
 }
 
 /// A hash as `crypt(3)` writes it.
@@ -46,6 +48,7 @@ impl Password {
         match self {
             Password::Clear(clear) => same(clear, candidate),
             Password::Hashed(hash) => hash.verify(candidate),
+            Password::Never => false,
         }
     }
 

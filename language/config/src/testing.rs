@@ -90,6 +90,7 @@ pub(crate) fn read(text: &str) -> Outcome {
         userlist: &|name| (name == "users").then_some(0),
         http_errors: &|name| (name == "pages").then(|| pages.clone()),
         has_global_logs: true,
+        first_proxy_id: 2,
     };
     let proxies = parser.finish(&surroundings, &mut diagnostics);
     let shown = diagnostics.iter().filter(|diagnostic| diagnostic.severity != Severity::Diag);

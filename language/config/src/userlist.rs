@@ -118,7 +118,7 @@ impl Entries<'_> {
             match word.text() {
                 "password" => {
                     let hash = words.expect("'password' expects a hash as argument.")?;
-                    user.password = Some(hashed(hash.text(), hash.span())?);
+                    user.password = Some(hashed(hash.text(), hash.span(), self.diagnostics)?);
                 }
                 "insecure-password" => {
                     let clear = words.expect("'insecure-password' expects a password as argument.")?;
@@ -170,18 +170,21 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').filter(|name| !name.is_empty())
 }
 
-fn hashed(text: &str, span: Span) -> Parsed<Password> {
-    PasswordHash::parse(text).map(Password::Hashed).map_err(|error| {
-        let message = match error {
-            HashError::Unknown => {
-                "'password' : this kind of hash is not supported, only '$1$' (MD5), '$5$' (SHA-256) and '$6$' (SHA-512) are"
-            }
-            HashError::Malformed => "'password' : malformed hash",
-        };
-        let mut fault = fault(span, message);
-        fault.note = Some("use 'insecure-password' for a password in clear".into());
-        fault
-    })
+fn hashed(text: &str, span: Span, diagnostics: &mut Diagnostics) -> Parsed<Password> {
+    match PasswordHash::parse(text) {
+        Ok(hash) => Ok(Password::Hashed(hash)),
+        Err(HashError::Malformed) => {
+            let message = "'password' : malformed hash, which no password matches";
+            diagnostics.push(Diagnostic::warning(span, message));
+            Ok(Password::Never)
+        }
+        Err(HashError::Unknown) => {
+            let message = "'password' : this kind of hash is not supported, only '$1$' (MD5), '$5$' (SHA-256) and '$6$' (SHA-512) are";
+            let mut fault = fault(span, message);
+            fault.note = Some("use 'insecure-password' for a password in clear".into());
+            Err(fault)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::build::{self, Options, Resolver};
 /// What most tests look at: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
 pub(crate) const CONFIGURATION: &str = "
 global
+    stats socket /run/weir.sock level admin
     node vm
     description a box
     set-var proc.foo str(bar)

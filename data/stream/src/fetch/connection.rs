@@ -79,6 +79,9 @@ pub(super) const ROWS: &[Row] = &[
         |exchange, _, _| truth(is_local(&exchange.session.connection_destination())),
     ),
     row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |_, _, _| number(1)),
+    // Nothing speaks TLS yet, so these are known.
+    row(client("ssl_fc", Bool, "Whether the client's connection speaks TLS"), |_, _, _| truth(false)),
+    row(server("ssl_bc", Bool, "Whether the server's connection speaks TLS"), |_, _, _| truth(false)),
     row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |_, _, _| number(1)),
     row(
         FetchDecl::new("fc_settings_streams_limit", Int, "The most streams on the client's connection")

@@ -9,19 +9,17 @@ use crate::exchange::{Exchange, Phase, Stop};
 use crate::site::Proxy;
 
 impl Exchange {
-    /// `option http-restrict-req-hdr-names`.
-    pub(super) fn restrict_header_names(&mut self) -> Phase {
-        let of = |proxy: &Proxy| proxy.config.settings.options.restrict_header_names;
-        let Some(policy) = of(self.backend).or(of(self.frontend)) else { return Ok(()) };
-        match policy {
-            RestrictHeaderNames::Preserve => {}
-            RestrictHeaderNames::Delete => {
+    /// `option http-restrict-req-hdr-names` of one proxy, before its rules look at the request.
+    pub(super) fn restrict_header_names(&mut self, proxy: &Proxy) -> Phase {
+        match proxy.config.settings.options.restrict_header_names {
+            None | Some(RestrictHeaderNames::Preserve) => {}
+            Some(RestrictHeaderNames::Delete) => {
                 let (head, raw) = self.request.edit();
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     head.remove_matching(raw, |name| !is_plain(name));
                 }
             }
-            RestrictHeaderNames::Reject => {
+            Some(RestrictHeaderNames::Reject) => {
                 let (head, raw) = (&self.request.head, self.request.bytes());
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     self.count(Event::DeniedRequest);

@@ -34,7 +34,6 @@ impl Exchange {
 
     /// Writes what the proxy itself adds to the request.
     fn prepare_request(&mut self) -> Phase {
-        self.restrict_header_names()?;
         self.narrow_te()?;
         self.add_forwarding_fields()?;
         let mode = self.connection_mode();

@@ -20,12 +20,14 @@ impl Exchange {
         }
         self.count_request();
         self.check_monitor()?;
+        self.restrict_header_names(self.frontend)?;
         self.request_rules(self.frontend).await
     }
 
     /// The backend's rules on a request.
     pub(super) async fn backend_phase(&mut self) -> Phase {
         if !std::ptr::eq(self.backend, self.frontend) {
+            self.restrict_header_names(self.backend)?;
             self.content_rules(self.backend).await?;
             self.request_rules(self.backend).await?;
         }

@@ -96,14 +96,14 @@ fn places(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
         Alias::BackendSourcePort => out.port(exchange.own_address().map(|address| address.port())),
         Alias::ServerIp => out.address(exchange.server_address().and_then(|address| address.ip())),
         Alias::ServerPort => out.port(exchange.server_address().map(|address| address.port())),
-        Alias::ActiveConnections => out.counter(i64::from(exchange.site.connections.inside())),
-        Alias::FrontendConnections => out.counter(i64::from(exchange.frontend.connections.inside())),
+        Alias::ActiveConnections => out.number(i64::from(exchange.site.connections.inside())),
+        Alias::FrontendConnections => out.number(i64::from(exchange.frontend.connections.inside())),
         Alias::BackendConnections => {
             let sessions = exchange.backend.backend.as_ref().map_or(0, |backend| backend.sessions());
-            out.counter(if exchange.backend_entered { i64::from(sessions) } else { 0 });
+            out.number(if exchange.backend_entered { i64::from(sessions) } else { 0 });
         }
         Alias::ServerConnections => {
-            out.counter(exchange.lease.as_ref().map_or(0, |lease| i64::from(lease.server().served())));
+            out.number(exchange.lease.as_ref().map_or(0, |lease| i64::from(lease.server().served())));
         }
         Alias::ServerQueue => out.number(i64::from(exchange.queued.server)),
         Alias::BackendQueue => out.number(i64::from(exchange.queued.backend)),
@@ -136,16 +136,9 @@ fn headers(captured: &[Option<Box<[u8]>>], declared: usize, alias: Alias, out: &
         return;
     }
     let values = (0..declared).map(|slot| captured.get(slot).and_then(Option::as_deref));
-    if matches!(alias, Alias::RequestHeaders | Alias::ResponseHeaders) {
-        return out.headers(values);
-    }
-    for (slot, value) in values.enumerate() {
-        if slot > 0 {
-            out.raw(b" ");
-        }
-        out.raw(b"\"");
-        out.raw(value.unwrap_or(b"-"));
-        out.raw(b"\"");
+    match alias {
+        Alias::RequestHeaders | Alias::ResponseHeaders => out.headers(values),
+        _ => out.header_list(values),
     }
 }
 

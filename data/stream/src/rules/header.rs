@@ -138,7 +138,8 @@ fn replace_each(
         if pattern.captures(item, 0, groups).is_none() {
             continue;
         }
-        replaced.extend_from_slice(&value[kept_to..start]);
+        // The blanks before a value go with it.
+        replaced.extend_from_slice(value[kept_to..start].trim_ascii_end());
         weir_expr::pattern::regex::expand(template, item, groups, &mut replaced);
         kept_to = start + item.len();
         changed = true;

@@ -22,7 +22,11 @@ impl Exchange {
         let target = self.request.head.uri(self.request.bytes());
         let Some(host) = weir_http::uri::named_host(target).map(<[u8]>::to_vec) else { return true };
         let (head, raw) = self.request.edit();
-        head.set(raw, b"host", &host).is_ok()
+        let position = head.positions(raw, b"host").next();
+        match position {
+            Some(position) => head.replace_value(position, &host).is_ok(),
+            None => head.add(b"host", &host).is_ok(),
+        }
     }
 
     fn put_uri_part(&mut self, part: UriPart, value: &[u8]) -> bool {

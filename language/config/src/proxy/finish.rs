@@ -24,6 +24,8 @@ pub struct Surroundings<'s> {
     pub http_errors: &'s dyn Fn(&str) -> Option<Arc<ErrorReplies>>,
     /// Whether the global section has log targets.
     pub has_global_logs: bool,
+    /// The first identifier for proxies: the runtime API's sockets take the one before.
+    pub first_proxy_id: u32,
 }
 
 /// Completes a section: looks at its conditions and settles names inside it.
@@ -131,7 +133,7 @@ impl ProxyParser<'_> {
     pub fn finish(mut self, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) -> Vec<Proxy> {
         self.end_section(diagnostics);
         let names = Names::of(&self.finished, diagnostics);
-        settle_proxy_ids(&mut self.finished, diagnostics);
+        settle_proxy_ids(&mut self.finished, surroundings.first_proxy_id, diagnostics);
         self.settle_errors(surroundings, diagnostics);
         for index in 0..self.finished.len() {
             self.settle_backends(index, &names, diagnostics);
@@ -313,8 +315,8 @@ pub(super) fn noun(proxy: &Proxy) -> &'static str {
     Section::Proxy(proxy.section).noun()
 }
 
-/// Gives every proxy an identifier: its own, or the lowest free one. The first is for what the process itself has.
-fn settle_proxy_ids(finished: &mut [Finished], diagnostics: &mut Diagnostics) {
+/// Gives every proxy an identifier: its own, or the lowest free one.
+fn settle_proxy_ids(finished: &mut [Finished], first: u32, diagnostics: &mut Diagnostics) {
     let mut used: HashMap<u32, usize> = HashMap::new();
     for index in 0..finished.len() {
         let proxy = &finished[index].proxy;
@@ -334,7 +336,7 @@ fn settle_proxy_ids(finished: &mut [Finished], diagnostics: &mut Diagnostics) {
             diagnostics.push(Diagnostic::alert(finished[index].span, message).layout(Layout::ParsingTight));
         }
     }
-    let mut next = FIRST_PROXY_ID;
+    let mut next = first;
     for finished in finished.iter_mut().filter(|finished| finished.proxy.id == 0) {
         while used.contains_key(&next) {
             next += 1;
@@ -343,9 +345,6 @@ fn settle_proxy_ids(finished: &mut [Finished], diagnostics: &mut Diagnostics) {
         next += 1;
     }
 }
-
-/// Identifier 1 is that of the process's own listeners.
-const FIRST_PROXY_ID: u32 = 2;
 
 fn settle_replies(finished: &Finished, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) {
     for (section, status, span) in &finished.pending.replies {

@@ -133,7 +133,11 @@ fn name_and_replacement<'l>(
 
 /// The regular expression that a word writes.
 pub(super) fn regex(word: &Word) -> Parsed<Arc<Regex>> {
-    let regex = Regex::new(word.text(), false)
+    compiled(word, false)
+}
+
+fn compiled(word: &Word, ignore_case: bool) -> Parsed<Arc<Regex>> {
+    let regex = Regex::new(word.text(), ignore_case)
         .map_err(|error| fault(word.span(), format!("regex '{word}' is invalid ({error}).")))?;
     Ok(Arc::new(regex))
 }
@@ -145,7 +149,8 @@ fn name_match(name: &Word, words: &mut Words<'_>) -> Parsed<NameMatch> {
         "beg" => NameMatch::Prefix,
         "end" => NameMatch::Suffix,
         "sub" => NameMatch::Substring,
-        "reg" => NameMatch::Regex(regex(name)?),
+        // The names of fields have no case (RFC 9110, 5.1).
+        "reg" => NameMatch::Regex(compiled(name, true)?),
         _ => {
             let message = format!("-m with unsupported matching method '{method}'.");
             return Err(fault(method.span(), message));

@@ -148,7 +148,9 @@ fn set_var(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Opt
 }
 
 fn unset_var(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
-    context.unset_variable(args.variable(0)?).then_some(value)
+    // The input goes through, whether there was anything to forget or not.
+    context.unset_variable(args.variable(0)?);
+    Some(value)
 }
 
 /// Appends the text of a variable, if it has a value.

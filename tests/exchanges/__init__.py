@@ -1,0 +1,30 @@
+"""What tests/differential.py sends, one file a subject, each with one configuration.
+
+A file has `CONFIGURATION` (`@name@` becomes the port of that listener; `@origin@`, `@s1@` to `@s4@` and `@bytes@` are servers,
+`@closed@` a port that refuses, `@log@` the log's, `@folder@` a folder with `FILES`), `EXCHANGES` and `DIFFERENT`.
+`EXCHANGES` has under each name the listener and the pieces to send: a text as it is, None half-closes, a number waits that
+many seconds. `DIFFERENT` has under a name why weir is meant to differ from the packaged 2.6 (the reference is 3.5).
+"""
+
+H = "Host: x\r\n"
+
+
+def get(path, *headers, method="GET", host="x"):
+    """A request without a body."""
+    return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n" + "".join(f"{header}\r\n" for header in headers) + "\r\n"
+
+
+def post(path, body, *headers, method="POST"):
+    """A request with a body of known length."""
+    return get(path, f"Content-Length: {len(body)}", *headers, method=method) + body
+
+
+def answered(text, end=False):
+    """The path for which the origin answers these very bytes; it closes then if this is the `end`."""
+    return ("/end/" if end else "/raw/") + text.encode("latin-1").hex()
+
+
+def answer(*headers, body="ok", status="200 OK"):
+    """The path for which the origin answers with these fields and this body."""
+    fields = "".join(f"{header}\r\n" for header in headers)
+    return answered(f"HTTP/1.1 {status}\r\n{fields}Content-Length: {len(body)}\r\n\r\n{body}")
