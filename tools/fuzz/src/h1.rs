@@ -1,7 +1,10 @@
 //! HTTP/1 heads and chunked bodies. The first byte says where the bytes are cut.
 
-use weir_h1::{ChunkDecoder, Options, Parser, Progress, request_framing, response_framing};
-use weir_http::{Head, Kind, Method};
+use weir_h1::{
+    BodyFraming, ChunkDecoder, Options, Parser, Piece, Progress, connection, request_framing,
+    response_framing,
+};
+use weir_http::{CaseMap, Head, Kind, Method};
 
 /// A request head, whole and in two pieces, and what is asked of it.
 pub fn request_head(bytes: &[u8]) {
@@ -27,7 +30,7 @@ fn head(kind: Kind, bytes: &[u8]) {
         assert_eq!(whole, pieces, "cut at {cut}");
         match whole {
             Progress::Complete { head_len } => {
-                assert!(head_len <= bytes.len());
+                assert!(head_len <= bytes.len() && whole_head.end() == head_len);
                 ask(&mut whole_head, bytes);
             }
             Progress::Error(error) => assert!(error.position <= bytes.len()),
@@ -48,7 +51,9 @@ fn ask(head: &mut Head, raw: &[u8]) {
     let _ = (head.path(raw), head.query(raw), head.path_and_query(raw), head.raw_bytes(raw));
     for (name, value) in head.fields(raw) {
         assert!(!name.is_empty());
-        let _ = (head.find(raw, name, -1), head.find_line(raw, name, 1));
+        for occurrence in [-2, -1, 0, 1, 2] {
+            let _ = (head.find(raw, name, occurrence), head.find_line(raw, name, occurrence));
+        }
         let _ = weir_http::cookie::RequestCookies::new(value).count();
         let _ = weir_http::cookie::ResponseCookies::new(value).count();
         let _ = (weir_http::auth::basic(value), weir_http::date::parse(value, 0));
@@ -68,15 +73,29 @@ fn ask(head: &mut Head, raw: &[u8]) {
     );
     assert_eq!(again.fields(&written).count(), fields);
     match kind {
-        Kind::Request => assert_eq!(request_framing(&again), request_framing(head)),
+        Kind::Request => {
+            let framing = request_framing(head);
+            assert!(matches!(framing, BodyFraming::None | BodyFraming::Length(1..) | BodyFraming::Chunked));
+            assert_eq!(request_framing(&again), framing);
+        }
         Kind::Response => {
             assert_eq!(response_framing(&again, Method::Get), response_framing(head, Method::Get))
         }
     }
+    for what in [connection::Announce::Nothing, connection::Announce::Close, connection::Announce::KeepAlive]
+    {
+        let _ = connection::announce(head, raw, what);
+    }
     let _ = (head.set_path(raw, b"/new"), head.set_query(raw, b"q"), head.set(raw, b"host", b"h"));
+    let (mut edited, mut adjusted) = (Vec::new(), Vec::new());
+    head.write(raw, &mut edited);
+    let mut map = CaseMap::default();
+    map.insert(b"HOST");
+    head.write_adjusted(raw, Some(&map), &mut adjusted);
+    assert_eq!(edited.len(), adjusted.len());
 }
 
-/// A chunked body, whole and in two pieces.
+/// A chunked body, whole, in two pieces and piece by piece.
 pub fn chunked_body(bytes: &[u8]) {
     let Some((cut, bytes)) = cut(bytes) else { return };
     let whole = ChunkDecoder::new().advance(bytes);
@@ -92,6 +111,20 @@ pub fn chunked_body(bytes: &[u8]) {
         Ok(rest)
     });
     assert_eq!(whole, pieces, "cut at {cut}");
+    let (mut decoder, mut at, mut payload) = (ChunkDecoder::new(), 0, 0);
+    while let Ok(piece) = decoder.piece(&bytes[at..]) {
+        match piece {
+            Piece::Payload(range) => {
+                payload += range.len();
+                at += range.end;
+            }
+            Piece::Trailers(range) => at += range.end,
+            Piece::More | Piece::Done(_) => {
+                assert_eq!(whole.map(|advance| advance.payload), Ok(payload));
+                break;
+            }
+        }
+    }
 }
 
 /// The first byte chooses a place in the rest.

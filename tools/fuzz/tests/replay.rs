@@ -1,4 +1,5 @@
-//! Every corpus through its function: as it is, cut short everywhere, and with each byte changed.
+//! Every corpus through its function: as it is, cut short everywhere, and with each byte changed; the first byte, which
+//! tells several functions where to cut, to everything.
 
 use std::fs;
 use std::path::Path;
@@ -24,6 +25,12 @@ fn replay(name: &str, target: Target) -> usize {
                 target(&bytes);
             }
             bytes[at] = before;
+        }
+        for first in 0..=u8::MAX {
+            if let Some(byte) = bytes.first_mut() {
+                *byte = first;
+            }
+            target(&bytes);
         }
     }
     count
