@@ -92,16 +92,6 @@ pub(crate) fn on_response(exchange: &mut Exchange) {
     let _ = edit_response(exchange, settings, &plan, provided);
 }
 
-/// The letters as the log shows them: where a cookie is configured, one that played no part is absent, not unknown.
-pub(crate) fn logged_letters(exchange: &Exchange) -> [u8; 2] {
-    let backend = exchange.backend.backend.as_ref();
-    let cookie = backend.and_then(|backend| backend.settings().cookie.as_ref());
-    match cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive) {
-        true => exchange.cookie_letters.map(|letter| if letter == UNEXAMINED { b'N' } else { letter }),
-        false => exchange.cookie_letters,
-    }
-}
-
 /// What `force-persist` and `ignore-persist` say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {

@@ -156,7 +156,7 @@ mod tests {
                 live,
                 "show map",
                 "# id (file) description\n3 (m.map) pattern loaded from file 'm.map' used by map at file 't.cfg' line \
-                 21. curr_ver=0 next_ver=0 entry_cnt=2\n",
+                 22. curr_ver=0 next_ver=0 entry_cnt=2\n",
             );
             check(
                 live,
