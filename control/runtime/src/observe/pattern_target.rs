@@ -162,10 +162,10 @@ mod tests {
                 live,
                 "show acl",
                 "# id (file) description\n\
-                 0 () acl 'path' file 't.cfg' line 17. curr_ver=0 next_ver=0 entry_cnt=1\n\
-                 1 (a.lst) pattern loaded from file 'a.lst' used by acl at file 't.cfg' line 18. curr_ver=0 next_ver=0 \
+                 0 () acl 'path' file 't.cfg' line 18. curr_ver=0 next_ver=0 entry_cnt=1\n\
+                 1 (a.lst) pattern loaded from file 'a.lst' used by acl at file 't.cfg' line 19. curr_ver=0 next_ver=0 \
                  entry_cnt=2\n\
-                 2 () acl 'path' file 't.cfg' line 18. curr_ver=0 next_ver=0 entry_cnt=0\n",
+                 2 () acl 'path' file 't.cfg' line 19. curr_ver=0 next_ver=0 entry_cnt=0\n",
             );
         });
     }
