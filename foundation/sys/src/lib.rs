@@ -11,6 +11,8 @@
 //! This crate refuses to know what weir is: no policy, no configuration, no retries.
 
 mod address;
+pub mod capability;
+pub mod child;
 pub mod memory;
 pub mod option;
 pub mod pass;

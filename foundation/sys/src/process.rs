@@ -161,6 +161,17 @@ pub fn detach_standard_streams() -> Result<()> {
     Ok(())
 }
 
+/// A descriptor of the current directory, to come back to it ([`return_to`]).
+pub fn current_directory() -> Result<OwnedFd> {
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+    rustix::fs::open(".", flags, MODE)
+}
+
+/// Makes the directory that a descriptor stands for the current one.
+pub fn return_to(directory: impl AsFd) -> Result<()> {
+    rustix::process::fchdir(directory)
+}
+
 /// Duplicates a descriptor, closed on exec.
 pub fn duplicate(descriptor: impl AsFd) -> Result<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(descriptor, 0)
@@ -191,7 +202,7 @@ pub fn set_inheritable(descriptor: impl AsFd, inheritable: bool) -> Result<()> {
 }
 
 /// How many threads the process has; 0 when `/proc` does not tell.
-fn thread_count() -> usize {
+pub(crate) fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 

@@ -68,6 +68,14 @@ pub(crate) fn read_line(context: &mut GlobalContext<'_>, line: &Line) -> Parsed 
     }
 }
 
+/// Reads a line of a `global` section if the master has to know it.
+pub(crate) fn discover_line(context: &mut GlobalContext<'_>, line: &Line) -> Parsed {
+    match GLOBAL_KEYWORDS.find_phrase(line, 0) {
+        Some((row, _)) if row.discovery => read_line(context, line),
+        _ => Ok(()),
+    }
+}
+
 fn unknown(line: &Line, first: usize) -> Fault {
     let keyword = line.text(first);
     if keyword == "stats" {

@@ -21,6 +21,7 @@ pub mod rules;
 pub mod server;
 pub mod vocabulary;
 
+mod discovery;
 mod document;
 mod expressions;
 mod global;
@@ -35,4 +36,5 @@ mod userlist;
 mod words;
 mod world;
 
+pub use discovery::{Discovery, discover};
 pub use document::{Inputs, Outcome, parse};

@@ -21,6 +21,8 @@ pub struct Row<F> {
     pub example: &'static str,
     /// How it is read.
     pub handler: Handler<F>,
+    /// Whether the master reads it too, before it starts its worker (R148).
+    pub discovery: bool,
 }
 
 /// How a word is read.
@@ -43,17 +45,35 @@ impl<F> Row<F> {
         help: &'static str,
         read: F,
     ) -> Self {
-        Row { name, arguments, help, example, handler: Handler::Ready(read) }
+        Row { name, arguments, help, example, handler: Handler::Ready(read), discovery: false }
     }
 
     /// A word of the language that is not implemented yet.
     pub const fn not_yet(name: &'static str, arguments: &'static str, help: &'static str) -> Self {
-        Row { name, arguments, help, example: "", handler: Handler::NotYet }
+        Row { name, arguments, help, example: "", handler: Handler::NotYet, discovery: false }
     }
 
     /// A word that the language no longer has.
     pub const fn removed(name: &'static str, instead: &'static str) -> Self {
-        Row { name, arguments: "", help: instead, example: "", handler: Handler::Removed(instead) }
+        Row {
+            name,
+            arguments: "",
+            help: instead,
+            example: "",
+            handler: Handler::Removed(instead),
+            discovery: false,
+        }
+    }
+
+    /// A word that is understood, and that the master reads too.
+    pub const fn discovered(
+        name: &'static str,
+        arguments: &'static str,
+        example: &'static str,
+        help: &'static str,
+        read: F,
+    ) -> Self {
+        Row { name, arguments, help, example, handler: Handler::Ready(read), discovery: true }
     }
 
     /// Whether the word is understood.

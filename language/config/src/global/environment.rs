@@ -7,12 +7,12 @@ use crate::rows::Row;
 use crate::words::{Parsed, Words};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
-    Row::ready("setenv", "<name> <value>", "NAME value", "set a variable", |line, words| {
+    Row::discovered("setenv", "<name> <value>", "NAME value", "set a variable", |line, words| {
         let (name, value) = name_and_value(words, "setenv")?;
         line.world.set_variable(name, value);
         Ok(())
     }),
-    Row::ready(
+    Row::discovered(
         "presetenv",
         "<name> <value>",
         "NAME value",
@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::ready("unsetenv", "[<name> ...]", "NAME", "forget variables", |line, words| {
+    Row::discovered("unsetenv", "[<name> ...]", "NAME", "forget variables", |line, words| {
         if words.peek_text().is_empty() {
             return Err(tight(words, "'unsetenv' expects at least one variable name."));
         }
@@ -32,14 +32,20 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         }
         Ok(())
     }),
-    Row::ready("resetenv", "[<name> ...]", "PATH HOME", "forget all variables but these", |line, words| {
-        let mut kept = Vec::new();
-        while let Some(name) = words.take() {
-            kept.push(name.bytes());
-        }
-        line.world.change_environment(|environment| environment.retain(|name| kept.contains(&name)));
-        Ok(())
-    }),
+    Row::discovered(
+        "resetenv",
+        "[<name> ...]",
+        "PATH HOME",
+        "forget all variables but these",
+        |line, words| {
+            let mut kept = Vec::new();
+            while let Some(name) = words.take() {
+                kept.push(name.bytes());
+            }
+            line.world.change_environment(|environment| environment.retain(|name| kept.contains(&name)));
+            Ok(())
+        },
+    ),
 ];
 
 fn name_and_value<'l>(words: &mut Words<'l>, keyword: &str) -> Parsed<(&'l str, &'l [u8])> {

@@ -1,24 +1,76 @@
 //! Words about the process: identity, files, names, ending.
 
 use super::context::GlobalReader;
-use crate::model::{Account, Chroot};
+use crate::model::{Account, Chroot, MasterWorker};
 use crate::rows::Row;
 use crate::words::fault;
 use weir_syntax::{Diagnostic, Layout};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
-    Row::ready("daemon", "", "", "go to the background once started", |line, words| {
+    Row::discovered("daemon", "", "", "go to the background once started", |line, words| {
         line.global.daemon = line.flag(words)?;
         Ok(())
     }),
-    Row::ready("quiet", "", "", "say nothing at start, like -q", |line, words| {
+    Row::discovered(
+        "master-worker",
+        "[no-exit-on-failure]",
+        "",
+        "a master watches a worker, and reloads",
+        |line, words| {
+            let stays = words.peek_text() == "no-exit-on-failure";
+            if stays {
+                words.take();
+            }
+            words.end("master-worker")?;
+            let former = line.global.master_worker.unwrap_or_default();
+            line.global.master_worker = Some(MasterWorker { stays: stays || former.stays });
+            Ok(())
+        },
+    ),
+    Row::discovered(
+        "mworker-max-reloads",
+        "<number>",
+        "20",
+        "how many reloads an old worker may outlive",
+        |line, words| {
+            line.global.reloads_max = Some(line.number(words, 0..=i32::MAX as u32)?);
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "setcap",
+        "<name>[,<name>...]",
+        "cap_net_admin,cap_net_raw",
+        "capabilities to keep when the process changes its user",
+        |line, words| {
+            let list = line.word(words, "a comma-separated list of capabilities as an argument")?;
+            for name in list.text().split(',').filter(|name| !name.is_empty()) {
+                if !CAPABILITIES.contains(&name) {
+                    let message = format!(
+                        "'setcap' : unsupported capability '{name}', supported are {}.",
+                        CAPABILITIES.join(", ")
+                    );
+                    return Err(fault(list.span(), message));
+                }
+                line.global.capabilities.push(name.into());
+            }
+            Ok(())
+        },
+    ),
+    Row::discovered("quiet", "", "", "say nothing at start, like -q", |line, words| {
         line.global.quiet = line.flag(words)?;
         Ok(())
     }),
-    Row::ready("zero-warning", "", "", "refuse to start if there is a warning, like -dW", |line, words| {
-        line.global.zero_warning = line.flag(words)?;
-        Ok(())
-    }),
+    Row::discovered(
+        "zero-warning",
+        "",
+        "",
+        "refuse to start if there is a warning, like -dW",
+        |line, words| {
+            line.global.zero_warning = line.flag(words)?;
+            Ok(())
+        },
+    ),
     Row::ready("expose-experimental-directives", "", "", "allow words that may still change", |line, _| {
         line.global.expose_experimental = true;
         Ok(())
@@ -27,7 +79,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         line.global.expose_deprecated = true;
         Ok(())
     }),
-    Row::ready(
+    Row::discovered(
         "pidfile",
         "<pidfile>",
         "/run/weir.pid",
@@ -210,3 +262,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::removed("nogetaddrinfo", "there is only one way to resolve names"),
     Row::removed("stats bind-process", "there is only one process"),
 ];
+
+/// What `setcap` can keep (manual, "setcap").
+const CAPABILITIES: [&str; 4] = ["cap_net_admin", "cap_net_bind_service", "cap_net_raw", "cap_sys_admin"];

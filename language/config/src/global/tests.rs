@@ -53,7 +53,6 @@ fn no_word_is_twice() {
 #[test]
 fn words_that_are_not_there_yet_say_so() {
     refuse("lua-load x.lua", "'lua-load' is not implemented yet");
-    refuse("master-worker", "'master-worker' is not implemented yet");
     refuse("stats-file x", "'stats-file' is not implemented yet");
     refuse("busy-polling", "'busy-polling' is not implemented yet");
     refuse("no busy-polling", "'busy-polling' is not implemented yet");

@@ -17,6 +17,12 @@ use super::tuning::Tuning;
 pub struct Global {
     /// `daemon`: go to the background.
     pub daemon: bool,
+    /// `master-worker`: a master watches a worker.
+    pub master_worker: Option<MasterWorker>,
+    /// `mworker-max-reloads`: how many reloads an old worker may outlive.
+    pub reloads_max: Option<u32>,
+    /// `setcap`: names of capabilities to keep when the user changes.
+    pub capabilities: Vec<Box<str>>,
     /// `quiet`: say nothing at start.
     pub quiet: bool,
     /// `zero-warning`: a warning is as bad as an error.
@@ -91,6 +97,9 @@ impl Default for Global {
     fn default() -> Self {
         Global {
             daemon: false,
+            master_worker: None,
+            reloads_max: None,
+            capabilities: Vec::new(),
             quiet: false,
             zero_warning: false,
             expose_experimental: false,
@@ -139,6 +148,13 @@ pub struct Http1 {
     /// `h1-case-adjust` and `h1-case-adjust-file`: header names as bogus peers want to see them, each once whatever
     /// its case.
     pub adjusted_names: Vec<Box<str>>,
+}
+
+/// What `master-worker` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MasterWorker {
+    /// `no-exit-on-failure`: the master stays when its worker fails.
+    pub stays: bool,
 }
 
 /// Where the process locks itself in.

@@ -1,0 +1,162 @@
+//! The kernel's capabilities: parts of what root may do, which a process may keep when it is root no more.
+//!
+//! They belong to a thread. Whoever changes those of a process does so before any other thread exists: the threads that
+//! follow have what their creator had. [`change`] checks that.
+
+use crate::process::{status, thread_count};
+use crate::{Errno, Result};
+
+/// A set of capabilities, one bit each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities(u64);
+
+impl Capabilities {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+    /// Bind ports below 1024.
+    pub const NET_BIND_SERVICE: Self = Self(1 << 10);
+    /// Transparent proxying, marks, interfaces.
+    pub const NET_ADMIN: Self = Self(1 << 12);
+    /// Transparent proxying and raw sockets.
+    pub const NET_RAW: Self = Self(1 << 13);
+
+    /// The one of that name (`cap_net_admin`).
+    pub fn named(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, bit)| Self(1 << bit))
+    }
+
+    /// The names that [`Capabilities::named`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(name, _)| *name)
+    }
+
+    /// Those of both.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are in it.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those of `other` that are not in it.
+    pub const fn missing(self, other: Self) -> Self {
+        Self(other.0 & !self.0)
+    }
+
+    /// One bit each, by the kernel's numbers.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// What the calling thread may do (`effective`), and may allow itself to do (`permitted`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// What it may do now.
+    pub effective: Capabilities,
+    /// What it may take.
+    pub permitted: Capabilities,
+    /// What programs that it executes may keep.
+    pub inheritable: Capabilities,
+}
+
+/// What the calling thread holds.
+pub fn held() -> Result<Held> {
+    let header = Header::default();
+    let mut data = [Data::default(); 2];
+    // SAFETY: version 3 of the interface reads the header and fills two records.
+    let done = unsafe { libc::syscall(libc::SYS_capget, &header, data.as_mut_ptr()) };
+    status(done as libc::c_int)?;
+    let join = |low: u32, high: u32| Capabilities(u64::from(low) | u64::from(high) << 32);
+    Ok(Held {
+        effective: join(data[0].effective, data[1].effective),
+        permitted: join(data[0].permitted, data[1].permitted),
+        inheritable: join(data[0].inheritable, data[1].inheritable),
+    })
+}
+
+/// Changes what the process holds. Refused with [`Errno::BUSY`] when it has other threads, which would keep theirs.
+pub fn change(held: Held) -> Result<()> {
+    if thread_count() != 1 {
+        return Err(Errno::BUSY);
+    }
+    let header = Header::default();
+    let half = |set: Capabilities, part: u32| (set.0 >> (32 * part)) as u32;
+    let record = |part| Data {
+        effective: half(held.effective, part),
+        permitted: half(held.permitted, part),
+        inheritable: half(held.inheritable, part),
+    };
+    let data = [record(0), record(1)];
+    // SAFETY: version 3 of the interface reads the header and two records.
+    let done = unsafe { libc::syscall(libc::SYS_capset, &header, data.as_ptr()) };
+    status(done as libc::c_int).map(drop)
+}
+
+/// Whether the permitted set stays when the process stops to be root.
+pub fn keep_over_identity_change(keep: bool) -> Result<()> {
+    // SAFETY: touches no memory.
+    let done = unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, libc::c_ulong::from(keep), 0, 0, 0) };
+    status(done).map(drop)
+}
+
+/// The kernel's header of both calls.
+#[repr(C)]
+struct Header {
+    version: u32,
+    process: i32,
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        // The third version has sets of 64 bits; process 0 is the calling thread.
+        Header { version: 0x2008_0522, process: 0 }
+    }
+}
+
+/// Half of the three sets.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Data {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// Those that the manual allows to keep ("setcap"), by the kernel's numbers.
+const NAMES: [(&str, u32); 4] =
+    [("cap_net_bind_service", 10), ("cap_net_admin", 12), ("cap_net_raw", 13), ("cap_sys_admin", 21)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_the_kernels_numbers() {
+        let both = Capabilities::named("cap_net_admin")
+            .expect("known")
+            .with(Capabilities::named("cap_net_bind_service").expect("known"));
+        // What the manual's example shows for these two.
+        assert_eq!(both.bits(), 0x1400);
+        assert!(both.contains(Capabilities::NET_ADMIN) && !both.contains(Capabilities::NET_RAW));
+        assert_eq!(both.missing(Capabilities::NET_RAW), Capabilities::NET_RAW);
+        assert_eq!(Capabilities::named("cap_chown"), None);
+        assert!(Capabilities::NONE.is_empty());
+    }
+
+    #[test]
+    fn what_is_held_can_be_asked_and_not_changed_beside_other_threads() {
+        let held = held().expect("the kernel tells");
+        assert!(held.permitted.contains(held.effective));
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(change(held), Err(Errno::BUSY)));
+        });
+    }
+}

@@ -1,0 +1,141 @@
+//! Other processes of ours: how a child ended, and becoming another program.
+
+use crate::{Errno, Result};
+use rustix::process::WaitOptions;
+use std::ffi::CString;
+use std::fmt;
+use std::os::fd::OwnedFd;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The status that a shell would show: 128 and the number of the signal, if it was one.
+    pub fn status(self) -> i32 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Exit::Code(_) => f.write_str("Exit"),
+            Exit::Signal(signal) => match SIGNALS.iter().find(|(number, _)| *number == signal) {
+                Some((_, name)) => f.write_str(name),
+                None => write!(f, "Signal {signal}"),
+            },
+        }
+    }
+}
+
+/// Takes note of a child that ended; `None` when none did since the last time.
+pub fn reap() -> Result<Option<(u32, Exit)>> {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((child, status))) => {
+                let exit = match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => Exit::Code(code),
+                    (None, Some(signal)) => Exit::Signal(signal),
+                    // Stopped or continued: it lives.
+                    (None, None) => continue,
+                };
+                return Ok(Some((child.as_raw_nonzero().get() as u32, exit)));
+            }
+            Ok(None) | Err(Errno::CHILD) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Becomes another program, found as a shell would find it, with these words (the first is its name) and this
+/// environment, `NAME=value` each. Descriptors that are not closed on exec stay open, blocked signals stay blocked and
+/// those that wait go on waiting. Returns only if it fails.
+pub fn execute(program: &[u8], words: &[Vec<u8>], environment: &[Vec<u8>]) -> Errno {
+    let Ok(program) = CString::new(program) else { return Errno::INVAL };
+    let (Some(words), Some(environment)) = (strings(words), strings(environment)) else {
+        return Errno::INVAL;
+    };
+    let (words, environment) = (pointers(&words), pointers(&environment));
+    // SAFETY: the name is a C string, and both lists are C strings that end in a null pointer; all outlive the call.
+    unsafe { libc::execvpe(program.as_ptr(), words.as_ptr(), environment.as_ptr()) };
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// None if one holds a zero byte.
+fn strings(texts: &[Vec<u8>]) -> Option<Vec<CString>> {
+    texts.iter().map(|text| CString::new(text.as_slice()).ok()).collect()
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// A file without a name in memory: it goes away with its last descriptor. What is written to it is appended.
+pub fn memory_file(name: &str) -> Result<OwnedFd> {
+    let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::APPEND)?;
+    Ok(file)
+}
+
+/// The names that the C library has for signals that end processes.
+const SIGNALS: [(i32, &str); 15] = [
+    (libc::SIGHUP, "Hangup"),
+    (libc::SIGINT, "Interrupt"),
+    (libc::SIGQUIT, "Quit"),
+    (libc::SIGILL, "Illegal instruction"),
+    (libc::SIGTRAP, "Trace/breakpoint trap"),
+    (libc::SIGABRT, "Aborted"),
+    (libc::SIGBUS, "Bus error"),
+    (libc::SIGFPE, "Floating point exception"),
+    (libc::SIGKILL, "Killed"),
+    (libc::SIGUSR1, "User defined signal 1"),
+    (libc::SIGSEGV, "Segmentation fault"),
+    (libc::SIGUSR2, "User defined signal 2"),
+    (libc::SIGPIPE, "Broken pipe"),
+    (libc::SIGALRM, "Alarm clock"),
+    (libc::SIGTERM, "Terminated"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_as_a_shell_tells_it() {
+        assert_eq!((Exit::Code(3).status(), Exit::Code(3).to_string()), (3, "Exit".into()));
+        let crash = Exit::Signal(libc::SIGSEGV);
+        assert_eq!((crash.status(), crash.to_string()), (139, "Segmentation fault".into()));
+        assert_eq!(Exit::Signal(60).to_string(), "Signal 60");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_not_executed() {
+        let nowhere = b"/nonexistent/program".as_slice();
+        assert_eq!(execute(nowhere, &[nowhere.to_vec()], &[]), Errno::NOENT);
+        assert_eq!(execute(b"a\0b", &[], &[]), Errno::INVAL);
+        assert_eq!(execute(nowhere, &[b"a\0".to_vec()], &[]), Errno::INVAL);
+    }
+
+    #[test]
+    fn a_file_in_memory_grows_at_its_end() {
+        use std::io::Write;
+        use std::os::unix::fs::FileExt;
+        let mut file = std::fs::File::from(memory_file("test").expect("memory"));
+        let mut other = file.try_clone().expect("a descriptor");
+        file.write_all(b"one ").expect("memory");
+        other.write_all(b"two").expect("memory");
+        let mut text = [0; 7];
+        file.read_exact_at(&mut text, 0).expect("both are there");
+        assert_eq!(&text, b"one two");
+    }
+}

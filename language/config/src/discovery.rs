@@ -1,0 +1,140 @@
+//! Discovery: what a master has to know before it starts its worker, and nothing else (R148 to R155).
+//!
+//! Only `global` sections are looked at, and in them only the words whose rows are marked for it. Whatever else is there,
+//! garbage included, is the worker's to read and to complain about; so are mistakes in the marked words, which the worker
+//! reads again from the same bytes. Nothing is said here, so everything is said once.
+
+use std::io;
+
+use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_syntax::{ConditionContext, Diagnostics, Environment, Reader, SourceMap};
+
+use crate::global::{self, GlobalContext};
+use crate::model::{Global, Location};
+use crate::proxy::Resources;
+use crate::sections::SECTIONS;
+use crate::world::World;
+
+/// What the marked words say.
+#[derive(Debug)]
+pub struct Discovery {
+    /// The words that are not marked have their defaults.
+    pub global: Global,
+    /// The environment as `setenv` and its kin left it.
+    pub environment: Environment,
+}
+
+/// Looks through the configuration for what a master has to know.
+pub fn discover(
+    sources: &SourceMap,
+    conditions: &dyn ConditionContext,
+    environment: Environment,
+) -> Discovery {
+    let world = World::new(&NoFiles, environment);
+    let (registry, patterns, variables) = (Registry::new([]), PatternStore::new(), VariableNames::new());
+    let resources =
+        Resources { registry: &registry, patterns: &patterns, variables: &variables, loader: &world };
+    let mut global = Global::default();
+    let mut unsaid = Diagnostics::new();
+    let mut reader = Reader::new(sources);
+    let mut file = None;
+    let mut in_global = false;
+    while let Some(line) =
+        world.with_environment(|environment| reader.next_line(environment, conditions, &mut unsaid))
+    {
+        // Every file begins outside of any section.
+        let id = line.span().file;
+        if file.replace(id) != Some(id) {
+            in_global = false;
+        }
+        let keyword = line.keyword().text();
+        if SECTIONS.find(keyword).is_some() {
+            in_global = keyword == "global";
+            reader.set_section(keyword);
+        } else if in_global {
+            let mut context = GlobalContext {
+                global: &mut global,
+                world: &world,
+                resources,
+                at: Location::new(sources.name(id).into(), line.span().line),
+                late: false,
+                negated: false,
+                keyword: "",
+                diagnostics: &mut unsaid,
+            };
+            // The worker finds the same mistake again.
+            let _ = global::discover_line(&mut context, &line);
+        }
+    }
+    Discovery { global, environment: world.into_environment() }
+}
+
+/// Words that are marked name no files that have to be read.
+struct NoFiles;
+
+impl Loader for NoFiles {
+    fn load(&self, _: &str) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::global::GLOBAL_KEYWORDS;
+    use crate::model::MasterWorker;
+    use weir_syntax::StaticFeatures;
+
+    fn look(text: &str) -> Discovery {
+        let mut sources = SourceMap::new();
+        sources.add("a.cfg", text.as_bytes().to_vec());
+        discover(&sources, &StaticFeatures::default(), Environment::new())
+    }
+
+    #[test]
+    fn r148_r151_r152_only_marked_words_of_global_sections_count() {
+        let found = look(
+            "global\n maxconn 7\n master-worker no-exit-on-failure\n nonsense \\\nsection here\n\
+             unheard of\nfrontend f\n daemon\n bind :80\nglobal\n pidfile /run/x.pid\n mworker-max-reloads 3\n",
+        );
+        assert_eq!(found.global.master_worker, Some(MasterWorker { stays: true }));
+        assert_eq!(found.global.pidfile.as_deref(), Some("/run/x.pid".as_ref()));
+        assert_eq!(found.global.reloads_max, Some(3));
+        assert!(!found.global.daemon && found.global.limits.maxconn.is_none());
+    }
+
+    #[test]
+    fn mistakes_are_left_to_the_worker() {
+        let found = look("global\n pidfile\n daemon\n mworker-max-reloads many\n");
+        assert!(found.global.daemon && found.global.pidfile.is_none() && found.global.reloads_max.is_none());
+    }
+
+    #[test]
+    fn conditions_and_variables_count() {
+        let found = look(
+            "global\n setenv A 1\n.if defined(A)\n daemon\n.else\n zero-warning\n.endif\n.notice \"not said here\"\n",
+        );
+        assert!(found.global.daemon && !found.global.zero_warning);
+        assert_eq!(found.environment.value("A"), Some(&b"1"[..]));
+    }
+
+    #[test]
+    fn r154_the_marked_words() {
+        let marked: Vec<_> = GLOBAL_KEYWORDS.rows().filter(|row| row.discovery).map(|row| row.name).collect();
+        assert_eq!(
+            marked,
+            [
+                "daemon",
+                "master-worker",
+                "mworker-max-reloads",
+                "quiet",
+                "zero-warning",
+                "pidfile",
+                "setenv",
+                "presetenv",
+                "unsetenv",
+                "resetenv",
+            ]
+        );
+    }
+}
