@@ -122,6 +122,53 @@ impl std::error::Error for OpenError {}
 #[derive(Debug, Default)]
 pub struct Opener {
     inherited: BTreeMap<i32, OwnedFd>,
+    handed_over: Vec<HandedOver>,
+}
+
+/// A listening socket that a former process gave to this one.
+#[derive(Debug)]
+pub struct HandedOver {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Where it listens. The path of a UNIX socket is the one that it was put at.
+    pub address: Address,
+    /// The network interface that it is bound to.
+    pub interface: Option<Box<str>>,
+}
+
+impl HandedOver {
+    /// A socket that listens somewhere; the error is the kernel's.
+    pub fn new(socket: OwnedFd, interface: Option<Box<str>>) -> weir_sys::Result<Self> {
+        let address = match socket::local_address(&socket)? {
+            Address::Unix(path) => Address::Unix(final_path(&path)),
+            other => other,
+        };
+        Ok(HandedOver { socket, address, interface })
+    }
+
+    fn serves(&self, address: &Address, options: &SocketOptions) -> bool {
+        // IPv4 beside IPv6 cannot be changed any more.
+        let same_family = || match options.v6_only.filter(|_| address.family() == AddressFamily::Inet6) {
+            Some(only) => option::v6_only(&self.socket) == Ok(only),
+            None => true,
+        };
+        self.address == *address && self.interface == options.interface && same_family()
+    }
+}
+
+/// A UNIX socket was bound beside its path, `.<process>.tmp` added, and moved there; the kernel tells the former.
+fn final_path(path: &Path) -> PathBuf {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let bytes = path.as_os_str().as_bytes();
+    let without = bytes.strip_suffix(b".tmp").and_then(|bytes| {
+        let dot = bytes.iter().rposition(|&byte| byte == b'.')?;
+        let process = &bytes[dot + 1..];
+        (!process.is_empty() && process.iter().all(u8::is_ascii_digit)).then_some(&bytes[..dot])
+    });
+    match without {
+        Some(path) => std::ffi::OsString::from_vec(path.to_vec()).into(),
+        None => path.to_owned(),
+    }
 }
 
 impl Opener {
@@ -130,8 +177,29 @@ impl Opener {
         Self::default()
     }
 
+    /// Takes sockets of a former process: those that fit are used instead of new ones, the others are closed with this.
+    pub fn adopt(&mut self, sockets: Vec<HandedOver>) {
+        self.handed_over.extend(sockets);
+    }
+
+    /// One more socket for the same address that a former process gave. Left to be closed, it would take the connections
+    /// that wait in it along.
+    pub fn another(
+        &mut self,
+        address: &Address,
+        options: &SocketOptions,
+    ) -> Option<Result<Opened, OpenError>> {
+        let position = self.handed_over.iter().position(|handed| handed.serves(address, options))?;
+        Some(take(self.handed_over.swap_remove(position), options))
+    }
+
     /// Opens one listening socket.
     pub fn open(&mut self, endpoint: &Endpoint, options: &SocketOptions) -> Result<Opened, OpenError> {
+        if let Endpoint::Address(address) = endpoint {
+            if let Some(opened) = self.another(address, options) {
+                return opened;
+            }
+        }
         match endpoint {
             Endpoint::Inherited(number) => self.take_over(*number, options),
             Endpoint::Address(Address::Unix(path)) => open_unix(path, options),
@@ -152,6 +220,18 @@ impl Opener {
         socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
         Ok(Opened { socket, address, inherited: true, refused: Vec::new(), beside: None })
     }
+}
+
+/// Uses a socket of a former process.
+fn take(handed: HandedOver, options: &SocketOptions) -> Result<Opened, OpenError> {
+    let HandedOver { socket, address, .. } = handed;
+    let mut refused = Vec::new();
+    socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
+    if address.family() != AddressFamily::Unix {
+        set_after_bind(&socket, options, &mut refused);
+    }
+    socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
+    Ok(Opened { socket, address, inherited: false, refused, beside: None })
 }
 
 fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, OpenError> {
@@ -350,6 +430,41 @@ mod tests {
         assert!(socket::accept(&second.socket).is_ok());
         assert_eq!(socket::accept(&first.socket).err(), Some(Errno::AGAIN));
         assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1);
+    }
+
+    #[test]
+    fn sockets_of_a_former_process_are_used_where_they_fit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let unix = Address::Unix(folder.path().join("s"));
+        let inet = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
+        let mut path = open(unix.clone(), &options()).expect("a new path");
+        path.put_in_place().expect("the folder is ours");
+        let mut opener = Opener::new();
+        let give = |opened: &Opened| {
+            let copy = process::duplicate(&opened.socket).expect("a descriptor");
+            HandedOver::new(copy, None).expect("it listens")
+        };
+        opener.adopt(vec![give(&inet), give(&inet), give(&path)]);
+        let elsewhere = SocketOptions { interface: Some("lo".into()), ..options() };
+        assert!(opener.another(&inet.address, &elsewhere).is_none());
+        for address in [&inet.address, &unix] {
+            let opened = opener.open(&Endpoint::Address(address.clone()), &options()).expect("it was given");
+            assert_eq!(opened.address, *address);
+        }
+        // Connections that wait are not lost: they come out of the same queue.
+        let _client = std::os::unix::net::UnixStream::connect(folder.path().join("s")).expect("it listens");
+        assert!(socket::accept(&path.socket).is_ok());
+        assert!(opener.another(&inet.address, &options()).is_some_and(|opened| opened.is_ok()));
+        assert!(opener.another(&inet.address, &options()).is_none());
+    }
+
+    #[test]
+    fn the_path_of_a_socket_is_told_from_the_one_that_it_was_bound_at() {
+        let of = |path: &str| final_path(Path::new(path)).to_string_lossy().into_owned();
+        assert_eq!(of("/run/a.sock.1234.tmp"), "/run/a.sock");
+        assert_eq!(of("/run/a.sock"), "/run/a.sock");
+        assert_eq!(of("/run/a.x.tmp"), "/run/a.x.tmp");
+        assert_eq!(of("/run/a..tmp"), "/run/a..tmp");
     }
 
     #[test]

@@ -63,7 +63,10 @@ pub async fn accept<D: Door>(listener: Descriptor, door: D, batch: u32) {
     let mut complained = false;
     loop {
         let until = match door.state() {
-            DoorState::Stopped => return door.give_way(),
+            DoorState::Stopped => {
+                take_the_last(listener.into_fd(), &door);
+                return door.give_way();
+            }
             DoorState::Paused => Tick::NEVER,
             DoorState::Open => match accept_some(&listener, &door, batch) {
                 Halt::Drained => {
@@ -93,6 +96,19 @@ pub async fn accept<D: Door>(listener: Descriptor, door: D, batch: u32) {
         };
         door.give_way();
         wait(until).await;
+    }
+}
+
+/// Takes the connections that were reported to this process and to no other.
+///
+/// A socket that another process has too stays open there when it is closed here, and so does its place in this poller,
+/// which would go on to swallow reports: so `socket` comes from [`Descriptor::into_fd`], which takes it out of the poller.
+/// What came before that may have been reported here alone; nobody else would look until the next one comes.
+fn take_the_last<D: Door>(socket: OwnedFd, door: &D) {
+    for _ in 0..LAST {
+        let Ok(ticket) = door.admit() else { return };
+        let Ok((accepted, peer)) = weir_sys::socket::accept(&socket) else { return };
+        door.enter(ticket, accepted, peer);
     }
 }
 
@@ -168,6 +184,8 @@ pub fn less_loaded(workers: &[usize]) -> usize {
 /// How long to wait for descriptors or memory when the system has none left: long enough for connections to end, short
 /// enough to go unnoticed by a client.
 const RETRY: Duration = Duration::from_millis(100);
+/// How many connections are accepted at most once a listener was stopped: more than come between two turns.
+const LAST: u32 = 1024;
 
 #[cfg(test)]
 mod tests {

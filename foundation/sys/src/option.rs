@@ -132,6 +132,11 @@ pub fn set_v6_only(socket: impl AsFd, on: bool) -> Result<()> {
     sockopt::set_ipv6_v6only(socket, on)
 }
 
+/// Whether an IPv6 socket refuses IPv4.
+pub fn v6_only(socket: impl AsFd) -> Result<bool> {
+    rustix::net::sockopt::ipv6_v6only(socket)
+}
+
 /// Gives a connection up when sent data stays unacknowledged for this long (`tcp-ut`).
 pub fn set_user_timeout(socket: impl AsFd, milliseconds: u32) -> Result<()> {
     sockopt::set_tcp_user_timeout(socket, milliseconds)
