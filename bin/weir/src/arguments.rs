@@ -52,6 +52,14 @@ pub struct Arguments {
     pub pid_file: Option<PathBuf>,
     /// `-sf`, `-st`.
     pub former: Former,
+    /// `-x`.
+    pub take_over: Option<PathBuf>,
+    /// `-W`, `-Ws`.
+    pub master: bool,
+    /// `-Ws`.
+    pub notify: bool,
+    /// `-S`, in the order of the command line.
+    pub master_sockets: Vec<String>,
 }
 
 /// How much `-v` says.
@@ -127,6 +135,32 @@ pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, 
         }
     }
     Ok(arguments)
+}
+
+/// The words of a command line (the program's name among them) without those that only a first start needs: what a master
+/// is executed again with.
+pub fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut kept = Vec::new();
+    let mut words = words.iter().peekable();
+    kept.extend(words.next().cloned());
+    while let Some(word) = words.next() {
+        match word.as_slice() {
+            b"-sf" | b"-st" => while words.next_if(|word| !word.starts_with(b"-")).is_some() {},
+            b"-x" => drop(words.next()),
+            b"--" => {
+                kept.push(word.clone());
+                kept.extend(words.by_ref().cloned());
+            }
+            name => {
+                kept.push(word.clone());
+                let flag = FLAGS.iter().find(|flag| flag.name.as_bytes() == name);
+                if flag.is_some_and(|flag| matches!(flag.act, Act::Take(_))) {
+                    kept.extend(words.next().cloned());
+                }
+            }
+        }
+    }
+    kept
 }
 
 /// The option of that name, and what is attached to the name.
@@ -283,6 +317,36 @@ pub static FLAGS: &[Flag] = &[
         act: Act::Processes { at_once: true },
     },
     Flag {
+        name: "-x",
+        value: "<socket>",
+        help: "takes the listening sockets of the process that has its runtime API there",
+        act: Act::Take(|arguments, word| {
+            arguments.take_over = Some(word.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "-W",
+        value: "",
+        help: "starts a master that watches a worker, and reloads on SIGUSR2",
+        act: Act::Set(|a| a.master = true),
+    },
+    Flag {
+        name: "-Ws",
+        value: "",
+        help: "as -W, and tells systemd how it goes",
+        act: Act::Set(|a| (a.master, a.notify) = (true, true)),
+    },
+    Flag {
+        name: "-S",
+        value: "<bind>[,<option>...]",
+        help: "opens the master's command line there",
+        act: Act::Take(|arguments, word| {
+            arguments.master_sockets.push(word.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
         name: "-dW",
         value: "",
         help: "ends when there is any warning",
@@ -345,10 +409,6 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag { name: "-dp", value: "", help: "uses no poll(), which is never used", act: Act::Set(|_| ()) },
     Flag { name: "-4", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-W", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-Ws", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-S", value: "<address>", help: "", act: Act::NotYet },
-    Flag { name: "-x", value: "<socket>", help: "", act: Act::NotYet },
     Flag { name: "-dA", value: "[file]", help: "", act: Act::NotYet },
     Flag { name: "-dC", value: "[key]", help: "", act: Act::NotYet },
     Flag { name: "-dF", value: "", help: "", act: Act::NotYet },
@@ -401,6 +461,12 @@ mod tests {
         });
         check("-st", |a| a.former.at_once = true);
         check("-cc streq(a,b)", |a| a.condition = Some("streq(a,b)".to_owned()));
+        check("-W -S /run/m,level,user -S fd@4 -x /run/s", |a| {
+            a.master = true;
+            a.master_sockets = ["/run/m,level,user", "fd@4"].map(str::to_owned).to_vec();
+            a.take_over = Some("/run/s".into());
+        });
+        check("-Ws", |a| (a.master, a.notify) = (true, true));
         check("-vv", |a| a.version = Some(VersionForm::Long));
     }
 
@@ -423,9 +489,21 @@ mod tests {
         refuse("-f", None);
         refuse("-n many", Some("'many' is no number of connections."));
         refuse("-sf 12x", Some("'12x' is no process number."));
-        refuse("-W", Some("'-W' is not implemented yet."));
-        refuse("-x /run/s", Some("'-x' is not implemented yet."));
-        refuse("-S /run/s", Some("'-S' is not implemented yet."));
+    }
+
+    #[test]
+    fn a_master_is_executed_again_without_what_it_replaced() {
+        let kept = |text: &str| {
+            let words: Vec<Vec<u8>> = text.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            let kept: Vec<String> = without_former(&words)
+                .iter()
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+                .collect();
+            kept.join(" ")
+        };
+        assert_eq!(kept("weir -W -f a.cfg -sf 1 2 3 -D"), "weir -W -f a.cfg -D");
+        assert_eq!(kept("weir -x /run/s -W -S -sf -st"), "weir -W -S -sf");
+        assert_eq!(kept("-sf -W -- -x -sf 1"), "-sf -W -- -x -sf 1");
     }
 
     #[test]

@@ -2,20 +2,22 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use weir_config::features::FEATURES;
 use weir_config::files::{ConfigurationFiles, file_list, load_sources};
-use weir_config::model::Config;
-use weir_config::{Inputs, Outcome};
+use weir_config::model::{Bind, Config, Location};
+use weir_config::{Discovery, Inputs, Outcome};
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 use weir_runtime::messages::Messages;
 use weir_runtime::start::Prepared;
 use weir_stream::fetch::FETCHES;
 use weir_syntax::{
-    Diagnostics, Environment, Pseudo, Severity, SourceMap, StaticFeatures, Word, evaluate_condition, lex_line,
+    Diagnostics, Environment, Pseudo, Reader, Severity, SourceMap, StaticFeatures, Word, evaluate_condition,
+    lex_line,
 };
 use weir_sys::users;
 
@@ -35,33 +37,69 @@ pub enum Verdict {
     Refused,
 }
 
-/// Reads and checks the configuration that the command line names, or the built-in one.
-pub fn load(arguments: &Arguments, messages: &Messages) -> Verdict {
+/// Reads the files that the command line names, or takes the built-in one. `None` when one cannot be read; that was said.
+/// `again` when a former execution has read them: then one that can be read once only is not waited for.
+pub fn read(arguments: &Arguments, again: bool, messages: &Messages) -> Option<SourceMap> {
+    if arguments.files.is_empty() {
+        return Some(built_in_sources());
+    }
     let mut diagnostics = Diagnostics::new();
+    let sources = load_sources(&arguments.files, &Disk { again }, &mut diagnostics);
+    show(&diagnostics, &sources, arguments, messages);
+    (!diagnostics.has_alerts()).then_some(sources)
+}
+
+/// What a master has to know of the configuration, and nothing else.
+pub fn discover(sources: &SourceMap, arguments: &Arguments) -> Discovery {
+    weir_config::discover(sources, &features(&feature_names()), environment(arguments, sources, None))
+}
+
+/// The lines of `-S`. `None` when one means nothing; that was said.
+pub fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<Bind>> {
+    let mut sources = SourceMap::new();
+    for text in &arguments.master_sockets {
+        // Its words are separated by commas (manual, "-S").
+        sources.add("-S", format!("{}\n", text.replace(',', " ")).into_bytes());
+    }
+    let mut diagnostics = Diagnostics::new();
+    let mut reader = Reader::new(&sources);
+    let mut binds = Vec::new();
+    let environment = environment(arguments, &sources, None);
+    while let Some(line) = reader.next_line(&environment, &features(&[]), &mut diagnostics) {
+        match weir_config::bind::read_socket(&line, 0, "-S", "command line", Location::new("-S".into(), 1)) {
+            Ok(bind) => binds.push(bind),
+            Err(fault) => diagnostics.push(*fault),
+        }
+    }
+    show(&diagnostics, &sources, arguments, messages);
+    (!diagnostics.has_alerts()).then_some(binds)
+}
+
+/// Checks the configuration. `master` is where the master's command line is reached, if there is a master.
+pub fn load(
+    sources: &SourceMap,
+    arguments: &Arguments,
+    master: Option<&str>,
+    messages: &Messages,
+) -> Verdict {
     let built_in = arguments.files.is_empty();
     if built_in && arguments.check {
         return Verdict::Usage;
     }
-    let sources =
-        if built_in { built_in_sources() } else { load_sources(&arguments.files, &Disk, &mut diagnostics) };
-    if diagnostics.has_alerts() {
-        show(&diagnostics, &sources, arguments, messages);
-        return Verdict::Refused;
-    }
-    let environment = environment(arguments, &sources);
+    let environment = environment(arguments, sources, master);
     let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
     let (patterns, variables) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
     let names = feature_names();
     let inputs = Inputs {
-        sources: &sources,
-        loader: &Disk,
+        sources,
+        loader: &Disk { again: false },
         registry: &registry,
         patterns: &patterns,
         variables: &variables,
         conditions: &features(&names),
     };
     let Outcome { config, environment, diagnostics } = weir_config::parse(inputs, environment);
-    show(&diagnostics, &sources, arguments, messages);
+    show(&diagnostics, sources, arguments, messages);
     if diagnostics.has_alerts() {
         for (_, source) in sources.iter() {
             messages.alert(format!("config : Error(s) found in configuration file : {}", source.name()));
@@ -137,7 +175,7 @@ fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, m
 pub fn evaluate(condition: &str, messages: &Messages) -> ExitCode {
     let mut sources = SourceMap::new();
     let place = sources.add("-cc", Vec::new());
-    let environment = environment(&Arguments::default(), &sources);
+    let environment = environment(&Arguments::default(), &sources, None);
     let pseudo = Pseudo { file: "-cc", line: 1, section: "" };
     let words = match lex_line(condition.as_bytes(), place, pseudo, &environment) {
         Ok(words) => words,
@@ -166,10 +204,15 @@ fn features<'n>(names: &'n [&'n str]) -> StaticFeatures<'n> {
 }
 
 /// The process's environment, and what the language adds to it.
-fn environment(arguments: &Arguments, sources: &SourceMap) -> Environment {
+fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&str>) -> Environment {
     let mut environment = Environment::new();
     for (name, value) in std::env::vars_os() {
         environment.set(name.into_vec(), value.into_vec());
+    }
+    weir_master::carried::VARIABLES.iter().for_each(|name| environment.remove(name));
+    if let Some(reached) = master {
+        environment.set("HAPROXY_MWORKER", "1");
+        environment.set("HAPROXY_MASTER_CLI", reached);
     }
     let version = format!("3.5.0-weir{}", weir_runtime::VERSION);
     environment.set("HAPROXY_STARTUP_VERSION", &version);
@@ -197,10 +240,16 @@ fn built_in_sources() -> SourceMap {
 }
 
 /// The file system.
-struct Disk;
+struct Disk {
+    /// A former execution has read the files: a pipe that it emptied has no more.
+    again: bool,
+}
 
 impl ConfigurationFiles for Disk {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        if self.again && std::fs::metadata(path)?.file_type().is_fifo() {
+            return Err(io::Error::other("a pipe can be read once only, not again for a reload"));
+        }
         std::fs::read(path)
     }
 
@@ -237,7 +286,7 @@ mod tests {
     #[test]
     fn the_built_in_configuration_can_be_served() {
         static SAID: Messages = Messages::new();
-        match load(&Arguments::default(), &SAID) {
+        match load(&built_in_sources(), &Arguments::default(), None, &SAID) {
             Verdict::Serve(prepared) => {
                 let config = &prepared.config;
                 let bound = |proxy: &str| {

@@ -1,4 +1,4 @@
-//! weir: reads the command line and becomes a worker.
+//! weir: reads the command line and becomes a worker, or a master that starts one.
 //!
 //! `main` can be read aloud: what does the command line ask for, what does the configuration say, serve it. The
 //! options are rows in `arguments`; everything that happens then is in `weir-runtime`.
@@ -9,16 +9,22 @@
 mod arguments;
 mod configuration;
 mod keywords;
+mod process;
 mod version;
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
 use weir_runtime::messages::{Manner, Messages};
 use weir_runtime::process::die_of;
 use weir_runtime::start::{self, End, Invocation};
 
+use weir_syntax::SourceMap;
+
 use arguments::{Arguments, Fault};
 use configuration::Verdict;
+use process::Role;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -27,12 +33,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static MESSAGES: Messages = Messages::new();
 
 fn main() -> ExitCode {
-    // A kernel without the choice has no huge pages either, or only costs memory with them.
-    let _ = weir_sys::process::use_small_pages();
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let program = words.first().map_or("weir", String::as_str);
-    match arguments::parse(words.iter().skip(1).map(String::as_str)) {
-        Ok(arguments) => run(program, &arguments),
+    let words: Vec<Vec<u8>> = std::env::args_os().map(OsString::into_vec).collect();
+    let texts: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    let program = texts.first().map_or("weir", AsRef::as_ref);
+    match arguments::parse(texts.iter().skip(1).map(AsRef::as_ref)) {
+        Ok(arguments) => run(program, &words, &arguments),
         Err(Fault::Usage) => {
             eprint!("{}{}", version::short(), arguments::usage(program));
             ExitCode::FAILURE
@@ -44,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(program: &str, arguments: &Arguments) -> ExitCode {
+fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
     if let Some(form) = arguments.version {
         print!("{}", version::text(form));
         return ExitCode::SUCCESS;
@@ -58,6 +63,7 @@ fn run(program: &str, arguments: &Arguments) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     MESSAGES.set_manner(manner(arguments));
+    let origin = process::Origin::new(words);
     if let Some(folder) = &arguments.folder {
         if let Err(error) = std::env::set_current_dir(folder) {
             MESSAGES.alert(format!("Could not change to directory {} : {error}", folder.display()));
@@ -67,8 +73,23 @@ fn run(program: &str, arguments: &Arguments) -> ExitCode {
     if let Some(condition) = &arguments.condition {
         return configuration::evaluate(condition, &MESSAGES);
     }
-    match configuration::load(arguments, &MESSAGES) {
-        Verdict::Serve(prepared) => match start::serve(*prepared, &invocation(arguments), &MESSAGES) {
+    match process::become_what_is_asked(origin, arguments, &MESSAGES) {
+        Role::Serve(sources, invocation, master) => {
+            serve(program, &sources, arguments, *invocation, master.as_deref())
+        }
+        Role::End(status) => ExitCode::from(status),
+    }
+}
+
+fn serve(
+    program: &str,
+    sources: &SourceMap,
+    arguments: &Arguments,
+    invocation: Invocation,
+    master: Option<&str>,
+) -> ExitCode {
+    match configuration::load(sources, arguments, master, &MESSAGES) {
+        Verdict::Serve(prepared) => match start::serve(*prepared, invocation, &MESSAGES) {
             End::Done => ExitCode::SUCCESS,
             End::Failed => ExitCode::FAILURE,
             End::Signal(signal) => die_of(signal),
@@ -88,19 +109,5 @@ fn manner(arguments: &Arguments) -> Manner {
         (true, _) => Manner::Quiet,
         (_, true) => Manner::Verbose,
         _ => Manner::Normal,
-    }
-}
-
-fn invocation(arguments: &Arguments) -> Invocation {
-    Invocation {
-        daemon: arguments.daemon,
-        foreground: arguments.foreground,
-        pid_file: arguments.pid_file.clone(),
-        maxconn: arguments.maxconn,
-        proxy_maxconn: arguments.proxy_maxconn,
-        memory_mb: arguments.memory_mb,
-        ignore_unresolved: arguments.ignore_unresolved,
-        no_reuse_port: arguments.no_reuse_port,
-        former: arguments.former.clone(),
     }
 }

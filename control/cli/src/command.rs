@@ -89,10 +89,10 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
     crate::commands::sorted().iter().copied()
 }
 
-/// The command that these words name, and how many of them do: the longest name wins.
-pub fn find_command(words: &[String]) -> Option<(&'static Command, usize)> {
+/// The command that these words name on a side ([`WORKER`], [`MASTER`]), and how many of them do: the longest name wins.
+pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usize)> {
     commands()
-        .filter(|command| command.flags & WORKER != 0)
+        .filter(|command| command.flags & side != 0)
         .filter_map(|command| {
             let count = command.name.split(' ').count();
             let matches =

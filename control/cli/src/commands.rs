@@ -6,12 +6,15 @@ mod errors;
 mod frontends;
 mod later;
 mod limits;
+mod master;
 mod patterns;
 mod report;
 mod servers;
 mod sessions;
 mod statistics;
 mod variables;
+
+pub use conversation::PROMPT_HELP;
 
 use std::sync::OnceLock;
 
@@ -28,6 +31,7 @@ static TABLES: &[&[Command]] = &[
     frontends::COMMANDS,
     later::COMMANDS,
     limits::COMMANDS,
+    master::COMMANDS,
     patterns::COMMANDS,
     report::COMMANDS,
     servers::COMMANDS,

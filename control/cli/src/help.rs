@@ -11,22 +11,27 @@ const MOST_SUGGESTIONS: usize = 5;
 /// Descriptions begin in this column.
 const SYNTAX_WIDTH: usize = 40;
 
-/// What a session hears that said something unknown.
-pub(crate) fn unknown(words: &[String], manners: &Manners) -> String {
+/// What a session on a side hears that said something unknown.
+pub fn unknown(words: &[String], side: u8, manners: &Manners) -> String {
     if words.is_empty() {
-        return list("Unknown command. Please enter one of the following commands only:", words, manners);
+        return list(
+            "Unknown command. Please enter one of the following commands only:",
+            words,
+            side,
+            manners,
+        );
     }
-    list("Unknown command, but maybe one of the following ones is a better match:", words, manners)
+    list("Unknown command, but maybe one of the following ones is a better match:", words, side, manners)
 }
 
-/// What `help` answers: the commands that begin with these words, or look like them, or all.
-pub(crate) fn help(words: &[String], manners: &Manners) -> String {
-    list("The following commands are valid at this level:", words, manners)
+/// What `help` answers on a side: the commands that begin with these words, or look like them, or all.
+pub fn help(words: &[String], side: u8, manners: &Manners) -> String {
+    list("The following commands are valid at this level:", words, side, manners)
 }
 
-fn list(title: &str, words: &[String], manners: &Manners) -> String {
+fn list(title: &str, words: &[String], side: u8, manners: &Manners) -> String {
     let mut text = format!("{title}\n");
-    let offered: Vec<&Command> = commands().filter(|command| is_offered(command, manners)).collect();
+    let offered: Vec<&Command> = commands().filter(|command| is_offered(command, side, manners)).collect();
     for command in matching(&offered, words) {
         line(&mut text, command.syntax, command.help);
     }
@@ -41,9 +46,9 @@ fn is_last(command: &Command) -> bool {
     matches!(command.name, "help" | "prompt" | "quit")
 }
 
-fn is_offered(command: &Command, manners: &Manners) -> bool {
+fn is_offered(command: &Command, side: u8, manners: &Manners) -> bool {
     let hidden = command.run.is_none()
-        || command.flags & WORKER == 0
+        || command.flags & side == 0
         || command.flags & HIDDEN != 0
         || (command.flags & EXPERT != 0 && !manners.expert)
         || (command.flags & EXPERIMENTAL != 0 && !manners.experimental);

@@ -105,6 +105,10 @@ pub enum Outcome {
         /// Until this holds.
         until: Option<WaitCondition>,
     },
+    /// Nothing, not even the empty line.
+    Silence,
+    /// The listening sockets: the transport passes them.
+    HandOver,
     /// The end of the session.
     Quit,
 }

@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use crate::command::{Arguments, Context, EXPERIMENTAL, EXPERT, WaitCondition, find_command};
+use crate::command::{Arguments, Context, EXPERIMENTAL, EXPERT, WORKER, WaitCondition, find_command};
 use crate::help;
 use crate::line::Line;
 use crate::outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
@@ -58,6 +58,9 @@ pub enum Status {
     Pending,
     /// Call again at this time, in the milliseconds that were passed in.
     WaitUntil(u64),
+    /// Write out what there is, pass the listening sockets if this transport does, then call
+    /// [`Session::handed_over`].
+    HandOver,
     /// Write out what there is, then close.
     Close,
 }
@@ -117,6 +120,7 @@ enum Doing {
     Nothing,
     Answering(Box<dyn Stream>),
     Waiting { deadline_ms: u64, until: Option<WaitCondition> },
+    HandingOver,
     Closed,
 }
 
@@ -169,6 +173,7 @@ impl Session {
         loop {
             match &mut self.doing {
                 Doing::Closed => return Status::Close,
+                Doing::HandingOver => return Status::HandOver,
                 Doing::Answering(stream) => match stream.advance(target, enough, out) {
                     Step::Done => self.finish(target, out),
                     Step::More => return Status::More,
@@ -194,6 +199,14 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Goes on after [`Status::HandOver`]: the sockets were passed, or it was refused.
+    pub fn handed_over(&mut self, permitted: bool, target: &mut dyn Target, out: &mut Vec<u8>) {
+        if !permitted {
+            self.message(Severity::Error, PERMISSION_DENIED, out);
+        }
+        self.finish(target, out);
     }
 
     /// One step without anything in progress: the next command, else the next line. `None` when it can go on.
@@ -297,6 +310,8 @@ impl Session {
             Outcome::Wait { delay_ms, until } => {
                 self.doing = Doing::Waiting { deadline_ms: now_ms.saturating_add(delay_ms), until };
             }
+            Outcome::Silence => self.doing = Doing::Nothing,
+            Outcome::HandOver => self.doing = Doing::HandingOver,
             Outcome::Quit => self.doing = Doing::Closed,
         }
         // A payload that the line announced after this command is prompted for once its turn has come.
@@ -306,8 +321,8 @@ impl Session {
     }
 
     fn outcome_of(&mut self, target: &mut dyn Target, words: &[String], payload: Option<&str>) -> Outcome {
-        let Some((command, count)) = find_command(words) else {
-            return Outcome::info(help::unknown(words, &self.manners));
+        let Some((command, count)) = find_command(words, WORKER) else {
+            return Outcome::info(help::unknown(words, WORKER, &self.manners));
         };
         if command.flags & EXPERT != 0 && !self.manners.expert {
             return Outcome::error("This command is restricted to expert mode only.\n");
@@ -379,5 +394,8 @@ const CONDITION_INTERVAL_MS: u64 = 10;
 
 /// What everybody hears who asks for more than their level.
 pub(crate) fn denied() -> Outcome {
-    Outcome::error("Permission denied\n")
+    Outcome::error(PERMISSION_DENIED)
 }
+
+/// The words for it.
+pub const PERMISSION_DENIED: &str = "Permission denied\n";

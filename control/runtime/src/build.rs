@@ -94,6 +94,7 @@ pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<Bui
         rates: ProcessRates::new(options.workers),
         connections: Gate::new(),
         stopping: AtomicBool::new(false),
+        keeps_quiet_clients: AtomicBool::new(false),
         process_variables: RwLock::new(variables),
         variable_bytes: AtomicUsize::new(0),
         statistics: options.statistics,

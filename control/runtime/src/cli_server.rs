@@ -99,6 +99,11 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
             }
             Status::Pending => await_answer(&client, silence(&session)).await,
             Status::WaitUntil(at_ms) => pause(&client, Tick::from_ms(at_ms)).await,
+            Status::HandOver => {
+                let given = hand_over(live, settings, &mut client).await;
+                session.handed_over(settings.exposes_listeners, &mut target, &mut out);
+                given
+            }
             Status::Close => break,
         };
         if carries_on.is_none() {
@@ -106,6 +111,14 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
         }
     }
     leave(&mut client).await;
+}
+
+/// Passes the listening sockets, if the socket that the client came through does so.
+async fn hand_over(live: Live, settings: &CliSettings, client: &mut Connection) -> Option<()> {
+    match live.record.life.get().filter(|_| settings.exposes_listeners) {
+        Some(life) => crate::handover::give(&life.listening, client).await,
+        None => Some(()),
+    }
 }
 
 /// Clients count in the totals of the process, not in the rates that limits look at.

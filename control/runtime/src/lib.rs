@@ -10,6 +10,7 @@
 
 pub mod build;
 pub mod cli_server;
+pub mod handover;
 pub mod life;
 pub mod limits;
 pub mod listening;
@@ -18,6 +19,7 @@ pub mod observe;
 pub mod process;
 pub mod start;
 mod tuning;
+pub mod worker;
 
 /// The version of weir.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_config::model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
-use weir_net::{Door, Endpoint, OpenError, Opened, Opener, SocketOptions};
+use weir_net::{Door, Endpoint, HandedOver, OpenError, Opened, Opener, SocketOptions};
 use weir_sched::{Class, Descriptor, Kind};
 use weir_stream::site::{Listener, Proxy, Site};
 use weir_sys::{Address, process, socket, users};
@@ -60,6 +60,8 @@ pub struct Entrance {
     inherited: bool,
     /// Where they listen.
     pub address: Address,
+    /// The network interface that they are bound to.
+    interface: Option<Box<str>>,
 }
 
 /// Whose connections a socket brings.
@@ -81,18 +83,22 @@ struct Wanted<'w> {
     options: SocketOptions,
     workers: &'static [usize],
     shards: usize,
+    /// No other line wants this address.
+    alone: bool,
 }
 
 impl Listening {
-    /// Opens every socket of the site and of the runtime API. While `predecessor` has an address, it is asked to
+    /// Opens every socket of the site and of the runtime API, or uses one of those that a former process `gave`. While `predecessor` has an address, it is asked to
     /// release it, and given some time. `None` when something could not be opened; that was said.
     pub fn open(
         site: &'static Site,
         surroundings: &Surroundings<'_>,
+        gave: Vec<HandedOver>,
         predecessor: &dyn Predecessor,
     ) -> Option<Listening> {
         let wanted = plan::wanted(site, surroundings)?;
         let mut opener = Opener::new();
+        opener.adopt(gave);
         let mut opened: Vec<Option<Vec<Opened>>> = wanted.iter().map(|_| None).collect();
         let give_up = Instant::now() + PATIENCE;
         let mut asked = false;
@@ -144,6 +150,17 @@ impl Listening {
     /// Each listener's sockets.
     pub fn entrances(&self) -> &[Entrance] {
         &self.sockets
+    }
+
+    /// A descriptor of each socket, and the interface that it is bound to.
+    pub fn all(&self) -> weir_sys::Result<Vec<(OwnedFd, Option<Box<str>>)>> {
+        let mut sockets = Vec::new();
+        for entrance in &self.sockets {
+            for socket in &*entrance.lock() {
+                sockets.push((process::duplicate(socket)?, entrance.interface.clone()));
+            }
+        }
+        Ok(sockets)
     }
 
     /// How many descriptors they take in the main thread.
@@ -233,7 +250,14 @@ impl Wanted<'_> {
             }
         }
         let sockets = Mutex::new(opened.into_iter().map(|opened| opened.socket).collect());
-        Entrance { owner: self.owner, workers: self.workers, sockets, inherited, address }
+        Entrance {
+            owner: self.owner,
+            workers: self.workers,
+            sockets,
+            inherited,
+            address,
+            interface: self.options.interface.clone(),
+        }
     }
 }
 
@@ -248,6 +272,12 @@ fn open_shards(opener: &mut Opener, wanted: &Wanted<'_>) -> Result<Vec<Opened>, 
     for _ in 1..wanted.shards {
         opened.push(opener.open(&endpoint, &wanted.options)?);
     }
+    // A former process had more of them: connections wait in those too.
+    if let (Endpoint::Address(address), true) = (&endpoint, wanted.alone) {
+        while let Some(another) = opener.another(address, &wanted.options) {
+            opened.push(another?);
+        }
+    }
     Ok(opened)
 }
 
@@ -257,6 +287,32 @@ fn complain(messages: &Messages, wanted: &Wanted<'_>, error: OpenError) {
         (Endpoint::Address(address), _) => address.to_string(),
     };
     messages.alert(format!("Binding {}: {error} for [{address}]", wanted.place));
+}
+
+/// Opens the sockets of a line that belongs to no site: a master's command line. `None` when one cannot be opened; that was
+/// said.
+pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<Opened>> {
+    let global = Global::default();
+    let resolver = &crate::build::SystemResolver;
+    let surroundings = Surroundings { global: &global, workers: 1, reuse_port: true, resolver, messages };
+    let mut opened = Vec::new();
+    let mut open = || -> Result<(), String> {
+        let options = plan::options(bind, bind.options.backlog.unwrap_or(BACKLOG_APART), &surroundings)?;
+        for address in &bind.addresses {
+            for endpoint in plan::endpoints(address, &surroundings) {
+                let because = |error: OpenError| format!("{error} for [{}]", bind.spelling);
+                let mut socket = opener.open(&endpoint?, &options).map_err(because)?;
+                socket.put_in_place().map_err(because)?;
+                opened.push(socket);
+            }
+        }
+        Ok(())
+    };
+    if let Err(fault) = open() {
+        messages.alert(format!("Binding [{}] for proxy MASTER: {fault}", bind.spelling));
+        return None;
+    }
+    Some(opened)
 }
 
 /// Who owns a UNIX socket, by number.
@@ -277,6 +333,8 @@ fn group_id(name: &str) -> Option<u32> {
 }
 
 static ACCEPT: Kind = Kind::new("accept");
+/// How many may wait to be accepted by a line of no site.
+const BACKLOG_APART: u32 = 128;
 /// How long a predecessor has to release its addresses.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often the addresses are tried meanwhile.

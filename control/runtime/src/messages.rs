@@ -1,6 +1,8 @@
 //! What a starting and a stopping process says on standard error, in the reference program's form.
 
+use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_syntax::{Severity, classic_line};
@@ -17,6 +19,8 @@ struct State {
     introduced: bool,
     warned: bool,
     remembered: String,
+    /// What a master and its worker say while that one starts; both append to it.
+    shared: Option<File>,
     finished: bool,
 }
 
@@ -40,6 +44,7 @@ impl Messages {
             introduced: false,
             warned: false,
             remembered: String::new(),
+            shared: None,
             finished: false,
         };
         Messages { state: Mutex::new(state) }
@@ -63,6 +68,12 @@ impl Messages {
     /// A warning.
     pub fn warning(&self, text: impl AsRef<str>) {
         self.say(Severity::Warning, text.as_ref());
+    }
+
+    /// Something to know, said unless nothing may be said.
+    pub fn announce(&self, text: impl AsRef<str>) {
+        let line = classic_line(Severity::Notice, weir_sys::process::id(), text.as_ref());
+        self.lock().write_if(|manner| manner != Manner::Quiet, &line);
     }
 
     /// Something to know.
@@ -93,14 +104,28 @@ impl Messages {
         self.lock().warned
     }
 
-    /// What was said until the start was over.
+    /// What was said until the start was over. With a shared file, by all who share it.
     pub fn startup_logs(&self) -> String {
-        self.lock().remembered.clone()
+        self.lock().logs()
     }
 
-    /// The start is over: nothing more is remembered.
+    /// From now on what is remembered is appended to `file`, a new one, which a process that is forked later shares: so a
+    /// master knows what its worker said. What was remembered is put there first.
+    pub fn share(&self, mut file: File) {
+        let mut state = self.lock();
+        // Nobody is left to be told that memory is short: then less is remembered.
+        let _ = file.write_all(state.remembered.as_bytes());
+        state.remembered.clear();
+        state.shared = Some(file);
+        state.finished = false;
+    }
+
+    /// The start is over: nothing more is remembered. Who shared a file keeps a copy of its own (R163).
     pub fn finish_startup(&self) {
-        self.lock().finished = true;
+        let mut state = self.lock();
+        state.remembered = state.logs();
+        state.shared = None;
+        state.finished = true;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -110,18 +135,46 @@ impl Messages {
 
 impl State {
     fn write(&mut self, severity: Severity, line: &str) {
-        if !self.finished && self.remembered.len() < MOST_REMEMBERED {
-            self.remembered.push_str(line);
-        }
-        let shown = match self.manner {
-            Manner::Quiet => false,
-            Manner::Verbose => true,
-            Manner::Normal => severity != Severity::Notice || self.introduced,
-        };
-        if shown {
+        let introduced = self.introduced;
+        self.write_if(
+            |manner| match manner {
+                Manner::Quiet => false,
+                Manner::Verbose => true,
+                Manner::Normal => severity != Severity::Notice || introduced,
+            },
+            line,
+        );
+    }
+
+    fn write_if(&mut self, shown: impl FnOnce(Manner) -> bool, line: &str) {
+        self.remember(line);
+        if shown(self.manner) {
             // Nobody is left to be told that standard error is closed.
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
+    }
+
+    fn remember(&mut self, line: &str) {
+        if self.finished {
+            return;
+        }
+        match &mut self.shared {
+            Some(file) if file.metadata().is_ok_and(|known| known.len() < MOST_REMEMBERED as u64) => {
+                // Nobody is left to be told that memory is short.
+                let _ = file.write_all(line.as_bytes());
+            }
+            None if self.remembered.len() < MOST_REMEMBERED => self.remembered.push_str(line),
+            _ => {}
+        }
+    }
+
+    fn logs(&self) -> String {
+        let Some(file) = &self.shared else { return self.remembered.clone() };
+        let length = file.metadata().map_or(0, |known| known.len());
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0).min(2 * MOST_REMEMBERED)];
+        let read = file.read_at(&mut bytes, 0).unwrap_or(0);
+        bytes.truncate(read);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -148,5 +201,25 @@ mod tests {
         assert!(texts[1].starts_with("weir version is") && texts[2].starts_with("path to executable is"));
         assert_eq!((texts[0], texts[3], texts[4]), ("a", "b", "c"));
         assert!(messages.warned());
+    }
+
+    #[test]
+    fn r163_who_shares_a_file_hears_the_others_and_keeps_a_copy_of_its_own() {
+        let file = || File::from(weir_sys::child::memory_file("logs").expect("memory"));
+        let (master, worker) = (Messages::new(), Messages::new());
+        for messages in [&master, &worker] {
+            messages.set_manner(Manner::Quiet);
+        }
+        master.announce("before");
+        let shared = file();
+        worker.share(shared.try_clone().expect("a descriptor"));
+        master.share(shared);
+        worker.notice("of the worker");
+        let both = master.startup_logs();
+        assert!(both.contains("before") && both.contains("of the worker"), "{both}");
+        worker.finish_startup();
+        master.announce("of the master");
+        assert_eq!(worker.startup_logs(), both);
+        assert!(master.startup_logs().ends_with("of the master\n"));
     }
 }

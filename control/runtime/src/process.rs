@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use weir_config::model::{Account, Chroot, Global};
+use weir_sys::capability::{self, Capabilities, Held};
 use weir_sys::process::{self, Fork, Limit};
 use weir_sys::{Errno, Result, signal, socket, users};
 
@@ -65,7 +66,8 @@ impl Background {
     }
 }
 
-fn wait_for_byte(socket: &OwnedFd) -> bool {
+/// Waits for a byte from whoever has the other end; `false` when nobody has any more.
+pub fn wait_for_byte(socket: &OwnedFd) -> bool {
     let Ok(mut poller) = weir_sys::poll::Epoll::new(1) else { return false };
     if poller.watch_level(socket, 0).is_err() {
         return false;
@@ -91,6 +93,8 @@ pub struct Identity {
     user: Option<u32>,
     group: Option<u32>,
     root: Option<PathBuf>,
+    /// What to keep of root's rights.
+    capabilities: Capabilities,
 }
 
 impl Identity {
@@ -119,11 +123,13 @@ impl Identity {
                 Some(empty_folder().map_err(|error| format!("cannot make a folder: {error}"))?)
             }
         };
-        Ok(Identity { user, group, root })
+        let named = global.capabilities.iter().filter_map(|name| Capabilities::named(name));
+        let capabilities = named.fold(Capabilities::NONE, Capabilities::with);
+        Ok(Identity { user, group, root, capabilities })
     }
 
     /// Locks the process in and drops its privileges, in every thread. The error says what failed.
-    pub fn assume(&self, global: &Global) -> std::result::Result<(), String> {
+    pub fn assume(&self, global: &Global, messages: &Messages) -> std::result::Result<(), String> {
         let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
         if let Some(root) = &self.root {
             process::change_root(root)
@@ -139,13 +145,39 @@ impl Identity {
             }
             process::set_group(group).map_err(because("Cannot set gid"))?;
         }
+        let keeps = !self.capabilities.is_empty();
         if let Some(user) = self.user {
+            let leaves_root = process::effective_user() == 0 && user != 0;
+            if keeps && leaves_root {
+                capability::keep_over_identity_change(true).map_err(because("Cannot keep capabilities"))?;
+            }
             process::set_user(user).map_err(because("Cannot set uid"))?;
+        }
+        if keeps && process::effective_user() != 0 {
+            self.take_capabilities(messages)?;
         }
         if global.dumpable {
             process::set_dumpable(true).map_err(because("Cannot enable core dumps"))?;
         }
         Ok(())
+    }
+
+    /// Makes effective what was kept from root, or what the program's file has (R158, R160). Threads that exist already, the
+    /// writers of logs, have lost all of them; the workers come later and have what this thread has.
+    fn take_capabilities(&self, messages: &Messages) -> std::result::Result<(), String> {
+        let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
+        let held = capability::held().map_err(because("Cannot ask for capabilities"))?;
+        let missing = held.permitted.missing(self.capabilities);
+        if !missing.is_empty() {
+            messages.warning(format!(
+                "[weir.main()] 'setcap': the process may not have all of these capabilities (missing {:#x}): start it as \
+                 root, or give them to the program's file.",
+                missing.bits()
+            ));
+        }
+        let kept = missing.missing(self.capabilities);
+        capability::change(Held { effective: kept, permitted: kept, inheritable: Capabilities::NONE })
+            .map_err(because("Cannot change capabilities"))
     }
 
     /// Says what an operator should know who runs this as root.
@@ -166,6 +198,22 @@ impl Identity {
             );
         }
     }
+}
+
+/// What parts of the configuration need of root's rights, checked once the process has become who it will be (R159): what it
+/// was given to keep may be enough.
+pub fn last_checks(config: &[(&str, bool)]) -> std::result::Result<(), String> {
+    let Some((what, _)) = config.iter().find(|(_, needed)| *needed) else { return Ok(()) };
+    let either = [Capabilities::NET_ADMIN, Capabilities::NET_RAW];
+    let held =
+        capability::held().map_err(|errno| format!("[weir.main()] Cannot ask for capabilities: {errno}"))?;
+    if either.into_iter().any(|one| held.effective.contains(one)) {
+        return Ok(());
+    }
+    Err(format!(
+        "[weir.main()] {what} needs full privileges, or one of the capabilities cap_net_admin and cap_net_raw (see \
+         'setcap'), which this process does not have."
+    ))
 }
 
 /// A folder of our own with nothing in it.
@@ -198,7 +246,12 @@ mod tests {
             chroot: Some(Chroot::Folder("/var/empty".into())),
             ..Global::default()
         };
-        let expected = Identity { user: Some(0), group: Some(7), root: Some("/var/empty".into()) };
+        let expected = Identity {
+            user: Some(0),
+            group: Some(7),
+            root: Some("/var/empty".into()),
+            ..Identity::default()
+        };
         assert_eq!(Identity::new(&global), Ok(expected));
         let unknown = Global { user: Some(Account::Name("no such user".into())), ..Global::default() };
         assert_eq!(Identity::new(&unknown), Err("cannot find user id for 'no such user'".into()));

@@ -1,6 +1,7 @@
 //! The order in which a process starts: limits, background, live objects, sockets, identity, workers.
 
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,7 @@ use weir_config::model::{Config, Global, ListenAddress, MAX_THREADS, Proxy as Pr
 use weir_containers::BufferPool;
 use weir_events::{LogIdentity, Logger};
 use weir_expr::{PatternStore, Registry, VariableNames};
+use weir_net::HandedOver;
 use weir_sched::Runtime;
 use weir_stream::door;
 use weir_stream::service::Statistics;
@@ -19,6 +21,7 @@ use weir_sys::{process as system, users};
 
 use crate::build::{self, SystemResolver};
 use crate::cli_server::{self, CliDoor};
+use crate::handover::{self, Giver};
 use crate::life::{Life, SIGNALS};
 use crate::limits::{self, Bounds, Capacity};
 use crate::listening::{Listening, Owner, Predecessor, Surroundings};
@@ -26,9 +29,10 @@ use crate::messages::{Manner, Messages};
 use crate::observe::{CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
 use crate::process;
 use crate::tuning::{self, Habits};
+use crate::worker::WorkerLink;
 
 /// What the command line says about the process.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Invocation {
     /// `-D`: go to the background, as `daemon` says too.
     pub daemon: bool,
@@ -48,6 +52,12 @@ pub struct Invocation {
     pub no_reuse_port: bool,
     /// `-sf`, `-st`: processes that this one replaces, and the signal that tells them to end.
     pub former: Former,
+    /// `-x`: the runtime API of a process that gives its listening sockets.
+    pub take_over: Option<PathBuf>,
+    /// What a master gave to this process, if one started it.
+    pub worker: Option<WorkerLink>,
+    /// Sockets that the service manager opened for this process.
+    pub activated: Vec<OwnedFd>,
 }
 
 /// Processes that this one replaces.
@@ -87,7 +97,7 @@ pub struct Prepared {
 }
 
 /// Serves a configuration until the end.
-pub fn serve(prepared: Prepared, invocation: &Invocation, messages: &'static Messages) -> End {
+pub fn serve(prepared: Prepared, invocation: Invocation, messages: &'static Messages) -> End {
     match try_serve(prepared, invocation, messages) {
         Ok(end) => end,
         Err(fault) => {
@@ -102,14 +112,20 @@ pub fn serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
 /// Why a process could not start: a text, or none when that was said.
 type Fault = Option<String>;
 
-fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Messages) -> Result<End, Fault> {
+fn try_serve(
+    prepared: Prepared,
+    mut invocation: Invocation,
+    messages: &'static Messages,
+) -> Result<End, Fault> {
+    let link = invocation.worker.take();
     let config = prepared.config;
     let global = config.global.clone();
     if global.quiet && messages.manner() == Manner::Normal {
         messages.set_manner(Manner::Quiet);
     }
     let workers = worker_count(&global);
-    let capacity = capacity(&config, invocation, workers);
+    let needs = privileged(&config);
+    let capacity = capacity(&config, &invocation, workers);
     if capacity.automatic {
         messages.notice(format!("Automatically setting global.maxconn to {}.", capacity.maxconn));
     }
@@ -117,7 +133,7 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
         return Err(None);
     }
     let identity = process::Identity::new(&global).map_err(Some)?;
-    let background = (invocation.daemon || global.daemon) && !invocation.foreground;
+    let background = (invocation.daemon || global.daemon) && !invocation.foreground && link.is_none();
     let background = background.then(process::Background::enter).transpose();
     let background = background.map_err(said("[weir.main()] Cannot fork"))?;
     // The main thread has no other yet: all that follow block the same signals.
@@ -129,12 +145,12 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
         registry: prepared.registry,
         environment: prepared.environment,
         messages: Some(messages),
-        limits: recorded_limits(&capacity, invocation),
+        limits: recorded_limits(&capacity, &invocation),
         cli_connections_limit: global.stats_maxconn,
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();
-    let site = site(config, invocation, workers, &capacity, messages, Box::new(Page::new(record)))?;
+    let site = site(config, &invocation, workers, &capacity, messages, Box::new(Page::new(record)))?;
     let surroundings = Surroundings {
         global: &global,
         workers,
@@ -142,16 +158,20 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
         resolver: &SystemResolver,
         messages,
     };
-    let listening = Listening::open(site, &surroundings, &invocation.former).ok_or(None)?;
+    let gave = handed_over(&mut invocation, link.as_ref(), messages);
+    let listening = Listening::open(site, &surroundings, gave, &invocation.former).ok_or(None)?;
+    let sockets = cli_sockets(&listening, &global).into_iter();
     // Set once, here: nobody else knows the sockets.
-    let _ = record.cli_sockets.set(cli_sockets(&listening, &global));
+    let _ = record.cli_sockets.set(sockets.chain(link.as_ref().map(|link| link.socket(&global))).collect());
     if listening.entrances().is_empty() {
         return Err(Some(
             "[weir.main()] No enabled listener found (check for 'bind' directives) ! Exiting.".to_owned(),
         ));
     }
     invocation.former.finish();
-    if let Some(path) = invocation.pid_file.as_ref().or(global.pidfile.as_ref()) {
+    // A master has written its own number.
+    let pid_file = invocation.pid_file.as_ref().or(global.pidfile.as_ref()).filter(|_| link.is_none());
+    if let Some(path) = pid_file {
         process::write_pid_file(path).map_err(|error| {
             Some(format!("[weir.main()] Cannot create pidfile {}: {error}", path.display()))
         })?;
@@ -160,7 +180,8 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
     if prepared.greeting.is_none() {
         identity.advise(&global, messages);
     }
-    identity.assume(&global).map_err(Some)?;
+    identity.assume(&global, messages).map_err(Some)?;
+    process::last_checks(&needs).map_err(Some)?;
     let life: &'static Life = Box::leak(Box::new(Life {
         site,
         listening,
@@ -172,10 +193,16 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
         ended_by: AtomicI32::new(0),
     }));
     let _ = record.life.set(life);
-    let runtime = start_workers(Live { site, record }, life, &global, workers, signals)
+    site.keeps_quiet_clients.store(link.is_some(), SeqCst);
+    let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
+    let channel = channel.map_err(said("Cannot reach the master"))?;
+    let runtime = start_workers(Live { site, record }, life, &global, workers, signals, channel)
         .map_err(said("Cannot start the workers"))?;
     let boot_ms = weir_sched::now().as_ms().saturating_sub(record.started_ms);
     let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
+    if let Some(link) = link {
+        link.ready().map_err(|error| Some(format!("Cannot tell the master: {error}.")))?;
+    }
     messages.finish_startup();
     if let Some(greeting) = &prepared.greeting {
         // Nobody is left to be told that standard output is closed.
@@ -191,6 +218,26 @@ fn try_serve(prepared: Prepared, invocation: &Invocation, messages: &'static Mes
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
         (signal, _) => Ok(End::Signal(signal)),
     }
+}
+
+/// Listening sockets that somebody gives to this process. A former process that gives none is no reason not to start: its
+/// addresses can be shared, or it gives them up when it is told to.
+fn handed_over(
+    invocation: &mut Invocation,
+    link: Option<&WorkerLink>,
+    messages: &Messages,
+) -> Vec<HandedOver> {
+    let activated = std::mem::take(&mut invocation.activated);
+    let mut sockets: Vec<_> =
+        activated.into_iter().flat_map(|socket| HandedOver::new(socket, None)).collect();
+    let path = invocation.take_over.as_deref().map(Giver::Path);
+    for giver in path.into_iter().chain(link.and_then(WorkerLink::giver)) {
+        match handover::take(&giver) {
+            Ok(more) => sockets.extend(more),
+            Err(fault) => messages.warning(fault),
+        }
+    }
+    sockets
 }
 
 fn recorded_limits(capacity: &Capacity, invocation: &Invocation) -> RecordedLimits {
@@ -222,6 +269,15 @@ fn worker_count(global: &Global) -> usize {
     let most = usize::from(MAX_THREADS);
     let usable = || system::processors().map_or(1, |processors| processors.len());
     global.threads.map_or_else(usable, usize::from).clamp(1, most)
+}
+
+/// What only a privileged process can do while it serves, and whether this configuration asks for it.
+fn privileged(config: &Config) -> [(&'static str, bool); 1] {
+    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.source);
+    let of_servers =
+        config.proxies.iter().flat_map(|proxy| &proxy.servers).flat_map(|server| &server.settings.source);
+    let transparent = of_proxies.chain(of_servers).any(|source| source.transparent.is_some());
+    [("'source ... usesrc'", transparent)]
 }
 
 fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacity {
@@ -287,13 +343,21 @@ fn start_workers(
     global: &Global,
     workers: usize,
     signals: SignalReader,
+    channel: Option<OwnedFd>,
 ) -> weir_sys::Result<Runtime> {
     let settings = tuning::scheduler(global, workers);
     let station = Station::new(live, life, global, workers);
     let signals = Mutex::new(Some(signals));
+    let channel = Mutex::new(channel);
     Runtime::start(&settings, move |worker| {
         station.set_up(worker);
         let reader = signals.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
+        let channel = channel.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
+        if let (Some(channel), Some(socket)) = (channel, station.live.record.cli_sockets().last()) {
+            if let Err(errno) = crate::worker::attend(station.live, station.life, socket, channel) {
+                station.life.messages.alert(format!("The master cannot be heard: {errno}."));
+            }
+        }
         if let Some(reader) = reader {
             if let Err(errno) = station.life.obey(reader) {
                 station.life.messages.alert(format!("Signals cannot be received: {errno}."));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use weir_sys::{Address, AddressFamily, Errno, option, process, socket};
 
 /// Where to listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// An address that this process binds.
     Address(Address),

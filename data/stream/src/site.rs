@@ -42,6 +42,9 @@ pub struct Site {
     pub connections: Gate,
     /// The process leaves: connections close after the response that they carry.
     pub stopping: AtomicBool,
+    /// Whether a client that is quiet while the process leaves keeps its connection until its next request is answered:
+    /// somebody else takes new connections meanwhile, and nobody waits for this process to end.
+    pub keeps_quiet_clients: AtomicBool,
     /// Variables of scope `proc`.
     pub process_variables: RwLock<VariableStore>,
     /// Bytes that the variables of all sessions take, counted when there is a limit for the process.
@@ -297,7 +300,9 @@ impl Site {
 
     /// Whether idle client connections of `frontend` close now.
     pub fn closes_idle(&self, frontend: &Proxy) -> bool {
-        self.is_stopping() && !frontend.config.settings.options.idle_close_on_response
+        self.is_stopping()
+            && !frontend.config.settings.options.idle_close_on_response
+            && !self.keeps_quiet_clients.load(Ordering::Relaxed)
     }
 
     /// The proxy with a backend side of that name.

@@ -1,10 +1,11 @@
 //! The kernel's capabilities: parts of what root may do, which a process may keep when it is root no more.
 //!
-//! They belong to a thread. Whoever changes those of a process does so before any other thread exists: the threads that
-//! follow have what their creator had. [`change`] checks that.
+//! They belong to a thread; a new one has what its creator had. When a process stops to be root, every thread loses all of
+//! them but the one that asked to keep them ([`keep_over_identity_change`]), so a thread that exists already can only have
+//! less afterwards, never more.
 
-use crate::process::{status, thread_count};
-use crate::{Errno, Result};
+use crate::Result;
+use crate::process::status;
 
 /// A set of capabilities, one bit each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,11 +83,8 @@ pub fn held() -> Result<Held> {
     })
 }
 
-/// Changes what the process holds. Refused with [`Errno::BUSY`] when it has other threads, which would keep theirs.
+/// Changes what the calling thread holds.
 pub fn change(held: Held) -> Result<()> {
-    if thread_count() != 1 {
-        return Err(Errno::BUSY);
-    }
     let header = Header::default();
     let half = |set: Capabilities, part: u32| (set.0 >> (32 * part)) as u32;
     let record = |part| Data {
@@ -100,7 +98,7 @@ pub fn change(held: Held) -> Result<()> {
     status(done as libc::c_int).map(drop)
 }
 
-/// Whether the permitted set stays when the process stops to be root.
+/// Whether the calling thread's permitted set stays when the process stops to be root.
 pub fn keep_over_identity_change(keep: bool) -> Result<()> {
     // SAFETY: touches no memory.
     let done = unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, libc::c_ulong::from(keep), 0, 0, 0) };
@@ -152,11 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_can_be_asked_and_not_changed_beside_other_threads() {
-        let held = held().expect("the kernel tells");
-        assert!(held.permitted.contains(held.effective));
+    fn what_is_held_can_be_asked_and_given_up() {
+        let before = held().expect("the kernel tells");
+        assert!(before.permitted.contains(before.effective));
         std::thread::scope(|scope| {
-            scope.spawn(|| assert_eq!(change(held), Err(Errno::BUSY)));
+            scope.spawn(|| {
+                let nothing = Held { inheritable: before.inheritable, ..Held::default() };
+                assert_eq!(change(nothing), Ok(()));
+                assert_eq!(held(), Ok(nothing));
+                let all = Capabilities::named("cap_net_raw").expect("known");
+                assert!(change(Held { effective: all, permitted: all, ..nothing }).is_err());
+            });
         });
+        assert_eq!(held(), Ok(before));
     }
 }

@@ -195,6 +195,21 @@ pub fn duplicate_number(number: i32) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(duplicate) })
 }
 
+/// The sockets that the service manager opened for this process, or for its parent (systemd, sd_listen_fds): those from
+/// number 3 on, if the variables say so. They are duplicated: the originals stay where a configuration may name them.
+pub fn activated_sockets(variable: impl Fn(&str) -> Option<String>) -> Vec<OwnedFd> {
+    let number = |name: &str| variable(name)?.parse::<u32>().ok();
+    let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get() as u32);
+    let ours = number("LISTEN_PID").is_some_and(|process| process == id() || Some(process) == parent);
+    let count = number("LISTEN_FDS").filter(|_| ours).unwrap_or(0).min(MOST_ACTIVATED);
+    (0..count as i32).filter_map(|at| duplicate_number(FIRST_ACTIVATED + at).ok()).collect()
+}
+
+/// After the standard streams.
+const FIRST_ACTIVATED: i32 = 3;
+/// More sockets than any unit file has.
+const MOST_ACTIVATED: u32 = 1024;
+
 /// Keeps a descriptor open (or not) in a program that this process executes.
 pub fn set_inheritable(descriptor: impl AsFd, inheritable: bool) -> Result<()> {
     let flags = if inheritable { rustix::io::FdFlags::empty() } else { rustix::io::FdFlags::CLOEXEC };
@@ -202,7 +217,7 @@ pub fn set_inheritable(descriptor: impl AsFd, inheritable: bool) -> Result<()> {
 }
 
 /// How many threads the process has; 0 when `/proc` does not tell.
-pub(crate) fn thread_count() -> usize {
+fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 

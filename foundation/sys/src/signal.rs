@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub type Signal = libc::c_int;
 
 pub use libc::{
-    SIGABRT, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTTIN, SIGTTOU, SIGURG, SIGUSR1, SIGUSR2,
-    SIGWINCH,
+    SIGABRT, SIGBUS, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGSEGV, SIGTERM, SIGTTIN, SIGTTOU, SIGURG,
+    SIGUSR1, SIGUSR2, SIGWINCH,
 };
 
 /// Signals that arrive as reads.
@@ -72,6 +72,13 @@ pub fn unblock_all() -> Result<()> {
 pub fn ignore(signal: Signal) -> Result<()> {
     // SAFETY: `SIG_IGN` runs no code of ours.
     let former = unsafe { libc::signal(signal, libc::SIG_IGN) };
+    if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
+}
+
+/// Has `signal` do what the kernel does by default, process-wide.
+pub fn restore_default(signal: Signal) -> Result<()> {
+    // SAFETY: `SIG_DFL` runs no code of ours.
+    let former = unsafe { libc::signal(signal, libc::SIG_DFL) };
     if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
 }
 

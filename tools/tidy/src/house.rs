@@ -43,6 +43,7 @@ const HOUSE: &[Room] = &[
     room("weir-stats", "control/stats", NOTHING, CONTROL_BELOW),
     room("weir-cli", "control/cli", &["weir-stats"], CONTROL_BELOW),
     room("weir-runtime", "control/runtime", &["weir-cli", "weir-stats"], CONTROL_BELOW),
+    room("weir-master", "control/master", &["weir-cli", "weir-runtime"], CONTROL_BELOW),
     room("weir", "bin/weir", NOTHING, BIN_BELOW),
 ];
 

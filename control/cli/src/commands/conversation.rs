@@ -13,7 +13,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "list all commands, or those that look like this one",
-        run: Some(|context, arguments| Outcome::info(help::help(arguments.from(0), context.manners))),
+        run: Some(|context, arguments| Outcome::info(help::help(arguments.from(0), WORKER, context.manners))),
     },
     Command {
         name: "prompt",
@@ -37,7 +37,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "give up all rights but those of level user, for this connection",
-        run: Some(|context, _| lower(context, Level::User)),
+        run: Some(|context, arguments| lower(context, arguments, Level::User)),
     },
     Command {
         name: "operator",
@@ -45,7 +45,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "give up all rights but those of level operator, for this connection",
-        run: Some(|context, _| lower(context, Level::Operator)),
+        run: Some(|context, arguments| lower(context, arguments, Level::Operator)),
     },
     Command {
         name: "show cli level",
@@ -61,7 +61,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::Admin,
         flags: WORKER | MASTER | HIDDEN,
         help: "open commands that can harm the process, for this connection",
-        run: Some(|context, arguments| switch("expert-mode", &mut context.manners.expert, arguments.word(0))),
+        run: Some(|context, arguments| switch("expert-mode", &mut context.manners.expert, arguments)),
     },
     Command {
         name: "experimental-mode",
@@ -70,7 +70,7 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER | MASTER | HIDDEN,
         help: "open commands that may still change, for this connection",
         run: Some(|context, arguments| {
-            switch("experimental-mode", &mut context.manners.experimental, arguments.word(0))
+            switch("experimental-mode", &mut context.manners.experimental, arguments)
         }),
     },
     Command {
@@ -90,6 +90,14 @@ pub(super) static COMMANDS: &[Command] = &[
         run: Some(set_timeout),
     },
     Command {
+        name: "_getsocks",
+        syntax: "_getsocks",
+        level: Level::User,
+        flags: WORKER | HIDDEN,
+        help: "hand over the listening sockets",
+        run: Some(|_, _| Outcome::HandOver),
+    },
+    Command {
         name: "echo",
         syntax: "echo <text>",
         level: Level::User,
@@ -107,24 +115,25 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-fn lower(context: &mut Context<'_>, level: Level) -> Outcome {
+/// With `-` nothing is answered: so a master lowers the level before it passes a command on.
+fn lower(context: &mut Context<'_>, arguments: &Arguments<'_>, level: Level) -> Outcome {
     if level > context.manners.level {
         return denied();
     }
     context.manners.level = level;
     context.manners.expert = false;
     context.manners.experimental = false;
-    Outcome::Nothing
+    if arguments.word(0) == "-" { Outcome::Silence } else { Outcome::Nothing }
 }
 
-fn switch(name: &str, state: &mut bool, word: &str) -> Outcome {
-    match word {
+fn switch(name: &str, state: &mut bool, arguments: &Arguments<'_>) -> Outcome {
+    match arguments.word(0) {
         "" => return Outcome::info(format!("{name} is {}\n", if *state { "ON" } else { "OFF" })),
         "on" => *state = true,
         // Anything else closes it: nobody shall believe that it is closed while it is not.
         _ => *state = false,
     }
-    Outcome::Nothing
+    if arguments.word(1) == "-" { Outcome::Silence } else { Outcome::Nothing }
 }
 
 fn set_severity_output(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
@@ -153,7 +162,8 @@ fn set_timeout(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome 
     }
 }
 
-const PROMPT_HELP: &str = "\
+/// What `prompt help` answers.
+pub const PROMPT_HELP: &str = "\
 Usage: prompt [help | n | i | p | timed]*
 Changes the default prompt and interactive mode. Available options:
   help    display this help

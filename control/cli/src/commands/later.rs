@@ -2,7 +2,7 @@
 //!
 //! A command leaves this table when it gets a function; the README lists what is still here.
 
-use crate::command::{Command, EXPERT, HIDDEN, MASTER, WORKER};
+use crate::command::{Command, EXPERT, MASTER, WORKER};
 use crate::outcome::Level;
 
 macro_rules! later {
@@ -13,18 +13,7 @@ macro_rules! later {
 
 pub(super) static COMMANDS: &[Command] = later! {
     MASTER => {
-        "@!<pid>", "@!<pid> [command]", "send commands to the process with this identifier";
-        "@<relative pid>", "@<relative pid> [command]", "send commands to a worker by its number";
-        "@master", "@master [command]", "send commands to the master again";
-        "_loadstatus", "_loadstatus", "say how the last reload went, for the process that asked for it";
-        "_send_status", "_send_status READY <pid>", "a worker tells its master that it is ready";
-        "hard-reload", "hard-reload", "reload and stop the old workers at once";
         "mcli-debug-mode", "mcli-debug-mode [on|off]", "open the worker's commands on the master, for debugging";
-        "reload", "reload", "start new workers with the configuration as it is now";
-        "show proc", "show proc [debug]", "list the processes";
-    }
-    WORKER | HIDDEN => {
-        "_getsocks", "_getsocks", "hand over the listening sockets";
     }
     WORKER => {
         "abort ssl ca-file", "abort ssl ca-file <cafile>", "give up a change of a CA file";

@@ -498,6 +498,8 @@ pub fn converse(
                 now_ms = at;
             }
             Status::More | Status::Pending => {}
+            // This transport passes no descriptors.
+            Status::HandOver => session.handed_over(false, toy, &mut answered),
             Status::Close => return String::from_utf8(answered).unwrap(),
         }
     }

@@ -1,6 +1,7 @@
 //! Which sockets a configuration wants: each address with its options, shards and workers.
 
 use super::*;
+use std::collections::HashMap;
 use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 
 /// Every socket of the site and of the runtime API. `None` when something cannot be meant; that was said.
@@ -21,6 +22,7 @@ pub(super) fn wanted<'w>(site: &'static Site, surroundings: &Surroundings<'w>) -
                         options: options.clone(),
                         workers,
                         shards,
+                        alone: true,
                     }),
                     Err(fault) => faults.push(format!("Binding {place}: {fault}")),
                 }
@@ -45,6 +47,9 @@ pub(super) fn wanted<'w>(site: &'static Site, surroundings: &Surroundings<'w>) -
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
     }
+    let mut times: HashMap<Endpoint, usize> = HashMap::new();
+    wanted.iter().for_each(|wanted| *times.entry(wanted.endpoint.clone()).or_default() += 1);
+    wanted.iter_mut().for_each(|wanted| wanted.alone = times.get(&wanted.endpoint) == Some(&1));
     faults.append(&mut unknown);
     faults.iter().for_each(|fault| surroundings.messages.alert(fault));
     faults.is_empty().then_some(wanted)
@@ -65,7 +70,11 @@ pub(super) fn backlog(bind: &Bind, config: &ProxyConfig, proxy: &Proxy) -> u32 {
     written.unwrap_or_else(|| proxy.connections_limit.load(std::sync::atomic::Ordering::Relaxed))
 }
 
-fn options(bind: &Bind, backlog: u32, surroundings: &Surroundings<'_>) -> Result<SocketOptions, String> {
+pub(super) fn options(
+    bind: &Bind,
+    backlog: u32,
+    surroundings: &Surroundings<'_>,
+) -> Result<SocketOptions, String> {
     let wanted = &bind.options;
     let (own, common) = (&wanted.ownership, &surroundings.global.unix_bind.ownership);
     let tuning = &surroundings.global.tuning;
@@ -96,7 +105,10 @@ fn options(bind: &Bind, backlog: u32, surroundings: &Surroundings<'_>) -> Result
 }
 
 /// One endpoint for each port of an address.
-fn endpoints(address: &ListenAddress, surroundings: &Surroundings<'_>) -> Vec<Result<Endpoint, String>> {
+pub(super) fn endpoints(
+    address: &ListenAddress,
+    surroundings: &Surroundings<'_>,
+) -> Vec<Result<Endpoint, String>> {
     let one = |address| vec![Ok(Endpoint::Address(address))];
     match address {
         ListenAddress::Inet { host, first_port, last_port } => {

@@ -153,6 +153,7 @@ pub(crate) fn settings() -> CliSettings {
         connections: None,
         longest_line: 16_384,
         longest_payload: 131_072,
+        exposes_listeners: false,
     }
 }
 

@@ -118,7 +118,7 @@ pub struct CliSocket {
 impl CliSocket {
     /// The socket of a `stats socket` line that has this address.
     pub fn new(bind: &Bind, global: &Global, address: &Address) -> Self {
-        CliSocket { settings: CliSettings::new(bind, global, address), connections: Gate::new() }
+        CliSettings::new(bind, global, address).into()
     }
 }
 
@@ -139,6 +139,14 @@ pub struct CliSettings {
     pub longest_line: usize,
     /// The longest payload, in bytes.
     pub longest_payload: usize,
+    /// `expose-fd listeners`: its clients may have the listening sockets.
+    pub exposes_listeners: bool,
+}
+
+impl From<CliSettings> for CliSocket {
+    fn from(settings: CliSettings) -> Self {
+        CliSocket { settings, connections: Gate::new() }
+    }
 }
 
 impl CliSettings {
@@ -161,12 +169,13 @@ impl CliSettings {
             connections: bind.options.maxconn,
             longest_line: global.tuning.buffer_size as usize,
             longest_payload: LONGEST_PAYLOAD,
+            exposes_listeners: bind.options.expose_listeners,
         }
     }
 }
 
 /// An address as a configuration would write it.
-fn spelled(address: &Address) -> String {
+pub fn spelled(address: &Address) -> String {
     match address {
         Address::Inet(SocketAddr::V4(_)) => format!("ipv4@{address}"),
         Address::Inet(SocketAddr::V6(address)) => format!("ipv6@[{}]:{}", address.ip(), address.port()),
@@ -177,4 +186,4 @@ fn spelled(address: &Address) -> String {
 }
 
 /// The longest payload of a command: maps of that many bytes can be added at once.
-const LONGEST_PAYLOAD: usize = 131_072;
+pub const LONGEST_PAYLOAD: usize = 131_072;

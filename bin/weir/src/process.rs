@@ -1,0 +1,194 @@
+//! Which process this becomes: one that serves alone, a master, or its worker. All that happens to it before it reads the
+//! whole configuration is here, in this order: discovery, the master's command line, background, pid file, fork.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+
+use weir_master::notify::ServiceManager;
+use weir_master::{Carried, Setup, Side, cli, launch};
+use weir_runtime::messages::{Manner, Messages};
+use weir_runtime::process::{Background, write_pid_file};
+use weir_runtime::start::Invocation;
+use weir_syntax::SourceMap;
+use weir_sys::{process as system, signal};
+
+use crate::arguments::{self, Arguments};
+use crate::{configuration, version};
+
+/// What there is left to do.
+pub enum Role {
+    /// Serve these files; the text is where the master is reached, if there is one.
+    Serve(SourceMap, Box<Invocation>, Option<String>),
+    /// End with this status.
+    End(u8),
+}
+
+/// How the process was started, to start it again.
+pub struct Origin {
+    words: Vec<Vec<u8>>,
+    folder: Option<OwnedFd>,
+}
+
+impl Origin {
+    /// To be made before the process changes its folder.
+    pub fn new(words: &[Vec<u8>]) -> Self {
+        Origin { words: words.to_vec(), folder: system::current_directory().ok() }
+    }
+}
+
+/// Becomes what command line and configuration ask for. In a master this comes back when it ends.
+pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'static Messages) -> Role {
+    // The standard library's handlers, which tell of a stack that ran out, would survive the first such signal that somebody
+    // sends; a master and a service manager have to see the end.
+    for crash in [signal::SIGSEGV, signal::SIGBUS] {
+        let _ = signal::restore_default(crash);
+    }
+    let carried = Carried::take(|name| std::env::var(name).ok(), &own_version(), now());
+    let sources = configuration::read(arguments, carried.is_some(), messages);
+    if arguments.check {
+        return sources.map_or(Role::End(1), |sources| Role::Serve(sources, Box::default(), None));
+    }
+    if sources.is_none() && carried.is_none() {
+        return Role::End(1);
+    }
+    let found = sources.as_ref().map(|sources| configuration::discover(sources, arguments));
+    let global = found.as_ref().map(|found| &found.global);
+    if global.is_some_and(|global| global.quiet) && messages.manner() == Manner::Normal {
+        messages.set_manner(Manner::Quiet);
+    }
+    let wanted = arguments.master || global.is_some_and(|global| global.master_worker.is_some());
+    if !wanted && carried.is_none() {
+        if !arguments.master_sockets.is_empty() {
+            messages.warning(
+                "config : a master CLI socket was defined, but master-worker mode (-W) is not enabled.",
+            );
+        }
+        let sources = sources.expect("without them it ended above");
+        return Role::Serve(sources, Box::new(invocation(arguments)), None);
+    }
+    let Some(folder) = origin.folder else {
+        messages.alert("The current directory cannot be opened.");
+        return Role::End(1);
+    };
+    let setup = Setup {
+        program: origin.words.first().cloned().unwrap_or_default(),
+        words: arguments::without_former(&origin.words),
+        environment: own_environment(),
+        folder,
+        stays: match global {
+            Some(global) => global.master_worker.is_some_and(|master| master.stays),
+            None => carried.as_ref().is_some_and(|carried| carried.stays),
+        },
+        reloads_max: match global {
+            Some(global) => global.reloads_max.unwrap_or(launch::RELOADS_MAX),
+            None => carried.as_ref().map_or(launch::RELOADS_MAX, |carried| carried.reloads_max),
+        },
+        shown_environment: found.as_ref().map(|found| shown(&found.environment)).unwrap_or_default(),
+        version: own_version(),
+        service: ServiceManager::new(
+            arguments.notify.then(|| std::env::var_os("NOTIFY_SOCKET")).flatten().as_deref(),
+        ),
+        readable: sources.is_some(),
+    };
+    let daemon = arguments.daemon || global.is_some_and(|global| global.daemon);
+    let pid_file = arguments.pid_file.clone().or_else(|| global.and_then(|global| global.pidfile.clone()));
+    let mut master = Start { arguments, messages, carried, daemon: daemon && !arguments.foreground };
+    let Some((entrances, background)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
+    let reached = entrances.spelling();
+    match launch(setup, master.carried, background, entrances, messages) {
+        Some(Side::Worker(link)) => {
+            let invocation = Invocation { worker: Some(link), ..invocation(arguments) };
+            // A worker is forked only when the files could be read.
+            sources.map_or(Role::End(1), |sources| Role::Serve(sources, Box::new(invocation), Some(reached)))
+        }
+        Some(Side::Master(master)) => {
+            // Nothing of the configuration stays in the master (R117).
+            drop((sources, found));
+            Role::End(u8::try_from(master.run()).unwrap_or(1))
+        }
+        None => Role::End(1),
+    }
+}
+
+/// What comes before the fork.
+struct Start<'a> {
+    arguments: &'a Arguments,
+    messages: &'static Messages,
+    carried: Option<Carried>,
+    daemon: bool,
+}
+
+impl Start<'_> {
+    /// Opens the master's command line, goes to the background (R156), writes the pid file (R157): once, not for a reload.
+    /// `None` when the process must not start; that was said.
+    fn prepare(
+        &mut self,
+        pid_file: Option<&std::path::Path>,
+    ) -> Option<(cli::Entrances, Option<Background>)> {
+        let first = self.carried.is_none();
+        let binds = configuration::master_sockets(self.arguments, self.messages)?;
+        let sockets = self.carried.as_mut().map(|carried| std::mem::take(&mut carried.sockets));
+        let entrances = cli::Entrances::open(&binds, sockets.unwrap_or_default(), self.messages);
+        let entrances = match entrances {
+            // A master without its command line still serves; one that starts must not.
+            None if first => return None,
+            entrances => entrances.unwrap_or_default(),
+        };
+        let background = (first && self.daemon).then(Background::enter).transpose();
+        let background = match background {
+            Ok(background) => background,
+            Err(errno) => {
+                self.messages.alert(format!("[weir.main()] Cannot fork: {errno}."));
+                return None;
+            }
+        };
+        if let Some(path) = pid_file.filter(|_| first) {
+            if let Err(error) = write_pid_file(path) {
+                let text = format!("[weir.main()] Cannot create pidfile {}: {error}", path.display());
+                self.messages.alert(text);
+                return None;
+            }
+        }
+        Some((entrances, background))
+    }
+}
+
+fn invocation(arguments: &Arguments) -> Invocation {
+    Invocation {
+        daemon: arguments.daemon,
+        foreground: arguments.foreground,
+        pid_file: arguments.pid_file.clone(),
+        maxconn: arguments.maxconn,
+        proxy_maxconn: arguments.proxy_maxconn,
+        memory_mb: arguments.memory_mb,
+        ignore_unresolved: arguments.ignore_unresolved,
+        no_reuse_port: arguments.no_reuse_port,
+        former: arguments.former.clone(),
+        take_over: arguments.take_over.clone(),
+        worker: None,
+        activated: system::activated_sockets(|name| std::env::var(name).ok()),
+    }
+}
+
+/// The environment that the process was started with, for the next execution: without what a former one put there.
+fn own_environment() -> Vec<Vec<u8>> {
+    let ours = |name: &OsString| weir_master::carried::VARIABLES.iter().any(|known| name == known);
+    let variables = std::env::vars_os().filter(|(name, _)| !ours(name));
+    variables.map(|(name, value)| [name.into_vec(), value.into_vec()].join(&b'=')).collect()
+}
+
+fn shown(environment: &weir_syntax::Environment) -> Vec<String> {
+    let pair = |(name, value): (&[u8], &[u8])| {
+        format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+    };
+    environment.iter().map(pair).collect()
+}
+
+fn own_version() -> String {
+    version::text(arguments::VersionForm::Version).trim().to_owned()
+}
+
+fn now() -> u64 {
+    weir_sys::time::wall_ns() / 1_000_000_000
+}

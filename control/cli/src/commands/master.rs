@@ -1,0 +1,33 @@
+//! Commands of the master. It carries them out itself; their rows are here, so that they are listed with the others.
+
+use crate::command::{Command, MASTER};
+use crate::outcome::{Level, Outcome};
+
+macro_rules! of_the_master {
+    ($($flags:expr, $level:ident => { $($name:literal, $syntax:literal, $help:literal;)* })*) => {
+        &[$($(Command {
+            name: $name,
+            syntax: $syntax,
+            level: Level::$level,
+            flags: $flags,
+            help: $help,
+            // Sessions of workers do not find these rows.
+            run: Some(|_, _| Outcome::error("This command is the master's.\n")),
+        },)*)*]
+    };
+}
+
+pub(super) static COMMANDS: &[Command] = of_the_master! {
+    MASTER, User => {
+        "@!<pid>", "@!<pid> [command]", "send commands to the process with this identifier";
+        "@<relative pid>", "@<relative pid> [command]", "send commands to a worker by its number; after @@, all that follows";
+        "@master", "@master [command]", "send commands to the master again";
+        "_loadstatus", "_loadstatus", "say how the last reload went, for the process that asked for it";
+        "_send_status", "_send_status READY <pid>", "a worker tells its master that it is ready";
+        "show proc", "show proc [debug]", "list the processes";
+    }
+    MASTER, Operator => {
+        "hard-reload", "hard-reload", "reload and stop the old workers at once";
+        "reload", "reload", "start new workers with the configuration as it is now";
+    }
+};

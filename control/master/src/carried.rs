@@ -1,0 +1,258 @@
+//! What outlives the execution of the program over itself: two variables of the environment, and the descriptors that they
+//! name.
+//!
+//! `HAPROXY_PROCESSES` has the reference program's form, one record each, so that a running master of that program can be
+//! reloaded into weir; `WEIR_MASTER` has the rest. A record or a number that means nothing is left out: what was inherited
+//! is the only thing that it can cost.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use weir_sys::process;
+
+use crate::processes::{Processes, State, Worker};
+
+/// The variable with the processes.
+pub const PROCESSES: &str = "HAPROXY_PROCESSES";
+/// The variable that says that this is not a first start.
+pub const REEXECUTED: &str = "HAPROXY_MWORKER_REEXEC";
+/// The variable with everything else.
+pub const MASTER: &str = "WEIR_MASTER";
+/// All of them: none is the configuration's business, or a worker's.
+pub const VARIABLES: [&str; 3] = [PROCESSES, REEXECUTED, MASTER];
+
+/// What a master knows from before it was executed again.
+#[derive(Debug)]
+pub struct Carried {
+    /// The processes; each worker has outlived one more reload.
+    pub processes: Processes,
+    /// Who waits for the result of the reload: their connections come out of the first end.
+    pub waiting: Option<(OwnedFd, OwnedFd)>,
+    /// The listening sockets of the master's command line.
+    pub sockets: Vec<OwnedFd>,
+    /// Former workers end at once when the new one serves.
+    pub at_once: bool,
+    /// What the former configuration said, for a new one that cannot be read.
+    pub stays: bool,
+    /// Likewise.
+    pub reloads_max: u32,
+}
+
+impl Carried {
+    /// What the environment says, and the descriptors that it names; `None` on a first start. To be called once.
+    pub fn take(variable: impl Fn(&str) -> Option<String>, version: &str, now: u64) -> Option<Carried> {
+        variable(REEXECUTED)?;
+        let mut inheritance = Inheritance::default();
+        let mut processes = Processes::new(process::id(), now, version.to_owned());
+        for record in variable(PROCESSES)?.split('|').filter(|record| !record.is_empty()) {
+            read_process(&Fields(record), &mut processes, &mut inheritance);
+        }
+        let own = variable(MASTER).unwrap_or_default();
+        let own = Fields(&own);
+        let waiting = own.value("waiting").and_then(|pair| pair.split_once(','));
+        Some(Carried {
+            processes,
+            waiting: waiting.and_then(|(out, into)| Some((inheritance.take(out)?, inheritance.take(into)?))),
+            sockets: own
+                .value("sockets")
+                .into_iter()
+                .flat_map(|list| list.split(','))
+                .filter_map(|number| inheritance.take(number))
+                .collect(),
+            at_once: own.number("at_once") == Some(1),
+            stays: own.number("stays") == Some(1),
+            reloads_max: own.number("reloads_max").unwrap_or(crate::launch::RELOADS_MAX),
+        })
+    }
+}
+
+/// What the next execution has to know: `NAME=value` each. Whoever calls this makes the descriptors survive.
+pub fn variables(
+    processes: &Processes,
+    waiting: &(OwnedFd, OwnedFd),
+    sockets: &[OwnedFd],
+    at_once: bool,
+    stays: bool,
+    reloads_max: u32,
+) -> [String; 3] {
+    let sockets: Vec<String> = sockets.iter().map(|socket| socket.as_raw_fd().to_string()).collect();
+    let own = format!(
+        "waiting={},{};sockets={};at_once={};stays={};reloads_max={reloads_max}",
+        waiting.0.as_raw_fd(),
+        waiting.1.as_raw_fd(),
+        sockets.join(","),
+        u8::from(at_once),
+        u8::from(stays),
+    );
+    [format!("{PROCESSES}={}", written(processes)), format!("{REEXECUTED}=1"), format!("{MASTER}={own}")]
+}
+
+/// The processes as the next execution finds them: one reload later.
+fn written(processes: &Processes) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write!(
+        text,
+        "|type=m;fd=-1;pid={};reloads={};failedreloads={};timestamp={};id=;version={}",
+        processes.pid,
+        processes.reloads + 1,
+        processes.failed,
+        processes.started,
+        processes.version
+    );
+    for worker in &processes.workers {
+        let _ = write!(
+            text,
+            "|type=w;fd={};pid={};reloads={};failedreloads=0;timestamp={};id=;version={};state={};told={}",
+            worker.channel.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+            worker.pid,
+            worker.reloads + 1,
+            worker.started,
+            worker.version,
+            if worker.state == State::Leaving { "leaving" } else { "ready" },
+            u8::from(worker.told_to_end)
+        );
+    }
+    text
+}
+
+fn read_process(fields: &Fields<'_>, processes: &mut Processes, inheritance: &mut Inheritance) {
+    let Some(pid) = fields.number("pid") else { return };
+    let started = fields.value("timestamp").and_then(|text| text.parse().ok()).unwrap_or(processes.started);
+    let reloads = fields.number("reloads").unwrap_or(0);
+    match fields.value("type") {
+        Some("m") => {
+            processes.reloads = reloads;
+            processes.failed = fields.number("failedreloads").unwrap_or(0);
+            processes.started = started;
+        }
+        Some("w") if processes.workers.len() < MOST_WORKERS => processes.workers.push(Worker {
+            pid,
+            // Told to leave by another program's master, or by this one's: not told again.
+            state: if fields.value("state") == Some("leaving") { State::Leaving } else { State::Ready },
+            reloads,
+            started,
+            version: fields.value("version").unwrap_or_default().to_owned(),
+            told_to_end: fields.number("told") == Some(1),
+            channel: fields.value("fd").and_then(|number| inheritance.take(number)),
+        }),
+        _ => {}
+    }
+}
+
+/// `name=value`, separated by semicolons.
+struct Fields<'f>(&'f str);
+
+impl<'f> Fields<'f> {
+    fn value(&self, name: &str) -> Option<&'f str> {
+        self.0
+            .split(';')
+            .find_map(|field| field.split_once('=').filter(|(known, _)| *known == name))
+            .map(|f| f.1)
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        self.value(name)?.parse().ok()
+    }
+}
+
+/// Descriptors that were inherited by number; each can be taken once.
+#[derive(Default)]
+struct Inheritance {
+    taken: BTreeSet<i32>,
+}
+
+impl Inheritance {
+    fn take(&mut self, number: &str) -> Option<OwnedFd> {
+        // The standard ones are never among them.
+        let number = number.parse().ok().filter(|&number: &i32| number > 2)?;
+        if !self.taken.insert(number) {
+            return None;
+        }
+        let descriptor = process::inherited_descriptor(number).ok()?;
+        process::set_inheritable(&descriptor, false).ok()?;
+        Some(descriptor)
+    }
+}
+
+/// More than any number of reloads leaves behind.
+const MOST_WORKERS: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::fd::IntoRawFd;
+    use weir_sys::socket;
+
+    fn taken(processes: &str, own: &str) -> Option<Carried> {
+        let variable = |name: &str| match name {
+            PROCESSES => Some(processes.to_owned()),
+            MASTER => Some(own.to_owned()),
+            REEXECUTED => Some("1".to_owned()),
+            _ => None,
+        };
+        Carried::take(variable, "v2", 100)
+    }
+
+    #[test]
+    fn r123_what_was_written_is_read_one_reload_later() {
+        let (channel, _far) = socket::stream_pair().expect("a pair");
+        let waiting = socket::stream_pair().expect("a pair");
+        let mut processes = Processes::new(1, 7, "v1".into());
+        processes.reloads = 4;
+        processes.failed = 2;
+        processes.begin(11, 8, process::duplicate(&channel).expect("a descriptor"));
+        processes.begin(12, 9, channel);
+        processes.workers[0].state = State::Ready;
+        processes.workers[1].state = State::Leaving;
+        processes.workers[1].told_to_end = true;
+        let texts = variables(&processes, &waiting, &[], true, true, 3);
+        let value = |at: usize| texts[at].split_once('=').expect("a name").1.to_owned();
+        // What survives the execution is owned by nobody until it is taken.
+        for worker in &mut processes.workers {
+            worker.channel.take().map(IntoRawFd::into_raw_fd);
+        }
+        let _ = (waiting.0.into_raw_fd(), waiting.1.into_raw_fd());
+        let carried = taken(&value(0), &value(2)).expect("a second start");
+        let found = &carried.processes;
+        assert_eq!((found.reloads, found.failed, found.started), (5, 2, 7));
+        assert_eq!((carried.at_once, carried.stays, carried.reloads_max), (true, true, 3));
+        assert!(carried.waiting.is_some() && carried.sockets.is_empty());
+        let workers: Vec<_> = found
+            .workers
+            .iter()
+            .map(|w| (w.pid, w.state, w.reloads, w.told_to_end, w.version.as_str(), w.channel.is_some()))
+            .collect();
+        assert_eq!(
+            workers,
+            [(12, State::Ready, 1, false, "v1", true), (11, State::Leaving, 1, true, "v1", true)]
+        );
+    }
+
+    #[test]
+    fn the_reference_s_form_is_understood() {
+        let carried = taken(
+            "|type=w;fd=-1;pid=26986;reloads=1;failedreloads=0;timestamp=51;id=;version=2.6.12|type=m;fd=-1;pid=26233;\
+             reloads=2;failedreloads=1;timestamp=39;id=;version=(null)|type=p;pid=3",
+            "",
+        )
+        .expect("a second start");
+        assert_eq!(
+            (carried.processes.reloads, carried.processes.failed, carried.processes.started),
+            (2, 1, 39)
+        );
+        assert_eq!(carried.processes.current().map(|worker| worker.pid), Some(26986));
+        assert!(Carried::take(|_| None, "v", 0).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(processes in "[|;=,a-z0-9-]{0,120}", own in "[|;=,a-z-]{0,80}") {
+            // No digits after `fd=`: descriptors of the test runner stay its own.
+            let processes = processes.replace("fd=", "");
+            let _ = taken(&processes, &own);
+        }
+    }
+}

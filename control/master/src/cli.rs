@@ -1,0 +1,403 @@
+//! The master's command line: what operators say to it, what it answers itself, and what it passes on to workers.
+//!
+//! A line is commands separated by `;`. One that begins with `@` names whom it is for: `@1` the worker that serves, `@!PID`
+//! any process, `@` the master; alone, it stands for all that follow. Each command for a worker goes over a connection of
+//! its own, on which the worker answers and then says that nothing follows; so answers never mix, whatever they hold.
+//! After `@@1` everything goes to the worker and back until one of them closes.
+
+mod door;
+mod pass_on;
+mod words;
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use weir_cli::command::{Command, EXPERIMENTAL, EXPERT, MASTER, find_command};
+use weir_cli::line::Line;
+use weir_cli::outcome::{Level, SeverityOutput};
+use weir_cli::session::{Manners, Mode, PERMISSION_DENIED};
+use weir_cli::{Severity, help};
+use weir_net::{Connection, Received, Sent};
+use weir_sched::{Class, Descriptor, Kind, Tick, wait};
+
+use crate::master::{How, Loading, Master};
+
+pub use door::{Entrance, Entrances};
+
+/// Who speaks.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    /// What it may do.
+    level: Level,
+    severity_output: SeverityOutput,
+    /// The worker that it is, if it is one.
+    worker: Option<u32>,
+}
+
+impl Client {
+    /// A worker, over the pair of sockets with it.
+    pub(crate) fn of_worker(pid: u32) -> Self {
+        Client { level: Level::User, severity_output: SeverityOutput::None, worker: Some(pid) }
+    }
+}
+
+/// Whom a command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whom {
+    Master,
+    Worker(u32),
+}
+
+/// One conversation.
+struct Talk {
+    master: Rc<Master>,
+    client: Client,
+    connection: Connection,
+    manners: Manners,
+    whom: Whom,
+}
+
+/// Whether a conversation goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    On,
+    Over,
+}
+
+/// Speaks with one client until it leaves or its line was answered.
+pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Connection) {
+    let manners = Manners {
+        level: client.level,
+        severity_output: client.severity_output,
+        timeout_ms: None,
+        expert: false,
+        experimental: false,
+        mode: Mode::Single,
+        timed: false,
+    };
+    let mut talk = Talk { master, client, connection, manners, whom: Whom::Master };
+    while let Some(line) = talk.hear_line().await {
+        let commands = words::commands(&line);
+        let last = commands.len().saturating_sub(1);
+        for (position, command) in commands.into_iter().enumerate() {
+            if talk.command(command, position == last).await != Some(Flow::On) {
+                return;
+            }
+        }
+        if talk.manners.mode == Mode::Single {
+            break;
+        }
+    }
+    talk.leave().await;
+}
+
+impl Talk {
+    /// Carries one command out. `None` when the client is gone.
+    async fn command(&mut self, text: &[u8], last: bool) -> Option<Flow> {
+        let (prefix, rest) = words::prefix(text);
+        let mut whom = self.whom;
+        if let Some(prefix) = prefix {
+            let (name, duplex) = prefix.strip_prefix("@").map_or((prefix, false), |name| (name, true));
+            let Some(found) = self.find(name) else {
+                let text = format!("Can't find the target PID matching the prefix '@{prefix}'\n");
+                return self.say(Severity::Error, &text).await;
+            };
+            if let (true, Whom::Worker(pid)) = (duplex, found) {
+                return pass_on::everything(self, pid, rest).await;
+            }
+            if rest.is_empty() {
+                self.whom = found;
+                return self.prompt().await;
+            }
+            whom = found;
+        }
+        let line = match Line::parse(rest) {
+            Ok(line) => line,
+            Err(error) => return self.say(Severity::Error, &format!("{error}\n")).await,
+        };
+        let spoken = line.commands.first().map(Vec::as_slice).unwrap_or_default();
+        let own = matches!(
+            spoken.first().map(String::as_str),
+            Some("prompt" | "quit" | "user" | "operator" | "expert-mode" | "experimental-mode")
+        );
+        match whom {
+            Whom::Worker(pid) if !own => {
+                let payload = line.payload.filter(|_| last);
+                pass_on::command(self, pid, rest, payload).await?;
+                self.prompt().await
+            }
+            _ => self.carry_out(spoken).await,
+        }
+    }
+
+    /// The process that a prefix names, without its `@`.
+    fn find(&self, name: &str) -> Option<Whom> {
+        let processes = self.master.processes.borrow();
+        match name {
+            "" | "master" | "0" => Some(Whom::Master),
+            "1" => processes.current().map(|worker| Whom::Worker(worker.pid)),
+            _ => {
+                let pid: u32 = name.strip_prefix('!')?.parse().ok()?;
+                if pid == processes.pid {
+                    return Some(Whom::Master);
+                }
+                processes.find(pid).map(|worker| Whom::Worker(worker.pid))
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, spoken: &[String]) -> Option<Flow> {
+        let Some((command, count)) = find_command(spoken, MASTER) else {
+            let text = help::unknown(spoken, MASTER, &self.manners);
+            return self.say(Severity::Info, &text).await;
+        };
+        if let Some(refusal) = self.refusal(command) {
+            return self.say(Severity::Error, &refusal).await;
+        }
+        let arguments = &spoken[count..];
+        match command.name {
+            "quit" => {
+                self.leave().await;
+                Some(Flow::Over)
+            }
+            "reload" => self.reload(How::Soft),
+            "hard-reload" => self.reload(How::Hard),
+            "_loadstatus" => self.load_status().await,
+            "_send_status" => self.worker_status(arguments).await,
+            "user" => self.lower(Level::User).await,
+            "operator" => self.lower(Level::Operator).await,
+            "prompt" => {
+                let text = self.set_mode(arguments);
+                self.say(Severity::Info, text).await
+            }
+            name => {
+                let text = self.text_of(name, arguments);
+                match text {
+                    Ok(text) => self.say(Severity::Info, &text).await,
+                    Err(text) => self.say(Severity::Error, &text).await,
+                }
+            }
+        }
+    }
+
+    fn refusal(&self, command: &Command) -> Option<String> {
+        if command.run.is_none() {
+            return Some(format!("'{}' is not implemented yet.\n", command.name));
+        }
+        if command.flags & EXPERT != 0 && !self.manners.expert {
+            return Some("This command is restricted to expert mode only.\n".to_owned());
+        }
+        if command.flags & EXPERIMENTAL != 0 && !self.manners.experimental {
+            return Some("This command is restricted to experimental mode only.\n".to_owned());
+        }
+        (command.level > self.manners.level).then(|| PERMISSION_DENIED.to_owned())
+    }
+
+    /// What a command that only looks answers.
+    fn text_of(&mut self, name: &str, arguments: &[String]) -> Result<String, String> {
+        let master = &self.master;
+        Ok(match name {
+            "help" => help::help(arguments, MASTER, &self.manners),
+            "echo" => format!("{}\n", arguments.join(" ")),
+            "show version" => format!("{}\n", master.setup.version),
+            "show proc" => master.show_processes(arguments.first().is_some_and(|word| word == "debug")),
+            "show startup-logs" => master.messages.startup_logs(),
+            "show cli level" => format!("{}\n", self.manners.level.name()),
+            "show cli sockets" => {
+                let sockets = master.entrances.list().iter();
+                let lines = sockets.map(|one| format!("{} {} all\n", one.spelling(), one.level().name()));
+                format!("# socket lvl processes\n{}", lines.collect::<String>())
+            }
+            "show env" => match arguments.first() {
+                None => {
+                    master.setup.shown_environment.iter().map(|variable| format!("{variable}\n")).collect()
+                }
+                Some(name) => {
+                    let named = |variable: &&String| {
+                        variable.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('='))
+                    };
+                    let found = master.setup.shown_environment.iter().find(named);
+                    format!("{}\n", found.ok_or("Variable not found\n")?)
+                }
+            },
+            "expert-mode" => switch("expert-mode", &mut self.manners.expert, arguments),
+            "experimental-mode" => switch("experimental-mode", &mut self.manners.experimental, arguments),
+            other => return Err(format!("'{other}' is not implemented yet.\n")),
+        })
+    }
+
+    /// The answer comes from the next execution: it takes the connection along.
+    fn reload(&mut self, how: How) -> Option<Flow> {
+        let socket = weir_sys::process::duplicate(self.connection.descriptor()).ok();
+        self.master.reload(how, socket);
+        Some(Flow::Over)
+    }
+
+    async fn load_status(&mut self) -> Option<Flow> {
+        while self.master.loading.get() == Loading::UnderWay {
+            wait(weir_sched::now().after(LOOK_MS)).await;
+        }
+        let text = self.master.load_status();
+        self.say(Severity::Info, &text).await
+    }
+
+    /// `_send_status READY`: only a worker says that, of itself.
+    async fn worker_status(&mut self, arguments: &[String]) -> Option<Flow> {
+        match self.client.worker {
+            Some(pid) if arguments.first().is_some_and(|word| word == "READY") => {
+                self.master.worker_is_ready(pid);
+                Some(Flow::Over)
+            }
+            _ => self.say(Severity::Error, PERMISSION_DENIED).await,
+        }
+    }
+
+    async fn lower(&mut self, level: Level) -> Option<Flow> {
+        if level > self.manners.level {
+            return self.say(Severity::Error, PERMISSION_DENIED).await;
+        }
+        self.manners.level = level;
+        self.manners.expert = false;
+        self.manners.experimental = false;
+        self.say(Severity::Info, "").await
+    }
+
+    fn set_mode(&mut self, arguments: &[String]) -> &'static str {
+        let manners = &mut self.manners;
+        if arguments.is_empty() {
+            manners.mode = if manners.mode == Mode::Prompt { Mode::Single } else { Mode::Prompt };
+        }
+        for word in arguments {
+            match word.as_str() {
+                "n" => manners.mode = Mode::Single,
+                "i" => manners.mode = Mode::Interactive,
+                "p" => manners.mode = Mode::Prompt,
+                "timed" => manners.timed = !manners.timed,
+                _ => return weir_cli::PROMPT_HELP,
+            }
+        }
+        ""
+    }
+
+    /// Answers, and says that it may go on.
+    async fn say(&mut self, severity: Severity, text: &str) -> Option<Flow> {
+        let prefix = if text.is_empty() { "" } else { self.manners.severity_output.prefix(severity) };
+        let text = format!("{prefix}{text}\n");
+        self.send(text.as_bytes()).await?;
+        self.prompt().await
+    }
+
+    async fn prompt(&mut self) -> Option<Flow> {
+        if self.manners.mode == Mode::Prompt {
+            let name = match self.whom {
+                Whom::Worker(pid) => pid.to_string(),
+                Whom::Master if self.master.loading.get() == Loading::Failed => {
+                    "master[ReloadFailed]".to_owned()
+                }
+                Whom::Master => "master".to_owned(),
+            };
+            self.send(format!("{name}> ").as_bytes()).await?;
+        }
+        Some(Flow::On)
+    }
+
+    /// The next line without its end; `None` when there is none any more.
+    async fn hear_line(&mut self) -> Option<Vec<u8>> {
+        hear_line(&mut self.connection, weir_sched::now().after(SILENCE_MS)).await
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Option<()> {
+        send(&mut self.connection, bytes).await
+    }
+
+    async fn leave(&mut self) {
+        leave(&mut self.connection).await;
+    }
+}
+
+/// Sends a text to somebody who waits for nothing else, then closes.
+pub(crate) fn answer(client: OwnedFd, text: String) {
+    let Ok(descriptor) = Descriptor::register(client) else { return };
+    weir_sched::spawn(&ANSWER, Class::Normal, async move {
+        descriptor.set_owner(weir_sched::current());
+        let mut connection = Connection::new(descriptor);
+        if send(&mut connection, format!("{text}\n").as_bytes()).await.is_some() {
+            leave(&mut connection).await;
+        }
+    });
+}
+
+async fn hear_line(connection: &mut Connection, deadline: Tick) -> Option<Vec<u8>> {
+    loop {
+        if let Some(end) = connection.input().iter().position(|&byte| byte == b'\n') {
+            let mut line = connection.input()[..end].to_vec();
+            connection.consume(end + 1);
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+            return Some(line);
+        }
+        match connection.receive(LONGEST_LINE) {
+            Received::Bytes(_) => {}
+            Received::Nothing if weir_sched::now() < deadline => {
+                wait(deadline).await;
+            }
+            _ => return None,
+        }
+    }
+}
+
+async fn send(connection: &mut Connection, mut bytes: &[u8]) -> Option<()> {
+    let deadline = weir_sched::now().after(PATIENCE_MS);
+    while !bytes.is_empty() {
+        match connection.send(bytes, false) {
+            Sent::All => return Some(()),
+            Sent::Part(count) => bytes = &bytes[count..],
+            Sent::Failed(_) => return None,
+        }
+        if weir_sched::now() >= deadline {
+            return None;
+        }
+        wait(deadline).await;
+    }
+    Some(())
+}
+
+/// Says that nothing follows. What the client still sends is taken from it, or the kernel would break the connection and
+/// the answer might be lost.
+async fn leave(connection: &mut Connection) {
+    connection.shut_write();
+    let deadline = weir_sched::now().after(FAREWELL_MS);
+    connection.consume(usize::MAX);
+    while weir_sched::now() < deadline {
+        match connection.receive(usize::MAX) {
+            Received::Bytes(_) => connection.consume(usize::MAX),
+            Received::Nothing => {
+                wait(deadline).await;
+            }
+            _ => return,
+        }
+    }
+}
+
+fn switch(name: &str, state: &mut bool, arguments: &[String]) -> String {
+    match arguments.first().map(String::as_str) {
+        None => return format!("{name} is {}\n", if *state { "ON" } else { "OFF" }),
+        Some("on") => *state = true,
+        // Anything else closes it: nobody shall believe that it is closed while it is not.
+        Some(_) => *state = false,
+    }
+    String::new()
+}
+
+static ANSWER: Kind = Kind::new("master cli answer");
+/// As on workers.
+const LONGEST_LINE: usize = 16_384;
+/// How long somebody may look at a prompt.
+const SILENCE_MS: u64 = 3_600_000;
+/// How long a client may take no answer.
+const PATIENCE_MS: u64 = 10_000;
+/// How long a client may go on sending after its session is over.
+const FAREWELL_MS: u64 = 1_000;
+/// How often somebody who waits for the end of a load looks.
+const LOOK_MS: u64 = 10;

@@ -1,0 +1,141 @@
+//! What operators say to workers, and what those answer.
+
+use std::os::fd::OwnedFd;
+
+use weir_cli::outcome::Level;
+use weir_net::{Connection, Received};
+use weir_runtime::handover::knock;
+use weir_sched::{Descriptor, Tick, wait};
+
+use super::{Flow, Talk, send};
+use weir_cli::Severity;
+
+/// Passes one command on, with the lines that follow if it has a payload, and its answer back. `None` when the client is
+/// gone.
+pub(super) async fn command(talk: &mut Talk, pid: u32, text: &[u8], payload: Option<String>) -> Option<()> {
+    let mut said = lowered(talk);
+    said.extend_from_slice(text);
+    said.push(b'\n');
+    if let Some(end) = payload {
+        loop {
+            let line = talk.hear_line().await?;
+            let over = line == end.as_bytes();
+            said.extend_from_slice(&line);
+            said.push(b'\n');
+            if said.len() > MOST_PASSED {
+                return talk.say(Severity::Error, "The payload is too long.\n").await.map(drop);
+            }
+            if over {
+                break;
+            }
+        }
+    }
+    let Some(mut worker) = reach(talk, pid) else {
+        return talk.say(Severity::Error, "The process cannot be reached.\n").await.map(drop);
+    };
+    if send(&mut worker, &said).await.is_none() {
+        return talk.say(Severity::Error, "The process does not answer.\n").await.map(drop);
+    }
+    answer(talk, &mut worker).await
+}
+
+/// Passes everything on, both ways, until one side closes.
+pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option<Flow> {
+    let Some(mut worker) = reach(talk, pid) else {
+        talk.say(Severity::Error, "The process cannot be reached.\n").await?;
+        return Some(Flow::Over);
+    };
+    let mut said = lowered(talk);
+    if !text.is_empty() {
+        said.extend_from_slice(text);
+    }
+    if !said.is_empty() {
+        said.push(b'\n');
+        send(&mut worker, &said).await?;
+    }
+    loop {
+        let from_client = shovel(&mut talk.connection, &mut worker).await?;
+        let from_worker = shovel(&mut worker, &mut talk.connection).await?;
+        match (from_client, from_worker) {
+            (_, Shovelled::Over) => {
+                talk.leave().await;
+                return Some(Flow::Over);
+            }
+            // The client says no more: what it said is answered, then the worker closes.
+            (Shovelled::Over, _) => {
+                worker.shut_write();
+                answer(talk, &mut worker).await?;
+                talk.leave().await;
+                return Some(Flow::Over);
+            }
+            (Shovelled::Nothing, Shovelled::Nothing) => {
+                wait(Tick::NEVER).await;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What the worker answers, up to its end.
+async fn answer(talk: &mut Talk, worker: &mut Connection) -> Option<()> {
+    loop {
+        match shovel(worker, &mut talk.connection).await? {
+            Shovelled::Some => {}
+            Shovelled::Over => return Some(()),
+            Shovelled::Nothing if talk.connection.is_broken() => return None,
+            Shovelled::Nothing => {
+                wait(Tick::NEVER).await;
+            }
+        }
+    }
+}
+
+enum Shovelled {
+    Some,
+    Nothing,
+    Over,
+}
+
+/// Moves what is there. `None` when the receiver is gone.
+async fn shovel(from: &mut Connection, to: &mut Connection) -> Option<Shovelled> {
+    let what = match from.receive(usize::MAX) {
+        Received::Bytes(_) | Received::Full => Shovelled::Some,
+        Received::Nothing => Shovelled::Nothing,
+        Received::End | Received::Failed(_) => Shovelled::Over,
+    };
+    if from.input().is_empty() {
+        return Some(what);
+    }
+    send(to, from.input()).await?;
+    from.consume(usize::MAX);
+    Some(what)
+}
+
+/// What comes before a command, so that the worker allows no more than this client may.
+fn lowered(talk: &Talk) -> Vec<u8> {
+    let manners = &talk.manners;
+    let mut text = String::new();
+    if manners.expert {
+        text.push_str("expert-mode on -;");
+    }
+    if manners.experimental {
+        text.push_str("experimental-mode on -;");
+    }
+    if manners.level < Level::Admin {
+        text.push_str(&format!("{} -;", manners.level.name()));
+    }
+    text.into_bytes()
+}
+
+/// A connection to a worker.
+fn reach(talk: &Talk, pid: u32) -> Option<Connection> {
+    let processes = talk.master.processes.borrow();
+    let near = knock(processes.find(pid)?.channel.as_ref()?).ok()?;
+    near.set_nonblocking(true).ok()?;
+    let descriptor = Descriptor::register(OwnedFd::from(near)).ok()?;
+    descriptor.set_owner(weir_sched::current());
+    Some(Connection::new(descriptor))
+}
+
+/// A command and the payload of a worker's longest, as its defaults have it, twice.
+const MOST_PASSED: usize = 2 * 131_072;

@@ -1,0 +1,70 @@
+//! Lines taken apart before they are read: commands, and whom they are for.
+
+/// The commands of a line: what separates them is a `;` that no `\` precedes. They stay as they were written.
+pub(super) fn commands(line: &[u8]) -> Vec<&[u8]> {
+    let mut commands = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (position, &byte) in line.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b';' => {
+                commands.push(&line[start..position]);
+                start = position + 1;
+            }
+            _ => {}
+        }
+    }
+    commands.push(&line[start..]);
+    commands.iter().map(|command| command.trim_ascii()).collect()
+}
+
+/// What stands after the `@` of a command's first word, if it begins so, and the rest of the command.
+pub(super) fn prefix(command: &[u8]) -> (Option<&str>, &[u8]) {
+    let Some(named) = command.strip_prefix(b"@") else { return (None, command) };
+    let end = named.iter().position(u8::is_ascii_whitespace).unwrap_or(named.len());
+    match std::str::from_utf8(&named[..end]) {
+        Ok(name) => (Some(name), named[end..].trim_ascii()),
+        Err(_) => (None, command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn commands_are_told_apart() {
+        let split = |line: &'static str| -> Vec<&str> {
+            let commands = commands(line.as_bytes());
+            commands.into_iter().map(|command| std::str::from_utf8(command).expect("text")).collect()
+        };
+        assert_eq!(split("@1 show info; @!7 show stat"), ["@1 show info", "@!7 show stat"]);
+        assert_eq!(split(r"add acl x a\;b; show info"), [r"add acl x a\;b", "show info"]);
+        assert_eq!(split(""), [""]);
+        assert_eq!(split("@1;"), ["@1", ""]);
+    }
+
+    #[test]
+    fn prefixes() {
+        let of = |text: &'static str| {
+            let (name, rest) = prefix(text.as_bytes());
+            (name, std::str::from_utf8(rest).expect("text"))
+        };
+        assert_eq!(of("@1 show info"), (Some("1"), "show info"));
+        assert_eq!(of("@!12"), (Some("!12"), ""));
+        assert_eq!(of("@"), (Some(""), ""));
+        assert_eq!(of("@@1  x y"), (Some("@1"), "x y"));
+        assert_eq!(of("show @1"), (None, "show @1"));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics_and_nothing_is_lost(line in prop::collection::vec(any::<u8>(), 0..64)) {
+            let kept: usize = commands(&line).iter().map(|command| command.len()).sum();
+            prop_assert!(kept <= line.len());
+            let _ = prefix(&line);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The start of a master, and each reload's second half: the pair of sockets, the fork, and which side this is.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use weir_runtime::messages::Messages;
+use weir_runtime::process::{Background, wait_for_byte};
+use weir_runtime::worker::WorkerLink;
+use weir_sys::process::{self, Fork};
+use weir_sys::signal::{self, Signal, SignalReader};
+use weir_sys::{child, socket};
+
+use crate::carried::Carried;
+use crate::cli::Entrances;
+use crate::master::Master;
+use crate::notify::ServiceManager;
+use crate::processes::Processes;
+
+/// What a master has to know.
+pub struct Setup {
+    /// The program, to execute it again.
+    pub program: Vec<u8>,
+    /// Its words, without those that only a first start needs.
+    pub words: Vec<Vec<u8>>,
+    /// The environment that it was started with, `NAME=value` each.
+    pub environment: Vec<Vec<u8>>,
+    /// The folder that it was started in.
+    pub folder: OwnedFd,
+    /// `no-exit-on-failure`.
+    pub stays: bool,
+    /// `mworker-max-reloads`.
+    pub reloads_max: u32,
+    /// What `show env` prints.
+    pub shown_environment: Vec<String>,
+    /// What `show version` prints.
+    pub version: String,
+    /// Whom to tell how it goes (`-Ws`).
+    pub service: ServiceManager,
+    /// Whether the configuration could be read; why not was said.
+    pub readable: bool,
+}
+
+/// Which side of the fork this is.
+pub enum Side {
+    /// A worker: it reads the configuration, and serves it.
+    Worker(WorkerLink),
+    /// The master.
+    Master(Box<Master>),
+}
+
+/// Starts a worker, or finds out that it cannot. `None` when a first start failed; that was said.
+///
+/// The process must have one thread. `background` is told once the first worker serves.
+pub fn launch(
+    setup: Setup,
+    carried: Option<Carried>,
+    background: Option<Background>,
+    entrances: Entrances,
+    messages: &'static Messages,
+) -> Option<Side> {
+    let first = carried.is_none();
+    let now = wall_seconds();
+    let carried = carried.map_or_else(|| fresh(&setup, now), Ok);
+    let mut carried =
+        carried.map_err(|errno| messages.alert(format!("Cannot start a master: {errno}."))).ok()?;
+    if let Ok(file) = child::memory_file("weir-startup-logs") {
+        messages.share(File::from(file));
+    }
+    // From here on no end of a worker and no request of an operator is lost.
+    let signals = SignalReader::new(&SIGNALS);
+    let signals =
+        signals.map_err(|errno| messages.alert(format!("Cannot receive signals: {errno}."))).ok()?;
+    let started = if setup.readable { fork(&mut carried, now, messages) } else { Ok(None) };
+    match started {
+        Ok(Some(link)) => {
+            drop((signals, carried, background, entrances));
+            return Some(Side::Worker(link));
+        }
+        Ok(None) => {}
+        Err(errno) => messages.alert(format!("[weir.main()] Cannot fork: {errno}")),
+    }
+    if first && carried.processes.starting().is_none() {
+        return None;
+    }
+    Some(Side::Master(Box::new(Master::new(setup, carried, background, entrances, signals, messages))))
+}
+
+fn fresh(setup: &Setup, now: u64) -> weir_sys::Result<Carried> {
+    Ok(Carried {
+        processes: Processes::new(process::id(), now, setup.version.clone()),
+        waiting: Some(socket::stream_pair()?),
+        sockets: Vec::new(),
+        at_once: false,
+        stays: setup.stays,
+        reloads_max: setup.reloads_max,
+    })
+}
+
+/// `Some` in the worker.
+fn fork(carried: &mut Carried, now: u64, messages: &Messages) -> weir_sys::Result<Option<WorkerLink>> {
+    let (ours, theirs) = socket::stream_pair()?;
+    let current = carried.processes.current().and_then(|worker| worker.channel.as_ref());
+    // Without it addresses are shared, which has a gap.
+    let former = current.and_then(|channel| process::duplicate(channel).ok());
+    match process::fork()? {
+        Fork::Child => {
+            drop(ours);
+            // Whoever wants it to end while it reads its configuration need not wait.
+            signal::unblock_all()?;
+            // The master says first who starts.
+            if !wait_for_byte(&theirs) {
+                std::process::exit(1);
+            }
+            Ok(Some(WorkerLink { channel: theirs, former }))
+        }
+        Fork::Parent(pid) => {
+            drop(theirs);
+            messages.announce(format!("Initializing new worker ({pid})"));
+            // A worker that is gone already is reaped like any other.
+            let _ = socket::send(&ours, b"g", false);
+            carried.processes.begin(pid, now, ours);
+            Ok(None)
+        }
+    }
+}
+
+/// Seconds of the wall clock.
+pub(crate) fn wall_seconds() -> u64 {
+    weir_sys::time::wall_ns() / 1_000_000_000
+}
+
+/// The signals that a master listens to.
+const SIGNALS: [Signal; 9] = [
+    signal::SIGCHLD,
+    signal::SIGUSR2,
+    signal::SIGHUP,
+    signal::SIGUSR1,
+    signal::SIGTERM,
+    signal::SIGINT,
+    signal::SIGTTOU,
+    signal::SIGTTIN,
+    signal::SIGQUIT,
+];
+/// `mworker-max-reloads` when nothing is written.
+pub const RELOADS_MAX: u32 = 50;

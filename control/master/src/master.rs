@@ -1,0 +1,402 @@
+//! The master's loop: signals, workers, reloads.
+//!
+//! ```text
+//!                      a worker says READY
+//!            ┌──────────────────────────────────► at rest ──┐
+//!         loading                                           │ a reload: executes itself, and is
+//!            └──────────────────────────────────► failed  ──┘ loading again, one worker later
+//!                      the worker ended before
+//! ```
+//!
+//! A reload that is asked for while another is loading waits for the end of that one; several that wait are one.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+
+use weir_net::{Connection, Place};
+use weir_runtime::messages::Messages;
+use weir_runtime::process::Background;
+use weir_sched::{Class, Descriptor, Kind, Signals, Tick, wait};
+use weir_sys::child::{self, Exit};
+use weir_sys::signal::{self, Signal, SignalReader};
+use weir_sys::{Errno, pass, process};
+
+use crate::carried::{self, Carried};
+use crate::cli::{self, Client, Entrance, Entrances};
+use crate::launch::{Setup, wall_seconds};
+use crate::processes::{Order, Processes, Worker};
+
+/// The process that watches.
+pub struct Master {
+    pub(crate) setup: Setup,
+    pub(crate) messages: &'static Messages,
+    pub(crate) processes: RefCell<Processes>,
+    pub(crate) loading: Cell<Loading>,
+    /// The command line's sockets.
+    pub(crate) entrances: Entrances,
+    /// Who waits for the result of this load comes out of the first end.
+    waiting: (OwnedFd, OwnedFd),
+    /// Who waits for the next one.
+    next: RefCell<Next>,
+    at_once: bool,
+    background: Cell<Option<Background>>,
+    signals: Cell<Option<SignalReader>>,
+    /// Whether the workers were told to end, and the master ends with the last of them.
+    ending: Cell<bool>,
+    /// The status to end with.
+    status: Cell<i32>,
+}
+
+/// How far the load is that this process began with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loading {
+    /// A worker reads its configuration.
+    UnderWay,
+    /// It serves.
+    Done,
+    /// It does not.
+    Failed,
+}
+
+/// The reload that waits for the end of the current load.
+#[derive(Default)]
+struct Next {
+    wanted: Option<How>,
+    /// Connections of those who asked for it.
+    clients: Vec<OwnedFd>,
+}
+
+/// What happens to former workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// They leave after their last connection.
+    Soft,
+    /// They end at once.
+    Hard,
+}
+
+impl Master {
+    pub(crate) fn new(
+        setup: Setup,
+        carried: Carried,
+        background: Option<Background>,
+        entrances: Entrances,
+        signals: SignalReader,
+        messages: &'static Messages,
+    ) -> Self {
+        let waiting = carried.waiting.or_else(|| weir_sys::socket::stream_pair().ok());
+        Master {
+            setup,
+            messages,
+            processes: RefCell::new(carried.processes),
+            loading: Cell::new(Loading::UnderWay),
+            entrances,
+            waiting: waiting.expect("a process that just started has descriptors left"),
+            next: RefCell::default(),
+            at_once: carried.at_once,
+            background: Cell::new(background),
+            signals: Cell::new(Some(signals)),
+            ending: Cell::new(false),
+            status: Cell::new(0),
+        }
+    }
+
+    /// Watches until the last worker is gone; the status to end with.
+    pub fn run(self) -> i32 {
+        let master = Rc::new(self);
+        let running = master.clone();
+        // Ends by `stop`, which leaves no result.
+        let result = weir_sched::run(async move { running.live().await });
+        if let Err(errno) = result {
+            master.messages.alert(format!("The master cannot watch its worker: {errno}."));
+            master.tell_all(signal::SIGTERM);
+            return 1;
+        }
+        master.status.get()
+    }
+
+    async fn live(self: Rc<Self>) {
+        let Some(signals) = self.signals.take().and_then(|reader| Signals::new(reader).ok()) else { return };
+        for worker in &self.processes.borrow().workers {
+            self.clone().listen_to(worker);
+        }
+        for (position, entrance) in self.entrances.list().iter().enumerate() {
+            if let Err(errno) = entrance.open(&self, position) {
+                self.messages.alert(format!("The master's command line cannot be reached: {errno}."));
+            }
+        }
+        if self.processes.borrow().starting().is_none() {
+            self.load_failed();
+        }
+        // What ended before the signals were read.
+        self.reap();
+        while let Ok(signal) = signals.next().await {
+            self.obey(signal);
+        }
+    }
+
+    fn obey(self: &Rc<Self>, signal: Signal) {
+        match signal {
+            signal::SIGCHLD => self.reap(),
+            signal::SIGUSR2 | signal::SIGHUP => self.reload(How::Soft, None),
+            signal::SIGTERM | signal::SIGINT => self.end(signal::SIGTERM),
+            signal::SIGUSR1 => self.end(signal::SIGUSR1),
+            other => self.tell_all(other),
+        }
+    }
+
+    /// Ends with all workers: at once, or each after its last connection.
+    fn end(&self, signal: Signal) {
+        self.messages.warning("Exiting Master process...");
+        self.setup.service.stopping();
+        self.ending.set(true);
+        self.tell_all(signal);
+        if self.processes.borrow().workers.is_empty() {
+            self.finish();
+        }
+    }
+
+    fn tell_all(&self, signal: Signal) {
+        for worker in &self.processes.borrow().workers {
+            // A worker that is gone is reaped.
+            let _ = signal::send(worker.pid, signal);
+        }
+    }
+
+    fn carry_out(&self, orders: &[Order]) {
+        for order in orders {
+            let signal = if order.at_once { signal::SIGTERM } else { signal::SIGUSR1 };
+            // A worker that is gone is reaped.
+            let _ = signal::send(order.pid, signal);
+        }
+    }
+
+    /// A worker says that it serves (R119 to R121).
+    pub(crate) fn worker_is_ready(self: &Rc<Self>, pid: u32) {
+        let reloads_max = self.setup.reloads_max;
+        let Some(orders) = self.processes.borrow_mut().ready(pid, reloads_max, self.at_once) else { return };
+        self.messages.announce("Loading success.");
+        self.carry_out(&orders);
+        self.setup.service.ready();
+        if let Some(background) = self.background.take() {
+            if let Err(errno) = background.ready() {
+                self.messages.warning(format!("Cannot go to the background: {errno}."));
+            }
+        }
+        self.loaded(Loading::Done);
+    }
+
+    /// The worker that was started does not serve, or could not be started (R124, R126).
+    fn load_failed(self: &Rc<Self>) {
+        self.processes.borrow_mut().failed += 1;
+        self.setup.service.reload_failed();
+        self.loaded(Loading::Failed);
+    }
+
+    fn loaded(self: &Rc<Self>, result: Loading) {
+        self.loading.set(result);
+        self.answer_waiting();
+        if let Some(how) = self.next.borrow_mut().wanted.take() {
+            self.execute(how);
+        }
+    }
+
+    /// Tells those who asked for this load how it went.
+    fn answer_waiting(self: &Rc<Self>) {
+        let text = self.load_status();
+        while let Ok((_, clients)) = pass::receive_descriptors(&self.waiting.0, &mut [0]) {
+            if clients.is_empty() {
+                return;
+            }
+            for client in clients {
+                cli::answer(client, text.clone());
+            }
+        }
+    }
+
+    /// What `_loadstatus` and a reload answer.
+    pub(crate) fn load_status(&self) -> String {
+        let success = u8::from(self.loading.get() == Loading::Done);
+        format!("Success={success}\n--\n{}", self.messages.startup_logs())
+    }
+
+    /// Takes note of workers that ended.
+    fn reap(self: &Rc<Self>) {
+        while let Ok(Some((pid, exit))) = child::reap() {
+            let known = self.processes.borrow().find(pid).map(|worker| worker.state);
+            let was_current = self.processes.borrow().current().is_some_and(|worker| worker.pid == pid);
+            match known {
+                Some(crate::processes::State::Init) => self.failed_worker(pid, exit),
+                Some(_) => self.former_or_current(pid, exit, was_current),
+                // A child of whoever was executed before: none of ours.
+                None => {}
+            }
+        }
+    }
+
+    fn failed_worker(self: &Rc<Self>, pid: u32, exit: Exit) {
+        self.messages
+            .warning(format!("Failed to load worker ({pid}) exited with code {} ({exit})", exit.status()));
+        // The operator hears of it before anything is cleaned up (R126).
+        if self.ending.get() {
+            self.loading.set(Loading::Failed);
+            self.answer_waiting();
+        } else {
+            self.load_failed();
+        }
+        self.forget(pid);
+        if self.processes.borrow().workers.is_empty() {
+            // The first start failed (R127).
+            if !self.ending.get() {
+                self.status.set(exit.status().max(1));
+            }
+            self.finish();
+        }
+    }
+
+    fn former_or_current(self: &Rc<Self>, pid: u32, exit: Exit, was_current: bool) {
+        let status = exit.status();
+        let expected = matches!(status, 0 | 130 | 143);
+        let text = |which: &str| format!("{which} worker ({pid}) exited with code {status} ({exit})");
+        self.forget(pid);
+        if !was_current {
+            self.messages.warning(text("Former"));
+        } else if status == 0 {
+            self.messages.warning(text("Current"));
+        } else {
+            self.messages.alert(text("Current"));
+        }
+        if was_current && !expected && !self.ending.get() {
+            self.status.set(status);
+            if !self.setup.stays {
+                self.messages.alert("exit-on-failure: killing every processes with SIGTERM");
+                self.ending.set(true);
+                self.tell_all(signal::SIGTERM);
+            }
+        }
+        if self.processes.borrow().workers.is_empty() {
+            self.finish();
+        }
+    }
+
+    /// Nothing of an ended worker stays: its entry, its channel (R125).
+    fn forget(&self, pid: u32) {
+        drop(self.processes.borrow_mut().remove(pid));
+    }
+
+    fn finish(&self) {
+        self.messages.warning(format!("All workers exited. Exiting... ({})", self.status.get()));
+        weir_sched::stop();
+    }
+
+    /// Reloads, now or once the current load is over. `client` is told how it went.
+    pub(crate) fn reload(self: &Rc<Self>, how: How, client: Option<OwnedFd>) {
+        if self.ending.get() {
+            if let Some(client) = client {
+                cli::answer(client, "Success=0\n--\nThe master is ending.\n".to_owned());
+            }
+            return;
+        }
+        let mut next = self.next.borrow_mut();
+        if next.clients.len() < MOST_WAITING {
+            next.clients.extend(client);
+        }
+        if self.loading.get() == Loading::UnderWay {
+            next.wanted = Some(if next.wanted == Some(How::Hard) { How::Hard } else { how });
+            return;
+        }
+        drop(next);
+        self.execute(how);
+    }
+
+    /// Executes the program over this process (R118, R146). Comes back only if that fails; then everything is as before.
+    fn execute(self: &Rc<Self>, how: How) {
+        self.messages.announce("Reloading weir");
+        self.setup.service.reloading();
+        let clients = std::mem::take(&mut self.next.borrow_mut().clients);
+        for client in &clients {
+            // A client that cannot be kept finds its connection closed.
+            let _ = pass::send_descriptors(&self.waiting.1, b"c", &[client.as_fd()]);
+        }
+        drop(clients);
+        let sockets: Vec<OwnedFd> = self.entrances.list().iter().filter_map(Entrance::to_keep).collect();
+        let processes = self.processes.borrow();
+        let variables = carried::variables(
+            &processes,
+            &self.waiting,
+            &sockets,
+            how == How::Hard,
+            self.setup.stays,
+            self.setup.reloads_max,
+        );
+        let environment = self.setup.environment.iter().cloned();
+        let environment: Vec<Vec<u8>> = environment.chain(variables.map(String::into_bytes)).collect();
+        let channels = processes.workers.iter().filter_map(|worker| worker.channel.as_ref());
+        let kept: Vec<_> = channels.chain(&sockets).chain([&self.waiting.0, &self.waiting.1]).collect();
+        let keep = |inheritable| kept.iter().try_for_each(|one| process::set_inheritable(one, inheritable));
+        let folder = process::current_directory();
+        let error = match keep(true).and_then(|()| process::return_to(&self.setup.folder)) {
+            Ok(()) => child::execute(&self.setup.program, &self.setup.words, &environment),
+            Err(errno) => errno,
+        };
+        // It is the same process as before. A descriptor that stays inheritable is taken in by the next execution.
+        let _ = keep(false);
+        if let Ok(folder) = folder {
+            let _ = process::return_to(folder);
+        }
+        drop(processes);
+        let program = String::from_utf8_lossy(&self.setup.program);
+        self.messages.alert(format!("Failed to reexecute the master process ({program}): {error}"));
+        self.load_failed();
+    }
+
+    /// Hears what a worker says over the pair of sockets with it.
+    fn listen_to(self: Rc<Self>, worker: &Worker) {
+        let pid = worker.pid;
+        let own = worker.channel.as_ref().map(process::duplicate);
+        let Some(Ok(channel)) = own else { return };
+        let Ok(channel) = Descriptor::register(channel) else { return };
+        weir_sched::spawn(&CHANNEL, Class::Normal, async move {
+            channel.set_owner(weir_sched::current());
+            loop {
+                match pass::receive_descriptors(&channel, &mut [0; 64]) {
+                    Ok((0, _)) => break,
+                    Ok((_, clients)) => {
+                        for client in clients {
+                            self.clone().hear(Client::of_worker(pid), client, None);
+                        }
+                    }
+                    Err(Errno::AGAIN | Errno::INTR) => {
+                        channel.clear_readable();
+                        wait(Tick::NEVER).await;
+                    }
+                    Err(_) => break,
+                }
+            }
+            // Taken out of the poller, then closed: the table has another descriptor of the same socket (R129).
+            drop(channel.into_fd());
+        });
+    }
+
+    /// Speaks with a client of the command line.
+    pub(crate) fn hear(self: Rc<Self>, client: Client, socket: OwnedFd, place: Option<Place>) {
+        let Ok(descriptor) = Descriptor::register(socket) else { return };
+        weir_sched::spawn(&SESSION, Class::Normal, async move {
+            let _counted = place;
+            descriptor.set_owner(weir_sched::current());
+            cli::converse(self, client, Connection::new(descriptor)).await;
+        });
+    }
+
+    /// What `show proc` prints.
+    pub(crate) fn show_processes(&self, debug: bool) -> String {
+        let own: (RawFd, RawFd) = (self.waiting.0.as_raw_fd(), self.waiting.1.as_raw_fd());
+        self.processes.borrow().show(wall_seconds(), debug.then_some(own))
+    }
+}
+
+static CHANNEL: Kind = Kind::new("channel of a worker");
+static SESSION: Kind = Kind::new("master cli session");
+/// How many may wait for the result of one reload.
+const MOST_WAITING: usize = 64;

@@ -1,0 +1,93 @@
+//! What the service manager is told: systemd's protocol of datagrams (sd_notify).
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use weir_sys::{Address, AddressFamily, socket, time};
+
+/// Whom to tell; nobody, when the master was not started for it.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceManager {
+    address: Option<Address>,
+}
+
+impl ServiceManager {
+    /// The one whose socket has this name (`NOTIFY_SOCKET`): a path, or `@` and an abstract name.
+    pub fn new(name: Option<&OsStr>) -> Self {
+        let address = name.and_then(|name| match name.as_bytes().split_first() {
+            Some((b'@', name)) => Some(Address::Abstract(name.into())),
+            Some((b'/', _)) => Some(Address::Unix(name.into())),
+            _ => None,
+        });
+        ServiceManager { address }
+    }
+
+    /// The first worker, or a later one, serves.
+    pub fn ready(&self) {
+        self.tell(&format!("READY=1\nMAINPID={}\nSTATUS=Ready.\n", weir_sys::process::id()));
+    }
+
+    /// A reload begins.
+    pub fn reloading(&self) {
+        let now_us = time::monotonic_ns() / 1000;
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=Reloading Configuration.\n"));
+    }
+
+    /// A reload failed; the former worker goes on.
+    pub fn reload_failed(&self) {
+        self.tell(&format!("READY=1\nMAINPID={}\nSTATUS=Reload failed!\n", weir_sys::process::id()));
+    }
+
+    /// The master ends with its workers.
+    pub fn stopping(&self) {
+        self.tell("STOPPING=1\nSTATUS=Stopping.\n");
+    }
+
+    /// A manager that does not listen is none of our business.
+    fn tell(&self, text: &str) {
+        let Some(address) = &self.address else { return };
+        let sent = socket::datagram(AddressFamily::Unix)
+            .and_then(|socket| socket::send_to(socket, text.as_bytes(), address));
+        let _ = sent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixDatagram;
+
+    #[test]
+    fn the_manager_hears_what_happens() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&path).expect("a new path");
+        let heard = || {
+            let mut bytes = [0; 256];
+            let length = manager.recv(&mut bytes).expect("it was told");
+            String::from_utf8_lossy(&bytes[..length]).into_owned()
+        };
+        let service = ServiceManager::new(Some(path.as_os_str()));
+        let me = std::process::id();
+        service.ready();
+        assert_eq!(heard(), format!("READY=1\nMAINPID={me}\nSTATUS=Ready.\n"));
+        let before = time::monotonic_ns() / 1000;
+        service.reloading();
+        let text = heard();
+        let number = text.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC="));
+        assert!(text.starts_with("RELOADING=1\n"), "{text}");
+        assert!(number.is_some_and(|number| number.parse::<u64>().is_ok_and(|now| now >= before)), "{text}");
+        service.reload_failed();
+        assert!(heard().contains("STATUS=Reload failed!"));
+        service.stopping();
+        assert!(heard().starts_with("STOPPING=1\n"));
+    }
+
+    #[test]
+    fn nobody_is_told_when_nobody_listens() {
+        for name in ["", "relative", "/nonexistent/notify"] {
+            ServiceManager::new(Some(OsStr::new(name))).ready();
+        }
+        ServiceManager::new(None).ready();
+    }
+}

@@ -1,0 +1,280 @@
+//! The processes that a master knows: itself and its workers.
+//!
+//! ```text
+//!            says READY             a later worker says READY
+//!   init ────────────────► ready ──────────────────────────────► leaving ──► gone
+//!     │                      └────────────────────────────────────────────────▲
+//!     └───────────────────────────────────────────────────────────────────────┘  ends
+//! ```
+//!
+//! The table is pure: what to do about others comes back as a list of [`Order`]s.
+
+use std::fmt::Write;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// How far a worker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It reads its configuration (R134).
+    Init,
+    /// It serves.
+    Ready,
+    /// It serves what it has, and takes nothing new.
+    Leaving,
+}
+
+/// A worker.
+#[derive(Debug)]
+pub struct Worker {
+    /// Its number.
+    pub pid: u32,
+    /// How far it is.
+    pub state: State,
+    /// How many reloads it has outlived.
+    pub reloads: u32,
+    /// When it was started, in seconds of the wall clock.
+    pub started: u64,
+    /// The version of the program that it runs.
+    pub version: String,
+    /// Whether it was told to end at once.
+    pub told_to_end: bool,
+    /// The master's end of the pair between them; none when it was lost.
+    pub channel: Option<OwnedFd>,
+}
+
+/// The master and its workers, the newest worker first.
+#[derive(Debug)]
+pub struct Processes {
+    /// The master's number.
+    pub pid: u32,
+    /// When the master was started, in seconds of the wall clock.
+    pub started: u64,
+    /// How many reloads there were.
+    pub reloads: u32,
+    /// How many of them failed since the last one that did not.
+    pub failed: u32,
+    /// The program's version.
+    pub version: String,
+    /// Its workers.
+    pub workers: Vec<Worker>,
+}
+
+/// Something to tell a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Whom.
+    pub pid: u32,
+    /// To end at once, or after its last connection.
+    pub at_once: bool,
+}
+
+impl Processes {
+    /// A master without workers.
+    pub fn new(pid: u32, started: u64, version: String) -> Self {
+        Processes { pid, started, reloads: 0, failed: 0, version, workers: Vec::new() }
+    }
+
+    /// A worker that was forked just now.
+    pub fn begin(&mut self, pid: u32, started: u64, channel: OwnedFd) {
+        let worker = Worker {
+            pid,
+            state: State::Init,
+            reloads: 0,
+            started,
+            version: self.version.clone(),
+            told_to_end: false,
+            channel: Some(channel),
+        };
+        self.workers.insert(0, worker);
+    }
+
+    /// The worker that reads its configuration.
+    pub fn starting(&self) -> Option<&Worker> {
+        self.workers.iter().find(|worker| worker.state == State::Init)
+    }
+
+    /// The worker that serves what comes now: the newest that is ready.
+    pub fn current(&self) -> Option<&Worker> {
+        self.workers.iter().find(|worker| worker.state == State::Ready)
+    }
+
+    /// The worker of that number.
+    pub fn find(&self, pid: u32) -> Option<&Worker> {
+        self.workers.iter().find(|worker| worker.pid == pid)
+    }
+
+    /// A worker says that it is ready: who has to make place for it. `None` when it is not one that starts.
+    ///
+    /// Two passes (R121): those that outlived more than `reloads_max` reloads end at once, and the others that still serve
+    /// leave, at once too if that was asked for. Nobody is told twice to end at once.
+    pub fn ready(&mut self, pid: u32, reloads_max: u32, at_once: bool) -> Option<Vec<Order>> {
+        let worker = self.workers.iter_mut().find(|worker| worker.pid == pid)?;
+        if worker.state != State::Init {
+            return None;
+        }
+        worker.state = State::Ready;
+        self.failed = 0;
+        let mut orders = Vec::new();
+        for worker in self.workers.iter_mut().filter(|worker| worker.pid != pid) {
+            if worker.reloads > reloads_max && !worker.told_to_end {
+                worker.state = State::Leaving;
+                worker.told_to_end = true;
+                orders.push(Order { pid: worker.pid, at_once: true });
+            }
+        }
+        for worker in self.workers.iter_mut().filter(|worker| worker.pid != pid && !worker.told_to_end) {
+            if worker.state == State::Ready || at_once {
+                worker.state = State::Leaving;
+                worker.told_to_end = at_once;
+                orders.push(Order { pid: worker.pid, at_once });
+            }
+        }
+        Some(orders)
+    }
+
+    /// A process ended. `None` when it is no worker of ours.
+    pub fn remove(&mut self, pid: u32) -> Option<Worker> {
+        let position = self.workers.iter().position(|worker| worker.pid == pid)?;
+        Some(self.workers.remove(position))
+    }
+
+    /// What `show proc` prints.
+    pub fn show(&self, now: u64, debug: Option<(RawFd, RawFd)>) -> String {
+        let mut text = String::new();
+        let mut line =
+            |pid: &str, kind: &str, reloads: &str, uptime: &str, version: &str, ends: Option<[String; 2]>| {
+                let _ = write!(text, "{pid:<15} {kind:<15} {reloads:<15} {uptime:<15} {version:<15}");
+                if let Some([first, second]) = ends.filter(|_| debug.is_some()) {
+                    let _ = write!(text, "\t\t {first:<15} {second:<15}");
+                }
+                text.push('\n');
+            };
+        let head = Some(["<ipc_fd[0]>".to_owned(), "<ipc_fd[1]>".to_owned()]);
+        line("#<PID>", "<type>", "<reloads>", "<uptime>", "<version>", head);
+        let own = debug.map(|(first, second)| [first.to_string(), second.to_string()]);
+        let reloads = format!("{} [failed: {}]", self.reloads, self.failed);
+        line(&self.pid.to_string(), "master", &reloads, &uptime(now, self.started), &self.version, own);
+        let section = |title: &str, belongs: &dyn Fn(&Worker) -> bool, always: bool| {
+            let mut members = self.workers.iter().filter(|worker| belongs(worker)).peekable();
+            let mut text =
+                if always || members.peek().is_some() { format!("{title}\n") } else { String::new() };
+            for worker in members {
+                let _ = write!(
+                    text,
+                    "{:<15} {:<15} {:<15} {:<15} {:<15}",
+                    worker.pid,
+                    "worker",
+                    worker.reloads,
+                    uptime(now, worker.started),
+                    worker.version
+                );
+                if debug.is_some() {
+                    let channel = worker.channel.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+                    let _ = write!(text, "\t\t {channel:<15} {:<15}", -1);
+                }
+                text.push('\n');
+            }
+            text
+        };
+        let mut rest =
+            section("# workers", &|worker| worker.reloads == 0 && worker.state != State::Init, true);
+        rest += &section("# starting workers", &|worker| worker.state == State::Init, false);
+        rest += &section("# old workers", &|worker| worker.reloads > 0, false);
+        text + &rest
+    }
+}
+
+fn uptime(now: u64, started: u64) -> String {
+    let seconds = now.saturating_sub(started);
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    format!("{days}d{hours:02}h{minutes:02}m{:02}s", seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A master whose workers are, the newest first, at these states with these reloads.
+    fn processes(workers: &[(State, u32)]) -> Processes {
+        let mut processes = Processes::new(1, 0, "v".into());
+        processes.workers = workers
+            .iter()
+            .enumerate()
+            .map(|(position, &(state, reloads))| Worker {
+                pid: 10 + position as u32,
+                state,
+                reloads,
+                started: 0,
+                version: "v".into(),
+                told_to_end: false,
+                channel: None,
+            })
+            .collect();
+        processes
+    }
+
+    #[track_caller]
+    fn check(workers: &[(State, u32)], reloads_max: u32, at_once: bool, expected: &[(u32, bool)]) {
+        let mut processes = processes(workers);
+        let orders = processes.ready(10, reloads_max, at_once).expect("the first one starts");
+        let orders: Vec<_> = orders.iter().map(|order| (order.pid, order.at_once)).collect();
+        assert_eq!(orders, expected);
+        assert_eq!(processes.current().map(|worker| worker.pid), Some(10));
+        assert!(processes.workers[1..].iter().all(|worker| worker.state == State::Leaving));
+        assert_eq!(processes.ready(10, reloads_max, at_once), None);
+    }
+
+    #[test]
+    fn r121_a_new_worker_sends_the_others_away_in_two_passes() {
+        use State::{Init, Leaving, Ready};
+        check(&[(Init, 0)], 50, false, &[]);
+        check(&[(Init, 0), (Ready, 1)], 50, false, &[(11, false)]);
+        // Who leaves already is not told again.
+        check(&[(Init, 0), (Ready, 1), (Leaving, 2)], 50, false, &[(11, false)]);
+        check(&[(Init, 0), (Ready, 1), (Leaving, 2), (Leaving, 3)], 2, false, &[(13, true), (11, false)]);
+        check(&[(Init, 0), (Ready, 1), (Leaving, 2)], 50, true, &[(11, true), (12, true)]);
+    }
+
+    #[test]
+    fn r121_nobody_is_told_twice_to_end_at_once() {
+        use State::{Init, Ready};
+        check(&[(Init, 0), (Ready, 1)], 0, false, &[(11, true)]);
+        check(&[(Init, 0), (Ready, 2)], 1, true, &[(11, true)]);
+        // It survived a reload that failed, and serves: it goes all the same.
+        check(&[(Init, 0), (Ready, 3)], 50, false, &[(11, false)]);
+    }
+
+    #[test]
+    fn r120_r134_only_a_starting_worker_becomes_ready() {
+        let mut processes = processes(&[(State::Ready, 0)]);
+        assert_eq!(processes.ready(10, 1, false), None);
+        assert_eq!(processes.ready(99, 1, false), None);
+        assert!(processes.remove(10).is_some() && processes.remove(10).is_none());
+    }
+
+    #[test]
+    fn the_list_is_the_reference_s() {
+        let mut processes = processes(&[(State::Init, 0), (State::Ready, 0), (State::Leaving, 1)]);
+        processes.reloads = 2;
+        processes.failed = 1;
+        assert_eq!(
+            processes.show(90_061, None),
+            "#<PID>          <type>          <reloads>       <uptime>        <version>      \n\
+             1               master          2 [failed: 1]   1d01h01m01s     v              \n\
+             # workers\n\
+             11              worker          0               1d01h01m01s     v              \n\
+             # starting workers\n\
+             10              worker          0               1d01h01m01s     v              \n\
+             # old workers\n\
+             12              worker          1               1d01h01m01s     v              \n"
+        );
+        processes.workers.clear();
+        assert_eq!(
+            processes.show(0, Some((6, 7))),
+            "#<PID>          <type>          <reloads>       <uptime>        <version>      \t\t <ipc_fd[0]>     \
+             <ipc_fd[1]>    \n\
+             1               master          2 [failed: 1]   0d00h00m00s     v              \t\t 6               7              \n\
+             # workers\n"
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! Listening sockets from process to process, in the form that the reference program speaks on its runtime API.
+//!
+//! ```text
+//!   asks                                   gives
+//!    │ ── "_getsocks\n" ───────────────────► │
+//!    │ ◄──────────── how many, a C integer ── │
+//!    │ ◄── records, and as many descriptors ─ │   at most 252 at a time
+//!    │ ── how many came before, likewise ───► │   then the next ones
+//!    │ ◄─────────────────────────────── "\n" ─ │
+//! ```
+//!
+//! A record is the length of the network namespace's name and that name, the same for the interface, and a C integer of
+//! options, which are 0 here: who receives a socket asks the kernel about it.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use weir_net::{Connection, HandedOver, Received};
+use weir_sched::{Tick, wait};
+use weir_sys::{Errno, pass, socket};
+
+use crate::listening::Listening;
+
+/// Whom listening sockets are asked from.
+#[derive(Debug)]
+pub enum Giver<'g> {
+    /// A process that has the runtime API at this path (`-x`).
+    Path(&'g Path),
+    /// A worker, over the pair of sockets that its master shares with it.
+    Channel(&'g OwnedFd),
+}
+
+/// Asks a process for its listening sockets. The error is a text for the operator.
+pub fn take(giver: &Giver<'_>) -> Result<Vec<HandedOver>, String> {
+    try_take(giver).map_err(|error| {
+        let text = error.to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        match giver {
+            Giver::Path(path) => {
+                format!("Failed to get the sockets from the old process at {}: {text}", path.display())
+            }
+            Giver::Channel(_) => format!("Failed to get the sockets from the old worker: {text}"),
+        }
+    })
+}
+
+fn try_take(giver: &Giver<'_>) -> io::Result<Vec<HandedOver>> {
+    let mut stream = match giver {
+        Giver::Path(path) => UnixStream::connect(path)?,
+        Giver::Channel(channel) => knock(channel)?,
+    };
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(b"_getsocks\n")?;
+    let mut number = [0; 4];
+    stream.read_exact(&mut number)?;
+    let total = i32::from_ne_bytes(number);
+    let total = usize::try_from(total).ok().filter(|&total| total <= MOST_SOCKETS).ok_or_else(refused)?;
+    let (mut sockets, mut received) = (Vec::new(), 0);
+    let mut space = vec![0; pass::MOST_DESCRIPTORS * LONGEST_RECORD];
+    while received < total {
+        let (length, descriptors) = pass::receive_descriptors(&stream, &mut space)?;
+        if descriptors.is_empty() {
+            return Err(refused());
+        }
+        let before = received as i32;
+        received += descriptors.len();
+        let mut records = &space[..length];
+        for descriptor in descriptors {
+            let interface = record(&mut records).ok_or_else(refused)?;
+            // What listens nowhere any more is of no use.
+            sockets.extend(HandedOver::new(descriptor, interface));
+        }
+        // The other side reads this only if more follows.
+        let _ = stream.write_all(&before.to_ne_bytes());
+    }
+    Ok(sockets)
+}
+
+/// A new connection to whoever listens behind a pair of sockets: one end of a pair of its own is passed.
+pub fn knock(channel: &OwnedFd) -> io::Result<UnixStream> {
+    let (near, far) = UnixStream::pair()?;
+    far.set_nonblocking(true)?;
+    pass::send_descriptors(channel, b"c", &[far.as_fd()])?;
+    Ok(near)
+}
+
+/// The interface of the next record.
+fn record(records: &mut &[u8]) -> Option<Option<Box<str>>> {
+    let mut name = || {
+        let (&length, rest) = records.split_first()?;
+        let (name, rest) = rest.split_at_checked(usize::from(length))?;
+        *records = rest;
+        std::str::from_utf8(name).ok()
+    };
+    // Sockets of other namespaces are told apart by nobody here: weir makes none.
+    let _namespace = name()?;
+    let interface = name()?;
+    let interface = (!interface.is_empty()).then(|| interface.into());
+    *records = records.get(4..)?;
+    Some(interface)
+}
+
+fn refused() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it did not answer with sockets")
+}
+
+/// Gives all listening sockets to a client of the runtime API. `None` when it is gone, or does not take them.
+pub async fn give(listening: &Listening, client: &mut Connection) -> Option<()> {
+    let mut sockets = listening.all().ok()?;
+    sockets.truncate(MOST_SOCKETS);
+    let deadline = weir_sched::now().after(PATIENCE.as_millis() as u64);
+    let total = i32::try_from(sockets.len()).ok()?;
+    pass_on(client, &total.to_ne_bytes(), &[], deadline).await?;
+    let mut batches = sockets.chunks(BATCH).peekable();
+    while let Some(batch) = batches.next() {
+        let mut records = Vec::new();
+        for (_, interface) in batch {
+            let interface = interface.as_deref().unwrap_or_default().as_bytes();
+            records.extend_from_slice(&[0, interface.len() as u8]);
+            records.extend_from_slice(interface);
+            records.extend_from_slice(&0_i32.to_ne_bytes());
+        }
+        let descriptors: Vec<_> = batch.iter().map(|(socket, _)| socket.as_fd()).collect();
+        pass_on(client, &records, &descriptors, deadline).await?;
+        if batches.peek().is_some() {
+            acknowledgement(client, deadline).await?;
+        }
+    }
+    Some(())
+}
+
+async fn pass_on(
+    client: &Connection,
+    mut bytes: &[u8],
+    mut descriptors: &[std::os::fd::BorrowedFd<'_>],
+    deadline: Tick,
+) -> Option<()> {
+    while !bytes.is_empty() {
+        let sent = match descriptors {
+            [] => socket::send(client.descriptor(), bytes, false),
+            some => pass::send_descriptors(client.descriptor(), bytes, some),
+        };
+        match sent {
+            Ok(count) => (bytes, descriptors) = (&bytes[count..], &[]),
+            Err(Errno::AGAIN) if weir_sched::now() < deadline => {
+                client.descriptor().clear_writable();
+                wait(deadline).await;
+            }
+            Err(_) => return None,
+        }
+    }
+    Some(())
+}
+
+/// Waits until the other side took a batch.
+async fn acknowledgement(client: &mut Connection, deadline: Tick) -> Option<()> {
+    while client.input().len() < 4 {
+        match client.receive(4) {
+            Received::Bytes(_) => {}
+            Received::Nothing if weir_sched::now() < deadline => {
+                wait(deadline).await;
+            }
+            _ => return None,
+        }
+    }
+    client.consume(4);
+    Some(())
+}
+
+/// How long the other process has to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Sockets in one message, as the reference program has it.
+const BATCH: usize = 252;
+/// A namespace's name, an interface's, their lengths, and the options.
+const LONGEST_RECORD: usize = 2 * 256 + 4;
+/// More listeners than any configuration has.
+const MOST_SOCKETS: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_and_refused() {
+        let mut bytes = &b"\0\x02lo\x05\0\0\0\x01n\0\0\0\0\0"[..];
+        assert_eq!(record(&mut bytes), Some(Some("lo".into())));
+        assert_eq!(record(&mut bytes), Some(None));
+        assert_eq!(record(&mut bytes), None);
+        assert_eq!(record(&mut &b"\0\x09lo"[..]), None);
+        assert_eq!(record(&mut &b"\0\x02lo\0\0\0"[..]), None);
+    }
+
+    #[test]
+    fn who_answers_something_else_gives_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("a new path");
+        for answer in [&b""[..], b"Permission denied\n\n", b"\xff\xff\xff\xff", b"\x02\0\0\0x"] {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let (mut client, _) = listener.accept().expect("a client");
+                    let _ = client.read(&mut [0; 32]);
+                    let _ = client.write_all(answer);
+                });
+                let fault = take(&Giver::Path(&path)).expect_err("it gives nothing");
+                assert!(fault.starts_with("Failed to get the sockets from the old process at"), "{fault}");
+            });
+        }
+        assert!(take(&Giver::Path(&folder.path().join("nobody"))).is_err());
+    }
+}

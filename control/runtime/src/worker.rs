@@ -1,0 +1,101 @@
+//! A worker and its master: the pair of sockets between them.
+//!
+//! Either side reaches the other by passing one end of a fresh pair over it; what the other end says then is a session of
+//! the runtime API, in both directions the same way. The worker says through it that it is ready; the master passes on
+//! what operators ask; a next worker asks for the listening sockets. When the master is gone, the worker leaves.
+
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use weir_cli::outcome::{Level, SeverityOutput};
+use weir_config::model::Global;
+use weir_net::Connection;
+use weir_sched::{Class, Descriptor, Kind, Tick, wait};
+use weir_sys::{Errno, pass};
+
+use crate::cli_server::converse;
+use crate::handover::{self, Giver};
+use crate::life::Life;
+use crate::observe::{CliSettings, CliSocket, Live};
+
+/// What a worker got from its master.
+#[derive(Debug)]
+pub struct WorkerLink {
+    /// The worker's end of the pair.
+    pub channel: OwnedFd,
+    /// The master's end of the pair of the worker that serves now, to take the listening sockets from.
+    pub former: Option<OwnedFd>,
+}
+
+impl WorkerLink {
+    /// Whom to ask for the listening sockets.
+    pub fn giver(&self) -> Option<Giver<'_>> {
+        self.former.as_ref().map(Giver::Channel)
+    }
+
+    /// The channel as a socket of the runtime API.
+    pub fn socket(&self, global: &Global) -> CliSocket {
+        CliSocket::from(CliSettings {
+            address: format!("sockpair@{}", self.channel.as_raw_fd()),
+            // The master lowers it to what its own client may do.
+            level: Level::Admin,
+            severity_output: SeverityOutput::None,
+            timeout: global.stats_timeout.max(LEAST_TIMEOUT),
+            connections: None,
+            longest_line: global.tuning.buffer_size as usize,
+            longest_payload: crate::observe::record::LONGEST_PAYLOAD,
+            exposes_listeners: true,
+        })
+    }
+
+    /// Tells the master that this worker serves (R119).
+    pub fn ready(&self) -> std::io::Result<()> {
+        let mut master = handover::knock(&self.channel)?;
+        master.set_write_timeout(Some(LEAST_TIMEOUT))?;
+        writeln!(master, "_send_status READY {}", weir_sys::process::id())
+    }
+}
+
+/// Serves what the master passes, on the current worker thread, until the master is gone.
+pub fn attend(
+    live: Live,
+    life: &'static Life,
+    socket: &'static CliSocket,
+    channel: OwnedFd,
+) -> weir_sys::Result<()> {
+    let channel = Descriptor::register(channel)?;
+    weir_sched::spawn(&CHANNEL, Class::Normal, async move {
+        channel.set_owner(weir_sched::current());
+        loop {
+            match pass::receive_descriptors(&channel, &mut [0; 64]) {
+                Ok((0, _)) => break,
+                Ok((_, clients)) => clients.into_iter().for_each(|client| admit(live, socket, client)),
+                Err(Errno::AGAIN | Errno::INTR) => {
+                    channel.clear_readable();
+                    wait(Tick::NEVER).await;
+                }
+                Err(_) => break,
+            }
+        }
+        life.messages.warning("The master is gone: this worker leaves after its last connection.");
+        life.leave();
+    });
+    Ok(())
+}
+
+fn admit(live: Live, socket: &'static CliSocket, client: OwnedFd) {
+    let place = live.record.cli_connections.enter(u32::MAX);
+    weir_sched::spawn(&SESSION, Class::Normal, async move {
+        let _counted = place;
+        if let Ok(descriptor) = Descriptor::register(client) {
+            descriptor.set_owner(weir_sched::current());
+            converse(live, &socket.settings, Connection::new(descriptor)).await;
+        }
+    });
+}
+
+static CHANNEL: Kind = Kind::new("channel of the master");
+static SESSION: Kind = Kind::new("cli session of the master");
+/// What is passed on is answered at once or by somebody who looks at it; a master that hangs is left after this.
+const LEAST_TIMEOUT: Duration = Duration::from_secs(10);
