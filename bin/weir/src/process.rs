@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 
-use weir_master::notify::ServiceManager;
+use weir_master::notify::Supervisor;
 use weir_master::{Carried, Setup, Side, cli, launch};
 use weir_runtime::messages::{Manner, Messages};
 use weir_runtime::process::{Background, write_pid_file};
@@ -86,7 +86,7 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
         },
         shown_environment: found.as_ref().map(|found| shown(&found.environment)).unwrap_or_default(),
         version: own_version(),
-        service: ServiceManager::new(
+        service: Supervisor::new(
             arguments.notify.then(|| std::env::var_os("NOTIFY_SOCKET")).flatten().as_deref(),
         ),
         readable: sources.is_some(),

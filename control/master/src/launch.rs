@@ -13,7 +13,7 @@ use weir_sys::{child, socket};
 use crate::carried::Carried;
 use crate::cli::Entrances;
 use crate::master::Master;
-use crate::notify::ServiceManager;
+use crate::notify::Supervisor;
 use crate::processes::Processes;
 
 /// What a master has to know.
@@ -35,7 +35,7 @@ pub struct Setup {
     /// What `show version` prints.
     pub version: String,
     /// Whom to tell how it goes (`-Ws`).
-    pub service: ServiceManager,
+    pub service: Supervisor,
     /// Whether the configuration could be read; why not was said.
     pub readable: bool,
 }

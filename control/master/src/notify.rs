@@ -7,11 +7,11 @@ use weir_sys::{Address, AddressFamily, socket, time};
 
 /// Whom to tell; nobody, when the master was not started for it.
 #[derive(Clone, Debug, Default)]
-pub struct ServiceManager {
+pub struct Supervisor {
     address: Option<Address>,
 }
 
-impl ServiceManager {
+impl Supervisor {
     /// The one whose socket has this name (`NOTIFY_SOCKET`): a path, or `@` and an abstract name.
     pub fn new(name: Option<&OsStr>) -> Self {
         let address = name.and_then(|name| match name.as_bytes().split_first() {
@@ -19,7 +19,7 @@ impl ServiceManager {
             Some((b'/', _)) => Some(Address::Unix(name.into())),
             _ => None,
         });
-        ServiceManager { address }
+        Supervisor { address }
     }
 
     /// The first worker, or a later one, serves.
@@ -58,16 +58,16 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
 
     #[test]
-    fn the_manager_hears_what_happens() {
+    fn the_supervisor_hears_what_happens() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
-        let manager = UnixDatagram::bind(&path).expect("a new path");
+        let systemd = UnixDatagram::bind(&path).expect("a new path");
         let heard = || {
             let mut bytes = [0; 256];
-            let length = manager.recv(&mut bytes).expect("it was told");
+            let length = systemd.recv(&mut bytes).expect("it was told");
             String::from_utf8_lossy(&bytes[..length]).into_owned()
         };
-        let service = ServiceManager::new(Some(path.as_os_str()));
+        let service = Supervisor::new(Some(path.as_os_str()));
         let me = std::process::id();
         service.ready();
         assert_eq!(heard(), format!("READY=1\nMAINPID={me}\nSTATUS=Ready.\n"));
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn nobody_is_told_when_nobody_listens() {
         for name in ["", "relative", "/nonexistent/notify"] {
-            ServiceManager::new(Some(OsStr::new(name))).ready();
+            Supervisor::new(Some(OsStr::new(name))).ready();
         }
-        ServiceManager::new(None).ready();
+        Supervisor::new(None).ready();
     }
 }

@@ -45,7 +45,7 @@ fn conditions_decide_the_status() {
 
 #[test]
 fn what_is_not_there_says_so() {
-    check(&["-W", "-f", "x"], 1, "", "'-W' is not implemented yet.");
+    check(&["-dG", "-f", "x"], 1, "", "'-dG' is not implemented yet.");
     check(&["-nonsense"], 1, "", "Usage :");
     check(&["-c"], 1, "", "Usage :");
     check(&["-f", "/no/such/file"], 1, "", "Cannot open configuration file");
