@@ -165,7 +165,13 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
         _ => {}
     }
     let complain = |message: String| fault(span, format!("{keyword} : {message}"));
-    if text.starts_with("ring@") || text.starts_with("backend@") {
+    if let Some(name) = text.strip_prefix("ring@") {
+        if name.is_empty() {
+            return Err(complain("a ring's name is expected after 'ring@'".to_owned()));
+        }
+        return Ok(LogAddress::Ring(name.into()));
+    }
+    if text.starts_with("backend@") {
         return Err(not_yet(span, text));
     }
     let raw = raw(text, span, keyword, Transport::Datagram).map_err(|mut fault| {
@@ -437,7 +443,8 @@ mod tests {
         check("/dev/log", "Unix(\"/dev/log\")");
         check("stdout", "Descriptor(1)");
         check("fd@7", "Descriptor(7)");
-        check("ring@a", "'ring@a' is not implemented yet");
+        check("ring@a", "Ring(\"a\")");
+        check("backend@a", "'backend@a' is not implemented yet");
         check("tcp@127.0.0.1:514", "is not implemented yet");
     }
 

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 use weir_syntax::{
-    ConditionContext, Diagnostic, Diagnostics, Environment, FileId, Layout, Line, Reader, SourceMap,
+    ConditionContext, Diagnostic, Diagnostics, Environment, FileId, Layout, Line, Reader, SourceMap, Span,
     did_you_mean,
 };
 
 use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
-use crate::model::{Config, Global, Location, Userlist};
+use crate::model::{Config, Global, Location, Ring, TraceLine, Userlist};
 use crate::proxy::{ProxyParser, Resources, Surroundings};
+use crate::ring::{self, RingReader};
 use crate::rows::Handler;
 use crate::sections::{SECTIONS, SectionKind};
+use crate::traces;
 use crate::userlist::UserlistReader;
 use crate::words::{Parsed, Words, fault};
 use crate::world::World;
@@ -65,6 +67,10 @@ struct Document<'d> {
     /// The positions of userlists by name.
     userlist_positions: HashMap<Arc<str>, u32>,
     http_errors: HttpErrorsSections,
+    rings: Vec<Ring>,
+    /// Where `log` lines name rings.
+    ring_uses: Vec<(Box<str>, Span)>,
+    traces: Vec<TraceLine>,
     proxies: ProxyParser<'d>,
     current: Current,
     /// The file that is being read, and its name.
@@ -83,6 +89,8 @@ enum Current {
     Proxy,
     Userlist(UserlistReader),
     HttpErrors(HttpErrorsReader),
+    Ring(RingReader, Span),
+    Traces,
 }
 
 impl<'d> Document<'d> {
@@ -101,6 +109,9 @@ impl<'d> Document<'d> {
             userlists: Vec::new(),
             userlist_positions: HashMap::new(),
             http_errors: HttpErrorsSections::default(),
+            rings: Vec::new(),
+            ring_uses: Vec::new(),
+            traces: Vec::new(),
             proxies: ProxyParser::new(resources),
             current: Current::Outside,
             file: None,
@@ -183,6 +194,16 @@ impl<'d> Document<'d> {
                 let at = self.location(line);
                 Ok(Current::HttpErrors(self.http_errors.begin(line, at)?))
             }
+            SectionKind::Ring => {
+                let at = self.location(line);
+                Ok(Current::Ring(RingReader::begin(line, at, &self.rings)?, line.span()))
+            }
+            SectionKind::Traces => {
+                if let Err(fault) = Words::new(line, 1).end("traces") {
+                    diagnostics.push(*fault);
+                }
+                Ok(Current::Traces)
+            }
         }
     }
 
@@ -212,6 +233,9 @@ impl<'d> Document<'d> {
     }
 
     fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
+        if let (true, Some(ring)) = (line.keyword().is("log"), line.text(1).strip_prefix("ring@")) {
+            self.ring_uses.push((ring.into(), line.span_at(1)));
+        }
         let at = self.location(line);
         match &mut self.current {
             Current::Outside => {
@@ -245,12 +269,14 @@ impl<'d> Document<'d> {
             Current::Proxy => self.proxies.line(line, &at.file, diagnostics),
             Current::Userlist(reader) => reader.line(line, diagnostics),
             Current::HttpErrors(reader) => reader.line(line, self.resources, diagnostics),
+            Current::Ring(reader, _) => reader.line(line, diagnostics),
+            Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
         }
     }
 
     fn end_section(&mut self, diagnostics: &mut Diagnostics) {
         match std::mem::replace(&mut self.current, Current::Outside) {
-            Current::Outside | Current::Skipped | Current::Global => {}
+            Current::Outside | Current::Skipped | Current::Global | Current::Traces => {}
             Current::Proxy => self.proxies.end_section(diagnostics),
             Current::Userlist(reader) => {
                 let list = reader.end(diagnostics);
@@ -258,10 +284,19 @@ impl<'d> Document<'d> {
                 self.userlists.push(list);
             }
             Current::HttpErrors(reader) => self.http_errors.end(reader),
+            Current::Ring(reader, span) => self.rings.push(reader.end(diagnostics, span)),
         }
     }
 
     fn finish(self, diagnostics: &mut Diagnostics) -> Config {
+        for (name, span) in &self.ring_uses {
+            let known = self.rings.iter().map(|ring| &*ring.name).chain([ring::BUILT_IN_RING]);
+            if !name.is_empty() && !known.clone().any(|known| *known == **name) {
+                let nearest = did_you_mean(name, known);
+                let message = format!("log : unknown ring '{name}'");
+                diagnostics.push(Diagnostic::alert(*span, message).suggestion(nearest));
+            }
+        }
         let surroundings = Surroundings {
             userlist: &|name| self.userlist_positions.get(name).copied(),
             http_errors: &|name| self.http_errors.get(name),
@@ -269,7 +304,8 @@ impl<'d> Document<'d> {
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
         let proxies = self.proxies.finish(&surroundings, diagnostics);
-        Config { global: self.global, userlists: self.userlists, proxies }
+        let (rings, traces) = (self.rings, self.traces);
+        Config { global: self.global, userlists: self.userlists, proxies, rings, traces }
     }
 
     fn file_name(&self) -> Arc<str> {

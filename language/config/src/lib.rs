@@ -28,10 +28,12 @@ mod global;
 mod http_errors;
 mod numbers;
 mod reply;
+mod ring;
 mod sections;
 mod source;
 #[cfg(test)]
 mod testing;
+mod traces;
 mod userlist;
 mod words;
 mod world;

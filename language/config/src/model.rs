@@ -15,6 +15,7 @@ mod options;
 mod proxy;
 mod references;
 mod reply;
+mod ring;
 mod rules;
 mod server;
 mod stats;
@@ -52,6 +53,7 @@ pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
 };
 pub use reply::{ErrorMessage, ErrorReplies, ErrorReply, ErrorSection, Reply, ReplyContent, ReplyHeader};
+pub use ring::{Framing, Ring, RingServer, TraceLine};
 pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
 pub use server::{HashKey, InitialAddress, Protocol, ProxyV2, SendProxy, Server, ServerSettings};
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};

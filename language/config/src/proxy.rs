@@ -31,6 +31,7 @@ use weir_syntax::{Diagnostic, Diagnostics, FileId, Layout, Line, SourceMap, Span
 pub(crate) use captures::MAX_CAPTURE;
 pub use finish::Surroundings;
 pub use keywords::{PROXY_KEYWORDS, ProxyReader};
+pub(crate) use logging::log_header;
 pub use logging::read_log_target;
 pub use options::{OPTIONS, OptionKind, OptionReader};
 

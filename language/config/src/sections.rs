@@ -13,6 +13,10 @@ pub(crate) enum SectionKind {
     Userlist,
     /// `http-errors`.
     HttpErrors,
+    /// `ring`.
+    Ring,
+    /// `traces`.
+    Traces,
 }
 
 /// Every word that begins a section.
@@ -47,9 +51,9 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::not_yet("peers", "<name>", "instances that share stick-tables"),
     Row::removed("program", "let the service manager start other programs"),
     Row::not_yet("resolvers", "<name>", "DNS servers"),
-    Row::not_yet("ring", "<name>", "a buffer of events"),
+    Row::ready("ring", "<name>", "events", "a buffer of events", SectionKind::Ring),
     Row::not_yet("spoe-agent", "<name>", "an agent that processes streams"),
     Row::not_yet("spoe-group", "<name>", "messages to an agent"),
     Row::not_yet("spoe-message", "<name>", "a message to an agent"),
-    Row::not_yet("traces", "", "traces from start"),
+    Row::ready("traces", "", "", "traces from start", SectionKind::Traces),
 ]]);

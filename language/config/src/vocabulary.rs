@@ -8,10 +8,12 @@ use crate::global::GLOBAL_KEYWORDS;
 use crate::http_errors::HTTP_ERRORS_KEYWORDS;
 use crate::model::RulesetKind;
 use crate::proxy::{BACKENDS, FRONTENDS, OPTIONS, PROXY_KEYWORDS, Sections};
+use crate::ring::RING_KEYWORDS;
 use crate::rows::{Handler, Row};
 use crate::rules::ACTIONS;
 use crate::sections::SECTIONS;
 use crate::server::SERVER_OPTIONS;
+use crate::traces::TRACES_KEYWORDS;
 use crate::userlist::USERLIST_KEYWORDS;
 
 /// One word.
@@ -52,6 +54,10 @@ pub enum WordPlace {
     Userlist,
     /// In `http-errors`.
     HttpErrors,
+    /// In `ring`.
+    Ring,
+    /// In `traces`.
+    Traces,
 }
 
 /// Whether a word is understood.
@@ -67,7 +73,7 @@ pub enum WordState {
 
 impl WordPlace {
     /// Every place.
-    pub const ALL: [WordPlace; 9] = [
+    pub const ALL: [WordPlace; 11] = [
         WordPlace::Section,
         WordPlace::Global,
         WordPlace::Proxy,
@@ -77,6 +83,8 @@ impl WordPlace {
         WordPlace::Action,
         WordPlace::Userlist,
         WordPlace::HttpErrors,
+        WordPlace::Ring,
+        WordPlace::Traces,
     ];
 
     /// As a heading.
@@ -91,6 +99,8 @@ impl WordPlace {
             WordPlace::Action => "Actions",
             WordPlace::Userlist => "Words of userlist",
             WordPlace::HttpErrors => "Words of http-errors",
+            WordPlace::Ring => "Words of ring",
+            WordPlace::Traces => "Words of traces",
         }
     }
 }
@@ -107,6 +117,8 @@ pub fn words() -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Action, ACTIONS.rows());
     add(&mut words, WordPlace::Userlist, USERLIST_KEYWORDS.rows());
     add(&mut words, WordPlace::HttpErrors, HTTP_ERRORS_KEYWORDS.rows());
+    add(&mut words, WordPlace::Ring, RING_KEYWORDS.rows());
+    add(&mut words, WordPlace::Traces, TRACES_KEYWORDS.rows());
     words
 }
 
@@ -160,6 +172,8 @@ pub fn dump() -> String {
     }
     section(&mut text, "userlist", first_words(USERLIST_KEYWORDS.rows()));
     section(&mut text, "http-errors", first_words(HTTP_ERRORS_KEYWORDS.rows()));
+    section(&mut text, "ring", first_words(RING_KEYWORDS.rows()));
+    section(&mut text, "traces", first_words(TRACES_KEYWORDS.rows()));
     text
 }
 

@@ -77,6 +77,16 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         },
     ),
     Row::ready(
+        "tune.ring.queues",
+        "<number>",
+        "6",
+        "queues of threads that write to a ring",
+        |line, words| {
+            line.global.tuning.ring_queues = Some(line.number(words, 1..=64)?);
+            Ok(())
+        },
+    ),
+    Row::ready(
         "tune.idle-pool.shared",
         "{ full | on | off }",
         "off",

@@ -2,6 +2,7 @@
 
 use super::global::Global;
 use super::proxy::Proxy;
+use super::ring::{Ring, TraceLine};
 use super::userlist::Userlist;
 
 /// A configuration: what all its files say, checked and complete.
@@ -13,6 +14,10 @@ pub struct Config {
     pub userlists: Vec<Userlist>,
     /// Frontends and backends, in order; [`super::ProxyIndex`] counts these.
     pub proxies: Vec<Proxy>,
+    /// `ring` sections, in order.
+    pub rings: Vec<Ring>,
+    /// Lines of `traces` sections, in order.
+    pub traces: Vec<TraceLine>,
 }
 
 impl Config {

@@ -61,8 +61,8 @@ pub struct LogTarget {
     pub address: LogAddress,
     /// `len`: longer messages are cut.
     pub length_max: u32,
-    /// `format`: what precedes the message.
-    pub header: LogHeader,
+    /// `format`: what precedes the message. Until given, what a ring's section says, or [`LogHeader::Local`].
+    pub header: Option<LogHeader>,
     /// `sample`.
     pub sampling: Option<LogSampling>,
     /// The facility.
@@ -89,6 +89,8 @@ pub enum LogAddress {
     Abstract(Box<[u8]>),
     /// `fd@N`; `stdout` is 1, `stderr` 2.
     Descriptor(i32),
+    /// `ring@name`.
+    Ring(Arc<str>),
 }
 
 /// What precedes the message.

@@ -41,6 +41,8 @@ pub struct Tuning {
     pub listener_shards: Shards,
     /// `tune.vars.*-max-size`: bytes that variables may take.
     pub variable_sizes: VariableSizes,
+    /// `tune.ring.queues`: how many queues threads that write to a ring wait in.
+    pub ring_queues: Option<u32>,
 }
 
 /// Sizes of kernel buffers; none for the system's choice.
@@ -112,6 +114,7 @@ impl Default for Tuning {
             listener_queues: ListenerQueues::default(),
             listener_shards: Shards::Count(1),
             variable_sizes: VariableSizes::default(),
+            ring_queues: None,
         }
     }
 }

@@ -142,7 +142,7 @@ pub(crate) fn read_log_target_words(words: &mut Words<'_>) -> Parsed<LogTarget> 
     let mut target = LogTarget {
         address: log_address(address, "log")?,
         length_max: DEFAULT_LOG_LENGTH,
-        header: LogHeader::Local,
+        header: None,
         sampling: None,
         facility: Facility::from_name("local0").expect("local0 is a facility"),
         level: Severity::Debug,
@@ -164,8 +164,10 @@ pub(crate) fn read_log_target_words(words: &mut Words<'_>) -> Parsed<LogTarget> 
     }
     if words.take_if("format") {
         let word = words.expect("log : missing format after 'format'")?;
-        target.header = log_header(word.text())
-            .ok_or_else(|| fault(word.span(), format!("log : unknown log format '{word}'")))?;
+        let header = log_header(word.text());
+        let header =
+            header.ok_or_else(|| fault(word.span(), format!("log : unknown log format '{word}'")))?;
+        target.header = Some(header);
     }
     if words.take_if("sample") {
         let word = words.expect("log : missing sample ranges after 'sample'")?;
@@ -199,7 +201,8 @@ const DEFAULT_LOG_LENGTH: u32 = 1024;
 const MIN_LOG_LENGTH: u32 = 80;
 const MAX_LOG_LENGTH: u32 = 65_535;
 
-fn log_header(name: &str) -> Option<LogHeader> {
+/// The format of that name.
+pub(crate) fn log_header(name: &str) -> Option<LogHeader> {
     Some(match name {
         "local" => LogHeader::Local,
         "rfc3164" => LogHeader::Rfc3164,

@@ -99,7 +99,7 @@ fn what_is_not_there_yet_is_an_error() {
         &["A parsing [t.cfg:9] : 'track-sc0' is not implemented yet"],
     );
     check("listen l", "http-request lua.x", &["A parsing [t.cfg:9] : 'lua actions' is not implemented yet"]);
-    check("listen l", "log ring@x local0", &["A parsing [t.cfg:9] : 'ring@x' is not implemented yet"]);
+    check("listen l", "log backend@x local0", &[&not_yet("backend@x")]);
     check(
         "listen l",
         "server s 127.0.0.1:80 check",

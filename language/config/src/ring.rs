@@ -1,0 +1,301 @@
+//! `ring` sections: buffers of events (manual, section "Rings").
+
+use std::path::PathBuf;
+
+use weir_syntax::{Diagnostic, Diagnostics, Line};
+
+use crate::address::server_address;
+use crate::model::{Framing, Location, Ring, RingServer};
+use crate::numbers::{delay_of, size_of};
+use crate::proxy::log_header;
+use crate::rows::{Handler, Row, Table};
+use crate::server::SERVER_OPTIONS;
+use crate::words::{Parsed, Words, fault, not_yet, suggesting};
+
+/// Reads the lines of a section.
+#[derive(Debug)]
+pub(crate) struct RingReader {
+    ring: Ring,
+    size_given: Option<u64>,
+}
+
+/// Reads one line of the section.
+pub(crate) type RingKeyword = fn(&mut RingReader, &mut Words<'_>, &mut Diagnostics) -> Parsed;
+
+/// Every word of the section.
+pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
+    Row::ready(
+        "backing-file",
+        "<path>",
+        "/dev/shm/ring",
+        "keep the messages in a file that outlives the process",
+        |reader, words, _| {
+            let path = words.expect("'backing-file' expects a path as argument.")?;
+            reader.ring.file = Some(PathBuf::from(path.text()));
+            words.end("backing-file")
+        },
+    ),
+    Row::ready("description", "<text>", "events", "what it is for", |reader, words, _| {
+        let text = words.expect("missing ring description text.")?;
+        reader.ring.description = text.text().into();
+        words.end("description")
+    }),
+    Row::ready("format", "<format>", "timed", "what precedes messages", |reader, words, _| {
+        let word = words.peek_text();
+        reader.ring.header =
+            log_header(word).ok_or_else(|| words.fault(format!("unknown format '{word}'.")))?;
+        words.take();
+        words.end("format")
+    }),
+    Row::ready("maxlen", "<length>", "1200", "longer messages are cut", |reader, words, _| {
+        let word = words.peek_text();
+        let length = word.parse().ok().filter(|length| (1..=LONGEST_MESSAGE).contains(length));
+        reader.ring.length_max =
+            length.ok_or_else(|| words.fault(format!("invalid size '{word}' for new sink buffer.")))?;
+        words.take();
+        words.end("maxlen")
+    }),
+    Row::ready(
+        "server",
+        "<name> <address> [param*]",
+        "s 127.0.0.1:514",
+        "a log server that gets a copy of every message",
+        |reader, words, _| reader.server(words),
+    ),
+    Row::ready("size", "<size>", "1m", "bytes of the ring", |reader, words, diagnostics| {
+        reader.size(words, diagnostics)
+    }),
+    Row::ready(
+        "timeout connect",
+        "<timeout>",
+        "5s",
+        "how long connecting to a server may take",
+        |reader, words, _| {
+            let word = words.expect("'timeout connect' expects <time> as argument.")?;
+            reader.ring.connect_timeout = Some(delay_of(word, "timeout connect")?);
+            words.end("timeout connect")
+        },
+    ),
+    Row::ready(
+        "timeout server",
+        "<timeout>",
+        "5s",
+        "how long a server may take nothing",
+        |reader, words, _| {
+            let word = words.expect("'timeout server' expects <time> as argument.")?;
+            reader.ring.server_timeout = Some(delay_of(word, "timeout server")?);
+            words.end("timeout server")
+        },
+    ),
+]]);
+
+/// The longest `maxlen`: what a log line can have.
+const LONGEST_MESSAGE: u32 = 65_535;
+/// A ring has a bounded number of readers, one for each server; operators need the others.
+const MOST_SERVERS: usize = 64;
+
+impl RingReader {
+    /// Begins the section of a line.
+    pub fn begin(line: &Line, at: Location, known: &[Ring]) -> Parsed<Self> {
+        let mut words = Words::new(line, 1);
+        let name = words.expect("missing ring name.")?;
+        words.end("ring")?;
+        let taken = BUILT_IN.contains(&name.text()) || known.iter().any(|ring| *ring.name == *name.text());
+        if taken {
+            return Err(fault(name.span(), format!("sink named '{name}' already exists.")));
+        }
+        Ok(RingReader { ring: Ring::new(name.text(), at), size_given: None })
+    }
+
+    /// Reads one line.
+    pub fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
+        let keyword = line.keyword();
+        let Some((row, count)) = RING_KEYWORDS.find_phrase(line, 0) else {
+            let message = format!("unknown statement '{keyword}'.");
+            let nearest = RING_KEYWORDS.nearest_phrase(keyword.text());
+            diagnostics.push(Diagnostic::alert(keyword.span(), message).suggestion(nearest));
+            return;
+        };
+        let Handler::Ready(read) = row.handler else { return };
+        if let Err(fault) = read(self, &mut Words::new(line, count), diagnostics) {
+            diagnostics.push(*fault);
+        }
+    }
+
+    /// The section is over.
+    pub fn end(self, diagnostics: &mut Diagnostics, line: weir_syntax::Span) -> Ring {
+        let mut ring = self.ring;
+        if u64::from(ring.length_max) > ring.size {
+            let message = format!(
+                "ring '{}' event max length '{}' exceeds size, forced to size '{}'.",
+                ring.name, ring.length_max, ring.size
+            );
+            diagnostics.push(Diagnostic::warning(line, message));
+            ring.length_max = u32::try_from(ring.size).unwrap_or(LONGEST_MESSAGE);
+        }
+        ring
+    }
+
+    fn size(&mut self, words: &mut Words<'_>, diagnostics: &mut Diagnostics) -> Parsed {
+        let word = words.expect("'size' expects a size as argument.")?;
+        let size = size_of(word, "size")?;
+        words.end("size")?;
+        if size > Ring::SIZE_MAX {
+            return Err(fault(word.span(), format!("invalid size '{word}' for new sink buffer.")));
+        }
+        if size < self.ring.size {
+            let (name, current) = (&self.ring.name, self.ring.size);
+            let message = format!(
+                "ignoring new size '{size}' that is smaller than current size '{current}' for ring '{name}'."
+            );
+            diagnostics.push(Diagnostic::warning(word.span(), message));
+            return Ok(());
+        }
+        self.size_given = Some(size);
+        self.ring.size = size;
+        Ok(())
+    }
+
+    fn server(&mut self, words: &mut Words<'_>) -> Parsed {
+        let expects = "'server' expects <name> and <addr>[:<port>] as arguments.";
+        let name = words.expect(expects)?;
+        let address = words.expect(expects)?;
+        let address = server_address(address, "server")?;
+        if self.ring.servers.len() == MOST_SERVERS {
+            return Err(words.fault(format!("a ring has at most {MOST_SERVERS} servers.")));
+        }
+        let subject = format!("server {}/{name}", self.ring.name);
+        let mut framing = Framing::Legacy;
+        while let Some(word) = words.take() {
+            if !word.is("log-proto") {
+                return Err(match SERVER_OPTIONS.find(word.text()) {
+                    // A word that would have no effect here is not accepted as if it had.
+                    Some(row) => not_yet(word.span(), &format!("{} on a server of a ring", row.name)),
+                    None => suggesting(
+                        fault(word.span(), format!("'{subject}' : unknown keyword '{word}'")),
+                        SERVER_OPTIONS.nearest(word.text()),
+                    ),
+                });
+            }
+            framing = match words.peek_text() {
+                "legacy" => Framing::Legacy,
+                "octet-count" => Framing::OctetCount,
+                other => {
+                    return Err(words.fault(format!(
+                        "'{subject}' : 'log-proto' expects one of 'legacy' or 'octet-count' but got '{other}'."
+                    )));
+                }
+            };
+            words.take();
+        }
+        self.ring.servers.push(RingServer { name: name.text().into(), address, framing });
+        Ok(())
+    }
+}
+
+/// Sinks that are there without a section.
+const BUILT_IN: [&str; 3] = ["stdout", "stderr", BUILT_IN_RING];
+/// The ring that is there without a section.
+pub(crate) const BUILT_IN_RING: &str = "buf0";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::document::tests::parse_text;
+    use crate::model::{Framing, LogAddress, LogHeader};
+
+    #[track_caller]
+    fn check(section: &str, messages: &[&str]) {
+        assert_eq!(parse_text(section).messages, messages, "{section}");
+    }
+
+    #[test]
+    fn a_ring_with_everything() {
+        let read = parse_text(
+            "global\n log ring@r local0\nring r\n description \"My ring\"\n format rfc5424\n maxlen 1200\n size 32764\n \
+             backing-file /dev/shm/r\n timeout connect 5s\n timeout server 10s\n server a 127.0.0.1:6514 log-proto \
+             octet-count\n server b 127.0.0.1:514\n",
+        );
+        assert_eq!(read.messages, [""; 0]);
+        let ring = &read.config.rings[0];
+        assert_eq!((&*ring.name, &*ring.description), ("r", "My ring"));
+        assert_eq!((ring.header, ring.length_max, ring.size), (LogHeader::Rfc5424, 1200, 32_764));
+        assert_eq!(ring.file.as_deref(), Some("/dev/shm/r".as_ref()));
+        assert_eq!(
+            (ring.connect_timeout, ring.server_timeout),
+            (Some(Duration::from_secs(5)), Some(Duration::from_secs(10)))
+        );
+        let framings: Vec<_> = ring.servers.iter().map(|server| server.framing).collect();
+        assert_eq!(framings, [Framing::OctetCount, Framing::Legacy]);
+        assert_eq!(read.config.global.logs[0].address, LogAddress::Ring("r".into()));
+        assert_eq!(read.config.global.logs[0].header, None);
+    }
+
+    /// Messages are those of the packaged HAProxy 2.6 for the same lines.
+    #[test]
+    fn faults_are_those_of_the_reference() {
+        check("ring\n", &["parsing [test.cfg:1] : missing ring name."]);
+        check("ring r\nring r\n", &["parsing [test.cfg:2] : sink named 'r' already exists."]);
+        check("ring buf0\n", &["parsing [test.cfg:1] : sink named 'buf0' already exists."]);
+        check(
+            "ring r\n size 100\n format foo\n format\n maxlen 0\n maxlen abc\n description\n foo bar\n",
+            &[
+                "parsing [test.cfg:2] : ignoring new size '100' that is smaller than current size '16384' for ring 'r'.",
+                "parsing [test.cfg:3] : unknown format 'foo'.",
+                "parsing [test.cfg:4] : unknown format ''.",
+                "parsing [test.cfg:5] : invalid size '0' for new sink buffer.",
+                "parsing [test.cfg:6] : invalid size 'abc' for new sink buffer.",
+                "parsing [test.cfg:7] : missing ring description text.",
+                "parsing [test.cfg:8] : unknown statement 'foo'.",
+            ],
+        );
+        check(
+            "ring r\n server s\n server s 127.0.0.1:1 log-proto foo\n",
+            &[
+                "parsing [test.cfg:2] : 'server' expects <name> and <addr>[:<port>] as arguments.",
+                "parsing [test.cfg:3] : 'server r/s' : 'log-proto' expects one of 'legacy' or 'octet-count' but got 'foo'.",
+            ],
+        );
+    }
+
+    /// R105: a place in a ring has one bit less than an address.
+    #[test]
+    fn r105_sizes_have_an_upper_limit() {
+        check("ring r\n size 9223372036854775807\n", &[]);
+        let read = parse_text("ring r\n size 9223372036854775808\n");
+        assert_eq!(read.messages.len(), 1, "{:?}", read.messages);
+    }
+
+    #[test]
+    fn words_without_effect_are_not_accepted() {
+        check(
+            "ring r\n server s 127.0.0.1:1 weight 5\n server t 127.0.0.1:1 weigth 5\n",
+            &[
+                "parsing [test.cfg:2] : 'weight on a server of a ring' is not implemented yet",
+                "parsing [test.cfg:3] : 'server r/t' : unknown keyword 'weigth'; did you mean 'weight' maybe ?",
+            ],
+        );
+    }
+
+    #[test]
+    fn logs_name_rings_that_are_there() {
+        check(
+            "global\n log ring@a local0\nfrontend f\n bind :80\n mode http\n timeout client 1s\n log ring@b local0\n log ring@buf0 local0\nring a\n",
+            &["parsing [test.cfg:7] : log : unknown ring 'b'"],
+        );
+        check("global\n log ring@a local0\n", &["parsing [test.cfg:2] : log : unknown ring 'a'"]);
+        check(
+            "global\n log ring@ local0\n",
+            &["parsing [test.cfg:2] : log : a ring's name is expected after 'ring@'"],
+        );
+    }
+
+    /// R98: the count of write queues.
+    #[test]
+    fn r98_the_count_of_queues_is_tunable() {
+        assert_eq!(parse_text("global\n").config.global.tuning.ring_queues, None);
+        assert_eq!(parse_text("global\n tune.ring.queues 7\n").config.global.tuning.ring_queues, Some(7));
+        assert_eq!(parse_text("global\n tune.ring.queues 0\n tune.ring.queues 65\n").messages.len(), 2);
+    }
+}
