@@ -16,6 +16,7 @@ pub mod histogram;
 pub mod logger;
 pub mod rate;
 pub mod sampling;
+pub mod sink;
 pub mod syslog;
 pub mod writer;
 
@@ -24,4 +25,5 @@ pub use histogram::{Histogram, HistogramReading};
 pub use logger::{LogAddress, LogIdentity, LogMessage, LogSink, LogTarget, Logger, Sent};
 pub use rate::Rate;
 pub use sampling::SampleRanges;
+pub use sink::{Sink, Sinks};
 pub use syslog::{Facility, Level, LogFormat};

@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use weir_sync::Ring;
 use weir_sys::{Address, AddressFamily, process, socket};
 
 use crate::calendar::{DateCache, WallTime, ZoneOffset, push_padded};
 use crate::sampling::SampleRanges;
+use crate::sink::Sinks;
 use crate::syslog::{Facility, Level, LogFormat};
 use crate::writer::Writer;
 
@@ -34,6 +36,8 @@ pub enum LogAddress {
     Socket(Address),
     /// A descriptor that is open already (`fd@<n>`): a datagram socket, or any kind of stream.
     Descriptor(i32),
+    /// A ring (`ring@<name>`).
+    Ring(String),
 }
 
 impl LogAddress {
@@ -94,13 +98,20 @@ enum Outlet {
     Address(Address),
     Datagrams(OwnedFd),
     Stream(Writer),
+    Ring(Arc<Ring>),
 }
 
 impl LogSink {
-    /// Opens the target. Call it in the process that will log (a stream's writer thread would not survive a fork).
-    /// Fails for a descriptor that is not open, or when no thread can be started.
-    pub fn open(target: LogTarget) -> io::Result<Self> {
+    /// Opens the target, whose ring is one of `sinks`. Call it in the process that will log (a stream's writer thread
+    /// would not survive a fork). Fails for a descriptor that is not open, for a ring that is not there, or when no thread
+    /// can be started.
+    pub fn open(mut target: LogTarget, sinks: &Sinks) -> io::Result<Self> {
         let outlet = match &target.address {
+            LogAddress::Ring(name) => {
+                let sink = sinks.find_ring(name)?;
+                target.max_length = target.max_length.min(sink.max_length);
+                sink.as_ring().cloned().map(Outlet::Ring).expect("it was looked for among rings")
+            }
             LogAddress::Socket(address) => Outlet::Address(address.clone()),
             &LogAddress::Descriptor(number) => {
                 let descriptor = process::duplicate_number(number)?;
@@ -188,6 +199,8 @@ pub struct Logger {
     dates: DateCache,
     line: Vec<u8>,
     sockets: Sockets,
+    /// The number of the worker, by which rings spread their writers.
+    thread: usize,
 }
 
 /// Sockets to send datagrams from, opened when first needed.
@@ -201,7 +214,18 @@ struct Sockets {
 impl Logger {
     /// A logger that has sent nothing yet. Sockets are opened when first needed.
     pub fn new(identity: Arc<LogIdentity>, zone: ZoneOffset) -> Self {
-        Self { identity, dates: DateCache::new(zone), line: Vec::new(), sockets: Sockets::default() }
+        Self {
+            identity,
+            dates: DateCache::new(zone),
+            line: Vec::new(),
+            sockets: Sockets::default(),
+            thread: 0,
+        }
+    }
+
+    /// The logger of that worker.
+    pub fn of_worker(self, worker: usize) -> Self {
+        Self { thread: worker, ..self }
     }
 
     /// Sends one message to one sink, at once or not at all.
@@ -211,7 +235,7 @@ impl Logger {
         }
         self.line.clear();
         write_line(&mut self.line, &sink.target, &self.identity, &mut self.dates, time, message);
-        if self.sockets.leave(&self.line, &sink.outlet) {
+        if self.sockets.leave(self.thread, &self.line, &sink.outlet) {
             return Sent::Yes;
         }
         sink.dropped.fetch_add(1, Relaxed);
@@ -221,7 +245,7 @@ impl Logger {
 
 impl Sockets {
     /// One system call, or a place in a queue; false when neither could be had now.
-    fn leave(&mut self, line: &[u8], outlet: &Outlet) -> bool {
+    fn leave(&mut self, thread: usize, line: &[u8], outlet: &Outlet) -> bool {
         match outlet {
             Outlet::Address(address) => match self.for_family(address.family()) {
                 Ok(from) => socket::send_to(from, line, address).is_ok(),
@@ -229,6 +253,8 @@ impl Sockets {
             },
             Outlet::Datagrams(descriptor) => socket::send(descriptor, line, false).is_ok(),
             Outlet::Stream(writer) => writer.push(line),
+            // A ring keeps messages apart by itself.
+            Outlet::Ring(ring) => ring.write(thread, &[line.strip_suffix(b"\n").unwrap_or(line)]),
         }
     }
 
@@ -404,10 +430,13 @@ mod tests {
     #[test]
     fn datagrams_carry_one_line_each() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let sink = LogSink::open(LogTarget {
-            format: LogFormat::Raw,
-            ..target(LogAddress::Socket(Address::Inet(server.local_addr().unwrap())))
-        })
+        let sink = LogSink::open(
+            LogTarget {
+                format: LogFormat::Raw,
+                ..target(LogAddress::Socket(Address::Inet(server.local_addr().unwrap())))
+            },
+            &Sinks::default(),
+        )
         .unwrap();
         let mut logger = logger();
         assert_eq!(logger.send(&sink, TIME, &message(b"one")), Sent::Yes);
@@ -423,7 +452,8 @@ mod tests {
     fn a_unix_daemon_that_sleeps_costs_lines_and_a_missing_one_too() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let sink = LogSink::open(target(LogAddress::Socket(Address::Unix(path.clone())))).unwrap();
+        let sink = LogSink::open(target(LogAddress::Socket(Address::Unix(path.clone()))), &Sinks::default())
+            .unwrap();
         let mut logger = logger();
         assert_eq!(logger.send(&sink, TIME, &message(b"nobody")), Sent::Dropped);
         let _daemon = UnixDatagram::bind(&path).unwrap();
@@ -439,7 +469,7 @@ mod tests {
         let mut settings = target(LogAddress::Socket(Address::Inet(server.local_addr().unwrap())));
         settings.max_level = Level::Notice;
         settings.sample = Some(SampleRanges::parse("2:3").unwrap());
-        let sink = LogSink::open(settings).unwrap();
+        let sink = LogSink::open(settings, &Sinks::default()).unwrap();
         let mut logger = logger();
         assert_eq!(logger.send(&sink, TIME, &message(b"info")), Sent::Filtered);
         let urgent = LogMessage { level: Level::Error, ..message(b"error") };
@@ -449,8 +479,8 @@ mod tests {
 
     #[test]
     fn a_descriptor_that_is_not_open_is_an_error() {
-        assert!(LogSink::open(target(LogAddress::Descriptor(999_999))).is_err());
-        assert!(LogSink::open(target(LogAddress::Descriptor(-1))).is_err());
+        assert!(LogSink::open(target(LogAddress::Descriptor(999_999)), &Sinks::default()).is_err());
+        assert!(LogSink::open(target(LogAddress::Descriptor(-1)), &Sinks::default()).is_err());
     }
 
     #[test]
@@ -459,7 +489,7 @@ mod tests {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         let settings =
             LogTarget { format: LogFormat::Raw, ..target(LogAddress::Descriptor(theirs.as_raw_fd())) };
-        let sink = LogSink::open(settings).unwrap();
+        let sink = LogSink::open(settings, &Sinks::default()).unwrap();
         assert_eq!(logger().send(&sink, TIME, &message(b"inherited")), Sent::Yes);
         let mut buffer = [0; 64];
         let length = ours.recv(&mut buffer).unwrap();

@@ -46,7 +46,7 @@ fn a_line_costs_no_allocation() {
         let facility = Facility::from_name("local0").unwrap();
         let target =
             LogTarget { format: LogFormat::Rfc5424, ..LogTarget::new(LogAddress::Socket(address), facility) };
-        LogSink::open(target).unwrap()
+        LogSink::open(target, &weir_events::Sinks::default()).unwrap()
     });
     let mut logger = Logger::new(Arc::new(LogIdentity { hostname: Some("vm".into()), process_id: 1 }), utc());
     let message = LogMessage {

@@ -80,8 +80,8 @@ impl Ring {
         Arc::new(Self::over(Storage::allocate(size), queues))
     }
 
-    /// A ring in a new file of `size` bytes at `path`, where nothing must be. Whoever has the file can read what was
-    /// written, even after the process was killed.
+    /// A ring in a file of `size` bytes at `path`. Whoever has the file can read what was written, even after the process
+    /// was killed. What is in an existing file is lost.
     #[cfg(not(loom))]
     pub fn in_file(path: &Path, size: usize, queues: usize) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self::over(Storage::create(path, size)?, queues)))

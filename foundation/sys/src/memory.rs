@@ -25,11 +25,12 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Makes a new file of `length` zeroes that only its owner can read, and maps it. What was at `path` is replaced.
+    /// Maps a file of `length` bytes that only its owner can read: a new one, of zeroes, or what is there.
     ///
     /// Its blocks are allocated at once, because a file system that fills up later would kill the process at a write.
     pub fn create(path: &Path, length: usize) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         rustix::fs::ftruncate(&file, length as u64)?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length as u64) {
             // A file system that cannot promise blocks is no reason to have no file.
@@ -80,8 +81,10 @@ mod tests {
         let content = std::fs::read(&path).unwrap();
         assert_eq!((content.len(), content[0]), (8192, b'x'));
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert!(Mapping::create(&path, 8192).is_err(), "an existing file is not overwritten");
         drop(mapping);
+        let again = Mapping::create(&path, 4096).unwrap();
+        // SAFETY: the mapping is longer than this, and nobody else knows it.
+        assert_eq!((unsafe { again.start().as_ptr().read() }, again.length()), (b'x', 4096));
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -236,7 +236,7 @@ pub fn raw_sink(log: &OwnedFd) -> Arc<LogSink> {
         format: LogFormat::Raw,
         ..LogTarget::new(LogAddress::Descriptor(log.as_raw_fd()), facility)
     };
-    Arc::new(LogSink::open(target).expect("the descriptor is open"))
+    Arc::new(LogSink::open(target, &weir_events::Sinks::default()).expect("the descriptor is open"))
 }
 
 /// A logger for a worker.

@@ -31,7 +31,9 @@ impl Running {
         let log = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let to = Address::from(log.local_addr().expect("it is bound"));
         let facility = Facility::from_name("local0").expect("a facility");
-        let sink = LogSink::open(LogTarget::new(LogAddress::Socket(to), facility)).expect("a socket");
+        let sink =
+            LogSink::open(LogTarget::new(LogAddress::Socket(to), facility), &weir_events::Sinks::default())
+                .expect("a socket");
         let text = with_origins(text, answer);
         let site = site::build(&text, workers, &Arc::new(sink));
         let (socket, address) = listening(1024);

@@ -101,7 +101,7 @@ pub(super) use real::Storage;
 #[cfg(not(loom))]
 mod real {
     use super::*;
-    use std::cell::UnsafeCell;
+    use std::alloc::{self, Layout};
     use std::io;
     use std::path::Path;
     use std::ptr::{self, NonNull};
@@ -119,13 +119,13 @@ mod real {
 
     /// Who owns the memory: a flag rather than a guess by its address (R112).
     enum Kind {
-        Allocated(NonNull<[Line]>),
+        Allocated(Layout),
         /// Held until the ring goes.
         Mapped(#[expect(dead_code, reason = "it is there to be dropped")] Mapping),
     }
 
-    #[repr(C, align(64))]
-    struct Line(UnsafeCell<[u8; 64]>);
+    /// A cache line.
+    const LINE: usize = 64;
 
     // SAFETY: the memory belongs to this value, and every access to it follows the protocol of `ring`: tags, head and
     // tail are atomic, other bytes are written only by who reserved them and read only once their tag says so.
@@ -136,10 +136,13 @@ mod real {
     impl Storage {
         /// Header and area of `size` bytes together, in memory.
         pub(crate) fn allocate(size: usize) -> Self {
-            let lines = size.max(2 * HEADER).div_ceil(64);
-            let memory: Box<[Line]> = (0..lines).map(|_| Line(UnsafeCell::new([0; 64]))).collect();
-            let lines = NonNull::from(Box::leak(memory));
-            Self::prepare(lines.cast(), size.max(2 * HEADER), Kind::Allocated(lines))
+            let size = size.max(2 * HEADER);
+            let layout =
+                Layout::from_size_align(size, LINE).expect("no ring is larger than half of the memory");
+            // SAFETY: the layout is not empty. Pages that nobody writes to stay the kernel's.
+            let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) });
+            let start = start.unwrap_or_else(|| alloc::handle_alloc_error(layout));
+            Self::prepare(start, size, Kind::Allocated(layout))
         }
 
         /// Header and area of `size` bytes together, in a new file.
@@ -257,8 +260,8 @@ mod real {
     impl Drop for Storage {
         fn drop(&mut self) {
             match &self.kind {
-                // SAFETY: `allocate` leaked this box, and nobody borrows from it any more.
-                Kind::Allocated(lines) => drop(unsafe { Box::from_raw(lines.as_ptr()) }),
+                // SAFETY: `allocate` got it with this layout, and nobody borrows from it any more.
+                Kind::Allocated(layout) => unsafe { alloc::dealloc(self.start.as_ptr(), *layout) },
                 // The mapping unmaps itself; the file stays.
                 Kind::Mapped(_) => {}
             }

@@ -1,0 +1,202 @@
+//! Where events end: rings, and the two standard streams.
+//!
+//! Logs and traces name a sink; operators list them (`show events`) and read those that are rings. [`Sinks`] are all
+//! those of the process: `stdout`, `stderr` and `buf0` are always there, `ring` sections add others.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use weir_sync::Ring;
+use weir_sync::ring::DEFAULT_QUEUES;
+use weir_sys::process;
+
+use crate::logger::DEFAULT_LENGTH;
+use crate::syslog::LogFormat;
+use crate::writer::Writer;
+
+/// One place where events end.
+#[derive(Debug)]
+pub struct Sink {
+    /// What configurations and commands call it.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// What precedes an event unless its source says.
+    pub format: LogFormat,
+    /// Longer events are cut.
+    pub max_length: usize,
+    outlet: Outlet,
+}
+
+#[derive(Debug)]
+enum Outlet {
+    Ring(Arc<Ring>),
+    /// A descriptor; its writer thread starts with the first event.
+    Stream(i32, OnceLock<Option<Writer>>),
+}
+
+impl Sink {
+    /// A ring.
+    pub fn ring(
+        name: &str,
+        description: &str,
+        format: LogFormat,
+        max_length: usize,
+        ring: Arc<Ring>,
+    ) -> Self {
+        Sink {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            format,
+            max_length,
+            outlet: Outlet::Ring(ring),
+        }
+    }
+
+    fn stream(name: &str, number: i32) -> Self {
+        Sink {
+            name: name.to_owned(),
+            description: format!("standard output (fd#{number})"),
+            format: LogFormat::Timed,
+            max_length: DEFAULT_LENGTH,
+            outlet: Outlet::Stream(number, OnceLock::new()),
+        }
+    }
+
+    /// The ring, if it is one.
+    pub fn as_ring(&self) -> Option<&Arc<Ring>> {
+        match &self.outlet {
+            Outlet::Ring(ring) => Some(ring),
+            Outlet::Stream(..) => None,
+        }
+    }
+
+    /// `buffer` or `fd`, as `show events` says.
+    pub fn kind(&self) -> &'static str {
+        match self.outlet {
+            Outlet::Ring(_) => "buffer",
+            Outlet::Stream(..) => "fd",
+        }
+    }
+
+    /// How many events it could not take.
+    pub fn dropped(&self) -> u64 {
+        match &self.outlet {
+            Outlet::Ring(ring) => ring.dropped(),
+            Outlet::Stream(_, writer) => writer.get().and_then(Option::as_ref).map_or(0, Writer::lost),
+        }
+    }
+
+    /// Leaves an event there, without its newline; false when it found no room. Never waits. `thread` is the number of who
+    /// writes.
+    pub fn write(&self, thread: usize, event: &[u8]) -> bool {
+        let event = &event[..event.len().min(self.max_length)];
+        match &self.outlet {
+            Outlet::Ring(ring) => ring.write(thread, &[event]),
+            Outlet::Stream(number, writer) => {
+                let start = || process::duplicate_number(*number).ok().and_then(|fd| Writer::start(fd).ok());
+                writer.get_or_init(start).as_ref().is_some_and(|writer| {
+                    let mut line = event.to_vec();
+                    line.push(b'\n');
+                    writer.push(&line)
+                })
+            }
+        }
+    }
+
+    /// Waits at most `limit` for events that are on their way; for the end of the process.
+    pub fn flush(&self, limit: Duration) {
+        if let Outlet::Stream(_, writer) = &self.outlet {
+            if let Some(writer) = writer.get().and_then(Option::as_ref) {
+                writer.flush(limit);
+            }
+        }
+    }
+}
+
+/// Every sink of the process.
+#[derive(Debug)]
+pub struct Sinks(Vec<Arc<Sink>>);
+
+impl Sinks {
+    /// Those that are always there, with so many queues of writers to a ring.
+    pub fn built_in(queues: usize) -> Self {
+        // Its pages are the kernel's until something is written there.
+        let ring = Ring::in_memory(BUILT_IN_SIZE, queues);
+        let buf0 = Sink::ring(BUILT_IN, "in-memory ring buffer", LogFormat::Timed, DEFAULT_LENGTH, ring);
+        let sinks = [Sink::stream("stdout", 1), Sink::stream("stderr", 2), buf0];
+        Self(sinks.into_iter().map(Arc::new).collect())
+    }
+
+    /// Adds one.
+    pub fn add(&mut self, sink: Sink) {
+        self.0.push(Arc::new(sink));
+    }
+
+    /// All of them, in order.
+    pub fn all(&self) -> &[Arc<Sink>] {
+        &self.0
+    }
+
+    /// The one of that name.
+    pub fn find(&self, name: &str) -> Option<&Arc<Sink>> {
+        self.0.iter().find(|sink| sink.name == name)
+    }
+
+    /// The ring of that name.
+    pub fn find_ring(&self, name: &str) -> io::Result<&Arc<Sink>> {
+        let sink = self.find(name).filter(|sink| sink.as_ring().is_some());
+        sink.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no ring has the name '{name}'")))
+    }
+}
+
+impl Default for Sinks {
+    fn default() -> Self {
+        Self::built_in(DEFAULT_QUEUES)
+    }
+}
+
+/// The ring that is always there.
+pub const BUILT_IN: &str = "buf0";
+/// What it holds: some thousands of events.
+const BUILT_IN_SIZE: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_sync::ring::{Seek, Wait};
+
+    #[test]
+    fn the_built_in_sinks_are_those_of_the_reference() {
+        let sinks = Sinks::default();
+        let shown: Vec<_> = sinks
+            .all()
+            .iter()
+            .map(|sink| format!("{} {} {}", sink.name, sink.kind(), sink.description))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "stdout fd standard output (fd#1)",
+                "stderr fd standard output (fd#2)",
+                "buf0 buffer in-memory ring buffer"
+            ]
+        );
+        assert!(sinks.find_ring("stderr").is_err() && sinks.find_ring("buf0").is_ok());
+    }
+
+    #[test]
+    fn events_are_cut_to_the_length_of_their_sink() {
+        let ring = Ring::in_memory(4096, 1);
+        let sink = Sink::ring("r", "r", LogFormat::Raw, 5, Arc::clone(&ring));
+        assert!(sink.write(0, b"too long"));
+        let mut reader = ring.attach(Seek::Oldest, Wait::No).unwrap();
+        let mut found = Vec::new();
+        reader.read(|message| {
+            message.append_to(&mut found);
+            true
+        });
+        assert_eq!(found, b"too l");
+    }
+}
