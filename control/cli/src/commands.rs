@@ -3,6 +3,7 @@
 mod conversation;
 mod counters;
 mod errors;
+mod events;
 mod frontends;
 mod later;
 mod limits;
@@ -28,6 +29,7 @@ static TABLES: &[&[Command]] = &[
     conversation::COMMANDS,
     counters::COMMANDS,
     errors::COMMANDS,
+    events::COMMANDS,
     frontends::COMMANDS,
     later::COMMANDS,
     limits::COMMANDS,

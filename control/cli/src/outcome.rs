@@ -78,6 +78,8 @@ pub enum Step {
     More,
     /// Another worker has to be asked first: the target wakes the session's task when it answered.
     Pending,
+    /// Nothing for now: the session's task is woken when there is more. Whatever the client says ends the answer.
+    Watch,
     /// That was all.
     Done,
 }

@@ -56,6 +56,9 @@ pub enum Status {
     More,
     /// Call again once the target has woken this task.
     Pending,
+    /// Write out what there is, and call again once something has woken this task or the client said something, which is
+    /// to be fed first. Silence does not end the session.
+    Watch,
     /// Call again at this time, in the milliseconds that were passed in.
     WaitUntil(u64),
     /// Write out what there is, pass the listening sockets if this transport does, then call
@@ -178,6 +181,12 @@ impl Session {
                     Step::Done => self.finish(target, out),
                     Step::More => return Status::More,
                     Step::Pending => return Status::Pending,
+                    // Any key stops it, and is not a command.
+                    Step::Watch if !self.input.is_empty() => {
+                        self.input.clear();
+                        self.finish(target, out);
+                    }
+                    Step::Watch => return Status::Watch,
                 },
                 Doing::Waiting { deadline_ms, until } => {
                     let deadline_ms = *deadline_ms;

@@ -4,6 +4,7 @@ mod backends;
 mod listeners;
 mod logs;
 mod names;
+mod rings;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
@@ -11,6 +12,7 @@ use std::sync::{Mutex, OnceLock, RwLock};
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates, ServerFigures};
 use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
+use weir_events::Sinks;
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
@@ -23,6 +25,7 @@ use weir_sync::CachePadded;
 
 pub use logs::LogSinks;
 pub use names::{NameError, Resolver, SystemResolver, address};
+pub use rings::{Events, Forward, events};
 
 /// What the site takes from the process rather than from the configuration.
 pub struct Options<'o> {
@@ -32,6 +35,8 @@ pub struct Options<'o> {
     pub connections: u32,
     /// `-N`: the limit of frontends that have none of their own.
     pub frontend_connections: Option<u32>,
+    /// Where events end.
+    pub sinks: &'o Sinks,
     /// Turns names into addresses.
     pub resolver: &'o dyn Resolver,
     /// `-dr`: servers whose names are unknown start in maintenance.
@@ -134,7 +139,7 @@ fn make_proxy(
         config.is_backend().then(|| backends::backend(&config, global, options, full_connections, errors));
     let listeners =
         if config.settings.disabled { Vec::new() } else { listeners::listeners(&config, workers) };
-    let log_sinks = logs::of_proxy(&config, global, options.resolver, sinks, errors);
+    let log_sinks = logs::of_proxy(&config, global, options, sinks, errors);
     let log_tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
     let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
     let limit = frontend_limit.unwrap_or(options.connections);

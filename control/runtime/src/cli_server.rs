@@ -5,6 +5,7 @@
 //! listening ────────► run ─────────────────────────────────────► sending ──► run ...
 //!     ▲                │ ├─ wants more input ──► listening          │
 //!     │                │ ├─ asked other workers ► until they answer  │
+//!     │                │ ├─ watches events ─────► until there are any │
 //!     │                │ └─ a `wait` command ───► until then         │
 //!     └── silence ends it                           over: half-close ┘
 //! ```
@@ -98,6 +99,7 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
                 Some(())
             }
             Status::Pending => await_answer(&client, silence(&session)).await,
+            Status::Watch => watch(&mut client, &mut session).await,
             Status::WaitUntil(at_ms) => pause(&client, Tick::from_ms(at_ms)).await,
             Status::HandOver => {
                 let given = hand_over(live, settings, &mut client).await;
@@ -193,6 +195,28 @@ async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
         return None;
     }
     wait(deadline).await;
+    Some(())
+}
+
+/// Waits until somebody wakes the session or the client says something, however long that takes; a client that only says
+/// no more goes on listening. None when it is gone.
+async fn watch(client: &mut Connection, session: &mut Session) -> Option<()> {
+    if client.is_broken() {
+        return None;
+    }
+    if client.input().is_empty() {
+        match client.receive(usize::MAX) {
+            Received::Bytes(_) => {}
+            Received::Failed(_) => return None,
+            Received::End | Received::Nothing | Received::Full => {
+                wait(Tick::NEVER).await;
+                return Some(());
+            }
+        }
+    }
+    let taken = client.input().len().min(session.room());
+    session.feed(&client.input()[..taken]);
+    client.consume(taken);
     Some(())
 }
 

@@ -4,12 +4,13 @@
 //! targets, limits. Names are resolved and log targets opened here, once, before any worker starts.
 //!
 //! [`observe`] shows and changes what lives: statistics, the runtime API, the statistics page; [`cli_server`] speaks with
-//! clients of the runtime API.
+//! clients of the runtime API; [`forward`] sends what is written to rings to log servers.
 //!
 //! The crate refuses to know how the configuration is written and what a message means. Begin with `build.rs`.
 
 pub mod build;
 pub mod cli_server;
+pub mod forward;
 pub mod handover;
 pub mod life;
 pub mod limits;

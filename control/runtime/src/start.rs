@@ -14,7 +14,6 @@ use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::HandedOver;
 use weir_sched::Runtime;
 use weir_stream::door;
-use weir_stream::service::Statistics;
 use weir_stream::site::{Identity, Site};
 use weir_sys::signal::{self, SignalReader};
 use weir_sys::{process as system, users};
@@ -138,7 +137,9 @@ fn try_serve(
     let background = background.map_err(said("[weir.main()] Cannot fork"))?;
     // The main thread has no other yet: all that follow block the same signals.
     let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
+    let events = build::events(&config, &SystemResolver).map_err(|faults| refused(&faults, messages))?;
     let record = ProcessRecord {
+        events,
         description: global.description.as_deref().map(str::to_owned),
         patterns: prepared.patterns,
         variable_names: prepared.variable_names,
@@ -150,7 +151,7 @@ fn try_serve(
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();
-    let site = site(config, &invocation, workers, &capacity, messages, Box::new(Page::new(record)))?;
+    let site = site(config, &invocation, workers, &capacity, messages, record)?;
     let surroundings = Surroundings {
         global: &global,
         workers,
@@ -309,7 +310,7 @@ fn site(
     workers: usize,
     capacity: &Capacity,
     messages: &Messages,
-    statistics: Box<dyn Statistics>,
+    record: &'static ProcessRecord,
 ) -> Result<&'static Site, Fault> {
     let hostname = users::host_name();
     let identity = Identity {
@@ -326,15 +327,19 @@ fn site(
         resolver: &SystemResolver,
         ignore_unknown_names: invocation.ignore_unresolved,
         identity,
-        statistics,
+        sinks: &record.events.sinks,
+        statistics: Box::new(Page::new(record)),
     };
     match build::site(config, options) {
         Ok(site) => Ok(site.publish()),
-        Err(faults) => {
-            faults.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
-            Err(Some("config : Fatal errors found in configuration.".to_owned()))
-        }
+        Err(faults) => Err(refused(&faults, messages)),
     }
+}
+
+/// Says what is wrong with a configuration that could be read.
+fn refused(faults: &[build::BuildError], messages: &Messages) -> Fault {
+    faults.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
+    Some("config : Fatal errors found in configuration.".to_owned())
 }
 
 fn start_workers(
@@ -397,9 +402,10 @@ impl Station {
         weir_stream::worker::install(&site.figures[worker]);
         let zone = site.identity.time_zone.clone();
         let offset = Arc::new(move |seconds| zone.at(seconds).offset);
-        weir_stream::log::install(Logger::new(Arc::clone(&self.log_identity), offset));
+        weir_stream::log::install(Logger::new(Arc::clone(&self.log_identity), offset).of_worker(worker));
         weir_stream::server::idle::start_keeper(site);
         pulse::start(self.live);
+        crate::forward::start(&self.live.record.events.forwards);
         self.accept();
         self.accept_operators();
     }

@@ -89,6 +89,8 @@ mod tests {
             note(&scheduler(&global, WORKERS));
             note(&Habits::new(&global.tuning, 0, WORKERS));
             note(&plan::described(live.site, &global, WORKERS));
+            let rings = live.record.events.sinks.all().iter().filter_map(|sink| sink.as_ring());
+            note(&rings.map(|ring| ring.queues()).collect::<Vec<_>>());
             Some(out)
         });
         made.expect("a worker").expect("it ends")

@@ -66,7 +66,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show default-server", "show default-server [<backend>]", "list the default-server settings";
         "show defaults", "show defaults", "list the defaults sections";
         "show dev", "show dev", "print what developers ask for";
-        "show events", "show events [<sink>] [-w] [-n] [-0]", "list the event sinks, or read one";
         "show fd", "show fd [-!plcfbs]* [num]", "list the file descriptors in use";
         "show libs", "show libs", "list the loaded objects";
         "show peers", "show peers [dict|-] [section]", "show the peers and what they exchanged";

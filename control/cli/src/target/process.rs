@@ -1,7 +1,8 @@
 //! The process: its figures, limits, environment, variables, workers.
 
-use weir_events::{CivilTime, WallTime};
+use weir_events::{CivilTime, Sinks, WallTime};
 use weir_stats::StatsSource;
+use weir_sync::ring::Wake;
 
 use crate::outcome::Level;
 
@@ -27,6 +28,12 @@ pub trait ProcessTarget {
 
     /// What was logged at start.
     fn startup_logs(&self) -> String;
+
+    /// Where events end.
+    fn sinks(&self) -> &Sinks;
+
+    /// What wakes the session's task.
+    fn waker(&self) -> Wake;
 
     /// Counters of the workers.
     fn activity(&self) -> Activity;

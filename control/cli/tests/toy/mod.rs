@@ -19,6 +19,9 @@ pub struct Toy {
     /// How often the next listing of sessions answers that it does not know yet.
     pub pending: u32,
     pub served: u32,
+    pub sinks: weir_events::Sinks,
+    /// How often readers of rings were woken.
+    pub woken: std::sync::Arc<std::sync::atomic::AtomicUsize>,
 }
 
 pub struct ToySet {
@@ -82,6 +85,8 @@ pub fn toy() -> Toy {
         cleared: None,
         pending: 0,
         served: 0,
+        sinks: weir_events::Sinks::default(),
+        woken: std::sync::Arc::default(),
     }
 }
 
@@ -161,6 +166,17 @@ impl ProcessTarget for Toy {
 
     fn startup_logs(&self) -> String {
         "[NOTICE]   (1) : started\n".into()
+    }
+
+    fn sinks(&self) -> &weir_events::Sinks {
+        &self.sinks
+    }
+
+    fn waker(&self) -> weir_sync::ring::Wake {
+        let woken = std::sync::Arc::clone(&self.woken);
+        Box::new(move || {
+            woken.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        })
     }
 
     fn activity(&self) -> Activity {
@@ -496,6 +512,11 @@ pub fn converse(
             Status::WaitUntil(at) => {
                 assert!(at > now_ms);
                 now_ms = at;
+            }
+            Status::Watch if rest.is_empty() => return String::from_utf8(answered).unwrap(),
+            Status::Watch => {
+                session.feed(rest);
+                rest = &[];
             }
             Status::More | Status::Pending => {}
             // This transport passes no descriptors.

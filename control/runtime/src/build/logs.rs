@@ -6,8 +6,8 @@ use weir_config::model::{self, LogAddress, LogHeader};
 use weir_events::{Facility, Level, LogFormat, LogSink, LogTarget, SampleRanges};
 use weir_sys::Address;
 
-use super::BuildError;
-use super::names::{self, Resolver};
+use super::names;
+use super::{BuildError, Options};
 
 /// The log targets that are open.
 #[derive(Debug, Default)]
@@ -18,15 +18,16 @@ impl LogSinks {
         &mut self,
         target: &Arc<model::LogTarget>,
         global: &model::Global,
-        resolver: &dyn Resolver,
+        options: &Options<'_>,
     ) -> Result<Arc<LogSink>, String> {
         if let Some((_, sink)) =
             self.0.iter().find(|(known, _)| Arc::ptr_eq(known, target) || known == target)
         {
             return Ok(Arc::clone(sink));
         }
-        let settings = settings(target, global, resolver)?;
-        let sink = LogSink::open(settings).map_err(|error| format!("cannot open the log target: {error}"))?;
+        let settings = settings(target, global, options)?;
+        let sink = LogSink::open(settings, options.sinks)
+            .map_err(|error| format!("cannot open the log target: {error}"))?;
         let sink = Arc::new(sink);
         self.0.push((Arc::clone(target), Arc::clone(&sink)));
         Ok(sink)
@@ -37,7 +38,7 @@ impl LogSinks {
 pub(super) fn of_proxy(
     config: &model::Proxy,
     global: &model::Global,
-    resolver: &dyn Resolver,
+    options: &Options<'_>,
     sinks: &mut LogSinks,
     errors: &mut Vec<BuildError>,
 ) -> Vec<Arc<LogSink>> {
@@ -45,7 +46,7 @@ pub(super) fn of_proxy(
     let inherited = if logging.global { &global.logs[..] } else { &[] };
     let mut opened = Vec::new();
     for target in inherited.iter().chain(&logging.targets) {
-        match sinks.open(target, global, resolver) {
+        match sinks.open(target, global, options) {
             Ok(sink) => opened.push(sink),
             Err(message) => errors.push(BuildError { at: config.at.clone(), message }),
         }
@@ -56,23 +57,30 @@ pub(super) fn of_proxy(
 fn settings(
     target: &model::LogTarget,
     global: &model::Global,
-    resolver: &dyn Resolver,
+    options: &Options<'_>,
 ) -> Result<LogTarget, String> {
     let address = match &target.address {
         LogAddress::Udp { host, port } => {
-            let address = names::socket_address(host, *port, resolver)
+            let address = names::socket_address(host, *port, options.resolver)
                 .map_err(|error| format!("could not resolve the address '{}' of the log target", error.0))?;
             weir_events::LogAddress::Socket(Address::Inet(address))
         }
         LogAddress::Unix(path) => weir_events::LogAddress::Socket(Address::Unix(path.clone())),
         LogAddress::Abstract(name) => weir_events::LogAddress::Socket(Address::Abstract(name.clone())),
         LogAddress::Descriptor(number) => weir_events::LogAddress::Descriptor(*number),
+        LogAddress::Ring(name) => weir_events::LogAddress::Ring(name.to_string()),
     };
     let facility = Facility::from_name(target.facility.name())
         .ok_or_else(|| format!("unknown log facility '{}'", target.facility.name()))?;
     Ok(LogTarget {
         address,
-        format: format(target.header, global),
+        format: match (target.header, &target.address) {
+            // What a ring's section says, unless the line says otherwise.
+            (None, LogAddress::Ring(name)) => {
+                options.sinks.find(name).map_or(LogFormat::Local, |sink| sink.format)
+            }
+            (header, _) => format(header.unwrap_or_default(), global),
+        },
         facility,
         max_level: level(target.level),
         min_level: level(target.minimum_level),
@@ -81,7 +89,7 @@ fn settings(
     })
 }
 
-fn format(header: LogHeader, global: &model::Global) -> LogFormat {
+pub(super) fn format(header: LogHeader, global: &model::Global) -> LogFormat {
     match header {
         // Sending a host name makes it the format that has room for one (manual, "log-send-hostname").
         LogHeader::Local if global.log_host_name.is_some() => LogFormat::Rfc3164,

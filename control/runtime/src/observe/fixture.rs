@@ -98,6 +98,7 @@ pub(crate) fn try_live(
         workers: 1,
         connections: 1000,
         frontend_connections: None,
+        sinks: &record.events.sinks,
         resolver,
         ignore_unknown_names,
         identity: Identity {
@@ -140,6 +141,7 @@ fn read(text: &str) -> (&'static ProcessRecord, Config) {
     record.limits.connections = 1000;
     record.description = outcome.config.global.description.as_deref().map(str::to_owned);
     record.environment = vec!["HOME=/root".to_owned()];
+    record.events = build::events(&outcome.config, &NoNames).expect("rings in memory");
     (record.publish(), outcome.config)
 }
 

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_cli::target::{
     Activity, ActivityRow, CliSocket, Limit, ProcessTarget, Tasks, ThreadView, VariableSource,
 };
-use weir_events::{CivilTime, WallTime};
+use weir_events::{CivilTime, Sinks, WallTime};
 use weir_expr::context::DetachedContext;
 use weir_expr::{
     Expr, FormatOptions, Loader, LogFormat, Place, Places, ProcessFacts, SampleType, Scope, SetCondition,
     Value, VariableScope, Warnings,
 };
 use weir_stats::StatsSource;
+use weir_sync::ring::Wake;
 
 use super::{Live, LiveTarget, now_ms};
 use crate::messages::Messages;
@@ -46,6 +47,15 @@ impl ProcessTarget for LiveTarget {
 
     fn startup_logs(&self) -> String {
         self.live.record.messages.map(Messages::startup_logs).unwrap_or_default()
+    }
+
+    fn sinks(&self) -> &Sinks {
+        &self.live.record.events.sinks
+    }
+
+    fn waker(&self) -> Wake {
+        let task = self.task;
+        Box::new(move || weir_sched::wake(task))
     }
 
     fn activity(&self) -> Activity {

@@ -13,6 +13,7 @@ use weir_sync::CachePadded;
 use weir_sys::Address;
 
 use super::pulse::Pulse;
+use crate::build::Events;
 use crate::life::Life;
 use crate::messages::Messages;
 
@@ -40,6 +41,8 @@ pub struct ProcessRecord {
     pub started_ms: u64,
     /// How long it took until it was ready, in milliseconds. Set once it is.
     pub boot_ms: OnceLock<u32>,
+    /// Where events end, and where rings are forwarded to.
+    pub events: Events,
     /// Where the global section logs to.
     pub log_sinks: Vec<Arc<LogSink>>,
     /// The sockets of the runtime API. Set once they are open.
@@ -86,6 +89,7 @@ impl ProcessRecord {
             limits: RecordedLimits::default(),
             started_ms: weir_sched::now().as_ms(),
             boot_ms: OnceLock::new(),
+            events: Events::default(),
             log_sinks: Vec::new(),
             cli_sockets: OnceLock::new(),
             life: OnceLock::new(),

@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready(
         "tune.ring.queues",
         "<number>",
-        "6",
+        "12",
         "queues of threads that write to a ring",
         |line, words| {
             line.global.tuning.ring_queues = Some(line.number(words, 1..=64)?);

@@ -1,0 +1,156 @@
+//! `show events`: what each flag does, and that no flag outlives its command.
+
+mod toy;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use toy::{Toy, converse, toy};
+use weir_cli::outcome::Level;
+use weir_cli::{Session, SessionSettings, Status};
+use weir_events::{LogFormat, Sink};
+use weir_sync::Ring;
+use weir_sync::ring::{MOST_READERS, Seek, Wait};
+
+/// A process with a ring that holds two events, one of many lines.
+fn with_ring() -> (Toy, Arc<Ring>) {
+    let ring = Ring::in_memory(4096, 6);
+    ring.write(0, &[b"one"]);
+    ring.write(0, &[b"{\n \"a\": 1\n}"]);
+    let mut toy = toy();
+    toy.sinks.add(Sink::ring("r", "my ring", LogFormat::Raw, 1024, Arc::clone(&ring)));
+    (toy, ring)
+}
+
+/// A session that was asked something.
+struct Client {
+    toy: Toy,
+    session: Session,
+}
+
+impl Client {
+    fn new(toy: Toy) -> Self {
+        let session = Session::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
+        Client { toy, session }
+    }
+
+    /// What is answered before the session wants something, and what it wants.
+    fn hear(&mut self) -> (String, Status) {
+        let mut out = Vec::new();
+        loop {
+            match self.session.run(&mut self.toy, 0, usize::MAX, &mut out) {
+                Status::More => {}
+                status => return (String::from_utf8(out).expect("text"), status),
+            }
+        }
+    }
+
+    fn ask(&mut self, line: &str) -> (String, Status) {
+        self.session.feed(line.as_bytes());
+        self.session.feed(b"\n");
+        self.hear()
+    }
+}
+
+fn check(command: &str, expected: &str, status: Status) {
+    let mut client = Client::new(with_ring().0);
+    assert_eq!(client.ask(command), (expected.to_owned(), status), "{command}");
+}
+
+#[test]
+fn sinks_are_listed_as_the_reference_does() {
+    let (mut toy, ring) = with_ring();
+    ring.write(0, &[&[b'x'; 5000]]);
+    toy.sinks.add(Sink::ring("a-long-name", "long", LogFormat::Raw, 1024, Ring::in_memory(4096, 6)));
+    let (listed, _) = Client::new(toy).ask("show events");
+    assert_eq!(
+        listed,
+        "Supported events sinks are listed below. Add -0(zero), -w(wait), -n(new). Any key to stop.\n\
+         \x20   stdout     : type=fd, 0 dropped, standard output (fd#1)\n\
+         \x20   stderr     : type=fd, 0 dropped, standard output (fd#2)\n\
+         \x20   buf0       : type=buffer, 0 dropped, in-memory ring buffer\n\
+         \x20   r          : type=buffer, 1 dropped, my ring\n\
+         \x20   a-long-name : type=buffer, 0 dropped, long\n\n"
+    );
+}
+
+/// R97: with `-0` each event ends with NUL, so that events of many lines are told apart; without, with a newline.
+#[test]
+fn r97_events_end_with_a_newline_or_with_nul() {
+    check("show events r", "one\n{\n \"a\": 1\n}\n\n", Status::Close);
+    check("show events r -0", "one\0{\n \"a\": 1\n}\0\n", Status::Close);
+    check("show events r -0w", "one\0{\n \"a\": 1\n}\0", Status::Watch);
+    check("show events r -n -0", "\n", Status::Close);
+}
+
+/// R115: whether the reader waits and where it begins are what this command says, and nothing else.
+#[test]
+fn r115_waiting_and_seeking_are_of_one_command() {
+    check("show events r -n", "\n", Status::Close);
+    check("show events r -w", "one\n{\n \"a\": 1\n}\n", Status::Watch);
+    check("show events r -wn", "", Status::Watch);
+    check("show events r -n -w", "", Status::Watch);
+    // However the answer is cut, it is the same.
+    let settings = SessionSettings { level: Level::Admin, ..SessionSettings::default() };
+    assert_eq!(converse(&mut with_ring().0, settings, b"show events r\n", 1, 1), "one\n{\n \"a\": 1\n}\n\n");
+    // `show errors` after a command with flags, in the same session, is what it is without.
+    let mut fresh = Client::new(with_ring().0);
+    let (errors, _) = fresh.ask("show errors");
+    let mut client = Client::new(with_ring().0);
+    client.ask("prompt i");
+    client.ask("show events r -n");
+    assert_eq!(client.ask("show errors").0, errors);
+    assert_eq!(client.ask("show events r").0, "one\n{\n \"a\": 1\n}\n\n");
+}
+
+#[test]
+fn a_watcher_is_woken_and_any_key_stops_it() {
+    let (toy, ring) = with_ring();
+    let woken = Arc::clone(&toy.woken);
+    let mut client = Client::new(toy);
+    client.ask("prompt i");
+    assert_eq!(client.ask("show events r -wn"), (String::new(), Status::Watch));
+    ring.write(0, &[b"new"]);
+    assert_eq!(woken.load(SeqCst), 1);
+    assert_eq!(client.hear(), ("new\n".to_owned(), Status::Watch));
+    // What stops it is not a command.
+    assert_eq!(client.ask("show version"), ("\n".to_owned(), Status::NeedInput));
+    assert_eq!(ring.readers(), 0);
+    assert_eq!(client.ask("show version").0, "3.5-weir\n\n");
+}
+
+/// A client that takes nothing holds back what it has not seen; others lose what finds no room, and it is counted.
+#[test]
+fn a_slow_watcher_costs_events_and_nobody_time() {
+    let (toy, ring) = with_ring();
+    let mut client = Client::new(toy);
+    client.ask("show events r -w");
+    let kept = (0..1000).filter(|_| ring.write(0, &[b"some event of some length"])).count() as u64;
+    assert_eq!(kept + ring.dropped(), 1000);
+    assert!(ring.dropped() > 0);
+    let (heard, _) = client.hear();
+    assert_eq!(heard.lines().count() as u64, kept);
+}
+
+/// R113: one reader more than there may be is refused.
+#[test]
+fn r113_too_many_readers_are_refused() {
+    let (toy, ring) = with_ring();
+    let readers: Vec<_> = (0..MOST_READERS).map(|_| ring.attach(Seek::End, Wait::No)).collect();
+    let mut client = Client::new(toy);
+    assert_eq!(
+        client.ask("show events r").0,
+        "Cannot read the events: the ring has 254 readers already.\n\n"
+    );
+    drop(readers);
+    client = Client::new(client.toy);
+    assert_eq!(client.ask("show events r").0, "one\n{\n \"a\": 1\n}\n\n");
+}
+
+#[test]
+fn refusals_are_those_of_the_reference() {
+    check("show events nosuch", "No such event sink\n\n", Status::Close);
+    check("show events stdout", "Nothing to report for this sink\n\n", Status::Close);
+    check("show events r -x", "unknown option\n\n", Status::Close);
+    check("show events r foo", "unknown option\n\n", Status::Close);
+}

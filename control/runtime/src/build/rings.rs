@@ -1,0 +1,120 @@
+//! From `ring` sections to rings: in memory or in a file, and where each is forwarded to.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::model::{self, Config, Framing, ServerAddress, ServerPort};
+use weir_events::{Sink, Sinks};
+use weir_sync::Ring;
+use weir_sync::ring::DEFAULT_QUEUES;
+use weir_sys::Address;
+
+use super::BuildError;
+use super::logs;
+use super::names::{self, Resolver};
+
+/// A server that gets a copy of what is written to a ring.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    /// The ring.
+    pub sink: Arc<Sink>,
+    /// The server's name.
+    pub server: Arc<str>,
+    /// Where it is.
+    pub address: Address,
+    /// How messages are told from one another.
+    pub framing: Framing,
+    /// How long connecting may take.
+    pub connect_timeout: Option<Duration>,
+    /// How long the server may take nothing.
+    pub server_timeout: Option<Duration>,
+}
+
+/// Where events end, and where rings are forwarded to.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// Every sink.
+    pub sinks: Sinks,
+    /// The servers of all rings.
+    pub forwards: Vec<Forward>,
+}
+
+/// Makes the rings of a configuration. What a file held before is beside it, with the suffix `.bak`.
+///
+/// # Errors
+/// When a file cannot be made, or a server's name is unknown. All faults are collected.
+pub fn events(config: &Config, resolver: &dyn Resolver) -> Result<Events, Vec<BuildError>> {
+    let queues = config.global.tuning.ring_queues.map_or(DEFAULT_QUEUES, |queues| queues as usize);
+    let mut events = Events { sinks: Sinks::built_in(queues), forwards: Vec::new() };
+    let mut errors = Vec::new();
+    for section in &config.rings {
+        if let Err(message) = add(&mut events, section, &config.global, queues, resolver) {
+            errors.push(BuildError { at: section.at.clone(), message });
+        }
+    }
+    if errors.is_empty() { Ok(events) } else { Err(errors) }
+}
+
+fn add(
+    events: &mut Events,
+    section: &model::Ring,
+    global: &model::Global,
+    queues: usize,
+    resolver: &dyn Resolver,
+) -> Result<(), String> {
+    let size = usize::try_from(section.size).map_err(|_| format!("ring '{}' is too large", section.name))?;
+    let ring = match &section.file {
+        None => Ring::in_memory(size, queues),
+        Some(path) => in_file(path, size, queues).map_err(|error| {
+            let (path, name) = (path.display(), &section.name);
+            format!("cannot open backing-file '{path}' for ring '{name}': {error}")
+        })?,
+    };
+    let header = logs::format(section.header, global);
+    let sink = Sink::ring(&section.name, &section.description, header, section.length_max as usize, ring);
+    events.sinks.add(sink);
+    let sink = events.sinks.find(&section.name).expect("it was just added");
+    for server in &section.servers {
+        events.forwards.push(Forward {
+            sink: Arc::clone(sink),
+            server: Arc::clone(&server.name),
+            address: address(server, resolver)?,
+            framing: server.framing,
+            connect_timeout: section.connect_timeout,
+            server_timeout: section.server_timeout,
+        });
+    }
+    Ok(())
+}
+
+/// A ring in a file; messages of an earlier process are put aside first.
+fn in_file(path: &Path, size: usize, queues: usize) -> io::Result<Arc<Ring>> {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(".bak");
+        // A folder that cannot be written to is how an operator says that no copy is wanted.
+        let _ = fs::rename(path, aside);
+    }
+    Ring::in_file(path, size, queues)
+}
+
+fn address(server: &model::RingServer, resolver: &dyn Resolver) -> Result<Address, String> {
+    let name = &server.name;
+    match &server.address {
+        ServerAddress::Inet { host, port } => {
+            let ServerPort::Fixed(port) = *port else {
+                return Err(format!("server '{name}' of a ring has no port"));
+            };
+            let ip = names::address(host, resolver)
+                .map_err(|error| format!("could not resolve address '{}' of server '{name}'", error.0))?;
+            Ok(Address::Inet(SocketAddr::new(ip, port)))
+        }
+        ServerAddress::Unix(path) => Ok(Address::Unix(path.clone())),
+        ServerAddress::Abstract { name, .. } => Ok(Address::Abstract(name.clone())),
+        ServerAddress::SocketPair(_) => Err(format!("server '{name}' of a ring needs an address")),
+    }
+}

@@ -1,0 +1,319 @@
+//! Forwards what is written to a ring to a log server over TCP (or a unix stream socket).
+//!
+//! ```text
+//!              stands                     a message, whole or in part
+//! connecting ─────────► reading the ring ─────────────────────────────► sending ─► reading ...
+//!     ▲                        │ nothing: sleeps until the ring wakes it      │
+//!     └── a pause ◄── closed by the server, failed, or it takes nothing ◄─────┘
+//! ```
+//! The reader's place in the ring is the only queue: while a server is slow or away, messages stay in the ring; when that
+//! is full, new ones are dropped by who writes them, and counted. So no server ever delays anybody. A message that was
+//! sent in part is sent again from its beginning on the next connection. What a server says is read and forgotten.
+
+use weir_config::model::Framing;
+use weir_sched::{Class, Descriptor, Kind, Received, Sent, Tick, sleep_until, wait, yield_now};
+use weir_sync::ring::{Progress, RingReader, Seek, Wait};
+use weir_sys::{Address, option, socket};
+
+use crate::build::Forward;
+
+/// Starts what this worker forwards: servers are spread over the workers.
+pub fn start(forwards: &'static [Forward]) {
+    let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
+    for forward in forwards.iter().skip(worker).step_by(workers) {
+        weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
+    }
+}
+
+async fn run(forward: &'static Forward) {
+    let task = weir_sched::current();
+    let wake = move || weir_sched::wake(task);
+    let Some(ring) = forward.sink.as_ring() else { return };
+    // There are fewer servers than readers.
+    let Ok(reader) = ring.attach(Seek::Oldest, Wait::Woken(Box::new(wake))) else { return };
+    let mut sender = Sender { reader, outbox: Outbox::new(forward.framing) };
+    loop {
+        if let Some(connection) = connect(forward).await {
+            sender.speak(&connection, forward).await;
+        }
+        sleep_until(weir_sched::now().after(PAUSE_MS)).await;
+    }
+}
+
+async fn connect(forward: &Forward) -> Option<Descriptor> {
+    let socket = socket::stream(forward.address.family()).ok()?;
+    if matches!(forward.address, Address::Inet(_)) {
+        // Messages leave in pieces of our own making; without it, they only leave later.
+        let _ = option::set_no_delay(&socket, true);
+    }
+    let descriptor = Descriptor::connect(socket, &forward.address).ok()?;
+    descriptor.set_owner(weir_sched::current());
+    let deadline = after(forward.connect_timeout);
+    loop {
+        match descriptor.finish_connect() {
+            Ok(true) => return Some(descriptor),
+            Ok(false) if weir_sched::now() < deadline => _ = wait(deadline).await,
+            _ => return None,
+        }
+    }
+}
+
+fn after(timeout: Option<std::time::Duration>) -> Tick {
+    let ms = timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok()).filter(|ms| *ms > 0);
+    weir_sched::now().after(ms.unwrap_or(DEFAULT_TIMEOUT_MS))
+}
+
+struct Sender {
+    reader: RingReader,
+    outbox: Outbox,
+}
+
+impl Sender {
+    /// Sends until the connection ends.
+    async fn speak(&mut self, connection: &Descriptor, forward: &Forward) {
+        self.outbox.rewind();
+        loop {
+            if !listen(connection) {
+                return;
+            }
+            if self.outbox.is_empty() {
+                match self.fill() {
+                    Progress::Busy if self.outbox.is_empty() => yield_now().await,
+                    Progress::End if self.outbox.is_empty() && self.reader.sleep() => {
+                        wait(Tick::NEVER).await;
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            let deadline = after(forward.server_timeout);
+            while !self.outbox.is_empty() {
+                match connection.send(self.outbox.unsent(), false) {
+                    Ok(Sent::Bytes(count)) => {
+                        self.outbox.sent(count);
+                        break;
+                    }
+                    Ok(Sent::Blocked) if weir_sched::now() < deadline && listen(connection) => {
+                        wait(deadline).await;
+                    }
+                    _ => return,
+                }
+            }
+        }
+    }
+
+    /// Takes messages from the ring, as many as one send may take.
+    fn fill(&mut self) -> Progress {
+        let outbox = &mut self.outbox;
+        self.reader.read(|message| {
+            let room = outbox.bytes.len() < BATCH;
+            if room {
+                outbox.push(message.first, message.second);
+            }
+            room
+        })
+    }
+}
+
+/// Reads and forgets what the server says; false when it is gone.
+fn listen(connection: &Descriptor) -> bool {
+    let mut space = [0; 1024];
+    for _ in 0..MOST_READS {
+        match connection.receive_into(&mut space) {
+            Ok(Received::Bytes(_)) => {}
+            Ok(Received::Blocked | Received::Full) => return true,
+            Ok(Received::End) | Err(_) => return false,
+        }
+    }
+    // Who talks without end is no log server.
+    false
+}
+
+/// Messages on their way, framed.
+struct Outbox {
+    framing: Framing,
+    bytes: Vec<u8>,
+    /// How many of them have left.
+    gone: usize,
+    /// Where each message ends.
+    ends: Vec<usize>,
+}
+
+impl Outbox {
+    fn new(framing: Framing) -> Self {
+        Outbox { framing, bytes: Vec::new(), gone: 0, ends: Vec::new() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.gone == self.bytes.len()
+    }
+
+    fn unsent(&self) -> &[u8] {
+        &self.bytes[self.gone..]
+    }
+
+    fn push(&mut self, first: &[u8], second: &[u8]) {
+        if self.framing == Framing::OctetCount {
+            self.bytes.extend_from_slice((first.len() + second.len()).to_string().as_bytes());
+            self.bytes.push(b' ');
+        }
+        self.bytes.extend_from_slice(first);
+        self.bytes.extend_from_slice(second);
+        if self.framing == Framing::Legacy {
+            self.bytes.push(b'\n');
+        }
+        self.ends.push(self.bytes.len());
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.gone += count;
+        if self.is_empty() {
+            self.bytes.clear();
+            self.ends.clear();
+            self.gone = 0;
+        }
+    }
+
+    /// The connection is a new one: begins with the first message that did not leave whole.
+    fn rewind(&mut self) {
+        let whole = self.ends.iter().copied().take_while(|end| *end <= self.gone).last().unwrap_or(0);
+        self.bytes.drain(..whole);
+        self.ends.retain_mut(|end| {
+            let left = *end > whole;
+            *end = end.saturating_sub(whole);
+            left
+        });
+        self.gone = 0;
+    }
+}
+
+static FORWARD: Kind = Kind::new("log forward");
+/// Messages are taken from the ring until there are about so many bytes.
+const BATCH: usize = 16_384;
+/// How long nobody tries after a connection ended or failed.
+const PAUSE_MS: u64 = 1_000;
+/// What a connection or a send may take when the section does not say: every wait ends.
+const DEFAULT_TIMEOUT_MS: u64 = 10_000;
+/// So many receives in a row are enough.
+const MOST_READS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Read};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use weir_events::{LogFormat, Sink};
+    use weir_sync::Ring;
+
+    fn check(framing: Framing, messages: &[&str], expected: &str) {
+        let mut outbox = Outbox::new(framing);
+        messages.iter().for_each(|message| outbox.push(message.as_bytes(), b""));
+        assert_eq!(String::from_utf8_lossy(outbox.unsent()), expected);
+    }
+
+    #[test]
+    fn messages_are_framed_as_the_rfc_says() {
+        check(Framing::Legacy, &["<6>one", "two"], "<6>one\ntwo\n");
+        check(Framing::OctetCount, &["<6>one", "two\nlines"], "6 <6>one9 two\nlines");
+        check(Framing::OctetCount, &[""], "0 ");
+    }
+
+    #[test]
+    fn a_message_that_left_in_part_is_sent_again() {
+        let sent = |count: usize| {
+            let mut outbox = Outbox::new(Framing::Legacy);
+            ["one", "two", "three"].iter().for_each(|message| outbox.push(message.as_bytes(), b""));
+            outbox.sent(count);
+            outbox.rewind();
+            outbox.rewind();
+            String::from_utf8_lossy(outbox.unsent()).into_owned()
+        };
+        assert_eq!(sent(0), "one\ntwo\nthree\n");
+        assert_eq!(sent(3), "one\ntwo\nthree\n");
+        assert_eq!(sent(4), "two\nthree\n");
+        assert_eq!(sent(9), "three\n");
+        assert_eq!(sent(14), "");
+    }
+
+    fn forward(address: std::net::SocketAddr, size: usize) -> (Arc<Ring>, &'static Forward) {
+        let ring = Ring::in_memory(size, 6);
+        let sink = Sink::ring("r", "r", LogFormat::Raw, 1024, Arc::clone(&ring));
+        let forward = Forward {
+            sink: Arc::new(sink),
+            server: "s".into(),
+            address: Address::Inet(address),
+            framing: Framing::Legacy,
+            connect_timeout: Some(Duration::from_secs(5)),
+            server_timeout: Some(Duration::from_secs(5)),
+        };
+        (ring, Box::leak(Box::new(forward)))
+    }
+
+    /// What is written before, while and after the server is there arrives in order; a server that hangs up is connected to
+    /// again.
+    #[test]
+    fn servers_that_come_and_go_get_everything_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
+        ring.write(0, &[b"before"]);
+        let server = std::thread::spawn(move || {
+            let (first, _) = listener.accept().expect("a connection");
+            let mut lines = BufReader::new(first).lines();
+            let mut heard = vec![lines.next().expect("a line").expect("text")];
+            // It hangs up once it has heard of the first; more is written then.
+            drop(lines);
+            ring.write(0, &[b"between"]);
+            let (second, _) = listener.accept().expect("another connection");
+            let mut lines = BufReader::new(second).lines();
+            ring.write(0, &[b"after"]);
+            heard.extend((0..2).map(|_| lines.next().expect("a line").expect("text")));
+            weir_sched_stop(&ring);
+            heard
+        });
+        weir_sched::run(async move {
+            weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
+            while !STOP.load(std::sync::atomic::Ordering::SeqCst) {
+                sleep_until(weir_sched::now().after(5)).await;
+            }
+        })
+        .expect("a worker");
+        assert_eq!(server.join().expect("the server does not panic"), ["before", "between", "after"]);
+    }
+
+    static STOP: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+    fn weir_sched_stop(_: &Ring) {
+        STOP.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// A server that takes the connection and then neither reads nor leaves: writers lose messages, and no time.
+    #[test]
+    fn a_server_that_takes_nothing_costs_messages_and_no_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (ring, forward) = forward(listener.local_addr().expect("an address"), 16_384);
+        let theirs = Arc::clone(&ring);
+        let slowest = weir_sched::run(async move {
+            weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
+            let mut slowest = Duration::ZERO;
+            // Until the sockets' buffers and the ring are full, however large the kernel makes those.
+            for _ in 0..1_000_000 {
+                let begin = std::time::Instant::now();
+                theirs.write(0, &[&[b'x'; 1000]]);
+                slowest = slowest.max(begin.elapsed());
+                if theirs.dropped() > 1000 {
+                    break;
+                }
+                yield_now().await;
+            }
+            slowest
+        })
+        .expect("a worker");
+        assert!(ring.dropped() > 1000);
+        assert!(slowest.expect("it ended") < Duration::from_millis(500));
+        let (mut held, _) = listener.accept().expect("a connection");
+        assert_eq!(held.read(&mut [0; 8]).expect("some bytes"), 8);
+    }
+}
