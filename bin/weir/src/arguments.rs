@@ -36,6 +36,8 @@ pub struct Arguments {
     pub diagnose: bool,
     /// `-dr`.
     pub ignore_unresolved: bool,
+    /// `-4`.
+    pub ipv4_only: bool,
     /// `-dR`.
     pub no_reuse_port: bool,
     /// `-dS`.
@@ -365,6 +367,18 @@ pub static FLAGS: &[Flag] = &[
         act: Act::Set(|a| a.ignore_unresolved = true),
     },
     Flag {
+        name: "-4",
+        value: "",
+        help: "looks for IPv4 addresses only when it resolves names",
+        act: Act::Set(|a| a.ipv4_only = true),
+    },
+    Flag {
+        name: "-dV",
+        value: "",
+        help: "does not verify the certificates of servers, as no TLS to servers does yet",
+        act: Act::Set(|_| ()),
+    },
+    Flag {
         name: "-dR",
         value: "",
         help: "shares no address with another process",
@@ -408,14 +422,12 @@ pub static FLAGS: &[Flag] = &[
         act: Act::Set(|_| ()),
     },
     Flag { name: "-dp", value: "", help: "uses no poll(), which is never used", act: Act::Set(|_| ()) },
-    Flag { name: "-4", value: "", help: "", act: Act::NotYet },
     Flag { name: "-dA", value: "[file]", help: "", act: Act::NotYet },
     Flag { name: "-dC", value: "[key]", help: "", act: Act::NotYet },
     Flag { name: "-dF", value: "", help: "", act: Act::NotYet },
     Flag { name: "-dG", value: "", help: "", act: Act::NotYet },
     Flag { name: "-dL", value: "", help: "", act: Act::NotYet },
     Flag { name: "-dT", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-dV", value: "", help: "", act: Act::NotYet },
     Flag { name: "-dZ", value: "", help: "", act: Act::NotYet },
     Flag { name: "-dc", value: "", help: "", act: Act::NotYet },
     Flag { name: "-de", value: "", help: "", act: Act::NotYet },
@@ -460,6 +472,7 @@ mod tests {
             a.daemon = true;
         });
         check("-st", |a| a.former.at_once = true);
+        check("-4", |a| a.ipv4_only = true);
         check("-cc streq(a,b)", |a| a.condition = Some("streq(a,b)".to_owned()));
         check("-W -S /run/m,level,user -S fd@4 -x /run/s", |a| {
             a.master = true;

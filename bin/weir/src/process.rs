@@ -162,6 +162,7 @@ fn invocation(arguments: &Arguments) -> Invocation {
         maxconn: arguments.maxconn,
         proxy_maxconn: arguments.proxy_maxconn,
         memory_mb: arguments.memory_mb,
+        ipv4_only: arguments.ipv4_only,
         ignore_unresolved: arguments.ignore_unresolved,
         no_reuse_port: arguments.no_reuse_port,
         former: arguments.former.clone(),

@@ -134,7 +134,6 @@ fn make_proxy(
 ) -> Proxy {
     let workers = options.workers.max(1);
     backends::resolve_sources(&mut config, options.resolver, errors);
-    backends::refuse_rdp_cookie(&config, errors);
     let backend =
         config.is_backend().then(|| backends::backend(&config, global, options, full_connections, errors));
     let listeners =

@@ -293,7 +293,7 @@ fn complain(messages: &Messages, wanted: &Wanted<'_>, error: OpenError) {
 /// said.
 pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<Opened>> {
     let global = Global::default();
-    let resolver = &crate::build::SystemResolver;
+    let resolver = &crate::build::SystemResolver::default();
     let surroundings = Surroundings { global: &global, workers: 1, reuse_port: true, resolver, messages };
     let mut opened = Vec::new();
     let mut open = || -> Result<(), String> {

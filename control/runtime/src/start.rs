@@ -45,6 +45,8 @@ pub struct Invocation {
     pub proxy_maxconn: Option<u32>,
     /// `-m`.
     pub memory_mb: Option<u64>,
+    /// `-4`.
+    pub ipv4_only: bool,
     /// `-dr`.
     pub ignore_unresolved: bool,
     /// `-dR`.
@@ -156,7 +158,7 @@ fn try_serve(
         global: &global,
         workers,
         reuse_port: !invocation.no_reuse_port && !global.no_reuse_port,
-        resolver: &SystemResolver,
+        resolver: &SystemResolver { ipv4_only: invocation.ipv4_only },
         messages,
     };
     let gave = handed_over(&mut invocation, link.as_ref(), messages);
@@ -324,7 +326,7 @@ fn site(
         workers,
         connections: capacity.maxconn,
         frontend_connections: invocation.proxy_maxconn,
-        resolver: &SystemResolver,
+        resolver: &SystemResolver { ipv4_only: invocation.ipv4_only },
         ignore_unknown_names: invocation.ignore_unresolved,
         identity,
         sinks: &record.events.sinks,

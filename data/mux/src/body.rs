@@ -3,6 +3,8 @@
 //! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. What is there is
 //! validated once ([`weir_h1::ChunkDecoder`]) or only counted, and what was validated may leave.
 
+use std::ops::Range;
+
 use weir_h1::{BodyFraming, ChunkDecoder};
 use weir_net::{Connection, Received, Sent};
 use weir_sys::Errno;
@@ -15,6 +17,10 @@ pub struct BodyFlow {
     ready: usize,
     /// Payload bytes that were seen.
     payload: u64,
+    /// Where among the ready bytes trailers stand.
+    trailers: Range<usize>,
+    /// Trailers do not go on.
+    drops_trailers: bool,
 }
 
 #[derive(Debug)]
@@ -65,12 +71,17 @@ impl BodyFlow {
             BodyFraming::Chunked => Framing::Chunked(ChunkDecoder::new()),
             BodyFraming::UntilClose | BodyFraming::Tunnel => Framing::UntilClose,
         };
-        BodyFlow { framing, ready, payload: 0 }
+        BodyFlow { framing, ready, payload: 0, trailers: 0..0, drops_trailers: false }
     }
 
     /// A flow of nothing.
     pub fn done() -> Self {
         BodyFlow::new(BodyFraming::None, 0)
+    }
+
+    /// From now on trailers stay behind (`option http-drop-request-trailers`, `http-drop-response-trailers`).
+    pub fn drop_trailers(&mut self) {
+        self.drops_trailers = true;
     }
 
     /// Whether the last byte was seen and has left.
@@ -106,9 +117,30 @@ impl BodyFlow {
 
     /// Takes up to `limit` ready bytes away, for who sends them itself; how many there were.
     pub fn take_ready(&mut self, limit: usize) -> usize {
-        let taken = self.ready.min(limit);
-        self.ready -= taken;
+        let taken = self.leaving().min(limit);
+        self.left(taken);
         taken
+    }
+
+    /// How many ready bytes leave before anything that stays behind.
+    fn leaving(&self) -> usize {
+        let stays_behind = self.drops_trailers && !self.trailers.is_empty();
+        if stays_behind { self.trailers.start } else { self.ready }
+    }
+
+    /// That many bytes at the front have left.
+    fn left(&mut self, count: usize) {
+        self.ready -= count;
+        self.trailers = self.trailers.start.saturating_sub(count)..self.trailers.end.saturating_sub(count);
+    }
+
+    /// The ready bytes as they are to leave: for who keeps a copy of them.
+    pub fn copy_ready(&self, source: &Connection) -> Vec<u8> {
+        let ready = &source.input()[..self.ready];
+        match self.drops_trailers && !self.trailers.is_empty() {
+            true => [&ready[..self.trailers.start], &ready[self.trailers.end..]].concat(),
+            false => ready.to_vec(),
+        }
     }
 
     /// How many bytes at the front of the source's input were validated and did not leave yet.
@@ -126,12 +158,18 @@ impl BodyFlow {
             {
                 return Flow::Malformed;
             }
-            if self.ready > 0 {
-                let before = self.ready;
-                match sink.send_from(source, self.ready, false) {
-                    Sent::All => self.ready = 0,
+            let leaving = self.leaving();
+            if leaving == 0 && self.ready > 0 {
+                let behind = self.trailers.len();
+                source.consume(behind);
+                self.left(behind);
+                continue;
+            }
+            if leaving > 0 {
+                match sink.send_from(source, leaving, false) {
+                    Sent::All => self.left(leaving),
                     Sent::Part(done) => {
-                        self.ready = before - done;
+                        self.left(done);
                         return Flow::AwaitSink;
                     }
                     Sent::Failed(errno) => return Flow::Failed(Side::Sink, errno),
@@ -147,7 +185,7 @@ impl BodyFlow {
             }
             // Nothing more is taken in while a head still waits to leave.
             if sink.has_pending() {
-                match sink.flush(true) {
+                match sink.flush(false) {
                     Sent::All => {}
                     Sent::Part(_) => return Flow::AwaitSink,
                     Sent::Failed(errno) => return Flow::Failed(Side::Sink, errno),
@@ -187,6 +225,12 @@ impl BodyFlow {
             }
             Framing::Chunked(decoder) => match decoder.advance(bytes) {
                 Ok(advance) => {
+                    if !advance.trailers.is_empty() {
+                        let place = self.ready + advance.trailers.start..self.ready + advance.trailers.end;
+                        // What came before is followed by the rest: they are contiguous.
+                        let start = if self.trailers.is_empty() { place.start } else { self.trailers.start };
+                        self.trailers = start..place.end;
+                    }
                     self.ready += advance.consumed;
                     self.payload += advance.payload as u64;
                     if advance.done {

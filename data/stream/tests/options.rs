@@ -110,3 +110,43 @@ fn names_are_written_in_the_case_that_a_bogus_client_wants() {
         client.expect("HTTP/1.1 200 OK\r\nX-OWN: b\r\nContent-Length: 0\r\n\r\n").await;
     });
 }
+
+#[test]
+fn trailers_stay_behind_when_told_so() {
+    let request =
+        "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nx-a: 1\r\nx-b: 2\r\n\r\n";
+    let without = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx-c: 3\r\n\r\n";
+    let bare = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
+    check(plain(""), (request, request), (answer, answer), true);
+    check(plain("option http-drop-request-trailers"), (request, without), (answer, answer), true);
+    check(plain("option http-drop-response-trailers"), (request, request), (answer, bare), true);
+    let both = "option http-drop-request-trailers\n option http-drop-response-trailers";
+    check(plain(both), (request, without), (answer, bare), true);
+    // Looked at before, or kept for another attempt: it makes no difference.
+    check(plain(&format!("{both}\n option http-buffer-request")), (request, without), (answer, bare), true);
+    let replayed = format!("{both}\n option http-buffer-request\n retry-on empty-response");
+    check(plain(&replayed), (request, without), (answer, bare), true);
+    let edited = format!("{both}\n http-request del-header x\n http-response wait-for-body time 1s");
+    check(plain(&edited), (request, without), (answer, bare), true);
+}
+
+#[test]
+fn trailers_stay_behind_in_whatever_pieces_they_come() {
+    let head = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
+    let body = "3\r\nabc\r\n0\r\nx-a: 1\r\nx-b: 2\r\n\r\n";
+    for cut in 0..body.len() {
+        run(plain("option http-drop-request-trailers"), move |world| async move {
+            let mut client = world.client();
+            client.send(format!("{head}{}", &body[..cut])).await;
+            let mut server = world.accept("s1").await;
+            assert_eq!(server.head().await, head);
+            client.send(&body[cut..]).await;
+            server.expect("3\r\nabc\r\n0\r\n\r\n").await;
+            server.send(OK).await;
+            client.expect(OK).await;
+            client.send("GET / HTTP/1.1\r\n\r\n").await;
+            server.expect("GET / HTTP/1.1\r\n\r\n").await;
+        });
+    }
+}

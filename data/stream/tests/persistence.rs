@@ -5,7 +5,7 @@ mod support;
 
 use std::rc::Rc;
 
-use support::{HTTP, World, run};
+use support::{HTTP, TCP, World, run};
 
 /// Two servers that answer with their names and the cookies that they got, `s2` being down.
 fn farm(lines: &str) -> String {
@@ -139,4 +139,56 @@ fn the_inserted_cookie_is_not_seen_by_rules_on_the_servers_response() {
             "back/s1 200 --NI",
         )],
     );
+}
+
+/// The first packet of the remote desktop protocol, with a cookie.
+fn rdp_packet(cookie: &str) -> Vec<u8> {
+    let line = format!("Cookie: {cookie}\r\n");
+    let length = u8::try_from(11 + line.len()).expect("a short cookie");
+    [&[3, 0, 0, length, length - 5, 0xe0, 0, 0, 0, 0, 0], line.as_bytes()].concat()
+}
+
+#[test]
+fn tokens_of_the_remote_desktop_protocol_lead_back_to_their_server() {
+    let text = format!(
+        "{TCP}listen front\n bind 127.0.0.1:1\n balance roundrobin\n persist rdp-cookie\n \
+        tcp-request inspect-delay 5s\n tcp-request content accept if {{ req.rdp_cookie -m found }}\n \
+        server s1 {{s1}}\n server s2 {{s2}}\n"
+    );
+    run(text, |world| async move {
+        for name in ["s2", "s2", "s1", "s2"] {
+            let port = world.origin(name).address().port();
+            let token = format!("msts={}.{}.0000", u32::from_le_bytes([127, 0, 0, 1]), port.swap_bytes());
+            let packet = rdp_packet(&token);
+            let mut client = world.client();
+            client.send(&packet).await;
+            let mut server = world.accept(name).await;
+            server.expect(&packet).await;
+        }
+    });
+}
+
+#[test]
+fn users_of_the_remote_desktop_protocol_are_hashed() {
+    let text = format!(
+        "{TCP}listen front\n bind 127.0.0.1:1\n balance rdp-cookie(mstshash)\n \
+        tcp-request inspect-delay 5s\n tcp-request content accept if {{ req.rdp_cookie -m found }}\n \
+        log-format %s\n server s1 {{s1}}\n server s2 {{s2}}\n"
+    );
+    run(text, |world| async move {
+        let mut seen = std::collections::BTreeSet::new();
+        for user in 0..8 {
+            let mut names = Vec::new();
+            for _ in 0..2 {
+                let mut client = world.client();
+                client.send(rdp_packet(&format!("mstshash=user{user}"))).await;
+                client.finish();
+                client.abort();
+                names.push(world.log().await);
+            }
+            assert_eq!(names[0], names[1], "user{user}");
+            seen.insert(names.remove(0));
+        }
+        assert_eq!(seen.len(), 2, "all users are on {seen:?}");
+    });
 }

@@ -287,10 +287,6 @@ const READY: &[Row<ServerReader>] = &[
             Ok(())
         },
     ),
-    option("strict-maxconn", "", "", "idle connections count against 'maxconn'", |server, _| {
-        server.settings.strict_maxconn = true;
-        Ok(())
-    }),
     option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |server, words| {
         let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
         let delay = delay_of(word, "tcp-ut")?;
@@ -450,6 +446,7 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("ssl-min-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: lowest version"),
     Row::not_yet("ssl-reuse", "", "TLS: session resumption"),
     Row::not_yet("stick", "", "stick-tables: stick to this server"),
+    Row::not_yet("strict-maxconn", "", "idle connections count against 'maxconn'"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures"),
     Row::not_yet("tls-tickets", "", "TLS: stateless resumption"),
     Row::not_yet("track", "[<backend>/]<server>", "health checks: follow another server's state"),

@@ -31,15 +31,35 @@ pub struct ChunkDecoder {
 }
 
 /// What [`ChunkDecoder::advance`] found in the bytes it was given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advance {
     /// That many bytes from the start are valid, and belong to the body: they may be forwarded as they are. All of
     /// them, unless the body ended.
     pub consumed: usize,
     /// How many of them are payload.
     pub payload: usize,
+    /// Where among them trailers stand, line ends included: nowhere in most bodies.
+    pub trailers: Range<usize>,
     /// The body ended with them: what follows is the next message.
     pub done: bool,
+}
+
+impl Advance {
+    /// What one call would have found in the bytes of both, `next` being what the following call found.
+    pub fn followed_by(self, next: Advance) -> Advance {
+        let later = next.trailers.start + self.consumed..next.trailers.end + self.consumed;
+        Advance {
+            consumed: self.consumed + next.consumed,
+            payload: self.payload + next.payload,
+            trailers: match (self.trailers.is_empty(), later.is_empty()) {
+                (true, true) => 0..0,
+                (true, false) => later,
+                (false, true) => self.trailers,
+                (false, false) => self.trailers.start..later.end,
+            },
+            done: next.done,
+        }
+    }
 }
 
 /// What [`ChunkDecoder::piece`] found at the start of the bytes it was given.
@@ -117,15 +137,19 @@ impl ChunkDecoder {
     pub fn advance(&mut self, bytes: &[u8]) -> Result<Advance, ChunkError> {
         let mut at = 0;
         let mut payload = 0;
+        let mut trailers = 0..0;
         loop {
             match self.piece_from(bytes, at)? {
                 Piece::Payload(range) => {
                     payload += range.len();
                     at = range.end;
                 }
-                Piece::Trailers(range) => at = range.end,
-                Piece::More => return Ok(Advance { consumed: bytes.len(), payload, done: false }),
-                Piece::Done(consumed) => return Ok(Advance { consumed, payload, done: true }),
+                Piece::Trailers(range) => {
+                    at = range.end;
+                    trailers = range;
+                }
+                Piece::More => return Ok(Advance { consumed: bytes.len(), payload, trailers, done: false }),
+                Piece::Done(consumed) => return Ok(Advance { consumed, payload, trailers, done: true }),
             }
         }
     }
@@ -448,9 +472,15 @@ mod tests {
         assert_eq!(decoder.remaining(), 13);
         decoder.skip(13);
         assert_eq!(decoder.remaining(), 0);
-        assert_eq!(decoder.advance(b"\r\n0\r\n\r\n"), Ok(Advance { consumed: 7, payload: 0, done: true }));
+        assert_eq!(
+            decoder.advance(b"\r\n0\r\n\r\n"),
+            Ok(Advance { consumed: 7, payload: 0, trailers: 0..0, done: true })
+        );
         assert!(decoder.is_done());
-        assert_eq!(decoder.advance(b"GET"), Ok(Advance { consumed: 0, payload: 0, done: true }));
+        assert_eq!(
+            decoder.advance(b"GET"),
+            Ok(Advance { consumed: 0, payload: 0, trailers: 0..0, done: true })
+        );
     }
 
     proptest! {

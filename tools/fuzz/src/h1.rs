@@ -105,10 +105,7 @@ pub fn chunked_body(bytes: &[u8]) {
             return Ok(first);
         }
         assert_eq!(first.consumed, cut);
-        let mut rest = decoder.advance(&bytes[cut..])?;
-        rest.consumed += first.consumed;
-        rest.payload += first.payload;
-        Ok(rest)
+        Ok(first.followed_by(decoder.advance(&bytes[cut..])?))
     });
     assert_eq!(whole, pieces, "cut at {cut}");
     let (mut decoder, mut at, mut payload) = (ChunkDecoder::new(), 0, 0);

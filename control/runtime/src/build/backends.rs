@@ -89,17 +89,6 @@ pub(super) fn backend(
     Backend::new(backend, servers, weir_sched::now().as_ms())
 }
 
-/// What the language has for RDP and this version does not have yet.
-pub(super) fn refuse_rdp_cookie(config: &model::Proxy, errors: &mut Vec<BuildError>) {
-    let settings = &config.settings;
-    let word = match (&settings.balance, &settings.persist_rdp_cookie) {
-        (Balance::RdpCookie { .. }, _) => "balance rdp-cookie",
-        (_, Some(_)) => "persist rdp-cookie",
-        _ => return,
-    };
-    errors.push(BuildError { at: config.at.clone(), message: format!("'{word}' is not implemented yet") });
-}
-
 fn server(
     config: &model::Server,
     global: &model::Global,
@@ -261,7 +250,7 @@ fn algorithm(balance: &Balance) -> Algorithm {
         Balance::Header { name, use_domain_only } => {
             Algorithm::Header { name: name.to_string(), use_domain_only: *use_domain_only }
         }
-        // Refused before (see [`refuse_rdp_cookie`]): this arm only completes the match.
+        // What is hashed is found by whoever has the stream.
         Balance::Hash(_) | Balance::RdpCookie { .. } => Algorithm::Expression,
     }
 }

@@ -12,13 +12,17 @@ pub trait Resolver {
 
 /// The system's own resolver: `/etc/hosts`, then DNS, as `nsswitch.conf` says.
 #[derive(Debug, Default)]
-pub struct SystemResolver;
+pub struct SystemResolver {
+    /// `-4`: addresses of the other family are not looked at.
+    pub ipv4_only: bool,
+}
 
 impl Resolver for SystemResolver {
     fn addresses(&self, name: &str) -> Vec<IpAddr> {
         (name, 0)
             .to_socket_addrs()
-            .map(|found| found.map(|address| address.ip()).collect())
+            .map(|found| found.map(|address| address.ip()))
+            .map(|found| found.filter(|address| address.is_ipv4() || !self.ipv4_only).collect())
             .unwrap_or_default()
     }
 }
@@ -72,6 +76,14 @@ mod tests {
         let host = Host::Name { name: name.into(), family };
         let found = socket_address(&host, 80, &Both).ok().map(|address| address.to_string());
         assert_eq!(found.as_deref(), expected);
+    }
+
+    #[test]
+    fn only_one_family_is_looked_at_when_told_so() {
+        let of = |ipv4_only, name| SystemResolver { ipv4_only }.addresses(name);
+        assert_eq!(of(false, "::1"), [IpAddr::V6(1.into())]);
+        assert!(of(true, "::1").is_empty());
+        assert_eq!(of(true, "127.0.0.1"), [IpAddr::from([127, 0, 0, 1])]);
     }
 
     #[test]

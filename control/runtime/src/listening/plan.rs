@@ -185,7 +185,7 @@ fn contains(range: &ThreadRange, number: usize) -> bool {
 #[cfg(test)]
 pub(crate) fn described(site: &'static Site, global: &Global, workers: usize) -> String {
     let messages = Messages::default();
-    let resolver = &crate::build::SystemResolver;
+    let resolver = &crate::build::SystemResolver::default();
     let surroundings = Surroundings { global, workers, reuse_port: true, resolver, messages: &messages };
     let wanted = wanted(site, &surroundings).expect("nothing is wrong");
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()

@@ -49,6 +49,9 @@ impl Exchange {
         }
         let wanted = self.backend.config.settings.options.adjust_case_for_server;
         self.request.adjust_case(self.site.limits.header_case.as_ref().filter(|_| wanted));
+        if self.backend.config.settings.options.http_drop_request_trailers {
+            self.request_body.drop_trailers();
+        }
         self.replay = match self.request_body.is_done() {
             true => Replay::Head,
             false if self.backend.config.settings.retry_on.needs_replay() && !self.facts.no_replay => {
@@ -65,9 +68,8 @@ impl Exchange {
         if !self.request_body.inspect(&self.client) || !self.request_body.is_complete() {
             return Replay::No;
         }
-        let length = self.request_body.ready();
-        let body = self.client.input()[..length].to_vec();
-        self.client.consume(length);
+        let body = self.request_body.copy_ready(&self.client);
+        self.client.consume(self.request_body.ready());
         self.request_body = BodyFlow::done();
         Replay::Whole(body)
     }
@@ -111,7 +113,9 @@ impl Exchange {
             _ => b"",
         };
         // Announced only if it follows at once: the kernel holds back what is said to be unfinished.
-        let more = !body.is_empty() || (!bodiless && !self.client.input().is_empty());
+        let options = |proxy: &crate::site::Proxy| proxy.config.settings.options.http_no_delay;
+        let no_delay = options(self.frontend) || options(self.backend);
+        let more = !no_delay && (!body.is_empty() || (!bodiless && !self.client.input().is_empty()));
         let sent = self.request.send(&mut upstream.connection, &mut self.scratch, more);
         let sent = match sent {
             Sent::Failed(_) => sent,
@@ -253,6 +257,9 @@ impl Exchange {
         let verbatim = self.response.verbatim();
         if !self.facts.response_body_begun {
             self.response_body = BodyFlow::new(framing, verbatim);
+        }
+        if self.frontend.config.settings.options.http_drop_response_trailers {
+            self.response_body.drop_trailers();
         }
         let Some(upstream) = &mut self.server else { return Err(Stop::close(By::Internal, During::Data)) };
         if verbatim > 0 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_backend::{Algorithm, Choice, ChooseInput, Outcome, Server, ServerKey, Waiting, hash, key};
-use weir_config::model::ServerTarget;
+use weir_config::model::{Balance, ServerTarget};
 use weir_http::Method;
 use weir_sched::{Tick, wait};
 
@@ -11,6 +11,7 @@ use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
 use crate::exchange::{Exchange, Phase, Stop};
+use crate::fetch::rdp;
 
 impl Exchange {
     /// Gets a slot of a server, waiting in a queue if need be.
@@ -195,13 +196,17 @@ impl Exchange {
                 let value = head.find_line(raw, name.as_bytes(), 1)?;
                 Some(hash::hash(kind, key::header_part(value, *use_domain_only)))
             }
-            Algorithm::Expression => {
-                let weir_config::model::Balance::Hash(expression) = &backend.config.settings.balance else {
-                    return None;
-                };
-                let value = self.evaluate_string(expression)?;
-                Some(hash::hash(kind, &value))
-            }
+            Algorithm::Expression => match &backend.config.settings.balance {
+                Balance::Hash(expression) => {
+                    let value = self.evaluate_string(expression)?;
+                    Some(hash::hash(kind, &value))
+                }
+                Balance::RdpCookie { name } => match rdp::cookie(self.client.input(), name.as_bytes()) {
+                    rdp::Found::Value(value) => Some(hash::hash(kind, value)),
+                    rdp::Found::Nothing | rdp::Found::TooShort => None,
+                },
+                _ => None,
+            },
             _ => None,
         }
     }

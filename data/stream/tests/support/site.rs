@@ -153,6 +153,7 @@ fn backend(config: &model::Proxy, workers: usize) -> Arc<Backend> {
         Balance::Source => weir_backend::Algorithm::Source,
         Balance::First => weir_backend::Algorithm::First,
         Balance::Random { draws } => weir_backend::Algorithm::Random { draws: *draws },
+        Balance::Hash(_) | Balance::RdpCookie { .. } => weir_backend::Algorithm::Expression,
         other => panic!("{other:?} has no place in these tests yet"),
     };
     let redispatch = match settings.options.redispatch {

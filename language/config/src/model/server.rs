@@ -41,8 +41,6 @@ pub struct ServerSettings {
     pub maxconn: u32,
     /// `minconn`: makes the limit follow the backend's load between this and `maxconn`; 0 for off.
     pub minconn: u32,
-    /// `strict-maxconn`: idle connections count too.
-    pub strict_maxconn: bool,
     /// `maxqueue`: requests that may wait for this server; 0 for no limit.
     pub maxqueue: u32,
     /// `slowstart`: how long the weight takes to grow after the server came up; zero for off.
@@ -87,7 +85,6 @@ impl Default for ServerSettings {
             disabled: false,
             maxconn: 0,
             minconn: 0,
-            strict_maxconn: false,
             maxqueue: 0,
             slowstart: Duration::ZERO,
             cookie: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_expr::{Place, Places};
 use weir_syntax::{Layout, Word};
 
-use super::keywords::{DEFAULTS_AND_BACKEND, DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
+use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
 use super::{BACKENDS, LineContext, ProxyReader, is_name_character};
 use crate::address::server_address;
 use crate::model::{
@@ -44,7 +44,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "<factor>",
         "150",
         "how far above the average a hashed server may be loaded",
-        DEFAULTS_AND_BACKEND.or(BACKENDS),
+        DEFAULTS_AND_BACKENDS,
         |context, words| {
             let word = words.expect("'hash-balance-factor' expects an integer argument.")?;
             let factor = integer_in(word, "hash-balance-factor", 0..=i32::MAX as u32)?;

@@ -1,8 +1,8 @@
 //! The table of the proxy sections' keywords, and the words that are not there yet.
 
 use super::{
-    BACKEND, BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing,
-    captures, errors, general, logging, routing, stats, timeouts,
+    BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing, captures,
+    errors, general, logging, routing, stats, timeouts,
 };
 use crate::rows::{Row, Table};
 use crate::words::{Parsed, Words};
@@ -66,8 +66,6 @@ pub(crate) const RULES_EVERYWHERE: Sections = NAMED_DEFAULTS.or(PROXIES);
 pub(crate) const RULES_OF_FRONTENDS: Sections = NAMED_DEFAULTS.or(FRONTENDS);
 /// Named `defaults`, `listen` and `backend`.
 pub(crate) const RULES_OF_BACKENDS: Sections = NAMED_DEFAULTS.or(BACKENDS);
-/// `defaults` and `backend`.
-pub(crate) const DEFAULTS_AND_BACKEND: Sections = DEFAULTS.or(BACKEND);
 
 const NOT_YET: &[Row<ProxyReader>] = &[
     Row::not_yet("be-unpublished", "", "hide the backend from 'use_backend'"),
@@ -99,6 +97,7 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::removed("rspideny", "use 'http-response deny' instead."),
     Row::removed("rspirep", "use 'http-response replace-header' instead."),
     Row::removed("rsprep", "use 'http-response replace-header' instead."),
+    Row::not_yet("stats show-modules", "", "the counters of modules"),
     Row::not_yet("compression algo", "<algorithm> ...", "compress responses"),
     Row::not_yet("compression algo-req", "<algorithm>", "compress requests"),
     Row::not_yet("compression algo-res", "<algorithm>", "compress responses"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_syntax::{Diagnostic, Layout, Line};
 
-use super::keywords::{DEFAULTS_AND_BACKEND, DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE};
+use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE};
 use super::{BACKENDS, LineContext, Polarity, Section, Sections, logging};
 use crate::address::network;
 use crate::model::{
@@ -178,7 +178,7 @@ const READY: &[Row<OptionReader>] = &[
     option(
         "http-drop-request-trailers",
         "remove the trailers of requests",
-        DEFAULTS_AND_BACKEND,
+        DEFAULTS_AND_BACKENDS,
         true,
         Flag(|options| &mut options.http_drop_request_trailers),
     ),
