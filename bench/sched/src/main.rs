@@ -1,0 +1,28 @@
+//! `cargo run --release --manifest-path bench/sched/Cargo.toml`: what the scheduler does, in one run beside executors that
+//! a user would pick. `-- rates`, `shares`, `heavy`, `deep` or `storm` runs a part.
+//!
+//! Rates are the best of several rounds, the executors taking turns, because the machine's other work disturbs one
+//! and then another. Read ratios; the absolute figures are of one machine on one day.
+
+mod classes;
+mod rates;
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|name| name == part);
+    if wants("rates") {
+        rates::report();
+    }
+    if wants("shares") {
+        classes::shares();
+    }
+    if wants("heavy") {
+        classes::heavy();
+    }
+    if wants("deep") {
+        classes::deep();
+    }
+    if wants("storm") {
+        classes::storm();
+    }
+}

@@ -1,0 +1,80 @@
+//! What the peers' tasks wake each other with: as little as a waker needs, so that the executor is measured.
+
+use atomic_waker::AtomicWaker;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+
+#[derive(Default)]
+struct Local {
+    raised: bool,
+    waker: Option<Waker>,
+}
+
+thread_local! {
+    static LOCAL: RefCell<[Local; 2]> = RefCell::default();
+}
+
+/// Wakes whoever waits for signal `which` of this thread.
+pub fn raise(which: usize) {
+    LOCAL.with_borrow_mut(|signals| {
+        let signal = &mut signals[which];
+        signal.raised = true;
+        if let Some(waker) = &signal.waker {
+            waker.wake_by_ref();
+        }
+    });
+}
+
+/// Waits for signal `which` of this thread.
+pub async fn raised(which: usize) {
+    poll_fn(|context| {
+        LOCAL.with_borrow_mut(|signals| {
+            let signal = &mut signals[which];
+            if std::mem::take(&mut signal.raised) {
+                return Poll::Ready(());
+            }
+            if !signal.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                signal.waker = Some(context.waker().clone());
+            }
+            Poll::Pending
+        })
+    })
+    .await;
+}
+
+/// Forgets the wakers of an executor that ended.
+pub fn forget() {
+    LOCAL.with_borrow_mut(|signals| *signals = Default::default());
+}
+
+/// A signal between two threads.
+#[derive(Default)]
+pub struct Shared {
+    raised: AtomicBool,
+    waker: AtomicWaker,
+}
+
+impl Shared {
+    pub fn raise(&self) {
+        self.raised.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    pub async fn raised(&self) {
+        poll_fn(|context| {
+            if self.raised.swap(false, Ordering::Acquire) {
+                return Poll::Ready(());
+            }
+            self.waker.register(context.waker());
+            if self.raised.swap(false, Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+/// Signals of both sides of some pairs.
+pub fn pairs(count: usize) -> std::sync::Arc<Vec<[Shared; 2]>> {
+    std::sync::Arc::new((0..count).map(|_| Default::default()).collect())
+}
