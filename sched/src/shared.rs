@@ -5,7 +5,7 @@ use crate::key::{TaskKey, WORKER_BITS};
 use crate::profile::{Board, ProfileMode, ProfileSettings};
 use crate::task::Task;
 use crate::watchdog::Current;
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -178,8 +178,10 @@ struct Numbers {
 }
 
 /// The worker that `key` belongs to, if it lives.
-pub(crate) fn owner_of(key: TaskKey) -> Option<Arc<Shared>> {
-    REGISTRY.get(usize::from(key.worker()))?.load_full()
+///
+/// A guard, not a count: many threads wake the tasks of one worker, and they should not have to write to one word for it.
+pub(crate) fn owner_of(key: TaskKey) -> Option<Guard<Option<Arc<Shared>>>> {
+    Some(REGISTRY.get(usize::from(key.worker()))?.load()).filter(|shared| shared.is_some())
 }
 
 /// The most workers of one process, those of all runtimes together.

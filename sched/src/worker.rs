@@ -68,7 +68,7 @@ pub fn wake(key: TaskKey) {
 #[cold]
 #[track_caller]
 fn wake_elsewhere(key: TaskKey) {
-    if let Some(shared) = owner_of(key) {
+    if let Some(shared) = owner_of(key).as_deref().and_then(Option::as_ref) {
         shared.wake(key);
     } else if let Some(commons) = commons_of(key) {
         commons.wake(key);
@@ -87,7 +87,7 @@ pub fn kill(key: TaskKey) {
 #[cold]
 #[track_caller]
 fn kill_elsewhere(key: TaskKey) {
-    if let Some(shared) = owner_of(key) {
+    if let Some(shared) = owner_of(key).as_deref().and_then(Option::as_ref) {
         shared.kill(key);
     } else if let Some(commons) = commons_of(key) {
         commons.kill(key);
