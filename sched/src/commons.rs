@@ -41,6 +41,15 @@ pub(crate) struct Commons {
     next_due: CachePadded<AtomicU64>,
 }
 
+// R84: the two words that every worker reads each turn (the queue's length, the first deadline) lie apart from the locks
+// that only shared work takes.
+const _: () = {
+    use std::mem::offset_of;
+    let apart = align_of::<CachePadded<u8>>();
+    assert!(offset_of!(Commons, next_due) % apart == 0 && offset_of!(Commons, queue) % apart == 0);
+    assert!(offset_of!(Commons, timers) % apart == 0 && offset_of!(Commons, live) % apart == 0);
+};
+
 pub(crate) type SharedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A place for a shared task.

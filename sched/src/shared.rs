@@ -32,6 +32,34 @@ pub(crate) struct Shared {
     pub(crate) profiled_until_ns: AtomicU64,
 }
 
+// R84, R86: what others write (wakes, messages, the bell, the load) shares no line with what the worker writes, nor with
+// each other; two lines, because processors fetch them in pairs.
+const _: () = {
+    use std::mem::offset_of;
+    let parts = [
+        offset_of!(Shared, activity),
+        offset_of!(Shared, wakes),
+        offset_of!(Shared, inbox),
+        offset_of!(Shared, doorbell),
+        offset_of!(Shared, load),
+        offset_of!(Shared, current),
+        offset_of!(Shared, profile),
+    ];
+    let mut part = 0;
+    while part < parts.len() {
+        assert!(parts[part] % APART == 0);
+        let mut other = 0;
+        while other < part {
+            assert!(parts[part].abs_diff(parts[other]) >= APART);
+            other += 1;
+        }
+        part += 1;
+    }
+    assert!(align_of::<Shared>() >= APART);
+};
+/// The distance that keeps two parts from disturbing each other.
+const APART: usize = if cfg!(target_arch = "x86_64") { 128 } else { align_of::<CachePadded<u8>>() };
+
 /// What one worker asks of another.
 pub(crate) enum Message {
     Run(Box<dyn FnOnce() + Send>),

@@ -114,6 +114,24 @@ mod tests {
         assert!(looked_at > 20, "{looked_at}");
     }
 
+    /// R1, R39, R40: the three words of the scheduler reach it, and low latency is off unless asked for.
+    #[test]
+    fn the_scheduler_is_set_up_as_written() {
+        let made = |lines: &str| {
+            let text = format!(
+                "global\n{lines}\ndefaults\n timeout connect 1s\n timeout client 1s\n timeout server 1s\nlisten l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n"
+            );
+            let settings = weir_sched::run(async move { scheduler(&live_with_global(&text).1, WORKERS) });
+            let Settings { tuning, most_poll_events, threads, .. } =
+                settings.expect("a worker").expect("it ends");
+            (tuning.runqueue_depth, tuning.low_latency, most_poll_events, threads)
+        };
+        assert_eq!(made(""), (200, false, 200, WORKERS));
+        let lines = " tune.runqueue-depth 77\n tune.sched.low-latency on\n tune.maxpollevents 33";
+        assert_eq!(made(lines), (77, true, 33, WORKERS));
+        assert_eq!(made(" tune.sched.low-latency off"), (200, false, 200, WORKERS));
+    }
+
     /// They take the value that weir has anyway, and refuse all others.
     const SAY_WHAT_IS_SO: [&str; 2] = ["tune.fd.edge-triggered", "tune.pattern.cache-size"];
 }

@@ -111,8 +111,11 @@ fn work(live: Live, info: &mut InfoRow) {
     };
     let spawned = of_all(|activity| activity.spawned.value());
     let ended = of_all(|activity| activity.ended.value());
-    info.set(InfoField::Tasks, narrow(spawned.saturating_sub(ended)));
-    info.set(InfoField::RunQueue, narrow(of_all(|activity| activity.queued.value())));
+    let (shared, shared_waiting) = weir_sched::shared_tasks();
+    let own = spawned.saturating_sub(ended);
+    info.set(InfoField::Tasks, narrow(own + u64::from(shared)));
+    let queued = of_all(|activity| activity.queued.value());
+    info.set(InfoField::RunQueue, narrow(queued + u64::from(shared_waiting)));
     let idle = pulse_sum(live, |pulse| u64::from(pulse.idle_percent.load(Relaxed)));
     info.set(InfoField::IdlePct, narrow(idle / workers.max(1) as u64));
 }
