@@ -45,6 +45,7 @@ const HOUSE: &[Room] = &[
     room("weir-runtime", "control/runtime", &["weir-cli", "weir-stats"], CONTROL_BELOW),
     room("weir-master", "control/master", &["weir-cli", "weir-runtime"], CONTROL_BELOW),
     room("weir", "bin/weir", NOTHING, BIN_BELOW),
+    room("weir-ring", "bin/weir-ring", NOTHING, &["foundation"]),
 ];
 
 /// The development programs stand outside: they may look at everything, and nothing may look at them.

@@ -1,0 +1,93 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What is printed for `-h`.
+pub const USAGE: &str = "\
+usage: weir-ring [-f] [-0] [-r] [-i] <file>
+prints the messages that a ring's file holds, oldest first
+  -f  follow: go on with what is written from now on, in a new file of that name too
+  -0  end each message with NUL, so that messages of many lines are told apart
+  -r  repair: look for messages where the header is damaged
+  -i  describe the file instead of printing its messages
+";
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Print a file.
+    Dump(Settings),
+    /// Print the usage.
+    Help,
+    /// Neither, because of this.
+    Nonsense(String),
+}
+
+/// How to print a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The file.
+    pub path: PathBuf,
+    /// `-f`.
+    pub follow: bool,
+    /// `-0`.
+    pub zero: bool,
+    /// `-r`.
+    pub repair: bool,
+    /// `-i`.
+    pub information: bool,
+}
+
+/// Reads the words after the program's name. Letters may stand together.
+pub fn parse(words: impl Iterator<Item = OsString>) -> Asked {
+    let mut settings = Settings::default();
+    let mut path = None;
+    let mut only_paths = false;
+    for word in words {
+        let letters = word.to_str().and_then(|text| text.strip_prefix('-')).filter(|_| !only_paths);
+        match letters {
+            Some("-") => only_paths = true,
+            Some(letters) if !letters.is_empty() => {
+                for letter in letters.chars() {
+                    match letter {
+                        'f' => settings.follow = true,
+                        '0' => settings.zero = true,
+                        'r' => settings.repair = true,
+                        'i' => settings.information = true,
+                        'h' => return Asked::Help,
+                        _ => return Asked::Nonsense(format!("there is no option '-{letter}'")),
+                    }
+                }
+            }
+            _ if path.is_none() => path = Some(PathBuf::from(word)),
+            _ => return Asked::Nonsense("one file at a time".to_owned()),
+        }
+    }
+    match path {
+        Some(path) => Asked::Dump(Settings { path, ..settings }),
+        None => Asked::Nonsense("a file is expected".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(words: &str, expected: Asked) {
+        assert_eq!(parse(words.split_whitespace().map(OsString::from)), expected, "{words}");
+    }
+
+    #[test]
+    fn words_become_settings() {
+        let plain = || Settings { path: "ring".into(), ..Settings::default() };
+        check("ring", Asked::Dump(plain()));
+        check("-f0 ring", Asked::Dump(Settings { follow: true, zero: true, ..plain() }));
+        check("ring -r -i", Asked::Dump(Settings { repair: true, information: true, ..plain() }));
+        check("-- -f", Asked::Dump(Settings { path: "-f".into(), ..Settings::default() }));
+        check("-h", Asked::Help);
+        check("", Asked::Nonsense("a file is expected".to_owned()));
+        check("-x ring", Asked::Nonsense("there is no option '-x'".to_owned()));
+        check("a b", Asked::Nonsense("one file at a time".to_owned()));
+    }
+}

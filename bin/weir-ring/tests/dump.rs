@@ -1,0 +1,163 @@
+//! The program, run on files: of the reference, of weir, damaged ones, and one that is being written by a process that is
+//! killed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use weir_sync::Ring;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../foundation/sync/golden").join(name)
+}
+
+fn dump(arguments: &[&str], path: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir-ring")).args(arguments).arg(path).output().expect("it runs")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// R109 to R111: files of the packaged HAProxy are printed as its own `show events` did.
+#[test]
+fn r110_r111_files_of_the_reference_are_printed() {
+    for name in ["v1_head0", "v1_wrapped"] {
+        let shown = std::fs::read_to_string(golden(&format!("{name}.txt"))).expect("the golden file");
+        // The runtime API ends its answer with an empty line.
+        assert_eq!(text(&dump(&[], &golden(&format!("{name}.bin")))) + "\n", shown, "{name}");
+    }
+}
+
+#[test]
+fn messages_end_with_a_newline_or_with_nul() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ring");
+    let ring = Ring::in_file(&path, 16_384, 6).expect("a file");
+    ring.write(0, &[b"one"]);
+    ring.write(0, &[b"two\nlines"]);
+    assert_eq!(text(&dump(&[], &path)), "one\ntwo\nlines\n");
+    assert_eq!(text(&dump(&["-0"], &path)), "one\0two\nlines\0");
+    assert_eq!(
+        text(&dump(&["-i"], &path)),
+        "layout: aligned\nsize: 16192\nhead: 0\ntail: 17\nmessages: 2\nbeing written: 0\ndamaged: no\n"
+    );
+}
+
+#[test]
+fn damage_is_said_and_repaired() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ring");
+    let ring = Ring::in_file(&path, 1024, 6).expect("a file");
+    for number in 0..500 {
+        ring.write(0, &[format!("message {number}").as_bytes()]);
+    }
+    let whole = text(&dump(&[], &path));
+    let mut bytes = std::fs::read(&path).expect("the file is there");
+    bytes[128..136].copy_from_slice(&u64::MAX.to_ne_bytes());
+    std::fs::write(&path, bytes).expect("it can be written");
+    assert_eq!(dump(&[], &path).status.code(), Some(1));
+    assert_eq!(text(&dump(&["-r"], &path)), whole);
+    std::fs::write(&path, b"no ring").expect("it can be written");
+    assert_eq!(dump(&["-r"], &path).status.code(), Some(1));
+    assert_eq!(dump(&[], Path::new("/nonexistent")).status.code(), Some(1));
+}
+
+#[test]
+fn a_file_is_followed_into_the_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ring");
+    let first = Ring::in_file(&path, 16_384, 6).expect("a file");
+    first.write(0, &[b"one"]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir-ring"))
+        .arg("-f")
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert_eq!(next(), "one");
+    first.write(0, &[b"two"]);
+    assert_eq!(next(), "two");
+    std::fs::rename(&path, folder.path().join("ring.bak")).expect("it can be renamed");
+    let second = Ring::in_file(&path, 16_384, 6).expect("a file");
+    second.write(0, &[b"of the next process"]);
+    assert_eq!(next(), "of the next process");
+    child.kill().expect("it can be ended");
+    child.wait().expect("it ends");
+}
+
+/// The writer of [`a_killed_process_loses_nothing_that_was_written`], when the environment says so.
+#[test]
+fn writes_until_it_is_killed() {
+    let Some(path) = std::env::var_os("WEIR_RING_TEST_FILE") else { return };
+    let ring = Ring::in_file(Path::new(&path), 1 << 20, 6).expect("a file");
+    std::thread::scope(|scope| {
+        for thread in 0..3_usize {
+            let ring = &ring;
+            scope.spawn(move || {
+                for sequence in 0_u64.. {
+                    let text = format!("{thread} {sequence} {}", "x".repeat((sequence % 200) as usize));
+                    // Others may write the ring full while one is kept from finishing its message.
+                    while !ring.write(thread, &[text.as_bytes()]) {
+                        std::thread::yield_now();
+                    }
+                    // What is said here was written before: the parent compares.
+                    if sequence % 64 == 0 {
+                        let _ = writeln!(std::io::stderr(), "{thread} {sequence}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// `kill -9` in the middle of writing, several times: every message whose writing had ended is in the file, whole and in
+/// order, whatever the others were doing (R105, R108).
+#[test]
+fn a_killed_process_loses_nothing_that_was_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for round in 0..5 {
+        let path = folder.path().join(format!("ring{round}"));
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "writes_until_it_is_killed", "--nocapture"])
+            .env("WEIR_RING_TEST_FILE", &path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let said = BufReader::new(child.stderr.take().expect("its messages"));
+        let mut written = [0_u64; 3];
+        let mut seen = 0;
+        for line in said.lines() {
+            let line = line.expect("text");
+            let mut words = line.split(' ');
+            let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+            let (Some(thread), Some(sequence)) = (number(), number()) else { continue };
+            written[thread as usize] = sequence;
+            seen += 1;
+            if seen == 300 + 37 * round {
+                child.kill().expect("it can be killed");
+            }
+        }
+        assert_eq!(child.wait().expect("it ends").signal(), Some(9));
+        let output = text(&dump(&[], &path));
+        let mut last = [None::<u64>; 3];
+        for line in output.lines() {
+            let mut words = line.split(' ');
+            let mut number =
+                || words.next().and_then(|word| word.parse::<u64>().ok()).expect("a whole message");
+            let (thread, sequence) = (number() as usize, number());
+            assert_eq!(words.next().unwrap_or_default().len() as u64, sequence % 200, "{line}");
+            // Each thread's messages follow one another without a gap.
+            assert!(last[thread].is_none_or(|before| before + 1 == sequence), "{last:?} {line}");
+            last[thread] = Some(sequence);
+        }
+        for (thread, last) in last.iter().enumerate() {
+            assert!(last.is_some_and(|last| last >= written[thread]), "{last:?} {written:?}");
+        }
+    }
+}
