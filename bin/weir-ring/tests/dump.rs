@@ -94,7 +94,7 @@ fn a_file_is_followed_into_the_next() {
 #[test]
 fn writes_until_it_is_killed() {
     let Some(path) = std::env::var_os("WEIR_RING_TEST_FILE") else { return };
-    let ring = Ring::in_file(Path::new(&path), 1 << 20, 6).expect("a file");
+    let ring = Ring::in_file(Path::new(&path), 16 << 20, 6).expect("a file");
     std::thread::scope(|scope| {
         for thread in 0..3_usize {
             let ring = &ring;

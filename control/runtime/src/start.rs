@@ -139,7 +139,8 @@ fn try_serve(
     let background = background.map_err(said("[weir.main()] Cannot fork"))?;
     // The main thread has no other yet: all that follow block the same signals.
     let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
-    let events = build::events(&config, &SystemResolver).map_err(|faults| refused(&faults, messages))?;
+    let events = build::events(&config, &SystemResolver { ipv4_only: invocation.ipv4_only })
+        .map_err(|faults| refused(&faults, messages))?;
     let record = ProcessRecord {
         events,
         description: global.description.as_deref().map(str::to_owned),
