@@ -44,10 +44,21 @@ fn dump(settings: &Settings) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let mut follower = Follower::default();
     let mut reading = Reading::open(&settings.path)?;
+    let mut patience = PATIENCE;
     loop {
         let (bytes, head) = reading.read()?;
         let opened = if settings.repair { Image::repair(&bytes) } else { Image::open(&bytes) };
-        let image = opened.map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault))?;
+        let image = match opened {
+            Ok(image) => image,
+            // Whoever follows may see a new file before its process has said what it is.
+            Err(_) if settings.follow && patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(INTERVAL);
+                continue;
+            }
+            Err(fault) => return Err(io::Error::new(io::ErrorKind::InvalidData, fault)),
+        };
+        patience = PATIENCE;
         if settings.information {
             return describe(&image, &mut out);
         }
@@ -129,5 +140,7 @@ impl Reading {
 
 /// How often a file that is followed is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
+/// How often a file may make no sense before it is none: for some seconds.
+const PATIENCE: u32 = 100;
 /// No ring is larger: the file is read as a whole.
 const LARGEST: u64 = 4 << 30;
