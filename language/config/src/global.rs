@@ -13,6 +13,7 @@ mod logging;
 mod not_yet;
 mod paths;
 mod process;
+mod profiling;
 mod sockets;
 mod tuning;
 mod variables;
@@ -27,6 +28,7 @@ pub(crate) use context::{GlobalContext, GlobalReader};
 /// Every word of the `global` section.
 pub(crate) static GLOBAL_KEYWORDS: Table<GlobalReader> = Table::new(&[
     process::ROWS,
+    profiling::ROWS,
     cpu::ROWS,
     limits::ROWS,
     logging::ROWS,

@@ -12,6 +12,7 @@ mod global;
 mod location;
 mod log;
 mod options;
+mod profiling;
 mod proxy;
 mod references;
 mod reply;
@@ -49,6 +50,7 @@ pub use log::{
 pub use options::{
     ConnectionMode, ForwardFor, Options, OriginalTo, Redispatch, RestrictHeaderNames, Reuse, Splice, Switch,
 };
+pub use profiling::{Profiling, TaskProfiling};
 pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::document::tests::{parse_text, parse_with};
-use crate::model::{Account, Chroot, ConnectionSharing, Global, Level, SentHostName, Shards};
+use crate::model::{Account, Chroot, ConnectionSharing, Global, Level, SentHostName, Shards, TaskProfiling};
 use weir_syntax::Environment;
 
 /// Reads the lines of a `global` section.
@@ -216,6 +216,31 @@ fn tuning() {
     refuse("tune.pattern.cache-size 100", "'tune.pattern.cache-size above 0' is not implemented yet");
     refuse("tune.bufsize 100", "'tune.bufsize' expects a size between 1024 and 268435456.");
     refuse("tune.bufsize 16kB", "unexpected character 'B' in size argument '16kB' of 'tune.bufsize'");
+}
+
+/// R74: what `set profiling` changes later; the words of one line add up, and so do the lines.
+#[test]
+fn what_is_measured() {
+    let profiling = accept("").profiling;
+    assert_eq!(profiling.tasks, TaskProfiling::Auto);
+    assert_eq!(profiling.warn_blocked_after, Duration::from_millis(100));
+    assert!(!profiling.memory && !profiling.memory_time && !profiling.locks);
+    let profiling = accept(
+        "profiling.tasks on memory lock\nprofiling.tasks no-lock\nprofiling.memory on\nwarn-blocked-traffic-after 50ms",
+    )
+    .profiling;
+    assert_eq!(profiling.tasks, TaskProfiling::On);
+    assert!(profiling.memory && profiling.memory_time && !profiling.locks);
+    assert_eq!(profiling.warn_blocked_after, Duration::from_millis(50));
+    let expected = "'profiling.tasks' expects any of 'auto', 'on', 'off', 'lock', 'no-lock', 'memory' and 'no-memory' but got";
+    refuse("profiling.tasks", &format!("{expected} ''."));
+    refuse("profiling.tasks on foo", &format!("{expected} 'foo'."));
+    refuse("profiling.memory auto", "'profiling.memory' expects either 'on' or 'off' but got 'auto'.");
+    refuse("warn-blocked-traffic-after", "'warn-blocked-traffic-after' expects a time of 1 to 1000 ms.");
+    refuse(
+        "warn-blocked-traffic-after 2s",
+        "'warn-blocked-traffic-after' expects a time of 1 to 1000 ms but got '2s'.",
+    );
 }
 
 /// Nothing is ignored: what waits for TLS is checked and kept.

@@ -10,6 +10,7 @@ use weir_expr::{Expr, LogFormat, VariableId};
 use super::bind::{Account, Bind, SocketOwnership};
 use super::location::Location;
 use super::log::LogTarget;
+use super::profiling::Profiling;
 use super::tuning::Tuning;
 
 /// What the `global` sections say.
@@ -79,6 +80,8 @@ pub struct Global {
     pub variables: Vec<ProcessVariable>,
     /// `tune.*`.
     pub tuning: Tuning,
+    /// What weir measures of itself.
+    pub profiling: Profiling,
     /// `h1-*`.
     pub http1: Http1,
     /// `nosplice`: never move data inside the kernel.
@@ -128,6 +131,7 @@ impl Default for Global {
             unix_bind: UnixBind::default(),
             variables: Vec::new(),
             tuning: Tuning::default(),
+            profiling: Profiling::default(),
             http1: Http1::default(),
             no_splice: false,
             no_reuse_port: false,

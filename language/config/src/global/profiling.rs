@@ -1,0 +1,78 @@
+//! Words about what weir measures of itself, and when it warns about itself.
+
+use std::time::Duration;
+
+use super::context::GlobalReader;
+use crate::model::TaskProfiling;
+use crate::numbers::delay_of;
+use crate::rows::Row;
+use crate::words::fault;
+
+pub(super) const ROWS: &[Row<GlobalReader>] = &[
+    Row::ready(
+        "profiling.tasks",
+        "{ auto | on | off | lock | no-lock | memory | no-memory }*",
+        "on memory",
+        "measure what the work costs, always or where it is slow",
+        |line, words| {
+            let mut profiling = line.global.profiling.clone();
+            loop {
+                let text = words.peek_text();
+                match text {
+                    "auto" => profiling.tasks = TaskProfiling::Auto,
+                    "on" => profiling.tasks = TaskProfiling::On,
+                    "off" => profiling.tasks = TaskProfiling::Off,
+                    "lock" | "no-lock" => profiling.locks = text == "lock",
+                    "memory" | "no-memory" => profiling.memory_time = text == "memory",
+                    _ => {
+                        let message = format!(
+                            "'{}' expects any of 'auto', 'on', 'off', 'lock', 'no-lock', 'memory' and 'no-memory' but \
+                             got '{text}'.",
+                            line.keyword
+                        );
+                        return Err(words.fault(message));
+                    }
+                }
+                words.take();
+                if words.at_end() {
+                    break;
+                }
+            }
+            line.global.profiling = profiling;
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "profiling.memory",
+        "{ on | off }",
+        "on",
+        "count memory by the place that asks for it",
+        |line, words| {
+            line.global.profiling.memory = line.switch(words)?;
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "warn-blocked-traffic-after",
+        "<time>",
+        "50ms",
+        "for how long a thread may not go on before that is said; 100ms by default",
+        |line, words| {
+            let word = words.expect(&format!("'{}' expects a time of 1 to 1000 ms.", line.keyword))?;
+            let delay = delay_of(word, line.keyword)?;
+            if !(LEAST_WARNING..=MOST_WARNING).contains(&delay) {
+                let message =
+                    format!("'{}' expects a time of 1 to 1000 ms but got '{}'.", line.keyword, word.text());
+                return Err(fault(word.span(), message));
+            }
+            words.end(line.keyword)?;
+            line.global.profiling.warn_blocked_after = delay;
+            Ok(())
+        },
+    ),
+];
+
+/// The watchdog looks once in this time.
+const LEAST_WARNING: Duration = Duration::from_millis(1);
+/// After a second the process is ended.
+const MOST_WARNING: Duration = Duration::from_secs(1);
