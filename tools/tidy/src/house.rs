@@ -26,6 +26,7 @@ const BIN_BELOW: &[&str] = &["foundation", "sched", "proto", "language", "data",
 const HOUSE: &[Room] = &[
     room("weir-containers", "foundation/containers", NOTHING, NOTHING),
     room("weir-sys", "foundation/sys", NOTHING, NOTHING),
+    room("weir-memory", "foundation/memory", &["weir-sys"], NOTHING),
     room("weir-sync", "foundation/sync", &["weir-containers", "weir-sys"], NOTHING),
     room("weir-events", "foundation/events", &["weir-sync", "weir-containers", "weir-sys"], NOTHING),
     room("weir-sched", "sched", NOTHING, SCHED_BELOW),

@@ -1,0 +1,185 @@
+//! Who asks for memory, and how long that takes: a wrapper around any allocator.
+//!
+//! ```text
+//!  static ALLOCATOR: Measured<MiMalloc> = Measured::new(MiMalloc);
+//!
+//!  alloc ──► one load, one branch ──► the allocator                         (nothing is measured)
+//!                    └──► the allocator ──► stack ──► figures of that place   (bounded table, "other" beyond)
+//! ```
+//! While nothing is measured an allocation costs one load of a word that nobody writes, and one predictable branch.
+//! While it is, the stack is walked at each allocation; what its addresses mean is looked up when somebody asks.
+//!
+//! Begin with [`Measured`], [`count`] and [`report`]; [`spent_ns`] is what a scheduler reads around a task.
+//!
+//! This crate refuses to know what the memory is for, and never allocates for itself but the first time that a place is
+//! seen.
+
+mod names;
+mod stack;
+mod table;
+
+pub use table::{Figures, Method, Place, Report};
+
+use stack::Stack;
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use table::TABLE;
+use weir_sys::time::monotonic_ns;
+
+/// An allocator that can tell who uses it. Make it the `#[global_allocator]`.
+#[derive(Debug)]
+pub struct Measured<A> {
+    allocator: A,
+}
+
+impl<A> Measured<A> {
+    /// Wraps an allocator.
+    pub const fn new(allocator: A) -> Self {
+        Self { allocator }
+    }
+}
+
+/// Counts memory by who asks for it, from now on, or no longer. Beginning forgets what was counted before.
+pub fn count(on: bool) {
+    if on && !is_counting() {
+        TABLE.clear();
+        SINCE_NS.store(monotonic_ns(), Relaxed);
+    }
+    if !on && is_counting() {
+        UNTIL_NS.store(monotonic_ns(), Relaxed);
+    }
+    change(COUNTING, on);
+}
+
+/// Whether memory is counted.
+pub fn is_counting() -> bool {
+    MEASURING.load(Relaxed) & COUNTING != 0
+}
+
+/// Measures how long allocations take, for [`spent_ns`].
+pub fn measure_time(on: bool) {
+    change(TIMING, on);
+}
+
+/// How long the current thread was occupied with memory since it began, as far as that was measured.
+#[inline]
+pub fn spent_ns() -> u64 {
+    SPENT_NS.get()
+}
+
+/// Has `name` say what kind of work the current thread does, wherever memory is counted. The first one counts.
+pub fn name_work_with(name: fn() -> Option<&'static str>) {
+    let _ = WORK.set(name);
+}
+
+/// What was counted.
+pub fn report() -> Report {
+    let now_ns = monotonic_ns();
+    let since_ns = SINCE_NS.load(Relaxed);
+    let until_ns = if is_counting() { now_ns } else { UNTIL_NS.load(Relaxed) };
+    Report { since_ns, until_ns, now_ns, lines: without_counting(|| TABLE.lines()) }
+}
+
+// SAFETY: every request is passed on to the wrapped allocator unchanged, and what comes back is returned unchanged. What is
+// measured beside it neither unwinds nor asks this allocator for memory that it would measure.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Measured<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract, which is the same.
+        let request = || unsafe { self.allocator.alloc(layout) };
+        if MEASURING.load(Relaxed) == 0 {
+            return request();
+        }
+        measured(Method::Alloc, [layout.size(), 0], request)
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract, which is the same.
+        let request = || unsafe { self.allocator.alloc_zeroed(layout) };
+        if MEASURING.load(Relaxed) == 0 {
+            return request();
+        }
+        measured(Method::AllocZeroed, [layout.size(), 0], request)
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller keeps the contract, which is the same: the block came from the wrapped allocator.
+        let request = || unsafe { self.allocator.realloc(block, layout, size) };
+        if MEASURING.load(Relaxed) == 0 {
+            return request();
+        }
+        measured(Method::Realloc, [size, layout.size()], request)
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract, which is the same: the block came from the wrapped allocator.
+        let request = || unsafe { self.allocator.dealloc(block, layout) };
+        if MEASURING.load(Relaxed) == 0 {
+            return request();
+        }
+        measured(Method::Free, [0, layout.size()], request);
+    }
+}
+
+/// Does what is asked, and measures it. `bytes` are those that are given and those that are taken back.
+#[cold]
+#[inline(never)]
+fn measured<R>(method: Method, bytes: [usize; 2], request: impl FnOnce() -> R) -> R {
+    let measuring = MEASURING.load(Relaxed);
+    let began_ns = if measuring & TIMING != 0 { monotonic_ns() } else { 0 };
+    let result = request();
+    if measuring & TIMING != 0 {
+        SPENT_NS.set(SPENT_NS.get().wrapping_add(monotonic_ns().saturating_sub(began_ns)));
+    }
+    if measuring & COUNTING != 0 && !BUSY.replace(true) {
+        TABLE.add(&Stack::here(), method, bytes.map(|bytes| bytes as u64));
+        BUSY.set(false);
+    }
+    result
+}
+
+/// Runs work of this crate, whose own use of memory is not counted.
+fn without_counting<R>(work: impl FnOnce() -> R) -> R {
+    let busy = BUSY.replace(true);
+    let result = work();
+    BUSY.set(busy);
+    result
+}
+
+fn change(bit: u8, on: bool) {
+    if on {
+        MEASURING.fetch_or(bit, Relaxed);
+    } else {
+        MEASURING.fetch_and(!bit, Relaxed);
+    }
+}
+
+/// What is measured now; read at every allocation, so it stands alone on its cache line.
+#[repr(align(128))]
+struct Switch(AtomicU8);
+
+impl std::ops::Deref for Switch {
+    type Target = AtomicU8;
+
+    fn deref(&self) -> &AtomicU8 {
+        &self.0
+    }
+}
+
+static MEASURING: Switch = Switch(AtomicU8::new(0));
+const COUNTING: u8 = 1;
+const TIMING: u8 = 2;
+static SINCE_NS: AtomicU64 = AtomicU64::new(0);
+static UNTIL_NS: AtomicU64 = AtomicU64::new(0);
+static WORK: OnceLock<fn() -> Option<&'static str>> = OnceLock::new();
+
+thread_local! {
+    /// Set while this thread's allocations are this crate's own.
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+    static SPENT_NS: Cell<u64> = const { Cell::new(0) };
+}

@@ -1,0 +1,56 @@
+//! The wrapper as a program's allocator: who is counted, and that nothing is while it is off.
+//!
+//! One test, because what is measured concerns the whole process.
+
+use weir_memory::{Measured, Method, Place, count, is_counting, measure_time, report, spent_ns};
+
+#[global_allocator]
+static ALLOCATOR: Measured<std::alloc::System> = Measured::new(std::alloc::System);
+
+#[inline(never)]
+fn hungry(times: usize) -> Vec<Vec<u8>> {
+    (0..times).map(|_| std::hint::black_box(Vec::with_capacity(1000))).collect()
+}
+
+/// R178: what one place asked for is found under its name, with exact figures; what others did meanwhile is elsewhere.
+#[test]
+fn callers_are_counted_while_it_is_asked_for() {
+    drop(hungry(10));
+    assert!(!is_counting() && report().lines.is_empty());
+    weir_memory::name_work_with(|| Some("test"));
+    count(true);
+    let kept = hungry(100);
+    count(false);
+    drop(hungry(10));
+    let after = report();
+    assert!(after.since_ns < after.until_ns && after.until_ns <= after.now_ns);
+    let of_hungry: Vec<_> = after
+        .lines
+        .iter()
+        .filter(|line| matches!(&line.place, Place::Caller(name) if name.contains("@foundation/memory/tests/counting.rs:")))
+        .filter(|line| line.method == Method::Alloc && line.allocated_bytes >= 100_000)
+        .collect();
+    assert_eq!(of_hungry.len(), 1, "{:?}", after.lines);
+    // A hundred buffers, and the list of them.
+    let list = 100 * size_of::<Vec<u8>>() as u64;
+    assert_eq!((of_hungry[0].allocations, of_hungry[0].allocated_bytes), (101, 100_000 + list));
+    assert_eq!(of_hungry[0].work, Some("test"));
+    assert_eq!(of_hungry[0].frees, 0);
+    assert_eq!(report().lines, after.lines, "nothing is counted while it is off");
+    // Beginning anew forgets; giving back is counted by who gives back.
+    count(true);
+    drop(kept);
+    count(false);
+    let frees: u64 = report().lines.iter().map(|line| line.frees).sum();
+    assert!(frees >= 101, "{:?}", report().lines);
+    assert!(report().lines.iter().all(|line| line.allocated_bytes < 100_000));
+
+    assert_eq!(spent_ns(), 0);
+    measure_time(true);
+    drop(hungry(100));
+    measure_time(false);
+    let spent = spent_ns();
+    assert!(spent > 0);
+    drop(hungry(100));
+    assert_eq!(spent_ns(), spent);
+}
