@@ -50,6 +50,7 @@ pub use watchdog::{Stall, Watchdog};
 pub use weir_sync::ThreadSet as WorkerSet;
 pub use worker::{
     QueueView, WaitingKind, activity, change_load, current, deadline, flag, kill, load, now, now_us,
-    precise_ns, profile, queues, random, send_to, set_class, set_flag, set_nice, set_profiling, shared_tasks,
-    spawn, spawn_shared, stop, task_count, waiting, wake, wall_us, worker_count, worker_index,
+    precise_ns, profile, profiling, published, queues, random, running, send_to, set_class, set_flag,
+    set_nice, set_profiling, shared_tasks, spawn, spawn_shared, stop, task_count, waiting, wake, wall_us,
+    worker_count, worker_index,
 };

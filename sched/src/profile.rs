@@ -205,7 +205,7 @@ impl Profiler {
             entry: board.entry(kind, origin),
             started_ns,
             latency_ns: (date_ns != 0).then(|| started_ns.saturating_sub(date_ns)),
-            memory_ns: 0,
+            memory_ns: weir_memory::spent_ns(),
             lock_ns: (0, 0),
         }
     }
@@ -219,7 +219,7 @@ impl Profiler {
             &Sample {
                 cpu_ns: now_ns.saturating_sub(run.started_ns),
                 latency_ns: run.latency_ns,
-                memory_ns: run.memory_ns,
+                memory_ns: weir_memory::spent_ns().wrapping_sub(run.memory_ns),
                 lock_wait_ns: run.lock_ns.0,
                 lock_held_ns: run.lock_ns.1,
             },
@@ -250,7 +250,8 @@ impl Profiler {
     #[cold]
     fn adopt(&self, board: &Board, slots: u32, average_ns: u64) {
         let wish = board.wish();
-        let (settings, fresh) = (figures::settings_of(wish), wish != self.wish.replace(wish));
+        let settings = figures::settings_of(wish);
+        let fresh = figures::number_of(wish) != figures::number_of(self.wish.replace(wish));
         self.mode.set(settings.mode);
         if fresh && settings.mode == ProfileMode::On {
             board.clear();

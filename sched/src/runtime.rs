@@ -166,6 +166,11 @@ impl Handle {
         (self.commons.live(), self.commons.waiting())
     }
 
+    /// What a worker runs now; none outside a task.
+    pub fn running(&self, worker: usize) -> Option<&'static crate::Kind> {
+        self.workers.get(worker)?.current.kind()
+    }
+
     /// Has `work` run on a worker, between tasks.
     pub fn send_to(
         &self,
@@ -216,7 +221,7 @@ pub(crate) fn run_on<T: 'static>(
 }
 
 /// The number of the wish for profiling that a runtime starts with; later ones have others.
-const FIRST_WISH: u32 = 0;
+const FIRST_WISH: u32 = 1;
 
 struct StopOnDrop;
 

@@ -91,6 +91,16 @@ pub struct Activity {
     pub refused: Counter,
     /// Nanoseconds spent waiting for events.
     pub idle_ns: Counter,
+    /// Turns that found nothing to run.
+    pub empty_turns: Counter,
+    /// Turns that found more than may run at once.
+    pub long_turns: Counter,
+    /// Looks at the poller that did not wait, since there was something to run.
+    pub busy_polls: Counter,
+    /// Tasks that wait, by class, when the last turn began.
+    pub(crate) waiting: [AtomicU32; 4],
+    /// Deadlines in the timer queue, when the last turn began.
+    pub(crate) armed: AtomicU32,
     /// How long a loop kept the worker busy, on an average of the last thousand, in nanoseconds.
     pub loop_ns: Gauge,
     /// Tasks that wait in the run queues, as of the last turn (R4).
@@ -156,8 +166,11 @@ impl Shared {
         }
     }
 
-    /// Asks for what is measured from now on; `number` tells this wish from the last.
+    /// Asks for what is measured from now on. What was measured is forgotten when another `number` comes with it.
     pub(crate) fn set_profiling(&self, settings: ProfileSettings, number: u32, now_ns: u64) {
+        if number == self.profile.number() {
+            return self.profile.set_wish(settings, number);
+        }
         if settings.mode == ProfileMode::Off {
             self.profiled_until_ns.store(now_ns, Relaxed);
         } else {

@@ -186,7 +186,9 @@ fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u
         deadly,
     });
     if deadly {
-        // The stuck thread says where it is and ends the process; when it cannot even do that, this one does.
+        // The stuck thread says where it is and ends the process; when it cannot even do that, this one does. Nobody is to
+        // trace its use of memory meanwhile: that needs what tracing it needs.
+        weir_memory::count(false);
         let _ = signal::send_to_thread(thread, DEATH);
         std::thread::sleep(LAST_WORDS);
         std::process::abort();

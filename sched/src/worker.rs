@@ -8,7 +8,7 @@ use crate::commons::{Commons, Membership, SharedFuture, commons_of};
 use crate::descriptor::DescriptorTable;
 use crate::driver::{Bell, Clock, Poller};
 use crate::key::TaskKey;
-use crate::policy::{CLASSES, Class, Tuning, turn};
+use crate::policy::{CLASSES, Class, Load, Tuning, turn};
 use crate::profile::{Cause, ProfileReport, ProfileSettings, Profiler, of_workers};
 use crate::queues::Queues;
 use crate::shared::{Activity, Message, NotDelivered, Shared, owner_of};
@@ -217,11 +217,25 @@ pub fn activity<R>(worker: usize, look: impl FnOnce(&Activity) -> R) -> Option<R
     Worker::current().peers.get(worker).map(|shared| look(&shared.activity))
 }
 
-/// Has the workers of the current runtime measure what their tasks cost. Turning it on forgets what was measured before.
+/// Has the workers of the current runtime measure what their tasks cost. Choosing a mode, even the same one, forgets what
+/// was measured before; a change of what is measured besides does not.
 pub fn set_profiling(settings: ProfileSettings) {
     let worker = Worker::current();
-    let (number, now_ns) = (WISHES.fetch_add(1, Relaxed), worker.clock.monotonic_ns());
+    let former = worker.shared.profile.settings();
+    let same_mode = former.mode == settings.mode && former != settings;
+    let number = if same_mode { worker.shared.profile.number() } else { WISHES.fetch_add(1, Relaxed) };
+    let now_ns = worker.clock.monotonic_ns();
     worker.peers.iter().for_each(|shared| shared.set_profiling(settings, number, now_ns));
+}
+
+/// What the workers of the current runtime are asked to measure.
+pub fn profiling() -> ProfileSettings {
+    Worker::current().shared.profile.settings()
+}
+
+/// What the current worker runs; none outside a task.
+pub fn running() -> Option<&'static Kind> {
+    WORKER.get()?.shared.current.kind()
 }
 
 /// What the workers of the current runtime measured.
@@ -244,6 +258,21 @@ pub fn queues() -> QueueView {
         cpu_ns: worker.shared.current.cpu_ns().unwrap_or(0),
         switches: worker.shared.current.switches(),
     }
+}
+
+/// What a worker of the current runtime published about itself last: after a turn, or when it began to run something.
+pub fn published(worker: usize) -> Option<QueueView> {
+    let shared = Worker::current().peers.get(worker)?;
+    let activity = &shared.activity;
+    Some(QueueView {
+        queued: std::array::from_fn(|class| activity.waiting[class].load(Relaxed)),
+        running: shared.current.kind(),
+        timers: u64::from(activity.armed.load(Relaxed)),
+        tasks: activity.spawned.value().saturating_sub(activity.ended.value()),
+        profiled: shared.profile.is_on(),
+        cpu_ns: shared.current.cpu_ns().unwrap_or(0),
+        switches: shared.current.switches(),
+    })
 }
 
 /// What waits in the run queues of the current worker, by kind of work.
@@ -702,6 +731,7 @@ impl Worker {
         self.queues.begin_turn(&self.tasks);
         self.profiler.interrupt();
         let mut load = self.queues.load();
+        self.publish(&load);
         let shared_waiting = self.commons.waiting();
         let own = load.queued[NORMAL];
         load.queued[NORMAL] = own.saturating_add(shared_waiting);
@@ -728,6 +758,23 @@ impl Worker {
             if granted[class] > left[class] {
                 activity.runs[class].add(u64::from(granted[class] - left[class]));
             }
+        }
+    }
+
+    /// Shows what waits now: all that others see of a worker that gets stuck in its turn.
+    #[inline]
+    fn publish(&self, load: &Load) {
+        let activity = &self.shared.activity;
+        let mut total = 0_u32;
+        for (place, queued) in activity.waiting.iter().zip(load.queued) {
+            place.store(queued, Relaxed);
+            total = total.saturating_add(queued);
+        }
+        activity.armed.store(self.timers.borrow().len() as u32, Relaxed);
+        if total == 0 {
+            activity.empty_turns.increment();
+        } else if total > self.tuning.runqueue_depth {
+            activity.long_turns.increment();
         }
     }
 
@@ -942,6 +989,9 @@ impl Worker {
 
     /// Waits for events and hands them to the descriptors' owners.
     pub(crate) fn poll(&self, timeout: Option<u64>) {
+        if timeout == Some(0) {
+            self.shared.activity.busy_polls.increment();
+        }
         let began_ns = self.now_ns.get();
         let before = if timeout == Some(0) { began_ns } else { self.clock.monotonic_ns() };
         // The date of the events is that of the poller's return, so it is looked up before they are handed out.
@@ -1046,8 +1096,8 @@ pub(crate) fn dispose<T>(value: Option<T>) {
 
 /// What others sent here to be run between tasks.
 static MESSAGE: Kind = Kind::new("message");
-/// Tells one wish for profiling from the next.
-static WISHES: AtomicU32 = AtomicU32::new(1);
+/// Tells one wish for profiling from the next; a runtime starts with the first.
+static WISHES: AtomicU32 = AtomicU32::new(2);
 const NORMAL: usize = Class::Normal as usize;
 /// The slot that stands in for a shared task while it runs here; no task of the worker has it.
 const STAND_IN: u32 = 0;

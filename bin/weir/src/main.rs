@@ -27,7 +27,7 @@ use configuration::Verdict;
 use process::Role;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: weir_memory::Measured<mimalloc::MiMalloc> = weir_memory::Measured::new(mimalloc::MiMalloc);
 
 /// What the process says, from its first to its last moment.
 static MESSAGES: Messages = Messages::new();

@@ -9,11 +9,13 @@ mod later;
 mod limits;
 mod master;
 mod patterns;
+mod profiling;
 mod report;
 mod servers;
 mod sessions;
 mod statistics;
 mod variables;
+mod work;
 
 pub use conversation::PROMPT_HELP;
 
@@ -35,11 +37,13 @@ static TABLES: &[&[Command]] = &[
     limits::COMMANDS,
     master::COMMANDS,
     patterns::COMMANDS,
+    profiling::COMMANDS,
     report::COMMANDS,
     servers::COMMANDS,
     sessions::COMMANDS,
     statistics::COMMANDS,
     variables::COMMANDS,
+    work::COMMANDS,
 ];
 
 /// All rows, by name.

@@ -7,23 +7,26 @@ mod patterns;
 mod process;
 mod proxies;
 mod sessions;
+mod work;
 
 pub use patterns::{
     Found, Lookup, Pattern, PatternKind, PatternSet, PatternTarget, SetKey, VersionError, Which,
 };
-pub use process::{
-    Activity, ActivityRow, CliSocket, Limit, ProcessTarget, TaskRow, Tasks, ThreadView, VariableSource,
-};
+pub use process::{CliSocket, Limit, ProcessTarget, VariableSource};
 pub use proxies::{
     AddressChange, BackendKey, CapturedError, Direction, ErrorFilter, FrontendKey, FrontendRefusal,
     PortSetting, ProxyTarget, ServerConnections, ServerKey, ServerRefusal, ServerState, ServerView,
 };
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
+pub use work::{
+    Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, ProfilingChange, ProfilingState, Span,
+    TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
+};
 
 /// A place between two objects of a listing. Zero is the beginning; the rest is the target's business.
 pub type Place = u64;
 
 /// Everything that commands act on.
-pub trait Target: ProcessTarget + ProxyTarget + PatternTarget + SessionTarget {}
+pub trait Target: ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget {}
 
-impl<T: ProcessTarget + ProxyTarget + PatternTarget + SessionTarget> Target for T {}
+impl<T: ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget> Target for T {}

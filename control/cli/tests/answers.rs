@@ -321,13 +321,59 @@ fn the_conversation_itself() {
         ),
         (
             "show tasks",
-            "Running tasks: 0 (2 threads)\n  function                     places     %    lat_tot   lat_avg  calls_tot  \
-             calls_avg calls%\n\n",
+            "Running tasks: 4 (2 threads)\n  function                     places     %    lat_tot   lat_avg  calls_tot  \
+             calls_avg calls%\n  connection                        3  75.0    4.500us   1.500us          9          3  \
+             100.0\n\n",
+        ),
+        // R4: the exact lengths, by class.
+        (
+            "show threads",
+            "* Thread 1 : act=1 wq=1 rq=1 tl=1 tlsz=13 rqsz=16\n      1/1    loops=22 ctxsw=69 stuck=0 prof=1 harmless=0\n\
+             \x20            queued: urgent=1 normal=3 bulk=5 heavy=7 timers=2 tasks=20\n             cpu_ns: now=82670363\n\
+             \x20            curr_task=cli session@cli_server.rs:202\n\
+             \x20 Thread 2 : act=0 wq=0 rq=0 tl=0 tlsz=0 rqsz=0\n      1/2    loops=0 ctxsw=0 stuck=0 prof=0 harmless=1\n\
+             \x20            queued: urgent=0 normal=0 bulk=0 heavy=0 timers=0 tasks=0\n             cpu_ns: now=0\n\
+             \x20            curr_task=0\n\n",
         ),
         ("wait 10; show version", "\n3.5-weir\n\n"),
         ("wait x", "Invalid duration, see 'wait -h'.\n\n"),
         ("disable server be/s1; wait 50ms srv-removable be/s1", "\nDone.\n\n"),
         ("enable server be/s1; wait 50ms srv-removable be/s1", "\nWait delay expired.\n\n"),
+    ]);
+}
+
+/// R73, R74: what is measured is chosen and said.
+#[test]
+fn profiling() {
+    let status = |tasks: &str, memory: &str| {
+        format!(
+            "Per-task CPU profiling              : {tasks:<14}# set profiling tasks {{on|auto|off}}\n\
+             Memory usage profiling              : {memory:<14}# set profiling memory {{on|off}}\n\n"
+        )
+    };
+    check(&[
+        ("show profiling status", &status("off", "off")),
+        ("set profiling", "Expects either 'tasks' or 'memory'.\n\n"),
+        (
+            "set profiling tasks",
+            "Expects 'on', 'auto', 'off', 'lock', 'no-lock', 'memory' or 'no-memory'.\n\n",
+        ),
+        ("set profiling memory auto", "Expects either 'on' or 'off'.\n\n"),
+        ("set profiling tasks auto", "\n"),
+        ("show profiling status", &status("auto-off", "off")),
+        ("set profiling memory on; set profiling tasks on", "\n\n"),
+        ("show profiling status", &status("on", "on")),
+        ("set profiling tasks no-lock", "\n"),
+        (
+            "show profiling tasks",
+            "Tasks activity over 0.000 sec till 0.000 sec ago:\n  function                      calls   cpu_tot   cpu_avg   \
+             lkw_avg   lkd_avg   mem_avg   lat_avg\n\n",
+        ),
+        (
+            "show profiling foo",
+            "Expects any of 'all', 'status', 'tasks', 'memory', 'byaddr', 'bytime', 'byctx', 'aggr' and a max number of \
+             output lines.\n\n",
+        ),
     ]);
 }
 

@@ -20,6 +20,7 @@ pub mod observe;
 pub mod process;
 pub mod start;
 mod tuning;
+mod watch;
 pub mod worker;
 
 /// The version of weir.

@@ -4,6 +4,7 @@
 //! operators ask for. [`Page`] answers for the statistics page; [`LiveTarget`] is what a session of the runtime API acts
 //! on; [`pulse::start`] keeps on each worker what has to be looked at once a second.
 
+mod activity;
 mod admin;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -18,6 +19,7 @@ pub mod record;
 mod session_target;
 mod statistics_page;
 mod statistics_source;
+pub(crate) mod work_target;
 
 pub use record::{CliSettings, CliSocket, ProcessRecord, RecordedLimits};
 pub use statistics_page::Page;
@@ -26,6 +28,7 @@ use weir_sched::TaskKey;
 use weir_stream::site::Site;
 
 use session_target::{Listing, Shutdown};
+use work_target::Census;
 
 /// Everything that can be seen of the process.
 #[derive(Clone, Copy)]
@@ -45,12 +48,14 @@ pub struct LiveTarget {
     listing: Option<Listing>,
     /// The end of a session that another worker was asked for.
     shutdown: Option<Shutdown>,
+    /// The question to all workers that is being answered.
+    census: Option<Census>,
 }
 
 impl LiveTarget {
     /// What a session acts on that runs in the task `task`.
     pub fn new(live: Live, task: TaskKey) -> Self {
-        LiveTarget { live, task, listing: None, shutdown: None }
+        LiveTarget { live, task, listing: None, shutdown: None, census: None }
     }
 }
 

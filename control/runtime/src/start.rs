@@ -25,9 +25,10 @@ use crate::life::{Life, SIGNALS};
 use crate::limits::{self, Bounds, Capacity};
 use crate::listening::{Listening, Owner, Predecessor, Surroundings};
 use crate::messages::{Manner, Messages};
-use crate::observe::{CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
+use crate::observe::{self, CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
 use crate::process;
 use crate::tuning::{self, Habits};
+use crate::watch;
 use crate::worker::WorkerLink;
 
 /// What the command line says about the process.
@@ -204,6 +205,8 @@ fn try_serve(
         .map_err(said("Cannot start the workers"))?;
     let boot_ms = weir_sched::now().as_ms().saturating_sub(record.started_ms);
     let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
+    let watchdog = watch::start(&runtime, site, global.profiling.warn_blocked_after)
+        .map_err(said("Cannot start the watchdog"))?;
     if let Some(link) = link {
         link.ready().map_err(|error| Some(format!("Cannot tell the master: {error}.")))?;
     }
@@ -216,6 +219,7 @@ fn try_serve(
         background.ready().map_err(said("Cannot go to the background"))?;
     }
     let ended = runtime.join();
+    drop(watchdog);
     flush_logs(site);
     match (life.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
@@ -354,6 +358,9 @@ fn start_workers(
     channel: Option<OwnedFd>,
 ) -> weir_sys::Result<Runtime> {
     let settings = tuning::scheduler(global, workers);
+    observe::work_target::measure(settings.profiling);
+    weir_memory::name_work_with(observe::work_target::work_name);
+    weir_memory::count(global.profiling.memory);
     let station = Station::new(live, life, global, workers);
     let signals = Mutex::new(Some(signals));
     let channel = Mutex::new(channel);

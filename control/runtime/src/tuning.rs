@@ -1,7 +1,7 @@
 //! What the global section makes of workers: how they are scheduled, what they hold, how they accept.
 
-use weir_config::model::{Global, ListenerQueues, Tuning as Configured};
-use weir_sched::{Settings, Tuning};
+use weir_config::model::{Global, ListenerQueues, Profiling, TaskProfiling, Tuning as Configured};
+use weir_sched::{ProfileMode, ProfileSettings, Settings, Tuning};
 use weir_stream::door::Spread;
 
 use crate::limits;
@@ -22,8 +22,18 @@ pub(crate) fn scheduler(global: &Global, workers: usize) -> Settings {
             low_latency: global.tuning.low_latency,
             ..Tuning::default()
         },
-        ..Settings::default()
+        profiling: profiling(&global.profiling),
     }
+}
+
+/// What the workers measure from the start.
+fn profiling(asked: &Profiling) -> ProfileSettings {
+    let mode = match asked.tasks {
+        TaskProfiling::Off => ProfileMode::Off,
+        TaskProfiling::Auto => ProfileMode::Auto,
+        TaskProfiling::On => ProfileMode::On,
+    };
+    ProfileSettings { mode, locks: asked.locks, memory: asked.memory_time }
 }
 
 /// What each worker holds, and how it accepts.

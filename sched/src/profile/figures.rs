@@ -66,9 +66,14 @@ impl Board {
         self.wish.load(Relaxed)
     }
 
-    /// Asks the worker to measure; `number` makes this wish another one than the last.
+    /// Asks the worker to measure. What was measured is forgotten when another `number` comes with it.
     pub(crate) fn set_wish(&self, settings: ProfileSettings, number: u32) {
         self.wish.store(wish_of(settings, number), Relaxed);
+    }
+
+    /// The number of the wish.
+    pub(crate) fn number(&self) -> u32 {
+        number_of(self.wish())
     }
 
     /// What the worker was asked for.
@@ -87,7 +92,7 @@ impl Board {
             entry.kind.set(None);
             entry.figures().iter().for_each(|figure| figure.reset());
         }
-        self.epoch.store(self.wish(), Relaxed);
+        self.epoch.store(u64::from(self.number()), Relaxed);
     }
 
     /// The entry of a kind and an origin; a table that is full counts under its last entry. Only for the owner.
@@ -143,7 +148,8 @@ impl Board {
     /// What was measured. Nothing while the worker has not yet begun anew as it was asked to.
     pub(super) fn lines(&self) -> Vec<ProfileLine> {
         let wish = self.wish();
-        if settings_of(wish).mode == ProfileMode::On && self.epoch.load(Relaxed) != wish {
+        let current = self.epoch.load(Relaxed) == u64::from(number_of(wish));
+        if settings_of(wish).mode == ProfileMode::On && !current {
             return Vec::new();
         }
         self.entries.get().into_iter().flatten().filter_map(Entry::line).collect()
@@ -200,6 +206,10 @@ fn hash(kind: &'static Kind, place: Option<&'static Location<'static>>, cause: u
 fn wish_of(settings: ProfileSettings, number: u32) -> u64 {
     let flags = u64::from(settings.locks) << 2 | u64::from(settings.memory) << 3;
     u64::from(number) << 8 | flags | settings.mode as u64
+}
+
+pub(super) fn number_of(wish: u64) -> u32 {
+    (wish >> 8) as u32
 }
 
 pub(super) fn settings_of(wish: u64) -> ProfileSettings {

@@ -54,7 +54,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "set anon off", "set anon off", "show names as they are";
         "set anon on", "set anon on [value]", "show hashes instead of names";
         "set dynamic-cookie-key backend", "set dynamic-cookie-key backend <bk> <k>", "choose the key of dynamic cookies";
-        "set profiling", "set profiling <what> {auto|on|off}", "measure tasks or memory";
         "set ssl ca-file", "set ssl ca-file <cafile> <payload>", "give a CA file new contents";
         "set ssl cert", "set ssl cert <certfile> <payload>", "give a certificate new contents";
         "set ssl crl-file", "set ssl crl-file <crlfile> <payload>", "give a revocation list new contents";
@@ -70,7 +69,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show libs", "show libs", "list the loaded objects";
         "show peers", "show peers [dict|-] [section]", "show the peers and what they exchanged";
         "show pools", "show pools [by*] [match <pfx>] [nb]", "show the use of memory pools";
-        "show profiling", "show profiling [<what>|<#lines>|<opts>]*", "show what was measured";
         "show quic", "show quic [help|<format>] [<filter>]", "list the QUIC connections";
         "show resolvers", "show resolvers [id]", "show the counters of name servers";
         "show ssl ca-file", "show ssl ca-file [<cafile>[:<index>]]", "list the CA files, or show one";
@@ -100,7 +98,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "debug dev fd", "debug dev fd", "show descriptors that nobody owns";
         "debug dev hex", "debug dev hex <addr> [len]", "show memory";
         "debug dev log", "debug dev log [msg] ...", "log a message";
-        "debug dev loop", "debug dev loop <ms> [isolated]", "keep a worker busy";
         "debug dev panic", "debug dev panic", "panic";
         "debug dev sched", "debug dev sched {task|tasklet} [k=v]*", "load the scheduler";
         "debug dev stream", "debug dev stream [k=v]*", "change a session's state";

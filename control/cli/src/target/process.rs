@@ -35,15 +35,6 @@ pub trait ProcessTarget {
     /// What wakes the session's task.
     fn waker(&self) -> Wake;
 
-    /// Counters of the workers.
-    fn activity(&self) -> Activity;
-
-    /// What waits in the run queues.
-    fn tasks(&self) -> Tasks;
-
-    /// One view per worker.
-    fn threads(&self) -> Vec<ThreadView>;
-
     /// Changes a limit of the process. `Maxconn` 0 restores the configured one; false when it is above the configured
     /// one, which sized the process.
     fn set_limit(&mut self, limit: Limit, value: u32) -> bool;
@@ -85,71 +76,4 @@ pub enum VariableSource<'a> {
     Expression(&'a str),
     /// The result of a log-format string.
     Format(&'a str),
-}
-
-/// Counters of the workers, for `show activity`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
-    /// The number of the worker that answers, from 1.
-    pub thread: u32,
-    /// How many workers there are.
-    pub threads: u32,
-    /// Microseconds since the start of the process.
-    pub uptime_us: u64,
-    /// One counter each.
-    pub rows: Vec<ActivityRow>,
-}
-
-/// One counter of all workers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ActivityRow {
-    /// Its name.
-    pub name: &'static str,
-    /// Its sum, or its average if a sum makes no sense.
-    pub total: u64,
-    /// Its value on each worker.
-    pub values: Vec<u64>,
-}
-
-/// What waits in the run queues, for `show tasks`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tasks {
-    /// Units of work in all run queues.
-    pub running: u64,
-    /// How many workers there are.
-    pub threads: u32,
-    /// By kind of work.
-    pub rows: Vec<TaskRow>,
-}
-
-/// One kind of work in the run queues.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskRow {
-    /// Its name.
-    pub kind: String,
-    /// How many units of it wait.
-    pub places: u64,
-    /// How often its units ran in all.
-    pub calls: u64,
-}
-
-/// One worker, for `show threads`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadView {
-    /// Its number, from 1.
-    pub number: u32,
-    /// Whether it is the one that answers.
-    pub answering: bool,
-    /// Whether it is running something.
-    pub active: bool,
-    /// Tasks and tasklets in its run queue, exactly (R4).
-    pub run_queue: u64,
-    /// Timers in its wait queue.
-    pub wait_queue: u64,
-    /// Turns of its loop.
-    pub loops: u64,
-    /// Units of work that it ran.
-    pub context_switches: u64,
-    /// CPU time used, in nanoseconds.
-    pub cpu_ns: u64,
 }

@@ -22,6 +22,7 @@ pub struct Toy {
     pub sinks: weir_events::Sinks,
     /// How often readers of rings were woken.
     pub woken: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+    pub profiling: ProfilingState,
 }
 
 pub struct ToySet {
@@ -87,6 +88,7 @@ pub fn toy() -> Toy {
         served: 0,
         sinks: weir_events::Sinks::default(),
         woken: std::sync::Arc::default(),
+        profiling: ProfilingState::default(),
     }
 }
 
@@ -179,28 +181,6 @@ impl ProcessTarget for Toy {
         })
     }
 
-    fn activity(&self) -> Activity {
-        let row = |name, values: [u64; 2]| ActivityRow {
-            name,
-            total: values.iter().sum(),
-            values: values.to_vec(),
-        };
-        Activity {
-            thread: 1,
-            threads: 2,
-            uptime_us: 30_388_822,
-            rows: vec![row("ctxsw", [42, 29]), row("tasksw", [22, 17])],
-        }
-    }
-
-    fn tasks(&self) -> Tasks {
-        Tasks { running: 0, threads: 2, rows: Vec::new() }
-    }
-
-    fn threads(&self) -> Vec<ThreadView> {
-        vec![ThreadView { number: 1, answering: true, active: true, run_queue: 3, ..ThreadView::default() }]
-    }
-
     fn set_limit(&mut self, limit: Limit, value: u32) -> bool {
         limit != Limit::Maxconn || value <= 1000
     }
@@ -228,6 +208,67 @@ impl ProcessTarget for Toy {
         self.variables.push((name.into(), value));
         Ok(())
     }
+}
+
+impl WorkTarget for Toy {
+    fn activity(&self) -> Activity {
+        let row = |name, values: [u64; 2]| ActivityRow {
+            name,
+            total: values.iter().sum(),
+            values: values.to_vec(),
+        };
+        Activity {
+            thread: 1,
+            threads: 2,
+            uptime_us: 30_388_822,
+            rows: vec![row("ctxsw", [42, 29]), row("tasksw", [22, 17])],
+        }
+    }
+
+    fn tasks(&mut self) -> Option<Tasks> {
+        let row = TaskRow { kind: "connection".into(), places: 3, latency_ns: 4_500, latencies: 3, calls: 9 };
+        Some(Tasks { running: 4, threads: 2, rows: vec![row] })
+    }
+
+    fn threads(&mut self) -> Option<Vec<ThreadView>> {
+        let own = ThreadView {
+            number: 1,
+            answering: true,
+            active: true,
+            queued: [1, 3, 5, 7],
+            wait_queue: 2,
+            tasks: 20,
+            loops: 22,
+            context_switches: 69,
+            profiled: true,
+            cpu_ns: 82_670_363,
+            current: Some("cli session@cli_server.rs:202".into()),
+            ..ThreadView::default()
+        };
+        Some(vec![own, ThreadView { number: 2, ..ThreadView::default() }])
+    }
+
+    fn profiling(&self) -> ProfilingState {
+        self.profiling
+    }
+
+    fn set_profiling(&mut self, change: ProfilingChange) {
+        match change {
+            ProfilingChange::Tasks(tasks) => self.profiling.tasks = tasks,
+            ProfilingChange::Memory(memory) => self.profiling.memory = memory,
+            ProfilingChange::Locks(_) | ProfilingChange::MemoryTime(_) => {}
+        }
+    }
+
+    fn task_profile(&self) -> TaskProfile {
+        TaskProfile::default()
+    }
+
+    fn memory_profile(&self) -> MemoryProfile {
+        MemoryProfile::default()
+    }
+
+    fn keep_busy(&mut self, _: u64) {}
 }
 
 impl ProxyTarget for Toy {

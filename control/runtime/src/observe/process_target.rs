@@ -3,9 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_cli::target::{
-    Activity, ActivityRow, CliSocket, Limit, ProcessTarget, Tasks, ThreadView, VariableSource,
-};
+use weir_cli::target::{CliSocket, Limit, ProcessTarget, VariableSource};
 use weir_events::{CivilTime, Sinks, WallTime};
 use weir_expr::context::DetachedContext;
 use weir_expr::{
@@ -15,7 +13,7 @@ use weir_expr::{
 use weir_stats::StatsSource;
 use weir_sync::ring::Wake;
 
-use super::{Live, LiveTarget, now_ms};
+use super::{LiveTarget, now_ms};
 use crate::messages::Messages;
 
 impl ProcessTarget for LiveTarget {
@@ -56,41 +54,6 @@ impl ProcessTarget for LiveTarget {
     fn waker(&self) -> Wake {
         let task = self.task;
         Box::new(move || weir_sched::wake(task))
-    }
-
-    fn activity(&self) -> Activity {
-        let workers = self.live.site.figures.len();
-        let rows = ACTIVITY.iter().map(|(name, figure)| {
-            let values: Vec<u64> = (0..workers).map(|worker| figure(self.live, worker)).collect();
-            ActivityRow { name, total: values.iter().fold(0, |sum, value| sum.wrapping_add(*value)), values }
-        });
-        Activity {
-            thread: weir_sched::worker_index() as u32 + 1,
-            threads: workers as u32,
-            uptime_us: now_ms().saturating_sub(self.live.record.started_ms) * 1000,
-            rows: rows.collect(),
-        }
-    }
-
-    fn tasks(&self) -> Tasks {
-        let workers = self.live.site.figures.len();
-        let queued = (0..workers).map(|worker| of_worker(worker, |activity| activity.queued.value()));
-        Tasks { running: queued.sum(), threads: workers as u32, rows: Vec::new() }
-    }
-
-    fn threads(&self) -> Vec<ThreadView> {
-        let own = weir_sched::worker_index();
-        let view = |worker: usize| ThreadView {
-            number: worker as u32 + 1,
-            answering: worker == own,
-            active: worker == own || of_worker(worker, |activity| activity.queued.value()) > 0,
-            run_queue: of_worker(worker, |activity| activity.queued.value()),
-            wait_queue: 0,
-            loops: of_worker(worker, |activity| activity.loops.value()),
-            context_switches: of_worker(worker, runs),
-            cpu_ns: self.live.record.pulses.get(worker).map_or(0, |pulse| pulse.cpu_ns.load(Relaxed)),
-        };
-        (0..self.live.site.figures.len()).map(view).collect()
     }
 
     fn set_limit(&mut self, limit: Limit, value: u32) -> bool {
@@ -225,48 +188,6 @@ impl Loader for NoFiles {
     }
 }
 
-/// Reads one figure of one worker.
-type WorkerFigure = fn(Live, usize) -> u64;
-
-/// What `show activity` shows of each worker.
-static ACTIVITY: &[(&str, WorkerFigure)] = &[
-    ("ctxsw", |_, worker| of_worker(worker, runs)),
-    ("tasksw", |_, worker| {
-        of_worker(worker, |activity| activity.runs[..2].iter().map(|run| run.value()).sum())
-    }),
-    ("curr_rq", |_, worker| of_worker(worker, |activity| activity.queued.value())),
-    ("loops", |_, worker| of_worker(worker, |activity| activity.loops.value())),
-    ("wake_remote", |_, worker| of_worker(worker, |activity| activity.remote_wakes.value())),
-    ("messages", |_, worker| of_worker(worker, |activity| activity.messages.value())),
-    ("poll_io", |_, worker| of_worker(worker, |activity| activity.events.value())),
-    ("poll_exp", |_, worker| of_worker(worker, |activity| activity.timers.value())),
-    ("idle_ms", |_, worker| of_worker(worker, |activity| activity.idle_ns.value() / 1_000_000)),
-    ("tasks_spawned", |_, worker| of_worker(worker, |activity| activity.spawned.value())),
-    ("tasks_ended", |_, worker| of_worker(worker, |activity| activity.ended.value())),
-    ("tasks_refused", |_, worker| of_worker(worker, |activity| activity.refused.value())),
-    ("panics", |_, worker| of_worker(worker, |activity| activity.panics.value())),
-    ("streams", |live, worker| of_site(live, worker, |figures| figures.streams.value())),
-    ("pool_fail", |live, worker| {
-        live.record.pulses.get(worker).map_or(0, |pulse| pulse.buffers_refused.load(Relaxed))
-    }),
-    ("cpu_ms_tot", |live, worker| {
-        live.record.pulses.get(worker).map_or(0, |pulse| pulse.cpu_ns.load(Relaxed) / 1_000_000)
-    }),
-    ("accepted", |live, worker| of_site(live, worker, |figures| figures.connections.value())),
-];
-
-fn of_worker(worker: usize, figure: impl FnOnce(&weir_sched::Activity) -> u64) -> u64 {
-    weir_sched::activity(worker, figure).unwrap_or(0)
-}
-
-fn runs(activity: &weir_sched::Activity) -> u64 {
-    activity.runs.iter().map(|class| class.value()).sum()
-}
-
-fn of_site(live: Live, worker: usize, figure: fn(&weir_stream::worker::ProcessFigures) -> u64) -> u64 {
-    live.site.figures.get(worker).map_or(0, |figures| figure(figures))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{ask, with_live};
@@ -288,7 +209,6 @@ mod tests {
             }
             check(live, "show env HOME", "HOME=/root\n");
             assert!(ask(live, "show activity").starts_with("thread_id: 1 (1..1)\n"));
-            assert!(ask(live, "show threads").starts_with("* Thread 1 : act=1 wq=0 rq=0\n"));
             assert!(ask(live, "show errors").ends_with("] : 0\n\n"));
         });
     }

@@ -1,0 +1,174 @@
+//! `set profiling`, `show profiling`: what the work costs, and who asks for memory (R74, R77, R178).
+
+mod human;
+mod memory;
+mod tasks;
+
+use std::fmt::Write;
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::outcome::{Level, Outcome};
+use crate::target::{Measuring, ProfilingChange, ProfilingState};
+
+pub(super) use human::time_cell;
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        name: "set profiling",
+        syntax: "set profiling <what> {auto|on|off}",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "measure what tasks cost, or who asks for memory",
+        run: Some(set_profiling),
+    },
+    Command {
+        name: "show profiling",
+        syntax: "show profiling [<what>|<#lines>|<opts>]*",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "print what was measured",
+        run: Some(show_profiling),
+    },
+];
+
+fn set_profiling(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let change = match (arguments.word(0), arguments.word(1)) {
+        ("tasks", "on") => ProfilingChange::Tasks(Measuring::On),
+        ("tasks", "auto") => ProfilingChange::Tasks(Measuring::Auto),
+        ("tasks", "off") => ProfilingChange::Tasks(Measuring::Off),
+        ("tasks", word @ ("lock" | "no-lock")) => ProfilingChange::Locks(word == "lock"),
+        ("tasks", word @ ("memory" | "no-memory")) => ProfilingChange::MemoryTime(word == "memory"),
+        ("tasks", _) => {
+            let words = "'on', 'auto', 'off', 'lock', 'no-lock', 'memory' or 'no-memory'";
+            return Outcome::error(format!("Expects {words}.\n"));
+        }
+        ("memory", word @ ("on" | "off")) => ProfilingChange::Memory(word == "on"),
+        ("memory", _) => return Outcome::error("Expects either 'on' or 'off'.\n"),
+        _ => return Outcome::error("Expects either 'tasks' or 'memory'.\n"),
+    };
+    context.target.set_profiling(change);
+    Outcome::Nothing
+}
+
+/// What is shown, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct View {
+    status: bool,
+    tasks: bool,
+    memory: bool,
+    order: Order,
+    /// One line for each function, whoever called it.
+    aggregate: bool,
+    /// The most lines of each part.
+    lines: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// What happens most often first.
+    Usage,
+    /// As it stands in memory: the same in two answers.
+    Address,
+    /// What takes longest first.
+    Time,
+    /// By what it is part of.
+    Caller,
+}
+
+impl View {
+    /// None when a word is unknown.
+    fn parse(words: &[String]) -> Option<Self> {
+        let mut view = Self {
+            status: true,
+            tasks: true,
+            memory: true,
+            order: Order::Usage,
+            aggregate: false,
+            lines: usize::MAX,
+        };
+        for word in words {
+            match word.as_str() {
+                what @ ("all" | "status" | "tasks" | "memory") => {
+                    let part = |name| what == "all" || what == name;
+                    (view.status, view.tasks, view.memory) = (part("status"), part("tasks"), part("memory"));
+                }
+                "byaddr" => view.order = Order::Address,
+                "bytime" => view.order = Order::Time,
+                "byctx" => view.order = Order::Caller,
+                "aggr" => view.aggregate = true,
+                number => match number.parse().ok()? {
+                    0 => view.lines = usize::MAX,
+                    lines => view.lines = lines,
+                },
+            }
+        }
+        Some(view)
+    }
+}
+
+fn show_profiling(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let Some(view) = View::parse(arguments.from(0)) else {
+        return Outcome::error(
+            "Expects any of 'all', 'status', 'tasks', 'memory', 'byaddr', 'bytime', 'byctx', 'aggr' and a max number \
+             of output lines.\n",
+        );
+    };
+    let mut text = String::new();
+    if view.status {
+        status(context.target.profiling(), &mut text);
+    }
+    if view.tasks {
+        tasks::write(context.target.task_profile(), view, &mut text);
+    }
+    if view.memory {
+        memory::write(context.target.memory_profile(), view, &mut text);
+    }
+    Outcome::Text(text)
+}
+
+fn status(state: ProfilingState, text: &mut String) {
+    let tasks = match (state.tasks, state.running) {
+        (Measuring::Off, _) => "off",
+        (Measuring::On, _) => "on",
+        (Measuring::Auto, true) => "auto-on",
+        (Measuring::Auto, false) => "auto-off",
+    };
+    let memory = if state.memory { "on" } else { "off" };
+    let _ = writeln!(
+        text,
+        "Per-task CPU profiling              : {tasks:<14}# set profiling tasks {{on|auto|off}}"
+    );
+    let _ =
+        writeln!(text, "Memory usage profiling              : {memory:<14}# set profiling memory {{on|off}}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &str) -> Option<View> {
+        View::parse(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    /// R77: the words of `show profiling`, in any order.
+    #[test]
+    fn views_are_parsed() {
+        let all = parse("").expect("everything");
+        assert!(all.status && all.tasks && all.memory && !all.aggregate);
+        assert_eq!(parse("all"), Some(all));
+        let tasks = parse("tasks aggr bytime 5").expect("known words");
+        assert!(!tasks.status && tasks.tasks && !tasks.memory && tasks.aggregate);
+        assert_eq!((tasks.order, tasks.lines), (Order::Time, 5));
+        assert_eq!(
+            parse("byctx memory 0").map(|view| (view.order, view.lines)),
+            Some((Order::Caller, usize::MAX))
+        );
+        assert_eq!(
+            parse("3 byaddr status").map(|view| (view.order, view.tasks)),
+            Some((Order::Address, false))
+        );
+        for wrong in ["foo", "-1", "tasks 1x", "99999999999999999999999"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What the workers do, and what that costs.
+
+/// What commands ask about the workers.
+pub trait WorkTarget {
+    /// Counters of the workers.
+    fn activity(&self) -> Activity;
+
+    /// What waits in the run queues. None while workers have not answered: ask again when the session is woken.
+    fn tasks(&mut self) -> Option<Tasks>;
+
+    /// One view per worker. None while workers have not answered: ask again when the session is woken.
+    fn threads(&mut self) -> Option<Vec<ThreadView>>;
+
+    /// What is measured now.
+    fn profiling(&self) -> ProfilingState;
+
+    /// Measures something from now on, or no longer.
+    fn set_profiling(&mut self, change: ProfilingChange);
+
+    /// What the work cost.
+    fn task_profile(&self) -> TaskProfile;
+
+    /// Who asked for memory.
+    fn memory_profile(&self) -> MemoryProfile;
+
+    /// Keeps the worker that answers busy for so long, without giving anybody else a turn.
+    fn keep_busy(&mut self, milliseconds: u64);
+}
+
+/// Counters of the workers, for `show activity`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// The number of the worker that answers, from 1.
+    pub thread: u32,
+    /// How many workers there are.
+    pub threads: u32,
+    /// Microseconds since the start of the process.
+    pub uptime_us: u64,
+    /// One counter each.
+    pub rows: Vec<ActivityRow>,
+}
+
+/// One counter of all workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActivityRow {
+    /// Its name.
+    pub name: &'static str,
+    /// Its sum, or its average if a sum makes no sense.
+    pub total: u64,
+    /// Its value on each worker.
+    pub values: Vec<u64>,
+}
+
+/// What waits in the run queues, for `show tasks`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tasks {
+    /// Units of work in all run queues.
+    pub running: u64,
+    /// How many workers there are.
+    pub threads: u32,
+    /// By kind of work.
+    pub rows: Vec<TaskRow>,
+}
+
+/// One kind of work in the run queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskRow {
+    /// Its name.
+    pub kind: String,
+    /// How many units of it wait.
+    pub places: u64,
+    /// For how long they wait, in all, as far as that is known.
+    pub latency_ns: u64,
+    /// Of how many units that is known.
+    pub latencies: u64,
+    /// How often these units ran while that was measured.
+    pub calls: u64,
+}
+
+/// One worker, for `show threads`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadView {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Whether it is the one that answers.
+    pub answering: bool,
+    /// Whether it did not answer in time: the figures are the last that it published.
+    pub silent: bool,
+    /// Whether it is running something.
+    pub active: bool,
+    /// Tasks in its run queues, exactly: urgent, normal, bulk, heavy (R4).
+    pub queued: [u64; 4],
+    /// Timers in its wait queue.
+    pub wait_queue: u64,
+    /// Tasks that live on it.
+    pub tasks: u64,
+    /// Turns of its loop.
+    pub loops: u64,
+    /// Units of work that it ran.
+    pub context_switches: u64,
+    /// Whether its work is measured.
+    pub profiled: bool,
+    /// CPU time used, in nanoseconds.
+    pub cpu_ns: u64,
+    /// What it is at, and where that stands: `name@file:line`.
+    pub current: Option<String>,
+}
+
+/// Whether work is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measuring {
+    /// Never.
+    #[default]
+    Off,
+    /// Where and while it is slow.
+    Auto,
+    /// Always.
+    On,
+}
+
+/// What is measured now, for `show profiling status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProfilingState {
+    /// What was asked for.
+    pub tasks: Measuring,
+    /// Whether the worker that answers measures.
+    pub running: bool,
+    /// Whether memory is counted.
+    pub memory: bool,
+}
+
+/// A change of what is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfilingChange {
+    /// The work; turning it on forgets what was measured.
+    Tasks(Measuring),
+    /// The time that work spends on locks, too.
+    Locks(bool),
+    /// The time that work spends on memory, too.
+    MemoryTime(bool),
+    /// Memory, by who asks for it.
+    Memory(bool),
+}
+
+/// From when to when something was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// For how many milliseconds.
+    pub over_ms: u64,
+    /// How many milliseconds ago that ended.
+    pub ago_ms: u64,
+}
+
+/// What the work cost, for `show profiling tasks`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskProfile {
+    /// When it was measured.
+    pub span: Span,
+    /// In no order.
+    pub lines: Vec<TaskLine>,
+}
+
+/// One kind of work, woken from one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskLine {
+    /// Its name.
+    pub function: String,
+    /// Where it stands in memory, to sort by.
+    pub address: usize,
+    /// What woke it: `place@file:line task_wakeup`.
+    pub caller: Option<String>,
+    /// How often it ran.
+    pub calls: u64,
+    /// How long it ran.
+    pub cpu_ns: u64,
+    /// How long it waited, as far as that is known.
+    pub latency_ns: u64,
+    /// Of how many runs that is known.
+    pub latencies: u64,
+    /// How long it waited for locks.
+    pub lock_wait_ns: u64,
+    /// How long it held locks.
+    pub lock_held_ns: u64,
+    /// How long it was occupied with memory.
+    pub memory_ns: u64,
+}
+
+/// Who asked for memory, for `show profiling memory`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryProfile {
+    /// When it was measured.
+    pub span: Span,
+    /// In no order.
+    pub lines: Vec<MemoryLine>,
+}
+
+/// One place that asks for memory, or gives it back, in one way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryLine {
+    /// `function@file:line`, or `[other]`.
+    pub caller: String,
+    /// Where it stands in memory, to sort by; 0 for what has no place of its own.
+    pub address: usize,
+    /// What kind of work it was part of.
+    pub context: Option<String>,
+    /// How it asked.
+    pub method: &'static str,
+    /// How often it was given memory.
+    pub allocations: u64,
+    /// How often it gave some back.
+    pub frees: u64,
+    /// Bytes that it was given.
+    pub allocated_bytes: u64,
+    /// Bytes that it gave back.
+    pub freed_bytes: u64,
+}

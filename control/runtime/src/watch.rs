@@ -1,0 +1,105 @@
+//! What is said about a worker that does not go on.
+//!
+//! It is written straight to standard error, since whatever else could carry it may be what the worker is stuck in.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::Duration;
+
+use weir_sched::{Handle, Runtime, Stall, Watchdog};
+use weir_stream::site::Site;
+use weir_syntax::{Severity, classic_line};
+
+use crate::observe::work_target::place_of;
+
+/// Watches the workers until what is returned is dropped.
+pub(crate) fn start(
+    runtime: &Runtime,
+    site: &'static Site,
+    warn_after: Duration,
+) -> weir_sys::Result<Watchdog> {
+    let handle = runtime.handle();
+    runtime.watch(warn_after, move |stall| {
+        let streams = site.figures.get(stall.worker).map_or(0, |figures| figures.streams_now.value());
+        let mut text = classic_line(severity(stall), weir_sys::process::id(), &describe(stall, streams));
+        if stall.deadly {
+            text.push_str(&everybody(&handle));
+        }
+        // Nobody is left to be told that standard error is closed.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    })
+}
+
+fn severity(stall: &Stall) -> Severity {
+    if stall.deadly { Severity::Alert } else { Severity::Warning }
+}
+
+fn describe(stall: &Stall, streams: u64) -> String {
+    let thread = stall.worker + 1;
+    let at = match stall.kind {
+        Some(kind) => format!("'{}'", place_of(kind)),
+        None => "its own loop".to_owned(),
+    };
+    let woken =
+        stall.woken_at.map_or(String::new(), |place| format!(", woken at {}:{}", place.file(), place.line()));
+    let how = if stall.asleep { "waits for the kernel" } else { "computes" };
+    let milliseconds = stall.stuck_ns / 1_000_000;
+    let mut text = format!(
+        "Thread {thread} {how} in {at}{woken} and has given nobody else a turn for {milliseconds} ms; {streams} streams \
+         wait for it."
+    );
+    text.push_str(if stall.deadly {
+        " It is stuck: the process ends."
+    } else {
+        " Timeouts may strike without reason meanwhile. Look for costly regular expressions, maps and rules; \
+         'warn-blocked-traffic-after' says when to warn."
+    });
+    text
+}
+
+/// What the workers are at: one line each, for whoever looks at the remains.
+fn everybody(handle: &Handle) -> String {
+    let mut text = String::new();
+    for worker in 0..handle.worker_count() {
+        let at = handle.running(worker).map_or_else(|| "no task".to_owned(), place_of);
+        let figures = handle.activity(worker, |activity| (activity.loops.value(), activity.queued.value()));
+        let (loops, queued) = figures.unwrap_or_default();
+        let _ = writeln!(text, "  thread {}: {at}, loops={loops} queued={queued}", worker + 1);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_sched::Kind;
+
+    static KIND: Kind = Kind::new("connection");
+
+    /// The stuck kind of work and its place are named.
+    #[test]
+    fn a_stall_names_the_work_and_its_place() {
+        let here = std::panic::Location::caller();
+        let stall = Stall {
+            worker: 1,
+            kind: Some(&KIND),
+            woken_at: Some(here),
+            stuck_ns: 104_900_000,
+            asleep: false,
+            deadly: false,
+        };
+        let text = describe(&stall, 12);
+        let line = KIND.place.line();
+        let start = format!(
+            "Thread 2 computes in 'connection@control/runtime/src/watch.rs:{line}', woken at control/runtime/src/watch.rs:{} \
+             and has given nobody else a turn for 104 ms; 12 streams wait for it.",
+            here.line()
+        );
+        assert!(text.starts_with(&start), "{text}");
+        let deadly = describe(&Stall { deadly: true, kind: None, woken_at: None, ..stall }, 0);
+        assert!(deadly.starts_with("Thread 2 computes in its own loop and"), "{deadly}");
+        assert!(deadly.ends_with("the process ends."), "{deadly}");
+        let asleep = describe(&Stall { asleep: true, ..stall }, 0);
+        assert!(asleep.starts_with("Thread 2 waits for the kernel in "), "{asleep}");
+    }
+}
