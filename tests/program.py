@@ -113,9 +113,9 @@ def run(binary, *arguments, seconds=10):
     return done.returncode, done.stdout, done.stderr
 
 
-def request(port, text=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", seconds=5.0):
+def request(port, text=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", seconds=5.0, host="127.0.0.1"):
     """Sends bytes on a fresh connection; everything that comes back until the answer's header section ends or it closes."""
-    with socket.create_connection(("127.0.0.1", port), seconds) as connection:
+    with socket.create_connection((host, port), seconds) as connection:
         connection.sendall(text)
         answer = b""
         while b"\r\n\r\n" not in answer:

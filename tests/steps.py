@@ -96,6 +96,10 @@ def process():
     return run([sys.executable, "tests/process.py", "--bin", WEIR])
 
 
+def master():
+    return run([sys.executable, "tests/master.py", "--bin", WEIR])
+
+
 def attacks():
     return run([sys.executable, "tests/attacks.py", "--bin", WEIR])
 
@@ -114,6 +118,7 @@ STEPS = [
     ("bench", bench, False),
     ("build", build, False),
     ("process", process, True),
+    ("master", master, True),
     ("vtc", vtc, True),
     ("attacks", attacks, True),
     ("differential", differential, True),

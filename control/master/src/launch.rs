@@ -72,7 +72,8 @@ pub fn launch(
         signals.map_err(|errno| messages.alert(format!("Cannot receive signals: {errno}."))).ok()?;
     let started = if setup.readable { fork(&mut carried, now, messages) } else { Ok(None) };
     match started {
-        Ok(Some(link)) => {
+        Ok(Some(mut link)) => {
+            link.background = background.is_some();
             drop((signals, carried, background, entrances));
             return Some(Side::Worker(link));
         }
@@ -111,7 +112,7 @@ fn fork(carried: &mut Carried, now: u64, messages: &Messages) -> weir_sys::Resul
             if !wait_for_byte(&theirs) {
                 std::process::exit(1);
             }
-            Ok(Some(WorkerLink { channel: theirs, former }))
+            Ok(Some(WorkerLink { channel: theirs, former, background: false }))
         }
         Fork::Parent(pid) => {
             drop(theirs);

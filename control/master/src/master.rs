@@ -197,7 +197,8 @@ impl Master {
     fn loaded(self: &Rc<Self>, result: Loading) {
         self.loading.set(result);
         self.answer_waiting();
-        if let Some(how) = self.next.borrow_mut().wanted.take() {
+        let wanted = self.next.borrow_mut().wanted.take();
+        if let Some(how) = wanted {
             self.execute(how);
         }
     }

@@ -119,7 +119,10 @@ impl Life {
 
     async fn wait_for_the_last(&self) {
         let deadline = self.hard_stop_after.map_or(Tick::NEVER, after);
-        while self.site.connections.inside() > 0 || self.operators.inside() > 0 {
+        while self.listening.is_accepting()
+            || self.site.connections.inside() > 0
+            || self.operators.inside() > 0
+        {
             if weir_sched::now() >= deadline {
                 self.messages.warning("soft-stop running for too long, performing a hard-stop.");
                 return;

@@ -5,6 +5,7 @@ pub(crate) mod plan;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -163,6 +164,11 @@ impl Listening {
         Ok(sockets)
     }
 
+    /// Whether a connection may still come in: accept tasks that were told to stop take what was reported to them alone.
+    pub fn is_accepting(&self) -> bool {
+        Accepting::count() > 0
+    }
+
     /// How many descriptors they take in the main thread.
     pub fn descriptor_count(&self) -> usize {
         self.sockets.iter().map(|entrance| entrance.lock().len()).sum()
@@ -225,11 +231,38 @@ impl Entrance {
         };
         // Without descriptors left at start, other workers accept.
         let descriptor = descriptor.ok()?;
-        Some(weir_sched::spawn(&ACCEPT, Class::Normal, weir_net::listener::accept(descriptor, door, batch)))
+        let accepting = Accepting::new();
+        Some(weir_sched::spawn(&ACCEPT, Class::Normal, async move {
+            weir_net::listener::accept(descriptor, door, batch).await;
+            drop(accepting);
+        }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One accept task, counted as long as it may still accept.
+struct Accepting;
+
+static ACCEPT_TASKS: AtomicUsize = AtomicUsize::new(0);
+
+impl Accepting {
+    fn new() -> Self {
+        ACCEPT_TASKS.fetch_add(1, SeqCst);
+        Accepting
+    }
+
+    /// How many there are.
+    fn count() -> usize {
+        ACCEPT_TASKS.load(SeqCst)
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        ACCEPT_TASKS.fetch_sub(1, SeqCst);
     }
 }
 

@@ -209,6 +209,9 @@ fn try_serve(
         .map_err(said("Cannot start the watchdog"))?;
     if let Some(link) = link {
         link.ready().map_err(|error| Some(format!("Cannot tell the master: {error}.")))?;
+        if link.background {
+            system::detach_standard_streams().map_err(said("Cannot go to the background"))?;
+        }
     }
     messages.finish_startup();
     if let Some(greeting) = &prepared.greeting {

@@ -26,6 +26,8 @@ pub struct WorkerLink {
     pub channel: OwnedFd,
     /// The master's end of the pair of the worker that serves now, to take the listening sockets from.
     pub former: Option<OwnedFd>,
+    /// The process goes to the background with its master: nothing is written to the terminal once it serves.
+    pub background: bool,
 }
 
 impl WorkerLink {
