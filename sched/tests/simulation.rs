@@ -259,7 +259,7 @@ fn check(seed: u64) -> u64 {
     let mut step = |world: &mut World| {
         let goes_on = world.step();
         for (worker, last) in figures.iter_mut().enumerate() {
-            let now = world.on(worker, || {
+            let now = world.look(worker, || {
                 activity(worker, |activity| {
                     let runs: u64 = activity.runs[..3].iter().map(|runs| runs.value()).sum();
                     (runs, activity.runs[3].value(), activity.timers.value())
@@ -322,7 +322,7 @@ fn rest(world: &World, board: &Board) {
         }
     }
     for (worker, own) in own.into_iter().enumerate() {
-        world.on(worker, || {
+        world.look(worker, || {
             let view = queues();
             // R4, R5: nothing is queued anywhere, and everything is counted.
             assert_eq!((view.queued, view.tasks, view.timers), ([0; 4], own, 0), "worker {worker}");

@@ -98,12 +98,23 @@ impl World {
         self.random.below(bound)
     }
 
-    /// Does something as a worker, between its tasks.
+    /// Does something as a worker, between its tasks; one that waits in its poller returns from it first.
     ///
     /// # Panics
     /// Without such a worker.
     pub fn on<R>(&self, worker: usize, act: impl FnOnce() -> R) -> R {
+        if self.workers[worker].waits.get().is_some() {
+            self.workers[worker].step();
+        }
         self.workers[worker].get().act(act)
+    }
+
+    /// Looks at something as a worker, which goes on waiting if it waits: nothing may be changed.
+    ///
+    /// # Panics
+    /// Without such a worker.
+    pub fn look<R>(&self, worker: usize, look: impl FnOnce() -> R) -> R {
+        self.workers[worker].get().act(look)
     }
 
     /// Has a worker's poller report something on the descriptor that the worker registered as number `which` (or one after

@@ -1,0 +1,264 @@
+//! What a turn does, turn by turn, seen from outside: how much runs, of which class, in which order.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use weir_sched::simulate::{Faults, World};
+use weir_sched::{
+    Class, Kind, Tick, Tuning, WorkerSet, activity, current, now, queues, set_nice, shared_tasks,
+    sleep_until, spawn, spawn_shared, wait, wake,
+};
+
+static KIND: Kind = Kind::new("turns");
+
+fn world(workers: usize, runqueue_depth: u32, low_latency: bool) -> World {
+    let tuning = Tuning { runqueue_depth, low_latency, ..Tuning::default() };
+    World::new(1, workers, tuning, Faults::default()).expect("a world")
+}
+
+/// Spawns so many tasks that end at once.
+fn spawn_many(class: Class, count: usize) {
+    for _ in 0..count {
+        spawn(&KIND, class, async {});
+    }
+}
+
+/// Runs of each class on a worker so far.
+fn runs(world: &World, worker: usize) -> [u64; 4] {
+    let figures = world.look(worker, || {
+        activity(worker, |activity| std::array::from_fn(|class| activity.runs[class].value()))
+    });
+    figures.expect("the worker lives")
+}
+
+/// What the next turn of worker 0 runs, by class.
+fn turn(world: &mut World) -> [u64; 4] {
+    let before = runs(world, 0);
+    while runs(world, 0) == before {
+        assert!(world.step(), "there is work left");
+    }
+    let after = runs(world, 0);
+    std::array::from_fn(|class| after[class] - before[class])
+}
+
+#[track_caller]
+fn check_rounds(entries: usize, expected: &[u64]) {
+    let mut world = world(1, 100, false);
+    world.on(0, || spawn_many(Class::Normal, entries));
+    let rounds: Vec<u64> = expected.iter().map(|_| turn(&mut world)[1]).collect();
+    assert_eq!(rounds, expected, "{entries} entries");
+    assert_eq!(world.look(0, || queues().queued), [0; 4]);
+}
+
+/// R1, R9, R20: up to the depth in one turn, up to twice the depth in two halves, then by the depth.
+#[test]
+fn a_queue_that_is_a_little_too_long_is_cut_in_two_halves() {
+    check_rounds(100, &[100]);
+    check_rounds(101, &[51, 50]);
+    check_rounds(150, &[75, 75]);
+    check_rounds(199, &[100, 99]);
+    check_rounds(250, &[100, 75, 75]);
+    check_rounds(1000, &[100, 100, 100, 100, 100, 100, 100, 100, 100, 100]);
+}
+
+/// R31, R43, R44, R45: ten heavy entries take ten turns, each with a look at the poller, and cost the others nothing.
+#[test]
+fn heavy_entries_run_one_a_turn_beside_all_the_others() {
+    let mut world = world(1, 200, false);
+    world.on(0, || {
+        let classes = [(Class::Heavy, 10), (Class::Bulk, 1000), (Class::Normal, 300), (Class::Urgent, 50)];
+        for (class, count) in classes {
+            spawn_many(class, count);
+        }
+    });
+    let mut left = [50, 300, 1000, 10];
+    let mut turns = 0;
+    while left.iter().any(|left| *left > 0) {
+        let ran = turn(&mut world);
+        turns += 1;
+        assert_eq!(ran[3], u64::from(left[3] > 0), "one heavy entry in turn {turns}");
+        let others: u64 = left[..3].iter().sum();
+        let expected = if others >= 400 {
+            200
+        } else if others > 200 {
+            others.div_ceil(2)
+        } else {
+            others
+        };
+        assert_eq!(ran[..3].iter().sum::<u64>(), expected, "turn {turns}: {left:?}");
+        left.iter_mut().zip(ran).for_each(|(left, ran)| *left -= ran);
+    }
+    assert_eq!(turns, 10);
+}
+
+/// R30, R31: with endless work in each class, the shares of the runs are 16, 33, 50 and about 1 per cent.
+#[test]
+fn endless_work_gets_its_shares() {
+    let mut world = world(1, 100, false);
+    world.on(0, || {
+        for class in [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy] {
+            let keys: Rc<[Cell<_>]> = (0..300).map(|_| Cell::default()).collect();
+            for number in 0..keys.len() {
+                let keys_too = keys.clone();
+                // Another one of the class each time: what wakes itself falls to the bulk.
+                let key = spawn(&KIND, class, async move {
+                    loop {
+                        wake(keys_too[(number + 150) % 300].get());
+                        wait(Tick::NEVER).await;
+                    }
+                });
+                keys[number].set(key);
+            }
+        }
+    });
+    let before = runs(&world, 0);
+    for _ in 0..500 {
+        turn(&mut world);
+    }
+    let ran: Vec<u64> = runs(&world, 0).iter().zip(before).map(|(after, before)| after - before).collect();
+    let total: u64 = ran.iter().sum();
+    for (class, wanted) in [16, 33, 50, 1].into_iter().enumerate() {
+        let permille = ran[class] * 1000 / total;
+        assert!(permille.abs_diff(wanted * 10) <= 20, "class {class}: {permille} per mille of {ran:?}");
+    }
+}
+
+/// R39: with low latency, urgent work that arrives from outside in the middle of 10,000 bulk entries runs next.
+#[test]
+fn low_latency_leaves_the_loop_for_what_others_send() {
+    for low_latency in [true, false] {
+        let mut world = world(2, 10_000, low_latency);
+        let (sent, ran, after) =
+            (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
+        let urgent = world.on(0, || {
+            let ran = ran.clone();
+            spawn(&KIND, Class::Urgent, async move {
+                wait(Tick::NEVER).await;
+                ran.set(true);
+            })
+        });
+        while world.look(0, || queues().queued) != [0; 4] {
+            world.step();
+        }
+        world.on(0, || {
+            for number in 0..10_000 {
+                let (sent, ran, after) = (sent.clone(), ran.clone(), after.clone());
+                spawn(&KIND, Class::Bulk, async move {
+                    if number == 100 {
+                        std::thread::scope(|scope| drop(scope.spawn(|| wake(urgent)).join()));
+                        sent.set(true);
+                    } else if sent.get() && !ran.get() {
+                        after.set(after.get() + 1);
+                    }
+                });
+            }
+        });
+        while !ran.get() {
+            assert!(world.step());
+        }
+        assert_eq!(after.get(), if low_latency { 0 } else { 9_899 }, "low latency {low_latency}");
+    }
+}
+
+/// R39: with low latency, new shared work ends the turn, too.
+#[test]
+fn low_latency_leaves_the_loop_for_new_shared_work() {
+    for (low_latency, expected) in [(true, 0), (false, 899)] {
+        let mut world = world(1, 1000, low_latency);
+        let (after, ran_at) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(u32::MAX)));
+        world.on(0, || {
+            for number in 0..1000 {
+                let (after, ran_at) = (after.clone(), ran_at.clone());
+                spawn(&KIND, Class::Bulk, async move {
+                    if number == 100 {
+                        let after = after.clone();
+                        spawn_shared(&KIND, &WorkerSet::all(1), async move {
+                            ran_at.store(after.load(Relaxed), Relaxed);
+                        });
+                    } else if number > 100 {
+                        after.fetch_add(1, Relaxed);
+                    }
+                });
+            }
+        });
+        assert!(world.settle(1000));
+        assert_eq!(ran_at.load(Relaxed), expected, "low latency {low_latency}");
+    }
+}
+
+/// R2: how much one worker has to do does not move the places of another one's tasks.
+#[test]
+fn the_load_of_one_worker_does_not_reorder_another() {
+    let order = |load: usize| {
+        let mut world = world(2, 100, false);
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let keys: Vec<_> = world.on(1, || {
+            let tasks = [0, 0, 50, 0, -50, 0, 1024, 0];
+            let one = |(number, nice)| {
+                let order = order.clone();
+                spawn(&KIND, Class::Normal, async move {
+                    set_nice(nice);
+                    wait(Tick::NEVER).await;
+                    order.borrow_mut().push(number);
+                })
+            };
+            tasks.into_iter().enumerate().map(one).collect()
+        });
+        assert!(world.settle(1000));
+        for key in keys {
+            world.on(0, || spawn_many(Class::Normal, load));
+            world.on(1, || wake(key));
+        }
+        assert!(world.settle(100_000));
+        order.take()
+    };
+    assert_eq!(order(0), order(5000));
+    assert_eq!(order(0), [4, 0, 1, 3, 5, 2, 7, 6]);
+}
+
+/// R54, R56, R57: a storm of deadlines in the global wait queue: no pass takes more than the depth, whoever takes them,
+/// and every worker takes part.
+#[test]
+fn a_storm_of_shared_deadlines_is_taken_in_parts_by_all() {
+    const TASKS: u32 = 20_000;
+    let mut world = world(4, 200, false);
+    let ended = Arc::new(AtomicU32::new(0));
+    world.on(0, || {
+        let due = now().after(1000);
+        for _ in 0..TASKS {
+            let ended = ended.clone();
+            spawn_shared(&KIND, &WorkerSet::all(4), async move {
+                sleep_until(due).await;
+                ended.fetch_add(1, Relaxed);
+            });
+        }
+    });
+    let timers = |world: &World, worker| {
+        world.look(worker, || activity(worker, |activity| activity.timers.value())).unwrap_or(0)
+    };
+    let mut taken = [0; 4];
+    while ended.load(Relaxed) < TASKS {
+        assert!(world.step(), "{} ended", ended.load(Relaxed));
+        for (worker, taken) in taken.iter_mut().enumerate() {
+            let now = timers(&world, worker);
+            assert!(now - *taken <= 200, "{} in one pass", now - *taken);
+            *taken = now;
+        }
+    }
+    assert_eq!(taken.iter().sum::<u64>(), u64::from(TASKS));
+    assert!(taken.iter().all(|taken| *taken > 1000), "{taken:?}");
+    assert_eq!(world.look(0, shared_tasks), (0, 0));
+}
+
+/// R61: a worker without any deadline waits for ever; with one it waits until then.
+#[test]
+fn without_deadlines_there_is_nothing_to_wait_for() {
+    let mut world = world(1, 200, false);
+    assert!(world.settle(10), "nothing to do, nothing to wait for");
+    let start = world.look(0, now);
+    world.on(0, || spawn(&KIND, Class::Normal, sleep_until(start.after(5000))));
+    assert!(world.settle(10));
+    assert_eq!(world.look(0, now).since(start), 5000);
+    assert!(world.look(0, || current().is_none()));
+}
