@@ -37,6 +37,14 @@ def units():
     return run(["cargo", "test", "--workspace", "--locked", "--quiet"])
 
 
+def optimized():
+    """What threads share and what schedules them once more, at the highest level and without debug assertions: a bug that
+    only one of the two shows (R13, R27, R71) shows."""
+    return run(["cargo", "test", "--release", "--locked", "--quiet", "-p", "weir-sync", "-p", "weir-containers", "-p", "weir-sched"],
+               CARGO_TARGET_DIR=os.path.join(TARGET, "optimized"), CARGO_PROFILE_RELEASE_LTO="off",
+               CARGO_PROFILE_RELEASE_CODEGEN_UNITS="16", CARGO_PROFILE_RELEASE_DEBUG="false")
+
+
 def loom_crates():
     """The crates that name loom among their dependencies, with their loom integration tests."""
     metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1", "--locked"],
@@ -113,6 +121,7 @@ STEPS = [
     ("format", formatted, False),
     ("clippy", clippy, False),
     ("units", units, False),
+    ("optimized", optimized, False),
     ("loom", loom, False),
     ("deny", deny, False),
     ("bench", bench, False),

@@ -1,6 +1,6 @@
 //! Every rule on the project itself.
 
-use weir_tidy::{Fault, Workspace, house, licences, rows, text};
+use weir_tidy::{Fault, Workspace, house, licences, proofs, rows, text};
 
 fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
     let faults: Vec<String> = rule(&Workspace::load()).iter().map(ToString::to_string).collect();
@@ -45,4 +45,9 @@ fn every_dependency_is_allowed() {
 #[test]
 fn every_row_says_what_it_does() {
     check(rows::without_help);
+}
+
+#[test]
+fn every_requirement_of_the_scheduler_is_proven() {
+    check(proofs::gaps);
 }

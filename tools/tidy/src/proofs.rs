@@ -1,0 +1,129 @@
+//! What proves each requirement of the scheduler (R1 to R86): `sched/requirements.tsv`, checked against the sources.
+//!
+//! A row is a number, the tests that prove it (`file::function`, separated by blanks; `-` for none), and a sentence that
+//! says how it holds, or why it cannot arise. A benchmark's function may stand for a test where a figure is what was
+//! asked for. A number without a row, a row without a sentence, and a name that is nowhere are faults.
+
+use std::fs;
+
+use crate::{Fault, Workspace};
+
+/// The table, from the project's root.
+pub const TABLE: &str = "sched/requirements.tsv";
+/// The last requirement that it has to have.
+pub const LAST: u32 = 86;
+/// A sentence is not shorter than this.
+const SENTENCE: usize = 20;
+
+/// Gaps in the table.
+pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
+    match fs::read_to_string(workspace.root.join(TABLE)) {
+        Ok(table) => check(&table, |path| fs::read_to_string(workspace.root.join(path)).ok()),
+        Err(error) => vec![Fault::new(TABLE, format!("cannot be read: {error}"))],
+    }
+}
+
+fn check(table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut expected = 1;
+    for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        let place = format!("{TABLE}:{}", number + 1);
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [requirement, proofs, sentence] = columns[..] else {
+            faults.push(Fault::new(place, "is not a number, its proofs and a sentence, separated by tabs"));
+            continue;
+        };
+        if requirement != format!("R{expected}") {
+            faults.push(Fault::new(&place, format!("is {requirement} where R{expected} belongs")));
+        }
+        expected += 1;
+        if sentence.len() < SENTENCE {
+            faults.push(Fault::new(&place, format!("{requirement} has no sentence that says how it holds")));
+        }
+        for proof in proofs.split(' ').filter(|proof| *proof != "-") {
+            if let Some(why) = unproven(proof, &file) {
+                faults.push(Fault::new(&place, format!("{requirement}: {proof} {why}")));
+            }
+        }
+    }
+    if expected <= LAST {
+        faults.push(Fault::new(TABLE, format!("ends before R{LAST}")));
+    }
+    faults
+}
+
+/// What is wrong with a proof, if something is.
+fn unproven(proof: &str, file: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let (path, function) = match proof.split_once("::") {
+        Some((path, function)) => (path, Some(function)),
+        None => (proof, None),
+    };
+    let Some(text) = file(path) else { return Some("names a file that is not there".to_owned()) };
+    let Some(function) = function else {
+        // A script is a test as a whole.
+        return (path.ends_with(".rs")).then(|| "names a file and none of its tests".to_owned());
+    };
+    let definition =
+        if path.ends_with(".py") { format!("def {function}(") } else { format!("fn {function}(") };
+    let Some(at) = text.find(&definition) else { return Some("names a test that is not there".to_owned()) };
+    let is_test = !path.ends_with(".rs") || path.starts_with("bench/") || is_marked(&text[..at]);
+    (!is_test).then(|| "names a function that is no test".to_owned())
+}
+
+/// Whether what precedes a function ends in attributes, one of which makes it a test; within `proptest!` all are marked too.
+fn is_marked(before: &str) -> bool {
+    let attributes = before.lines().rev().skip(usize::from(!before.ends_with('\n')));
+    attributes
+        .map(str::trim)
+        .take_while(|line| line.starts_with("#[") || line.starts_with("//") || line.is_empty())
+        .any(|line| line == "#[test]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(proofs: &str, sentence: &str) -> Vec<String> {
+        let mut table = String::from("# a comment\n");
+        for number in 1..LAST {
+            table += &format!("R{number}\t-\tit cannot arise in this language\n");
+        }
+        table += &format!("R{LAST}\t{proofs}\t{sentence}\n");
+        let file = |path: &str| match path {
+            "a.rs" => Some("#[test]\n/// Why.\nfn one() {}\nfn no_test() {}\n".to_owned()),
+            "b.py" => Some("def two(x):\n".to_owned()),
+            "bench/c.rs" => Some("pub fn three() {}\n".to_owned()),
+            _ => None,
+        };
+        check(&table, file).iter().map(ToString::to_string).collect()
+    }
+
+    const SAID: &str = "as the tests say, turn by turn";
+
+    #[test]
+    fn a_full_table_has_no_gap() {
+        assert_eq!(faults("a.rs::one b.py::two bench/c.rs::three b.py", SAID), [""; 0]);
+        assert_eq!(faults("-", SAID), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_not_there_proves_nothing() {
+        for (proofs, why) in [
+            ("a.rs::gone", "names a test that is not there"),
+            ("z.rs::one", "names a file that is not there"),
+            ("a.rs::no_test", "names a function that is no test"),
+            ("a.rs", "names a file and none of its tests"),
+            ("b.py::three", "names a test that is not there"),
+        ] {
+            assert_eq!(faults(proofs, SAID), [format!("{TABLE}:87: R86: {proofs} {why}")]);
+        }
+    }
+
+    #[test]
+    fn gaps_are_found() {
+        assert_eq!(faults("-", "so"), [format!("{TABLE}:87: R86 has no sentence that says how it holds")]);
+        assert_eq!(check("", |_| None).len(), 1);
+        assert_eq!(check("R2\t-\tit cannot arise here at all\n", |_| None).len(), 2);
+        assert_eq!(check("R1 - it cannot arise\n", |_| None).len(), 2);
+    }
+}
