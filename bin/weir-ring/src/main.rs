@@ -2,7 +2,9 @@
 //!
 //! The process that writes the file may be alive, gone or killed in the middle of a message: what it says is looked at,
 //! nothing of it is believed. The layouts are those of weir and of the reference program (see [`weir_sync::ring::file`]).
-//! It refuses to know what a message says.
+//!
+//! Begin with `dump` below: it reads the file, asks `follower` what is new, and prints that. The program refuses to know
+//! what a message says, and it changes nothing: a file that is damaged is read as far as it makes sense.
 
 mod arguments;
 mod follower;

@@ -14,6 +14,7 @@ mod report;
 mod servers;
 mod sessions;
 mod statistics;
+mod timeline;
 mod variables;
 mod work;
 
@@ -42,6 +43,7 @@ static TABLES: &[&[Command]] = &[
     servers::COMMANDS,
     sessions::COMMANDS,
     statistics::COMMANDS,
+    timeline::COMMANDS,
     variables::COMMANDS,
     work::COMMANDS,
 ];

@@ -416,6 +416,8 @@ impl Station {
         let zone = site.identity.time_zone.clone();
         let offset = Arc::new(move |seconds| zone.at(seconds).offset);
         weir_stream::log::install(Logger::new(Arc::clone(&self.log_identity), offset).of_worker(worker));
+        let timeline = Arc::clone(&self.live.record.timelines[worker]);
+        weir_stream::timeline::install(timeline, SLOW_STREAM_MS);
         weir_stream::server::idle::start_keeper(site);
         pulse::start(self.live);
         crate::forward::start(&self.live.record.events.forwards);
@@ -479,5 +481,7 @@ fn flush_logs(site: &Site) {
 
 /// Free buffers that a worker keeps: a burst of more gives them back to the allocator.
 const BUFFERS_KEPT: usize = 256;
+/// From how many milliseconds on a stream is on the timeline although it ended well.
+const SLOW_STREAM_MS: u32 = 1_000;
 /// How long the end of the process waits for a slow reader of its log.
 const LAST_LOGS: Duration = Duration::from_secs(1);

@@ -33,6 +33,7 @@ pub mod session;
 pub mod site;
 mod source;
 mod tcp;
+pub mod timeline;
 mod timers;
 pub mod variables;
 mod view;

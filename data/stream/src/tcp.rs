@@ -17,6 +17,7 @@ impl Exchange {
         self.count_end();
         self.facts.unlogged |= self.frontend.config.settings.options.dont_log_null && self.bytes_in() == 0;
         self.log_end();
+        self.note_on_timeline();
         self.server = None;
         self.end_view();
     }

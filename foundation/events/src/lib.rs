@@ -18,6 +18,7 @@ pub mod rate;
 pub mod sampling;
 pub mod sink;
 pub mod syslog;
+pub mod timeline;
 pub mod writer;
 
 pub use calendar::{CivilTime, WallTime};

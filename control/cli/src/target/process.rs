@@ -1,7 +1,10 @@
 //! The process: its figures, limits, environment, variables, workers.
 
+use std::sync::Arc;
+
 use weir_events::{CivilTime, Sinks, WallTime};
 use weir_stats::StatsSource;
+use weir_sync::Ring;
 use weir_sync::ring::Wake;
 
 use crate::outcome::Level;
@@ -31,6 +34,9 @@ pub trait ProcessTarget {
 
     /// Where events end.
     fn sinks(&self) -> &Sinks;
+
+    /// The timelines of the workers: streams that ended badly or slowly.
+    fn timelines(&self) -> &[Arc<Ring>];
 
     /// What wakes the session's task.
     fn waker(&self) -> Wake;

@@ -20,6 +20,7 @@ pub struct Toy {
     pub pending: u32,
     pub served: u32,
     pub sinks: weir_events::Sinks,
+    pub timelines: Vec<std::sync::Arc<weir_sync::Ring>>,
     /// How often readers of rings were woken.
     pub woken: std::sync::Arc<std::sync::atomic::AtomicUsize>,
     pub profiling: ProfilingState,
@@ -87,6 +88,7 @@ pub fn toy() -> Toy {
         pending: 0,
         served: 0,
         sinks: weir_events::Sinks::default(),
+        timelines: (0..2).map(|_| weir_sync::Ring::in_memory(65_536, 1)).collect(),
         woken: std::sync::Arc::default(),
         profiling: ProfilingState::default(),
     }
@@ -172,6 +174,10 @@ impl ProcessTarget for Toy {
 
     fn sinks(&self) -> &weir_events::Sinks {
         &self.sinks
+    }
+
+    fn timelines(&self) -> &[std::sync::Arc<weir_sync::Ring>] {
+        &self.timelines
     }
 
     fn waker(&self) -> weir_sync::ring::Wake {

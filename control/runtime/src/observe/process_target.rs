@@ -1,6 +1,7 @@
 //! The process as a whole, as the runtime API sees and changes it.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_cli::target::{CliSocket, Limit, ProcessTarget, VariableSource};
@@ -11,6 +12,7 @@ use weir_expr::{
     Value, VariableScope, Warnings,
 };
 use weir_stats::StatsSource;
+use weir_sync::Ring;
 use weir_sync::ring::Wake;
 
 use super::{LiveTarget, now_ms};
@@ -49,6 +51,10 @@ impl ProcessTarget for LiveTarget {
 
     fn sinks(&self) -> &Sinks {
         &self.live.record.events.sinks
+    }
+
+    fn timelines(&self) -> &[Arc<Ring>] {
+        &self.live.record.timelines
     }
 
     fn waker(&self) -> Wake {

@@ -9,7 +9,7 @@ use weir_config::model::{self, Bind, Global};
 use weir_events::LogSink;
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::Gate;
-use weir_sync::CachePadded;
+use weir_sync::{CachePadded, Ring};
 use weir_sys::Address;
 
 use super::pulse::Pulse;
@@ -43,6 +43,8 @@ pub struct ProcessRecord {
     pub boot_ms: OnceLock<u32>,
     /// Where events end, and where rings are forwarded to.
     pub events: Events,
+    /// The timeline of each worker.
+    pub timelines: Vec<Arc<Ring>>,
     /// Where the global section logs to.
     pub log_sinks: Vec<Arc<LogSink>>,
     /// The sockets of the runtime API. Set once they are open.
@@ -90,6 +92,7 @@ impl ProcessRecord {
             started_ms: weir_sched::now().as_ms(),
             boot_ms: OnceLock::new(),
             events: Events::default(),
+            timelines: (0..workers.max(1)).map(|_| Ring::in_memory(TIMELINE_SIZE, 1)).collect(),
             log_sinks: Vec::new(),
             cli_sockets: OnceLock::new(),
             life: OnceLock::new(),
@@ -189,5 +192,7 @@ pub fn spelled(address: &Address) -> String {
     }
 }
 
+/// What each worker keeps of streams that ended badly or slowly: some hundreds of them.
+const TIMELINE_SIZE: usize = 64 << 10;
 /// The longest payload of a command: maps of that many bytes can be added at once.
 pub const LONGEST_PAYLOAD: usize = 131_072;

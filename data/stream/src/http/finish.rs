@@ -15,6 +15,7 @@ impl Exchange {
         self.count_end();
         // The line may say something of the server's connection, which may be another stream's thereafter.
         self.log_end();
+        self.note_on_timeline();
         self.settle_server();
         self.end_view();
         if self.facts.keep_client && !self.facts.tunnel && self.request_body.is_done() {

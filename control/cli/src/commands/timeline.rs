@@ -1,0 +1,365 @@
+//! `show timeline`: the last streams that ended badly or slowly, each with the moments that mattered.
+
+use std::fmt::Write;
+
+use weir_events::WallTime;
+use weir_events::timeline::{Entry, Moment, Word};
+use weir_sync::ring::{Seek, Wait};
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::commands::date;
+use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::target::Target;
+
+pub(super) static COMMANDS: &[Command] = &[Command {
+    name: "show timeline",
+    syntax: "show timeline [status <n>[xx][-<n>]|slower <ms>|code <letters>|proxy <name>|last <n>|json]*",
+    level: Level::Operator,
+    flags: WORKER,
+    help: "show the last streams that ended badly or slowly, moment by moment",
+    run: Some(show),
+}];
+
+fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let filter = match Filter::parse(arguments.from(0)) {
+        Ok(filter) => filter,
+        Err(why) => return Outcome::error(why),
+    };
+    let mut entries = Vec::new();
+    for ring in context.target.timelines() {
+        // Who dumps is gone at once, so that there are as many readers as operators at most.
+        let Ok(mut reader) = ring.attach(Seek::Oldest, Wait::No) else { continue };
+        reader.read(|message| {
+            let mut bytes = Vec::with_capacity(message.len());
+            message.append_to(&mut bytes);
+            entries.extend(Entry::decode(&bytes).filter(|entry| filter.takes(entry)));
+            true
+        });
+    }
+    entries.sort_by_key(|entry| (entry.began_us, entry.number));
+    let skipped = filter.last.map_or(0, |last| entries.len().saturating_sub(last));
+    let entries = entries.into_iter().skip(skipped);
+    Outcome::Stream(Box::new(ShowTimeline {
+        entries: entries.collect(),
+        next: 0,
+        begun: false,
+        json: filter.json,
+    }))
+}
+
+/// Which entries are wanted, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Filter {
+    /// The lowest and the highest status.
+    status: Option<(u32, u32)>,
+    /// The shortest duration.
+    slower_ms: u32,
+    /// How the termination code begins; a dot stands for any letter.
+    code: Option<String>,
+    /// The frontend or the backend.
+    proxy: Option<String>,
+    /// So many at most, the newest.
+    last: Option<usize>,
+    json: bool,
+}
+
+impl Filter {
+    fn parse(words: &[String]) -> Result<Self, String> {
+        let mut filter = Filter::default();
+        let mut words = words.iter().filter(|word| !word.is_empty());
+        while let Some(word) = words.next() {
+            if word == "json" {
+                filter.json = true;
+                continue;
+            }
+            let mut value = || words.next().ok_or_else(|| format!("'{word}' expects a value.\n"));
+            let wrong = |value: &str| format!("'{value}' is not a value for '{word}'.\n");
+            match word.as_str() {
+                "status" => {
+                    let value = value()?;
+                    filter.status = Some(statuses(value).ok_or_else(|| wrong(value))?);
+                }
+                "slower" => {
+                    let value = value()?;
+                    filter.slower_ms = value.parse().map_err(|_| wrong(value))?;
+                }
+                "last" => {
+                    let value = value()?;
+                    filter.last = Some(value.parse().map_err(|_| wrong(value))?);
+                }
+                "code" => filter.code = Some(value()?.clone()),
+                "proxy" => filter.proxy = Some(value()?.clone()),
+                _ => {
+                    return Err(format!(
+                        "'{word}' is not known: expects status, slower, code, proxy, last or json.\n"
+                    ));
+                }
+            }
+        }
+        Ok(filter)
+    }
+
+    fn takes(&self, entry: &Entry) -> bool {
+        let code = |wanted: &String| {
+            wanted.len() <= entry.code.len()
+                && wanted.bytes().zip(entry.code).all(|(wanted, found)| wanted == b'.' || wanted == found)
+        };
+        let proxy = |name: &String| entry.word(Word::Frontend) == name || entry.word(Word::Backend) == name;
+        self.status.is_none_or(|(low, high)| (low..=high).contains(&entry.status))
+            && entry.duration_ms() >= self.slower_ms
+            && self.code.as_ref().is_none_or(code)
+            && self.proxy.as_ref().is_none_or(proxy)
+    }
+}
+
+/// `503`, `5xx`, `400-499`.
+fn statuses(text: &str) -> Option<(u32, u32)> {
+    if let Some(class) = text.strip_suffix("xx") {
+        let class: u32 = class.parse().ok().filter(|class| (1..=9).contains(class))?;
+        return Some((class * 100, class * 100 + 99));
+    }
+    let (low, high) = text.split_once('-').unwrap_or((text, text));
+    Some((low.parse().ok()?, high.parse().ok()?))
+}
+
+struct ShowTimeline {
+    entries: Vec<Entry>,
+    next: usize,
+    begun: bool,
+    json: bool,
+}
+
+impl Stream for ShowTimeline {
+    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+        if self.json && !self.begun {
+            self.begun = true;
+            out.push(b'[');
+        }
+        while let Some(entry) = self.entries.get(self.next) {
+            if out.len() >= enough {
+                return Step::More;
+            }
+            let mut text = String::new();
+            if self.json {
+                text.push_str(if self.next > 0 { ",\n" } else { "" });
+                write_json(entry, &mut text);
+            } else {
+                let began = WallTime::from_micros(i64::try_from(entry.began_us).unwrap_or(i64::MAX));
+                write_text(entry, &date(target, began), &mut text);
+            }
+            out.extend_from_slice(text.as_bytes());
+            self.next += 1;
+        }
+        if self.json {
+            out.extend_from_slice(b"]\n");
+        }
+        Step::Done
+    }
+}
+
+/// What is said of a moment, and its name in JSON.
+const MOMENTS: [(Moment, &str, &str); Moment::COUNT] = [
+    (Moment::FirstByte, "first byte of the request", "first_byte"),
+    (Moment::Request, "request complete", "request"),
+    (Moment::Place, "a server had a place", "place"),
+    (Moment::Connected, "connected to the server", "connected"),
+    (Moment::Response, "first bytes of the response", "response"),
+    (Moment::End, "end", "end"),
+];
+
+const WORDS: [(Word, &str); Word::COUNT] = [
+    (Word::Source, "source"),
+    (Word::Frontend, "frontend"),
+    (Word::Backend, "backend"),
+    (Word::Server, "server"),
+    (Word::Chosen, "chosen_by"),
+    (Word::Request, "request_line"),
+    (Word::Rule, "rule"),
+    (Word::Ending, "ending"),
+];
+
+fn code(entry: &Entry) -> String {
+    entry.code.iter().map(|letter| char::from(*letter)).collect()
+}
+
+fn write_text(entry: &Entry, date: &str, text: &mut String) {
+    let named = |word| match entry.word(word) {
+        "" => "-",
+        name => name,
+    };
+    // Writing to memory does not fail.
+    let _ = writeln!(
+        text,
+        "[{date}] #{} {} -> {}/{} status {} code {} {} ms",
+        entry.number,
+        named(Word::Frontend),
+        named(Word::Backend),
+        named(Word::Server),
+        entry.status,
+        code(entry),
+        entry.duration_ms()
+    );
+    let _ = writeln!(text, "  {:>8} accepted from {} by worker {}", "+0", named(Word::Source), entry.worker);
+    for (moment, what, _) in MOMENTS {
+        let Some(at) = entry.moment(moment) else { continue };
+        let detail = match moment {
+            Moment::Request if !entry.word(Word::Request).is_empty() => {
+                format!(": {}", entry.word(Word::Request))
+            }
+            Moment::Place => {
+                let chosen = format!(": {} chosen by {}", named(Word::Server), named(Word::Chosen));
+                let queued = if entry.queued > 0 {
+                    format!(", {} were before it", entry.queued)
+                } else {
+                    String::new()
+                };
+                chosen + &queued
+            }
+            Moment::Connected if entry.retries > 0 => format!(" after {} retries", entry.retries),
+            Moment::End => {
+                let sizes = format!(", {} bytes in, {} out", entry.bytes[0], entry.bytes[1]);
+                format!(": {}{sizes}", named(Word::Ending))
+            }
+            _ => String::new(),
+        };
+        let _ = writeln!(text, "  {:>8} {what}{detail}", format!("+{at}"));
+        if moment == Moment::Request && !entry.word(Word::Rule).is_empty() {
+            let _ = writeln!(text, "  {:>8} decided by the rule at {}", "", entry.word(Word::Rule));
+        }
+    }
+}
+
+fn write_json(entry: &Entry, text: &mut String) {
+    // Writing to memory does not fail.
+    let _ = write!(
+        text,
+        "{{\"began_us\":{},\"number\":{},\"worker\":{},\"status\":{},\"code\":\"{}\",\"duration_ms\":{},\"retries\":{},\
+         \"redispatched\":{},\"queued\":{},\"bytes_in\":{},\"bytes_out\":{}",
+        entry.began_us,
+        entry.number,
+        entry.worker,
+        entry.status,
+        code(entry),
+        entry.duration_ms(),
+        entry.retries,
+        entry.redispatched,
+        entry.queued,
+        entry.bytes[0],
+        entry.bytes[1]
+    );
+    for (word, name) in WORDS {
+        let _ = write!(text, ",\"{name}\":");
+        write_string(entry.word(word), text);
+    }
+    text.push_str(",\"moments_ms\":{");
+    let reached = MOMENTS.iter().filter_map(|(moment, _, name)| Some((name, entry.moment(*moment)?)));
+    for (index, (name, at)) in reached.enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        let _ = write!(text, "{comma}\"{name}\":{at}");
+    }
+    text.push_str("}}");
+}
+
+/// A JSON string with its quotes (RFC 8259, section 7).
+fn write_string(value: &str, text: &mut String) {
+    text.push('"');
+    for character in value.chars() {
+        match character {
+            '"' | '\\' => text.extend(['\\', character]),
+            '\n' => text.push_str("\\n"),
+            _ if character < ' ' => _ = write!(text, "\\u{:04x}", u32::from(character)),
+            _ => text.push(character),
+        }
+    }
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        let mut entry = Entry {
+            began_us: 1_795_179_905_007_181,
+            number: 7,
+            worker: 2,
+            status: 504,
+            retries: 3,
+            queued: 1,
+            bytes: [70, 198],
+            code: *b"sH--",
+            moments: [Some(1), Some(2), Some(2), Some(5), None, Some(5001)],
+            ..Entry::default()
+        };
+        let words = [
+            (Word::Source, "127.0.0.1:5000"),
+            (Word::Frontend, "web"),
+            (Word::Backend, "app"),
+            (Word::Server, "s1"),
+            (Word::Chosen, "roundrobin"),
+            (Word::Request, "GET /\"x\" HTTP/1.1"),
+            (Word::Rule, "a.cfg:12"),
+            (Word::Ending, "the server was silent for too long while waiting for the response"),
+        ];
+        words.iter().for_each(|(word, text)| entry.set_word(*word, text));
+        entry
+    }
+
+    #[test]
+    fn a_stream_is_told_moment_by_moment() {
+        let mut text = String::new();
+        write_text(&entry(), "20/Nov/2026:13:05:05.007", &mut text);
+        assert_eq!(
+            text,
+            "[20/Nov/2026:13:05:05.007] #7 web -> app/s1 status 504 code sH-- 5000 ms\n\
+             \x20       +0 accepted from 127.0.0.1:5000 by worker 2\n\
+             \x20       +1 first byte of the request\n\
+             \x20       +2 request complete: GET /\"x\" HTTP/1.1\n\
+             \x20          decided by the rule at a.cfg:12\n\
+             \x20       +2 a server had a place: s1 chosen by roundrobin, 1 were before it\n\
+             \x20       +5 connected to the server after 3 retries\n\
+             \x20    +5001 end: the server was silent for too long while waiting for the response, 70 bytes in, 198 out\n"
+        );
+    }
+
+    #[test]
+    fn a_stream_is_an_object_in_json() {
+        let mut text = String::new();
+        write_json(&entry(), &mut text);
+        assert_eq!(
+            text,
+            "{\"began_us\":1795179905007181,\"number\":7,\"worker\":2,\"status\":504,\"code\":\"sH--\",\
+             \"duration_ms\":5000,\"retries\":3,\"redispatched\":false,\"queued\":1,\"bytes_in\":70,\"bytes_out\":198,\
+             \"source\":\"127.0.0.1:5000\",\"frontend\":\"web\",\"backend\":\"app\",\"server\":\"s1\",\
+             \"chosen_by\":\"roundrobin\",\"request_line\":\"GET /\\\"x\\\" HTTP/1.1\",\"rule\":\"a.cfg:12\",\
+             \"ending\":\"the server was silent for too long while waiting for the response\",\
+             \"moments_ms\":{\"first_byte\":1,\"request\":2,\"place\":2,\"connected\":5,\"end\":5001}}"
+        );
+    }
+
+    fn check(words: &str, takes: bool) {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        assert_eq!(Filter::parse(&words).map(|filter| filter.takes(&entry())), Ok(takes), "{words:?}");
+    }
+
+    #[test]
+    fn filters_choose_by_status_duration_code_and_proxy() {
+        check("", true);
+        check("status 504", true);
+        check("status 5xx json", true);
+        check("status 500-503", false);
+        check("status 4xx", false);
+        check("slower 5000", true);
+        check("slower 5001", false);
+        check("code sH", true);
+        check("code .H", true);
+        check("code sC", false);
+        check("proxy web", true);
+        check("proxy app status 504 slower 1000 code sH--", true);
+        check("proxy other", false);
+        for wrong in ["status", "status x", "slower x", "statsu 5", "last x"] {
+            let words: Vec<String> = wrong.split(' ').map(str::to_owned).collect();
+            assert!(Filter::parse(&words).is_err(), "{wrong}");
+        }
+    }
+}

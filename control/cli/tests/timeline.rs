@@ -1,0 +1,33 @@
+//! `show timeline`: entries of all workers, in the order in which the streams began.
+
+mod toy;
+
+use toy::{converse, toy};
+use weir_cli::SessionSettings;
+use weir_events::timeline::{Entry, Word};
+
+#[test]
+fn entries_of_all_workers_are_merged() {
+    let mut toy = toy();
+    for (worker, began_us, status) in [(0, 30, 503), (1, 10, 504), (1, 20, 200)] {
+        let mut entry = Entry { began_us, status, number: began_us, ..Entry::default() };
+        entry.set_word(Word::Frontend, "web");
+        let mut bytes = Vec::new();
+        entry.encode(&mut bytes);
+        toy.timelines[worker].write(worker, &[&bytes]);
+    }
+    let mut ask = |line: &[u8]| converse(&mut toy, SessionSettings::default(), line, usize::MAX, 1);
+    let numbers = |heard: &str| -> Vec<String> {
+        heard.split('#').skip(1).filter_map(|rest| rest.split(' ').next()).map(str::to_owned).collect()
+    };
+    assert_eq!(numbers(&ask(b"show timeline\n")), ["10", "20", "30"]);
+    assert_eq!(numbers(&ask(b"show timeline status 5xx\n")), ["10", "30"]);
+    assert_eq!(numbers(&ask(b"show timeline last 1\n")), ["30"]);
+    assert_eq!(ask(b"show timeline proxy x json\n"), "[]\n\n");
+    let json = ask(b"show timeline json\n");
+    assert!(
+        json.starts_with("[{") && json.ends_with("}]\n\n") && json.matches("\"began_us\"").count() == 3,
+        "{json}"
+    );
+    assert!(ask(b"show timeline foo\n").starts_with("'foo' is not known"));
+}

@@ -1,0 +1,179 @@
+//! The timeline: what is kept of streams that ended badly or slowly, for `show timeline`.
+//!
+//! Nothing is noted while a stream lasts: all that is kept is known at its end anyway. So a stream that ends well costs
+//! two comparisons, and the others about a microsecond each.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use weir_config::model::Balance;
+use weir_events::timeline::{Entry, Word};
+use weir_sync::Ring;
+
+use crate::ending::{By, During};
+use crate::exchange::Exchange;
+
+thread_local! {
+    static RING: RefCell<Option<Arc<Ring>>> = const { RefCell::new(None) };
+    static SLOW_MS: Cell<u32> = const { Cell::new(u32::MAX) };
+    static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Gives the worker its ring, and says from how many milliseconds on a stream is slow.
+pub fn install(ring: Arc<Ring>, slow_ms: u32) {
+    RING.set(Some(ring));
+    SLOW_MS.set(slow_ms);
+}
+
+impl Exchange {
+    /// At the end of a stream: keeps what is known of it if it ended badly or was slow.
+    #[inline]
+    pub(crate) fn note_on_timeline(&mut self) {
+        let slow = self.timers.close.unwrap_or(0).saturating_sub(self.timers.first_byte.unwrap_or(0));
+        if self.ending.is_error() || self.status >= 500 || slow >= SLOW_MS.get() {
+            self.keep_on_timeline();
+        }
+    }
+
+    #[cold]
+    fn keep_on_timeline(&mut self) {
+        // A client that leaves without a word is nobody's trouble; a tunnel is not slow because it lasts.
+        let silent = self.bytes_in() == 0;
+        let lasting = (self.facts.tunnel || !self.frontend.is_http()) && !self.ending.is_error();
+        if (silent && matches!(self.ending.by, By::Client | By::ClientTimeout)) || lasting {
+            return;
+        }
+        let entry = self.entry();
+        let worker = weir_sched::worker_index();
+        BYTES.with_borrow_mut(|bytes| {
+            bytes.clear();
+            entry.encode(bytes);
+            RING.with_borrow(|ring| ring.as_ref().map(|ring| ring.write(worker, &[bytes])));
+        });
+    }
+
+    fn entry(&mut self) -> Entry {
+        let timers = &self.timers;
+        let [by, during] = self.ending.letters();
+        let age_us = weir_sched::now_us().saturating_sub(timers.began_us);
+        let mut entry = Entry {
+            began_us: weir_sched::wall_us().saturating_sub(age_us),
+            number: self.serial,
+            worker: weir_sched::worker_index() as u32 + 1,
+            status: u32::from(self.status),
+            retries: self.retries,
+            queued: self.queued.server.saturating_add(self.queued.backend),
+            bytes: [self.bytes_in(), self.bytes_out()],
+            code: [by, during, self.cookie_letters[0], self.cookie_letters[1]],
+            redispatched: self.redispatched,
+            moments: [
+                timers.first_byte,
+                timers.request,
+                timers.queue,
+                timers.connect,
+                timers.response,
+                timers.close,
+            ],
+            words: Default::default(),
+        };
+        entry.set_word(Word::Source, &self.session.source().to_string());
+        entry.set_word(Word::Frontend, self.frontend.name());
+        if self.backend_entered || self.backend.backend.is_some() {
+            entry.set_word(Word::Backend, self.backend.name());
+        }
+        if let Some(server) = self.chosen_server() {
+            entry.set_word(Word::Server, server.name());
+            entry.set_word(Word::Chosen, self.how_chosen());
+        }
+        if let Some(at) = self.decided_at {
+            entry.set_word(Word::Rule, &at.to_string());
+        }
+        entry.set_word(Word::Ending, &described(self.ending.by, self.ending.during));
+        let line = self.line_of_request();
+        entry.set_word(Word::Request, &line);
+        entry
+    }
+
+    fn how_chosen(&self) -> &'static str {
+        if self.redispatched {
+            return "another after a failure";
+        }
+        if self.facts.persistent {
+            return "persistence";
+        }
+        match &self.backend.config.settings.balance {
+            Balance::RoundRobin => "roundrobin",
+            Balance::StaticRoundRobin => "static-rr",
+            Balance::LeastConnections => "leastconn",
+            Balance::First => "first",
+            Balance::Random { .. } => "random",
+            Balance::Source => "source",
+            Balance::Uri { .. } => "uri",
+            Balance::UrlParameter { .. } => "url_param",
+            Balance::Header { .. } => "hdr",
+            _ => "hash",
+        }
+    }
+
+    /// The request line as it came, as far as it is still there.
+    fn line_of_request(&self) -> String {
+        if !self.facts.have_request {
+            return String::new();
+        }
+        if !self.request_line.is_empty() {
+            return String::from_utf8_lossy(&self.request_line).into_owned();
+        }
+        let (head, raw) = (&self.request.head, self.request.bytes());
+        let (method, target) = (head.method_text(raw), head.uri(raw));
+        if target.is_empty() {
+            return String::new();
+        }
+        format!("{} {}", String::from_utf8_lossy(method), String::from_utf8_lossy(target))
+    }
+}
+
+/// Who ended a stream and while what, in words.
+fn described(by: By, during: During) -> String {
+    let who = match by {
+        By::Nobody => return "normal end".to_owned(),
+        By::Client => "the client left",
+        By::ClientTimeout => "the client was silent for too long",
+        By::Server => "the server refused, left or made no sense",
+        By::ServerTimeout => "the server was silent for too long",
+        By::Proxy => "a rule or a limit forbade it",
+        By::Resource => "a resource ran out",
+        By::Internal => "an internal error",
+        By::Local => "answered without a server",
+        By::Killed => "an administrator ended it",
+        By::Down => "its server went down",
+        By::Up => "a main server came back",
+    };
+    let when = match during {
+        During::End => return who.to_owned(),
+        During::Request => "during the request",
+        During::Queue => "in the queue",
+        During::Connect => "while connecting to the server",
+        During::Headers => "while waiting for the response",
+        During::Data => "during the transfer",
+        During::Last => "while sending the last data",
+        During::Tarpit => "in a tarpit",
+    };
+    format!("{who} {when}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_are_told_in_words() {
+        let check = |by, during, expected: &str| assert_eq!(described(by, during), expected);
+        check(
+            By::ServerTimeout,
+            During::Headers,
+            "the server was silent for too long while waiting for the response",
+        );
+        check(By::Nobody, During::End, "normal end");
+        check(By::Killed, During::End, "an administrator ended it");
+    }
+}

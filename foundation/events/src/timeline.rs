@@ -1,0 +1,213 @@
+//! What happened to one stream, moment by moment: an entry of the timeline of streams that ended badly or slowly.
+//!
+//! Each worker has a ring of them, which costs a stream that ends well two comparisons. An [`Entry`] becomes bytes in the
+//! ring and an entry again when somebody asks ([`Entry::encode`], [`Entry::decode`]); what it is shown as is the business
+//! of who asks.
+
+/// One stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// When it began, in microseconds since 1970.
+    pub began_us: u64,
+    /// Its number, unique in the process.
+    pub number: u64,
+    /// The number of the worker that served it, from 1.
+    pub worker: u32,
+    /// The status that the client got; 0 for none.
+    pub status: u32,
+    /// How often connecting was tried again.
+    pub retries: u32,
+    /// How many streams were before it in the server's and the backend's queue.
+    pub queued: u32,
+    /// Bytes from and to the client.
+    pub bytes: [u64; 2],
+    /// The termination code.
+    pub code: [u8; 4],
+    /// Whether another server than the first was tried.
+    pub redispatched: bool,
+    /// The moments that were reached, in milliseconds since it began; [`Moment`] numbers them.
+    pub moments: [Option<u32>; Moment::COUNT],
+    /// Words about it; [`Word`] numbers them. Empty for none.
+    pub words: [Box<str>; Word::COUNT],
+}
+
+/// A moment of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The first byte of the request.
+    FirstByte,
+    /// The request's head was complete.
+    Request,
+    /// A server had a place for it.
+    Place,
+    /// The connection to the server stood.
+    Connected,
+    /// The response's head was complete.
+    Response,
+    /// Everything was over.
+    End,
+}
+
+impl Moment {
+    /// How many there are.
+    pub const COUNT: usize = 6;
+}
+
+/// A word about a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// The client's address.
+    Source,
+    /// The proxy that accepted it.
+    Frontend,
+    /// The proxy that had the servers.
+    Backend,
+    /// The server.
+    Server,
+    /// How the server was chosen.
+    Chosen,
+    /// The request line.
+    Request,
+    /// Where the rule that decided was written.
+    Rule,
+    /// Who ended it, and while what.
+    Ending,
+}
+
+impl Word {
+    /// How many there are.
+    pub const COUNT: usize = 8;
+}
+
+impl Entry {
+    /// The moment, if it was reached.
+    pub fn moment(&self, moment: Moment) -> Option<u32> {
+        self.moments[moment as usize]
+    }
+
+    /// The word, empty for none.
+    pub fn word(&self, word: Word) -> &str {
+        &self.words[word as usize]
+    }
+
+    /// Sets a word, cut to what an entry may hold.
+    pub fn set_word(&mut self, word: Word, text: &str) {
+        let mut end = text.len().min(LONGEST_WORD);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.words[word as usize] = text[..end].into();
+    }
+
+    /// How long it took without the time before the request's first byte.
+    pub fn duration_ms(&self) -> u32 {
+        let begin = self.moment(Moment::FirstByte).unwrap_or(0);
+        self.moment(Moment::End).map_or(0, |end| end.saturating_sub(begin))
+    }
+
+    /// Appends the entry as bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.began_us, self.number, self.bytes[0], self.bytes[1]] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [self.worker, self.status, self.retries, self.queued] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.code);
+        out.push(u8::from(self.redispatched));
+        for moment in self.moments {
+            out.extend_from_slice(&moment.unwrap_or(u32::MAX).to_le_bytes());
+        }
+        for word in &self.words {
+            let length = word.len().min(LONGEST_WORD) as u16;
+            out.extend_from_slice(&length.to_le_bytes());
+            out.extend_from_slice(&word.as_bytes()[..usize::from(length)]);
+        }
+    }
+
+    /// The entry of these bytes, none if they are none.
+    pub fn decode(bytes: &[u8]) -> Option<Entry> {
+        let mut bytes = Bytes(bytes);
+        let [began_us, number, received, sent] = bytes.numbers::<8, 4>()?.map(u64::from_le_bytes);
+        let [worker, status, retries, queued] = bytes.numbers::<4, 4>()?.map(u32::from_le_bytes);
+        let code = bytes.take()?;
+        let [redispatched] = bytes.take()?;
+        let moments = bytes.numbers::<4, { Moment::COUNT }>()?.map(u32::from_le_bytes);
+        let mut words = <[Box<str>; Word::COUNT]>::default();
+        for word in &mut words {
+            let length = usize::from(u16::from_le_bytes(bytes.take()?));
+            let (text, rest) = bytes.0.split_at_checked(length)?;
+            *word = std::str::from_utf8(text).ok()?.into();
+            bytes.0 = rest;
+        }
+        Some(Entry {
+            began_us,
+            number,
+            worker,
+            status,
+            retries,
+            queued,
+            bytes: [received, sent],
+            code,
+            redispatched: redispatched != 0,
+            moments: moments.map(|moment| Some(moment).filter(|moment| *moment != u32::MAX)),
+            words,
+        })
+    }
+}
+
+struct Bytes<'b>(&'b [u8]);
+
+impl Bytes<'_> {
+    fn take<const SIZE: usize>(&mut self) -> Option<[u8; SIZE]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn numbers<const SIZE: usize, const COUNT: usize>(&mut self) -> Option<[[u8; SIZE]; COUNT]> {
+        let mut numbers = [[0; SIZE]; COUNT];
+        for number in &mut numbers {
+            *number = self.take()?;
+        }
+        Some(numbers)
+    }
+}
+
+/// Longer words are cut: an entry has at most some two kilobytes.
+const LONGEST_WORD: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        let mut entry = Entry {
+            began_us: 1_795_179_905_007_181,
+            number: 7,
+            worker: 2,
+            status: 504,
+            retries: 3,
+            queued: 1,
+            bytes: [70, 198],
+            code: *b"sH--",
+            redispatched: true,
+            moments: [Some(1), Some(2), None, Some(0), None, Some(5001)],
+            words: Default::default(),
+        };
+        entry.set_word(Word::Frontend, "web");
+        entry.set_word(Word::Request, &"é".repeat(200));
+        entry
+    }
+
+    #[test]
+    fn entries_become_bytes_and_entries_again() {
+        let mut bytes = Vec::new();
+        entry().encode(&mut bytes);
+        assert_eq!(Entry::decode(&bytes), Some(entry()));
+        for end in 0..bytes.len() {
+            assert_eq!(Entry::decode(&bytes[..end]), None);
+        }
+        assert_eq!((entry().duration_ms(), entry().word(Word::Request).len()), (5000, 256));
+    }
+}
