@@ -259,7 +259,9 @@ def observe(subject, binary, names, folder, label):
 
         def one(name):
             listener, pieces = subject.EXCHANGES[name]
-            return exchange(listeners[listener], [pieces] if isinstance(pieces, str) else pieces, logs)
+            pieces = [pieces] if isinstance(pieces, str) else pieces
+            pieces = [p.replace("%FOLDER%", folder.path) if isinstance(p, str) else p for p in pieces]
+            return exchange(listeners[listener], pieces, logs)
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             seen = dict(zip(names, pool.map(one, names)))
@@ -268,18 +270,18 @@ def observe(subject, binary, names, folder, label):
             sys.exit(f"{label} ended: {program.process.communicate()[0]}")
     numbers = [own for _, _, own, _ in seen.values()] + list(listeners.values())
     numbers += [port for port in servers.values() if isinstance(port, int)]
-    return {name: view(received, end, logs.lines.get(own, [])[past:], numbers)
+    plain = getattr(subject, "plain", str)
+    return {name: view(plain(received.decode("latin-1")), end, logs.lines.get(own, [])[past:], numbers)
             for name, (received, end, own, past) in seen.items()}
 
 
-def view(received, end, lines, ports):
+def view(text, end, lines, ports):
     """What is compared: the bytes with the freedoms that both programs have taken out of them, how it ended, the log.
 
     The case of field names, the blanks around values and the cut of chunks are such freedoms: HAProxy writes every message
     anew in lower case, weir forwards what came. So are the bytes in an HTTP log line: HAProxy counts those of its own
     representation, weir those on the wire.
     """
-    text = received.decode("latin-1")
     text = re.sub(r"^([A-Za-z][-A-Za-z0-9]*):[ \t]*(.*?)[ \t]*(\r?)$", lambda m: f"{m[1].lower()}: {m[2]}{m[3]}", text, flags=re.M)
     # The same inside an answer of the server that shows bytes.
     text = re.sub(r"(?<=\\r\\n)([A-Z][-A-Za-z]*): ", lambda m: m[0].lower(), text)
