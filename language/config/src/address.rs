@@ -3,6 +3,8 @@
 //! One grammar serves `bind`, `server`, `source` and `log`; what differs is which families and which forms of port
 //! each accepts. Host names stay names: resolving them is not a parser's work.
 
+pub(crate) mod variables;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 

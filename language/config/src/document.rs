@@ -124,7 +124,8 @@ impl<'d> Document<'d> {
         self.proxies.reserve(self.inputs.sources);
         loop {
             let line = self.world.with_environment(|environment| {
-                reader.next_line(environment, self.inputs.conditions, diagnostics)
+                let line = reader.next_line(environment, self.inputs.conditions, diagnostics)?;
+                Some(crate::address::variables::expanded(line, environment))
             });
             let Some(line) = line else { break };
             self.notice_file(&line, diagnostics);

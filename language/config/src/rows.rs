@@ -131,9 +131,10 @@ impl<F> Table<F> {
         words
     }
 
-    /// The first word that was probably meant.
+    /// The first word that was probably meant: one of this table, or the beginning of another section.
     pub fn nearest_phrase(&self, first: &str) -> Option<&'static str> {
-        did_you_mean(first, self.rows().filter_map(|row| row.name.split(' ').next()))
+        let own = self.rows().filter_map(|row| row.name.split(' ').next());
+        did_you_mean(first, own.chain(crate::sections::SECTIONS.rows().map(|row| row.name)))
     }
 
     /// Rows by their first word, those with more words first.

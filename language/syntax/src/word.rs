@@ -37,6 +37,14 @@ impl Line {
         &self.words
     }
 
+    /// The line with another word in the place of word `index`.
+    pub fn with_word(mut self, index: usize, word: Word) -> Self {
+        if let Some(place) = self.words.get_mut(index) {
+            *place = word;
+        }
+        self
+    }
+
     /// The first word.
     pub fn keyword(&self) -> &Word {
         &self.words[0]

@@ -85,18 +85,20 @@ pub(super) fn backend(
         },
         cookie: settings.cookie.as_ref().map(|cookie| cookie_settings(cookie, settings)),
     };
-    let servers = config.servers.iter().map(|known| server(known, global, options, errors)).collect();
+    let servers =
+        config.servers.iter().map(|known| server(&config.name, known, global, options, errors)).collect();
     Backend::new(backend, servers, weir_sched::now().as_ms())
 }
 
 fn server(
+    backend: &str,
     config: &model::Server,
     global: &model::Global,
     options: &Options<'_>,
     errors: &mut Vec<BuildError>,
 ) -> ServerSettings {
     let settings = &config.settings;
-    let address = address(config, options).unwrap_or_else(|message| {
+    let address = address(backend, config, options).unwrap_or_else(|message| {
         errors.push(BuildError { at: config.at.clone(), message });
         ServerAddress::Unknown
     });
@@ -128,7 +130,7 @@ fn server(
     }
 }
 
-fn address(config: &model::Server, options: &Options<'_>) -> Result<ServerAddress, String> {
+fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Result<ServerAddress, String> {
     match &config.address {
         model::ServerAddress::Inet { host, port } => {
             let port = match port {
@@ -136,7 +138,7 @@ fn address(config: &model::Server, options: &Options<'_>) -> Result<ServerAddres
                 // It follows the client's port, connection by connection.
                 ServerPort::Mapped(_) => 0,
             };
-            let found = first_address(config, host, options)?;
+            let found = first_address(backend, config, host, options.resolver, options.ignore_unknown_names)?;
             Ok(found.map_or(ServerAddress::Unknown, |ip| ServerAddress::Ip(SocketAddr::new(ip, port))))
         }
         model::ServerAddress::Unix(path) => Ok(ServerAddress::Unix(path.clone())),
@@ -156,10 +158,12 @@ fn address(config: &model::Server, options: &Options<'_>) -> Result<ServerAddres
 
 /// The address that a host begins with: the ways of `init-addr` are tried in their order, and the first that gives an
 /// answer ends the search. None when the server is to start without an address (manual, "init-addr").
-fn first_address(
+pub(super) fn first_address(
+    backend: &str,
     config: &model::Server,
     host: &model::Host,
-    options: &Options<'_>,
+    resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
 ) -> Result<Option<IpAddr>, String> {
     let name = match host {
         model::Host::Ip(address) => return Ok(Some(*address)),
@@ -174,7 +178,7 @@ fn first_address(
             // There is no state file yet (its words are refused), so it knows nothing.
             InitialAddress::Last => {}
             InitialAddress::Libc => {
-                if let Ok(found) = names::address(host, options.resolver) {
+                if let Ok(found) = names::address(host, resolver) {
                     return Ok(Some(found));
                 }
             }
@@ -182,12 +186,12 @@ fn first_address(
             InitialAddress::Ip(address) => return Ok(Some(*address)),
         }
     }
-    if options.ignore_unknown_names {
+    if ignore_unknown_names {
         return Ok(None);
     }
     let problem =
         if ways.contains(&InitialAddress::Libc) { "could not resolve" } else { "no method found to resolve" };
-    Err(format!("'server {}' : {problem} address '{name}'.", config.name))
+    Err(format!("'server {backend}/{}' : {problem} address '{name}'.", config.name))
 }
 
 /// `init-addr` when nothing is written (manual).
@@ -200,8 +204,7 @@ pub(super) fn resolve_sources(
     errors: &mut Vec<BuildError>,
 ) {
     let mut fail = |at: &model::Location, error: names::NameError| {
-        let message = format!("'source' : could not resolve address '{}'.", error.0);
-        errors.push(BuildError { at: at.clone(), message });
+        errors.push(BuildError { at: at.clone(), message: unknown_source(&error) });
     };
     if let Err(error) = resolve_source(config.settings.source.as_mut(), resolver) {
         fail(&config.at, error);
@@ -211,6 +214,20 @@ pub(super) fn resolve_sources(
             fail(&server.at, error);
         }
     }
+}
+
+/// What is said about a `source` whose name nobody knows.
+pub(super) fn unknown_source(error: &names::NameError) -> String {
+    format!("'source' : could not resolve address '{}'.", error.0)
+}
+
+/// The hosts that a `source` names.
+pub(super) fn source_hosts(source: &model::Source) -> impl Iterator<Item = &model::Host> {
+    let transparent = match &source.transparent {
+        Some(TransparentSource::Address { host, .. }) => Some(host),
+        _ => None,
+    };
+    std::iter::once(&source.host).chain(transparent)
 }
 
 fn resolve_source(

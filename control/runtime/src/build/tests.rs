@@ -67,10 +67,10 @@ fn ways_to_a_first_address_are_tried_in_their_order() {
 
 #[test]
 fn a_server_that_no_way_leads_to_stops_the_start() {
-    let unknown = "'server s' : could not resolve address 'other.test'.";
+    let unknown = "'server be/s' : could not resolve address 'other.test'.";
     check(" server s other.test:80", false, Err(unknown));
     check(" server s other.test:80 init-addr libc", false, Err(unknown));
-    let no_way = "'server s' : no method found to resolve address 'known.test'.";
+    let no_way = "'server be/s' : no method found to resolve address 'known.test'.";
     check(" server s known.test:80 init-addr last", false, Err(no_way));
     check(" server s other.test:80", true, Ok(first_server_waits));
 }
@@ -120,4 +120,26 @@ fn of_server(site: &Site) -> Option<&weir_config::model::Source> {
 
 fn is_known(source: &weir_config::model::Source) -> bool {
     source.host == Host::Ip(IpAddr::from([192, 0, 2, 1]))
+}
+
+#[test]
+fn a_check_finds_names_that_nobody_knows() {
+    let text = "global\n user nobody-has-this-name\n stats socket /x user nobody-has-this-name\n\
+        defaults\n timeout connect 1s\n timeout server 1s\n timeout client 1s\n\
+        frontend f\n bind known.test:1\n bind other.test:1\n log other.test local0\n default_backend be\n\
+        backend be\n source other.test\n server s other.test:80\n server t other.test:80 init-addr none\n \
+        server u known.test:80 source other.test\n";
+    let (_, config) = crate::observe::fixture::read(text);
+    let found = super::verify(&config, &OneName, false);
+    let expected = [
+        "cannot find user id for 'nobody-has-this-name'",
+        "parsing [t.cfg:3] : 'stats socket' : 'user' : unknown user name 'nobody-has-this-name'",
+        "parsing [t.cfg:10] : 'bind' : invalid address: 'other.test' in 'other.test:1'",
+        "[t.cfg:15] : 'server be/s' : could not resolve address 'other.test'.",
+        "[t.cfg:13] : 'source' : could not resolve address 'other.test'.",
+        "[t.cfg:17] : 'source' : could not resolve address 'other.test'.",
+        "log : could not resolve the address 'other.test' of the log target",
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(super::verify(&config, &OneName, true).len(), 6);
 }

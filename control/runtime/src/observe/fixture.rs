@@ -122,7 +122,7 @@ pub(crate) fn live_with_global(text: &str) -> (Live, Global) {
     (live(text), config.global)
 }
 
-fn read(text: &str) -> (&'static ProcessRecord, Config) {
+pub(crate) fn read(text: &str) -> (&'static ProcessRecord, Config) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let mut record = ProcessRecord::new(1);

@@ -1,0 +1,110 @@
+//! What a start would find wrong that no parser sees: names of hosts, users and groups. `-c` says it too.
+
+use weir_config::model::{self, Account, Bind, Config, Host, ListenAddress, LogAddress, ServerAddress};
+use weir_sys::users;
+
+use super::{BuildError, Resolver, backends, names};
+
+/// Every name that nobody knows, in the order of the configuration. Nothing is opened or changed.
+pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bool) -> Vec<String> {
+    let mut faults = accounts(&config.global);
+    for socket in &config.global.sockets {
+        listener(socket, "stats socket", resolver, &mut faults);
+    }
+    let mut errors = Vec::new();
+    for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
+        for bind in &proxy.binds {
+            listener(bind, "bind", resolver, &mut faults);
+        }
+        for server in &proxy.servers {
+            if let ServerAddress::Inet { host: host @ Host::Name { .. }, .. } = &server.address
+                && let Err(message) =
+                    backends::first_address(&proxy.name, server, host, resolver, ignore_unknown_names)
+            {
+                errors.push(BuildError { at: server.at.clone(), message });
+            }
+        }
+        sources(proxy, resolver, &mut errors);
+    }
+    faults.extend(errors.iter().map(ToString::to_string));
+    faults.extend(log_targets(config, resolver));
+    faults
+}
+
+fn accounts(global: &model::Global) -> Vec<String> {
+    let mut faults = Vec::new();
+    if let Some(Account::Name(name)) = &global.user
+        && !is_user(name)
+    {
+        faults.push(format!("cannot find user id for '{name}'"));
+    }
+    if let Some(Account::Name(name)) = &global.group
+        && !is_group(name)
+    {
+        faults.push(format!("cannot find group id for '{name}'"));
+    }
+    faults
+}
+
+fn is_user(name: &str) -> bool {
+    matches!(users::user(name), Ok(Some(_)))
+}
+
+fn is_group(name: &str) -> bool {
+    matches!(users::group(name), Ok(Some(_)))
+}
+
+fn listener(bind: &Bind, word: &str, resolver: &dyn Resolver, faults: &mut Vec<String>) {
+    for address in &bind.addresses {
+        if let ListenAddress::Inet { host, .. } = address
+            && let Err(error) = names::address(host, resolver)
+        {
+            let (at, spelling) = (&bind.at, &bind.spelling);
+            faults
+                .push(format!("parsing [{at}] : '{word}' : invalid address: '{}' in '{spelling}'", error.0));
+        }
+    }
+    let ownership = &bind.options.ownership;
+    if let Some(Account::Name(name)) = &ownership.user
+        && !is_user(name)
+    {
+        faults.push(format!("parsing [{}] : '{word}' : 'user' : unknown user name '{name}'", bind.at));
+    }
+    if let Some(Account::Name(name)) = &ownership.group
+        && !is_group(name)
+    {
+        faults.push(format!("parsing [{}] : '{word}' : 'group' : unknown group name '{name}'", bind.at));
+    }
+}
+
+fn sources(proxy: &model::Proxy, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
+    let of_proxy = proxy.settings.source.iter().map(|source| (&proxy.at, source));
+    let of_servers = proxy.servers.iter().flat_map(|server| {
+        let source = server.settings.source.iter();
+        source.map(|source| (&server.at, source))
+    });
+    for (at, source) in of_proxy.chain(of_servers) {
+        for host in backends::source_hosts(source) {
+            if let Err(error) = names::address(host, resolver) {
+                errors.push(BuildError { at: at.clone(), message: backends::unknown_source(&error) });
+            }
+        }
+    }
+}
+
+fn log_targets(config: &Config, resolver: &dyn Resolver) -> Vec<String> {
+    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
+    let mut faults: Vec<String> = Vec::new();
+    for target in config.global.logs.iter().chain(of_proxies) {
+        if let LogAddress::Udp { host, .. } = &target.address
+            && let Err(error) = names::address(host, resolver)
+        {
+            let fault = format!("log : could not resolve the address '{}' of the log target", error.0);
+            // Sections share what they inherit.
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+    }
+    faults
+}
