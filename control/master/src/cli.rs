@@ -98,6 +98,9 @@ impl Talk {
         let mut whom = self.whom;
         if let Some(prefix) = prefix {
             let (name, duplex) = prefix.strip_prefix("@").map_or((prefix, false), |name| (name, true));
+            if name == "1" {
+                self.until_somebody_serves().await;
+            }
             let Some(found) = self.find(name) else {
                 let text = format!("Can't find the target PID matching the prefix '@{prefix}'\n");
                 return self.say(Severity::Error, &text).await;
@@ -127,6 +130,15 @@ impl Talk {
                 self.prompt().await
             }
             _ => self.carry_out(spoken).await,
+        }
+    }
+
+    /// The first worker may still read its configuration when the command line is there already (R193).
+    async fn until_somebody_serves(&self) {
+        while self.master.processes.borrow().current().is_none()
+            && self.master.loading.get() == Loading::UnderWay
+        {
+            wait(weir_sched::now().after(LOOK_MS)).await;
         }
     }
 

@@ -140,8 +140,7 @@ impl Master {
         match signal {
             signal::SIGCHLD => self.reap(),
             signal::SIGUSR2 | signal::SIGHUP => self.reload(How::Soft, None),
-            signal::SIGTERM | signal::SIGINT => self.end(signal::SIGTERM),
-            signal::SIGUSR1 => self.end(signal::SIGUSR1),
+            signal::SIGTERM | signal::SIGINT | signal::SIGUSR1 => self.end(signal),
             other => self.tell_all(other),
         }
     }
@@ -258,7 +257,7 @@ impl Master {
 
     fn former_or_current(self: &Rc<Self>, pid: u32, exit: Exit, was_current: bool) {
         let status = exit.status();
-        let expected = matches!(status, 0 | 130 | 143);
+        let expected = matches!(status, 0 | INTERRUPTED | TERMINATED);
         let text = |which: &str| format!("{which} worker ({pid}) exited with code {status} ({exit})");
         self.forget(pid);
         if !was_current {
@@ -267,6 +266,10 @@ impl Master {
             self.messages.warning(text("Current"));
         } else {
             self.messages.alert(text("Current"));
+        }
+        if was_current && status == INTERRUPTED {
+            // Whoever interrupts a program from its terminal sees that it was.
+            self.status.set(status);
         }
         if was_current && !expected && !self.ending.get() {
             self.status.set(status);
@@ -399,5 +402,9 @@ impl Master {
 
 static CHANNEL: Kind = Kind::new("channel of a worker");
 static SESSION: Kind = Kind::new("master cli session");
+/// What a worker ends with that was interrupted.
+const INTERRUPTED: i32 = 128 + signal::SIGINT;
+/// What a worker ends with that was told to end.
+const TERMINATED: i32 = 128 + signal::SIGTERM;
 /// How many may wait for the result of one reload.
 const MOST_WAITING: usize = 64;
