@@ -10,7 +10,7 @@ impl Date {
         Self(((wall_seconds >> STEP_BITS) & DIGITS_MASK) as u32)
     }
 
-    /// Reads five digits; both alphabets of base 64 are understood.
+    /// Reads five digits.
     pub(super) fn decode(text: &[u8]) -> Option<Self> {
         let text: &[u8; DIGITS] = text.try_into().ok()?;
         let date =
@@ -34,15 +34,15 @@ const STEP_BITS: u32 = 2;
 const DIGITS: usize = 5;
 const DIGITS_MASK: u64 = (1 << (6 * DIGITS)) - 1;
 const AHEAD_LIMIT_SECONDS: i64 = 86_400;
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 fn digit_value(digit: u8) -> Option<u8> {
     Some(match digit {
         b'A'..=b'Z' => digit - b'A',
         b'a'..=b'z' => digit - b'a' + 26,
         b'0'..=b'9' => digit - b'0' + 52,
-        b'-' | b'+' => 62,
-        b'_' | b'/' => 63,
+        b'+' => 62,
+        b'/' => 63,
         _ => return None,
     })
 }
@@ -58,10 +58,13 @@ mod tests {
             Date::of(seconds).encode(&mut text);
             assert_eq!(Date::decode(text.as_bytes()), Some(Date::of(seconds)));
         }
-        let mut text = String::new();
-        Date::of(1_795_182_572).encode(&mut text);
-        assert_eq!(text, "awBP7");
-        for wrong in ["", "AAAAA", "awBP", "awBP7x", "aw P7", "awB\u{e9}"] {
+        // What HAProxy 2.6 wrote at these seconds.
+        for (seconds, expected) in [(1_795_182_572, "awBP7"), (1_795_194_564, "awB+x")] {
+            let mut text = String::new();
+            Date::of(seconds).encode(&mut text);
+            assert_eq!(text, expected);
+        }
+        for wrong in ["", "AAAAA", "awBP", "awBP7x", "aw P7", "awB\u{e9}", "awB-x", "awB_x"] {
             assert_eq!(Date::decode(wrong.as_bytes()), None, "{wrong}");
         }
     }
