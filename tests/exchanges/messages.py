@@ -178,6 +178,7 @@ EXCHANGES = {
 }
 
 DIFFERENT = {
+    "half close after the request": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "answer cut in a chunk": "chunks are forwarded as they come, not cut anew: the part of one that came is never made whole",
     "connection tokens": "a head that nothing edits is forwarded as it came, `keep-alive` included",
 }

@@ -415,8 +415,8 @@ impl Exchange {
     }
 
     /// Whether nobody waits for the response any more: the client's connection broke, or it closed its side and sent
-    /// nothing before that is still to be served. In HTTP mode closing one side says so only with `option abortonclose`;
-    /// in TCP mode the option lets what was sent before be forgotten too.
+    /// nothing before that is still to be served. In HTTP mode `no option abortonclose` takes closing one side for no
+    /// more than that; in TCP mode, where the option is off unless written, it lets what was sent before be forgotten too.
     pub(crate) fn client_left(&mut self) -> bool {
         if self.client.is_broken() {
             return true;
@@ -424,7 +424,7 @@ impl Exchange {
         if !self.client.peer_closed() {
             return false;
         }
-        let wanted = self.backend.config.settings.options.abort_on_close.or(false);
+        let wanted = self.backend.config.settings.options.abort_on_close.or(self.backend.is_http());
         match (self.backend.is_http(), wanted) {
             (true, false) => return false,
             (false, true) => return true,

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{HTTP, plain, run};
+use support::{HTTP, TCP, plain, run};
 use weir_backend::{BackendCounter as B, FrontendCounter as F};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -95,6 +95,39 @@ fn a_client_that_leaves_while_the_server_thinks() {
         assert_eq!(world.backend("front", B::ClientAborts), 1);
         world.check_idle().await;
     });
+}
+
+/// `option abortonclose` holds in HTTP mode unless it is switched off; in TCP mode it has to be written.
+#[test]
+fn closing_one_side_means_leaving_or_not() {
+    for (option, leaves) in [("", true), ("option abortonclose", true), ("no option abortonclose", false)] {
+        run(plain(option), move |world| async move {
+            let mut client = world.client();
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            server.expect(GET).await;
+            client.finish();
+            if leaves {
+                server.closed().await;
+                check_reply(&client.rest().await, "400 Bad request");
+            } else {
+                server.send(OK).await;
+                client.expect(OK).await;
+            }
+        });
+    }
+    for (option, leaves) in [("", false), ("option abortonclose", true), ("no option abortonclose", false)] {
+        let text = format!("{TCP}listen front\n bind 127.0.0.1:1\n {option}\n server s1 {{stuck}}\n");
+        run(text, move |world| async move {
+            let began = weir_sched::now();
+            let mut client = world.client();
+            client.send("abc").await;
+            client.finish();
+            client.closed().await;
+            let waited = weir_sched::now().since(began) > 0;
+            assert_eq!(waited, !leaves, "{option}");
+        });
+    }
 }
 
 #[test]
