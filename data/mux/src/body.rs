@@ -106,8 +106,12 @@ impl BodyFlow {
 
     /// Validates what is in the source's input without sending it: for `option http-buffer-request` and the like. The
     /// ready bytes grow; false if the coding is wrong.
-    pub fn inspect(&mut self, source: &Connection) -> bool {
-        self.validate(&source.input()[self.ready..])
+    pub fn inspect(&mut self, source: &mut Connection) -> bool {
+        let Framing::Chunked(_) = self.framing else {
+            self.measure(source.input().len() - self.ready);
+            return true;
+        };
+        self.validate(source)
     }
 
     /// Lets `count` more bytes at the front of the source's input (a head that is forwarded verbatim) leave first.
@@ -151,11 +155,7 @@ impl BodyFlow {
     /// Moves what can be moved now.
     pub fn advance(&mut self, source: &mut Connection, sink: &mut Connection) -> Flow {
         for _ in 0..ROUNDS {
-            if self.ready == 0
-                && !source.input().is_empty()
-                && !self.is_complete()
-                && !self.validate(source.input())
-            {
+            if self.ready == 0 && !source.input().is_empty() && !self.is_complete() && !self.inspect(source) {
                 return Flow::Malformed;
             }
             let leaving = self.leaving();
@@ -206,39 +206,43 @@ impl BodyFlow {
         Flow::Yield
     }
 
-    /// Takes note of bytes that follow the ready ones.
-    fn validate(&mut self, bytes: &[u8]) -> bool {
-        match &mut self.framing {
-            Framing::Done => {}
-            Framing::UntilClose => {
-                self.ready += bytes.len();
-                self.payload += bytes.len() as u64;
-            }
+    /// Takes note of that many bytes that follow the ready ones.
+    fn measure(&mut self, there: usize) {
+        let taken = match &mut self.framing {
+            Framing::Done | Framing::Chunked(_) => 0,
+            Framing::UntilClose => there,
             Framing::Length(left) => {
-                let taken = (bytes.len() as u64).min(*left);
+                let taken = (there as u64).min(*left);
                 *left -= taken;
-                self.ready += taken as usize;
-                self.payload += taken;
                 if *left == 0 {
                     self.framing = Framing::Done;
                 }
+                taken as usize
             }
-            Framing::Chunked(decoder) => match decoder.advance(bytes) {
-                Ok(advance) => {
-                    if !advance.trailers.is_empty() {
-                        let place = self.ready + advance.trailers.start..self.ready + advance.trailers.end;
-                        // What came before is followed by the rest: they are contiguous.
-                        let start = if self.trailers.is_empty() { place.start } else { self.trailers.start };
-                        self.trailers = start..place.end;
-                    }
-                    self.ready += advance.consumed;
-                    self.payload += advance.payload as u64;
-                    if advance.done {
-                        self.framing = Framing::Done;
-                    }
-                }
-                Err(_) => return false,
-            },
+        };
+        self.ready += taken;
+        self.payload += taken as u64;
+    }
+
+    /// Looks at the chunked coding that follows the ready bytes; false if it is wrong.
+    fn validate(&mut self, source: &mut Connection) -> bool {
+        let Framing::Chunked(decoder) = &mut self.framing else { return true };
+        let found = source.shorten_input(self.ready, |bytes| {
+            let found = decoder.advance(bytes);
+            let removed = found.as_ref().map_or(0, |advance| advance.removed);
+            (found, removed)
+        });
+        let Ok(advance) = found else { return false };
+        if !advance.trailers.is_empty() {
+            let place = self.ready + advance.trailers.start..self.ready + advance.trailers.end;
+            // What came before is followed by the rest: they are contiguous.
+            let start = if self.trailers.is_empty() { place.start } else { self.trailers.start };
+            self.trailers = start..place.end;
+        }
+        self.ready += advance.consumed;
+        self.payload += advance.payload as u64;
+        if advance.done {
+            self.framing = Framing::Done;
         }
         true
     }

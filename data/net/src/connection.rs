@@ -101,6 +101,19 @@ impl Connection {
         }
     }
 
+    /// Shows the input from `from` on to `edit`, which may move bytes to its front: how many at the end are of no use
+    /// then is the second that it returns.
+    pub fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
+        let Some(buffer) = &mut self.input else { return edit(&mut []).0 };
+        let held = buffer.len();
+        let (result, useless) = edit(&mut buffer[from.min(held)..]);
+        buffer.truncate(held - useless.min(held));
+        if buffer.is_empty() {
+            self.input = None;
+        }
+        result
+    }
+
     /// Puts bytes before anything that comes: what a protocol engine took and did not use.
     pub fn unread(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {

@@ -343,7 +343,7 @@ impl Exchange {
     fn settle_reply(&mut self, reply: &Reply) {
         // What is left of the request's body would be read as the next request.
         if !self.request_body.is_done() {
-            let _ = self.request_body.inspect(&self.client);
+            let _ = self.request_body.inspect(&mut self.client);
             if self.request_body.is_complete() {
                 let rest = self.request_body.ready();
                 self.request.detach(&mut self.client);

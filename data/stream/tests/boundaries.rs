@@ -12,6 +12,11 @@ const REQUEST: &str = "POST /a HTTP/1.1\r\nHost: x\r\nX-Long: aaaaaaaaaaaaaaaaaa
 const ANSWER: &str = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 Fine\r\nX-A: 1\r\ntransfer-encoding: chunked\r\n\r\n\
     3\r\nabc\r\na;q\r\n0123456789\r\n0\r\nx-sum: 9\r\n\r\n";
 
+/// What goes on of either: all but the extensions of its chunks.
+fn passed(message: &str) -> String {
+    message.replace(";n=v", "").replace(";q", "")
+}
+
 /// Sends `bytes` in pieces that end at `cuts`; the proxy sees each piece alone.
 async fn send_cut(peer: &mut Peer, bytes: &[u8], cuts: &[usize]) {
     let mut start = 0;
@@ -40,9 +45,9 @@ async fn exchange(
         *server = Some(world.accept("s1").await);
     }
     let server = server.as_mut().expect("accepted");
-    server.expect(REQUEST).await;
+    server.expect(passed(REQUEST)).await;
     send_cut(server, ANSWER.as_bytes(), answer).await;
-    client.expect(ANSWER).await;
+    client.expect(passed(ANSWER)).await;
 }
 
 #[test]
@@ -108,9 +113,9 @@ proptest! {
             send_cut(&mut client, REQUEST.repeat(3).as_bytes(), &cuts).await;
             let mut server = world.accept("s1").await;
             for _ in 0..3 {
-                server.expect(REQUEST).await;
+                server.expect(passed(REQUEST)).await;
                 send_cut(&mut server, ANSWER.as_bytes(), &answer_cuts).await;
-                client.expect(ANSWER).await;
+                client.expect(passed(ANSWER)).await;
             }
         });
     }

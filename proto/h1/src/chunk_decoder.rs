@@ -1,15 +1,18 @@
 //! Chunked bodies, validated while they pass (RFC 9112, 7.1).
 //!
-//! Two ways to use it. Who forwards a chunked body as it is asks [`ChunkDecoder::advance`]: all that it consumes is
-//! valid and may go on verbatim. Who wants the payload without its framing asks [`ChunkDecoder::piece`], again and
-//! again. Both keep nothing but a few numbers between calls.
+//! Two ways to use it. Who forwards a chunked body asks [`ChunkDecoder::advance`]: all that it leaves is valid and may go
+//! on verbatim. Who wants the payload without its framing asks [`ChunkDecoder::piece`], again and again. Both keep nothing
+//! but a few numbers between calls.
+//!
+//! Extensions end here: whoever does not understand one must ignore it (RFC 9112, 7.1.1), and a parser further on that
+//! finds its end elsewhere would read another body.
 //!
 //! ```text
 //!        ┌───────────────────────────────────────────────────┐
 //!        ▼                                                   │
-//!   FirstDigit ─► Digits ─► Extension ─► SizeFeed ─► Payload ─► PayloadReturn ─► PayloadFeed
-//!                                           │
-//!                              (size zero)  ▼
+//!   FirstDigit ─► Digits ─► Padding ─► Extension ─► SizeReturn ─► SizeFeed ─► Payload ─► PayloadReturn ─► PayloadFeed
+//!                                                                    │
+//!                                                       (size zero)  ▼
 //!                              TrailerStart ─► TrailerName ─► TrailerValue ─► TrailerFeed ─► TrailerStart
 //!                                   └────────► LastFeed ─► Ended
 //! ```
@@ -28,14 +31,18 @@ pub struct ChunkDecoder {
     remaining: u64,
     /// How many digits, extension bytes or trailer bytes were seen: each has its limit.
     count: u32,
+    /// How many bytes of extensions came beyond what payload they came with excuses.
+    excess: u32,
 }
 
 /// What [`ChunkDecoder::advance`] found in the bytes it was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advance {
-    /// That many bytes from the start are valid, and belong to the body: they may be forwarded as they are. All of
-    /// them, unless the body ended.
+    /// That many bytes from the start are valid, and belong to the body: they may be forwarded as they are. All that
+    /// is left of them, unless the body ended.
     pub consumed: usize,
+    /// That many bytes were taken out of them; what followed has moved up.
+    pub removed: usize,
     /// How many of them are payload.
     pub payload: usize,
     /// Where among them trailers stand, line ends included: nowhere in most bodies.
@@ -50,6 +57,7 @@ impl Advance {
         let later = next.trailers.start + self.consumed..next.trailers.end + self.consumed;
         Advance {
             consumed: self.consumed + next.consumed,
+            removed: self.removed + next.removed,
             payload: self.payload + next.payload,
             trailers: match (self.trailers.is_empty(), later.is_empty()) {
                 (true, true) => 0..0,
@@ -70,6 +78,9 @@ pub enum Piece {
     /// A part of the trailer section at this place, line ends included; framing may stand before it. The piece takes
     /// everything up to the range's end. The lines were validated; the empty line that ends them is not given.
     Trailers(Range<usize>),
+    /// An extension, or the blanks where one could stand, at this place; framing may stand before it. The piece takes
+    /// everything up to the range's end.
+    Extension(Range<usize>),
     /// Nothing but framing: all the bytes are used, more must come.
     More,
     /// The body ended; that many bytes, of framing, belonged to it.
@@ -103,7 +114,9 @@ enum Awaiting {
     #[default]
     FirstDigit,
     Digits,
+    Padding,
     Extension,
+    SizeReturn,
     SizeFeed,
     Payload,
     PayloadReturn,
@@ -123,6 +136,9 @@ impl ChunkDecoder {
     /// The longest extension of one chunk, in bytes. Signed chunks, the longest in use, need less than 100.
     pub const MAX_EXTENSION: u32 = 1024;
 
+    /// How many bytes the extensions of a body may have that come with little payload: one in eight bytes is excused.
+    pub const MAX_EXCESS: u32 = 16384;
+
     /// The longest trailer section, in bytes: a head of the default size.
     pub const MAX_TRAILERS: u32 = 16384;
 
@@ -131,14 +147,14 @@ impl ChunkDecoder {
         ChunkDecoder::default()
     }
 
-    /// Takes as much of `bytes` as belongs to the body. Everything consumed may be forwarded as it is. After an
-    /// error, nothing of `bytes` may.
+    /// Takes as much of `bytes` as belongs to the body, and takes extensions out of it. Everything consumed may be
+    /// forwarded as it is. After an error, nothing of `bytes` may.
     #[inline]
-    pub fn advance(&mut self, bytes: &[u8]) -> Result<Advance, ChunkError> {
-        let mut at = 0;
-        let mut payload = 0;
-        let mut trailers = 0..0;
-        loop {
+    pub fn advance(&mut self, bytes: &mut [u8]) -> Result<Advance, ChunkError> {
+        let (mut at, mut payload, mut trailers) = (0, 0, 0..0);
+        // What lies before `moved` is as it is to stay, what lies from `kept` on has not moved yet.
+        let (mut moved, mut kept) = (0, 0);
+        let end = loop {
             match self.piece_from(bytes, at)? {
                 Piece::Payload(range) => {
                     payload += range.len();
@@ -146,12 +162,24 @@ impl ChunkDecoder {
                 }
                 Piece::Trailers(range) => {
                     at = range.end;
-                    trailers = range;
+                    trailers = range.start - (kept - moved)..range.end - (kept - moved);
                 }
-                Piece::More => return Ok(Advance { consumed: bytes.len(), payload, trailers, done: false }),
-                Piece::Done(consumed) => return Ok(Advance { consumed, payload, trailers, done: true }),
+                Piece::Extension(range) => {
+                    at = range.end;
+                    bytes.copy_within(kept..range.start, moved);
+                    moved += range.start - kept;
+                    kept = range.end;
+                }
+                Piece::More => break bytes.len(),
+                Piece::Done(consumed) => break consumed,
             }
+        };
+        let removed = kept - moved;
+        if removed > 0 {
+            bytes.copy_within(kept.., moved);
         }
+        let done = self.is_done();
+        Ok(Advance { consumed: end - removed, removed, payload, trailers, done })
     }
 
     /// Takes the first piece of `bytes`. Call again with what follows the piece.
@@ -191,12 +219,22 @@ impl ChunkDecoder {
                     at += 1;
                 }
                 Awaiting::Digits => at = self.digit(byte, at)?,
-                Awaiting::Extension => at = self.extension(bytes, at)?,
+                Awaiting::Padding | Awaiting::Extension => {
+                    let end = self.extension(bytes, at)?;
+                    return Ok(Piece::Extension(at..end));
+                }
+                Awaiting::SizeReturn => {
+                    // Nothing else ends an extension.
+                    self.awaiting = Awaiting::SizeFeed;
+                    at += 1;
+                }
                 Awaiting::SizeFeed => {
                     if byte != b'\n' {
                         return Err(ChunkError::InvalidLineEnd);
                     }
                     self.count = 0;
+                    let excused = u32::try_from(self.remaining / 8).unwrap_or(u32::MAX);
+                    self.excess = self.excess.saturating_sub(excused);
                     self.awaiting =
                         if self.remaining == 0 { Awaiting::TrailerStart } else { Awaiting::Payload };
                     at += 1;
@@ -260,29 +298,36 @@ impl ChunkDecoder {
         }
         self.count = 0;
         match byte {
-            b'\r' => self.awaiting = Awaiting::SizeFeed,
-            b';' | b' ' | b'\t' => self.awaiting = Awaiting::Extension,
+            b'\r' => self.awaiting = Awaiting::SizeReturn,
+            b' ' | b'\t' => self.awaiting = Awaiting::Padding,
+            b';' => self.awaiting = Awaiting::Extension,
             b'\n' => return Err(ChunkError::InvalidLineEnd),
             _ => return Err(ChunkError::InvalidSize),
         }
-        Ok(at + 1)
+        // Whoever comes next looks at the same byte.
+        Ok(at)
     }
 
+    /// Follows an extension, and blanks before it, up to the end of the line.
     #[cold]
     fn extension(&mut self, bytes: &[u8], mut at: usize) -> Result<usize, ChunkError> {
         while let Some(&byte) = bytes.get(at) {
-            at += 1;
-            match byte {
-                b'\r' => {
-                    self.awaiting = Awaiting::SizeFeed;
+            match (self.awaiting, byte) {
+                (_, b'\r') => {
+                    self.awaiting = Awaiting::SizeReturn;
                     break;
                 }
-                b'\n' => return Err(ChunkError::InvalidLineEnd),
-                b'\t' | 0x20..=0x7e | 0x80.. => {}
+                (_, b'\n') => return Err(ChunkError::InvalidLineEnd),
+                (Awaiting::Padding, b' ' | b'\t') => {}
+                (Awaiting::Padding, b';') => self.awaiting = Awaiting::Extension,
+                (Awaiting::Padding, _) => return Err(ChunkError::InvalidSize),
+                (_, b'\t' | 0x20..=0x7e | 0x80..) => {}
                 _ => return Err(ChunkError::InvalidExtension),
             }
+            at += 1;
             self.count += 1;
-            if self.count > ChunkDecoder::MAX_EXTENSION {
+            self.excess += 1;
+            if self.count > ChunkDecoder::MAX_EXTENSION || self.excess > ChunkDecoder::MAX_EXCESS {
                 return Err(ChunkError::ExtensionTooLong);
             }
         }
@@ -354,6 +399,7 @@ mod tests {
                         trailers.extend_from_slice(&part[range.clone()]);
                         at += range.end;
                     }
+                    Piece::Extension(range) => at += range.end,
                     Piece::More => {
                         at = end;
                         break;
@@ -365,19 +411,26 @@ mod tests {
         Ok(None)
     }
 
-    fn pass(bytes: &[u8], pieces: &[usize]) -> Result<(usize, usize, bool), ChunkError> {
+    /// What is forwarded of a body, how many bytes it took, how much of it was payload, and whether it ended.
+    type Passed = (Vec<u8>, usize, usize, bool);
+
+    fn pass(bytes: &[u8], pieces: &[usize]) -> Result<Passed, ChunkError> {
         let mut decoder = ChunkDecoder::new();
-        let (mut at, mut payload) = (0, 0);
+        let (mut passed, mut at, mut payload) = (Vec::new(), 0, 0);
         for end in pieces.iter().copied().chain([bytes.len()]) {
-            let advance = decoder.advance(&bytes[at..end])?;
-            at += advance.consumed;
+            let mut part = bytes[at..end].to_vec();
+            let advance = decoder.advance(&mut part)?;
+            at += advance.consumed + advance.removed;
             payload += advance.payload;
+            passed.extend_from_slice(&part[..advance.consumed]);
             if advance.done {
-                return Ok((at, payload, true));
+                // What follows the body has moved up behind it.
+                assert_eq!(part[advance.consumed..part.len() - advance.removed], bytes[at..end]);
+                return Ok((passed, at, payload, true));
             }
             assert_eq!(at, end);
         }
-        Ok((at, payload, false))
+        Ok((passed, at, payload, false))
     }
 
     #[track_caller]
@@ -398,10 +451,13 @@ mod tests {
         let passed = pass(bytes, &every);
         assert_eq!(passed, pass(bytes, &[]));
         match (passed, whole) {
-            (Ok((used, payload, true)), Ok(Some(body))) => {
-                assert_eq!((used, payload), (body.2, body.0.len()))
+            (Ok((passed, used, payload, true)), Ok(Some(body))) => {
+                assert_eq!((used, payload), (body.2, body.0.len()));
+                // What is forwarded says the same, and nothing is taken out of it any more.
+                assert_eq!(decode(&passed, &[]), Ok(Some((body.0, body.1, passed.len()))));
+                assert_eq!(pass(&passed, &[]).map(|again| again.0), Ok(passed));
             }
-            (Ok((_, _, false)), Ok(None)) => {}
+            (Ok((_, _, _, false)), Ok(None)) => {}
             (Err(one), Err(other)) => assert_eq!(one, other),
             (one, other) => panic!("{one:?} but {other:?}"),
         }
@@ -420,6 +476,34 @@ mod tests {
     }
 
     #[test]
+    fn extensions_stay_behind() {
+        #[track_caller]
+        fn check(bytes: &str, want: &str) {
+            let passed = pass(bytes.as_bytes(), &[]).unwrap().0;
+            assert_eq!(String::from_utf8(passed).unwrap(), want);
+        }
+        check("3;a=b\r\nabc\r\n0\r\n\r\nGET", "3\r\nabc\r\n0\r\n\r\n");
+        check(
+            "3 ; a = \"x;y\"\r\nabc\r\n1\t\r\nd\r\n0;z\r\nX: y\r\n\r\n",
+            "3\r\nabc\r\n1\r\nd\r\n0\r\nX: y\r\n\r\n",
+        );
+        check("3;\r\nabc\r\n0;\u{e9}\r\n\r\n", "3\r\nabc\r\n0\r\n\r\n");
+        check("3;a", "3");
+    }
+
+    #[test]
+    fn extensions_need_payload() {
+        let body = |payload: usize, chunks: usize| {
+            let chunk = format!("{payload:x};{}\r\n{}\r\n", "e".repeat(85), "p".repeat(payload));
+            decode(format!("{}0\r\n\r\n", chunk.repeat(chunks)).as_bytes(), &[]).map(drop)
+        };
+        // Signed chunks carry 8 kB at least.
+        assert_eq!(body(8192, 300), Ok(()));
+        assert_eq!(body(1, 150), Ok(()));
+        assert_eq!(body(1, 300), Err(ChunkError::ExtensionTooLong));
+    }
+
+    #[test]
     fn refusals() {
         for (bytes, want) in [
             ("\r\n", ChunkError::InvalidSize),
@@ -430,6 +514,9 @@ mod tests {
             ("3\nabc\r\n", ChunkError::InvalidLineEnd),
             ("3\rabc\r\n", ChunkError::InvalidLineEnd),
             ("3;a\nabc", ChunkError::InvalidLineEnd),
+            ("3 a\r\n", ChunkError::InvalidSize),
+            ("3\t3\r\n", ChunkError::InvalidSize),
+            ("3;a\rb\r\n", ChunkError::InvalidLineEnd),
             ("3;a\u{1}\r\n", ChunkError::InvalidExtension),
             ("3;a\u{0}\r\n", ChunkError::InvalidExtension),
             ("3\r\nabc\n0\r\n\r\n", ChunkError::MissingLineEnd),
@@ -456,7 +543,7 @@ mod tests {
 
     #[test]
     fn lengths_are_bounded() {
-        let long = |size: u32| format!("0;{}\r\n\r\n", "x".repeat(size as usize));
+        let long = |size: u32| format!("0;{}\r\n\r\n", "x".repeat(size as usize - 1));
         assert!(decode(long(ChunkDecoder::MAX_EXTENSION).as_bytes(), &[]).is_ok());
         let extension = decode(long(ChunkDecoder::MAX_EXTENSION + 1).as_bytes(), &[]);
         assert_eq!(extension, Err(ChunkError::ExtensionTooLong));
@@ -468,18 +555,18 @@ mod tests {
     fn payload_may_go_by_another_way() {
         let mut decoder = ChunkDecoder::new();
         assert_eq!(decoder.remaining(), 0);
-        decoder.advance(b"10\r\nabc").unwrap();
+        decoder.advance(&mut b"10\r\nabc".to_vec()).unwrap();
         assert_eq!(decoder.remaining(), 13);
         decoder.skip(13);
         assert_eq!(decoder.remaining(), 0);
         assert_eq!(
-            decoder.advance(b"\r\n0\r\n\r\n"),
-            Ok(Advance { consumed: 7, payload: 0, trailers: 0..0, done: true })
+            decoder.advance(&mut b"\r\n0\r\n\r\n".to_vec()),
+            Ok(Advance { consumed: 7, removed: 0, payload: 0, trailers: 0..0, done: true })
         );
         assert!(decoder.is_done());
         assert_eq!(
-            decoder.advance(b"GET"),
-            Ok(Advance { consumed: 0, payload: 0, trailers: 0..0, done: true })
+            decoder.advance(&mut b"GET".to_vec()),
+            Ok(Advance { consumed: 0, removed: 0, payload: 0, trailers: 0..0, done: true })
         );
     }
 
@@ -502,7 +589,8 @@ mod tests {
             let mut pieces: Vec<usize> = pieces.into_iter().map(|end| end.min(bytes.len())).collect();
             pieces.sort_unstable();
             prop_assert_eq!(decode(&bytes, &pieces), Ok(Some((chunks.concat(), Vec::new(), length))));
-            prop_assert_eq!(pass(&bytes, &pieces), Ok((length, chunks.concat().len(), true)));
+            let framed = bytes[..length].to_vec();
+            prop_assert_eq!(pass(&bytes, &pieces), Ok((framed, length, chunks.concat().len(), true)));
         }
 
         #[test]

@@ -90,7 +90,7 @@ pub(super) fn request_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent> 
         return Ok(Body { bytes: payload(framing, body)?, announced, grows: false });
     }
     exchange.request.detach(&mut exchange.client);
-    if !exchange.request_body.inspect(&exchange.client) {
+    if !exchange.request_body.inspect(&mut exchange.client) {
         return Err(Absent::Missing);
     }
     let grows = !exchange.request_body.is_complete() && exchange.may_wait();
@@ -110,7 +110,7 @@ pub(super) fn response_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent>
     let Some(upstream) = &mut exchange.server else { return Err(Absent::Missing) };
     exchange.response.detach(&mut upstream.connection);
     let mut flow = BodyFlow::new(framing, 0);
-    if !flow.inspect(&upstream.connection) {
+    if !flow.inspect(&mut upstream.connection) {
         return Err(Absent::Missing);
     }
     let input = upstream.connection.input();
@@ -132,7 +132,7 @@ fn payload(framing: BodyFraming, framed: &[u8]) -> Result<Cow<'_, [u8]>, Absent>
                 joined.extend_from_slice(&rest[place.clone()]);
                 rest = &rest[place.end..];
             }
-            Ok(Piece::Trailers(place)) => rest = &rest[place.end..],
+            Ok(Piece::Trailers(place) | Piece::Extension(place)) => rest = &rest[place.end..],
             Ok(Piece::More | Piece::Done(_)) => return Ok(Cow::Owned(joined)),
             Err(_) => return Err(Absent::Missing),
         }

@@ -65,7 +65,7 @@ impl Exchange {
     /// Keeps a copy of a body that is wholly there, so that it can be sent again.
     fn keep_body(&mut self) -> Replay {
         self.request.detach(&mut self.client);
-        if !self.request_body.inspect(&self.client) || !self.request_body.is_complete() {
+        if !self.request_body.inspect(&mut self.client) || !self.request_body.is_complete() {
             return Replay::No;
         }
         let body = self.request_body.copy_ready(&self.client);
@@ -101,7 +101,7 @@ impl Exchange {
             if verbatim > 0 {
                 // The head leaves together with the part of the body that came with it.
                 self.request_body.lead_with(verbatim);
-                if !self.request_body.inspect(&self.client) {
+                if !self.request_body.inspect(&mut self.client) {
                     return Err(self.malformed_request_body().into());
                 }
                 return Ok(());
@@ -263,12 +263,12 @@ impl Exchange {
         }
         let Some(upstream) = &mut self.server else { return Err(Stop::close(By::Internal, During::Data)) };
         if verbatim > 0 {
-            if !self.response_body.inspect(&upstream.connection) {
+            if !self.response_body.inspect(&mut upstream.connection) {
                 return Err(Stop::close(By::Proxy, During::Data));
             }
         } else {
             self.response.detach(&mut upstream.connection);
-            if !self.response_body.inspect(&upstream.connection) {
+            if !self.response_body.inspect(&mut upstream.connection) {
                 return Err(Stop::close(By::Proxy, During::Data));
             }
             let body = self.response_body.take_ready(SENT_WITH_HEAD);

@@ -71,7 +71,7 @@ impl Exchange {
             return Ok(());
         }
         self.request.detach(&mut self.client);
-        if self.request_body.inspect(&self.client) {
+        if self.request_body.inspect(&mut self.client) {
             return Ok(());
         }
         self.facts.have_request = false;

@@ -106,7 +106,7 @@ impl Exchange {
 
     async fn await_body(&mut self, at_least: u64, deadline: Tick, limit: usize) -> Phase {
         loop {
-            if !self.request_body.inspect(&self.client) {
+            if !self.request_body.inspect(&mut self.client) {
                 self.count_bad_request();
                 return Err(Stop::error(400, By::Proxy, During::Request));
             }
@@ -152,7 +152,7 @@ impl Exchange {
         self.facts.response_body_begun = true;
         loop {
             let Some(upstream) = &mut self.server else { return Ok(()) };
-            if !self.response_body.inspect(&upstream.connection) {
+            if !self.response_body.inspect(&mut upstream.connection) {
                 self.count(Event::FailedResponse);
                 return Err(Stop::error(502, By::Proxy, During::Data));
             }
