@@ -732,22 +732,20 @@ impl Worker {
         self.profiler.interrupt();
         let mut load = self.queues.load();
         self.publish(&load);
-        let shared_waiting = self.commons.waiting();
-        let own = load.queued[NORMAL];
+        let (own, shared_waiting) = (load.queued[NORMAL], self.commons.waiting());
         load.queued[NORMAL] = own.saturating_add(shared_waiting);
         let mut left = turn(&load, &self.tuning).runs;
         let granted = left;
-        let shared_room = shared_room(left[NORMAL], own, shared_waiting);
         if self.tuning.low_latency {
-            self.run_by_rank(&mut left, shared_room);
+            self.run_by_rank(&mut left, shared_room(granted[NORMAL], own, shared_waiting));
         } else {
-            for (class, left) in left.iter_mut().enumerate() {
-                if class == NORMAL && shared_room > 0 {
-                    *left -= self.run_shared(shared_room);
+            for class in 0..CLASSES {
+                if class == NORMAL && shared_waiting > 0 {
+                    left[NORMAL] -= self.run_shared(shared_room(granted[NORMAL], own, shared_waiting));
                 }
-                while *left > 0 {
+                while left[class] > 0 {
                     let Some(slot) = self.queues.pop(&self.tasks, class) else { break };
-                    *left -= 1;
+                    left[class] -= 1;
                     self.run_task(slot);
                 }
             }
