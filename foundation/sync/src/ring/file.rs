@@ -193,7 +193,7 @@ impl<'a> Image<'a> {
     fn message(&self, place: usize) -> Option<(std::ops::Range<usize>, usize)> {
         let byte = |index: usize| self.area.get(self.add(place, 1 + index)).copied();
         let (length, bytes) = varint::decode(byte)?;
-        if length >= self.size() - 1 - bytes {
+        if self.size().checked_sub(1 + bytes).is_none_or(|room| length >= room) {
             return None;
         }
         let start = self.add(place, 1 + bytes);
