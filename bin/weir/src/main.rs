@@ -33,6 +33,8 @@ static ALLOCATOR: weir_memory::Measured<mimalloc::MiMalloc> = weir_memory::Measu
 static MESSAGES: Messages = Messages::new();
 
 fn main() -> ExitCode {
+    // A kernel without the choice has no huge pages either, or only costs memory with them.
+    let _ = weir_sys::process::use_small_pages();
     let words: Vec<Vec<u8>> = std::env::args_os().map(OsString::into_vec).collect();
     let texts: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
     let program = texts.first().map_or("weir", AsRef::as_ref);
