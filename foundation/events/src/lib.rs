@@ -19,6 +19,7 @@ pub mod sampling;
 pub mod sink;
 pub mod syslog;
 pub mod timeline;
+pub mod trace;
 pub mod writer;
 
 pub use calendar::{CivilTime, WallTime};

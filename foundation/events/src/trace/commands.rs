@@ -1,0 +1,368 @@
+//! The `trace` command: words in, settings changed or lists out. Operators and `traces` sections speak it.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::{CRITERIA, Level, Source, State, VERBOSITIES};
+use crate::sink::Sinks;
+
+/// Sources that exist, and sinks that they may tell.
+#[derive(Clone, Copy, Debug)]
+pub struct Traces<'t> {
+    /// The sources, in the order of listings.
+    pub sources: &'t [&'static Source],
+    /// The sinks.
+    pub sinks: &'t Sinks,
+}
+
+impl Traces<'_> {
+    /// Obeys `trace <words>`: a list when the words ask for one, nothing when something was changed.
+    ///
+    /// # Errors
+    /// A text for the operator, without newline. What came before it on the line was done.
+    pub fn command(&self, words: &[&str]) -> Result<Option<String>, String> {
+        let mut words = words.iter().copied().filter(|word| !word.is_empty());
+        let chosen: Vec<&Source> = match words.next() {
+            None => return Ok(Some(self.list_sources())),
+            Some("0") => {
+                self.sources.iter().for_each(|source| source.set_state(State::Stopped));
+                return Ok(None);
+            }
+            Some("all") => self.sources.to_vec(),
+            Some(name) => {
+                let known = self.sources.iter().find(|source| source.name == name);
+                vec![known.ok_or_else(|| format!("No such trace source '{name}'"))?]
+            }
+        };
+        let all = chosen.len() != 1;
+        let mut done = false;
+        while let Some(keyword) = words.next() {
+            let value = words.next();
+            if all && !matches!(keyword, "sink" | "level" | "follow") {
+                return Err(format!(
+                    "'{keyword}' is not for all sources at once, only 'sink' and 'level' are"
+                ));
+            }
+            for source in &chosen {
+                let listed = self.change(source, keyword, value)?;
+                if let Some(listed) = listed {
+                    return Ok(Some(listed));
+                }
+            }
+            done = true;
+        }
+        Ok(if done { None } else { Some(COMMANDS.to_owned()) })
+    }
+
+    /// `show trace`: every source and what it does, or all about one.
+    ///
+    /// # Errors
+    /// When there is no such source.
+    pub fn show(&self, name: Option<&str>) -> Result<String, String> {
+        let mut text = String::new();
+        let Some(name) = name else {
+            text.push_str("Supported trace sources and states (.=stopped, w=waiting, R=running) :\n");
+            for source in self.sources {
+                let sink = source.sink().load();
+                let (sink, dropped) =
+                    sink.as_ref().as_ref().map_or(("none", 0), |sink| (&*sink.name, sink.dropped()));
+                // Writing to memory does not fail.
+                let _ = writeln!(
+                    text,
+                    " [{}] {:<10} -> {sink} [drp {dropped}]  [{}]",
+                    mark(source),
+                    source.name,
+                    source.help
+                );
+            }
+            return Ok(text);
+        };
+        let source = self.sources.iter().find(|source| source.name == name);
+        let source = source.ok_or_else(|| format!("No such trace source '{name}'"))?;
+        let _ = writeln!(
+            text,
+            "Trace events for source {name} (+=enabled, -=disabled): report, start, pause, stop"
+        );
+        let masks =
+            [&source.report, &source.start, &source.pause, &source.stop].map(|mask| mask.load(Relaxed));
+        for (index, event) in source.events.iter().enumerate() {
+            let signs: Vec<_> = masks.iter().map(|mask| sign(*mask, index)).collect();
+            let _ = writeln!(text, "  {} {:<13}: {}", signs.join(" "), event.name, event.help);
+        }
+        Ok(text)
+    }
+
+    fn list_sources(&self) -> String {
+        let mut text = "Supported trace sources and states (.=stopped, w=waiting, R=running) :\n".to_owned();
+        text.push_str(" [.] 0          : not a source, will immediately stop all traces\n");
+        text.push_str(" [.] all        : all sources below, only for 'sink' and 'level'\n");
+        for source in self.sources {
+            let _ = writeln!(text, " [{}] {:<10} : {}", mark(source), source.name, source.help);
+        }
+        text
+    }
+
+    /// One keyword and its value; a list when there is no value.
+    fn change(&self, source: &Source, keyword: &str, value: Option<&str>) -> Result<Option<String>, String> {
+        let name = source.name;
+        match keyword {
+            "event" => events(source, &source.report, value, &format!("Supported events for source {name}")),
+            "start" | "pause" | "stop" => {
+                let (mask, state, what) = match keyword {
+                    "start" => (&source.start, State::Running, "starting"),
+                    "pause" => (&source.pause, State::Waiting, "pausing"),
+                    _ => (&source.stop, State::Stopped, "stopping"),
+                };
+                if value == Some("now") {
+                    source.set_state(state);
+                    return Ok(None);
+                }
+                let listed = events(source, mask, value, &format!("Events {what} source {name}"))?;
+                // A start event makes the source wait for it; without any, there is nothing to wait for.
+                if keyword == "start" && listed.is_none() {
+                    let waits = mask.load(Relaxed) != 0;
+                    source.set_state(if waits { State::Waiting } else { State::Stopped });
+                }
+                Ok(listed)
+            }
+            "level" => {
+                let choices = Level::ALL.map(|(_, name, help)| (name, help));
+                choose(&source.level, &choices, value, &format!("Supported trace levels for source {name}"))
+            }
+            "verbosity" => {
+                let title = format!("Supported trace verbosities for source {name}");
+                choose(&source.verbosity, &VERBOSITIES, value, &title)
+            }
+            "lock" => {
+                let title = format!("Supported lock-on criteria for source {name}");
+                let listed = choose(&source.criterion, &CRITERIA, value, &title)?;
+                source.locked.store(0, Relaxed);
+                Ok(listed)
+            }
+            "sink" => self.choose_sink(source, value),
+            "follow" => Err("'trace follow' is not implemented yet".to_owned()),
+            _ => Err(format!("Unknown trace keyword '{keyword}'")),
+        }
+    }
+
+    fn choose_sink(&self, source: &Source, value: Option<&str>) -> Result<Option<String>, String> {
+        let current = source.sink().load_full();
+        let current = (*current).as_ref().map_or("none", |sink| &sink.name);
+        match value {
+            None => {
+                let mut text = format!("Supported sinks for source {} (*=current):\n", source.name);
+                let none = ("none", "no sink");
+                let known = self.sinks.all().iter().map(|sink| (&*sink.name, &*sink.description));
+                for (name, help) in std::iter::once(none).chain(known) {
+                    let _ =
+                        writeln!(text, "  {} {name:<10} : {help}", if name == current { '*' } else { ' ' });
+                }
+                Ok(Some(text))
+            }
+            Some("none") => {
+                source.sink().publish(None);
+                Ok(None)
+            }
+            Some(name) => {
+                let sink = self.sinks.find(name).ok_or_else(|| format!("No such sink '{name}'"))?;
+                source.sink().publish(Some(sink.clone()));
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn mark(source: &Source) -> char {
+    match source.state() {
+        State::Stopped => '.',
+        State::Waiting => 'w',
+        State::Running => 'R',
+    }
+}
+
+fn sign(mask: u64, index: usize) -> &'static str {
+    if mask & (1 << index) != 0 { "+" } else { "-" }
+}
+
+/// Turns events of a mask on or off: `[+|-|!]<name>`, `any`, `none`.
+fn events(
+    source: &Source,
+    mask: &AtomicU64,
+    value: Option<&str>,
+    title: &str,
+) -> Result<Option<String>, String> {
+    let Some(value) = value else {
+        let mut text = format!("{title} (+=enabled, -=disabled):\n");
+        text.push_str(
+            "  - none         : disable all event types\n  - any          : enable all event types\n",
+        );
+        for (index, event) in source.events.iter().enumerate() {
+            let sign = sign(mask.load(Relaxed), index);
+            let _ = writeln!(text, "  {sign} {:<12} : {}", event.name, event.help);
+        }
+        return Ok(Some(text));
+    };
+    let (on, name) = match value.split_at_checked(1) {
+        Some(("+", name)) => (true, name),
+        Some(("-" | "!", name)) => (false, name),
+        _ => (true, value),
+    };
+    let bits = match name {
+        "any" => u64::MAX,
+        "none" => {
+            mask.store(0, Relaxed);
+            return Ok(None);
+        }
+        _ => {
+            let known = source.events.iter().position(|event| event.name == name);
+            1 << known.ok_or_else(|| format!("No such trace event '{name}'"))?
+        }
+    };
+    if on {
+        mask.fetch_or(bits, Relaxed)
+    } else {
+        mask.fetch_and(!bits, Relaxed)
+    };
+    Ok(None)
+}
+
+/// Chooses one of several by name.
+fn choose(
+    setting: &std::sync::atomic::AtomicU8,
+    choices: &[(&str, &str)],
+    value: Option<&str>,
+    title: &str,
+) -> Result<Option<String>, String> {
+    let current = usize::from(setting.load(Relaxed));
+    match value {
+        None => {
+            let mut text = format!("{title}:\n");
+            for (index, (name, help)) in choices.iter().enumerate() {
+                let star = if index == current { '*' } else { ' ' };
+                let _ = writeln!(text, "  {star} {name:<10} : {help}");
+            }
+            Ok(Some(text))
+        }
+        Some(name) => {
+            let known = choices.iter().position(|(known, _)| *known == name);
+            let index = known.ok_or_else(|| format!("'{name}' is none of those: {}", names(choices)))?;
+            setting.store(index as u8, Relaxed);
+            Ok(None)
+        }
+    }
+}
+
+fn names(choices: &[(&str, &str)]) -> String {
+    choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// What may follow a source's name.
+const COMMANDS: &str = "\
+Supported commands:
+  event     : list/enable/disable source-specific event reporting
+  level     : list/set trace reporting level
+  lock      : automatic lock on thread/connection/stream/...
+  pause     : pause and automatically restart after a specific event
+  sink      : list/set event sinks
+  start     : start immediately or after a specific event
+  stop      : stop immediately or after a specific event
+  verbosity : list/set trace output verbosity
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Event;
+
+    const EVENTS: &[Event] =
+        &[Event { name: "s_new", help: "new thing" }, Event { name: "s_end", help: "end of thing" }];
+
+    fn with(check: impl FnOnce(&Traces<'_>, &'static Source)) {
+        let source: &'static Source = Box::leak(Box::new(Source::new("h1", "HTTP/1 multiplexer", EVENTS)));
+        let other: &'static Source = Box::leak(Box::new(Source::new("stream", "Applicative stream", EVENTS)));
+        let sinks = Sinks::default();
+        check(&Traces { sources: &[source, other], sinks: &sinks }, source);
+    }
+
+    fn said(traces: &Traces<'_>, line: &str) -> Result<Option<String>, String> {
+        traces.command(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn lists_are_those_of_the_reference() {
+        with(|traces, _| {
+            let list = |line: &str| said(traces, line).expect("it is right").expect("a list");
+            assert_eq!(
+                list(""),
+                "Supported trace sources and states (.=stopped, w=waiting, R=running) :\n \
+                 [.] 0          : not a source, will immediately stop all traces\n \
+                 [.] all        : all sources below, only for 'sink' and 'level'\n \
+                 [.] h1         : HTTP/1 multiplexer\n \
+                 [.] stream     : Applicative stream\n"
+            );
+            assert_eq!(list("h1"), COMMANDS);
+            assert_eq!(
+                list("h1 event"),
+                "Supported events for source h1 (+=enabled, -=disabled):\n  - none         : disable all event types\n  \
+                 - any          : enable all event types\n  + s_new        : new thing\n  + s_end        : end of thing\n"
+            );
+            assert_eq!(
+                list("h1 level").lines().nth(2),
+                Some("  * user       : also information useful to the end user")
+            );
+            assert!(list("h1 verbosity").contains("  * clean      : "));
+            assert!(list("h1 lock").contains("  * nothing    : "));
+            assert!(
+                list("h1 sink").contains("  * none       : ")
+                    && list("h1 sink").contains("    buf0       : ")
+            );
+            assert!(list("h1 start").contains("  - s_new        : new thing"));
+            assert_eq!(
+                traces.show(None).expect("it is right").lines().nth(1),
+                Some(" [.] h1         -> none [drp 0]  [HTTP/1 multiplexer]")
+            );
+            assert!(
+                traces.show(Some("h1")).expect("it is right").contains("  + - - - s_new        : new thing")
+            );
+        });
+    }
+
+    #[test]
+    fn several_settings_fit_on_a_line() {
+        with(|traces, source| {
+            assert_eq!(said(traces, "h1 sink buf0 level developer verbosity complete start now"), Ok(None));
+            assert_eq!(source.state(), State::Running);
+            assert!(traces.show(None).expect("it is right").contains(" [R] h1         -> buf0 [drp 0]"));
+            assert_eq!(said(traces, "h1 start +s_new"), Ok(None));
+            assert_eq!(source.state(), State::Waiting);
+            assert_eq!(said(traces, "h1 start -s_new"), Ok(None));
+            assert_eq!(source.state(), State::Stopped);
+            assert_eq!(said(traces, "h1 event none event !s_new event +s_end"), Ok(None));
+            assert!(traces.show(Some("h1")).expect("it is right").contains("  - - - - s_new"));
+            assert_eq!(said(traces, "all sink stderr level error"), Ok(None));
+            said(traces, "h1 start now").expect("it is right");
+            assert_eq!(said(traces, "0"), Ok(None));
+            assert_eq!(source.state(), State::Stopped);
+        });
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        with(|traces, _| {
+            for line in [
+                "nosuch",
+                "h1 foo",
+                "h1 level foo",
+                "h1 verbosity foo",
+                "h1 lock foo",
+                "h1 sink foo",
+                "h1 event foo",
+                "h1 start foo",
+                "all start now",
+                "h1 follow session",
+            ] {
+                assert!(said(traces, line).is_err(), "{line}");
+            }
+        });
+    }
+}
