@@ -28,6 +28,7 @@ mod signals;
 pub mod simulate;
 mod task;
 mod tick;
+pub mod trace;
 mod waiting;
 mod waker;
 mod watchdog;

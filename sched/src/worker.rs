@@ -14,6 +14,7 @@ use crate::queues::Queues;
 use crate::shared::{Activity, Message, NotDelivered, Shared, owner_of};
 use crate::task::{EVENT, FLAG, KILLED, Kind, NO_SLOT, OCCUPIED, QUEUED, RUNNING, Task, WOKEN};
 use crate::tick::Tick;
+use crate::trace;
 use crate::waker::waker;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -510,6 +511,9 @@ impl Worker {
     #[inline]
     pub(crate) fn pass(&self) {
         let timeout = self.work();
+        if trace::SCHEDULER.is_active() {
+            trace::turned(worker_index(), self.wall_ns(), timeout);
+        }
         self.poll(timeout);
     }
 
@@ -1013,6 +1017,9 @@ impl Worker {
         self.shared.doorbell.rise();
         if !is_fresh {
             self.refresh_clock();
+        }
+        if trace::POLLER.is_active() {
+            trace::polled(worker_index(), self.wall_ns(), events);
         }
         let activity = &self.shared.activity;
         activity.events.add(events as u64);

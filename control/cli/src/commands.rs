@@ -15,6 +15,7 @@ mod servers;
 mod sessions;
 mod statistics;
 mod timeline;
+mod traces;
 mod variables;
 mod work;
 
@@ -44,6 +45,7 @@ static TABLES: &[&[Command]] = &[
     sessions::COMMANDS,
     statistics::COMMANDS,
     timeline::COMMANDS,
+    traces::COMMANDS,
     variables::COMMANDS,
     work::COMMANDS,
 ];

@@ -154,3 +154,16 @@ fn refusals_are_those_of_the_reference() {
     check("show events r -x", "unknown option\n\n", Status::Close);
     check("show events r foo", "unknown option\n\n", Status::Close);
 }
+
+#[test]
+fn traces_are_chosen_and_shown() {
+    let mut client = Client::new(with_ring().0);
+    client.ask("prompt i");
+    assert!(client.ask("trace").0.contains(" [.] toy        : a toy\n"));
+    assert_eq!(client.ask("trace toy sink r start now").0, "\n");
+    assert!(client.ask("show trace").0.contains(" [R] toy        -> r [drp 0]  [a toy]\n"));
+    assert!(client.ask("show trace toy").0.contains("  + - - - toy_new"));
+    assert_eq!(client.ask("trace 0").0, "\n");
+    assert!(client.ask("show trace").0.contains(" [.] toy        -> r [drp 0]"));
+    assert_eq!(client.ask("trace nosuch").0, "No such trace source 'nosuch'\n\n");
+}

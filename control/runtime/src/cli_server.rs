@@ -18,6 +18,7 @@ use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
 use weir_sys::{Address, Errno};
 
 use crate::observe::{CliSettings, CliSocket, Live, LiveTarget};
+use crate::traces;
 
 /// The entrance to the runtime API through one socket, on each worker that accepts from it.
 #[derive(Clone, Copy)]
@@ -75,6 +76,7 @@ impl Door for CliDoor {
 
 /// Speaks with one client until it leaves, is silent for too long, or its session is over.
 pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection) {
+    let _told = traces::Conversation::begin(&settings.address);
     count(live);
     let mut session = Session::new(SessionSettings {
         level: settings.level,

@@ -19,6 +19,7 @@ pub mod messages;
 pub mod observe;
 pub mod process;
 pub mod start;
+pub mod traces;
 mod tuning;
 mod watch;
 pub mod worker;

@@ -10,6 +10,7 @@ impl Exchange {
     /// Keeps what the frontend captures of the request.
     pub(crate) fn capture_request(&mut self) {
         self.keep_request_line();
+        self.trace_request();
         let config = &self.frontend.config;
         let (head, raw) = (&self.request.head, self.request.bytes());
         capture_headers(&config.captures.request, head, raw, &mut self.captures.request);
@@ -23,6 +24,7 @@ impl Exchange {
 
     /// Keeps what the frontend captures of the response.
     pub(crate) fn capture_response(&mut self) {
+        self.trace_response();
         let config = &self.frontend.config;
         let (head, raw) = (&self.response.head, self.response.bytes());
         capture_headers(&config.captures.response, head, raw, &mut self.captures.response);

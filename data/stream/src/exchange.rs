@@ -412,6 +412,7 @@ impl Exchange {
     pub fn enter(&mut self, phase: During) {
         self.phase = phase;
         self.session.view.phase.set(phase);
+        self.trace_phase(phase);
     }
 
     /// Whether nobody waits for the response any more: the client's connection broke, or it closed its side and sent

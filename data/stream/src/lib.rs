@@ -35,6 +35,7 @@ mod source;
 mod tcp;
 pub mod timeline;
 mod timers;
+pub mod trace;
 pub mod variables;
 mod view;
 pub mod worker;

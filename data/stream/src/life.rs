@@ -94,6 +94,7 @@ impl Life {
         session.task.set(weir_sched::current());
         session.view.client_descriptor.set(Exchange::number_of(&descriptor));
         crate::worker::enlist(&session);
+        crate::trace::session_begins(&session);
         self.began_us = session.accepted.monotonic_us;
         self.session = Some(Rc::clone(&session));
         let client = Connection::new(descriptor);
@@ -130,6 +131,14 @@ impl Life {
         }
         let exchange = Exchange::new(Rc::clone(session), client, self.began_us);
         State::Exchanging(PooledFuture::new(exchange.run(waited)))
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            crate::trace::session_ends(session);
+        }
     }
 }
 

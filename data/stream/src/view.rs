@@ -18,10 +18,12 @@ impl Exchange {
         view.backend.set(u32::MAX);
         view.server.set(u32::MAX);
         self.in_progress = Some(InProgress::begin());
+        self.trace_begin();
     }
 
     /// The stream is over.
     pub(crate) fn end_view(&mut self) {
+        self.trace_end();
         let view = &self.session.view;
         view.id.set(0);
         view.server_descriptor.set(-1);

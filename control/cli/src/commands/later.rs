@@ -82,8 +82,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show ssl sni", "show ssl sni [-f <frontend>] [-A]", "list the names that certificates are chosen by";
         "show table", "show table [<table> [<filter>]*]", "list the stick-tables, or the entries of one";
         "show tls-keys", "show tls-keys [id|*]", "list the keys for session tickets";
-        "show trace", "show trace [<module>]", "show what is traced";
-        "trace", "trace [<module>|0] [cmd [args...]]", "choose what is traced";
         "unpublish backend", "unpublish backend <backend>", "keep traffic away from a backend";
         "update ssl ocsp-response", "update ssl ocsp-response <certfile>", "renew an OCSP response now";
     }

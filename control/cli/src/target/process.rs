@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_events::trace::commands::Traces;
 use weir_events::{CivilTime, Sinks, WallTime};
 use weir_stats::StatsSource;
 use weir_sync::Ring;
@@ -34,6 +35,9 @@ pub trait ProcessTarget {
 
     /// Where events end.
     fn sinks(&self) -> &Sinks;
+
+    /// What can be traced.
+    fn traces(&self) -> Traces<'_>;
 
     /// The timelines of the workers: streams that ended badly or slowly.
     fn timelines(&self) -> &[Arc<Ring>];

@@ -8,6 +8,15 @@ use weir_cli::{Session, SessionSettings, Status};
 use weir_events::{CivilTime, WallTime};
 use weir_stats::{Cursor, Field, InfoField, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
 
+/// What can be traced of a toy.
+static TOY_SOURCE: weir_events::trace::Source = weir_events::trace::Source::new(
+    "toy",
+    "a toy",
+    &[weir_events::trace::Event { name: "toy_new", help: "a new toy" }],
+);
+
+static TOY_SOURCES: &[&weir_events::trace::Source] = &[&TOY_SOURCE];
+
 pub struct Toy {
     pub servers: Vec<ServerView>,
     pub sets: Vec<ToySet>,
@@ -174,6 +183,10 @@ impl ProcessTarget for Toy {
 
     fn sinks(&self) -> &weir_events::Sinks {
         &self.sinks
+    }
+
+    fn traces(&self) -> weir_events::trace::commands::Traces<'_> {
+        weir_events::trace::commands::Traces { sources: TOY_SOURCES, sinks: &self.sinks }
     }
 
     fn timelines(&self) -> &[std::sync::Arc<weir_sync::Ring>] {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::model::{self, Config, Framing, ServerAddress, ServerPort};
-use weir_events::{Sink, Sinks};
+use weir_events::{LogFormat, Sink, Sinks};
 use weir_sync::Ring;
 use weir_sync::ring::DEFAULT_QUEUES;
 use weir_sys::Address;
@@ -56,7 +56,37 @@ pub fn events(config: &Config, resolver: &dyn Resolver) -> Result<Events, Vec<Bu
             errors.push(BuildError { at: section.at.clone(), message });
         }
     }
+    traces(config, &events.sinks, &mut errors);
     if errors.is_empty() { Ok(events) } else { Err(errors) }
+}
+
+/// What is wrong with rings and traces, without making anything: files are made at start only.
+pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
+    let mut sinks = Sinks::built_in(1);
+    for section in &config.rings {
+        for server in &section.servers {
+            if let Err(message) = address(server, resolver) {
+                errors.push(BuildError { at: section.at.clone(), message });
+            }
+        }
+        // Any ring does: it is only looked for by its name.
+        sinks.add(Sink::ring(&section.name, "", LogFormat::Raw, 0, Ring::in_memory(0, 1)));
+    }
+    traces(config, &sinks, errors);
+}
+
+/// Obeys the lines of `traces` sections.
+fn traces(config: &Config, sinks: &Sinks, errors: &mut Vec<BuildError>) {
+    for line in &config.traces {
+        let words: Vec<&str> = line.words.iter().map(|word| &**word).collect();
+        let message = match crate::traces::all(sinks).command(&words) {
+            Ok(None) => continue,
+            // A line that asks for a list has no effect.
+            Ok(Some(_)) => "'trace' expects a source and what to do with it".to_owned(),
+            Err(message) => message,
+        };
+        errors.push(BuildError { at: line.at.clone(), message });
+    }
 }
 
 fn add(

@@ -129,7 +129,7 @@ fn a_check_finds_names_that_nobody_knows() {
         frontend f\n bind known.test:1\n bind other.test:1\n log other.test local0\n default_backend be\n\
         backend be\n source other.test\n server s other.test:80\n server t other.test:80 init-addr none\n \
         server u known.test:80 source other.test\n";
-    let (_, config) = crate::observe::fixture::read(text);
+    let (_, config) = crate::observe::fixture::read(text).expect("no rings in files");
     let found = super::verify(&config, &OneName, false);
     let expected = [
         "cannot find user id for 'nobody-has-this-name'",
@@ -142,4 +142,12 @@ fn a_check_finds_names_that_nobody_knows() {
     ];
     assert_eq!(found, expected);
     assert_eq!(super::verify(&config, &OneName, true).len(), 6);
+    let text = "ring r\n server s other.test:514\n server t 127.0.0.1\ntraces\n trace nosuch start now\n trace poller sink r\n";
+    let (_, config) = crate::observe::fixture::read_only(text);
+    let expected = [
+        "[t.cfg:1] : could not resolve address 'other.test' of server 's'",
+        "[t.cfg:1] : server 't' of a ring has no port",
+        "[t.cfg:5] : No such trace source 'nosuch'",
+    ];
+    assert_eq!(super::verify(&config, &OneName, false), expected);
 }

@@ -3,7 +3,7 @@
 use weir_config::model::{self, Account, Bind, Config, Host, ListenAddress, LogAddress, ServerAddress};
 use weir_sys::users;
 
-use super::{BuildError, Resolver, backends, names};
+use super::{BuildError, Resolver, backends, names, rings};
 
 /// Every name that nobody knows, in the order of the configuration. Nothing is opened or changed.
 pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bool) -> Vec<String> {
@@ -26,6 +26,7 @@ pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bo
         }
         sources(proxy, resolver, &mut errors);
     }
+    rings::verify(config, resolver, &mut errors);
     faults.extend(errors.iter().map(ToString::to_string));
     faults.extend(log_targets(config, resolver));
     faults

@@ -93,7 +93,7 @@ pub(crate) fn try_live(
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
 ) -> Result<Live, Vec<String>> {
-    let (record, config) = read(text);
+    let (record, config) = read(text)?;
     let options = Options {
         workers: 1,
         connections: 1000,
@@ -118,11 +118,20 @@ pub(crate) fn try_live(
 
 /// The process that a configuration makes, and its global section.
 pub(crate) fn live_with_global(text: &str) -> (Live, Global) {
-    let (_, config) = read(text);
+    let (_, config) = read(text).expect("rings in memory");
     (live(text), config.global)
 }
 
-pub(crate) fn read(text: &str) -> (&'static ProcessRecord, Config) {
+/// A configuration, and the record of a process that has it.
+pub(crate) fn read(text: &str) -> Result<(&'static ProcessRecord, Config), Vec<String>> {
+    let (mut record, config) = read_only(text);
+    record.events = build::events(&config, &NoNames)
+        .map_err(|errors| errors.iter().map(|error| error.message.clone()).collect::<Vec<_>>())?;
+    Ok((record.publish(), config))
+}
+
+/// A configuration of which nothing was made.
+pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let mut record = ProcessRecord::new(1);
@@ -141,8 +150,7 @@ pub(crate) fn read(text: &str) -> (&'static ProcessRecord, Config) {
     record.limits.connections = 1000;
     record.description = outcome.config.global.description.as_deref().map(str::to_owned);
     record.environment = vec!["HOME=/root".to_owned()];
-    record.events = build::events(&outcome.config, &NoNames).expect("rings in memory");
-    (record.publish(), outcome.config)
+    (record, outcome.config)
 }
 
 /// A socket for administrators.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_cli::target::{CliSocket, Limit, ProcessTarget, VariableSource};
+use weir_events::trace::commands::Traces;
 use weir_events::{CivilTime, Sinks, WallTime};
 use weir_expr::context::DetachedContext;
 use weir_expr::{
@@ -51,6 +52,10 @@ impl ProcessTarget for LiveTarget {
 
     fn sinks(&self) -> &Sinks {
         &self.live.record.events.sinks
+    }
+
+    fn traces(&self) -> Traces<'_> {
+        crate::traces::all(&self.live.record.events.sinks)
     }
 
     fn timelines(&self) -> &[Arc<Ring>] {

@@ -47,9 +47,11 @@ impl Exchange {
         if let Some(upstream) = self.idle_connection(identity.key).await {
             self.facts.on_reused_connection = true;
             self.count(Event::Reuse);
+            self.trace_connection(true);
             return Ok(upstream);
         }
         self.facts.on_reused_connection = false;
+        self.trace_connection(false);
         self.connect_anew(identity).await
     }
 

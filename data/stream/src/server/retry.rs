@@ -79,6 +79,7 @@ impl Exchange {
 
     /// After a failed attempt: returns to try again, or says how the stream ends.
     pub(crate) async fn retry_after(&mut self, failure: Failure) -> Phase {
+        self.trace_failure(failure);
         // A connection that others used before may have been closed by the server just as the request left: that says
         // nothing about the server, and costs no retry.
         let reused = std::mem::take(&mut self.facts.on_reused_connection);

@@ -1,0 +1,95 @@
+//! Everything that can be traced: the rows of all layers, and those of applets, which are served here.
+
+use std::io::Write;
+
+use weir_events::trace::commands::Traces;
+use weir_events::trace::{About, Event, Level, Source};
+use weir_events::{Sinks, WallTime};
+
+/// What weir answers itself: conversations of the runtime API.
+static APPLET: Source = Source::new(
+    "applet",
+    "Applet endpoint",
+    &[Event { name: "app_new", help: "new applet" }, Event { name: "app_end", help: "applet released" }],
+);
+
+static SOURCES: &[&Source] = &[
+    &weir_stream::trace::SESSION,
+    &weir_stream::trace::STREAM,
+    &weir_stream::trace::H1,
+    &APPLET,
+    &weir_sched::trace::SCHEDULER,
+    &weir_sched::trace::POLLER,
+];
+
+/// All sources, and the sinks that they may tell.
+pub fn all(sinks: &Sinks) -> Traces<'_> {
+    Traces { sources: SOURCES, sinks }
+}
+
+/// A conversation of the runtime API, told as long as it lives.
+pub(crate) struct Conversation<'s> {
+    address: &'s str,
+}
+
+impl<'s> Conversation<'s> {
+    pub(crate) fn begin(address: &'s str) -> Self {
+        let conversation = Conversation { address };
+        conversation.tell(0);
+        conversation
+    }
+
+    fn tell(&self, event: usize) {
+        if APPLET.is_active() {
+            let about = About { thread: weir_sched::worker_index() as u64 + 1, ..About::default() };
+            let now = WallTime::from_micros(weir_sched::wall_us() as i64);
+            APPLET.tell(event, Level::User, &about, now, |_, line| {
+                // Writing to memory does not fail.
+                let _ = write!(line, "<CLI> on {}", self.address);
+            });
+        }
+    }
+}
+
+impl Drop for Conversation<'_> {
+    fn drop(&mut self) {
+        self.tell(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::fixture::try_live;
+
+    /// Names are distinct, and every event says what it is.
+    #[test]
+    fn every_source_and_event_is_a_row() {
+        let mut names: Vec<_> = SOURCES.iter().map(|source| source.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SOURCES.len());
+        for source in SOURCES {
+            assert!(!source.help.is_empty() && !source.events.is_empty());
+            assert!(source.events.iter().all(|event| !event.help.is_empty()), "{}", source.name);
+        }
+    }
+
+    #[test]
+    fn a_traces_section_speaks_the_commands() {
+        let with = |line: &str| {
+            format!(
+                "listen l\n bind 127.0.0.1:1\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n server s 127.0.0.1:2\ntraces\n trace {line}\n"
+            )
+        };
+        let live = weir_sched::run(async move {
+            let faults =
+                |line: &str| try_live(&with(line), &crate::build::SystemResolver::default(), false).err();
+            assert_eq!(faults("poller sink buf0 level error event none"), None);
+            assert_eq!(faults("nosuch sink buf0"), Some(vec!["No such trace source 'nosuch'".to_owned()]));
+            assert_eq!(faults("poller sink nosuch"), Some(vec!["No such sink 'nosuch'".to_owned()]));
+            assert!(faults("poller level").is_some_and(|faults| faults[0].contains("expects")));
+        });
+        assert_eq!(live, Ok(Some(())));
+    }
+}

@@ -1,0 +1,75 @@
+//! What a request tells when it is traced. One test, because what is traced is a setting of the process.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{plain, run};
+use weir_events::trace::Source;
+use weir_events::trace::commands::Traces;
+use weir_events::{LogFormat, Sink, Sinks};
+use weir_sync::Ring;
+use weir_sync::ring::{Seek, Wait};
+
+const GET: &str = "GET /x HTTP/1.1\r\nhost: x\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+static SOURCES: &[&Source] =
+    &[&weir_stream::trace::SESSION, &weir_stream::trace::STREAM, &weir_stream::trace::H1];
+
+fn told(ring: &Arc<Ring>) -> Vec<String> {
+    let mut lines = Vec::new();
+    ring.attach(Seek::Oldest, Wait::No).expect("no other reader").read(|message| {
+        let mut bytes = Vec::new();
+        message.append_to(&mut bytes);
+        lines.push(String::from_utf8(bytes).expect("text"));
+        true
+    });
+    lines
+}
+
+#[test]
+fn a_request_is_told_from_its_session_to_its_end() {
+    let ring = Ring::in_memory(65_536, 1);
+    let theirs = Arc::clone(&ring);
+    run(plain(""), |world| async move {
+        let mut sinks = Sinks::default();
+        sinks.add(Sink::ring("r", "r", LogFormat::Raw, 1024, theirs));
+        let traces = Traces { sources: SOURCES, sinks: &sinks };
+        let obey = |line: &str| traces.command(&line.split(' ').collect::<Vec<_>>()).expect("it is right");
+        obey("all sink r level state");
+        obey("h1 verbosity complete start now");
+        obey("stream verbosity simple start now");
+        // Only one session, from its beginning to its end, then the next.
+        obey("session start sess_new pause sess_end lock session");
+        for _ in 0..2 {
+            let mut client = world.client();
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            server.expect(GET).await;
+            server.send(OK).await;
+            client.head().await;
+            world.log().await;
+            client.finish();
+            client.rest().await;
+            drop(server);
+            world.check_idle().await;
+        }
+        obey("0");
+    });
+    let lines = told(&ring);
+    let of =
+        |event: &str| lines.iter().filter(|line| line.contains(&format!("|{event}] "))).collect::<Vec<_>>();
+    let text = lines.join("\n");
+    assert_eq!((of("sess_new").len(), of("sess_end").len()), (2, 2), "{text}");
+    assert_eq!((of("strm_new").len(), of("strm_end").len(), of("strm_err").len()), (2, 2, 0), "{text}");
+    assert!(of("strm_conn")[0].contains(" fe=front be=front srv=s1 connects"), "{text}");
+    assert!(of("strm_state").iter().any(|line| line.contains("phase=Headers")), "{text}");
+    assert!(of("strm_end")[0].contains("status=200 code=--"), "{text}");
+    // How full the buffers are, so that one sees why something waits (as R191 asks of HTTP/2).
+    assert!(
+        of("rx_req")[0].contains(": GET /x (cli.in=") && of("rx_req")[0].contains("\"host: x\""),
+        "{text}"
+    );
+    assert!(of("rx_res")[0].contains(": 200 (cli.in=0/") && of("rx_res")[0].contains("srv.in="), "{text}");
+    assert!(lines[0].starts_with("[01|session|1|sess_new] front from 127.0.0.1:"), "{text}");
+}

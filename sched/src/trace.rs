@@ -1,0 +1,46 @@
+//! What the scheduler tells when it is traced: its turns, and what its poller brings.
+
+use std::io::Write;
+
+use weir_events::WallTime;
+use weir_events::trace::{About, Event, Level, Source};
+
+/// The run queues.
+pub static SCHEDULER: Source = Source::new(
+    "scheduler",
+    "run queues and timers",
+    &[Event { name: "sched_turn", help: "one turn of the run queues" }],
+);
+
+/// The poller.
+pub static POLLER: Source = Source::new(
+    "poller",
+    "polling of descriptors",
+    &[Event { name: "poll_wake", help: "return of the poller" }],
+);
+
+#[cold]
+pub(crate) fn turned(worker: usize, wall_ns: u64, timeout_ms: Option<u64>) {
+    tell(&SCHEDULER, Level::Developer, worker, wall_ns, |line| {
+        // Writing to memory does not fail.
+        let _ = match timeout_ms {
+            Some(0) => write!(line, "more to run"),
+            Some(timeout) => write!(line, "nothing to run for {timeout} ms"),
+            None => write!(line, "nothing to run"),
+        };
+    });
+}
+
+#[cold]
+pub(crate) fn polled(worker: usize, wall_ns: u64, events: usize) {
+    tell(&POLLER, Level::State, worker, wall_ns, |line| {
+        // Writing to memory does not fail.
+        let _ = write!(line, "{events} events");
+    });
+}
+
+fn tell(source: &Source, level: Level, worker: usize, wall_ns: u64, text: impl FnOnce(&mut Vec<u8>)) {
+    let about = About { thread: worker as u64 + 1, ..About::default() };
+    let time = WallTime::from_micros((wall_ns / 1000) as i64);
+    source.tell(0, level, &about, time, |_, line| text(line));
+}
