@@ -1,8 +1,9 @@
 //! `cargo run --release --manifest-path bench/sched/Cargo.toml`: what the scheduler does, in one run beside executors that
-//! a user would pick. `-- rates`, `shares`, `heavy`, `deep` or `storm` runs a part.
+//! a user would pick. `-- rates`, `shares`, `heavy`, `deep` or `storm` runs a part, `-- rates=across` the rows
+//! with that word in their name.
 //!
-//! Rates are the best of several rounds, the executors taking turns, because the machine's other work disturbs one
-//! and then another. Read ratios; the absolute figures are of one machine on one day.
+//! Rates are processor time, the best of several rounds with the executors taking turns, because the machine's other work
+//! disturbs one and then another. Read ratios; the absolute figures are of one machine on one day.
 
 mod classes;
 mod rates;
@@ -10,8 +11,9 @@ mod rates;
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|name| name == part);
-    if wants("rates") {
-        rates::report();
+    let row = wanted.iter().find_map(|name| name.strip_prefix("rates="));
+    if wants("rates") || row.is_some() {
+        rates::report(row.unwrap_or_default());
     }
     if wants("shares") {
         classes::shares();
