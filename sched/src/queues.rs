@@ -66,6 +66,7 @@ impl Queues {
         let nice = i64::from(task.nice.get());
         // Positions count in halves of an index, so that one that meets a list's entry lies before or behind it.
         let offset = nice * i64::from(depth) / 1024 * 2 + nice.signum();
+        self.mask.set(self.mask.get() | ORDERED);
         self.ordered.borrow_mut().push(Reverse(((index * 2).saturating_add_signed(offset), slot)));
     }
 
@@ -88,27 +89,33 @@ impl Queues {
 
     /// Takes the next task of `class`.
     #[inline]
-    pub(crate) fn pop(&self, tasks: &Arena<Task>, class: usize) -> Option<u32> {
-        let ordered = class == Class::Normal as usize && !self.ordered.borrow().is_empty();
-        let slot = if ordered { self.pop_merged(tasks) } else { self.lists[class].pop(tasks) };
-        let nothing_ordered = !ordered || self.ordered.borrow().is_empty();
-        if self.lists[class].head.get() == NO_SLOT && nothing_ordered {
+    pub(crate) fn pop<'t>(&self, tasks: &'t Arena<Task>, class: usize) -> Option<(u32, &'t Task)> {
+        if class == Class::Normal as usize && self.mask.get() & ORDERED != 0 {
+            return self.pop_merged(tasks);
+        }
+        let popped = self.lists[class].pop(tasks);
+        if self.lists[class].head.get() == NO_SLOT {
             self.mask.set(self.mask.get() & !(1 << class));
         }
-        slot
+        popped
     }
 
     #[cold]
-    fn pop_merged(&self, tasks: &Arena<Task>) -> Option<u32> {
+    fn pop_merged<'t>(&self, tasks: &'t Arena<Task>) -> Option<(u32, &'t Task)> {
         let list = &self.lists[Class::Normal as usize];
         let first = tasks.get(list.head.get()).map(|task| task.index.get());
         let mut ordered = self.ordered.borrow_mut();
-        match ordered.peek() {
+        let popped = match ordered.peek() {
             Some(Reverse((position, _))) if first.is_none_or(|index| *position < index * 2) => {
-                ordered.pop().map(|Reverse((_, slot))| slot)
+                ordered.pop().and_then(|Reverse((_, slot))| Some((slot, tasks.get(slot)?)))
             }
             _ => list.pop(tasks),
+        };
+        let none_left = if list.head.get() == NO_SLOT { 1 << Class::Normal as u32 } else { 0 };
+        if ordered.is_empty() {
+            self.mask.set(self.mask.get() & !(ORDERED | none_left));
         }
+        popped
     }
 
     /// Whether `class` may have something to run.
@@ -164,15 +171,16 @@ impl List {
     }
 
     #[inline]
-    fn pop(&self, tasks: &Arena<Task>) -> Option<u32> {
+    fn pop<'t>(&self, tasks: &'t Arena<Task>) -> Option<(u32, &'t Task)> {
         let slot = self.head.get();
-        let next = tasks.get(slot)?.next.get();
+        let task = tasks.get(slot)?;
+        let next = task.next.get();
         self.head.set(next);
         if next == NO_SLOT {
             self.tail.set(NO_SLOT);
         }
         self.length.set(self.length.get() - 1);
-        Some(slot)
+        Some((slot, task))
     }
 
     /// Moves all of `other` behind this list.
@@ -189,6 +197,8 @@ const INDEX_START: u64 = 1 << 32;
 
 /// The bit of what is deferred, beyond those of the classes.
 const DEFERRED: u32 = 1 << CLASSES;
+/// The bit of normal tasks with a `nice`; the bit of their class is set, too.
+const ORDERED: u32 = DEFERRED << 1;
 
 #[cfg(test)]
 mod tests {
@@ -217,7 +227,8 @@ mod tests {
         }
 
         fn drain(&self, class: Class) -> Vec<u32> {
-            std::iter::from_fn(|| self.queues.pop(&self.tasks, class as usize)).collect()
+            let mut next = || self.queues.pop(&self.tasks, class as usize).map(|(slot, _)| slot);
+            std::iter::from_fn(&mut next).collect()
         }
     }
 
@@ -271,12 +282,12 @@ mod tests {
     #[test]
     fn a_bit_without_work_is_put_right() {
         let bench = Bench::new();
-        bench.queues.mask.set(0b11111);
+        bench.queues.mask.set(0b111111);
         assert!(!bench.queues.is_empty() && bench.queues.has(Class::Heavy as usize));
         assert_eq!((bench.queues.load(), bench.queues.len()), (Load::default(), 0));
         bench.queues.begin_turn(&bench.tasks);
         for class in 0..CLASSES {
-            assert_eq!(bench.queues.pop(&bench.tasks, class), None);
+            assert!(bench.queues.pop(&bench.tasks, class).is_none());
         }
         assert!(bench.queues.is_empty());
     }

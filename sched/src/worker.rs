@@ -20,6 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Context;
@@ -361,6 +362,8 @@ pub(crate) struct Worker {
     now: Cell<Tick>,
     now_ns: Cell<u64>,
     running_key: Cell<TaskKey>,
+    /// The slot's place, so that what runs is found without looking it up: twice for each wait.
+    running_task: Cell<Option<NonNull<Task>>>,
     running_slot: Cell<u32>,
     free: Cell<u32>,
     running_event: Cell<bool>,
@@ -426,6 +429,7 @@ impl Worker {
             now: Cell::new(Tick::from_ms(0)),
             now_ns: Cell::new(0),
             running_key: Cell::new(TaskKey::NONE),
+            running_task: Cell::new(None),
             running_slot: Cell::new(NO_SLOT),
             running_event: Cell::new(false),
             free: Cell::new(NO_SLOT),
@@ -538,7 +542,10 @@ impl Worker {
     /// Outside a task: only tasks wait.
     #[inline]
     pub(crate) fn running(&self) -> &Task {
-        self.tasks.get(self.running_slot.get()).expect("only tasks wait")
+        let task = self.running_task.get().expect("only tasks wait");
+        // SAFETY: it was made from a reference to a slot of `tasks`. Slots never move and live as long as the worker,
+        // which outlives the reference that is returned; all access to them is shared.
+        unsafe { task.as_ref() }
     }
 
     /// Whether the running task was woken by something else than its deadline.
@@ -748,9 +755,9 @@ impl Worker {
                     left[NORMAL] -= self.run_shared(shared_room(granted[NORMAL], own, shared_waiting));
                 }
                 while left[class] > 0 {
-                    let Some(slot) = self.queues.pop(&self.tasks, class) else { break };
+                    let Some((slot, task)) = self.queues.pop(&self.tasks, class) else { break };
                     left[class] -= 1;
-                    self.run_task(slot);
+                    self.run_task(slot, task);
                 }
             }
         }
@@ -794,9 +801,9 @@ impl Worker {
                 continue;
             }
             // A class that turns out to be empty is not found again.
-            let Some(slot) = self.queues.pop(&self.tasks, class) else { continue };
+            let Some((slot, task)) = self.queues.pop(&self.tasks, class) else { continue };
             left[class] -= 1;
-            self.run_task(slot);
+            self.run_task(slot, task);
             let new_shared = nothing_shared && self.commons.waiting() > 0;
             if !self.shared.wakes.is_empty() || !self.shared.inbox.is_empty() || new_shared {
                 break;
@@ -842,6 +849,7 @@ impl Worker {
         stand_in.timer.set(Tick::from_ms(0));
         stand_in.nice.set(shared_task.nice.load(Relaxed) as i16);
         self.running_key.set(key);
+        self.running_task.set(Some(NonNull::from(stand_in)));
         self.running_slot.set(STAND_IN);
         self.running_event.set(event);
         let waker = waker(key);
@@ -873,8 +881,7 @@ impl Worker {
     }
 
     #[inline]
-    fn run_task(&self, slot: u32) {
-        let Some(task) = self.tasks.get(slot) else { return };
+    fn run_task(&self, slot: u32, task: &Task) {
         let Some(kind) = task.kind.get() else { return };
         self.shared.current.enter(kind);
         if self.profiler.is_on() {
@@ -904,6 +911,7 @@ impl Worker {
         task.state.set(state & FLAG | OCCUPIED | RUNNING);
         let key = TaskKey::new(self.id, slot, task.generation.get());
         self.running_key.set(key);
+        self.running_task.set(Some(NonNull::from(task)));
         self.running_slot.set(slot);
         self.running_event.set(state & EVENT != 0);
         let waker = waker(key);
@@ -928,6 +936,7 @@ impl Worker {
     #[inline]
     fn leave(&self) {
         self.running_key.set(TaskKey::NONE);
+        self.running_task.set(None);
         self.running_slot.set(NO_SLOT);
     }
 
