@@ -3,8 +3,8 @@
 
   process.py --bin target/release/weir [--only REGEX]
 
-Each check is a function; its first line says what must hold. All of them, idle memory apart, also hold for the packaged
-haproxy, which is how they were written.
+Each check is a function; its first line says what must hold. All of them, idle memory and the layout of ring files apart,
+also hold for the packaged haproxy, which is how they were written.
 """
 import argparse
 import os
@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+import ring
 from program import HUP, INT, TERM, USR1, Folder, Program, connects, free_port, request, run, wait_until
 
 ANSWERING = """
@@ -235,6 +236,141 @@ def a_log_target_that_never_reads_does_not_delay_traffic(binary, folder):
                     while not answer.endswith(b"x"):
                         answer += connection.recv(4096)
             assert time.monotonic() - start < 3, "traffic waited for the log"
+
+
+RING = """
+global
+    stats socket {folder}/cli level admin
+    {extra}
+defaults
+    mode http
+    log ring@r local0
+    log-format %HP
+    option dontlognull
+    timeout connect 2s
+    timeout client 10s
+    timeout server 10s
+frontend f
+    bind 127.0.0.1:{port}
+    http-request return status 200 content-type text/plain string x
+ring r
+    format raw
+    {ring}
+"""
+
+
+def with_ring(folder, port, ring, extra="maxconn 100"):
+    return folder.file("ring.cfg", RING.format(folder=folder.path, port=port, ring=ring, extra=extra))
+
+
+def keep_asking(port, first, count, heard=None):
+    """So many requests for /<number> on one connection; `heard` gets when each was answered."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        for number in range(first, first + count):
+            connection.sendall(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
+            answer = b""
+            while not answer.endswith(b"\r\n\r\nx"):
+                received = connection.recv(4096)
+                if not received:
+                    return
+                answer += received
+            if heard is not None:
+                heard.append((time.monotonic(), number))
+
+
+def a_killed_process_leaves_its_messages_in_the_file(binary, folder):
+    """R111: `kill -9` in mid-traffic loses no message that is older than a millisecond, and the next start keeps the file."""
+    port, path = free_port(), os.path.join(folder.path, "ring.bin")
+    config = with_ring(folder, port, f"size 4m\n    backing-file {path}")
+    for round_ in range(3):
+        with Program(binary, "-db", "-f", config) as program:
+            program.ready(port)
+            heard = [[] for _ in range(4)]
+
+            def client(index):
+                try:
+                    keep_asking(port, (index + 1) * 1_000_000, 1_000_000, heard[index])
+                except OSError:
+                    pass
+
+            clients = [threading.Thread(target=client, args=(index,)) for index in range(4)]
+            for thread in clients:
+                thread.start()
+            assert wait_until(lambda: all(len(each) > 200 for each in heard), 20)
+            killed = time.monotonic()
+            os.kill(program.pid, 9)
+            for thread in clients:
+                thread.join()
+        kept = {int(text[1:]) for text in ring.messages(path) if text[1:].isdigit()}
+        old = {number for each in heard for when, number in each if when < killed - 0.001}
+        assert len(old) > 600 and old <= kept, (round_, len(old), sorted(old - kept)[:5])
+    # What the process before the last one wrote is beside the file.
+    assert os.path.getsize(path + ".bak") == os.path.getsize(path)
+
+
+def events_are_read_while_they_come(binary, folder):
+    """R97, R115: what is logged to a ring is seen by whoever watches, each ended as asked."""
+    port = free_port()
+    with Program(binary, "-db", "-f", with_ring(folder, port, "size 32k")) as program:
+        program.ready(port)
+        cli = os.path.join(folder.path, "cli")
+        keep_asking(port, 1, 2)
+        assert wait_until(lambda: ask(cli, "show events r") == "/1\n/2\n\n")
+        assert ask(cli, "show events r -0") == "/1\0/2\0\n"
+        assert ask(cli, "show events r -n") == "\n"
+        with socket.socket(socket.AF_UNIX) as watcher:
+            watcher.connect(cli)
+            watcher.sendall(b"show events r -wn\n")
+            listed = lambda: "r          : type=buffer, 0 dropped" in ask(cli, "show events")
+            assert wait_until(listed)
+            time.sleep(0.1)  # until it watches
+            keep_asking(port, 3, 2)
+            seen = b""
+            while seen.count(b"\n") < 2:
+                seen += watcher.recv(4096)
+            assert seen == b"/3\n/4\n", seen
+
+
+def log_servers_over_tcp_get_messages_and_delay_nobody(binary, folder):
+    """A server that reads gets every message, framed; those that never read, hang up at once or talk nonsense cost nothing."""
+    reading, sleeping, lying = (socket.create_server(("127.0.0.1", 0)) for _ in range(3))
+    port, dead = free_port(), free_port()
+    servers = [("octet-count", reading), ("legacy", sleeping), ("legacy", lying)]
+    text = ""
+    for index, (proto, server) in enumerate(servers):
+        text += f"ring r{index}\n    format raw\n    server s 127.0.0.1:{server.getsockname()[1]} log-proto {proto}\n"
+    text += f"ring r3\n    format raw\n    server s 127.0.0.1:{dead}\n"
+
+    def lie():
+        while True:
+            try:
+                connection = lying.accept()[0]
+                connection.sendall(b"\xff" * 1000)
+                connection.close()
+            except OSError:
+                return
+
+    liar = threading.Thread(target=lie, daemon=True)
+    liar.start()
+    config = RING.format(folder=folder.path, port=port, ring="size 1m", extra="maxconn 100")
+    config = config.replace("    log-format", "".join(f"    log ring@r{index} local0\n" for index in range(4)) + "    log-format")
+    with Program(binary, "-db", "-f", folder.file("servers.cfg", config + text)) as program:
+        program.ready(port)
+        start = time.monotonic()
+        keep_asking(port, 0, 3000)
+        assert time.monotonic() - start < 6, "traffic waited for a log server"
+        connection = reading.accept()[0]
+        connection.settimeout(10)
+        received = b""
+        while received.count(b" /") < 3000:
+            received += connection.recv(65536)
+        expected = b"".join(b"%d /%d" % (len(b"/%d" % number), number) for number in range(3000))
+        assert received == expected, (received[:80], received[-80:])
+        # The ring of the dead one is full: what found no room is counted.
+        listing = ask(os.path.join(folder.path, "cli"), "show events")
+        dropped = int(re.search(r"r3 +: type=buffer, (\d+) dropped", listing).group(1))
+        assert dropped > 0, listing
+    lying.close()
 
 
 def an_idle_connection_holds_little(binary, folder):

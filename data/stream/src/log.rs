@@ -45,6 +45,7 @@ impl Exchange {
     pub(crate) fn log_early(&mut self) {
         if (self.frontend.config.settings.options.log_asap || self.frontend.log_timing.early)
             && !self.facts.logged
+            && !self.facts.unlogged
             && !self.frontend.log_sinks.is_empty()
         {
             self.write_log_line();
