@@ -746,18 +746,20 @@ impl Worker {
         let (own, shared_waiting) = (load.queued[NORMAL], self.commons.waiting());
         load.queued[NORMAL] = own.saturating_add(shared_waiting);
         let mut left = turn(&load, &self.tuning).runs;
-        let granted = left;
+        let mut granted = left;
+        let shared_room = shared_room(granted[NORMAL], own, shared_waiting);
         if self.tuning.low_latency {
-            self.run_by_rank(&mut left, shared_room(granted[NORMAL], own, shared_waiting));
+            self.run_by_rank(&mut left, shared_room);
         } else {
-            for class in 0..CLASSES {
-                if class == NORMAL && shared_waiting > 0 {
-                    left[NORMAL] -= self.run_shared(shared_room(granted[NORMAL], own, shared_waiting));
+            self.run_by_class(&mut left, shared_room);
+            while let Some(more) = self.more(&left) {
+                for class in 0..HEAVY {
+                    granted[class] = granted[class] - left[class] + more[class];
+                    left[class] = more[class];
                 }
-                while left[class] > 0 {
-                    let Some((slot, task)) = self.queues.pop(&self.tasks, class) else { break };
-                    left[class] -= 1;
-                    self.run_task(slot, task);
+                self.run_by_class(&mut left, 0);
+                if left == more {
+                    break;
                 }
             }
         }
@@ -768,6 +770,34 @@ impl Worker {
                 activity.runs[class].add(u64::from(granted[class] - left[class]));
             }
         }
+    }
+
+    /// Runs each class within its budget, the most urgent first.
+    #[inline]
+    fn run_by_class(&self, left: &mut [u32; CLASSES], shared_room: u32) {
+        for class in 0..CLASSES {
+            if class == NORMAL && shared_room > 0 {
+                left[NORMAL] -= self.run_shared(shared_room);
+            }
+            while left[class] > 0 {
+                let Some((slot, task)) = self.queues.pop(&self.tasks, class) else { break };
+                left[class] -= 1;
+                self.run_task(slot, task);
+            }
+        }
+    }
+
+    /// What classes could not use of a turn, for those that were given more work meanwhile: a turn looks at the poller
+    /// when its depth is used up, not when one class has used up its share of it.
+    #[inline]
+    fn more(&self, left: &[u32; CLASSES]) -> Option<[u32; CLASSES]> {
+        let spare: u32 = left[..HEAVY].iter().sum();
+        if spare == 0 || (0..HEAVY).all(|class| !self.queues.has(class)) {
+            return None;
+        }
+        let mut more = turn(&self.queues.load(), &Tuning { runqueue_depth: spare, ..self.tuning }).runs;
+        more[HEAVY] = left[HEAVY];
+        Some(more)
     }
 
     /// Shows what waits now: all that others see of a worker that gets stuck in its turn.
@@ -1113,6 +1143,7 @@ static MESSAGE: Kind = Kind::new("message");
 /// Tells one wish for profiling from the next; a runtime starts with the first.
 static WISHES: AtomicU32 = AtomicU32::new(2);
 const NORMAL: usize = Class::Normal as usize;
+const HEAVY: usize = Class::Heavy as usize;
 /// The slot that stands in for a shared task while it runs here; no task of the worker has it.
 const STAND_IN: u32 = 0;
 /// How often destructors may spawn more tasks while the worker ends; what is left then is leaked.
