@@ -931,6 +931,30 @@ exec {binary} -W -f {config} -S {folder.path}/master.sock
             program.status()
 
 
+def connections_pass_over_a_pair_of_sockets(binary, folder):
+    port = free_port()
+    ours, theirs = socket.socketpair()
+    config = folder.file("a.cfg", f"""
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 5s
+    timeout server 5s
+listen a
+    bind 127.0.0.1:{port}
+    server s sockpair@{ours.fileno()}
+frontend b
+    bind sockpair@{theirs.fileno()}
+    http-request return status 200 content-type text/plain string "passed"
+""")
+    with Master(binary, folder, config, pass_fds=[ours.fileno(), theirs.fileno()]) as master:
+        master.served()
+        with Clients(tcp(port)) as clients:
+            for _ in range(5):
+                master.reload()
+        assert not clients.failures and clients.answers.get("passed", 0) > 20, (clients.failures[:3], clients.answers)
+
+
 def needs_root():
     if not ROOT:
         raise LeftOut("needs root")

@@ -253,7 +253,11 @@ def clients(port, end, pipe):
 def ask(path, text, seconds=30):
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(seconds)
-        client.connect(path)
+        # HAProxy's command line is away for the time of its executions.
+        for _ in range(500):
+            if client.connect_ex(path) == 0:
+                break
+            time.sleep(0.01)
         client.sendall(text.encode() + b"\n")
         client.shutdown(socket.SHUT_WR)
         answer = b""
@@ -333,6 +337,10 @@ def measure(name, program, options, origin_port):
             else:
                 answer = ask(master_socket, "reload")
                 took.append(time.monotonic() - at)
+                if not answer.startswith("Success="):
+                    # HAProxy 2.6 does not tell.
+                    failed = re.search(r"failed: (\d+)", ask(master_socket, "show proc"))
+                    answer = f"Success={int(bool(failed) and failed.group(1) == '0')}"
                 done[kind] += answer.startswith("Success=1") if kind == "good" else answer.startswith("Success=0")
             if master.poll() is not None:
                 print(f"{name}: the master ended at reload {number} ({kind})")

@@ -157,7 +157,7 @@ impl Listening {
     pub fn all(&self) -> weir_sys::Result<Vec<(OwnedFd, Option<Box<str>>)>> {
         let mut sockets = Vec::new();
         for entrance in &self.sockets {
-            for socket in &*entrance.lock() {
+            for socket in entrance.lock().iter().filter(|socket| socket::is_listening(socket) == Ok(true)) {
                 sockets.push((process::duplicate(socket)?, entrance.interface.clone()));
             }
         }
@@ -189,7 +189,7 @@ impl Listening {
     /// Undoes [`Listening::pause`]. `false` when another process has the address now.
     pub fn resume(&self, proxy: &Proxy) -> bool {
         let mut resumed = true;
-        for entrance in self.of(proxy) {
+        for entrance in self.of(proxy).filter(|entrance| !entrance.inherited) {
             let Owner::Frontend(listener) = entrance.owner else { continue };
             for socket in &*entrance.lock() {
                 resumed &= socket::listen(socket, plan::backlog(&listener.bind, &proxy.config, proxy) as i32)
@@ -316,7 +316,7 @@ fn open_shards(opener: &mut Opener, wanted: &Wanted<'_>) -> Result<Vec<Opened>, 
 
 fn complain(messages: &Messages, wanted: &Wanted<'_>, error: OpenError) {
     let address = match (&wanted.endpoint, wanted.address) {
-        (Endpoint::Inherited(number), _) => format!("fd {number}"),
+        (Endpoint::Inherited(number) | Endpoint::Pair(number), _) => format!("fd {number}"),
         (Endpoint::Address(address), _) => address.to_string(),
     };
     messages.alert(format!("Binding {}: {error} for [{address}]", wanted.place));

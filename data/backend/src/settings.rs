@@ -241,6 +241,8 @@ pub enum ServerAddress {
     Unix(PathBuf),
     /// A name in Linux's abstract namespace, without its leading zero byte.
     Abstract(Vec<u8>),
+    /// One end of an inherited pair of sockets: connections are passed over it.
+    Pair(i32),
     /// Not known yet (a name to resolve).
     Unknown,
 }

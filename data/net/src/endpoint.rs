@@ -17,6 +17,8 @@ pub enum Endpoint {
     Address(Address),
     /// A socket that was inherited under this number.
     Inherited(i32),
+    /// One end of a pair of sockets that was inherited under this number: connections are passed over it.
+    Pair(i32),
 }
 
 /// What a `bind` line says about its sockets.
@@ -202,12 +204,19 @@ impl Opener {
         }
         match endpoint {
             Endpoint::Inherited(number) => self.take_over(*number, options),
+            Endpoint::Pair(number) => self.take_pair(*number),
             Endpoint::Address(Address::Unix(path)) => open_unix(path, options),
             Endpoint::Address(address) => open_address(address, options),
         }
     }
 
     fn take_over(&mut self, number: i32, options: &SocketOptions) -> Result<Opened, OpenError> {
+        let opened = self.take_pair(number)?;
+        socket::listen(&opened.socket, backlog(options)).map_err(because("cannot listen to socket"))?;
+        Ok(opened)
+    }
+
+    fn take_pair(&mut self, number: i32) -> Result<Opened, OpenError> {
         if let std::collections::btree_map::Entry::Vacant(vacant) = self.inherited.entry(number) {
             vacant.insert(
                 process::inherited_descriptor(number).map_err(because("cannot use this descriptor"))?,
@@ -217,7 +226,6 @@ impl Opener {
         let socket = process::duplicate(own).map_err(because("cannot duplicate the descriptor"))?;
         let address = socket::local_address(&socket).map_err(because("the descriptor is no socket"))?;
         socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
-        socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
         Ok(Opened { socket, address, inherited: true, refused: Vec::new(), beside: None })
     }
 }

@@ -14,11 +14,11 @@
 //! A place is taken before a connection is accepted, so limits hold exactly whatever other workers do, and connections
 //! that find no place stay in the kernel's queue, where another process or a later moment can serve them.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use weir_sched::{Descriptor, Tick, current, now, random, wait, worker_index, yield_now};
-use weir_sys::{Address, Errno};
+use weir_sys::{Address, Errno, pass, socket};
 
 use crate::gate::Gate;
 
@@ -60,15 +60,17 @@ pub enum DoorState {
 /// Accepts from `listener` until `door` is stopped; at most `batch` connections in one turn (`tune.maxaccept`).
 pub async fn accept<D: Door>(listener: Descriptor, door: D, batch: u32) {
     listener.set_owner(current());
+    // One that does not listen is an end of a pair over which connections are passed.
+    let passed = socket::is_listening(&listener) == Ok(false);
     let mut complained = false;
     loop {
         let until = match door.state() {
             DoorState::Stopped => {
-                take_the_last(listener.into_fd(), &door);
+                take_the_last(listener.into_fd(), passed, &door);
                 return door.give_way();
             }
             DoorState::Paused => Tick::NEVER,
-            DoorState::Open => match accept_some(&listener, &door, batch) {
+            DoorState::Open => match accept_some(&listener, passed, &door, batch) {
                 Halt::Drained => {
                     wait(Tick::NEVER).await;
                     continue;
@@ -102,12 +104,13 @@ pub async fn accept<D: Door>(listener: Descriptor, door: D, batch: u32) {
 /// Takes the connections that were reported to this process and to no other.
 ///
 /// A socket that another process has too stays open there when it is closed here, and so does its place in this poller,
-/// which would go on to swallow reports: so `socket` comes from [`Descriptor::into_fd`], which takes it out of the poller.
+/// which would go on to swallow reports: so `listener` comes from [`Descriptor::into_fd`], which takes it out of the poller.
 /// What came before that may have been reported here alone; nobody else would look until the next one comes.
-fn take_the_last<D: Door>(socket: OwnedFd, door: &D) {
+fn take_the_last<D: Door>(listener: OwnedFd, passed: bool, door: &D) {
     for _ in 0..LAST {
         let Ok(ticket) = door.admit() else { return };
-        let Ok((accepted, peer)) = weir_sys::socket::accept(&socket) else { return };
+        let accepted = if passed { receive(&listener) } else { socket::accept(&listener) };
+        let Ok((accepted, peer)) = accepted else { return };
         door.enter(ticket, accepted, peer);
     }
 }
@@ -126,7 +129,12 @@ enum Halt {
     Failed(Errno),
 }
 
-fn accept_some<D: Door>(listener: &Descriptor, door: &D, batch: u32) -> Halt {
+/// The next connection that was passed over a pair of sockets; it has no address.
+fn receive(listener: impl AsFd) -> weir_sys::Result<(OwnedFd, Address)> {
+    pass::receive_connection(listener).map(|connection| (connection, Address::Unnamed))
+}
+
+fn accept_some<D: Door>(listener: &Descriptor, passed: bool, door: &D, batch: u32) -> Halt {
     for _ in 0..batch.max(1) {
         if let Some(tick) = door.too_fast() {
             return Halt::Until(tick);
@@ -135,7 +143,17 @@ fn accept_some<D: Door>(listener: &Descriptor, door: &D, batch: u32) -> Halt {
             Ok(ticket) => ticket,
             Err(gate) => return Halt::Full(gate),
         };
-        match listener.accept() {
+        let accepted = match passed {
+            false => listener.accept(),
+            true => match receive(listener) {
+                Err(Errno::AGAIN) => {
+                    listener.clear_readable();
+                    Ok(None)
+                }
+                other => other.map(Some),
+            },
+        };
+        match accepted {
             Ok(Some((socket, peer))) => door.enter(ticket, socket, peer),
             Ok(None) => return Halt::Drained,
             Err(errno) => return Halt::Failed(errno),

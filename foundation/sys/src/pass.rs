@@ -42,6 +42,23 @@ pub fn receive_descriptors(socket: impl AsFd, space: &mut [u8]) -> Result<(usize
     Ok((message.bytes, descriptors))
 }
 
+/// Takes one connection that somebody passed over a pair of sockets (`sockpair@`), ready to be used like an accepted one.
+/// [`Errno::AGAIN`] when there is none.
+pub fn receive_connection(socket: impl AsFd) -> Result<OwnedFd> {
+    let (_, descriptors) = receive_descriptors(socket, &mut [0])?;
+    // Whoever passed connections and is gone passes none any more.
+    let connection = descriptors.into_iter().next().ok_or(Errno::AGAIN)?;
+    crate::socket::set_nonblocking(&connection)?;
+    Ok(connection)
+}
+
+/// Passes one end of a new pair over a pair of sockets (`sockpair@`): the other end is the connection.
+pub fn pass_connection(socket: impl AsFd) -> Result<OwnedFd> {
+    let (near, far) = crate::socket::stream_pair()?;
+    send_descriptors(socket, b"c", &[far.as_fd()])?;
+    Ok(near)
+}
+
 /// The most descriptors in one message: what the kernel allows (`SCM_MAX_FD`).
 pub const MOST_DESCRIPTORS: usize = 253;
 /// Room for the message header, alignment and that many descriptors.
@@ -63,6 +80,19 @@ mod tests {
         assert_eq!((&space[..count], descriptors.len()), (&b"take it"[..], 1));
         socket::send(&descriptors[0], b"alive", false).expect("the pair lives on");
         assert_eq!(socket::receive(&other_end, &mut space), Ok(5));
+    }
+
+    #[test]
+    fn a_pair_of_sockets_is_a_place_to_listen_at() {
+        let (here, there) = socket::stream_pair().expect("a pair");
+        assert_eq!(receive_connection(&there).err(), Some(Errno::AGAIN));
+        let client = pass_connection(&here).expect("there is room");
+        let server = receive_connection(&there).expect("it was passed");
+        socket::send(&client, b"hello", false).expect("it is a connection");
+        let mut space = [0; 8];
+        assert_eq!(socket::receive(&server, &mut space), Ok(5));
+        drop(here);
+        assert_eq!(receive_connection(&there).err(), Some(Errno::AGAIN));
     }
 
     #[test]

@@ -150,9 +150,7 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
             }
             Ok(ServerAddress::Abstract(name))
         }
-        model::ServerAddress::SocketPair(_) => {
-            Err(format!("'server {}' : 'sockpair@' is not implemented yet.", config.name))
-        }
+        model::ServerAddress::SocketPair(number) => Ok(ServerAddress::Pair(*number)),
     }
 }
 

@@ -135,7 +135,7 @@ pub(super) fn endpoints(
         }
         ListenAddress::Abstract { name, padded: false } => one(Address::Abstract(name.clone())),
         ListenAddress::Descriptor(number) => vec![Ok(Endpoint::Inherited(*number))],
-        ListenAddress::SocketPair(_) => vec![Err("'sockpair@' is not implemented yet".to_owned())],
+        ListenAddress::SocketPair(number) => vec![Ok(Endpoint::Pair(*number))],
     }
 }
 

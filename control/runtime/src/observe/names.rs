@@ -55,7 +55,9 @@ pub(super) fn of_listener(address: &Address) -> String {
 pub(super) fn of_server(address: &ServerAddress) -> Option<String> {
     match address {
         ServerAddress::Ip(address) => Some(bracketed(*address)),
-        ServerAddress::Unix(_) | ServerAddress::Abstract(_) => Some("unix".to_owned()),
+        ServerAddress::Unix(_) | ServerAddress::Abstract(_) | ServerAddress::Pair(_) => {
+            Some("unix".to_owned())
+        }
         ServerAddress::Unknown => None,
     }
 }

@@ -326,7 +326,7 @@ fn new_address(
     let (ip, port) = match now {
         ServerAddress::Ip(address) => (address.ip(), address.port()),
         ServerAddress::Unknown => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-        ServerAddress::Unix(_) | ServerAddress::Abstract(_) => {
+        ServerAddress::Unix(_) | ServerAddress::Abstract(_) | ServerAddress::Pair(_) => {
             return Err("The server is on a unix socket: its address cannot be changed.");
         }
     };

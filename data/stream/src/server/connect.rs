@@ -117,9 +117,17 @@ impl Exchange {
     }
 
     async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {
-        let target = self.server_address().ok_or(ConnectError::Failed(Failure::Refused(None)))?;
-        let socket = self.open_socket(&target)?;
-        let descriptor = Descriptor::connect(socket, &target)?;
+        let descriptor = match self.server_pair() {
+            Some(pair) => {
+                let pair = weir_sys::process::duplicate_number(pair)?;
+                Descriptor::register(weir_sys::pass::pass_connection(pair)?)?
+            }
+            None => {
+                let target = self.server_address().ok_or(ConnectError::Failed(Failure::Refused(None)))?;
+                let socket = self.open_socket(&target)?;
+                Descriptor::connect(socket, &target)?
+            }
+        };
         self.count(Event::Connect);
         let in_use = InUse::begin(self);
         descriptor.set_owner(weir_sched::current());
@@ -154,6 +162,14 @@ impl Exchange {
         }
     }
 
+    /// The inherited pair of sockets over which the server takes its connections, if it does.
+    fn server_pair(&self) -> Option<i32> {
+        match *self.chosen_server()?.address() {
+            ServerAddress::Pair(number) => Some(number),
+            _ => None,
+        }
+    }
+
     /// Where the leased server is, for this stream: its port may follow the client's.
     pub(crate) fn server_address(&self) -> Option<Address> {
         if self.backend.is_transparent() {
@@ -180,6 +196,7 @@ impl Exchange {
             }
             ServerAddress::Unix(path) => Address::Unix(path.clone()),
             ServerAddress::Abstract(name) => Address::Abstract(name.clone().into()),
+            ServerAddress::Pair(_) => Address::Unnamed,
             ServerAddress::Unknown => return None,
         })
     }
