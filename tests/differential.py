@@ -59,20 +59,21 @@ class Origin:
                     path = head.split(b" ", 2)[1].decode("latin-1").removeprefix("http://a.example").removeprefix(":80")
                     if not self.answer(connection, path, head, body, held):
                         return
-            except OSError:
-                return
+            except (OSError, IndexError, ValueError):
+                return  # it is gone, or what it sends cannot be understood
 
     @staticmethod
     def body(connection, head, held):
         """The request's body as it came, and what follows it."""
         length = re.search(rb"^content-length: *(\d+)", head, re.M | re.I)
-        if re.search(rb"^transfer-encoding: *chunked", head, re.M | re.I):
-            while not re.search(rb"(^|\r\n)0\r\n(.+\r\n)*\r\n", held):
+        if re.search(rb"^transfer-encoding:[ \t]*chunked", head, re.M | re.I):
+            last = rb"(^|\r\n)0+(;.*)?\r\n(.+\r\n)*\r\n"
+            while not re.search(last, held):
                 more = connection.recv(65536)
                 if not more:
                     raise OSError
                 held += more
-            end = re.search(rb"(^|\r\n)0\r\n(.+\r\n)*\r\n", held).end()
+            end = re.search(last, held).end()
             return held[:end], held[end:]
         size = int(length.group(1)) if length else 0
         if re.search(rb"^expect: *100-continue", head, re.M | re.I):
@@ -255,7 +256,8 @@ def observe(subject, binary, names, folder, label):
     for name, content in getattr(subject, "FILES", {}).items():
         folder.file(name, content)
     with Program(binary, "-db", "-f", folder.file(f"{label}.cfg", text)) as program:
-        program.ready(next(iter(listeners.values())))
+        for port in listeners.values():
+            program.ready(port)
 
         def one(name):
             listener, pieces = subject.EXCHANGES[name]
@@ -282,7 +284,7 @@ def view(text, end, lines, ports):
     anew in lower case, weir forwards what came. So are the bytes in an HTTP log line: HAProxy counts those of its own
     representation, weir those on the wire.
     """
-    text = re.sub(r"^([A-Za-z][-A-Za-z0-9]*):[ \t]*(.*?)[ \t]*(\r?)$", lambda m: f"{m[1].lower()}: {m[2]}{m[3]}", text, flags=re.M)
+    text = re.sub(r"^([A-Za-z][-!#$%&'*+.^_`|~A-Za-z0-9 \x00()]*?):[ \t]*(.*?)[ \t]*(\r?)$", lambda m: f"{m[1].lower()}: {m[2]}{m[3]}", text, flags=re.M)
     # The same inside an answer of the server that shows bytes.
     text = re.sub(r"(?<=\\r\\n)([A-Z][-A-Za-z]*): ", lambda m: m[0].lower(), text)
     # Where among the fields `connection` stands.

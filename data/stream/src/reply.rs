@@ -321,13 +321,14 @@ impl Exchange {
             self.note_head_size();
         }
         self.settle_reply(&reply);
-        self.frontend_response_started();
-        self.facts.response_started = true;
         let body = if self.facts.head_only || status::is_bodyless(self.status) {
             &b""[..]
         } else {
             reply.body.bytes()
         };
+        self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };
+        self.frontend_response_started();
+        self.facts.response_started = true;
         self.send_whole(body).await
     }
 
@@ -380,7 +381,6 @@ impl Exchange {
         response.write(scratch);
         scratch.extend_from_slice(body);
         let mut sent = client.send_head(scratch, false);
-        self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };
         let mut deadline = clock::after_some(self.timeouts.client);
         loop {
             match sent {

@@ -33,6 +33,8 @@ pub struct ChunkDecoder {
     count: u32,
     /// How many bytes of extensions came beyond what payload they came with excuses.
     excess: u32,
+    /// The name of the trailer being read.
+    name: TrailerName,
 }
 
 /// What [`ChunkDecoder::advance`] found in the bytes it was given.
@@ -103,7 +105,7 @@ pub enum ChunkError {
     InvalidLineEnd,
     /// Something other than a line end after a chunk's payload.
     MissingLineEnd,
-    /// A trailer line that is not a field.
+    /// A trailer line that is not a field, or one that would frame the message once more.
     InvalidTrailer,
     /// Trailers longer than [`ChunkDecoder::MAX_TRAILERS`].
     TrailersTooLong,
@@ -344,9 +346,16 @@ impl ChunkDecoder {
                     return Err(ChunkError::InvalidLineEnd);
                 }
                 // A fold would begin with white space, which is no token byte either.
-                (Awaiting::TrailerStart, _) if is_token_byte(byte) => self.awaiting = Awaiting::TrailerName,
+                (Awaiting::TrailerStart, _) if is_token_byte(byte) => {
+                    self.name = TrailerName::default();
+                    self.name.push(byte);
+                    self.awaiting = Awaiting::TrailerName;
+                }
+                (Awaiting::TrailerName, b':') if self.name.frames() => {
+                    return Err(ChunkError::InvalidTrailer);
+                }
                 (Awaiting::TrailerName, b':') => self.awaiting = Awaiting::TrailerValue,
-                (Awaiting::TrailerName, _) if is_token_byte(byte) => {}
+                (Awaiting::TrailerName, _) if is_token_byte(byte) => self.name.push(byte),
                 (Awaiting::TrailerValue, b'\r') => self.awaiting = Awaiting::TrailerFeed,
                 (Awaiting::TrailerValue, 1..) => {}
                 (Awaiting::TrailerFeed, b'\n') => self.awaiting = Awaiting::TrailerStart,
@@ -360,6 +369,31 @@ impl ChunkDecoder {
             }
         }
         Ok(at)
+    }
+}
+
+/// How far a trailer's name is one of those that would frame the message once more, which trailers must not (RFC 9110,
+/// 6.5.1). No name is longer than a byte can count before it stopped being one of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct TrailerName {
+    length: u8,
+    differs: [bool; FRAMING_NAMES.len()],
+}
+
+const FRAMING_NAMES: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
+
+impl TrailerName {
+    fn push(&mut self, byte: u8) {
+        for (name, differs) in FRAMING_NAMES.iter().zip(&mut self.differs) {
+            *differs |= name.get(usize::from(self.length)) != Some(&byte.to_ascii_lowercase());
+        }
+        self.length = self.length.saturating_add(1);
+    }
+
+    /// Whether it is one of them, now that it is whole.
+    fn frames(self) -> bool {
+        let mut names = FRAMING_NAMES.iter().zip(self.differs);
+        names.any(|(name, differs)| !differs && name.len() == usize::from(self.length))
     }
 }
 
@@ -530,6 +564,8 @@ mod tests {
             ("0\r\nX: y\r\n fold\r\n\r\n", ChunkError::InvalidTrailer),
             ("0\r\nX\r\n\r\n", ChunkError::InvalidTrailer),
             ("0\r\nX: \u{0}\r\n\r\n", ChunkError::InvalidTrailer),
+            ("0\r\nX: y\r\nContent-Length: 3\r\n\r\n", ChunkError::InvalidTrailer),
+            ("0\r\ntransfer-ENCODING: chunked\r\n\r\n", ChunkError::InvalidTrailer),
             ("0\r\nX: y\nZ: z\r\n\r\n", ChunkError::InvalidLineEnd),
             ("0\r\nX: y\rZ: z\r\n\r\n", ChunkError::InvalidLineEnd),
             ("00000000000000003\r\n", ChunkError::SizeTooLarge),

@@ -66,7 +66,13 @@ pub fn announcement_to_server(request: &Head, mode: Mode) -> Announce {
 /// What to tell the client with a final response. `persists` is what [`client_persists`] said.
 #[inline]
 pub fn announcement_to_client(request: &Head, response: &Head, persists: bool) -> Announce {
-    if !persists {
+    if !persists
+        && response.version() < Version::HTTP_11
+        && !response.flags().contains(Flags::CONNECTION_KEEP_ALIVE)
+    {
+        // It says so by its version.
+        Announce::Nothing
+    } else if !persists {
         Announce::Close
     } else if request.version() < Version::HTTP_11 || response.version() < Version::HTTP_11 {
         Announce::KeepAlive

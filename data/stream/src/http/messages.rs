@@ -252,8 +252,6 @@ impl Exchange {
             return Err(stop);
         }
         self.settle_connections(framing)?;
-        self.enter(During::Data);
-        self.frontend_response_started();
         let verbatim = self.response.verbatim();
         if !self.facts.response_body_begun {
             self.response_body = BodyFlow::new(framing, verbatim);
@@ -262,15 +260,21 @@ impl Exchange {
             self.response_body.drop_trailers();
         }
         let Some(upstream) = &mut self.server else { return Err(Stop::close(By::Internal, During::Data)) };
-        if verbatim > 0 {
-            if !self.response_body.inspect(&mut upstream.connection) {
-                return Err(Stop::close(By::Proxy, During::Data));
-            }
-        } else {
+        if verbatim == 0 {
             self.response.detach(&mut upstream.connection);
-            if !self.response_body.inspect(&mut upstream.connection) {
-                return Err(Stop::close(By::Proxy, During::Data));
-            }
+        }
+        if !self.response_body.inspect(&mut upstream.connection) {
+            // Nothing of the response went out yet: the client learns that there is none.
+            self.timers.response = None;
+            self.head_sizes = 0;
+            self.count(Event::FailedResponse);
+            return Err(Stop::error(502, By::Proxy, During::Headers));
+        }
+        self.enter(During::Data);
+        self.frontend_response_started();
+        if verbatim == 0
+            && let Some(upstream) = &mut self.server
+        {
             let body = self.response_body.take_ready(SENT_WITH_HEAD);
             let sent =
                 self.response.send_with(&mut self.client, &mut upstream.connection, body, &mut self.scratch);

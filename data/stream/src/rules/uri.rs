@@ -78,6 +78,7 @@ impl Exchange {
             // A strict normalizer found that the target itself is broken (manual, "normalize-uri").
             Err(BrokenSequence) => {
                 self.count_bad_request();
+                self.timers.request = None;
                 Done::Stop(Stop::error(400, By::Proxy, During::Request))
             }
         }
