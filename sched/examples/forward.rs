@@ -1,13 +1,13 @@
 //! A TCP forwarder that parses nothing: what the executor costs above the kernel.
 //!
 //! `forward LISTEN_PORT ORIGIN_PORT [THREADS]`, on the loopback. Every client connection gets a connection of its own to
-//! the origin. One task pumps both directions through the thread's hot buffer; only what a receiver did not take
+//! the origin. One task pumps both directions through the buffer that came back last; only what a receiver did not take
 //! is copied.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use weir_containers::{Buffer, with_hot_buffer};
+use weir_containers::Buffer;
 use weir_sched::{
     Class, Descriptor, Kind, Received, Runtime, Sent, Settings, Tick, current, now, spawn, wait, yield_now,
 };
@@ -91,24 +91,17 @@ fn pump(from: &Descriptor, to: &Descriptor, left: &mut Option<Buffer>) -> Result
     if !from.is_readable() || !to.is_writable() {
         return Ok(false);
     }
-    with_hot_buffer(|space| {
-        let count = match from.receive_into(space)? {
-            Received::Bytes(count) => count,
-            Received::Blocked | Received::Full => return Ok(false),
-            Received::End => return Err(Errno::PIPE),
-        };
-        let sent = match to.send(&space[..count], false)? {
-            Sent::Bytes(sent) => sent,
-            Sent::Blocked => 0,
-        };
-        if sent < count {
-            let mut buffer = Buffer::with_capacity(count - sent);
-            buffer.append(&space[sent..count]);
-            *left = Some(buffer);
-            return Ok(false);
-        }
-        Ok(from.is_readable())
-    })
+    let mut buffer = Buffer::take_bulk().map_err(|_| Errno::NOBUFS)?;
+    match from.receive_into(buffer.space())? {
+        Received::Bytes(count) => buffer.fill(count),
+        Received::Blocked | Received::Full => return Ok(false),
+        Received::End => return Err(Errno::PIPE),
+    }
+    if to.send_buffer(&mut buffer, false)? == Sent::Blocked || !buffer.is_empty() {
+        *left = Some(buffer);
+        return Ok(false);
+    }
+    Ok(from.is_readable())
 }
 
 /// How often one task moves bytes before the others have their turn.

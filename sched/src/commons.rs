@@ -123,21 +123,21 @@ impl Commons {
 
     #[track_caller]
     pub(crate) fn wake(&self, key: TaskKey) {
-        if let Some(task) = self.find(key) {
-            if task.state.wake(key.generation(), true) {
-                self.enqueue(key.slot());
-            }
+        if let Some(task) = self.find(key)
+            && task.state.wake(key.generation(), true)
+        {
+            self.enqueue(key.slot());
         }
     }
 
     /// What waits goes before everything else of its first worker, where it ends (R67).
     pub(crate) fn kill(&self, key: TaskKey) {
-        if let Some(task) = self.find(key) {
-            if task.state.kill(key.generation()) {
-                let workers = lock(&task.order).workers;
-                self.queue.push_first(&workers, key.slot());
-                self.ring(&workers);
-            }
+        if let Some(task) = self.find(key)
+            && task.state.kill(key.generation())
+        {
+            let workers = lock(&task.order).workers;
+            self.queue.push_first(&workers, key.slot());
+            self.ring(&workers);
         }
     }
 
@@ -159,10 +159,10 @@ impl Commons {
 
     /// A worker that is awake looks at the queue before it sleeps; so only when all sleep is one rung (R14).
     fn ring(&self, workers: &ThreadSet) {
-        if workers.iter().all(|worker| self.peers[worker].doorbell.is_asleep()) {
-            if let Some(first) = workers.iter().next() {
-                self.peers[first].ring();
-            }
+        if workers.iter().all(|worker| self.peers[worker].doorbell.is_asleep())
+            && let Some(first) = workers.iter().next()
+        {
+            self.peers[first].ring();
         }
     }
 

@@ -1,7 +1,7 @@
 //! D4: once things are warm, waking, waiting, spawning and moving bytes allocate nothing.
 
+use weir_containers::Buffer;
 use weir_containers::counting::{Counting, allocations};
-use weir_containers::{Buffer, with_hot_buffer};
 use weir_sched::{
     Class, Descriptor, Kind, Received, Tick, current, now, simulate, spawn, wait, wake, yield_now,
 };
@@ -28,10 +28,8 @@ async fn echo(descriptor: Descriptor) {
 }
 
 async fn exchange(descriptor: &Descriptor) {
-    with_hot_buffer(|space| descriptor.send(&space[..100], false)).expect("the pair lives");
-    while with_hot_buffer(|space| descriptor.receive_into(space)).expect("the pair lives")
-        == Received::Blocked
-    {
+    descriptor.send(&[0; 100], false).expect("the pair lives");
+    while descriptor.receive_into(&mut [0; 4096]).expect("the pair lives") == Received::Blocked {
         wait(now().after(30_000)).await;
     }
     let main = current();

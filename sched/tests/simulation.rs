@@ -134,7 +134,7 @@ fn begin_own(board: &Arc<Board>, class: Class) {
     let board = board.clone();
     let key = spawn(&KIND, class, async move {
         // Some of them watch a descriptor.
-        let descriptor = (life.0.number % 3 == 0).then(|| {
+        let descriptor = life.0.number.is_multiple_of(3).then(|| {
             let (near, _) = weir_sys::socket::stream_pair().expect("two descriptors");
             let descriptor = Descriptor::register(near).expect("the poller takes everything");
             descriptor.set_owner(current());
@@ -236,10 +236,10 @@ fn check(seed: u64) -> u64 {
     let mut world = {
         let tuning = Tuning {
             runqueue_depth: [1, 2, 5, 20, 200][seed as usize % 5],
-            low_latency: seed / 5 % 2 == 0,
+            low_latency: (seed / 5).is_multiple_of(2),
             ..Tuning::default()
         };
-        let faults = if seed % 3 == 0 { Faults::default() } else { Faults::MANY };
+        let faults = if seed.is_multiple_of(3) { Faults::default() } else { Faults::MANY };
         World::new(seed, 1 + seed as usize / 7 % 4, tuning, faults).expect("a world")
     };
     let depth = [1, 2, 5, 20, 200][seed as usize % 5];

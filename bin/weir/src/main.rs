@@ -66,11 +66,11 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
     }
     MESSAGES.set_manner(manner(arguments));
     let origin = process::Origin::new(words);
-    if let Some(folder) = &arguments.folder {
-        if let Err(error) = std::env::set_current_dir(folder) {
-            MESSAGES.alert(format!("Could not change to directory {} : {error}", folder.display()));
-            return ExitCode::FAILURE;
-        }
+    if let Some(folder) = &arguments.folder
+        && let Err(error) = std::env::set_current_dir(folder)
+    {
+        MESSAGES.alert(format!("Could not change to directory {} : {error}", folder.display()));
+        return ExitCode::FAILURE;
     }
     if let Some(condition) = &arguments.condition {
         return configuration::evaluate(condition, &MESSAGES);

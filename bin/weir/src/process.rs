@@ -143,12 +143,12 @@ impl Start<'_> {
                 return None;
             }
         };
-        if let Some(path) = pid_file.filter(|_| first) {
-            if let Err(error) = write_pid_file(path) {
-                let text = format!("[weir.main()] Cannot create pidfile {}: {error}", path.display());
-                self.messages.alert(text);
-                return None;
-            }
+        if let Some(path) = pid_file.filter(|_| first)
+            && let Err(error) = write_pid_file(path)
+        {
+            let text = format!("[weir.main()] Cannot create pidfile {}: {error}", path.display());
+            self.messages.alert(text);
+            return None;
         }
         Some((entrances, background))
     }

@@ -178,10 +178,10 @@ impl Master {
         self.messages.announce("Loading success.");
         self.carry_out(&orders);
         self.setup.service.ready();
-        if let Some(background) = self.background.take() {
-            if let Err(errno) = background.ready() {
-                self.messages.warning(format!("Cannot go to the background: {errno}."));
-            }
+        if let Some(background) = self.background.take()
+            && let Err(errno) = background.ready()
+        {
+            self.messages.warning(format!("Cannot go to the background: {errno}."));
         }
         self.loaded(Loading::Done);
     }

@@ -169,11 +169,6 @@ impl Listening {
         Accepting::count() > 0
     }
 
-    /// How many descriptors they take in the main thread.
-    pub fn descriptor_count(&self) -> usize {
-        self.sockets.iter().map(|entrance| entrance.lock().len()).sum()
-    }
-
     /// Stops a frontend's sockets from taking connections without giving the addresses up for good; connections that
     /// come meanwhile are refused, so that another process on the same address gets them. Sockets of somebody else,
     /// and those that cannot be paused, keep their connections waiting.

@@ -371,15 +371,15 @@ fn start_workers(
         station.set_up(worker);
         let reader = signals.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
         let channel = channel.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
-        if let (Some(channel), Some(socket)) = (channel, station.live.record.cli_sockets().last()) {
-            if let Err(errno) = crate::worker::attend(station.live, station.life, socket, channel) {
-                station.life.messages.alert(format!("The master cannot be heard: {errno}."));
-            }
+        if let (Some(channel), Some(socket)) = (channel, station.live.record.cli_sockets().last())
+            && let Err(errno) = crate::worker::attend(station.live, station.life, socket, channel)
+        {
+            station.life.messages.alert(format!("The master cannot be heard: {errno}."));
         }
-        if let Some(reader) = reader {
-            if let Err(errno) = station.life.obey(reader) {
-                station.life.messages.alert(format!("Signals cannot be received: {errno}."));
-            }
+        if let Some(reader) = reader
+            && let Err(errno) = station.life.obey(reader)
+        {
+            station.life.messages.alert(format!("Signals cannot be received: {errno}."));
         }
     })
 }

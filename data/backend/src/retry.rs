@@ -76,7 +76,7 @@ fn is_redispatch_turn(interval: i32, retry: u32, allowed: u32) -> bool {
         Err(_) => (allowed + 1).saturating_sub(interval.unsigned_abs()),
     };
     // An interval before the first retry means the first one, and so all.
-    retry % step.max(1) == 0
+    retry.is_multiple_of(step.max(1))
 }
 
 #[cfg(test)]

@@ -291,10 +291,10 @@ impl Server {
         handshake_point();
         let shared = &self.home.shared;
         let load_ordered = shared.settings.algorithm == Algorithm::LeastConnections;
-        if load_ordered || self.queued() > 0 || shared.queued.load(Ordering::SeqCst) > 0 {
-            if let Some(backend) = self.home.backend.upgrade() {
-                backend.released(self.key);
-            }
+        if (load_ordered || self.queued() > 0 || shared.queued.load(Ordering::SeqCst) > 0)
+            && let Some(backend) = self.home.backend.upgrade()
+        {
+            backend.released(self.key);
         }
     }
 

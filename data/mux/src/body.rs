@@ -94,11 +94,6 @@ impl BodyFlow {
         matches!(self.framing, Framing::Done)
     }
 
-    /// Whether only the source's closing ends the body.
-    pub fn ends_with_connection(&self) -> bool {
-        matches!(self.framing, Framing::UntilClose)
-    }
-
     /// Payload bytes seen so far, without framing.
     pub fn payload(&self) -> u64 {
         self.payload

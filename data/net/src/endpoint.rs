@@ -197,10 +197,10 @@ impl Opener {
 
     /// Opens one listening socket.
     pub fn open(&mut self, endpoint: &Endpoint, options: &SocketOptions) -> Result<Opened, OpenError> {
-        if let Endpoint::Address(address) = endpoint {
-            if let Some(opened) = self.another(address, options) {
-                return opened;
-            }
+        if let Endpoint::Address(address) = endpoint
+            && let Some(opened) = self.another(address, options)
+        {
+            return opened;
         }
         match endpoint {
             Endpoint::Inherited(number) => self.take_over(*number, options),
@@ -277,10 +277,10 @@ fn set_inet_options(
     if let Some(interface) = &options.interface {
         option::set_device(socket, interface).map_err(because("cannot bind listener to device"))?;
     }
-    if family == AddressFamily::Inet6 {
-        if let Some(only) = options.v6_only {
-            soft("cannot choose whether to take IPv4 too", option::set_v6_only(socket, only));
-        }
+    if family == AddressFamily::Inet6
+        && let Some(only) = options.v6_only
+    {
+        soft("cannot choose whether to take IPv4 too", option::set_v6_only(socket, only));
     }
     if let Some(bytes) = options.receive_buffer {
         soft("cannot set the receive buffer", option::set_receive_buffer(socket, bytes));

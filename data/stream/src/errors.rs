@@ -62,7 +62,7 @@ impl Refused {
 
     /// The first that is kept at this place or behind it, and its place: two for each proxy, the first for requests.
     pub fn next(&self, place: usize) -> Option<(usize, RefusedMessage)> {
-        let direction = if place % 2 == 0 { Direction::Request } else { Direction::Response };
+        let direction = if place.is_multiple_of(2) { Direction::Request } else { Direction::Response };
         let state = self.lock();
         let (&(proxy, direction), message) = state.last.range((place / 2, direction)..).next()?;
         Some((proxy * 2 + direction as usize, message.clone()))

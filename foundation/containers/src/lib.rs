@@ -15,14 +15,12 @@ mod arena;
 mod buffer;
 #[cfg(feature = "counting")]
 pub mod counting;
-mod hot;
 mod recycle;
 mod slab;
 mod timers;
 
 pub use arena::Arena;
 pub use buffer::{Buffer, BufferExhausted, BufferPool, BufferPoolStatistics};
-pub use hot::{HOT_BUFFER_SIZE, with_hot_buffer};
 pub use recycle::{PoolBox, PooledFuture, RecycleStatistics, recycle_statistics};
 pub use slab::{Key, Slab};
 pub use timers::TimerQueue;

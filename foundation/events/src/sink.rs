@@ -107,10 +107,10 @@ impl Sink {
 
     /// Waits at most `limit` for events that are on their way; for the end of the process.
     pub fn flush(&self, limit: Duration) {
-        if let Outlet::Stream(_, writer) = &self.outlet {
-            if let Some(writer) = writer.get().and_then(Option::as_ref) {
-                writer.flush(limit);
-            }
+        if let Outlet::Stream(_, writer) = &self.outlet
+            && let Some(writer) = writer.get().and_then(Option::as_ref)
+        {
+            writer.flush(limit);
         }
     }
 }

@@ -182,12 +182,12 @@ impl Ring {
                 Some(false) => return self.lose(thread),
             }
             // The newest of the queue looks at the tail; the others leave it alone, unless that one is asleep.
-            if waiting::is_newest(&queue.newest, pending) || turns > PATIENCE {
-                if let Some(tail) = self.storage.try_lock() {
-                    // SAFETY: every writer in the queue waits until it was served.
-                    self.serve(tail, unsafe { waiting::take(&queue.newest) });
-                    continue;
-                }
+            if (waiting::is_newest(&queue.newest, pending) || turns > PATIENCE)
+                && let Some(tail) = self.storage.try_lock()
+            {
+                // SAFETY: every writer in the queue waits until it was served.
+                self.serve(tail, unsafe { waiting::take(&queue.newest) });
+                continue;
             }
             spin(&mut turns);
         }

@@ -74,14 +74,6 @@ impl Address {
         self.inet().is_none()
     }
 
-    /// The same address with another port; a UNIX address stays as it is.
-    pub fn with_port(mut self, port: u16) -> Self {
-        if let Self::Inet(address) = &mut self {
-            address.set_port(port);
-        }
-        self
-    }
-
     /// The address in the form that the kernel takes; refuses a path of more than 107 bytes.
     pub(crate) fn to_kernel(&self) -> Result<SocketAddrAny> {
         Ok(match self {

@@ -176,16 +176,6 @@ pub fn set_unsent_low_mark(socket: impl AsFd, bytes: u32) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, to_int(bytes)?)
 }
 
-/// Chooses the congestion control algorithm (`cc`).
-pub fn set_congestion_control(socket: impl AsFd, name: &str) -> Result<()> {
-    sockopt::set_tcp_congestion(socket, name)
-}
-
-/// The processor on which the packets of this connection arrive.
-pub fn incoming_processor(socket: impl AsFd) -> Result<u32> {
-    sockopt::socket_incoming_cpu(socket)
-}
-
 /// From `linux/in6.h`; libc knows it only for other systems.
 const IPV6_TRANSPARENT: libc::c_int = 75;
 

@@ -55,11 +55,6 @@ pub fn change_root(directory: &Path) -> Result<()> {
     rustix::process::chdir("/")
 }
 
-/// Makes `directory` the current directory.
-pub fn change_directory(directory: &Path) -> Result<()> {
-    rustix::process::chdir(directory)
-}
-
 /// Whether a crash leaves a core file even though the process changed its user.
 pub fn set_dumpable(dumpable: bool) -> Result<()> {
     let behavior = if dumpable { DumpableBehavior::Dumpable } else { DumpableBehavior::NotDumpable };
@@ -92,16 +87,6 @@ pub fn descriptor_limit() -> Limit {
 /// Changes how many descriptors the process may open.
 pub fn set_descriptor_limit(limit: Limit) -> Result<()> {
     set_limit(Resource::Nofile, limit)
-}
-
-/// Changes how much address space the process may use (`-m`).
-pub fn set_memory_limit(limit: Limit) -> Result<()> {
-    set_limit(Resource::As, limit)
-}
-
-/// Changes how large a core file may grow.
-pub fn set_core_limit(limit: Limit) -> Result<()> {
-    set_limit(Resource::Core, limit)
 }
 
 fn set_limit(resource: Resource, limit: Limit) -> Result<()> {

@@ -4,7 +4,7 @@
 
 use crate::{Address, AddressFamily, Result};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType};
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Makes a stream socket of the family that `address` needs.
@@ -64,17 +64,6 @@ pub fn peer_address(socket: impl AsFd) -> Result<Address> {
     Ok(address.as_ref().map(Address::from_kernel).unwrap_or_default())
 }
 
-/// Where the connection was going before netfilter redirected it here.
-pub fn original_destination(socket: impl AsFd) -> Result<Address> {
-    let socket = socket.as_fd();
-    match local_address(socket)?.family() {
-        AddressFamily::Inet6 => {
-            rustix::net::sockopt::ipv6_original_dst(socket).map(|address| Address::Inet(address.into()))
-        }
-        _ => rustix::net::sockopt::ip_original_dst(socket).map(|address| Address::Inet(address.into())),
-    }
-}
-
 /// Whether the socket listens.
 pub fn is_listening(socket: impl AsFd) -> Result<bool> {
     rustix::net::sockopt::socket_acceptconn(socket)
@@ -89,11 +78,6 @@ pub fn receive(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
 /// Looks at what [`receive`] would return and leaves it there.
 pub fn peek(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::net::recv(socket, space, RecvFlags::DONTWAIT | RecvFlags::PEEK).map(|(stored, _)| stored)
-}
-
-/// Receives into several slices in turn.
-pub fn receive_vectored(socket: impl AsFd, space: &mut [IoSliceMut<'_>]) -> Result<usize> {
-    rustix::io::readv(socket, space)
 }
 
 /// Sends what fits of `bytes`; `more` announces that more follows at once, so a packet may wait for it.
@@ -148,11 +132,6 @@ pub fn read(descriptor: impl AsFd, space: &mut [u8]) -> Result<usize> {
 /// Writes to a descriptor that is no socket.
 pub fn write(descriptor: impl AsFd, bytes: &[u8]) -> Result<usize> {
     rustix::io::write(descriptor, bytes)
-}
-
-/// Writes several slices to a descriptor that is no socket, as one call (a line of a log stays whole).
-pub fn write_vectored(descriptor: impl AsFd, slices: &[IoSlice<'_>]) -> Result<usize> {
-    rustix::io::writev(descriptor, slices)
 }
 
 /// The most slices that one vectored call takes (`IOV_MAX`).

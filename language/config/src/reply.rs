@@ -193,13 +193,11 @@ impl ReplyDraft {
             ReplyContent::Format(_) => true,
             _ => false,
         };
-        if !has_body {
-            if let Some((content_type, span)) = content_type.take() {
-                let message = format!(
-                    "content-type '{content_type}' ignored by the http reply because neither errorfile nor payload defined."
-                );
-                context.warn(span, message);
-            }
+        if !has_body && let Some((content_type, span)) = content_type.take() {
+            let message = format!(
+                "content-type '{content_type}' ignored by the http reply because neither errorfile nor payload defined."
+            );
+            context.warn(span, message);
         }
         if !headers.is_empty()
             && matches!(

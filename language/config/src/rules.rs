@@ -191,10 +191,10 @@ pub(crate) fn places_of(kind: RulesetKind, section: Section) -> Places {
     if section != Section::Proxy(ProxySection::Backend) {
         places = places.or(Places::only(frontend));
     }
-    if section != Section::Proxy(ProxySection::Frontend) {
-        if let Some(backend) = backend {
-            places = places.or(Places::only(backend));
-        }
+    if section != Section::Proxy(ProxySection::Frontend)
+        && let Some(backend) = backend
+    {
+        places = places.or(Places::only(backend));
     }
     places
 }

@@ -86,11 +86,6 @@ impl Condition {
         verdict.negated_if(self.unless)
     }
 
-    /// True if the condition was written with `unless`.
-    pub fn is_unless(&self) -> bool {
-        self.unless
-    }
-
     /// The first test that can never match in the given places: its name (empty for an anonymous one) and the
     /// fetch at fault. Ask after the ACL table was sealed.
     pub fn conflict(&self, places: Places) -> Option<(&str, &'static str)> {

@@ -262,12 +262,6 @@ impl Expr {
         &self.text
     }
 
-    /// True if the expression is nothing but a constant (`str(...)`, `int(...)`) with pure converters.
-    pub fn is_constant(&self) -> bool {
-        self.pure == self.converters.len()
-            && matches!(self.answer, Answer::Internal(row) if internal::FETCHES[row as usize].constant)
-    }
-
     /// Calls `visit` with every reference to an object of the configuration.
     pub fn visit_references(&self, visit: &mut dyn FnMut(&Reference)) {
         self.args.visit_references(visit);

@@ -272,7 +272,7 @@ fn check_bin(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 
 /// Bytes from an even number of hexadecimal digits.
 pub(crate) fn parse_hex(digits: &[u8]) -> Result<Vec<u8>, String> {
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return Err("an even number of hex digit is expected".into());
     }
     let digit = |byte: u8| match (byte as char).to_digit(16) {

@@ -31,7 +31,7 @@ pub const MAX_TOKEN: usize = 4096;
 
 /// Decodes base64 with its padding; nothing else may stand in it.
 fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
-    if text.is_empty() || text.len() % 4 != 0 {
+    if text.is_empty() || !text.len().is_multiple_of(4) {
         return None;
     }
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();

@@ -115,19 +115,6 @@ impl KnownName {
     pub fn as_str(self) -> &'static str {
         TEXTS[self as usize]
     }
-
-    /// Whether it belongs to the connection, not to the message (RFC 9110, 7.6.1).
-    pub fn is_hop_by_hop(self) -> bool {
-        matches!(
-            self,
-            KnownName::Connection
-                | KnownName::KeepAlive
-                | KnownName::ProxyConnection
-                | KnownName::Te
-                | KnownName::TransferEncoding
-                | KnownName::Upgrade
-        )
-    }
 }
 
 /// A known name as it is compared: in words, in any case.

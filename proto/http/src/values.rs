@@ -64,11 +64,6 @@ pub fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Whether a comma-separated list has this token, in any case.
-pub fn has_token(list: &[u8], token: &[u8]) -> bool {
-    Values::new(list).any(|value| value.eq_ignore_ascii_case(token))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

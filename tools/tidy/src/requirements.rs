@@ -58,13 +58,12 @@ fn numbers(text: &str) -> Vec<u32> {
         let apart = at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
         let digits: String = text[at + 1..].chars().take_while(char::is_ascii_digit).collect();
         let ends = bytes.get(at + 1 + digits.len()).is_none_or(|next| !next.is_ascii_alphanumeric());
-        if let (true, true, Ok(number)) = (apart, ends, digits.parse()) {
-            if (1..=LAST).contains(&number)
-                && !found.contains(&number)
-                && (bytes[at] == b'R' || at > 0 && bytes[at - 1] == b'_' || text[..at].ends_with("fn "))
-            {
-                found.push(number);
-            }
+        if let (true, true, Ok(number)) = (apart, ends, digits.parse())
+            && (1..=LAST).contains(&number)
+            && !found.contains(&number)
+            && (bytes[at] == b'R' || at > 0 && bytes[at - 1] == b'_' || text[..at].ends_with("fn "))
+        {
+            found.push(number);
         }
     }
     found

@@ -163,7 +163,7 @@ pub fn workers_of(threads: Option<&ThreadSet>, workers: usize) -> &'static [usiz
         match threads {
             None | Some(ThreadSet::All) => true,
             Some(ThreadSet::Odd) => number % 2 == 1,
-            Some(ThreadSet::Even) => number % 2 == 0,
+            Some(ThreadSet::Even) => number.is_multiple_of(2),
             Some(ThreadSet::Ranges(ranges)) => ranges.iter().any(|range| contains(range, number)),
         }
     };

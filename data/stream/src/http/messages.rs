@@ -155,10 +155,10 @@ impl Exchange {
                     // The server may have answered before it stopped listening: its answer decides.
                     Flow::Failed(Side::Sink, _) => self.refuse_upload(),
                 }
-            } else if upstream.connection.has_pending() {
-                if let Sent::Failed(errno) = upstream.connection.flush(false) {
-                    return Err(Converse::Failed(Failure::Aborted(Some(errno))));
-                }
+            } else if upstream.connection.has_pending()
+                && let Sent::Failed(errno) = upstream.connection.flush(false)
+            {
+                return Err(Converse::Failed(Failure::Aborted(Some(errno))));
             }
             if self.client.has_pending() {
                 // An interim response that did not fit; that the client is gone is noticed below.

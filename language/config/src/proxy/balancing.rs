@@ -588,10 +588,10 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     let (first, last) = template_range(range.text()).ok_or_else(wrong)?;
     let subject = format!("server {}/{prefix}{first}", context.draft.proxy.name);
     let parsed = server_address(address, &subject)?;
-    if let ServerAddress::Inet { host: Host::Name { name, .. }, .. } = &parsed {
-        if name.starts_with('_') {
-            return Err(not_yet(address.span(), "server-template with SRV records"));
-        }
+    if let ServerAddress::Inet { host: Host::Name { name, .. }, .. } = &parsed
+        && name.starts_with('_')
+    {
+        return Err(not_yet(address.span(), "server-template with SRV records"));
     }
     let mut line = server_line(context, ServerLineKind::Template);
     read_server_options(&mut line, words, Some(&subject))?;

@@ -245,11 +245,6 @@ impl Head {
         self.max_length = u32::try_from(max_length).unwrap_or(u32::MAX);
     }
 
-    /// How many fields it may hold from now on.
-    pub fn limit_fields(&mut self, max_fields: u16) {
-        self.max_fields = max_fields;
-    }
-
     /// Replaces the part `from..to` of the request target.
     pub fn splice_uri(&mut self, raw: &[u8], from: usize, to: usize, text: &[u8]) -> Result<(), NoRoom> {
         let old = self.start_line[1];
