@@ -65,7 +65,7 @@ fn a_request_is_told_from_its_session_to_its_end() {
     assert!(of("strm_conn")[0].contains(" fe=front be=front srv=s1 connects"), "{text}");
     assert!(of("strm_state").iter().any(|line| line.contains("phase=Headers")), "{text}");
     assert!(of("strm_end")[0].contains("status=200 code=--"), "{text}");
-    // How full the buffers are, so that one sees why something waits (as R191 asks of HTTP/2).
+    // How full the buffers are, so that one sees why something waits.
     assert!(
         of("rx_req")[0].contains(": GET /x (cli.in=") && of("rx_req")[0].contains("\"host: x\""),
         "{text}"
