@@ -1,4 +1,4 @@
-//! What proves each requirement of the scheduler (R1 to R86): `sched/requirements.tsv`, checked against the sources.
+//! What proves each requirement of a part: a table beside the part, checked against the sources.
 //!
 //! A row is a number, the tests that prove it (`file::function`, separated by blanks; `-` for none), and a sentence that
 //! says how it holds, or why it cannot arise. A benchmark's function may stand for a test where a figure is what was
@@ -8,26 +8,26 @@ use std::fs;
 
 use crate::{Fault, Workspace};
 
-/// The table, from the project's root.
-pub const TABLE: &str = "sched/requirements.tsv";
-/// The last requirement that it has to have.
-pub const LAST: u32 = 86;
+/// The tables, from the project's root, with the first and the last requirement that each has to have.
+pub const TABLES: [(&str, u32, u32); 2] =
+    [("sched/requirements.tsv", 1, 86), ("foundation/sync/requirements.tsv", 97, 116)];
 /// A sentence is not shorter than this.
 const SENTENCE: usize = 20;
 
 /// Gaps in the table.
 pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
-    match fs::read_to_string(workspace.root.join(TABLE)) {
-        Ok(table) => check(&table, |path| fs::read_to_string(workspace.root.join(path)).ok()),
-        Err(error) => vec![Fault::new(TABLE, format!("cannot be read: {error}"))],
-    }
+    let of = |&part: &(&str, u32, u32)| match fs::read_to_string(workspace.root.join(part.0)) {
+        Ok(table) => check(part, &table, |path| fs::read_to_string(workspace.root.join(path)).ok()),
+        Err(error) => vec![Fault::new(part.0, format!("cannot be read: {error}"))],
+    };
+    TABLES.iter().flat_map(of).collect()
 }
 
-fn check(table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
+fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
+    let (name, mut expected, last) = part;
     let mut faults = Vec::new();
-    let mut expected = 1;
     for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
-        let place = format!("{TABLE}:{}", number + 1);
+        let place = format!("{name}:{}", number + 1);
         let columns: Vec<&str> = line.split('\t').collect();
         let [requirement, proofs, sentence] = columns[..] else {
             faults.push(Fault::new(place, "is not a number, its proofs and a sentence, separated by tabs"));
@@ -46,8 +46,8 @@ fn check(table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
             }
         }
     }
-    if expected <= LAST {
-        faults.push(Fault::new(TABLE, format!("ends before R{LAST}")));
+    if expected <= last {
+        faults.push(Fault::new(name, format!("ends before R{last}")));
     }
     faults
 }
@@ -66,7 +66,10 @@ fn unproven(proof: &str, file: &impl Fn(&str) -> Option<String>) -> Option<Strin
     let definition =
         if path.ends_with(".py") { format!("def {function}(") } else { format!("fn {function}(") };
     let Some(at) = text.find(&definition) else { return Some("names a test that is not there".to_owned()) };
-    let is_test = !path.ends_with(".rs") || path.starts_with("bench/") || is_marked(&text[..at]);
+    let is_test = !path.ends_with(".rs")
+        || path.starts_with("bench/")
+        || path.contains("/benches/")
+        || is_marked(&text[..at]);
     (!is_test).then(|| "names a function that is no test".to_owned())
 }
 
@@ -83,19 +86,21 @@ fn is_marked(before: &str) -> bool {
 mod tests {
     use super::*;
 
+    const PART: (&str, u32, u32) = ("a.tsv", 1, 86);
+
     fn faults(proofs: &str, sentence: &str) -> Vec<String> {
         let mut table = String::from("# a comment\n");
-        for number in 1..LAST {
+        for number in 1..PART.2 {
             table += &format!("R{number}\t-\tit cannot arise in this language\n");
         }
-        table += &format!("R{LAST}\t{proofs}\t{sentence}\n");
+        table += &format!("R{}\t{proofs}\t{sentence}\n", PART.2);
         let file = |path: &str| match path {
             "a.rs" => Some("#[test]\n/// Why.\nfn one() {}\nfn no_test() {}\n".to_owned()),
             "b.py" => Some("def two(x):\n".to_owned()),
             "bench/c.rs" => Some("pub fn three() {}\n".to_owned()),
             _ => None,
         };
-        check(&table, file).iter().map(ToString::to_string).collect()
+        check(PART, &table, file).iter().map(ToString::to_string).collect()
     }
 
     const SAID: &str = "as the tests say, turn by turn";
@@ -115,15 +120,15 @@ mod tests {
             ("a.rs", "names a file and none of its tests"),
             ("b.py::three", "names a test that is not there"),
         ] {
-            assert_eq!(faults(proofs, SAID), [format!("{TABLE}:87: R86: {proofs} {why}")]);
+            assert_eq!(faults(proofs, SAID), [format!("a.tsv:87: R86: {proofs} {why}")]);
         }
     }
 
     #[test]
     fn gaps_are_found() {
-        assert_eq!(faults("-", "so"), [format!("{TABLE}:87: R86 has no sentence that says how it holds")]);
-        assert_eq!(check("", |_| None).len(), 1);
-        assert_eq!(check("R2\t-\tit cannot arise here at all\n", |_| None).len(), 2);
-        assert_eq!(check("R1 - it cannot arise\n", |_| None).len(), 2);
+        assert_eq!(faults("-", "so"), ["a.tsv:87: R86 has no sentence that says how it holds"]);
+        assert_eq!(check(PART, "", |_| None).len(), 1);
+        assert_eq!(check(PART, "R2\t-\tit cannot arise here at all\n", |_| None).len(), 2);
+        assert_eq!(check(PART, "R1 - it cannot arise\n", |_| None).len(), 2);
     }
 }

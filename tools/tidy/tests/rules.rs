@@ -48,6 +48,6 @@ fn every_row_says_what_it_does() {
 }
 
 #[test]
-fn every_requirement_of_the_scheduler_is_proven() {
+fn every_requirement_of_a_table_is_proven() {
     check(proofs::gaps);
 }
