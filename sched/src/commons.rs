@@ -159,7 +159,7 @@ impl Commons {
 
     /// A worker that is awake looks at the queue before it sleeps; so only when all sleep is one rung (R14).
     fn ring(&self, workers: &ThreadSet) {
-        if workers.iter().all(|worker| self.peers[worker].doorbell.is_asleep())
+        if workers.iter().all(|worker| self.peers[worker].door.doorbell.is_asleep())
             && let Some(first) = workers.iter().next()
         {
             self.peers[first].ring();

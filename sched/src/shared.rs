@@ -18,9 +18,8 @@ pub(crate) struct Shared {
     /// The worker's number in the process.
     pub(crate) id: u16,
     pub(crate) activity: CachePadded<Activity>,
-    pub(crate) wakes: CachePadded<WakeList>,
+    pub(crate) door: CachePadded<Door>,
     pub(crate) inbox: CachePadded<Inbox<Message>>,
-    pub(crate) doorbell: CachePadded<Doorbell>,
     pub(crate) load: CachePadded<AtomicU32>,
     pub(crate) stop: AtomicBool,
     pub(crate) bell: Bell,
@@ -38,9 +37,8 @@ const _: () = {
     use std::mem::offset_of;
     let parts = [
         offset_of!(Shared, activity),
-        offset_of!(Shared, wakes),
+        offset_of!(Shared, door),
         offset_of!(Shared, inbox),
-        offset_of!(Shared, doorbell),
         offset_of!(Shared, load),
         offset_of!(Shared, current),
         offset_of!(Shared, profile),
@@ -55,10 +53,16 @@ const _: () = {
         }
         part += 1;
     }
-    assert!(align_of::<Shared>() >= APART);
+    assert!(align_of::<Shared>() >= APART && size_of::<Door>() <= 64);
 };
 /// The distance that keeps two parts from disturbing each other.
 const APART: usize = if cfg!(target_arch = "x86_64") { 128 } else { align_of::<CachePadded<u8>>() };
+
+/// What a waker touches of another worker, on one line: each line more is one more that travels between processors.
+pub(crate) struct Door {
+    pub(crate) wakes: WakeList,
+    pub(crate) doorbell: Doorbell,
+}
 
 /// What one worker asks of another.
 pub(crate) enum Message {
@@ -126,9 +130,11 @@ impl Shared {
         let shared = Arc::new(Self {
             id: id as u16,
             activity: CachePadded::default(),
-            wakes: CachePadded::new(WakeList::new(Arena::<Task>::LIMIT)),
+            door: CachePadded::new(Door {
+                wakes: WakeList::new(Arena::<Task>::LIMIT),
+                doorbell: Doorbell::new(),
+            }),
             inbox: CachePadded::new(Inbox::new(INBOX_LIMIT)),
-            doorbell: CachePadded::default(),
             load: CachePadded::default(),
             stop: AtomicBool::new(false),
             bell,
@@ -161,7 +167,7 @@ impl Shared {
             place: Location::caller(),
         });
         // A slot that was given to another task meanwhile makes that one look for news that it has not: harmless.
-        if self.wakes.wake_stamped(key.slot(), stamp) {
+        if self.door.wakes.wake_stamped(key.slot(), stamp) {
             self.ring();
         }
     }
@@ -181,7 +187,7 @@ impl Shared {
 
     /// The order travels with a wake: it needs no room that could be full (R67, R70).
     pub(crate) fn kill(&self, key: TaskKey) {
-        if self.wakes.doom(key.slot(), key.generation()) {
+        if self.door.wakes.doom(key.slot(), key.generation()) {
             self.ring();
         }
     }
@@ -192,7 +198,7 @@ impl Shared {
     }
 
     pub(crate) fn ring(&self) {
-        if self.doorbell.must_ring() {
+        if self.door.doorbell.must_ring() {
             self.bell.ring();
         }
     }

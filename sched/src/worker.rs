@@ -715,7 +715,7 @@ impl Worker {
 
     /// Takes what other threads left.
     fn drain_inboxes(&self) {
-        let woken = self.shared.wakes.drain(|listed| {
+        let woken = self.shared.door.wakes.drain(|listed| {
             let slot = listed.number;
             if let Some(task) = self.tasks.get(slot) {
                 if self.profiler.is_on() {
@@ -835,7 +835,7 @@ impl Worker {
             left[class] -= 1;
             self.run_task(slot, task);
             let new_shared = nothing_shared && self.commons.waiting() > 0;
-            if !self.shared.wakes.is_empty() || !self.shared.inbox.is_empty() || new_shared {
+            if !self.shared.door.wakes.is_empty() || !self.shared.inbox.is_empty() || new_shared {
                 break;
             }
         }
@@ -1015,9 +1015,9 @@ impl Worker {
         let mut timeout = self.timeout();
         if timeout != Some(0) {
             let shared = &self.shared;
-            shared.doorbell.lie_down();
+            shared.door.doorbell.lie_down();
             let stops = shared.stop.load(Relaxed);
-            if !shared.wakes.is_empty()
+            if !shared.door.wakes.is_empty()
                 || !shared.inbox.is_empty()
                 || stops
                 || self.commons.has_for(self.index)
@@ -1053,7 +1053,7 @@ impl Worker {
         self.shared.current.wait();
         let events = self.poller.borrow_mut().wait(timeout, &mut report).unwrap_or(0);
         self.shared.current.resume();
-        self.shared.doorbell.rise();
+        self.shared.door.doorbell.rise();
         if !is_fresh {
             self.refresh_clock();
         }
