@@ -373,6 +373,26 @@ def log_servers_over_tcp_get_messages_and_delay_nobody(binary, folder):
     lying.close()
 
 
+def the_last_messages_reach_a_log_server_that_reads(binary, folder):
+    """What was logged just before a soft stop leaves with it, and who watches events does not hold it up."""
+    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ring_lines = f"server s 127.0.0.1:{server.getsockname()[1]}"
+        with Program(binary, "-db", "-f", with_ring(folder, port, ring_lines)) as program:
+            program.ready(port)
+            connection = server.accept()[0]
+            watcher = socket.socket(socket.AF_UNIX)
+            watcher.connect(os.path.join(folder.path, "cli"))
+            watcher.sendall(b"show events r -w\n")
+            keep_asking(port, 0, 300)
+            program.send(USR1)
+            received = b"".join(iter(lambda: connection.recv(65536), b""))
+            requests = [line for line in received.split(b"\n") if line.startswith(b"/")]
+            assert requests == [b"/%d" % number for number in range(300)], received[-80:]
+            assert program.status() == 0
+            watcher.close()
+
+
 def an_idle_connection_holds_little(binary, folder):
     """An idle HTTP/1 connection costs at most 700 resident bytes: 600 of the heap (a test counts them) and slack in its pages."""
     if "haproxy" in os.path.basename(binary):

@@ -101,7 +101,7 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
                 Some(())
             }
             Status::Pending => await_answer(&client, silence(&session)).await,
-            Status::Watch => watch(&mut client, &mut session).await,
+            Status::Watch => watch(live, &mut client, &mut session).await,
             Status::WaitUntil(at_ms) => pause(&client, Tick::from_ms(at_ms)).await,
             Status::HandOver => {
                 let given = hand_over(live, settings, &mut client).await;
@@ -202,8 +202,9 @@ async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
 
 /// Waits until somebody wakes the session or the client says something, however long that takes; a client that only says
 /// no more goes on listening. None when it is gone.
-async fn watch(client: &mut Connection, session: &mut Session) -> Option<()> {
-    if client.is_broken() {
+async fn watch(live: Live, client: &mut Connection, session: &mut Session) -> Option<()> {
+    // Whoever watches would keep a process that leaves from its end.
+    if client.is_broken() || live.site.is_stopping() {
         return None;
     }
     if client.input().is_empty() {
@@ -211,7 +212,7 @@ async fn watch(client: &mut Connection, session: &mut Session) -> Option<()> {
             Received::Bytes(_) => {}
             Received::Failed(_) => return None,
             Received::End | Received::Nothing | Received::Full => {
-                wait(Tick::NEVER).await;
+                wait(weir_sched::now().after(WATCH_MS)).await;
                 return Some(());
             }
         }
@@ -241,6 +242,8 @@ fn silence(session: &Session) -> Tick {
 static SESSION: Kind = Kind::new("cli session");
 /// An answer is made and sent in pieces of about so many bytes, so that a long one neither holds a worker nor its memory.
 const PIECE: usize = 16_384;
+/// Whoever watches events looks this often whether the process leaves.
+const WATCH_MS: u64 = 1_000;
 /// How long a client may go on sending after its session is over.
 const FAREWELL_MS: u64 = 1_000;
 

@@ -10,6 +10,8 @@
 //! is full, new ones are dropped by who writes them, and counted. So no server ever delays anybody. A message that was
 //! sent in part is sent again from its beginning on the next connection. What a server says is read and forgotten.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use weir_config::model::Framing;
 use weir_sched::{Class, Descriptor, Kind, Received, Sent, Tick, sleep_until, wait, yield_now};
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
@@ -25,6 +27,22 @@ pub fn start(forwards: &'static [Forward]) {
     }
 }
 
+/// Waits until everything that was written has left for the servers that take it, for a moment at most: the last lines of a
+/// process that ends are not lost.
+pub async fn drain(forwards: &[Forward]) {
+    if forwards.is_empty() {
+        return;
+    }
+    let deadline = weir_sched::now().after(LAST_MESSAGES_MS);
+    loop {
+        // First of all, so that who was just woken has begun.
+        sleep_until(weir_sched::now().after(LOOK_MS)).await;
+        if weir_sched::now() >= deadline || !forwards.iter().any(|forward| forward.behind.load(Relaxed)) {
+            return;
+        }
+    }
+}
+
 async fn run(forward: &'static Forward) {
     let task = weir_sched::current();
     let wake = move || weir_sched::wake(task);
@@ -36,6 +54,8 @@ async fn run(forward: &'static Forward) {
         if let Some(connection) = connect(forward).await {
             sender.speak(&connection, forward).await;
         }
+        let nothing = sender.outbox.is_empty() && sender.reader.sleep();
+        forward.behind.store(!nothing, Relaxed);
         sleep_until(weir_sched::now().after(PAUSE_MS)).await;
     }
 }
@@ -80,7 +100,9 @@ impl Sender {
                 match self.fill() {
                     Progress::Busy if self.outbox.is_empty() => yield_now().await,
                     Progress::End if self.outbox.is_empty() && self.reader.sleep() => {
+                        forward.behind.store(false, Relaxed);
                         wait(Tick::NEVER).await;
+                        forward.behind.store(true, Relaxed);
                     }
                     _ => {}
                 }
@@ -187,6 +209,10 @@ impl Outbox {
     }
 }
 
+/// How long the end of the process waits for a slow log server.
+const LAST_MESSAGES_MS: u64 = 1_000;
+/// How often it looks.
+const LOOK_MS: u64 = 10;
 static FORWARD: Kind = Kind::new("log forward");
 /// Messages are taken from the ring until there are about so many bytes.
 const BATCH: usize = 16_384;
@@ -248,6 +274,7 @@ mod tests {
             framing: Framing::Legacy,
             connect_timeout: Some(Duration::from_secs(5)),
             server_timeout: Some(Duration::from_secs(5)),
+            behind: std::sync::atomic::AtomicBool::new(false),
         };
         (ring, Box::leak(Box::new(forward)))
     }

@@ -19,6 +19,7 @@ use weir_sched::{Class, Kind, Signals, TaskKey, Tick, sleep_until};
 use weir_stream::site::{Proxy, ProxyState, Site};
 use weir_sys::signal::{self, Signal, SignalReader};
 
+use crate::build::Forward;
 use crate::listening::Listening;
 use crate::messages::Messages;
 
@@ -34,6 +35,8 @@ pub struct Life {
     pub hard_stop_after: Option<Duration>,
     /// `grace`.
     pub grace: Option<Duration>,
+    /// Log servers that get what is written to rings.
+    pub forwards: &'static [Forward],
     /// Connections that are not streams: clients of the runtime API.
     pub operators: &'static Gate,
     /// The tasks that accept those.
@@ -97,6 +100,7 @@ impl Life {
             self.stop_listening();
             wake_sessions();
             self.wait_for_the_last().await;
+            crate::forward::drain(self.forwards).await;
             weir_sched::stop();
         });
     }

@@ -193,6 +193,7 @@ fn try_serve(
         messages,
         hard_stop_after: global.hard_stop_after,
         grace: global.grace,
+        forwards: &record.events.forwards,
         operators: &record.cli_connections,
         operator_acceptors: Mutex::default(),
         ended_by: AtomicI32::new(0),

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use weir_config::model::{self, Config, Framing, ServerAddress, ServerPort};
@@ -18,7 +19,7 @@ use super::logs;
 use super::names::{self, Resolver};
 
 /// A server that gets a copy of what is written to a ring.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Forward {
     /// The ring.
     pub sink: Arc<Sink>,
@@ -32,6 +33,8 @@ pub struct Forward {
     pub connect_timeout: Option<Duration>,
     /// How long the server may take nothing.
     pub server_timeout: Option<Duration>,
+    /// Whether messages are on their way to it.
+    pub behind: AtomicBool,
 }
 
 /// Where events end, and where rings are forwarded to.
@@ -116,6 +119,7 @@ fn add(
             framing: server.framing,
             connect_timeout: section.connect_timeout,
             server_timeout: section.server_timeout,
+            behind: AtomicBool::new(false),
         });
     }
     Ok(())
