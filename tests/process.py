@@ -3,8 +3,8 @@
 
   process.py --bin target/release/weir [--only REGEX]
 
-Each check is a function; its first line says what must hold. All of them, idle memory and the layout of ring files apart,
-also hold for the packaged haproxy, which is how they were written.
+Each check is a function; its first line says what must hold. All of them, idle memory, the layout of ring files and what is
+measured apart, also hold for the packaged haproxy, which is how they were written.
 """
 import argparse
 import os
@@ -447,6 +447,79 @@ def answer_all(connection):
             while b"\r\n\r\n" in held:
                 held = held.split(b"\r\n\r\n", 1)[1]
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+
+def watched(folder, port, path, words=""):
+    """A configuration with two workers, a socket for administrators and these words."""
+    extra = f"nbthread 2\n    stats socket {path} level admin\n    {words}"
+    return answering(folder, port, extra=extra)
+
+
+def a_worker_that_computes_without_end_is_named_and_ends_the_process(binary, folder):
+    """The watchdog: a warning after the configured time, the end after a second, with the work and its place each time."""
+    port, path = free_port(), os.path.join(folder.path, "cli")
+    words = "warn-blocked-traffic-after 20ms\n    profiling.tasks on"
+    with Program(binary, "-db", "-f", watched(folder, port, path, words)) as program:
+        program.ready(port)
+        assert ask(path, "expert-mode on; debug dev loop 100").strip() == "", "busy for a moment"
+        assert b"200" in request(port), "and back"
+        busy = threading.Thread(target=lambda: ask(path, "expert-mode on; debug dev loop 20000"), daemon=True)
+        busy.start()
+        time.sleep(0.2)
+        # Its neighbour still answers, and shows it as it was seen last.
+        threads = ask(path, "show threads")
+        assert re.search(r"^> Thread \d : act=1 ", threads, re.M), threads
+        assert re.search(r"^ +1/\d +loops=\d+ ctxsw=\d+ stuck=1 ", threads, re.M), threads
+        assert threads.count("curr_task=cli session@control/runtime/src/cli_server.rs:") == 2, threads
+        status = program.status(20)
+        said = program.process.communicate()[0]
+    assert status == -6, (status, said)
+    work = r"in 'cli session@control/runtime/src/cli_server.rs:\d+', woken at \S+\.rs:\d+ and has given nobody else a turn for"
+    # A moment is long enough to be warned about only on a machine that has the time.
+    assert 1 <= len(re.findall(r"\[WARNING\] .*Thread \d computes " + work, said)) <= 2, said
+    assert re.search(r"\[ALERT\] .*Thread \d computes " + work + r" 1\d{3} ms.*the process ends", said), said
+    assert "Where it is stuck:" in said and "keep_busy" in said, said
+
+
+def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
+    """R73, R74, R75, R77, R178: tasks and memory, measured while traffic flows."""
+    port, path = free_port(), os.path.join(folder.path, "cli")
+    with Program(binary, "-db", "-f", watched(folder, port, path)) as program:
+        program.ready(port)
+        status = ask(path, "show profiling status")
+        assert status.startswith("Per-task CPU profiling              : auto-off "), status
+        ask(path, "set profiling tasks on")
+        ask(path, "set profiling memory on")
+        # A worker that sleeps begins when it wakes up for the next connection.
+        for _ in range(40):
+            assert b"200" in request(port)
+        text = ask(path, "show profiling tasks")
+        head, columns, *lines = text.rstrip("\n").split("\n")
+        assert re.fullmatch(r"Tasks activity over \d+\.\d{3} sec till 0\.000 sec ago:", head), text
+        assert columns.split() == ["function", "calls", "cpu_tot", "cpu_avg", "lkw_avg", "lkd_avg", "mem_avg", "lat_avg"], text
+        measured = [line for line in lines if re.match(r"  (connection|accept) +\d+ +\S+[mun]s ", line)]
+        assert any("<- poll@sched/src/worker.rs:" in line and line.endswith(" io_wakeup") for line in measured), text
+        assert any(line.endswith(" task_spawn") for line in measured), text
+        # R75: what the poller woke has its latency.
+        latencies = [line.split(" <- ")[0].split()[-1] for line in measured if "io_wakeup" in line]
+        assert latencies and all(re.fullmatch(r"[\d.]+[mun]s", latency) for latency in latencies), text
+        counts = [int(line[2:37].split()[-1]) for line in lines]
+        assert counts == sorted(counts, reverse=True), text
+        assert sum(counts[:2]) >= 20, text
+        one = ask(path, "show profiling tasks aggr 1").rstrip("\n").split("\n")
+        assert len(one) == 3 and "<-" not in one[2], one
+        memory = ask(path, "show profiling memory 5").rstrip("\n").split("\n")
+        assert len(memory) == 11 and memory[-1].split("|")[1].startswith(" <- Total; Delta_calls="), memory
+        lines = ask(path, "show profiling memory").rstrip("\n").split("\n")[5:]
+        assert all(line.index("|") == 53 for line in lines), lines
+        assert any(re.search(r"\| \w+@(data|sched|foundation|proto)/\S+\.rs:\d+ malloc\(\d+\) .*\[via connection\]", line) for line in lines), lines
+        # R80: nothing is accounted to an address of nothing.
+        assert not [line for line in lines if "NULL" in line or " 0x0 " in line or "@:" in line], lines
+        ask(path, "set profiling tasks off")
+        ask(path, "set profiling memory off")
+        first = ask(path, "show profiling memory").split("\n")[5:]
+        request(port)
+        assert ask(path, "show profiling memory").split("\n")[5:] == first, "it goes on"
 
 
 CHECKS = [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__module__", "") == "__main__"

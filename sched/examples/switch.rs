@@ -29,12 +29,26 @@ fn report(name: &str, work: fn() -> (u64, f64)) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{best:8.1} ns  {name}")
 }
 
+/// With the argument `profiled` everything is measured as `profiling.tasks on` does.
+fn measure_if_asked() {
+    if std::env::args().any(|word| word == "profiled") {
+        let settings =
+            weir_sched::ProfileSettings { mode: weir_sched::ProfileMode::On, ..Default::default() };
+        weir_sched::set_profiling(settings);
+    }
+}
+
 fn timed(count: u64, work: impl Future<Output = ()> + 'static) -> (u64, f64) {
     let start = Instant::now();
     if is_simulated() {
         weir_sched::simulate::run(1, work).expect("a worker");
     } else {
-        weir_sched::run(work).expect("a worker");
+        let measured = async {
+            measure_if_asked();
+            yield_now().await;
+            work.await;
+        };
+        weir_sched::run(measured).expect("a worker");
     }
     (count, start.elapsed().as_nanos() as f64)
 }

@@ -21,8 +21,12 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_containers::TimerQueue;
 use weir_sync::{
-    Begin, CachePadded, Expiry, LazyDeadline, RunState, SeekLock, SharedQueue, Stamp, ThreadSet, WriteGuard,
+    Begin, CachePadded, Expiry, LazyDeadline, LockLabel, RunState, SeekLock, SharedQueue, Stamp, ThreadSet,
+    WriteGuard,
 };
+
+/// What profiles call the lock of the global wait queue.
+static WAIT_QUEUE: LockLabel = LockLabel::new("TASK_WQ");
 
 /// The shared work of one runtime. What others write lies on lines of its own (R84).
 pub(crate) struct Commons {
@@ -97,7 +101,7 @@ impl Commons {
             free: CachePadded::default(),
             live: CachePadded::default(),
             queue: CachePadded::default(),
-            timers: CachePadded::default(),
+            timers: CachePadded::new(SeekLock::labelled(TimerQueue::new(), &WAIT_QUEUE)),
             next_due: CachePadded::new(AtomicU64::new(u64::MAX)),
         });
         REGISTRY[id].store(Some(commons.clone()));

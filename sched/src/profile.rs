@@ -206,7 +206,7 @@ impl Profiler {
             started_ns,
             latency_ns: (date_ns != 0).then(|| started_ns.saturating_sub(date_ns)),
             memory_ns: weir_memory::spent_ns(),
-            lock_ns: (0, 0),
+            lock_ns: weir_sync::lock_times_ns(),
         }
     }
 
@@ -214,14 +214,15 @@ impl Profiler {
     #[inline(never)]
     pub(crate) fn end(&self, board: &Board, run: Measured, now_ns: u64) {
         self.ended_ns.set(now_ns);
+        let (waited_ns, held_ns) = weir_sync::lock_times_ns();
         board.add(
             run.entry,
             &Sample {
                 cpu_ns: now_ns.saturating_sub(run.started_ns),
                 latency_ns: run.latency_ns,
                 memory_ns: weir_memory::spent_ns().wrapping_sub(run.memory_ns),
-                lock_wait_ns: run.lock_ns.0,
-                lock_held_ns: run.lock_ns.1,
+                lock_wait_ns: waited_ns.wrapping_sub(run.lock_ns.0),
+                lock_held_ns: held_ns.wrapping_sub(run.lock_ns.1),
             },
         );
     }
@@ -263,6 +264,7 @@ impl Profiler {
             // What waits now was woken before anybody measured, or when it was measured last (R78).
             self.notes.iter().for_each(|note| note.date_ns.set(0));
         }
+        weir_sync::measure_locks(on && settings.locks);
         self.on.set(on);
         self.interrupt();
         board.set_on(on);

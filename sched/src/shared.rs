@@ -174,15 +174,16 @@ impl Shared {
 
     /// Asks for what is measured from now on. What was measured is forgotten when another `number` comes with it.
     pub(crate) fn set_profiling(&self, settings: ProfileSettings, number: u32, now_ns: u64) {
-        if number == self.profile.number() {
-            return self.profile.set_wish(settings, number);
-        }
-        if settings.mode == ProfileMode::Off {
-            self.profiled_until_ns.store(now_ns, Relaxed);
-        } else {
-            self.profiled_since_ns.store(now_ns, Relaxed);
+        if number != self.profile.number() {
+            let date = match settings.mode {
+                ProfileMode::Off => &self.profiled_until_ns,
+                _ => &self.profiled_since_ns,
+            };
+            date.store(now_ns, Relaxed);
         }
         self.profile.set_wish(settings, number);
+        // A worker that sleeps obeys now, not when the next event comes.
+        self.ring();
     }
 
     /// The order travels with a wake: it needs no room that could be full (R67, R70).

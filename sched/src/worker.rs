@@ -506,6 +506,8 @@ impl Worker {
     /// Runs until somebody asks to stop.
     pub(crate) fn run(&self) {
         self.shared.current.introduce();
+        // What is asked for from the start is measured from the first loop on.
+        self.profiler.end_loop(&self.shared.profile, self.tasks.len(), 0);
         while !self.shared.stop.load(Relaxed) {
             self.pass();
         }

@@ -224,6 +224,9 @@ fn try_serve(
     }
     let ended = runtime.join();
     drop(watchdog);
+    if cfg!(feature = "lock-statistics") {
+        say_what_locks_cost(workers, record.started_ms);
+    }
     flush_logs(site);
     match (life.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
@@ -470,6 +473,16 @@ impl Former {
     /// Whether there was anybody to tell.
     fn tell(&self, signal: signal::Signal) -> bool {
         self.processes.iter().filter(|&&process| signal::send(process, signal) == Ok(true)).count() > 0
+    }
+}
+
+/// What each kind of lock cost, and what share of the workers' time that was (R82, R83).
+fn say_what_locks_cost(workers: usize, started_ms: u64) {
+    let elapsed_ns = weir_sched::now().as_ms().saturating_sub(started_ms).saturating_mul(1_000_000);
+    for figures in weir_sync::lock_figures() {
+        let share = figures.share_of_run_time(workers, elapsed_ns);
+        // Nobody is left to be told that standard error is closed.
+        let _ = writeln!(std::io::stderr(), "{figures}\tshare of run time: {share:.3} %");
     }
 }
 

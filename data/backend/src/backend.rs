@@ -17,14 +17,19 @@ use crate::server::state::{AdminState, OperationalState};
 use crate::server::weight::WeightChange;
 use crate::server::{Change, Server, ServerKey};
 use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerSettings};
-use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicU32, Ordering};
+use weir_sync::{Lock, LockGuard, LockLabel};
+
+/// What profiles call the boards' locks. Each critical section leaves its board consistent at each step, so a panic caught at
+/// the task that held it (design D8) leaves nothing to mend.
+static BOARD: LockLabel = LockLabel::new("BACKEND");
 
 /// A backend, shared by all workers.
 pub struct Backend {
     shared: Arc<Shared>,
     figures: BackendFigures,
     roster: ArcSwap<Roster>,
-    board: Mutex<Board>,
+    board: Lock<Board>,
     itself: Weak<Backend>,
 }
 
@@ -73,7 +78,7 @@ impl Backend {
                 .collect();
             let board = Board::new(Arc::clone(&shared), servers.clone(), now_ms);
             let roster = ArcSwap::from_pointee(Roster::new(servers));
-            Self { board: Mutex::new(board), roster, figures, itself: Weak::clone(itself), shared }
+            Self { board: Lock::new(board, &BOARD), roster, figures, itself: Weak::clone(itself), shared }
         })
     }
 
@@ -172,7 +177,7 @@ impl Backend {
     /// What operators see of the farm.
     #[must_use]
     pub fn status(&self, now_ms: u64) -> BackendStatus {
-        let mut board = lock(&self.board);
+        let mut board = self.board.lock();
         board.refresh(now_ms);
         board.status(now_ms)
     }
@@ -187,7 +192,7 @@ impl Backend {
     ///
     /// `wake` is only asked for when there is a queue to join.
     pub fn choose(&self, input: &ChooseInput, wake: impl FnOnce() -> Box<dyn Wake>) -> Choice {
-        let mut board = lock(&self.board);
+        let mut board = self.board.lock();
         board.refresh(input.now_ms);
         match board.choose(input) {
             None => Choice::None,
@@ -210,7 +215,7 @@ impl Backend {
         input: &ChooseInput,
         wake: impl FnOnce() -> Box<dyn Wake>,
     ) -> Choice {
-        let mut board = lock(&self.board);
+        let mut board = self.board.lock();
         board.refresh(input.now_ms);
         let Some(server) = board.server(key).map(Arc::clone) else { return Choice::None };
         if !server.is_up() && !sticky {
@@ -229,7 +234,7 @@ impl Backend {
     /// Takes a slot of a server whatever its limit, as for a connection that exists already.
     #[must_use]
     pub fn force(&self, key: ServerKey) -> Option<Lease> {
-        let mut board = lock(&self.board);
+        let mut board = self.board.lock();
         let server = Arc::clone(board.server(key)?);
         Some(board.occupy_server(server))
     }
@@ -241,7 +246,7 @@ impl Backend {
     pub fn change(&self, key: ServerKey, change: Change, now_ms: u64) -> Result<(), ChangeError> {
         let mut woken = Vec::new();
         {
-            let mut board = lock(&self.board);
+            let mut board = self.board.lock();
             let server = Arc::clone(board.server(key).ok_or(ChangeError::NoSuchServer)?);
             self.apply(&server, change, now_ms)?;
             board.rebuild(now_ms);
@@ -258,7 +263,7 @@ impl Backend {
     pub fn tick(&self, now_ms: u64) {
         let mut woken = Vec::new();
         {
-            let mut board = lock(&self.board);
+            let mut board = self.board.lock();
             board.refresh(now_ms);
             board.hand_out_all(&mut woken);
         }
@@ -268,7 +273,7 @@ impl Backend {
     /// Whether some server is in its slow start.
     #[must_use]
     pub fn is_ramping(&self) -> bool {
-        lock(&self.board).is_ramping()
+        self.board.lock().is_ramping()
     }
 
     fn apply(&self, server: &Server, change: Change, now_ms: u64) -> Result<(), ChangeError> {
@@ -309,7 +314,7 @@ impl Backend {
 
     fn join(
         &self,
-        mut board: MutexGuard<'_, Board>,
+        mut board: LockGuard<'_, Board>,
         place: Place,
         input: &ChooseInput,
         wake: impl FnOnce() -> Box<dyn Wake>,
@@ -340,7 +345,7 @@ impl Backend {
 
     /// A waiter gives up.
     pub(crate) fn abandon(&self, place: Place, order: Order, waiter: &Waiter) {
-        let mut board = lock(&self.board);
+        let mut board = self.board.lock();
         if board.leave(place, order) {
             return;
         }
@@ -355,7 +360,7 @@ impl Backend {
     pub(crate) fn released(&self, key: ServerKey) {
         let mut woken = Vec::new();
         {
-            let mut board = lock(&self.board);
+            let mut board = self.board.lock();
             board.load_changed(key);
             board.hand_out_at(Place::Server(key), &mut woken);
         }

@@ -16,6 +16,7 @@ mod counter;
 mod doorbell;
 mod inbox;
 mod lazy_deadline;
+mod lock_label;
 mod primitives;
 mod published;
 pub mod ring;
@@ -31,6 +32,9 @@ pub use crossbeam_utils::CachePadded;
 pub use doorbell::Doorbell;
 pub use inbox::Inbox;
 pub use lazy_deadline::{Expiry, LazyDeadline};
+pub use lock_label::{
+    Lock, LockFigures, LockGuard, LockLabel, ModeReport, lock_figures, lock_times_ns, measure_locks,
+};
 pub use published::Published;
 pub use ring::Ring;
 pub use run_state::{Begin, Finish, RunState};

@@ -10,16 +10,24 @@
 //! behind the first (R54). It writes only while it takes one element out. A thread waits by spinning, because
 //! whoever writes does so for the time of one insertion or removal; after a while it gives its processor away.
 
+use crate::lock_label::{LockLabel, Mode};
 use crate::primitives::{AtomicU32, Ordering, spin};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
 /// A value that many read, one searches and one changes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SeekLock<T> {
     /// How many read, and the two bits below.
     state: AtomicU32,
+    label: &'static LockLabel,
     value: UnsafeCell<T>,
+}
+
+impl<T: Default> Default for SeekLock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
 }
 
 // SAFETY: the lock owns its value, which moves with it.
@@ -31,11 +39,20 @@ unsafe impl<T: Send + Sync> Sync for SeekLock<T> {}
 impl<T> SeekLock<T> {
     /// A free lock.
     pub fn new(value: T) -> Self {
-        Self { state: AtomicU32::new(0), value: UnsafeCell::new(value) }
+        Self::labelled(value, &OTHER)
+    }
+
+    /// A free lock that is counted under `label`.
+    pub fn labelled(value: T, label: &'static LockLabel) -> Self {
+        Self { state: AtomicU32::new(0), label, value: UnsafeCell::new(value) }
     }
 
     /// Reads; waits only while another thread writes.
     pub fn read(&self) -> ReadGuard<'_, T> {
+        self.label.acquire(Mode::Read, || self.wait_to_read())
+    }
+
+    fn wait_to_read(&self) -> ReadGuard<'_, T> {
         let mut turns = 0;
         loop {
             let state = self.state.load(Ordering::Relaxed);
@@ -48,6 +65,14 @@ impl<T> SeekLock<T> {
 
     /// Seeks, unless another thread does or writes: then that one is left to finish.
     pub fn try_seek(&self) -> Option<SeekGuard<'_, T>> {
+        let seeking = self.begin_to_seek();
+        if seeking.is_some() {
+            self.label.acquired_at_once(Mode::Seek);
+        }
+        seeking
+    }
+
+    fn begin_to_seek(&self) -> Option<SeekGuard<'_, T>> {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & (SEEKING | WRITING) == 0 {
             if self.replace(state, state | SEEKING) {
@@ -60,10 +85,14 @@ impl<T> SeekLock<T> {
 
     /// Writes, once nobody else seeks, writes or reads.
     pub fn write(&self) -> WriteGuard<'_, T> {
+        self.label.acquire(Mode::Write, || self.wait_to_write())
+    }
+
+    fn wait_to_write(&self) -> WriteGuard<'_, T> {
         let mut turns = 0;
         loop {
-            if let Some(seeking) = self.try_seek() {
-                return seeking.upgrade();
+            if let Some(seeking) = self.begin_to_seek() {
+                return seeking.become_writer();
             }
             spin(&mut turns);
         }
@@ -104,6 +133,7 @@ impl<'a, T> ReadGuard<'a, T> {
             if lock.replace(state, (state - 1) | SEEKING) {
                 // The reader's share went with the exchange.
                 std::mem::forget(self);
+                lock.label.change(Mode::Read, Mode::Seek, || ());
                 return Ok(SeekGuard { lock });
             }
             state = lock.state.load(Ordering::Relaxed);
@@ -115,6 +145,10 @@ impl<'a, T> ReadGuard<'a, T> {
 impl<'a, T> SeekGuard<'a, T> {
     /// Waits for the readers to leave, and writes. New readers wait meanwhile.
     pub fn upgrade(self) -> WriteGuard<'a, T> {
+        self.lock.label.change(Mode::Seek, Mode::Write, || self.become_writer())
+    }
+
+    fn become_writer(self) -> WriteGuard<'a, T> {
         let lock = self.lock;
         std::mem::forget(self);
         let mut state = lock.state.fetch_or(WRITING, Ordering::Acquire);
@@ -132,7 +166,7 @@ impl<'a, T> WriteGuard<'a, T> {
     pub fn downgrade(self) -> SeekGuard<'a, T> {
         let lock = self.lock;
         std::mem::forget(self);
-        lock.state.fetch_and(!WRITING, Ordering::Release);
+        lock.label.change(Mode::Write, Mode::Seek, || lock.state.fetch_and(!WRITING, Ordering::Release));
         SeekGuard { lock }
     }
 }
@@ -174,21 +208,26 @@ impl<T> DerefMut for WriteGuard<'_, T> {
 impl<T> Drop for ReadGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.state.fetch_sub(1, Ordering::Release);
+        self.lock.label.released(Mode::Read);
     }
 }
 
 impl<T> Drop for SeekGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.state.fetch_and(!SEEKING, Ordering::Release);
+        self.lock.label.released(Mode::Seek);
     }
 }
 
 impl<T> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.state.fetch_and(!(SEEKING | WRITING), Ordering::Release);
+        self.lock.label.released(Mode::Write);
     }
 }
 
+/// The locks that nobody named.
+static OTHER: LockLabel = LockLabel::new("OTHER");
 const SEEKING: u32 = 1 << 31;
 const WRITING: u32 = 1 << 30;
 const READERS: u32 = WRITING - 1;

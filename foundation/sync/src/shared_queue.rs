@@ -4,14 +4,18 @@
 //! that are for it, and never walks past what is for others. Programs use few sets. One lock guards all lanes; it is held
 //! for a batch, and nothing is counted while it is (R9, R10).
 
-use crate::primitives::{AtomicUsize, Mutex, Ordering, lock};
+use crate::lock_label::{Lock, LockLabel};
+use crate::primitives::{AtomicUsize, Ordering};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// What profiles call the lock of the lanes.
+static LABEL: LockLabel = LockLabel::new("TASK_RQ");
 
 /// Numbers in order of an insertion index that counts this queue's insertions alone (R2).
 #[derive(Debug)]
 pub struct SharedQueue {
-    lanes: Mutex<Lanes>,
+    lanes: Lock<Lanes>,
     length: AtomicUsize,
 }
 
@@ -38,12 +42,12 @@ impl SharedQueue {
     /// An empty queue.
     pub fn new() -> Self {
         let lanes = Lanes { lanes: Vec::new(), index: INDEX_START };
-        Self { lanes: Mutex::new(lanes), length: AtomicUsize::new(0) }
+        Self { lanes: Lock::new(lanes, &LABEL), length: AtomicUsize::new(0) }
     }
 
     /// Queues `number` for `threads`, as if it had come `later` insertions later (or earlier, below zero).
     pub fn push(&self, threads: &ThreadSet, number: u32, later: i64) {
-        let mut lanes = lock(&self.lanes);
+        let mut lanes = self.lanes.lock();
         lanes.index += 1;
         // Positions count in halves of an index, so that what is moved lies before or behind what it meets.
         let position = (lanes.index * 2).saturating_add_signed(later * 2 + later.signum());
@@ -53,7 +57,7 @@ impl SharedQueue {
 
     /// Queues `number` for `threads` before everything else: it is to be ended, which takes no time.
     pub fn push_first(&self, threads: &ThreadSet, number: u32) {
-        let mut lanes = lock(&self.lanes);
+        let mut lanes = self.lanes.lock();
         lanes.lane(threads).waiting.push(Reverse((0, number)));
         self.length.fetch_add(1, Ordering::Relaxed);
     }
@@ -64,7 +68,7 @@ impl SharedQueue {
         let mut count = 0;
         while count < room {
             let mut batch = [0; BATCH];
-            let taken = lock(&self.lanes).take(thread, &mut batch[..BATCH.min(room - count)]);
+            let taken = self.lanes.lock().take(thread, &mut batch[..BATCH.min(room - count)]);
             self.length.fetch_sub(taken, Ordering::Relaxed);
             count += taken;
             batch[..taken].iter().for_each(|&number| receive(number));
@@ -90,7 +94,7 @@ impl SharedQueue {
     /// Whether something waits for `thread`. The lock is taken only if something waits at all.
     pub fn has_for(&self, thread: usize) -> bool {
         let waits = |lane: &Lane| !lane.waiting.is_empty() && lane.threads.contains(thread);
-        !self.is_empty() && lock(&self.lanes).lanes.iter().any(waits)
+        !self.is_empty() && self.lanes.lock().lanes.iter().any(waits)
     }
 }
 

@@ -6,20 +6,34 @@
 
 use std::collections::VecDeque;
 
-use crate::primitives::{AtomicU32, Mutex, Ordering, fence, lock};
+use crate::lock_label::{Lock, LockLabel};
+use crate::primitives::{AtomicU32, Ordering, fence};
+
+/// What profiles call the lock of the list.
+static LABEL: LockLabel = LockLabel::new("QUEUE");
 
 /// Places for those who enter, `W` for those who wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Turnstile<W> {
     inside: AtomicU32,
     waiting: AtomicU32,
-    list: Mutex<VecDeque<W>>,
+    list: Lock<VecDeque<W>>,
+}
+
+impl<W: Copy + PartialEq> Default for Turnstile<W> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl<W: Copy + PartialEq> Turnstile<W> {
     /// Nobody inside, nobody waits.
     pub fn new() -> Self {
-        Self { inside: AtomicU32::new(0), waiting: AtomicU32::new(0), list: Mutex::new(VecDeque::new()) }
+        Self {
+            inside: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            list: Lock::new(VecDeque::new(), &LABEL),
+        }
     }
 
     /// How many are inside.
@@ -82,7 +96,7 @@ impl<W: Copy + PartialEq> Turnstile<W> {
 
     #[cold]
     fn change<T>(&self, change: impl FnOnce(&mut VecDeque<W>) -> T) -> T {
-        let mut list = lock(&self.list);
+        let mut list = self.list.lock();
         let result = change(&mut list);
         // As many as there are tasks at most, far below 2^32.
         self.waiting.store(list.len() as u32, Ordering::Relaxed);
