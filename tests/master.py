@@ -197,6 +197,9 @@ def r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_configu
         with Master(binary, folder, config, "-q") as master:
             wait_until(lambda: connects(port), 20)
             assert os.listdir(f"/proc/{master.pid}/task") == [str(master.pid)]
+            # What held the text goes back to the system soon after the start.
+            bound = sizes[0][0] + 2500 if sizes else sys.maxsize
+            wait_until(lambda: master.resident_kb() < bound, 3)
             sizes.append((master.resident_kb(), master.descriptors()))
     (small, few), (large, many) = sizes
     assert few == many and large - small < 2500, sizes
@@ -901,6 +904,27 @@ def take_over(former, latter, folder):
                 assert second.process.poll() is None
         for kind in kinds:
             assert not kind.failures, kind.failures[:3]
+
+
+def a_running_haproxy_master_is_reloaded_into_weir(binary, folder):
+    """Somebody puts weir in the place of the program and reloads: the same process goes on, and nobody notices."""
+    needs_haproxy()
+    port, program = free_port(), os.path.join(folder.path, "lb")
+    config = answering(folder, port, "one")
+    shutil.copy(HAPROXY, program)
+    with Master(program, folder, config) as master:
+        master.served()
+        with Clients(tcp(port)) as clients:
+            assert wait_until(lambda: clients.answers.get("one", 0) > 50)
+            os.remove(program)
+            shutil.copy(binary, program)
+            answering(folder, port, "two")
+            master.send(USR2)
+            assert wait_until(lambda: clients.answers.get("two", 0) > 50, 10), (clients.answers, clients.failures[:3])
+            assert re.search(rf"{master.pid} +master +1 \[failed: 0\] .*weir", master.ask("show proc"))
+            master.reload()
+            assert wait_until(lambda: len(master.workers()) == 1)
+        assert not clients.failures, clients.failures[:3]
 
 
 def a_socket_without_the_word_gives_nothing(binary, folder):

@@ -129,6 +129,7 @@ impl Master {
         if self.processes.borrow().starting().is_none() {
             self.load_failed();
         }
+        weir_sched::spawn(&TIDYING, Class::Normal, give_memory_back());
         // What ended before the signals were read.
         self.reap();
         while let Ok(signal) = signals.next().await {
@@ -400,6 +401,23 @@ impl Master {
     }
 }
 
+/// The bytes of the configuration were dropped before the loop began, and the allocator gives such memory back to the system
+/// with delay: when large blocks come and go later. Here nothing does, so a few are made to.
+async fn give_memory_back() {
+    for _ in 0..TIDYINGS {
+        weir_sched::sleep_until(weir_sched::now().after(TIDYING_MS)).await;
+        // Reserved and never touched: it costs address space only.
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
+    }
+}
+
+static TIDYING: Kind = Kind::new("memory to give back");
+/// How often.
+const TIDYINGS: u32 = 4;
+/// Longer than the allocator keeps what is free.
+const TIDYING_MS: u64 = 250;
+/// More than the allocator holds for itself.
+const LARGE: usize = 8 << 20;
 static CHANNEL: Kind = Kind::new("channel of a worker");
 static SESSION: Kind = Kind::new("master cli session");
 /// What a worker ends with that was interrupted.
