@@ -128,6 +128,14 @@ def field(pid, name):
         return next(line.split(":", 1)[1].split() for line in file if line.startswith(name + ":"))
 
 
+def link(path):
+    """Where it points; nowhere when it is gone by now."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
 def alive(pid):
     """Whether a process runs: one that nobody reaped does not."""
     try:
@@ -513,7 +521,7 @@ def r125_r129_r146_r163_reloads_leave_nothing_in_the_master(binary, folder):
         wait_until(lambda: len(master.workers()) == 1)
 
     def logs(pid):
-        return sum("startup-logs" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
+        return sum("startup-logs" in link(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
 
     with Master(binary, folder, config) as master:
         master.served()
@@ -559,7 +567,7 @@ def r131_each_process_has_its_own_end_only(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         master.served().reload()
         worker = master.current()
-        sockets = lambda pid: {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+        sockets = lambda pid: {link(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
         both = lambda: {name for name in sockets(master.pid) & sockets(worker) if name.startswith("socket:")}
         assert wait_until(lambda: not both()), both()
 
@@ -931,6 +939,7 @@ def a_socket_without_the_word_gives_nothing(binary, folder):
     port, stats = free_port(), os.path.join(folder.path, "stats.sock")
     with Program(binary, "-db", "-f", answering(folder, port, extra=f"stats socket {stats} level admin")) as program:
         program.ready(port)
+        assert wait_until(lambda: os.path.exists(stats))
         assert talk(stats, "_getsocks") == "Permission denied\n\n"
 
 
