@@ -127,14 +127,14 @@ impl WakeList {
         self.head.load(Ordering::Relaxed) == NONE
     }
 
-    /// Takes the whole list and hands each number to `receive`, last come first served, with what the wakers left;
+    /// Takes the whole list and hands each number to `receive`, first come first served, with what the wakers left;
     /// returns how many there were. Only for the owner.
     pub fn drain(&self, mut receive: impl FnMut(Listed)) -> usize {
         // Loom tries other schedules at read-modify-writes, not at a load like this one, which only saves the swap.
         if !cfg!(loom) && self.is_empty() {
             return 0;
         }
-        let mut number = self.head.swap(NONE, Ordering::Acquire);
+        let mut number = self.reverse(self.head.swap(NONE, Ordering::Acquire));
         let mut count = 0;
         while number != NONE {
             let link = self.link(number).expect("a listed number has its link");
@@ -153,6 +153,19 @@ impl WakeList {
             number = next;
         }
         count
+    }
+
+    /// Turns a list that was taken around. Its marks are still set, so nobody else writes these links.
+    fn reverse(&self, mut number: u32) -> u32 {
+        let mut reversed = NONE;
+        while number != NONE {
+            let link = self.link(number).expect("a listed number has its link");
+            let next = link.next.load(Ordering::Relaxed);
+            link.next.store(reversed, Ordering::Relaxed);
+            reversed = number;
+            number = next;
+        }
+        reversed
     }
 
     fn make_stamp(&self, number: u32) -> Option<&StampCell> {
@@ -214,7 +227,7 @@ mod tests {
         assert!(!list.wake(1 << 20), "beyond the limit");
         let mut woken = Vec::new();
         assert_eq!(list.drain(|listed| woken.push(listed.number)), 2);
-        assert_eq!(woken, [4999, 7]);
+        assert_eq!(woken, [7, 4999]);
         assert!(list.is_empty() && list.wake(7));
     }
 
@@ -228,7 +241,7 @@ mod tests {
         assert!(list.wake(4));
         let mut seen = Vec::new();
         list.drain(|listed| seen.push((listed.number, listed.stamp.map(|stamp| stamp.date_ns))));
-        assert_eq!(seen, [(4, None), (3, Some(10))]);
+        assert_eq!(seen, [(3, Some(10)), (4, None)]);
         // R78: a wake without a date does not inherit an old one.
         assert!(list.wake(3));
         list.drain(|listed| assert_eq!((listed.number, listed.stamp), (3, None)));
@@ -244,7 +257,7 @@ mod tests {
             orders
         };
         assert!(list.wake(3) && !list.doom(3, 8) && list.doom(4, u32::MAX));
-        assert_eq!(drained(&list), [(4, Some(u32::MAX)), (3, Some(8))]);
+        assert_eq!(drained(&list), [(3, Some(8)), (4, Some(u32::MAX))]);
         assert!(list.wake(3));
         assert_eq!(drained(&list), [(3, None)]);
         for (orders, last) in [([5, 7], 7), ([7, 5], 7), ([u32::MAX, 1], 1), ([1, u32::MAX], 1)] {
