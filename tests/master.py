@@ -202,12 +202,13 @@ def r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_configu
         with open(config, "a") as file:
             for number in range(count):
                 file.write(f"backend b{number}\n    server s{number} 127.0.0.1:9 weight 10\n")
-        with Master(binary, folder, config, "-q") as master:
-            wait_until(lambda: connects(port), 20)
+        with Master(binary, folder, config) as master:
+            master.served()
             assert os.listdir(f"/proc/{master.pid}/task") == [str(master.pid)]
             # What held the text goes back to the system soon after the start.
             bound = sizes[0][0] + 2500 if sizes else sys.maxsize
             wait_until(lambda: master.resident_kb() < bound, 3)
+            wait_until(lambda: not sizes or master.descriptors() == sizes[0][1])
             sizes.append((master.resident_kb(), master.descriptors()))
     (small, few), (large, many) = sizes
     assert few == many and large - small < 2500, sizes
