@@ -609,9 +609,11 @@ def r137_without_exit_on_failure_the_old_one_finishes(binary, folder):
         master.reload()
         os.kill(master.current(), signal.SIGSEGV)
         assert wait_until(lambda: "exited with code 139" in master.said())
+        # A reload brings service back.
+        master.reload()
+        assert request(port).startswith(b"HTTP/1.1 200")
         slow.sendall(b"Host: x\r\n\r\n")
         assert slow.recv(65536).startswith(b"HTTP/1.1 200")
-        # And a reload brings service back.
 
 
 def r138_an_old_worker_that_crashes_harms_nobody(binary, folder):
@@ -628,6 +630,20 @@ def r138_an_old_worker_that_crashes_harms_nobody(binary, folder):
         os.kill(first, signal.SIGSEGV)
         assert wait_until(lambda: f"Former worker ({first}) exited with code 139" in master.said())
         assert master.process.poll() is None and alive(second) and request(port).startswith(b"HTTP/1.1 200")
+
+
+def a_storm_of_signals_is_a_few_reloads(binary, folder):
+    port = free_port()
+    with Master(binary, folder, answering(folder, port)) as master:
+        master.served()
+        with Clients(tcp(port)) as clients:
+            for _ in range(500):
+                os.kill(master.pid, USR2)
+                time.sleep(0.001)
+            assert wait_until(lambda: len(master.workers()) == 1 and "# starting" not in master.ask("show proc"), 10)
+        reloads = int(re.search(r"master +(\d+) \[failed: 0\]", master.ask("show proc")).group(1))
+        assert 1 <= reloads < 400 and master.process.poll() is None, reloads
+        assert not clients.failures, clients.failures[:3]
 
 
 def a_hard_reload_ends_the_former_worker_at_once(binary, folder):
