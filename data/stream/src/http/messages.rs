@@ -164,11 +164,20 @@ impl Exchange {
                 // An interim response that did not fit; that the client is gone is noticed below.
                 let _ = self.client.flush(false);
             }
+            // Whoever does not take what was sent gets no more: nothing piles up here, whatever the server sends.
+            let stalled = self.client.has_pending();
             let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
-            match self.response.read_response(&mut upstream.connection, &options, limit) {
+            let read = match stalled {
+                true => ReadHead::Incomplete,
+                false => self.response.read_response(&mut upstream.connection, &options, limit),
+            };
+            match read {
                 ReadHead::Complete if self.is_interim() => {
                     self.forward_interim()?;
-                    continue;
+                    // The server is alive. It may send many of them: others have their turns in between.
+                    server_deadline = clock::after_some(self.timeouts.server);
+                    client_deadline = clock::after_some(self.timeouts.client);
+                    yields = true;
                 }
                 ReadHead::Complete => return Ok(()),
                 ReadHead::Incomplete => {}
@@ -202,10 +211,16 @@ impl Exchange {
                 self.count_client_abort();
                 return Err(Stop::error(408, By::ClientTimeout, During::Data).into());
             }
+            if stalled && clock::passed(client_deadline) {
+                self.count_client_abort();
+                return Err(Stop::close(By::ClientTimeout, During::Headers).into());
+            }
             if yields {
                 yield_now().await;
             } else {
-                wait(if uploading { server_deadline.min(client_deadline) } else { server_deadline }).await;
+                let awaits_client = uploading || stalled;
+                wait(if awaits_client { server_deadline.min(client_deadline) } else { server_deadline })
+                    .await;
             }
         }
     }

@@ -79,11 +79,16 @@ impl Peer {
 
     /// Sends what fits now; how much that was.
     pub fn send_some(&mut self, bytes: &[u8]) -> usize {
+        self.try_some(bytes).expect("the connection lives")
+    }
+
+    /// Sends what fits now; how much that was, if the connection lives.
+    pub fn try_some(&mut self, bytes: &[u8]) -> Option<usize> {
         self.own();
         match self.connection.send(bytes, false) {
-            Sent::All => bytes.len(),
-            Sent::Part(count) => count,
-            Sent::Failed(errno) => panic!("the connection broke: {errno}"),
+            Sent::All => Some(bytes.len()),
+            Sent::Part(count) => Some(count),
+            Sent::Failed(_) => None,
         }
     }
 
