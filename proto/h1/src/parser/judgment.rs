@@ -1,6 +1,7 @@
 //! What a whole head must satisfy, once its last field is known.
 
-use weir_http::{Flags, Head, Kind, KnownName, Method, Span, Version, status, uri};
+use weir_http::values::Values;
+use weir_http::{Flags, Head, Kind, KnownName, Method, NoRoom, Span, Version, status, uri};
 
 use super::meaning::{Meaning, TransferEncoding};
 use super::{Options, Stop, wrong};
@@ -69,12 +70,49 @@ fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) ->
             head.unnote(Flags::HAS_UPGRADE | Flags::UPGRADE_WEBSOCKET | Flags::UPGRADE_H2C);
         }
     }
+    if head.flags().contains(Flags::UPGRADE_H2C) {
+        without_h2c(raw, head).or_else(|_| wrong(HeadErrorKind::TooLong, head.start()))?;
+    }
     let websocket = Flags::UPGRADE_WEBSOCKET | Flags::CONNECTION_UPGRADE;
     if head.flags().contains(websocket) && !meaning.websocket_proof {
         if !options.accept_unsafe_violations {
             return wrong(HeadErrorKind::InvalidWebsocketKey, head.end());
         }
         head.note(Flags::VIOLATION);
+    }
+    Ok(())
+}
+
+/// Takes `h2c` out of what the client offers to switch to (RFC 9113, 3.1, has withdrawn it). A server that took it up
+/// would speak HTTP/2 through a tunnel, past every rule on requests; an intermediary may drop the offer (RFC 9110, 7.8).
+#[cold]
+fn without_h2c(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
+    let mut offers = false;
+    let mut position = 0;
+    while let Some(field) = head.index().get(position).copied() {
+        if field.known != KnownName::Upgrade {
+            position += 1;
+            continue;
+        }
+        let is_h2c = |protocol: &[u8]| protocol.eq_ignore_ascii_case(b"h2c");
+        let protocols: Vec<&[u8]> = Values::new(head.span_text(raw, field.value)).collect();
+        let kept: Vec<&[u8]> =
+            protocols.iter().copied().filter(|protocol| !protocol.is_empty() && !is_h2c(protocol)).collect();
+        if kept.is_empty() {
+            head.remove_at(position);
+            continue;
+        }
+        offers = true;
+        if kept.len() < protocols.len() {
+            let kept = kept.join(&b", "[..]);
+            head.replace_value(position, &kept)?;
+        }
+        position += 1;
+    }
+    head.remove(raw, b"http2-settings");
+    head.unnote(Flags::UPGRADE_H2C);
+    if !offers {
+        head.unnote(Flags::HAS_UPGRADE);
     }
     Ok(())
 }

@@ -394,6 +394,21 @@ fn hop_by_hop_fields() {
 }
 
 #[test]
+fn nobody_is_offered_h2c() {
+    let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n");
+    let goes = |fields: &str, want: &str| request(&get(fields), Ok(&format!("GET / HTTP/1.1{want}")));
+    goes(
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk",
+        "\r\nConnection: Upgrade, HTTP2-Settings",
+    );
+    goes("Connection: upgrade\r\nUpgrade: foo, H2C,bar", "\r\nConnection: upgrade\r\nUpgrade: foo, bar");
+    goes("Upgrade: h2c\r\nConnection: upgrade\r\nUpgrade: foo", "\r\nConnection: upgrade\r\nUpgrade: foo");
+    goes("Connection: upgrade\r\nUpgrade: h2c2", "\r\nConnection: upgrade\r\nUpgrade: h2c2");
+    let (_, head) = parse(Kind::Request, get("Connection: upgrade\r\nUpgrade: h2c").as_bytes(), &[], &SAFE);
+    assert!(!crate::connection::may_switch_protocols(&head));
+}
+
+#[test]
 fn websocket_handshakes() {
     let get =
         |fields: &str| format!("GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{fields}\r\n");
@@ -463,13 +478,12 @@ fn notes() {
     assert_eq!(get("Host: y"), Flags::HAS_HOST);
     assert_eq!(get("Connection: Close"), Flags::HAS_CONNECTION | Flags::CONNECTION_CLOSE);
     assert_eq!(
-        get("Connection: keep-alive, Upgrade, x\r\nUpgrade: h2c"),
+        get("Connection: keep-alive, Upgrade, x\r\nUpgrade: foo"),
         Flags::HAS_CONNECTION
             | Flags::CONNECTION_KEEP_ALIVE
             | Flags::CONNECTION_UPGRADE
             | Flags::CONNECTION_OTHER
             | Flags::HAS_UPGRADE
-            | Flags::UPGRADE_H2C
     );
     assert_eq!(get("Expect: 100-Continue"), Flags::EXPECT_100);
     assert_eq!(get("Cookie: a=b"), Flags::HAS_COOKIE);
