@@ -77,7 +77,7 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
     }
     match process::become_what_is_asked(origin, arguments, &MESSAGES) {
         Role::Serve(sources, invocation, master) => {
-            serve(program, &sources, arguments, *invocation, master.as_deref())
+            serve(program, sources, arguments, *invocation, master.as_deref())
         }
         Role::End(status) => ExitCode::from(status),
     }
@@ -85,12 +85,15 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
 
 fn serve(
     program: &str,
-    sources: &SourceMap,
+    sources: SourceMap,
     arguments: &Arguments,
     invocation: Invocation,
     master: Option<&str>,
 ) -> ExitCode {
-    match configuration::load(sources, arguments, master, &MESSAGES) {
+    let verdict = configuration::load(&sources, arguments, master, &MESSAGES);
+    // What was read from the text stands alone.
+    drop(sources);
+    match verdict {
         Verdict::Serve(prepared) => match start::serve(*prepared, invocation, &MESSAGES) {
             End::Done => ExitCode::SUCCESS,
             End::Failed => ExitCode::FAILURE,
