@@ -70,7 +70,9 @@ pub fn wake(key: TaskKey) {
 #[cold]
 #[track_caller]
 fn wake_elsewhere(key: TaskKey) {
-    if let Some(shared) = owner_of(key).as_deref().and_then(Option::as_ref) {
+    if let Some(peer) = WORKER.get().and_then(|worker| worker.peer(key)) {
+        peer.wake(key);
+    } else if let Some(shared) = owner_of(key).as_deref().and_then(Option::as_ref) {
         shared.wake(key);
     } else if let Some(commons) = commons_of(key) {
         commons.wake(key);
@@ -536,6 +538,14 @@ impl Worker {
     #[inline]
     pub(crate) fn now(&self) -> Tick {
         self.now.get()
+    }
+
+    /// The worker of this runtime that `key` belongs to, found without asking the whole process: the workers of a runtime
+    /// are numbered in a row, nearly always.
+    #[inline]
+    fn peer(&self, key: TaskKey) -> Option<&Shared> {
+        let place = key.worker().wrapping_sub(self.peers[0].id);
+        self.peers.get(usize::from(place)).filter(|peer| peer.id == key.worker()).map(|peer| &**peer)
     }
 
     /// The task that runs now.
