@@ -1,4 +1,9 @@
 //! Request lines and status lines (RFC 9112, 3 and 4), each a complete line.
+//!
+//! Where each rule comes from: the shape of the lines and of versions from RFC 9112, 2.3, 3 and 4; what a higher minor or
+//! major version means from RFC 9110, 2.5; the preface of HTTP/2 from RFC 9113, 3.4; what the operator may allow from the
+//! manual ("option accept-unsafe-violations-in-http-request"); and which versions exactly are taken from what HAProxy 2.6
+//! did when it was asked (`versions_as_the_reference_program_takes_them`).
 
 use std::ops::Range;
 

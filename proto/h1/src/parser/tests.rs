@@ -442,6 +442,49 @@ fn status_lines() {
     check(Kind::Response, &UNSAFE, "HTTP/11.1 200 OK\r\n\r\n", Ok("HTTP/11.1 200 OK"));
 }
 
+/// Every way to write a version, asked of HAProxy 2.6 in both directions, with and without its option for unsafe
+/// messages: `y` where it was taken. RFC 9112, 2.3, has the first column: `HTTP`, in that case, and two digits.
+#[test]
+fn versions_as_the_reference_program_takes_them() {
+    #[track_caller]
+    fn check(text: &str, taken: &str) {
+        let request = format!("GET / {text}\r\nHost: a\r\n\r\n");
+        let response = format!("{text} 200 OK\r\n\r\n");
+        let seen: String = [(Kind::Request, &request), (Kind::Response, &response)]
+            .into_iter()
+            .flat_map(|(kind, raw)| [&SAFE, &UNSAFE].map(|options| outcome(kind, raw, options)))
+            .map(|outcome| if matches!(outcome, Outcome::Refused(_)) { '-' } else { 'y' })
+            .collect();
+        assert_eq!(seen, taken, "{text:?}");
+    }
+    for text in
+        ["HTTP/1.1", "HTTP/1.0", "HTTP/1.2", "HTTP/1.9", "HTTP/2.0", "HTTP/3.0", "HTTP/0.9", "HTTP/9.9"]
+    {
+        check(text, "yyyy");
+    }
+    for text in
+        ["HTTP/1.10", "HTTP/01.1", "HTTP/11.1", "HTTP/1", "HTTP/1.", "HTTP/.1", "HTTP/1..1", "HTTP/1.1.1"]
+    {
+        check(text, "-y-y");
+    }
+    for text in
+        ["http/1.1", "Http/1.1", "abcd/1.1", "HTTP/1.1x", "HTTP/x.1", "HTTP/1.x", "HTTP 1.1", "HT-P/1.1"]
+    {
+        check(text, "----");
+    }
+    // What RTSP servers answer passes, whatever the option.
+    check("RTSP/1.0", "-yyy");
+    check("RTSP/1", "-y-y");
+    // Stricter than the reference program, which takes these when told to take what is unsafe: a response of another
+    // protocol, and what has no version at all (RFC 9112, 2.3 and 4).
+    for text in ["SIP/2.0", "ABC/1.1", "ABCDE/1.1", "A/1"] {
+        check(text, "-y--");
+    }
+    for text in ["HTTP/", "HTTP", "/1.1", "ICY"] {
+        check(text, "----");
+    }
+}
+
 #[test]
 fn responses_without_body_announce_none() {
     response("HTTP/1.1 204 No\r\nContent-Length: 3\r\nX: y\r\n\r\n", Ok("HTTP/1.1 204 No\r\nX: y"));
