@@ -40,14 +40,14 @@ fn measure_if_asked() {
 
 fn timed(count: u64, work: impl Future<Output = ()> + 'static) -> (u64, f64) {
     let start = Instant::now();
+    let measured = async {
+        measure_if_asked();
+        yield_now().await;
+        work.await;
+    };
     if is_simulated() {
-        weir_sched::simulate::run(1, work).expect("a worker");
+        weir_sched::simulate::run(1, measured).expect("a worker");
     } else {
-        let measured = async {
-            measure_if_asked();
-            yield_now().await;
-            work.await;
-        };
         weir_sched::run(measured).expect("a worker");
     }
     (count, start.elapsed().as_nanos() as f64)
