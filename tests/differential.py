@@ -208,7 +208,11 @@ class Logs:
 def exchange(port, pieces, logs):
     """Sends the pieces and reads until the end or silence; everything received, how it ended, our port, and how many log
     lines named that port before: another exchange may have had it."""
-    with socket.create_connection(("127.0.0.1", port), 2) as connection:
+    try:
+        connection = socket.create_connection(("127.0.0.1", port), 2)
+    except ConnectionResetError:
+        return b"", "closed", port, 0  # refused by a rule before we even knew that it was accepted
+    with connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         own = connection.getsockname()[1]
         past = len(logs.lines.get(own, []))

@@ -115,6 +115,10 @@ DIFFERENT |= {name: "3.5 has no such word any more" for name in (
     'global: stats bind-process 1',
     'global: nogetaddrinfo',
 )}
+DIFFERENT |= {
+    "frontend: log ring@nobody local0": "a ring that is not there is an error",
+    "ring": "a size that is too small is warned of, and the ring has the least size",
+}
 DIFFERENT |= {name: "2.6 crashes" for name in (
     'frontend: http-request add-acl',
     'frontend: http-request set-map(x) a',

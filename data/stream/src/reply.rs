@@ -27,6 +27,8 @@ pub struct Reply {
     pub body: Body,
     /// The connection closes after it, whatever the client asked for.
     pub closes: bool,
+    /// The status that logs and counters show, if it is another than the client gets: an `errorloc` redirects.
+    pub logged_as: u16,
 }
 
 /// The body of a response of our own.
@@ -67,9 +69,20 @@ impl Exchange {
         let own = errors.get(status).or_else(|| self.frontend.config.settings.errors.get(status));
         let prepared = match own {
             None => self.prepare_built_in(status),
-            Some(config::ErrorReply::Message(message)) => self.prepare_message(message),
-            Some(config::ErrorReply::Redirect { status, url }) => {
-                self.prepare_location(*status, url.as_bytes())
+            Some(config::ErrorReply::Message(message)) => {
+                let prepared = self.prepare_message(message);
+                if self.reply.is_none() {
+                    // Silence is what the client gets; the log says what it is about.
+                    self.status = status;
+                }
+                prepared
+            }
+            Some(config::ErrorReply::Redirect { status: code, url }) => {
+                let prepared = self.prepare_location(*code, url.as_bytes());
+                if let Some(reply) = &mut self.reply {
+                    reply.logged_as = status;
+                }
+                prepared
             }
             Some(config::ErrorReply::Reply(reply)) => self.prepare_made(reply, status, Fallback::BuiltIn),
         };
@@ -108,7 +121,7 @@ impl Exchange {
             head.add(b"connection", b"close")?;
         }
         head.add(b"content-type", b"text/html")?;
-        self.reply = Some(Reply { body: Body::Made(body), closes });
+        self.reply = Some(Reply { body: Body::Made(body), closes, logged_as: 0 });
         Ok(())
     }
 
@@ -122,8 +135,11 @@ impl Exchange {
             return Ok(());
         };
         self.status = self.response.head.status();
-        self.reply =
-            Some(Reply { body: Body::Made(Scratch::copied(&message.raw[head_length..])), closes: false });
+        self.reply = Some(Reply {
+            body: Body::Made(Scratch::copied(&message.raw[head_length..])),
+            closes: false,
+            logged_as: 0,
+        });
         let (head, raw) = self.response.edit();
         let length = message.raw.len() - head_length;
         head.remove_known(KnownName::Connection);
@@ -181,7 +197,7 @@ impl Exchange {
         {
             head.add(b"content-type", kind.as_bytes())?;
         }
-        self.reply = Some(Reply { body, closes: false });
+        self.reply = Some(Reply { body, closes: false, logged_as: 0 });
         Ok(())
     }
 
@@ -292,7 +308,7 @@ impl Exchange {
             head.add(b"content-length", decimal(&mut [0; 20], body.len() as u64))?;
             headers.iter().try_for_each(|(name, value)| head.add(name, value))
         });
-        self.reply = Some(Reply { body: Body::Made(body.into()), closes: false });
+        self.reply = Some(Reply { body: Body::Made(body.into()), closes: false, logged_as: 0 });
         if made.is_err() {
             self.prepare_error(500);
         }
@@ -315,7 +331,7 @@ impl Exchange {
             self.begin_response_rules();
             self.after_response_rules();
         }
-        self.status = self.response.head.status();
+        self.status = if reply.logged_as > 0 { reply.logged_as } else { self.response.head.status() };
         // What answers no request is not the stream's: the reference program logs no byte of it.
         if self.facts.have_request {
             self.note_head_size();

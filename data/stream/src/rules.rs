@@ -49,6 +49,13 @@ enum Done {
     Tarpit,
 }
 
+impl Done {
+    /// Whether the stream waits before the next rule.
+    fn takes_time(&self) -> bool {
+        matches!(self, Done::Pause(_) | Done::AwaitBody(..))
+    }
+}
+
 impl Exchange {
     /// Runs the rules of one kind of one proxy.
     pub(crate) async fn run_rules(&mut self, proxy: &'static Proxy, kind: RulesetKind) -> Phase<Verdict> {

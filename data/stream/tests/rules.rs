@@ -272,3 +272,23 @@ fn variables_take_no_more_than_they_may() {
     let instead = format!("{} http-request unset-var(req.a)\n{}", set(&["req"]), set(&["txn"]));
     check_variables(" tune.vars.proc-max-size 400", &instead, shown(false, true, false));
 }
+
+/// Rules on content begin anew with every piece: what was not there yet when a rule was asked is seen later.
+#[test]
+fn content_rules_begin_anew_with_more_data() {
+    let rules = "tcp-request inspect-delay 5s\n tcp-request content set-var(txn.first) req.payload(0,1)\n \
+        tcp-request content accept if { req.len gt 3 }\n tcp-request content reject\n \
+        log-format \"%[var(txn.first)]\"";
+    run(plain_tcp(rules), |world| async move {
+        let mut client = world.client();
+        client.send("a").await;
+        assert!(world.origin("s1").is_untouched());
+        client.send("bcd").await;
+        let mut server = world.accept("s1").await;
+        server.expect("abcd").await;
+        assert_eq!(world.log().await, "a");
+        server.finish();
+        client.finish();
+        client.closed().await;
+    });
+}

@@ -27,25 +27,31 @@ impl Exchange {
             None => Tick::from_ms(0),
         };
         self.strict = true;
-        for rule in proxy.config.rules(kind) {
-            loop {
+        // More data makes the rules begin anew, as the manual says; only what took its time already is not done again.
+        let mut first = 0;
+        'pass: loop {
+            for (position, rule) in proxy.config.rules(kind).enumerate().skip(first) {
                 self.inspection_over = self.request_is_final(deadline);
                 match self.rule_applies(rule) {
-                    Known::False => break,
-                    Known::Maybe if self.inspection_over => break,
-                    Known::Maybe => self.await_more(deadline).await?,
+                    Known::False => {}
+                    Known::Maybe if self.inspection_over => {}
+                    Known::Maybe => {
+                        self.await_more(deadline).await?;
+                        continue 'pass;
+                    }
                     Known::True => {
                         let done = self.act(&rule.action, kind, proxy);
+                        first = if done.takes_time() { position + 1 } else { first };
                         match self.settle_action(done, &rule.action, &rule.at, kind, proxy).await? {
-                            None => break,
+                            None => {}
                             Some(Verdict::Stop(stop)) => return Err(stop),
                             Some(_) => return Ok(()),
                         }
                     }
                 }
             }
+            return Ok(());
         }
-        Ok(())
     }
 
     /// Whether waiting brings no more of the request: time is over, the client ended, the buffer is full, or (in HTTP)
@@ -203,25 +209,30 @@ impl Exchange {
             Some(delay) => clock::after(delay),
             None => Tick::from_ms(0),
         };
-        for rule in backend.config.rules(kind) {
-            loop {
+        let mut first = 0;
+        'pass: loop {
+            for (position, rule) in backend.config.rules(kind).enumerate().skip(first) {
                 self.inspection_over = clock::passed(deadline) || self.response_is_final();
                 match self.rule_applies(rule) {
-                    Known::False => break,
-                    Known::Maybe if self.inspection_over => break,
-                    Known::Maybe => self.await_more_response(deadline).await?,
+                    Known::False => {}
+                    Known::Maybe if self.inspection_over => {}
+                    Known::Maybe => {
+                        self.await_more_response(deadline).await?;
+                        continue 'pass;
+                    }
                     Known::True => {
                         let done = self.act(&rule.action, kind, backend);
+                        first = if done.takes_time() { position + 1 } else { first };
                         match self.settle_action(done, &rule.action, &rule.at, kind, backend).await? {
-                            None => break,
+                            None => {}
                             Some(Verdict::Stop(stop)) => return Err(stop),
                             Some(_) => return Ok(()),
                         }
                     }
                 }
             }
+            return Ok(());
         }
-        Ok(())
     }
 
     fn response_is_final(&self) -> bool {

@@ -79,7 +79,7 @@ impl Exchange {
         let mut location = prefix.as_bytes().to_vec();
         location.extend_from_slice(self.request.head.path_and_query(self.request.bytes()));
         self.prepare_redirection(302, &location);
-        Err(Stop::Reply(Ending::new(By::Local, During::Request)))
+        Err(Stop::Reply(Ending::new(By::Local, During::Connect)))
     }
 
     /// Waits for a slot: none when the choice has to be made again.
