@@ -104,7 +104,6 @@ DIFFERENT = {name: STRICT for name in (
     'global: tune.maxrewrite x',
     'global: tune.maxaccept x',
     'global: tune.sndbuf.server x',
-    'global: spread-checks x',
     'global: maxconnrate x',
     'global: fd-hard-limit x',
 )}

@@ -224,26 +224,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         line.flag(words).map(drop)
     }),
     Row::ready(
-        "spread-checks",
-        "<0..50, in percent>",
-        "5",
-        "how much the time between health checks varies",
-        |line, words| {
-            line.global.spread_checks = line.number(words, 0..=50)?;
-            Ok(())
-        },
-    ),
-    Row::ready(
-        "max-spread-checks",
-        "<delay>",
-        "15s",
-        "over how much time first health checks are spread",
-        |line, words| {
-            line.global.max_spread_checks = Some(line.delay(words)?);
-            Ok(())
-        },
-    ),
-    Row::ready(
         "numa-cpu-mapping",
         "",
         "",

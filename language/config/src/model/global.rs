@@ -88,10 +88,6 @@ pub struct Global {
     pub no_splice: bool,
     /// `noreuseport`: never share a port between sockets.
     pub no_reuse_port: bool,
-    /// `spread-checks`: by how many per cent the interval between health checks varies.
-    pub spread_checks: u8,
-    /// `max-spread-checks`: over how much time the first health checks are spread at most.
-    pub max_spread_checks: Option<Duration>,
     /// Settings that were checked and wait for what they are about: TLS, HTTP/2.
     pub kept: Vec<Kept>,
 }
@@ -135,8 +131,6 @@ impl Default for Global {
             http1: Http1::default(),
             no_splice: false,
             no_reuse_port: false,
-            spread_checks: 0,
-            max_spread_checks: None,
             kept: Vec::new(),
         }
     }
