@@ -12,6 +12,7 @@ import dataclasses
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,35 @@ def scripts(tree, under, only=""):
     return [n for n in names if re.search(only, n) and kind(os.path.join(tree, n)) != "broken"]
 
 
+def run_in_session(command, timeout, **options):
+    """`subprocess.run` with everything captured; what the command leaves behind ends with it.
+
+    varnishtest does not end the programs of a script that failed early: they are found by their session.
+    """
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          errors="replace", start_new_session=True, **options) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as late:
+            end_session(process.pid)
+            late.stdout, late.stderr = process.communicate()
+            raise
+        end_session(process.pid)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def end_session(leader):
+    """Kills every process of a session."""
+    for folder in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{folder}/stat") as file:
+                session = int(file.read().rpartition(")")[2].split()[3])
+            if session == leader:
+                os.kill(int(folder), signal.SIGKILL)
+        except (OSError, ValueError, IndexError):
+            continue  # no process, or none any more
+
+
 class Runner:
     """How to run one script: the program, the tree that the script's paths are relative to, and the time it may take."""
 
@@ -55,9 +85,8 @@ class Runner:
         environment = dict(os.environ, HAPROXY_PROGRAM=self.program, TMPDIR=folder, HAPROXY_ARGS=self.arguments)
         start = time.monotonic()
         try:
-            done = subprocess.run([self.varnishtest, "-b", str(2 << 20), "-k", "-t", str(self.timeout), "-L", name],
-                                  cwd=self.tree, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                                  text=True, errors="replace", timeout=self.timeout * 3 + 20)
+            done = run_in_session([self.varnishtest, "-b", str(2 << 20), "-k", "-t", str(self.timeout), "-L", name],
+                                  self.timeout * 3 + 20, cwd=self.tree, env=environment)
             output, status = done.stdout + done.stderr, done.returncode
         except subprocess.TimeoutExpired as late:
             output, status = str(late.stdout), 2
