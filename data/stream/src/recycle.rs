@@ -77,6 +77,9 @@ pub fn configure(header_count: u16) {
 
 /// How many of each kind a worker keeps: more than that many concurrent streams go back to the allocator.
 const KEPT: usize = 1024;
+/// What a byte buffer has room for from the start: most log lines, which would otherwise grow it now and then, whenever one
+/// is a few digits longer than those before.
+const FIRST_CAPACITY: usize = 512;
 /// What grew beyond this is not kept.
 const KEPT_CAPACITY: usize = 64 * 1024;
 
@@ -112,7 +115,7 @@ impl Recycle for Vec<u8> {
     }
 
     fn create() -> Self {
-        Vec::new()
+        Vec::with_capacity(FIRST_CAPACITY)
     }
 }
 
