@@ -15,11 +15,13 @@ mod expression;
 mod h1;
 mod proxy;
 mod syntax;
+mod syslog;
 
 pub use expression::{condition, expression, log_format};
 pub use h1::{chunked_body, request_head, response_head};
 pub use proxy::proxy_header;
 pub use syntax::{configuration, configuration_lines, preprocessor_condition};
+pub use syslog::{syslog_message, syslog_stream};
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
@@ -36,4 +38,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("proxy_header", proxy_header),
     ("request_head", request_head),
     ("response_head", response_head),
+    ("syslog_message", syslog_message),
+    ("syslog_stream", syslog_stream),
 ];

@@ -33,6 +33,7 @@ const HOUSE: &[Room] = &[
     room("weir-http", "proto/http", NOTHING, PURE_BELOW),
     room("weir-h1", "proto/h1", &["weir-http"], PURE_BELOW),
     room("weir-proxy", "proto/proxy", NOTHING, PURE_BELOW),
+    room("weir-syslog", "proto/syslog", NOTHING, PURE_BELOW),
     room("weir-syntax", "language/syntax", NOTHING, PURE_BELOW),
     room("weir-expr", "language/expr", &["weir-syntax"], PURE_BELOW),
     room("weir-config", "language/config", &["weir-expr", "weir-syntax"], PURE_BELOW),

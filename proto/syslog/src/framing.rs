@@ -1,0 +1,240 @@
+//! Where a message of a stream ends (RFC 6587): octet counting and non-transparent framing, told apart for each message
+//! by its first byte.
+//!
+//! ```text
+//!  digit 1 to 9   octet counting: "<count> " and so many bytes
+//!  <              up to a newline, which a carriage return may precede
+//!  CR, LF         nothing: senders end counted messages with a newline too
+//!  anything else  refused, unless every message is taken for a line
+//! ```
+
+use std::ops::Range;
+
+use memchr::memchr;
+
+/// Cuts a stream into messages. It remembers how far it has looked, so that a line that comes byte by byte is looked at
+/// once.
+#[derive(Debug)]
+pub struct Framer {
+    /// Bytes of a message, at most.
+    longest: usize,
+    /// Whatever a message begins with, it ends with its line (`option assume-rfc6587-ntf`).
+    lines_only: bool,
+    /// How many bytes of the line at the beginning are known to hold no newline.
+    looked_at: usize,
+}
+
+/// What is at the beginning of the bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Framed {
+    /// A whole message: where it is, and how many bytes it and its frame take.
+    Message {
+        /// The message.
+        body: Range<usize>,
+        /// Bytes to forget once it is dealt with.
+        used: usize,
+    },
+    /// Line ends between messages: bytes to forget.
+    Nothing(usize),
+    /// Not yet a whole message.
+    Incomplete,
+    /// No message can be found here any more.
+    Refused(Refusal),
+}
+
+/// Why a stream cannot be cut into messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A message begins with neither `<` nor a count.
+    Beginning,
+    /// A count is not followed by a space.
+    Count,
+    /// A message is longer than the longest.
+    TooLong,
+}
+
+impl Framer {
+    /// For messages of at most `longest` bytes.
+    pub fn new(longest: usize, lines_only: bool) -> Self {
+        Framer { longest, lines_only, looked_at: 0 }
+    }
+
+    /// The most bytes that may have to be held until something can be said about them: a message, its count and a line's
+    /// end.
+    pub fn most_held(longest: usize) -> usize {
+        longest.saturating_add(MOST_DIGITS + 1)
+    }
+
+    /// Says what `bytes` begin with. To be called with the same bytes and more after [`Framed::Incomplete`], and without
+    /// those that were used after anything else.
+    pub fn next(&mut self, bytes: &[u8]) -> Framed {
+        let framed = match bytes.first() {
+            None => Framed::Incomplete,
+            Some(b'\r' | b'\n') => {
+                Framed::Nothing(bytes.iter().take_while(|byte| is_line_end(**byte)).count())
+            }
+            Some(_) if self.lines_only => self.line(bytes),
+            Some(b'<') => self.line(bytes),
+            Some(b'1'..=b'9') => self.counted(bytes),
+            Some(_) => Framed::Refused(Refusal::Beginning),
+        };
+        if framed != Framed::Incomplete {
+            self.looked_at = 0;
+        }
+        framed
+    }
+
+    fn line(&mut self, bytes: &[u8]) -> Framed {
+        let from = self.looked_at.min(bytes.len());
+        let Some(found) = memchr(b'\n', &bytes[from..]) else {
+            self.looked_at = bytes.len();
+            // A carriage return may still turn out to be a part of the line's end.
+            let long = bytes.len() > self.longest.saturating_add(1);
+            return if long { Framed::Refused(Refusal::TooLong) } else { Framed::Incomplete };
+        };
+        let newline = from + found;
+        let body = bytes[..newline].strip_suffix(b"\r").map_or(newline, <[u8]>::len);
+        match body <= self.longest {
+            true => Framed::Message { body: 0..body, used: newline + 1 },
+            false => Framed::Refused(Refusal::TooLong),
+        }
+    }
+
+    fn counted(&self, bytes: &[u8]) -> Framed {
+        let digits = bytes.iter().take(MOST_DIGITS + 1).take_while(|byte| byte.is_ascii_digit()).count();
+        if digits > MOST_DIGITS {
+            return Framed::Refused(Refusal::TooLong);
+        }
+        let count = bytes[..digits].iter().fold(0, |count, digit| count * 10 + usize::from(digit - b'0'));
+        if count > self.longest {
+            return Framed::Refused(Refusal::TooLong);
+        }
+        let end = digits + 1 + count;
+        match bytes.get(digits) {
+            None => Framed::Incomplete,
+            Some(b' ') if bytes.len() < end => Framed::Incomplete,
+            Some(b' ') => Framed::Message { body: digits + 1..end, used: end },
+            Some(_) => Framed::Refused(Refusal::Count),
+        }
+    }
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// Digits of a count: more messages than fit into any memory of ours would need more.
+const MOST_DIGITS: usize = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All messages of a stream that comes in pieces of `step` bytes, and how it ends.
+    fn cut(stream: &[u8], longest: usize, lines_only: bool, step: usize) -> (Vec<Vec<u8>>, String) {
+        let mut framer = Framer::new(longest, lines_only);
+        let (mut held, mut messages) = (Vec::new(), Vec::new());
+        for piece in stream.chunks(step.max(1)) {
+            held.extend_from_slice(piece);
+            loop {
+                match framer.next(&held) {
+                    Framed::Message { body, used } => {
+                        messages.push(held[body].to_vec());
+                        held.drain(..used);
+                    }
+                    Framed::Nothing(used) => drop(held.drain(..used)),
+                    Framed::Incomplete => break,
+                    Framed::Refused(why) => return (messages, format!("{why:?}")),
+                }
+            }
+            assert!(held.len() <= Framer::most_held(longest).max(longest + 2));
+        }
+        (messages, String::from_utf8_lossy(&held).into_owned())
+    }
+
+    #[track_caller]
+    fn check_as(lines_only: bool, stream: &str, messages: &[&str], rest: &str) {
+        for step in 1..=stream.len() {
+            let (found, left) = cut(stream.as_bytes(), 30, lines_only, step);
+            let found: Vec<_> = found.iter().map(|message| String::from_utf8_lossy(message)).collect();
+            assert_eq!(found, messages, "{stream:?} by {step}");
+            assert_eq!(left, rest, "{stream:?} by {step}");
+        }
+    }
+
+    #[track_caller]
+    fn check(stream: &str, messages: &[&str], rest: &str) {
+        check_as(false, stream, messages, rest);
+    }
+
+    #[test]
+    fn each_message_says_how_it_is_framed() {
+        check("<1>one\n<2>two\n", &["<1>one", "<2>two"], "");
+        check("6 <1>one6 <2>two", &["<1>one", "<2>two"], "");
+        check("6 <1>one<2>two\n6 <3>six", &["<1>one", "<2>two", "<3>six"], "");
+        check("11 <1>one\n<2>x<2>two\n", &["<1>one\n<2>x", "<2>two"], "");
+        check("3 abc", &["abc"], "");
+        check("<1>crlf\r\n<2>two\r\n", &["<1>crlf", "<2>two"], "");
+        check("<1>a\rb\n", &["<1>a\rb"], "");
+    }
+
+    #[test]
+    fn line_ends_between_messages_are_nothing() {
+        check("6 <1>one\n6 <2>two\r\n\n\n<3>x\n", &["<1>one", "<2>two", "<3>x"], "");
+        check("\n\n<1>x\n", &["<1>x"], "");
+    }
+
+    #[test]
+    fn what_is_not_whole_waits() {
+        check("<1>unfinished", &[], "<1>unfinished");
+        check("20 <1>short\n", &[], "20 <1>short\n");
+        check("2", &[], "2");
+        check("", &[], "");
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_refused() {
+        check("garbage\n<1>x\n", &[], "Beginning");
+        check("<1>x\n garbage\n", &["<1>x"], "Beginning");
+        check("0 <1>x\n", &[], "Beginning");
+        check("-3 <1>x\n", &[], "Beginning");
+        check("5x<1>x\n", &[], "Count");
+        check("31 <1>", &[], "TooLong");
+        check("999999999999999999999999 <1>", &[], "TooLong");
+        check("<1>4567890123456789012345678901\n", &[], "TooLong");
+        check("<1>45678901234567890123456789012", &[], "TooLong");
+        check("<1>456789012345678901234567890\r\n", &["<1>456789012345678901234567890"], "");
+    }
+
+    #[test]
+    fn as_lines_everything_is_a_message() {
+        check_as(true, "garbage\n6 <1>x\n\n<1>y\n", &["garbage", "6 <1>x", "<1>y"], "");
+        check_as(true, " \nx", &[" "], "x");
+        check_as(true, "0123456789012345678901234567890\n", &[], "TooLong");
+    }
+
+    proptest! {
+        /// Where a stream is split changes nothing, and what is counted comes out as it was.
+        #[test]
+        fn pieces_make_no_difference(stream in proptest::collection::vec(prop_oneof![
+            Just(b'<'), Just(b'\n'), Just(b'\r'), Just(b' '), b'0'..=b'9', any::<u8>()
+        ], 0..120), step in 1_usize..20, lines_only: bool) {
+            let whole = cut(&stream, 30, lines_only, stream.len().max(1));
+            let pieces = cut(&stream, 30, lines_only, step);
+            prop_assert_eq!(whole, pieces);
+        }
+
+        #[test]
+        fn counted_messages_are_transparent(messages in proptest::collection::vec(
+            proptest::collection::vec(any::<u8>(), 1..30), 0..8
+        ), step in 1_usize..20) {
+            let mut stream = Vec::new();
+            for message in &messages {
+                stream.extend_from_slice(format!("{} ", message.len()).as_bytes());
+                stream.extend_from_slice(message);
+            }
+            prop_assert_eq!(cut(&stream, 30, false, step), (messages, String::new()));
+        }
+    }
+}
