@@ -3,14 +3,15 @@
 
   process.py --bin target/release/weir [--only REGEX]
 
-Each check is a function; its first line says what must hold. All of them, idle memory, the layout of ring files and what is
-measured apart, also hold for the packaged haproxy, which is how they were written.
+Each check is a function; its first line says what must hold. All of them, idle memory, the last segment, the layout of ring
+files and what is measured apart, also hold for the packaged haproxy, which is how they were written.
 """
 import argparse
 import os
 import re
 import resource
 import socket
+import struct
 import sys
 import threading
 import time
@@ -427,6 +428,41 @@ def an_idle_connection_holds_little(binary, folder):
         assert each <= 700, f"{each:.0f} bytes each"
         for connection in held:
             connection.close()
+
+
+def the_last_bytes_and_the_fin_leave_in_one_segment(binary, folder):
+    """A response of ours, one with a length, one that ends with its connection, and TCP: data, then nothing but its end."""
+    answers = {b"/length": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b"/close": b"HTTP/1.0 200 OK\r\n\r\nok"}
+    ours, http, tcp = free_port(), free_port(), free_port()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def close_after_answers():
+        while True:
+            with listener.accept()[0] as connection:
+                # What it sends waits for its end, so that both come in at once.
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+                connection.sendall(answers[connection.recv(65536).split()[1]])
+
+    threading.Thread(target=close_after_answers, daemon=True).start()
+    text = (f"defaults\n    timeout connect 2s\n    timeout client 9s\n    timeout server 9s\n"
+            f"frontend ours\n    mode http\n    bind 127.0.0.1:{ours}\n    http-request return status 200\n"
+            f"listen http\n    mode http\n    bind 127.0.0.1:{http}\n    server s 127.0.0.1:{listener.getsockname()[1]}\n"
+            f"listen tcp\n    mode tcp\n    bind 127.0.0.1:{tcp}\n    server s 127.0.0.1:{listener.getsockname()[1]}\n")
+    with Program(binary, "-db", "-f", folder.file("last.cfg", text)) as program:
+        program.ready(ours)
+        for port, path in ((ours, "/"), (http, "/length"), (http, "/close"), (tcp, "/length")):
+            with socket.create_connection(("127.0.0.1", port), 5) as connection:
+                connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+                answer = b"".join(iter(lambda: connection.recv(4096), b""))
+                segments = received_segments(connection)
+            assert b" 200 " in answer, (port, path, answer)
+            # The answer to our SYN, the acknowledgement of our request, and the last one.
+            assert segments <= 3, (port, path, segments)
+
+
+def received_segments(connection):
+    """How many segments came from the peer of a TCP connection: tcpi_segs_in of tcp(7)'s TCP_INFO."""
+    return struct.unpack_from("I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 140)[0]
 
 
 def origin(port):

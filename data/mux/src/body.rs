@@ -21,6 +21,8 @@ pub struct BodyFlow {
     trailers: Range<usize>,
     /// Trailers do not go on.
     drops_trailers: bool,
+    /// Whoever drives this shuts the sink down right after the last byte.
+    ends_sink: bool,
 }
 
 #[derive(Debug)]
@@ -71,7 +73,7 @@ impl BodyFlow {
             BodyFraming::Chunked => Framing::Chunked(ChunkDecoder::new()),
             BodyFraming::UntilClose | BodyFraming::Tunnel => Framing::UntilClose,
         };
-        BodyFlow { framing, ready, payload: 0, trailers: 0..0, drops_trailers: false }
+        BodyFlow { framing, ready, payload: 0, trailers: 0..0, drops_trailers: false, ends_sink: false }
     }
 
     /// A flow of nothing.
@@ -82,6 +84,21 @@ impl BodyFlow {
     /// From now on trailers stay behind (`option http-drop-request-trailers`, `http-drop-response-trailers`).
     pub fn drop_trailers(&mut self) {
         self.drops_trailers = true;
+    }
+
+    /// The sink is shut down or closed at once when this is done, so the last bytes may wait for the FIN to leave with it: one
+    /// segment less. A body that lasts until its source closes always ends its sink.
+    pub fn end_sink(&mut self) {
+        self.ends_sink = true;
+    }
+
+    /// Whether what leaves now is the last, and a FIN follows it at once.
+    fn ends_with_these(&self, source: &Connection) -> bool {
+        match self.framing {
+            Framing::Done => self.ends_sink,
+            Framing::UntilClose => source.peer_closed(),
+            _ => false,
+        }
     }
 
     /// Whether the last byte was seen and has left.
@@ -161,7 +178,8 @@ impl BodyFlow {
                 continue;
             }
             if leaving > 0 {
-                match sink.send_from(source, leaving, false) {
+                let more = self.ends_with_these(source);
+                match sink.send_from(source, leaving, more) {
                     Sent::All => self.left(leaving),
                     Sent::Part(done) => {
                         self.left(done);

@@ -166,18 +166,19 @@ impl Message {
     }
 
     /// Sends the head together with the first `body` bytes of `from`'s input, in one system call. A small body is copied
-    /// behind the head: that costs less than a second segment.
+    /// behind the head: that costs less than a second segment. `more` as in [`Connection::send`].
     pub fn send_with(
         &mut self,
         to: &mut Connection,
         from: &mut Connection,
         body: usize,
         scratch: &mut Vec<u8>,
+        more: bool,
     ) -> Sent {
         scratch.clear();
         self.write(scratch);
         scratch.extend_from_slice(&from.input()[..body]);
         from.consume(body);
-        to.send_head(scratch, false)
+        to.send_head(scratch, more)
     }
 }

@@ -30,10 +30,11 @@ impl Exchange {
             if let Some(ending) = self.direction_failed(up, down) {
                 return Err(Stop::Close(ending));
             }
-            self.pass_on_endings(up, down, &mut deadlines);
+            // Closing, which follows, says that we send no more.
             if up == Flow::Done && down == Flow::Done {
                 return Ok(());
             }
+            self.pass_on_endings(up, down, &mut deadlines);
             self.check_alive()?;
             let now = self.progress();
             if now != last {

@@ -396,7 +396,8 @@ impl Exchange {
         let Exchange { response, scratch, client, .. } = self;
         response.write(scratch);
         scratch.extend_from_slice(body);
-        let mut sent = client.send_head(scratch, false);
+        // A FIN that follows at once leaves in the same segment.
+        let mut sent = client.send_head(scratch, !self.facts.keep_client);
         let mut deadline = clock::after_some(self.timeouts.client);
         loop {
             match sent {

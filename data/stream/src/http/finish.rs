@@ -54,10 +54,11 @@ impl Exchange {
                 _ => break,
             }
         }
+        // Closing alone would throw our last bytes away if the client sent something that was not read.
+        self.client.shut_write();
         if self.request_body.is_done() && self.client.input().is_empty() {
             return;
         }
-        self.client.shut_write();
         self.enter(During::End);
         let mut drained = 0;
         while drained < LINGER_BYTES && !clock::passed(deadline) {

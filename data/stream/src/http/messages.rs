@@ -274,6 +274,10 @@ impl Exchange {
         if self.frontend.config.settings.options.http_drop_response_trailers {
             self.response_body.drop_trailers();
         }
+        let closes = !self.facts.keep_client;
+        if closes {
+            self.response_body.end_sink();
+        }
         let Some(upstream) = &mut self.server else { return Err(Stop::close(By::Internal, During::Data)) };
         if verbatim == 0 {
             self.response.detach(&mut upstream.connection);
@@ -291,8 +295,14 @@ impl Exchange {
             && let Some(upstream) = &mut self.server
         {
             let body = self.response_body.take_ready(SENT_WITH_HEAD);
-            let sent =
-                self.response.send_with(&mut self.client, &mut upstream.connection, body, &mut self.scratch);
+            let more = closes && self.response_body.is_done();
+            let sent = self.response.send_with(
+                &mut self.client,
+                &mut upstream.connection,
+                body,
+                &mut self.scratch,
+                more,
+            );
             if let Sent::Failed(_) = sent {
                 return Err(Stop::close(By::Client, During::Data));
             }
