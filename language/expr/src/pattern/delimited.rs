@@ -27,13 +27,38 @@ pub(super) fn contains(method: MatchMethod, subject: &[u8], pattern: &[u8]) -> b
     if pattern.is_empty() {
         return false;
     }
-    memchr::memmem::find_iter(subject, pattern)
-        .any(|start| stands_alone(method, subject, start, start + pattern.len()))
+    let finder = memchr::memmem::Finder::new(pattern);
+    let mut from = 0;
+    while let Some(found) = finder.find(&subject[from..]) {
+        let start = from + found;
+        if stands_alone(method, subject, start, start + pattern.len()) {
+            return true;
+        }
+        // The next one may overlap this one, but it follows a delimiter.
+        let delimiter = subject[start..].iter().position(|byte| is_delimiter(method, *byte));
+        let Some(delimiter) = delimiter else { return false };
+        from = start + delimiter + 1;
+    }
+    false
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn occurrences_may_overlap() {
+        for (pattern, subject, expected) in [
+            ("b/b", ".b/b/b", true),
+            ("b/b", ".b/b.", false),
+            ("a", "/ba/a", true),
+            ("a/a/a", "ba/a/a/a", true),
+            ("a/a/a", "ba/a/ab", false),
+        ] {
+            let found = contains(MatchMethod::Dir, subject.as_bytes(), pattern.as_bytes());
+            assert_eq!(found, expected, "{pattern} in {subject}");
+        }
+    }
 
     #[test]
     fn the_examples_of_the_manual() {
