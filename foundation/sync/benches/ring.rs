@@ -1,27 +1,37 @@
 //! Messages a second through a ring, beside a buffer behind a mutex and a channel, all in one run.
 //!
-//! `cargo bench -p weir-sync --bench ring [-- [ms=300] [writers=1,2,4,8,16] [queues=1,2,6,16] [length=200]]`. Every
-//! candidate keeps the newest messages in about a megabyte and loses what a reader that is there does not take. The
-//! figures are of one machine at one time: ratios count.
+//! `cargo bench -p weir-sync --bench ring [-- [ms=5] [rounds=41] [writers=1,2,4,8,16] [queues=1,2,6,16] [length=100]
+//! [work=format]]`. Every candidate keeps the newest messages in about a megabyte and loses what a reader that is there
+//! does not take. Candidates take turns for a short time each, and the median of the rounds counts: others use the
+//! machine too. Writers are bound to processors in turn, as workers are. With `work=format` each message is formatted
+//! first, as the line of a log is; without, writers do nothing but write. Ratios count.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Condvar, Mutex, OnceLock};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use weir_sync::Ring;
-use weir_sync::ring::{RingReader, Seek, Wait};
+use weir_sync::ring::{Progress, RingReader, Seek, Wait};
 
 /// About what a busy proxy keeps of its logs.
 const SIZE: usize = 1 << 20;
 
+/// A reader looks around this often even if nobody woke it.
+const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+
+/// What a reader takes at a time where it keeps others away meanwhile.
+const BATCH: u64 = 64;
+
 /// What is measured.
-trait Candidate: Sync {
+trait Candidate: Send + Sync {
     /// Writes one message.
     fn write(&self, thread: usize, message: &[u8]) -> bool;
-    /// What reads for a while: returns how many messages it saw.
+    /// What reads for a while, and sleeps when there is nothing: returns how many messages it saw.
     fn reader(&self) -> Box<dyn FnMut() -> u64 + Send>;
 }
 
@@ -33,14 +43,26 @@ impl Candidate for OurRing {
     }
 
     fn reader(&self) -> Box<dyn FnMut() -> u64 + Send> {
-        let mut reader: RingReader = self.0.attach(Seek::End, Wait::No).expect("few readers");
+        let thread = Arc::new(OnceLock::<Thread>::new());
+        let theirs = Arc::clone(&thread);
+        let wake = move || {
+            if let Some(thread) = theirs.get() {
+                thread.unpark();
+            }
+        };
+        let wait = Wait::Woken(Box::new(wake));
+        let mut reader: RingReader = self.0.attach(Seek::End, wait).expect("few readers");
         Box::new(move || {
+            thread.get_or_init(std::thread::current);
             let mut count = 0;
-            reader.read(|message| {
+            let progress = reader.read(|message| {
                 black_box(message.first.first());
                 count += 1;
                 true
             });
+            if progress == Progress::End && reader.sleep() {
+                std::thread::park_timeout(LONGEST_SLEEP);
+            }
             count
         })
     }
@@ -48,13 +70,15 @@ impl Candidate for OurRing {
 
 /// The same messages in a buffer that is locked for each of them.
 #[derive(Default)]
-struct Locked(Arc<Mutex<Buffer>>);
+struct Locked(Arc<(Mutex<Buffer>, Condvar)>);
 
 #[derive(Default)]
 struct Buffer {
     bytes: VecDeque<u8>,
     /// Where the reader is, counted from the first byte ever; none without a reader.
     reader: Option<u64>,
+    /// Whether it sleeps.
+    sleeps: bool,
     /// How many bytes were ever dropped from the front.
     dropped: u64,
 }
@@ -82,26 +106,37 @@ impl Buffer {
 
 impl Candidate for Locked {
     fn write(&self, _: usize, message: &[u8]) -> bool {
-        self.0.lock().expect("nobody panics").write(message)
+        let mut buffer = self.0.0.lock().expect("nobody panics");
+        let kept = buffer.write(message);
+        let wakes = kept && std::mem::take(&mut buffer.sleeps);
+        drop(buffer);
+        if wakes {
+            self.0.1.notify_one();
+        }
+        kept
     }
 
     fn reader(&self) -> Box<dyn FnMut() -> u64 + Send> {
-        let buffer = Arc::clone(&self.0);
+        let shared = Arc::clone(&self.0);
         {
-            let mut buffer = buffer.lock().expect("nobody panics");
+            let mut buffer = shared.0.lock().expect("nobody panics");
             buffer.reader = Some(buffer.dropped + buffer.bytes.len() as u64);
         }
         Box::new(move || {
-            let mut buffer = buffer.lock().expect("nobody panics");
+            let mut buffer = shared.0.lock().expect("nobody panics");
             let mut at = (buffer.reader.unwrap_or(0) - buffer.dropped) as usize;
             let mut count = 0;
-            while at < buffer.bytes.len() && count < 64 {
+            while at < buffer.bytes.len() && count < BATCH {
                 let length: [u8; 4] = std::array::from_fn(|index| buffer.bytes[at + index]);
                 black_box(buffer.bytes[at + 4]);
                 at += 4 + u32::from_ne_bytes(length) as usize;
                 count += 1;
             }
             buffer.reader = Some(buffer.dropped + at as u64);
+            if count < BATCH {
+                buffer.sleeps = true;
+                drop(shared.1.wait_timeout(buffer, LONGEST_SLEEP));
+            }
             count
         })
     }
@@ -139,54 +174,93 @@ impl Candidate for Channel {
     fn reader(&self) -> Box<dyn FnMut() -> u64 + Send> {
         self.read.store(true, Relaxed);
         let receiver = self.receiver.clone();
-        Box::new(move || receiver.try_iter().take(64).map(black_box).count() as u64)
+        Box::new(move || {
+            let read = receiver.try_iter().take(BATCH as usize).map(black_box).count() as u64;
+            if read < BATCH { read + u64::from(receiver.recv_timeout(LONGEST_SLEEP).is_ok()) } else { read }
+        })
     }
 }
 
 /// What a run gives, in thousands of messages a second.
+#[derive(Clone, Copy, Default)]
 struct Rates {
     kept: u64,
     lost: u64,
     read: u64,
 }
 
-fn measure(candidate: &dyn Candidate, writers: usize, reads: bool, length: usize, time: Duration) -> Rates {
-    let (kept, lost, read) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+/// How a row is measured.
+struct Row {
+    writers: usize,
+    reads: bool,
+    length: usize,
+    /// Whether each message is formatted before it is written.
+    formats: bool,
+    time: Duration,
+}
+
+/// About what a log line asks of a worker: numbers among words, `length` bytes in the end.
+fn format(line: &mut Vec<u8>, length: usize, number: u64) {
+    line.clear();
+    let port = 1024 + number % 50_000;
+    let times = [number % 7, number % 11, number % 13];
+    let [queue, connect, response] = times;
+    let _ = write!(
+        line,
+        "192.0.2.{}:{port} [{number}] www app/s{} 0/{queue}/{connect}/{response} 200 {} - - ---- ",
+        number % 250,
+        number % 9,
+        number * 97 % 100_000,
+    );
+    line.resize(length, b'x');
+}
+
+fn measure(candidate: &dyn Candidate, row: &Row) -> Rates {
+    let [kept, lost, read] = [const { AtomicU64::new(0) }; 3];
     let over = AtomicBool::new(false);
-    let start = Barrier::new(writers + 1);
-    let message: Vec<u8> = (0..length).map(|index| b'a' + (index % 26) as u8).collect();
-    let mut elapsed = time;
+    let start = Barrier::new(row.writers + 1);
+    let processors = weir_sys::process::processors().unwrap_or_default();
+    let fixed: Vec<u8> = (0..row.length).map(|index| b'a' + (index % 26) as u8).collect();
+    // Memory is there, and full.
+    for _ in 0..SIZE / row.length.max(1) {
+        candidate.write(0, &fixed);
+    }
+    let mut elapsed = row.time;
     std::thread::scope(|scope| {
-        for writer in 0..writers {
-            let (kept, lost, over, start, message) = (&kept, &lost, &over, &start, &message);
+        for writer in 0..row.writers {
+            let (kept, lost, over, start, fixed) = (&kept, &lost, &over, &start, &fixed);
+            let processor = processors.get(writer % processors.len().max(1)).copied();
             scope.spawn(move || {
+                if let Some(processor) = processor {
+                    let _ = weir_sys::process::set_processors(&[processor]);
+                }
+                let mut line = fixed.clone();
                 start.wait();
                 let (mut ours, mut dropped) = (0, 0);
                 while !over.load(Relaxed) {
                     for _ in 0..32 {
-                        if candidate.write(writer, message) { ours += 1 } else { dropped += 1 }
+                        if row.formats {
+                            format(&mut line, row.length, ours + dropped);
+                        }
+                        if candidate.write(writer, &line) { ours += 1 } else { dropped += 1 }
                     }
                 }
                 kept.fetch_add(ours, Relaxed);
                 lost.fetch_add(dropped, Relaxed);
             });
         }
-        if reads {
+        if row.reads {
             let mut reader = candidate.reader();
             let (over, read) = (&over, &read);
             scope.spawn(move || {
                 while !over.load(Relaxed) {
-                    let seen = reader();
-                    read.fetch_add(seen, Relaxed);
-                    if seen == 0 {
-                        std::thread::yield_now();
-                    }
+                    read.fetch_add(reader(), Relaxed);
                 }
             });
         }
         start.wait();
         let begin = Instant::now();
-        std::thread::sleep(time);
+        std::thread::sleep(row.time);
         over.store(true, Relaxed);
         elapsed = begin.elapsed();
     });
@@ -194,17 +268,49 @@ fn measure(candidate: &dyn Candidate, writers: usize, reads: bool, length: usize
     Rates { kept: rate(kept), lost: rate(lost), read: rate(read) }
 }
 
+/// The middle of what the rounds gave, each figure for itself.
+fn median(rounds: &[Rates]) -> Rates {
+    let middle = |figure: fn(&Rates) -> u64| {
+        let mut figures: Vec<u64> = rounds.iter().map(figure).collect();
+        figures.sort_unstable();
+        figures.get(figures.len() / 2).copied().unwrap_or(0)
+    };
+    Rates {
+        kept: middle(|rates| rates.kept),
+        lost: middle(|rates| rates.lost),
+        read: middle(|rates| rates.read),
+    }
+}
+
+/// A candidate's name, and a new one of it.
+type Contestant = (String, Box<dyn Fn() -> Box<dyn Candidate>>);
+
+fn contestants(queues: &[usize], length: usize) -> Vec<Contestant> {
+    let mut all: Vec<Contestant> = vec![
+        ("mutex".into(), Box::new(|| Box::new(Locked::default()))),
+        ("channel".into(), Box::new(move || Box::new(Channel::new(length)))),
+    ];
+    for &queues in queues {
+        let new = move || Box::new(OurRing(Ring::in_memory(SIZE, queues))) as Box<dyn Candidate>;
+        all.push((format!("ring, {queues} q"), Box::new(new)));
+    }
+    all
+}
+
 fn main() {
-    let mut time = Duration::from_millis(300);
-    let (mut writers, mut queues, mut length) = (vec![1, 2, 4, 8, 16], vec![1, 2, 6, 16], 200);
+    let (mut time, mut rounds) = (Duration::from_millis(5), 41);
+    let (mut writers, mut queues) = (vec![1, 2, 4, 8, 16], vec![1, 2, 6, 16]);
+    let (mut length, mut formats) = (100, false);
     let numbers =
         |text: &str| text.split(',').filter_map(|number| number.parse().ok()).collect::<Vec<usize>>();
     for argument in std::env::args().skip(1) {
         match argument.split_once('=') {
-            Some(("ms", value)) => time = Duration::from_millis(value.parse().unwrap_or(300)),
+            Some(("ms", value)) => time = Duration::from_millis(value.parse().unwrap_or(5)),
+            Some(("rounds", value)) => rounds = value.parse().unwrap_or(rounds),
             Some(("writers", value)) => writers = numbers(value),
             Some(("queues", value)) => queues = numbers(value),
             Some(("length", value)) => length = value.parse().unwrap_or(length),
+            Some(("work", value)) => formats = value == "format",
             _ => {}
         }
     }
@@ -216,11 +322,18 @@ fn main() {
     );
     for &count in &writers {
         for reads in [false, true] {
-            let mutex = measure(&Locked::default(), count, reads, length, time);
-            let show = |name: &str, rates: &Rates| {
-                // What was kept counts; with a reader, which is slower than any writer here, what was tried.
-                let done = |rates: &Rates| if reads { rates.kept + rates.lost } else { rates.kept };
-                let ratio = done(rates) as f64 / done(&mutex).max(1) as f64;
+            let row = Row { writers: count, reads, length, formats, time };
+            let contestants = contestants(&queues, length);
+            let mut figures = vec![Vec::new(); contestants.len()];
+            for _ in 0..rounds {
+                for ((_, new), figures) in contestants.iter().zip(&mut figures) {
+                    figures.push(measure(&*new(), &row));
+                }
+            }
+            let middles: Vec<Rates> = figures.iter().map(|rounds| median(rounds)).collect();
+            for ((name, _), rates) in contestants.iter().zip(&middles) {
+                // What was kept counts: to drop messages fast is no merit.
+                let ratio = rates.kept as f64 / middles[0].kept.max(1) as f64;
                 println!(
                     "{count:>7} {:>6} {name:>12} {:>8} {:>8} {:>8} {ratio:>9.2}",
                     if reads { "yes" } else { "no" },
@@ -228,12 +341,6 @@ fn main() {
                     rates.lost,
                     rates.read
                 );
-            };
-            show("mutex", &mutex);
-            show("channel", &measure(&Channel::new(length), count, reads, length, time));
-            for &queues in &queues {
-                let ring = OurRing(Ring::in_memory(SIZE, queues));
-                show(&format!("ring, {queues} q"), &measure(&ring, count, reads, length, time));
             }
         }
     }
