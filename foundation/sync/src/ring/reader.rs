@@ -141,40 +141,53 @@ impl RingReader {
 
     /// Hands messages to `take`, oldest first, until it returns false (that one will come again) or there are no more.
     pub fn read(&mut self, mut take: impl FnMut(Message<'_>) -> bool) -> Progress {
-        let progress = loop {
-            match self.peek() {
-                Peek::End => break Progress::End,
-                Peek::Busy => break Progress::Busy,
+        // What the tail covers is either complete or has a busy tag by then. Writers have its line: it is looked at
+        // again only at the end of what it covered.
+        let mut tail = self.ring.storage.tail(Ordering::Acquire);
+        loop {
+            match self.peek(tail) {
+                Peek::End => {
+                    let former = std::mem::replace(&mut tail, self.ring.storage.tail(Ordering::Acquire));
+                    if tail == former {
+                        return Progress::End;
+                    }
+                }
+                Peek::Busy => return Progress::Busy,
                 Peek::Message { start, length, behind } => {
                     let message = |first: &[u8], second: &[u8]| take(Message { first, second });
                     // SAFETY: the message is complete, and the count at `held` keeps it from being recycled.
                     if !unsafe { self.ring.storage.read(start, length, message) } {
-                        break Progress::Stopped;
+                        return Progress::Stopped;
                     }
                     self.next = behind;
+                    // Letting go of every message would take its line from who writes the next one.
+                    if self.ring.storage.distance(self.held, behind) > self.ring.size() / HELD_PART {
+                        self.move_hold();
+                    }
                 }
             }
-        };
-        self.move_hold();
-        progress
+        }
     }
 
     /// Says that the reader is about to sleep; false when there is something to read by now. Only readers that were
-    /// attached with [`Wait::Woken`] are woken.
+    /// attached with [`Wait::Woken`] are woken. A reader that sleeps holds nothing that it has read.
     pub fn sleep(&mut self) -> bool {
-        let Some(sleeper) = &self.sleeper else { return matches!(self.peek(), Peek::End) };
+        self.move_hold();
+        let Some(sleeper) = &self.sleeper else { return self.is_at_end() };
         self.ring.wakeup.lie_down(sleeper);
-        if matches!(self.peek(), Peek::End) {
+        if self.is_at_end() {
             return true;
         }
         self.ring.wakeup.rise(sleeper);
         false
     }
 
-    fn peek(&self) -> Peek {
+    fn is_at_end(&self) -> bool {
+        matches!(self.peek(self.ring.storage.tail(Ordering::Acquire)), Peek::End)
+    }
+
+    fn peek(&self, tail: usize) -> Peek {
         let storage = &self.ring.storage;
-        // The tail first: what it covers is either complete or has a busy tag by then.
-        let tail = storage.tail(Ordering::Acquire);
         if storage.add(self.next, 1) == tail {
             return Peek::End;
         }
@@ -204,6 +217,9 @@ impl RingReader {
         self.ring.note_room();
     }
 }
+
+/// The part of the ring that a reader holds at most of what it has read.
+const HELD_PART: usize = 16;
 
 enum Peek {
     End,
