@@ -31,6 +31,6 @@ pub(crate) fn spin(turns: &mut u32) {
 /// About a microsecond: longer than any hold of a lock by a thread that runs.
 const SPINS: u32 = 64;
 #[cfg(loom)]
-use loom::thread::yield_now;
+pub(crate) use loom::thread::yield_now;
 #[cfg(not(loom))]
-use std::thread::yield_now;
+pub(crate) use std::thread::yield_now;

@@ -37,7 +37,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::primitives::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, spin};
 use storage::Storage;
-use waiting::{Batch, Pending};
+use waiting::{Batch, Fate, Patience, Pending};
 use wakeup::Wakeup;
 
 pub use reader::{Message, Progress, RingReader, Seek, TooManyReaders, Wait};
@@ -140,8 +140,11 @@ impl Ring {
         let mut end = tail;
         let place = self.reserve(parts.iter().map(|part| part.len()).sum(), &mut end, watched);
         self.storage.unlock(end);
-        let Some(place) = place else { return self.lose(thread) };
-        self.copy(place, parts.iter().copied());
+        match place {
+            Ok(place) => self.copy(place, parts.iter().copied()),
+            Err(Fate::Blocked) => return self.write_by_queue(thread, parts),
+            Err(_) => return self.lose(thread),
+        }
         if watched {
             self.wakeup.deliver();
         }
@@ -173,23 +176,27 @@ impl Ring {
         // From here on only through this pointer, which others get.
         let pending: *mut Pending = &mut pending;
         waiting::push(&queue.newest, pending);
-        let mut turns = 0;
+        let mut patience = Patience::new();
         loop {
             // SAFETY: `pending` lives until this function returns, which it does only once it was served.
-            match unsafe { waiting::settled(pending) } {
-                None => {}
-                Some(true) => return true,
-                Some(false) => return self.lose(thread),
+            match unsafe { waiting::fate(pending) } {
+                Fate::Waiting => {}
+                Fate::Written => return true,
+                Fate::Blocked if patience.is_left_for_a_copy() => {
+                    waiting::push(&queue.newest, pending);
+                    patience.pass();
+                }
+                Fate::Blocked | Fate::Dropped => return self.lose(thread),
             }
             // The newest of the queue looks at the tail; the others leave it alone, unless that one is asleep.
-            if (waiting::is_newest(&queue.newest, pending) || turns > PATIENCE)
+            if (waiting::is_newest(&queue.newest, pending) || patience.is_over_for_the_newest())
                 && let Some(tail) = self.storage.try_lock()
             {
                 // SAFETY: every writer in the queue waits until it was served.
                 self.serve(tail, unsafe { waiting::take(&queue.newest) });
                 continue;
             }
-            spin(&mut turns);
+            patience.pass();
         }
     }
 
@@ -200,7 +207,7 @@ impl Ring {
         batch.each(|pending| pending.place.set(self.reserve(pending.length, &mut end, watched)));
         self.storage.unlock(end);
         batch.each(|pending| {
-            if let Some(place) = pending.place.get() {
+            if let Ok(place) = pending.place.get() {
                 // SAFETY: the writer of the message waits, so what it points at is there.
                 self.copy(place, unsafe { pending.parts() });
             }
@@ -214,10 +221,10 @@ impl Ring {
 
     /// Makes room for a message and marks it as being written. Only for who holds the tail.
     #[inline]
-    fn reserve(&self, length: usize, tail: &mut usize, watched: bool) -> Option<Reserved> {
+    fn reserve(&self, length: usize, tail: &mut usize, watched: bool) -> Result<Reserved, Fate> {
         let mut prefix = [0; varint::LONGEST];
         let prefix_length = varint::encode(length, &mut prefix);
-        let needed = prefix_length.checked_add(length)?.checked_add(1)?;
+        let needed = length.saturating_add(prefix_length + 1);
         self.make_room(needed, *tail)?;
         let at = self.before(*tail);
         let tag = self.storage.tag(at);
@@ -236,32 +243,35 @@ impl Ring {
         // A crash leaves a ring that can be walked: length and last tag are there before the tail says so.
         self.storage.tag(last).store(0, Ordering::Relaxed);
         *tail = self.storage.add(last, 1);
-        Some(Reserved { tag: at, start, readers })
+        Ok(Reserved { tag: at, start, readers })
     }
 
-    /// Recycles old messages until there are `needed` bytes; `None` when somebody still needs them.
+    /// Recycles old messages until there are `needed` bytes.
     #[inline]
-    fn make_room(&self, needed: usize, tail: usize) -> Option<()> {
+    fn make_room(&self, needed: usize, tail: usize) -> Result<(), Fate> {
         // One byte stays free: head and tail in one place would be an empty ring.
         let most = self.size() - 1;
+        if needed >= most {
+            return Err(Fate::Dropped);
+        }
         let former = self.storage.head();
         let mut used = self.storage.distance(former, tail);
-        if needed >= most {
-            return None;
-        }
         let mut head = former;
         while used + needed > most {
-            // The last tag is not a message. Readers stand on the tag of the next message that they want.
+            // The last tag is not a message.
             if used <= 1 {
-                return None;
+                return Err(Fate::Dropped);
             }
-            if self.storage.tag(head).load(Ordering::Acquire) != 0 {
-                return self.note_full(head);
+            match self.storage.tag(head).load(Ordering::Acquire) {
+                0 => {}
+                BUSY => return Err(Fate::Blocked),
+                // Readers stand on the tag of the next message that they want.
+                _ => return Err(self.note_full(head)),
             }
-            let (length, bytes) = self.storage.length_at(head)?;
+            let (length, bytes) = self.storage.length_at(head).ok_or(Fate::Dropped)?;
             let message = 1 + bytes + length;
             if message >= used {
-                return None;
+                return Err(Fate::Dropped);
             }
             head = self.storage.add(head, message);
             used -= message;
@@ -271,19 +281,19 @@ impl Ring {
             // Whoever finds the file after a crash finds the head moved before anything behind it was overwritten.
             fence(Ordering::Release);
         }
-        Some(())
+        Ok(())
     }
 
     /// The message at `head` is in the way. If it is a reader that needs it, writers need not look until it went on.
     #[cold]
-    fn note_full(&self, head: usize) -> Option<()> {
+    fn note_full(&self, head: usize) -> Fate {
         self.full.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         // Either this sees the reader gone, or the reader sees the mark.
         if matches!(self.storage.tag(head).load(Ordering::Relaxed), 0 | BUSY) {
             self.full.store(false, Ordering::Relaxed);
         }
-        None
+        Fate::Dropped
     }
 
     /// A reader went on.
@@ -338,9 +348,6 @@ struct Reserved {
     /// The readers that its tag counted.
     readers: u8,
 }
-
-/// Tries after which a writer no longer counts on the newest of its queue.
-const PATIENCE: u32 = 256;
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

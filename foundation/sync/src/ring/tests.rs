@@ -86,6 +86,37 @@ fn messages_that_never_fit_are_dropped() {
     check_invariants(&ring);
 }
 
+/// A thread that was taken off its processor in the middle of a copy: others go once round the ring, wait a moment for it,
+/// then drop. Afterwards everything goes on, and readers see the message that was late.
+#[test]
+fn a_copy_that_does_not_end_costs_messages_and_nothing_else() {
+    let ring = ring(400);
+    let mut end = ring.storage.try_lock().unwrap();
+    let late = ring.reserve(4, &mut end, false).ok().unwrap();
+    ring.storage.unlock(end);
+    let kept = (0..100).filter(|_| ring.write(1, &[b"another message"])).count();
+    assert!((10..40).contains(&kept) && ring.dropped() == 100 - kept as u64, "{kept}");
+    ring.copy(late, [&b"late"[..]].into_iter());
+    assert_eq!(dump(&ring)[0], "late");
+    assert!(ring.write(1, &[b"the oldest went"]));
+    assert_eq!(dump(&ring).last().unwrap(), "the oldest went");
+    assert_eq!(ring.dropped(), 100 - kept as u64);
+    check_invariants(&ring);
+}
+
+/// A reader lets go of what it has read now and then, and of all of it before it sleeps.
+#[test]
+fn who_sleeps_holds_nothing() {
+    let ring = ring(1000);
+    let mut reader = ring.attach(Seek::Oldest, Wait::Woken(Box::new(|| {}))).unwrap();
+    assert!(ring.write(0, &[b"a"]));
+    assert_eq!(all(&mut reader), ["a"]);
+    assert!(reader.sleep());
+    assert!(ring.write(0, &[&vec![b'y'; ring.longest()]]), "the whole ring is free");
+    assert_eq!(all(&mut reader).len(), 1);
+    check_invariants(&ring);
+}
+
 #[test]
 fn r97_messages_of_many_lines_stay_whole() {
     let ring = ring(1024);

@@ -2,29 +2,40 @@
 //! whole and writes at once.
 //!
 //! While many wait, one lock serves many messages, and only the newest of each queue looks at the tail: the others watch
-//! a byte of their own.
+//! a byte of their own. Who waits looks ever more seldom: each look takes the line of the tail away from who has it, and
+//! messages that one writer writes in a row cost a fraction of what they cost when two take turns.
 
 use std::cell::Cell;
 use std::ptr;
 
 use super::Reserved;
-use crate::primitives::{AtomicPtr, AtomicU8, Ordering};
+use crate::primitives::{AtomicPtr, AtomicU8, Ordering, yield_now};
 
 /// A message that waits to be written.
 pub(super) struct Pending {
     parts: *const [*const [u8]],
     /// How many bytes it has in all.
     pub(super) length: usize,
-    /// Where it goes; `None` when there is no room. Only for who serves it.
-    pub(super) place: Cell<Option<Reserved>>,
+    /// Where it goes, or why nowhere. Only for who serves it.
+    pub(super) place: Cell<Result<Reserved, Fate>>,
     /// The one that came before it.
     next: Cell<*mut Pending>,
     state: AtomicU8,
 }
 
-const WAITING: u8 = 0;
-const WRITTEN: u8 = 1;
-const DROPPED: u8 = 2;
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Fate {
+    /// It is in a queue.
+    Waiting,
+    /// It is in the ring.
+    Written,
+    /// It never fits, or a reader is in the way.
+    Dropped,
+    /// A message that is being copied is in the way: in a moment there is room.
+    Blocked,
+}
 
 impl Pending {
     pub(super) fn new(parts: &[&[u8]]) -> Self {
@@ -32,9 +43,9 @@ impl Pending {
             // The same pointers, without their lifetime: the writer outlives the wait.
             parts: ptr::from_ref(parts) as *const [*const [u8]],
             length: parts.iter().map(|part| part.len()).sum(),
-            place: Cell::new(None),
+            place: Cell::new(Err(Fate::Waiting)),
             next: Cell::new(ptr::null_mut()),
-            state: AtomicU8::new(WAITING),
+            state: AtomicU8::new(Fate::Waiting as u8),
         }
     }
 
@@ -74,14 +85,16 @@ impl Batch {
             // SAFETY: its writer waits until the store below; afterwards it is gone, and this is not used again.
             let pending = unsafe { &*next };
             next = pending.next.get();
-            let state = if pending.place.get().is_some() { WRITTEN } else { DROPPED };
-            pending.state.store(state, Ordering::Release);
+            let fate = pending.place.get().err().unwrap_or(Fate::Written);
+            pending.state.store(fate as u8, Ordering::Release);
         }
     }
 }
 
-/// Joins a queue.
+/// Joins a queue, for the first time or again.
 pub(super) fn push(queue: &AtomicPtr<Pending>, pending: *mut Pending) {
+    // SAFETY: it is in no queue, so this thread alone knows it.
+    unsafe { &(*pending).state }.store(Fate::Waiting as u8, Ordering::Relaxed);
     let mut newest = queue.load(Ordering::Relaxed);
     loop {
         // SAFETY: it is not in the queue yet, so this thread alone knows it.
@@ -98,16 +111,14 @@ pub(super) fn is_newest(queue: &AtomicPtr<Pending>, pending: *const Pending) -> 
     ptr::eq(queue.load(Ordering::Relaxed), pending)
 }
 
-/// What became of a message: `None` while it waits.
+/// What became of a message.
 ///
 /// # Safety
 /// `pending` lives.
-pub(super) unsafe fn settled(pending: *const Pending) -> Option<bool> {
+pub(super) unsafe fn fate(pending: *const Pending) -> Fate {
     // SAFETY: it lives; others only touch it through the same pointer, and this field is atomic.
-    match unsafe { &(*pending).state }.load(Ordering::Acquire) {
-        WAITING => None,
-        state => Some(state == WRITTEN),
-    }
+    let state = unsafe { &(*pending).state }.load(Ordering::Acquire);
+    [Fate::Waiting, Fate::Written, Fate::Dropped, Fate::Blocked][usize::from(state)]
 }
 
 /// Takes the whole queue, oldest first.
@@ -125,3 +136,48 @@ pub(super) unsafe fn take(queue: &AtomicPtr<Pending>) -> Batch {
     }
     Batch { first }
 }
+
+/// How long a writer has been waiting.
+pub(super) struct Patience {
+    turns: u32,
+}
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self { turns: 0 }
+    }
+
+    /// Passes some time: twice as much each turn, later off the processor, so that who was taken off it comes back.
+    pub(super) fn pass(&mut self) {
+        if cfg!(loom) || self.turns >= SPINNING_TURNS {
+            yield_now();
+        } else {
+            (0..1_u32 << self.turns.min(LONGEST_PAUSE)).for_each(|_| std::hint::spin_loop());
+        }
+        self.turns = self.turns.saturating_add(1);
+    }
+
+    /// Whether to look at the tail without being the newest of the queue: that one may have been taken off its processor.
+    pub(super) fn is_over_for_the_newest(&self) -> bool {
+        self.turns > NEWEST_TURNS
+    }
+
+    /// Whether to wait on for the end of a copy that is in the way.
+    pub(super) fn is_left_for_a_copy(&self) -> bool {
+        self.turns < COPY_TURNS
+    }
+}
+
+/// Turns on the processor: some microseconds in all, much longer than any hold of the tail by a thread that runs.
+const SPINNING_TURNS: u32 = 9;
+
+/// The longest of them are two to this power of pauses, about a microsecond.
+const LONGEST_PAUSE: u32 = 6;
+
+/// Turns after which a writer no longer counts on the newest of its queue.
+const NEWEST_TURNS: u32 = 16;
+
+/// Turns for which a writer waits for the end of a copy. A thread was taken off its processor in the middle of one while
+/// others went once round the ring: it comes back within some turns, or messages are dropped and counted as they are
+/// when a reader is slow.
+const COPY_TURNS: u32 = if cfg!(loom) { 2 } else { 64 };
