@@ -91,8 +91,10 @@ pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<Bui
         return Err(errors);
     }
     let variables = process_variables(&global);
+    let limits = limits(&global, &options);
+    let refused = weir_stream::errors::Refused::new(built.len(), limits.buffer_size);
     Ok(Site {
-        limits: limits(&global, &options),
+        limits,
         identity: options.identity,
         proxies: built,
         backends: names.backends,
@@ -105,7 +107,7 @@ pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<Bui
         process_variables: RwLock::new(variables),
         variable_bytes: AtomicUsize::new(0),
         statistics: options.statistics,
-        refused: weir_stream::errors::Refused::default(),
+        refused,
     })
 }
 

@@ -1,24 +1,31 @@
 //! Messages that were refused, kept for `show errors`: the last one of each proxy and direction.
+//!
+//! A refused message is a message of a ring, as every other event is: workers that refuse many at a time, as under an
+//! attack, write them without waiting for each other or for an operator who reads. Each proxy and direction has a ring of
+//! its own, made with its first refused message and as large as one may be, so that the noise of one proxy does not
+//! drive out the last error of another.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use weir_h1::HeadError;
-use weir_sys::Address;
+use weir_sync::Ring;
+use weir_sync::ring::{HEADER, Seek, Wait};
 
 use crate::exchange::Exchange;
 
 /// The last refused messages of the process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Refused {
-    state: Mutex<State>,
+    total: AtomicU64,
+    /// For each proxy, one for requests and one for responses.
+    places: Box<[Place]>,
+    /// How large a message may be.
+    largest: usize,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    total: u64,
-    last: BTreeMap<(usize, Direction), RefusedMessage>,
-}
+/// What was refused of a proxy, in one direction.
+type Place = OnceLock<Arc<Ring>>;
 
 /// Which message was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,7 +37,7 @@ pub enum Direction {
 }
 
 /// A refused message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedMessage {
     /// How many were refused before it.
     pub number: u64,
@@ -45,38 +52,123 @@ pub struct RefusedMessage {
     /// The server's name, if there was one.
     pub server: Option<Box<str>>,
     /// The client.
-    pub source: Address,
+    pub source: Box<str>,
     /// The stream's number.
     pub stream: u64,
     /// What was wrong.
-    pub error: HeadError,
+    pub reason: Box<str>,
+    /// The byte it was noticed at.
+    pub position: usize,
     /// The bytes, as far as they were there.
     pub bytes: Box<[u8]>,
 }
 
 impl Refused {
+    /// Nothing refused yet by any of so many proxies; messages are cut to `largest` bytes.
+    pub fn new(proxies: usize, largest: usize) -> Self {
+        Refused {
+            total: AtomicU64::new(0),
+            places: (0..2 * proxies).map(|_| Place::new()).collect(),
+            largest,
+        }
+    }
+
     /// How many were refused since the start.
     pub fn total(&self) -> u64 {
-        self.lock().total
+        self.total.load(Relaxed)
     }
 
     /// The first that is kept at this place or behind it, and its place: two for each proxy, the first for requests.
     pub fn next(&self, place: usize) -> Option<(usize, RefusedMessage)> {
-        let direction = if place.is_multiple_of(2) { Direction::Request } else { Direction::Response };
-        let state = self.lock();
-        let (&(proxy, direction), message) = state.last.range((place / 2, direction)..).next()?;
-        Some((proxy * 2 + direction as usize, message.clone()))
+        let places = self.places.iter().enumerate().skip(place);
+        places
+            .filter_map(|(index, place)| Some((index, place.get()?)))
+            .find_map(|(index, ring)| Some((index, newest(ring)?)))
     }
 
     fn keep(&self, proxy: usize, mut message: RefusedMessage) {
-        let mut state = self.lock();
-        message.number = state.total;
-        state.total += 1;
-        state.last.insert((proxy, message.direction), message);
+        message.number = self.total.fetch_add(1, Relaxed);
+        let Some(place) = self.places.get(2 * proxy + message.direction as usize) else { return };
+        let ring = place.get_or_init(|| Ring::in_memory(HEADER + LARGEST_HEAD + self.largest, 1));
+        let head = message.head();
+        let bytes = &message.bytes[..message.bytes.len().min(self.largest)];
+        // With one queue it is the same whoever writes. It is lost only while an operator reads a full ring.
+        ring.write(0, &[&head, bytes]);
+    }
+}
+
+/// The newest message of a ring.
+fn newest(ring: &Arc<Ring>) -> Option<RefusedMessage> {
+    let mut newest = Vec::new();
+    // As many readers as a ring may have read it already: then this one sees nothing.
+    ring.attach(Seek::Oldest, Wait::No).ok()?.read(|message| {
+        newest.clear();
+        message.append_to(&mut newest);
+        true
+    });
+    RefusedMessage::decode(&newest)
+}
+
+/// What a message in the ring has besides its bytes: numbers, and texts that are cut to what their length can say.
+const LARGEST_HEAD: usize = 8 * NUMBERS + TEXTS * (1 + LONGEST_TEXT) + 16;
+const NUMBERS: usize = 7;
+const TEXTS: usize = 3;
+const LONGEST_TEXT: usize = u8::MAX as usize;
+
+/// Stands for no backend.
+const NONE: u64 = u64::MAX;
+
+impl RefusedMessage {
+    /// What precedes its bytes in a ring.
+    fn head(&self) -> Vec<u8> {
+        let mut head = Vec::with_capacity(LARGEST_HEAD);
+        let backend = self.backend.map_or(NONE, |index| index as u64);
+        let numbers: [u64; NUMBERS] = [
+            self.number,
+            self.at_us,
+            self.direction as u64,
+            self.frontend as u64,
+            backend,
+            self.stream,
+            self.position as u64,
+        ];
+        numbers.iter().for_each(|number| head.extend_from_slice(&number.to_le_bytes()));
+        for text in [&*self.source, self.server.as_deref().unwrap_or(""), &*self.reason] {
+            let text = &text.as_bytes()[..text.len().min(LONGEST_TEXT)];
+            head.push(text.len() as u8);
+            head.extend_from_slice(text);
+        }
+        head
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The message that these bytes of a ring are, none if they are none.
+    fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let mut numbers = [0; NUMBERS];
+        for number in &mut numbers {
+            let (first, rest) = bytes.split_first_chunk()?;
+            (*number, bytes) = (u64::from_le_bytes(*first), rest);
+        }
+        let mut texts = <[Box<str>; TEXTS]>::default();
+        for text in &mut texts {
+            let (&length, rest) = bytes.split_first()?;
+            let (first, rest) = rest.split_at_checked(usize::from(length))?;
+            (*text, bytes) = (String::from_utf8_lossy(first).into(), rest);
+        }
+        let [number, at_us, direction, frontend, backend, stream, position] = numbers;
+        let [source, server, reason] = texts;
+        Some(RefusedMessage {
+            number,
+            at_us,
+            direction: if direction == 0 { Direction::Request } else { Direction::Response },
+            frontend: usize::try_from(frontend).ok()?,
+            backend: if backend == NONE { None } else { usize::try_from(backend).ok() },
+            server: (!server.is_empty()).then_some(server),
+            source,
+            stream,
+            reason,
+            position: usize::try_from(position).ok()?,
+            bytes: bytes.into(),
+        })
     }
 }
 
@@ -103,9 +195,85 @@ fn describe(exchange: &Exchange, direction: Direction, error: HeadError, bytes: 
         frontend: exchange.frontend.index,
         backend: exchange.backend_entered.then_some(exchange.backend.index),
         server: exchange.lease.as_ref().map(|lease| lease.server().name().into()),
-        source: exchange.session.source().clone(),
+        source: exchange.session.source().to_string().into(),
         stream: exchange.serial,
-        error,
+        reason: format!("{:?}", error.kind).into(),
+        position: error.position,
         bytes: bytes.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(direction: Direction, bytes: &[u8]) -> RefusedMessage {
+        RefusedMessage {
+            number: 0,
+            at_us: 1_700_000_000_000_000,
+            direction,
+            frontend: 1,
+            backend: (direction == Direction::Response).then_some(2),
+            server: (direction == Direction::Response).then(|| "s1".into()),
+            source: "192.0.2.1:1234".into(),
+            stream: 7,
+            reason: "InvalidName".into(),
+            position: 21,
+            bytes: bytes.into(),
+        }
+    }
+
+    fn kept(refused: &Refused) -> Vec<(usize, u64, Vec<u8>)> {
+        let mut place = 0;
+        let next = || {
+            let (at, message) = refused.next(place)?;
+            place = at + 1;
+            Some((at, message.number, message.bytes.into_vec()))
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn the_last_of_each_proxy_and_direction_is_kept() {
+        let refused = Refused::new(3, 1000);
+        assert!(kept(&refused).is_empty() && refused.total() == 0);
+        refused.keep(1, message(Direction::Request, b"first"));
+        refused.keep(2, message(Direction::Response, b"answer"));
+        assert_eq!(kept(&refused), [(2, 0, b"first".to_vec()), (5, 1, b"answer".to_vec())]);
+        // However many others there are, and however long.
+        for number in 2..500 {
+            refused.keep(1, message(Direction::Request, &vec![b'x'; number]));
+        }
+        assert_eq!(kept(&refused), [(2, 499, vec![b'x'; 499]), (5, 1, b"answer".to_vec())]);
+        assert_eq!(refused.total(), 500);
+        refused.keep(9, message(Direction::Request, b"of nobody"));
+        assert_eq!(kept(&refused).len(), 2);
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_kept() {
+        let refused = Refused::new(2, 1000);
+        let sent = message(Direction::Response, b"HTTP/1.1 2\x000 OK\r\n\r\n");
+        refused.keep(0, sent.clone());
+        assert_eq!(refused.next(0), Some((1, sent)));
+    }
+
+    #[test]
+    fn a_message_of_any_size_is_kept_as_far_as_it_fits() {
+        let refused = Refused::new(1, 1000);
+        let mut long = message(Direction::Request, &[b'y'; 10_000]);
+        long.source = "s".repeat(400).into();
+        refused.keep(0, long);
+        let (_, found) = refused.next(0).expect("it is kept");
+        assert_eq!((found.bytes.len(), found.source.len()), (1000, 255));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_no_message() {
+        let head = message(Direction::Request, b"").head();
+        for length in 0..head.len() {
+            assert_eq!(RefusedMessage::decode(&head[..length]), None);
+        }
+        assert!(RefusedMessage::decode(&head).is_some());
     }
 }

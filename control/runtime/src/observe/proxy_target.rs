@@ -296,11 +296,11 @@ impl LiveTarget {
             },
             server,
             number: u32::try_from(message.number).unwrap_or(u32::MAX),
-            source: message.source.to_string(),
+            source: message.source.into(),
             buffer_free: buffer_size.saturating_sub(message.bytes.len()),
             buffer_size,
-            position: message.error.position,
-            details: vec![format!("H1 stream {}, refused for {:?}", message.stream, message.error.kind)],
+            position: message.position,
+            details: vec![format!("H1 stream {}, refused for {}", message.stream, message.reason)],
             bytes: message.bytes.into_vec(),
         }
     }

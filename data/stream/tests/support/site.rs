@@ -71,7 +71,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
         process_variables: RwLock::default(),
         variable_bytes: Default::default(),
         statistics: Box::new(Nothing),
-        refused: Default::default(),
+        refused: weir_stream::errors::Refused::new(16, 16_384),
     };
     site.publish()
 }
