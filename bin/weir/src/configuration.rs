@@ -138,7 +138,8 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verd
         return Verdict::Refused;
     }
     let mut proxies = config.proxies.iter().filter(|proxy| !proxy.settings.disabled);
-    let listens = !config.global.sockets.is_empty() || proxies.any(|proxy| !proxy.binds.is_empty());
+    let relays = config.log_forwards.iter().any(|section| section.all_binds().next().is_some());
+    let listens = !config.global.sockets.is_empty() || relays || proxies.any(|proxy| !proxy.binds.is_empty());
     let text = if listens {
         "Configuration file is valid"
     } else {

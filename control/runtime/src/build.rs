@@ -4,6 +4,7 @@ mod backends;
 mod listeners;
 mod logs;
 mod names;
+mod relays;
 mod rings;
 mod verify;
 
@@ -13,7 +14,6 @@ use std::sync::{Mutex, OnceLock, RwLock};
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates, ServerFigures};
 use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
-use weir_events::Sinks;
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
@@ -26,6 +26,7 @@ use weir_sync::CachePadded;
 
 pub use logs::LogSinks;
 pub use names::{NameError, Resolver, SystemResolver, address};
+pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
 pub use rings::{Events, Forward, events};
 pub use verify::verify;
 
@@ -38,7 +39,7 @@ pub struct Options<'o> {
     /// `-N`: the limit of frontends that have none of their own.
     pub frontend_connections: Option<u32>,
     /// Where events end.
-    pub sinks: &'o Sinks,
+    pub events: &'o Events,
     /// Turns names into addresses.
     pub resolver: &'o dyn Resolver,
     /// `-dr`: servers whose names are unknown start in maintenance.

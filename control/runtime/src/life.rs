@@ -19,7 +19,7 @@ use weir_sched::{Class, Kind, Signals, TaskKey, Tick, sleep_until};
 use weir_stream::site::{Proxy, ProxyState, Site};
 use weir_sys::signal::{self, Signal, SignalReader};
 
-use crate::build::Forward;
+use crate::build::{Forward, LiveRelays};
 use crate::listening::Listening;
 use crate::messages::Messages;
 
@@ -39,7 +39,9 @@ pub struct Life {
     pub forwards: &'static [Forward],
     /// Connections that are not streams: clients of the runtime API.
     pub operators: &'static Gate,
-    /// The tasks that accept those.
+    /// `log-forward` sections.
+    pub relays: &'static LiveRelays,
+    /// The tasks that accept clients of the runtime API and messages for `log-forward` sections.
     pub operator_acceptors: Mutex<Vec<TaskKey>>,
     /// The signal that ended it, 0 for none.
     pub ended_by: AtomicI32,
@@ -116,7 +118,13 @@ impl Life {
             }
             self.announce(proxy, Level::Warning, &stopped(proxy));
         }
-        self.listening.close_operators();
+        self.relays.shared.stop();
+        self.listening.close_others();
+        self.wake_acceptors();
+    }
+
+    /// Lets those who take neither requests nor streams look at how the process is.
+    fn wake_acceptors(&self) {
         let acceptors = self.operator_acceptors.lock().unwrap_or_else(PoisonError::into_inner);
         acceptors.iter().for_each(|task| weir_sched::wake(*task));
     }
@@ -146,9 +154,18 @@ impl Life {
                 );
             }
         }
+        self.relays.shared.pause();
+        self.listening.pause_relays();
+        self.wake_acceptors();
     }
 
     fn resume(&self) {
+        if self.listening.resume_relays() {
+            self.relays.shared.resume();
+            self.wake_acceptors();
+        } else {
+            self.messages.warning("Failed to resume a log-forward section: its address is taken.");
+        }
         for proxy in self.site.proxies.iter().filter(|proxy| proxy.state() == ProxyState::Paused) {
             let (kind, name) = (proxy.config.section.name(), proxy.name());
             if self.resume_frontend(proxy) {
@@ -278,6 +295,7 @@ fn wake_sessions() {
         // A worker that does not take messages any more is ending.
         let _ = weir_sched::send_to(worker, || {
             weir_stream::worker::sessions().iter().for_each(|session| weir_sched::wake(session.task.get()));
+            weir_relay::wake_sessions();
         });
     }
 }

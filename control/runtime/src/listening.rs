@@ -15,7 +15,7 @@ use weir_sched::{Class, Descriptor, Kind};
 use weir_stream::site::{Listener, Proxy, Site};
 use weir_sys::{Address, process, socket, users};
 
-use crate::build::Resolver;
+use crate::build::{LiveRelays, RelayListener, RelayWay, Resolver};
 use crate::messages::Messages;
 
 pub use plan::workers_of;
@@ -72,6 +72,8 @@ pub enum Owner {
     Frontend(&'static Listener),
     /// The runtime API's, of the `stats socket` line at this position.
     Operator(usize),
+    /// Messages for a `log-forward` section.
+    Relay(&'static RelayListener),
 }
 
 /// A socket that is to be opened.
@@ -93,11 +95,12 @@ impl Listening {
     /// release it, and given some time. `None` when something could not be opened; that was said.
     pub fn open(
         site: &'static Site,
+        relays: &'static LiveRelays,
         surroundings: &Surroundings<'_>,
         gave: Vec<HandedOver>,
         predecessor: &dyn Predecessor,
     ) -> Option<Listening> {
-        let wanted = plan::wanted(site, surroundings)?;
+        let wanted = plan::wanted(site, relays, surroundings)?;
         let mut opener = Opener::new();
         opener.adopt(gave);
         let mut opened: Vec<Option<Vec<Opened>>> = wanted.iter().map(|_| None).collect();
@@ -199,17 +202,48 @@ impl Listening {
         self.of(proxy).for_each(|entrance| entrance.lock().clear());
     }
 
-    /// Closes the sockets of the runtime API in the main thread.
-    pub fn close_operators(&self) {
-        let of_operators =
-            self.sockets.iter().filter(|entrance| matches!(entrance.owner, Owner::Operator(_)));
-        of_operators.for_each(|entrance| entrance.lock().clear());
+    /// Closes the sockets of the runtime API and of `log-forward` sections in the main thread.
+    pub fn close_others(&self) {
+        let others = self.sockets.iter().filter(|entrance| !matches!(entrance.owner, Owner::Frontend(_)));
+        others.for_each(|entrance| entrance.lock().clear());
+    }
+
+    /// Stops connections from coming to `log-forward` sections, as [`Listening::pause`] does; datagrams come on.
+    pub fn pause_relays(&self) {
+        for (entrance, _) in self.of_relays().filter(|(entrance, _)| !entrance.inherited) {
+            if !entrance.address.is_unix() {
+                // A socket that is paused already says so; that is what is wanted.
+                entrance.lock().iter().for_each(|socket| _ = socket::shutdown_both(socket));
+            }
+        }
+    }
+
+    /// Undoes [`Listening::pause_relays`]. `false` when another process has an address now.
+    pub fn resume_relays(&self) -> bool {
+        let mut resumed = true;
+        for (entrance, listener) in self.of_relays().filter(|(entrance, _)| !entrance.inherited) {
+            for socket in &*entrance.lock() {
+                resumed &=
+                    socket::listen(socket, i32::try_from(listener.backlog).unwrap_or(i32::MAX)).is_ok();
+            }
+        }
+        resumed
+    }
+
+    /// Sockets that `log-forward` sections accept from.
+    fn of_relays(&self) -> impl Iterator<Item = (&Entrance, &'static RelayListener)> {
+        self.sockets.iter().filter_map(|entrance| match entrance.owner {
+            Owner::Relay(listener) if matches!(listener.way, RelayWay::Stream(_)) => {
+                Some((entrance, listener))
+            }
+            _ => None,
+        })
     }
 
     fn of<'l>(&'l self, proxy: &'l Proxy) -> impl Iterator<Item = &'l Entrance> {
         self.sockets.iter().filter(move |entrance| match entrance.owner {
             Owner::Frontend(listener) => listener.proxy().index == proxy.index,
-            Owner::Operator(_) => false,
+            Owner::Operator(_) | Owner::Relay(_) => false,
         })
     }
 }
@@ -229,6 +263,29 @@ impl Entrance {
         let accepting = Accepting::new();
         Some(weir_sched::spawn(&ACCEPT, Class::Normal, async move {
             weir_net::listener::accept(descriptor, door, batch).await;
+            drop(accepting);
+        }))
+    }
+
+    /// Receives datagrams with `receive` on the current worker, if it is this one that reads one of the sockets: each is
+    /// read by one worker, so that messages of a sender stay in order. `number` tells such entrances apart.
+    pub fn receive_here<F>(
+        &self,
+        number: usize,
+        receive: impl FnOnce(Descriptor) -> F,
+    ) -> Option<weir_sched::TaskKey>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let own = self.workers.iter().position(|&worker| worker == weir_sched::worker_index())?;
+        let workers = self.workers.len();
+        let position = (own + workers - number % workers) % workers;
+        // There are never more sockets than workers.
+        let socket = process::duplicate(self.lock().get(position)?).ok()?;
+        let descriptor = Descriptor::register(socket).ok()?;
+        let (receiving, accepting) = (receive(descriptor), Accepting::new());
+        Some(weir_sched::spawn(&RECEIVE, Class::Bulk, async move {
+            receiving.await;
             drop(accepting);
         }))
     }
@@ -301,7 +358,7 @@ fn open_shards(opener: &mut Opener, wanted: &Wanted<'_>) -> Result<Vec<Opened>, 
         opened.push(opener.open(&endpoint, &wanted.options)?);
     }
     // A former process had more of them: connections wait in those too.
-    if let (Endpoint::Address(address), true) = (&endpoint, wanted.alone) {
+    if let (Endpoint::Address(address), true) = (&endpoint, wanted.alone && !wanted.options.datagrams) {
         while let Some(another) = opener.another(address, &wanted.options) {
             opened.push(another?);
         }
@@ -361,6 +418,7 @@ fn group_id(name: &str) -> Option<u32> {
 }
 
 static ACCEPT: Kind = Kind::new("accept");
+static RECEIVE: Kind = Kind::new("log datagrams");
 /// How many may wait to be accepted by a line of no site.
 const BACKLOG_APART: u32 = 128;
 /// How long a predecessor has to release its addresses.

@@ -7,18 +7,20 @@ use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_config::model::{Config, Global, ListenAddress, MAX_THREADS, Proxy as ProxyConfig};
+use weir_config::model::{Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig};
 use weir_containers::BufferPool;
+use weir_events::calendar::ZoneOffset;
 use weir_events::{LogIdentity, Logger};
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::HandedOver;
+use weir_relay::StreamDoor;
 use weir_sched::Runtime;
 use weir_stream::door;
 use weir_stream::site::{Identity, Site};
 use weir_sys::signal::{self, SignalReader};
 use weir_sys::{process as system, users};
 
-use crate::build::{self, SystemResolver};
+use crate::build::{self, LiveRelays, RelayPlan, RelayWay, SystemResolver};
 use crate::cli_server::{self, CliDoor};
 use crate::handover::{self, Giver};
 use crate::life::{Life, SIGNALS};
@@ -155,7 +157,8 @@ fn try_serve(
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();
-    let site = site(config, &invocation, workers, &capacity, messages, record)?;
+    let (site, relays) = site(config, &invocation, workers, &capacity, messages, record)?;
+    let relays = relays.publish(site);
     let surroundings = Surroundings {
         global: &global,
         workers,
@@ -164,7 +167,7 @@ fn try_serve(
         messages,
     };
     let gave = handed_over(&mut invocation, link.as_ref(), messages);
-    let listening = Listening::open(site, &surroundings, gave, &invocation.former).ok_or(None)?;
+    let listening = Listening::open(site, relays, &surroundings, gave, &invocation.former).ok_or(None)?;
     let sockets = cli_sockets(&listening, &global).into_iter();
     // Set once, here: nobody else knows the sockets.
     let _ = record.cli_sockets.set(sockets.chain(link.as_ref().map(|link| link.socket(&global))).collect());
@@ -195,6 +198,7 @@ fn try_serve(
         grace: global.grace,
         forwards: &record.events.forwards,
         operators: &record.cli_connections,
+        relays,
         operator_acceptors: Mutex::default(),
         ended_by: AtomicI32::new(0),
     }));
@@ -227,7 +231,7 @@ fn try_serve(
     if cfg!(feature = "lock-statistics") {
         say_what_locks_cost(workers, record.started_ms);
     }
-    flush_logs(site);
+    flush_logs(site, relays);
     match (life.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
@@ -270,7 +274,7 @@ fn recorded_limits(capacity: &Capacity, invocation: &Invocation) -> RecordedLimi
 fn cli_sockets(listening: &Listening, global: &Global) -> Vec<CliSocket> {
     let of_operators = listening.entrances().iter().filter_map(|entrance| match entrance.owner {
         Owner::Operator(line) => Some(CliSocket::new(&global.sockets[line], global, &entrance.address)),
-        Owner::Frontend(_) => None,
+        Owner::Frontend(_) | Owner::Relay(_) => None,
     });
     of_operators.collect()
 }
@@ -302,7 +306,8 @@ fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacit
         let splice = &proxy.settings.options.splice;
         splice.auto || splice.request || splice.response
     };
-    let binds = config.proxies.iter().flat_map(|proxy| &proxy.binds).chain(&global.sockets);
+    let of_relays = config.log_forwards.iter().flat_map(LogForward::all_binds);
+    let binds = config.proxies.iter().flat_map(|proxy| &proxy.binds).chain(&global.sockets).chain(of_relays);
     let listening = binds.flat_map(|bind| &bind.addresses).map(ListenAddress::listener_count).sum();
     limits::capacity(&Bounds {
         maxconn: invocation.maxconn.or(global.limits.maxconn),
@@ -325,7 +330,7 @@ fn site(
     capacity: &Capacity,
     messages: &Messages,
     record: &'static ProcessRecord,
-) -> Result<&'static Site, Fault> {
+) -> Result<(&'static Site, RelayPlan), Fault> {
     let hostname = users::host_name();
     let identity = Identity {
         node: config.global.node.as_deref().unwrap_or(&hostname).to_owned(),
@@ -341,11 +346,12 @@ fn site(
         resolver: &SystemResolver { ipv4_only: invocation.ipv4_only },
         ignore_unknown_names: invocation.ignore_unresolved,
         identity,
-        sinks: &record.events.sinks,
+        events: &record.events,
         statistics: Box::new(Page::new(record)),
     };
+    let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
     match build::site(config, options) {
-        Ok(site) => Ok(site.publish()),
+        Ok(site) => Ok((site.publish(), relays)),
         Err(faults) => Err(refused(&faults, messages)),
     }
 }
@@ -418,8 +424,10 @@ impl Station {
         weir_stream::recycle::configure(site.limits.header_count);
         weir_stream::worker::install(&site.figures[worker]);
         let zone = site.identity.time_zone.clone();
-        let offset = Arc::new(move |seconds| zone.at(seconds).offset);
-        weir_stream::log::install(Logger::new(Arc::clone(&self.log_identity), offset).of_worker(worker));
+        let offset: ZoneOffset = Arc::new(move |seconds| zone.at(seconds).offset);
+        let logger = || Logger::new(Arc::clone(&self.log_identity), Arc::clone(&offset)).of_worker(worker);
+        weir_stream::log::install(logger());
+        weir_relay::install(logger());
         let timeline = Arc::clone(&self.live.record.timelines[worker]);
         weir_stream::timeline::install(timeline, SLOW_STREAM_MS);
         weir_stream::server::idle::start_keeper(site);
@@ -427,6 +435,7 @@ impl Station {
         crate::forward::start(&self.live.record.events.forwards);
         self.accept();
         self.accept_operators();
+        self.accept_messages();
     }
 
     fn accept(&self) {
@@ -447,6 +456,26 @@ impl Station {
         let of_operators = entrances.filter(|entrance| matches!(entrance.owner, Owner::Operator(_)));
         for (entrance, socket) in of_operators.zip(self.live.record.cli_sockets()) {
             if let Some(task) = entrance.accept_here(CliDoor { live: self.live, socket }, cli_server::BATCH) {
+                let acceptors = &self.life.operator_acceptors;
+                acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+            }
+        }
+    }
+
+    /// Starts to take messages for `log-forward` sections.
+    fn accept_messages(&self) {
+        let relays = self.life.relays.shared;
+        for entrance in self.life.listening.entrances() {
+            let Owner::Relay(listener) = entrance.owner else { continue };
+            let task = match listener.way {
+                RelayWay::Stream(way) => {
+                    entrance.accept_here(StreamDoor { relays, entrance: way }, self.habits.accept_batch)
+                }
+                RelayWay::Datagrams(relay) => entrance.receive_here(listener.number, |descriptor| {
+                    weir_relay::receive_datagrams(relays, relay, descriptor)
+                }),
+            };
+            if let Some(task) = task {
                 let acceptors = &self.life.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
@@ -487,8 +516,8 @@ fn say_what_locks_cost(workers: usize, started_ms: u64) {
 }
 
 /// Gives lines that wait to be written the time to leave.
-fn flush_logs(site: &Site) {
-    for sink in site.proxies.iter().flat_map(|proxy| &proxy.log_sinks) {
+fn flush_logs(site: &Site, relays: &LiveRelays) {
+    for sink in site.proxies.iter().flat_map(|proxy| &proxy.log_sinks).chain(&relays.sinks) {
         sink.flush(LAST_LOGS);
     }
 }

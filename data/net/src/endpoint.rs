@@ -26,6 +26,8 @@ pub enum Endpoint {
 pub struct SocketOptions {
     /// How many connections may wait to be accepted.
     pub backlog: u32,
+    /// It receives datagrams and has no connections.
+    pub datagrams: bool,
     /// Several sockets, of several processes, may have the address at once.
     pub reuse_port: bool,
     /// Only packets that come through this network interface.
@@ -198,6 +200,7 @@ impl Opener {
     /// Opens one listening socket.
     pub fn open(&mut self, endpoint: &Endpoint, options: &SocketOptions) -> Result<Opened, OpenError> {
         if let Endpoint::Address(address) = endpoint
+            && !options.datagrams
             && let Some(opened) = self.another(address, options)
         {
             return opened;
@@ -212,6 +215,12 @@ impl Opener {
 
     fn take_over(&mut self, number: i32, options: &SocketOptions) -> Result<Opened, OpenError> {
         let opened = self.take_pair(number)?;
+        if options.datagrams {
+            let datagrams = socket::keeps_messages_apart(&opened.socket);
+            return datagrams
+                .then_some(opened)
+                .ok_or(because("the descriptor is no datagram socket")(Errno::PROTOTYPE));
+        }
         socket::listen(&opened.socket, backlog(options)).map_err(because("cannot listen to socket"))?;
         Ok(opened)
     }
@@ -244,16 +253,19 @@ fn take(handed: HandedOver, options: &SocketOptions) -> Result<Opened, OpenError
 
 fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, OpenError> {
     let family = address.family();
-    let socket = socket::stream(family).map_err(because("cannot create listening socket"))?;
+    let create = if options.datagrams { socket::datagram } else { socket::stream };
+    let socket = create(family).map_err(because("cannot create listening socket"))?;
     let mut refused = Vec::new();
     if family != AddressFamily::Unix {
         refused = set_inet_options(&socket, family, options)?;
     }
     socket::bind(&socket, address).map_err(because("cannot bind socket"))?;
-    if family != AddressFamily::Unix {
-        set_after_bind(&socket, options, &mut refused);
+    if !options.datagrams {
+        if family != AddressFamily::Unix {
+            set_after_bind(&socket, options, &mut refused);
+        }
+        socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
     }
-    socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
     let address = socket::local_address(&socket).map_err(because("cannot find the socket's address"))?;
     Ok(Opened { socket, address, inherited: false, refused, beside: None })
 }
@@ -285,7 +297,7 @@ fn set_inet_options(
     if let Some(bytes) = options.receive_buffer {
         soft("cannot set the receive buffer", option::set_receive_buffer(socket, bytes));
     }
-    if let Some(bytes) = options.unsent_low_mark {
+    if let Some(bytes) = options.unsent_low_mark.filter(|_| !options.datagrams) {
         soft("cannot set the mark of unsent data", option::set_unsent_low_mark(socket, bytes));
     }
     if let Some(bytes) = options.send_buffer {

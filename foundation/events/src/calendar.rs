@@ -139,6 +139,17 @@ impl DateCache {
         out.extend_from_slice(&self.offset);
     }
 
+    /// The year of a date that says its month only, at `time`: a month ahead or behind at a turn of the year.
+    pub fn year_of(&self, time: WallTime, month: u8) -> u64 {
+        let now = CivilTime::at(time.seconds, (self.zone)(time.seconds));
+        let year = match (now.month, month) {
+            (1, 12) => now.year - 1,
+            (12, 1) => now.year + 1,
+            _ => now.year,
+        };
+        year.unsigned_abs()
+    }
+
     fn refresh(&mut self, second: i64) {
         if self.second == Some(second) {
             return;

@@ -15,6 +15,7 @@ use weir_sync::Ring;
 use weir_sys::{Address, AddressFamily, process, socket};
 
 use crate::calendar::{DateCache, WallTime, ZoneOffset, push_padded};
+use crate::relay::{Relayed, write_relayed};
 use crate::sampling::SampleRanges;
 use crate::sink::Sinks;
 use crate::syslog::{Facility, Level, LogFormat};
@@ -54,6 +55,8 @@ pub struct LogTarget {
     pub address: LogAddress,
     /// The header's style.
     pub format: LogFormat,
+    /// Messages of others keep their own style: nobody said which.
+    pub keeps_format: bool,
     /// Part of the priority number.
     pub facility: Facility,
     /// Messages less important than this are not sent.
@@ -72,6 +75,7 @@ impl LogTarget {
         Self {
             address,
             format: LogFormat::Local,
+            keeps_format: false,
             facility,
             max_level: Level::Debug,
             min_level: Level::Emergency,
@@ -235,6 +239,20 @@ impl Logger {
         }
         self.line.clear();
         write_line(&mut self.line, &sink.target, &self.identity, &mut self.dates, time, message);
+        self.leave(sink)
+    }
+
+    /// Sends a message of somebody else to one sink, at once or not at all.
+    pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &Relayed<'_>) -> Sent {
+        if !sink.wants(message.level()) {
+            return Sent::Filtered;
+        }
+        self.line.clear();
+        write_relayed(&mut self.line, &sink.target, &mut self.dates, time, message);
+        self.leave(sink)
+    }
+
+    fn leave(&mut self, sink: &LogSink) -> Sent {
         if self.sockets.leave(self.thread, &self.line, &sink.outlet) {
             return Sent::Yes;
         }

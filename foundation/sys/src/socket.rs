@@ -75,6 +75,12 @@ pub fn receive(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::net::recv(socket, space, RecvFlags::DONTWAIT).map(|(stored, _)| stored)
 }
 
+/// Receives one datagram and says who sent it. What does not fit into `space` is lost.
+pub fn receive_from(socket: impl AsFd, space: &mut [u8]) -> Result<(usize, Address)> {
+    let (stored, _, from) = rustix::net::recvfrom(socket, space, RecvFlags::DONTWAIT)?;
+    Ok((stored, from.as_ref().map(Address::from_kernel).unwrap_or_default()))
+}
+
 /// Looks at what [`receive`] would return and leaves it there.
 pub fn peek(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::net::recv(socket, space, RecvFlags::DONTWAIT | RecvFlags::PEEK).map(|(stored, _)| stored)

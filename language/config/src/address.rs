@@ -100,6 +100,15 @@ enum Transport {
 
 /// Parses the comma-separated addresses of a `bind` line, which messages call `keyword`.
 pub fn listen_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>> {
+    all_listen_addresses(word, keyword, Transport::Stream)
+}
+
+/// The same for a line whose sockets receive datagrams.
+pub fn datagram_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>> {
+    all_listen_addresses(word, keyword, Transport::Datagram)
+}
+
+fn all_listen_addresses(word: &Word, keyword: &str, transport: Transport) -> Parsed<Vec<ListenAddress>> {
     let mut addresses = Vec::new();
     let text = word.text();
     let mut start = 0;
@@ -110,14 +119,14 @@ pub fn listen_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>
         if part.is_empty() && last && !addresses.is_empty() {
             break;
         }
-        addresses.push(listen_address(part.trim_matches([' ', '\t']), span, keyword)?);
+        addresses.push(listen_address(part.trim_matches([' ', '\t']), span, keyword, transport)?);
     }
     Ok(addresses)
 }
 
-fn listen_address(text: &str, span: Span, keyword: &str) -> Parsed<ListenAddress> {
+fn listen_address(text: &str, span: Span, keyword: &str, transport: Transport) -> Parsed<ListenAddress> {
     let complain = |message: String| fault(span, format!("'{keyword}' : {message}"));
-    match raw(text, span, keyword, Transport::Stream)? {
+    match raw(text, span, keyword, transport)? {
         Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
             Port::Missing => Err(complain(format!("missing port specification in '{text}'"))),
             Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
@@ -176,23 +185,42 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
     if text.starts_with("backend@") {
         return Err(not_yet(span, text));
     }
-    let raw = raw(text, span, keyword, Transport::Datagram).map_err(|mut fault| {
+    let wanted = log_transport(text);
+    let raw = raw(text, span, keyword, wanted).map_err(|mut fault| {
         // Log lines have their keyword without quotes.
         fault.message = fault.message.replacen(&format!("'{keyword}'"), keyword, 1);
         fault
     })?;
+    let inet = |host, port| match wanted {
+        Transport::Datagram => LogAddress::Udp { host, port },
+        Transport::Stream => LogAddress::Stream(ServerAddress::Inet { host, port: ServerPort::Fixed(port) }),
+    };
     match raw {
         Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
-            Port::Missing => Ok(LogAddress::Udp { host, port: SYSLOG_PORT }),
-            Port::Range(first, last) if first == last => Ok(LogAddress::Udp { host, port: first }),
+            Port::Missing => Ok(inet(host, SYSLOG_PORT)),
+            Port::Range(first, last) if first == last => Ok(inet(host, first)),
             Port::Range(..) => Err(complain(format!("port range not permitted here in '{text}'"))),
             Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
         },
+        Raw::Unix(path) if wanted == Transport::Stream => {
+            Ok(LogAddress::Stream(ServerAddress::Unix(PathBuf::from(path))))
+        }
         Raw::Unix(path) => Ok(LogAddress::Unix(PathBuf::from(path))),
+        Raw::Abstract { name, padded } if wanted == Transport::Stream => {
+            Ok(LogAddress::Stream(ServerAddress::Abstract { name: name.as_bytes().into(), padded }))
+        }
         Raw::Abstract { name, .. } => Ok(LogAddress::Abstract(name.as_bytes().into())),
         Raw::Descriptor(number) => Ok(LogAddress::Descriptor(number)),
         Raw::SocketPair(_) => Err(complain(format!("'sockpair@' is not permitted here in '{text}'"))),
     }
+}
+
+/// Log lines leave as datagrams, unless a prefix says that a connection is wanted.
+fn log_transport(text: &str) -> Transport {
+    let prefix = text.split_once('@').map(|(prefix, _)| prefix).filter(|prefix| !prefix.starts_with('/'));
+    let stream =
+        |prefix: &str| matches!(prefix, "tcp" | "tcp4" | "tcp6" | "uxst") || prefix.starts_with("stream+");
+    if prefix.is_some_and(stream) { Transport::Stream } else { Transport::Datagram }
 }
 
 /// Parses `<address>[:<port>[-<port>]]`, the address to connect from.
@@ -260,8 +288,7 @@ fn raw<'w>(text: &'w str, span: Span, subject: &str, wanted: Transport) -> Parse
     if transport != wanted {
         return Err(match wanted {
             Transport::Stream => complain(format!("dgram-type address not acceptable in '{text}'")),
-            // Stream addresses as log targets mean an implicit ring, which is not there yet.
-            Transport::Datagram => not_yet(span, text),
+            Transport::Datagram => complain(format!("stream-type address not acceptable in '{text}'")),
         });
     }
     match prefix {
@@ -447,7 +474,11 @@ mod tests {
         check("fd@7", "Descriptor(7)");
         check("ring@a", "Ring(\"a\")");
         check("backend@a", "'backend@a' is not implemented yet");
-        check("tcp@127.0.0.1:514", "is not implemented yet");
+        check("tcp@127.0.0.1:1514", "Stream(Inet { host: Ip(127.0.0.1), port: Fixed(1514) })");
+        check("tcp4@127.0.0.1", "Fixed(514)");
+        check("uxst@/run/log", "Stream(Unix(\"/run/log\"))");
+        check("stream+unix@/run/log", "Stream(Unix(\"/run/log\"))");
+        check("/dev/tcp@log", "Unix(\"/dev/tcp@log\")");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_syntax::{Line, Word};
 
-use crate::address::listen_addresses;
+use crate::address::{datagram_addresses, listen_addresses};
 use crate::model::{
     Account, Bind, BindOptions, Level, Location, Protocol, SeverityOutput, Shards, ThreadRange, ThreadSet,
 };
@@ -39,6 +39,29 @@ pub(crate) fn read_bind(words: &mut Words<'_>, keyword: &str, section: &str, at:
         at,
         spelling: address.text().into(),
         addresses: listen_addresses(address, keyword)?,
+        name: None,
+        id: None,
+        options: BindOptions::default(),
+    };
+    read_bind_options(&mut bind, words, keyword, section)?;
+    Ok(bind)
+}
+
+/// The same for a line whose sockets receive datagrams. What concerns connections has no effect on them (manual,
+/// "dgram-bind").
+pub(crate) fn read_datagram_bind(
+    words: &mut Words<'_>,
+    keyword: &str,
+    section: &str,
+    at: Location,
+) -> Parsed<Bind> {
+    let address = words.expect(&format!(
+        "'{keyword}' expects {{<path>|[addr1]:port1[-end1]}}{{,[addr]:port[-end]}}... as arguments."
+    ))?;
+    let mut bind = Bind {
+        at,
+        spelling: address.text().into(),
+        addresses: datagram_addresses(address, keyword)?,
         name: None,
         id: None,
         options: BindOptions::default(),

@@ -11,7 +11,8 @@ use weir_syntax::{
 
 use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
-use crate::model::{Config, Global, Location, Ring, TraceLine, Userlist};
+use crate::log_forward::LogForwardReader;
+use crate::model::{Config, Global, Location, LogForward, Proxy, Ring, TraceLine, Userlist};
 use crate::proxy::{ProxyParser, Resources, Surroundings};
 use crate::ring::{self, RingReader};
 use crate::rows::Handler;
@@ -70,6 +71,9 @@ struct Document<'d> {
     rings: Vec<Ring>,
     /// Where `log` lines name rings.
     ring_uses: Vec<(Box<str>, Span)>,
+    log_forwards: Vec<LogForward>,
+    /// Where each of them begins.
+    log_forward_spans: Vec<Span>,
     traces: Vec<TraceLine>,
     proxies: ProxyParser<'d>,
     current: Current,
@@ -90,6 +94,7 @@ enum Current {
     Userlist(UserlistReader),
     HttpErrors(HttpErrorsReader),
     Ring(RingReader, Span),
+    LogForward(LogForwardReader, Span),
     Traces,
 }
 
@@ -111,6 +116,8 @@ impl<'d> Document<'d> {
             http_errors: HttpErrorsSections::default(),
             rings: Vec::new(),
             ring_uses: Vec::new(),
+            log_forwards: Vec::new(),
+            log_forward_spans: Vec::new(),
             traces: Vec::new(),
             proxies: ProxyParser::new(resources),
             current: Current::Outside,
@@ -199,6 +206,10 @@ impl<'d> Document<'d> {
                 let at = self.location(line);
                 Ok(Current::Ring(RingReader::begin(line, at, &self.rings)?, line.span()))
             }
+            SectionKind::LogForward => {
+                let reader = LogForwardReader::begin(line, self.location(line), &self.log_forwards)?;
+                Ok(Current::LogForward(reader, line.span()))
+            }
             SectionKind::Traces => {
                 if let Err(fault) = Words::new(line, 1).end("traces") {
                     diagnostics.push(*fault);
@@ -271,6 +282,7 @@ impl<'d> Document<'d> {
             Current::Userlist(reader) => reader.line(line, diagnostics),
             Current::HttpErrors(reader) => reader.line(line, self.resources, diagnostics),
             Current::Ring(reader, _) => reader.line(line, diagnostics),
+            Current::LogForward(reader, _) => reader.line(line, at, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
         }
     }
@@ -286,6 +298,10 @@ impl<'d> Document<'d> {
             }
             Current::HttpErrors(reader) => self.http_errors.end(reader),
             Current::Ring(reader, span) => self.rings.push(reader.end(diagnostics, span)),
+            Current::LogForward(reader, span) => {
+                self.log_forwards.push(reader.end(diagnostics));
+                self.log_forward_spans.push(span);
+            }
         }
     }
 
@@ -305,8 +321,19 @@ impl<'d> Document<'d> {
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
         let proxies = self.proxies.finish(&surroundings, diagnostics);
-        let (rings, traces) = (self.rings, self.traces);
-        Config { global: self.global, userlists: self.userlists, proxies, rings, traces }
+        for (section, span) in self.log_forwards.iter().zip(&self.log_forward_spans) {
+            if let Some(fault) = same_name(section, *span, &proxies) {
+                diagnostics.push(*fault);
+            }
+        }
+        Config {
+            global: self.global,
+            userlists: self.userlists,
+            proxies,
+            rings: self.rings,
+            log_forwards: self.log_forwards,
+            traces: self.traces,
+        }
     }
 
     fn file_name(&self) -> Arc<str> {
@@ -316,6 +343,15 @@ impl<'d> Document<'d> {
     fn location(&self, line: &Line) -> Location {
         Location::new(self.file_name(), line.span().line)
     }
+}
+
+/// A section may not have the name of a frontend.
+fn same_name(section: &LogForward, span: Span, proxies: &[Proxy]) -> Option<Box<Diagnostic>> {
+    let twin = proxies.iter().find(|proxy| proxy.is_frontend() && proxy.name == section.name)?;
+    let (name, kind, at) = (&section.name, twin.section.name(), &twin.at);
+    let message =
+        format!("log-forward section '{name}' has the same name as {kind} '{name}' declared at {at}.");
+    Some(fault(span, message))
 }
 
 /// What `.SECTION` says: the section's name, or its kind when it has none.

@@ -26,6 +26,7 @@ mod document;
 mod expressions;
 mod global;
 mod http_errors;
+mod log_forward;
 mod numbers;
 mod reply;
 mod ring;

@@ -11,6 +11,7 @@ mod config;
 mod global;
 mod location;
 mod log;
+mod log_forward;
 mod options;
 mod profiling;
 mod proxy;
@@ -47,6 +48,7 @@ pub use location::Location;
 pub use log::{
     Facility, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Logging, Severity,
 };
+pub use log_forward::{HostStrategy, LogForward};
 pub use options::{
     ConnectionMode, ForwardFor, Options, OriginalTo, Redispatch, RestrictHeaderNames, Reuse, Splice, Switch,
 };

@@ -33,6 +33,7 @@ pub use finish::Surroundings;
 pub use keywords::{PROXY_KEYWORDS, ProxyReader};
 pub(crate) use logging::log_header;
 pub use logging::read_log_target;
+pub(crate) use logging::read_log_target_words;
 pub use options::{OPTIONS, OptionKind, OptionReader};
 
 use crate::expressions::{Expressions, Notes, WrittenReference};

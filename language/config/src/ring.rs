@@ -42,8 +42,8 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
     }),
     Row::ready("format", "<format>", "timed", "what precedes messages", |reader, words, _| {
         let word = words.peek_text();
-        reader.ring.header =
-            log_header(word).ok_or_else(|| words.fault(format!("unknown format '{word}'.")))?;
+        let header = log_header(word).ok_or_else(|| words.fault(format!("unknown format '{word}'.")))?;
+        reader.ring.header = Some(header);
         words.take();
         words.end("format")
     }),
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(read.messages, [""; 0]);
         let ring = &read.config.rings[0];
         assert_eq!((&*ring.name, &*ring.description), ("r", "My ring"));
-        assert_eq!((ring.header, ring.length_max, ring.size), (LogHeader::Rfc5424, 1200, 32_764));
+        assert_eq!((ring.header, ring.length_max, ring.size), (Some(LogHeader::Rfc5424), 1200, 32_764));
         assert_eq!(ring.file.as_deref(), Some("/dev/shm/r".as_ref()));
         assert_eq!(
             (ring.connect_timeout, ring.server_timeout),

@@ -15,6 +15,8 @@ pub(crate) enum SectionKind {
     HttpErrors,
     /// `ring`.
     Ring,
+    /// `log-forward`.
+    LogForward,
     /// `traces`.
     Traces,
 }
@@ -45,7 +47,7 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::not_yet("crt-store", "[<name>]", "certificates"),
     Row::not_yet("fcgi-app", "<name>", "a FastCGI application"),
     Row::not_yet("healthcheck", "<name>", "a health check to share"),
-    Row::not_yet("log-forward", "<name>", "a relay of log messages"),
+    Row::ready("log-forward", "<name>", "syslog", "a relay of log messages", SectionKind::LogForward),
     Row::not_yet("log-profile", "<name>", "what is logged at which step"),
     Row::not_yet("mailers", "<name>", "mail servers for alerts"),
     Row::not_yet("peers", "<name>", "instances that share stick-tables"),

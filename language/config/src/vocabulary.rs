@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::bind::BIND_OPTIONS;
 use crate::global::GLOBAL_KEYWORDS;
 use crate::http_errors::HTTP_ERRORS_KEYWORDS;
+use crate::log_forward::LOG_FORWARD_KEYWORDS;
 use crate::model::RulesetKind;
 use crate::proxy::{BACKENDS, FRONTENDS, OPTIONS, PROXY_KEYWORDS, Sections};
 use crate::ring::RING_KEYWORDS;
@@ -56,6 +57,8 @@ pub enum WordPlace {
     HttpErrors,
     /// In `ring`.
     Ring,
+    /// In `log-forward`.
+    LogForward,
     /// In `traces`.
     Traces,
 }
@@ -73,7 +76,7 @@ pub enum WordState {
 
 impl WordPlace {
     /// Every place.
-    pub const ALL: [WordPlace; 11] = [
+    pub const ALL: [WordPlace; 12] = [
         WordPlace::Section,
         WordPlace::Global,
         WordPlace::Proxy,
@@ -84,6 +87,7 @@ impl WordPlace {
         WordPlace::Userlist,
         WordPlace::HttpErrors,
         WordPlace::Ring,
+        WordPlace::LogForward,
         WordPlace::Traces,
     ];
 
@@ -100,6 +104,7 @@ impl WordPlace {
             WordPlace::Userlist => "Words of userlist",
             WordPlace::HttpErrors => "Words of http-errors",
             WordPlace::Ring => "Words of ring",
+            WordPlace::LogForward => "Words of log-forward",
             WordPlace::Traces => "Words of traces",
         }
     }
@@ -118,6 +123,7 @@ pub fn words() -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Userlist, USERLIST_KEYWORDS.rows());
     add(&mut words, WordPlace::HttpErrors, HTTP_ERRORS_KEYWORDS.rows());
     add(&mut words, WordPlace::Ring, RING_KEYWORDS.rows());
+    add(&mut words, WordPlace::LogForward, LOG_FORWARD_KEYWORDS.rows());
     add(&mut words, WordPlace::Traces, TRACES_KEYWORDS.rows());
     words
 }
@@ -173,6 +179,7 @@ pub fn dump() -> String {
     section(&mut text, "userlist", first_words(USERLIST_KEYWORDS.rows()));
     section(&mut text, "http-errors", first_words(HTTP_ERRORS_KEYWORDS.rows()));
     section(&mut text, "ring", first_words(RING_KEYWORDS.rows()));
+    section(&mut text, "log-forward", first_words(LOG_FORWARD_KEYWORDS.rows()));
     section(&mut text, "traces", first_words(TRACES_KEYWORDS.rows()));
     text
 }

@@ -3,10 +3,11 @@
 //! ```text
 //!  <134>1 2026-11-20T13:05:05Z host prog 42 ID7 [a@1 b="c"] text    RFC 5424
 //!  <134>Nov 20 13:05:05 host prog[42]: text                         RFC 3164
-//!  <134>Nov 20 13:05:05 prog[42]: text                              the same from this machine: no host
 //!  <134>text                                                        a priority alone
 //!  text                                                             nothing
 //! ```
+//! What `syslog(3)` writes to a daemon on the same machine has no host after the date: `prog[42]:` is taken for one then, as
+//! the reference does, so that a chain of relays brings it to its end as it was.
 
 use crate::stamp::{self, RFC3164_LENGTH, Stamp};
 
@@ -16,8 +17,6 @@ pub enum Shape {
     /// None but a priority, or not even that.
     #[default]
     Plain,
-    /// RFC 3164 without host, as `syslog(3)` writes it to a daemon on the same machine.
-    Local,
     /// RFC 3164.
     Rfc3164,
     /// RFC 5424.
@@ -153,17 +152,18 @@ fn structured_data(bytes: &[u8]) -> Option<usize> {
     (!inside && !bytes.is_empty()).then_some(bytes.len())
 }
 
-/// RFC 3164, section 4.1: `Mmm dd hh:mm:ss HOSTNAME TAG: MSG`; a word with a colon at its end is no host.
+/// RFC 3164, section 4.1: `Mmm dd hh:mm:ss HOSTNAME TAG: MSG`.
 fn rfc3164(bytes: &[u8]) -> Option<Message<'_>> {
     let date = stamp::rfc3164(bytes)?;
-    let after_date = bytes[RFC3164_LENGTH..].strip_prefix(b" ")?;
-    let message = Message { stamp: Stamp::Rfc3164(date), host_at: RFC3164_LENGTH + 1, ..Message::default() };
-    if let Some((tag, process_id, text)) = tag(after_date) {
-        return Some(Message { shape: Shape::Local, tag: Some(tag), process_id, text, ..message });
-    }
-    let mut rest = after_date;
+    let mut rest = bytes[RFC3164_LENGTH..].strip_prefix(b" ")?;
     let host = field(&mut rest)?;
-    let message = Message { shape: Shape::Rfc3164, host: Some(host), ..message };
+    let message = Message {
+        shape: Shape::Rfc3164,
+        stamp: Stamp::Rfc3164(date),
+        host: Some(host),
+        host_at: RFC3164_LENGTH + 1,
+        ..Message::default()
+    };
     Some(match tag(rest) {
         Some((tag, process_id, text)) => Message { tag: Some(tag), process_id, text, ..message },
         None => Message { text: rest, ..message },
@@ -269,9 +269,8 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_a_host_is_of_this_machine() {
-        check("<134>Nov 20 13:05:05 prog[42]: hello", "134 Local Nov 20 13:05:05|-|prog|42|-|-|hello");
-        check("<134>Nov 20 13:05:05 prog: hello", "134 Local Nov 20 13:05:05|-|prog|-|-|-|hello");
+    fn what_stands_where_a_host_would_is_one() {
+        check("<134>Nov 20 13:05:05 prog[42]: hello", "134 Rfc3164 Nov 20 13:05:05|prog[42]:|-|-|-|-|hello");
     }
 
     #[test]

@@ -48,7 +48,6 @@ pub fn syslog_message(bytes: &[u8]) {
     assert!(message.priority.is_none_or(|priority| priority <= 999));
     match message.shape {
         Shape::Plain => assert_eq!(message.whole.len(), message.after_priority + message.text.len()),
-        Shape::Local => assert!(message.tag.is_some() && message.host.is_none()),
         Shape::Rfc3164 => assert!(message.host.is_some()),
         Shape::Rfc5424 => {}
     }

@@ -39,6 +39,7 @@ const HOUSE: &[Room] = &[
     room("weir-config", "language/config", &["weir-expr", "weir-syntax"], PURE_BELOW),
     room("weir-net", "data/net", NOTHING, DATA_BELOW),
     room("weir-mux", "data/mux", &["weir-net"], DATA_BELOW),
+    room("weir-relay", "data/relay", &["weir-net"], DATA_BELOW),
     room("weir-backend", "data/backend", &["weir-mux", "weir-net"], DATA_BELOW),
     room("weir-stream", "data/stream", &["weir-backend", "weir-mux", "weir-net"], DATA_BELOW),
     // The views say what they need as traits, and the live objects answer: so the runtime stands on its views.

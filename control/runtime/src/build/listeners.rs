@@ -31,6 +31,12 @@ pub(super) fn listeners(config: &model::Proxy, workers: usize) -> Vec<Listener> 
     made
 }
 
+/// A line for each port of each address of a line.
+pub(super) fn single(bind: &Bind) -> Vec<Bind> {
+    let addresses = bind.addresses.iter().flat_map(single_ports);
+    addresses.map(|address| Bind { addresses: vec![address], ..bind.clone() }).collect()
+}
+
 /// An address with a range of ports, as one address for each.
 fn single_ports(address: &ListenAddress) -> Vec<ListenAddress> {
     match address {

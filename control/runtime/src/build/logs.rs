@@ -20,13 +20,15 @@ impl LogSinks {
         global: &model::Global,
         options: &Options<'_>,
     ) -> Result<Arc<LogSink>, String> {
-        if let Some((_, sink)) =
-            self.0.iter().find(|(known, _)| Arc::ptr_eq(known, target) || known == target)
-        {
+        // Who samples has a count of its own for each line.
+        let same = |known: &Arc<model::LogTarget>| {
+            Arc::ptr_eq(known, target) || (known == target && target.sampling.is_none())
+        };
+        if let Some((_, sink)) = self.0.iter().find(|(known, _)| same(known)) {
             return Ok(Arc::clone(sink));
         }
         let settings = settings(target, global, options)?;
-        let sink = LogSink::open(settings, options.sinks)
+        let sink = LogSink::open(settings, &options.events.sinks)
             .map_err(|error| format!("cannot open the log target: {error}"))?;
         let sink = Arc::new(sink);
         self.0.push((Arc::clone(target), Arc::clone(&sink)));
@@ -44,11 +46,23 @@ pub(super) fn of_proxy(
 ) -> Vec<Arc<LogSink>> {
     let logging = &config.settings.logging;
     let inherited = if logging.global { &global.logs[..] } else { &[] };
+    open_all(inherited.iter().chain(&logging.targets), &config.at, global, options, sinks, errors)
+}
+
+/// Opens targets of a section that was written `at` a place.
+pub(super) fn open_all<'t>(
+    targets: impl Iterator<Item = &'t Arc<model::LogTarget>>,
+    at: &model::Location,
+    global: &model::Global,
+    options: &Options<'_>,
+    sinks: &mut LogSinks,
+    errors: &mut Vec<BuildError>,
+) -> Vec<Arc<LogSink>> {
     let mut opened = Vec::new();
-    for target in inherited.iter().chain(&logging.targets) {
+    for target in targets {
         match sinks.open(target, global, options) {
             Ok(sink) => opened.push(sink),
-            Err(message) => errors.push(BuildError { at: config.at.clone(), message }),
+            Err(message) => errors.push(BuildError { at: at.clone(), message }),
         }
     }
     opened
@@ -69,6 +83,10 @@ fn settings(
         LogAddress::Abstract(name) => weir_events::LogAddress::Socket(Address::Abstract(name.clone())),
         LogAddress::Descriptor(number) => weir_events::LogAddress::Descriptor(*number),
         LogAddress::Ring(name) => weir_events::LogAddress::Ring(name.to_string()),
+        LogAddress::Stream(server) => {
+            let ring = options.events.ring_to(server).ok_or("the log target has no ring")?;
+            weir_events::LogAddress::Ring(ring.clone()?)
+        }
     };
     let facility = Facility::from_name(target.facility.name())
         .ok_or_else(|| format!("unknown log facility '{}'", target.facility.name()))?;
@@ -77,9 +95,13 @@ fn settings(
         format: match (target.header, &target.address) {
             // What a ring's section says, unless the line says otherwise.
             (None, LogAddress::Ring(name)) => {
-                options.sinks.find(name).map_or(LogFormat::Local, |sink| sink.format)
+                options.events.sinks.find(name).map_or(LogFormat::Local, |sink| sink.format)
             }
             (header, _) => format(header.unwrap_or_default(), global),
+        },
+        keeps_format: match (target.header, &target.address) {
+            (None, LogAddress::Ring(name)) => !options.events.says_format(name),
+            (header, _) => header.is_none(),
         },
         facility,
         max_level: level(target.level),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use weir_config::model::{self, Config, Framing, ServerAddress, ServerPort};
+use weir_config::model::{self, Config, Framing, LogAddress, ServerAddress, ServerPort};
+use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink, Sinks};
 use weir_sync::Ring;
 use weir_sync::ring::DEFAULT_QUEUES;
@@ -44,6 +45,22 @@ pub struct Events {
     pub sinks: Sinks,
     /// The servers of all rings.
     pub forwards: Vec<Forward>,
+    /// The rings of `log` lines that name a server, which connections go to, or why there is none.
+    implicit: Vec<(ServerAddress, Result<String, String>)>,
+    /// The rings whose sections do not say a format.
+    unformatted: Vec<Arc<str>>,
+}
+
+impl Events {
+    /// The name of the ring that is forwarded to `server` because a `log` line names it, or why it cannot be.
+    pub fn ring_to(&self, server: &ServerAddress) -> Option<&Result<String, String>> {
+        self.implicit.iter().find(|(known, _)| known == server).map(|(_, ring)| ring)
+    }
+
+    /// Whether the ring's section says a format.
+    pub fn says_format(&self, ring: &str) -> bool {
+        !self.unformatted.iter().any(|name| **name == *ring)
+    }
 }
 
 /// Makes the rings of a configuration. What a file held before is beside it, with the suffix `.bak`.
@@ -52,15 +69,55 @@ pub struct Events {
 /// When a file cannot be made, or a server's name is unknown. All faults are collected.
 pub fn events(config: &Config, resolver: &dyn Resolver) -> Result<Events, Vec<BuildError>> {
     let queues = config.global.tuning.ring_queues.map_or(DEFAULT_QUEUES, |queues| queues as usize);
-    let mut events = Events { sinks: Sinks::built_in(queues), forwards: Vec::new() };
+    let mut events = Events { sinks: Sinks::built_in(queues), ..Events::default() };
     let mut errors = Vec::new();
     for section in &config.rings {
         if let Err(message) = add(&mut events, section, &config.global, queues, resolver) {
             errors.push(BuildError { at: section.at.clone(), message });
         }
     }
+    for target in log_targets(config) {
+        let LogAddress::Stream(server) = &target.address else { continue };
+        if events.ring_to(server).is_none() {
+            // Who uses it says what is wrong, and where.
+            let ring = add_implicit(&mut events, server, queues, resolver);
+            events.implicit.push((server.clone(), ring));
+        }
+    }
     traces(config, &events.sinks, &mut errors);
     if errors.is_empty() { Ok(events) } else { Err(errors) }
+}
+
+/// Every `log` line of a configuration.
+pub(super) fn log_targets(config: &Config) -> impl Iterator<Item = &Arc<model::LogTarget>> {
+    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
+    let of_relays = config.log_forwards.iter().flat_map(|section| &section.targets);
+    config.global.logs.iter().chain(of_proxies).chain(of_relays)
+}
+
+/// A ring for `log` lines that name a server, which connections go to (manual, "log").
+fn add_implicit(
+    events: &mut Events,
+    server: &ServerAddress,
+    queues: usize,
+    resolver: &dyn Resolver,
+) -> Result<String, String> {
+    let name = format!("ring#{}", events.implicit.len() + 1);
+    let address = address(&name, server, resolver)?;
+    let description = format!("lines on their way to the log server {address}");
+    let ring = Ring::in_memory(IMPLICIT_SIZE, queues);
+    events.sinks.add(Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, ring));
+    let sink = events.sinks.find(&name).expect("it was just added");
+    events.forwards.push(Forward {
+        sink: Arc::clone(sink),
+        server: name.as_str().into(),
+        address,
+        framing: Framing::Legacy,
+        connect_timeout: None,
+        server_timeout: None,
+        behind: AtomicBool::new(false),
+    });
+    Ok(name)
 }
 
 /// What is wrong with rings and traces, without making anything: files are made at start only.
@@ -68,7 +125,7 @@ pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<
     let mut sinks = Sinks::built_in(1);
     for section in &config.rings {
         for server in &section.servers {
-            if let Err(message) = address(server, resolver) {
+            if let Err(message) = address(&server.name, &server.address, resolver) {
                 errors.push(BuildError { at: section.at.clone(), message });
             }
         }
@@ -107,7 +164,10 @@ fn add(
             format!("cannot open backing-file '{path}' for ring '{name}': {error}")
         })?,
     };
-    let header = logs::format(section.header, global);
+    let header = logs::format(section.header.unwrap_or_default(), global);
+    if section.header.is_none() {
+        events.unformatted.push(Arc::clone(&section.name));
+    }
     let sink = Sink::ring(&section.name, &section.description, header, section.length_max as usize, ring);
     events.sinks.add(sink);
     let sink = events.sinks.find(&section.name).expect("it was just added");
@@ -115,7 +175,7 @@ fn add(
         events.forwards.push(Forward {
             sink: Arc::clone(sink),
             server: Arc::clone(&server.name),
-            address: address(server, resolver)?,
+            address: address(&server.name, &server.address, resolver)?,
             framing: server.framing,
             connect_timeout: section.connect_timeout,
             server_timeout: section.server_timeout,
@@ -136,9 +196,8 @@ fn in_file(path: &Path, size: usize, queues: usize) -> io::Result<Arc<Ring>> {
     Ring::in_file(path, size, queues)
 }
 
-fn address(server: &model::RingServer, resolver: &dyn Resolver) -> Result<Address, String> {
-    let name = &server.name;
-    match &server.address {
+fn address(name: &str, server: &ServerAddress, resolver: &dyn Resolver) -> Result<Address, String> {
+    match server {
         ServerAddress::Inet { host, port } => {
             let ServerPort::Fixed(port) = *port else {
                 return Err(format!("server '{name}' of a ring has no port"));
@@ -152,3 +211,6 @@ fn address(server: &model::RingServer, resolver: &dyn Resolver) -> Result<Addres
         ServerAddress::SocketPair(_) => Err(format!("server '{name}' of a ring needs an address")),
     }
 }
+
+/// A ring of a `log` line holds a second of lines of a busy process, and four of the longest.
+const IMPLICIT_SIZE: usize = 1 << 18;

@@ -26,6 +26,10 @@ pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bo
         }
         sources(proxy, resolver, &mut errors);
     }
+    for section in &config.log_forwards {
+        section.binds.iter().for_each(|bind| listener(bind, "bind", resolver, &mut faults));
+        section.datagram_binds.iter().for_each(|bind| listener(bind, "dgram-bind", resolver, &mut faults));
+    }
     rings::verify(config, resolver, &mut errors);
     faults.extend(errors.iter().map(ToString::to_string));
     faults.extend(log_targets(config, resolver));
@@ -94,12 +98,13 @@ fn sources(proxy: &model::Proxy, resolver: &dyn Resolver, errors: &mut Vec<Build
 }
 
 fn log_targets(config: &Config, resolver: &dyn Resolver) -> Vec<String> {
-    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.logging.targets);
     let mut faults: Vec<String> = Vec::new();
-    for target in config.global.logs.iter().chain(of_proxies) {
-        if let LogAddress::Udp { host, .. } = &target.address
-            && let Err(error) = names::address(host, resolver)
-        {
+    for target in rings::log_targets(config) {
+        let host = match &target.address {
+            LogAddress::Udp { host, .. } | LogAddress::Stream(ServerAddress::Inet { host, .. }) => host,
+            _ => continue,
+        };
+        if let Err(error) = names::address(host, resolver) {
             let fault = format!("log : could not resolve the address '{}' of the log target", error.0);
             // Sections share what they inherit.
             if !faults.contains(&fault) {

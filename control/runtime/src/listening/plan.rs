@@ -5,7 +5,11 @@ use std::collections::HashMap;
 use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 
 /// Every socket of the site and of the runtime API. `None` when something cannot be meant; that was said.
-pub(super) fn wanted<'w>(site: &'static Site, surroundings: &Surroundings<'w>) -> Option<Vec<Wanted<'w>>> {
+pub(super) fn wanted<'w>(
+    site: &'static Site,
+    relays: &'static LiveRelays,
+    surroundings: &Surroundings<'w>,
+) -> Option<Vec<Wanted<'w>>> {
     let mut wanted = Vec::new();
     let mut faults = Vec::new();
     let mut add = |owner, place: String, bind: &'w Bind, options: &SocketOptions| {
@@ -47,6 +51,17 @@ pub(super) fn wanted<'w>(site: &'static Site, surroundings: &Surroundings<'w>) -
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
     }
+    for listener in &relays.listeners {
+        let bind = &listener.bind;
+        let place = format!("[{}] for log-forward {}", bind.at, listener.section);
+        match options(bind, listener.backlog, surroundings) {
+            Ok(options) => {
+                let datagrams = matches!(listener.way, RelayWay::Datagrams(_));
+                add(Owner::Relay(listener), place, bind, &SocketOptions { datagrams, ..options });
+            }
+            Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
+        }
+    }
     let mut times: HashMap<Endpoint, usize> = HashMap::new();
     wanted.iter().for_each(|wanted| *times.entry(wanted.endpoint.clone()).or_default() += 1);
     wanted.iter_mut().for_each(|wanted| wanted.alone = times.get(&wanted.endpoint) == Some(&1));
@@ -84,6 +99,7 @@ pub(super) fn options(
         mode: own.mode.or(common.mode),
     };
     Ok(SocketOptions {
+        datagrams: false,
         backlog,
         reuse_port: surroundings.reuse_port,
         interface: wanted.interface.clone(),
@@ -187,7 +203,8 @@ pub(crate) fn described(site: &'static Site, global: &Global, workers: usize) ->
     let messages = Messages::default();
     let resolver = &crate::build::SystemResolver::default();
     let surroundings = Surroundings { global, workers, reuse_port: true, resolver, messages: &messages };
-    let wanted = wanted(site, &surroundings).expect("nothing is wrong");
+    let relays = crate::build::RelayPlan::default().publish(site);
+    let wanted = wanted(site, relays, &surroundings).expect("nothing is wrong");
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn try_live(
         workers: 1,
         connections: 1000,
         frontend_connections: None,
-        sinks: &record.events.sinks,
+        events: &record.events,
         resolver,
         ignore_unknown_names,
         identity: Identity {

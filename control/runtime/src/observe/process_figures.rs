@@ -132,11 +132,15 @@ fn memory(live: Live, info: &mut InfoRow) {
 
 fn objects(live: Live, info: &mut InfoRow) {
     let open = live.site.proxies.iter().filter(|proxy| proxy.state() != ProxyState::Stopped);
-    let listeners = open.map(|proxy| proxy.listeners.len()).sum::<usize>() + live.record.cli_sockets().len();
+    let of_relays = live.record.life.get().map_or(0, |life| life.relays.listeners.len());
+    let of_proxies = open.map(|proxy| proxy.listeners.len()).sum::<usize>();
+    let listeners = of_proxies + live.record.cli_sockets().len() + of_relays;
     let connections = live.site.connections.inside() + live.record.cli_connections.inside();
     info.set(InfoField::Listeners, count(listeners));
     info.set(InfoField::Jobs, count(listeners).saturating_add(connections));
     info.set(InfoField::DroppedLogs, narrow(dropped_logs(live)));
+    let received = live.record.life.get().map_or(0, |life| life.relays.shared.received());
+    info.set(InfoField::CumRecvLogs, narrow(received));
     let (added, freed) = weir_expr::pattern::counts();
     info.set(InfoField::PatternsAdded, added);
     info.set(InfoField::PatternsFreed, freed);
@@ -146,7 +150,8 @@ fn objects(live: Live, info: &mut InfoRow) {
 fn dropped_logs(live: Live) -> u64 {
     let of_proxies = live.site.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
     let mut seen = HashSet::new();
-    let sinks = of_proxies.chain(&live.record.log_sinks);
+    let of_relays = live.record.life.get().into_iter().flat_map(|life| &life.relays.sinks);
+    let sinks = of_proxies.chain(&live.record.log_sinks).chain(of_relays);
     sinks.filter(|sink| seen.insert(Arc::as_ptr(sink))).map(|sink| sink.dropped()).sum()
 }
 

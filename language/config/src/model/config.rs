@@ -1,6 +1,7 @@
 //! Everything that a configuration says.
 
 use super::global::Global;
+use super::log_forward::LogForward;
 use super::proxy::Proxy;
 use super::ring::{Ring, TraceLine};
 use super::userlist::Userlist;
@@ -16,6 +17,8 @@ pub struct Config {
     pub proxies: Vec<Proxy>,
     /// `ring` sections, in order.
     pub rings: Vec<Ring>,
+    /// `log-forward` sections, in order.
+    pub log_forwards: Vec<LogForward>,
     /// Lines of `traces` sections, in order.
     pub traces: Vec<TraceLine>,
 }

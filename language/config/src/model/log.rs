@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_expr::LogFormat;
 
-use super::address::Host;
+use super::address::{Host, ServerAddress};
 
 /// The logging of a proxy.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +87,8 @@ pub enum LogAddress {
     Unix(PathBuf),
     /// Datagrams to an abstract unix socket.
     Abstract(Box<[u8]>),
+    /// A connection to a syslog server, by way of a ring of its own.
+    Stream(ServerAddress),
     /// `fd@N`; `stdout` is 1, `stderr` 2.
     Descriptor(i32),
     /// `ring@name`.

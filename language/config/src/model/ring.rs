@@ -15,8 +15,8 @@ pub struct Ring {
     pub at: Location,
     /// `description`; the name until given.
     pub description: Arc<str>,
-    /// `format`: what precedes messages whose `log` line does not say.
-    pub header: LogHeader,
+    /// `format`: what precedes messages whose `log` line does not say; [`LogHeader::Local`] until given.
+    pub header: Option<LogHeader>,
     /// `maxlen`: longer messages are cut.
     pub length_max: u32,
     /// `size`, in bytes.
@@ -45,7 +45,7 @@ impl Ring {
             name: name.into(),
             at,
             description: name.into(),
-            header: LogHeader::Local,
+            header: None,
             length_max: Self::LENGTH,
             size: Self::SIZE,
             file: None,

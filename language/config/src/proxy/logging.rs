@@ -251,7 +251,7 @@ fn log_sampling(word: &Word) -> Parsed<LogSampling> {
     Ok(LogSampling { ranges, size })
 }
 
-const MAX_SAMPLE_RANGES: usize = 1024;
+const MAX_SAMPLE_RANGES: usize = 64;
 
 /// `no log`.
 pub(super) fn read_no_log(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {

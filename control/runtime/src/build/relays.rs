@@ -1,0 +1,130 @@
+//! From `log-forward` sections to what receives and sends on.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_config::model::{self, Bind, Config};
+use weir_events::LogSink;
+use weir_net::Gate;
+use weir_relay::{Entrance, Relay, Relays};
+use weir_stream::site::Site;
+
+use super::logs::{self, LogSinks};
+use super::{BuildError, Options, listeners};
+
+/// Every `log-forward` section of the process.
+#[derive(Debug)]
+pub struct LiveRelays {
+    /// What they share.
+    pub shared: &'static Relays,
+    /// Where messages come in.
+    pub listeners: Vec<RelayListener>,
+    /// Where they go.
+    pub sinks: Vec<Arc<LogSink>>,
+}
+
+/// One address of a `bind` or `dgram-bind` line.
+#[derive(Debug)]
+pub struct RelayListener {
+    /// The line, with this address alone.
+    pub bind: Bind,
+    /// The section's name.
+    pub section: Arc<str>,
+    /// How many connections may wait to be accepted.
+    pub backlog: u32,
+    /// Which of all such addresses it is: who reads datagrams differs from one to the next.
+    pub number: usize,
+    /// What becomes of what comes in.
+    pub way: RelayWay,
+}
+
+/// How messages come in through an address.
+#[derive(Clone, Copy, Debug)]
+pub enum RelayWay {
+    /// Over connections.
+    Stream(&'static Entrance),
+    /// As datagrams.
+    Datagrams(&'static Relay),
+}
+
+/// Sections that are not live yet.
+#[derive(Debug, Default)]
+pub struct RelayPlan(Vec<(model::LogForward, Vec<Arc<LogSink>>)>);
+
+/// Opens the targets of all sections.
+///
+/// # Errors
+/// When a name is unknown or a target cannot be opened. All faults are collected.
+pub fn relays(config: &Config, options: &Options<'_>) -> Result<RelayPlan, Vec<BuildError>> {
+    let (mut sinks, mut errors) = (LogSinks::default(), Vec::new());
+    let plan = config.log_forwards.iter().map(|section| {
+        let inherited = if section.global { &config.global.logs[..] } else { &[] };
+        let targets = inherited.iter().chain(&section.targets);
+        let opened = logs::open_all(targets, &section.at, &config.global, options, &mut sinks, &mut errors);
+        (section.clone(), opened)
+    });
+    let plan = RelayPlan(plan.collect());
+    if errors.is_empty() { Ok(plan) } else { Err(errors) }
+}
+
+impl RelayPlan {
+    /// Makes the sections live, for the life of the process.
+    pub fn publish(self, site: &'static Site) -> &'static LiveRelays {
+        let shared = Relays::new(
+            site.figures.len(),
+            &site.connections,
+            &site.limits.connections,
+            Box::new(|| count_connection(site)),
+        );
+        let mut live =
+            LiveRelays { shared: Box::leak(Box::new(shared)), listeners: Vec::new(), sinks: Vec::new() };
+        for (section, sinks) in self.0 {
+            live.add(section, sinks, site.limits.connections.load(Relaxed));
+        }
+        Box::leak(Box::new(live))
+    }
+}
+
+/// Senders count in the totals of the process, as clients of the runtime API do.
+fn count_connection(site: &Site) {
+    if let Some(figures) = site.figures.get(weir_sched::worker_index()) {
+        figures.connections.increment();
+    }
+}
+
+impl LiveRelays {
+    fn add(&mut self, section: model::LogForward, sinks: Vec<Arc<LogSink>>, process_limit: u32) {
+        self.sinks.extend(sinks.iter().cloned());
+        let limit = section.maxconn.unwrap_or(process_limit);
+        let relay: &'static Relay = Box::leak(Box::new(Relay {
+            name: Arc::clone(&section.name),
+            sinks,
+            unparsed: section.unparsed,
+            lines_only: section.lines_only,
+            host: section.host,
+            client_timeout: section.client_timeout,
+            connections: Gate::new(),
+            connections_limit: limit,
+        }));
+        for bind in &section.binds {
+            let backlog = bind.options.backlog.or(section.backlog).or(bind.options.maxconn).unwrap_or(limit);
+            for bind in listeners::single(bind) {
+                let entrance: &'static Entrance = Box::leak(Box::new(Entrance {
+                    relay,
+                    accept_proxy: bind.options.accept_proxy,
+                    connections: Gate::new(),
+                    connections_limit: bind.options.maxconn.unwrap_or(u32::MAX),
+                }));
+                self.listen(&section, bind, backlog, RelayWay::Stream(entrance));
+            }
+        }
+        for bind in section.datagram_binds.iter().flat_map(listeners::single) {
+            self.listen(&section, bind, 0, RelayWay::Datagrams(relay));
+        }
+    }
+
+    fn listen(&mut self, section: &model::LogForward, bind: Bind, backlog: u32, way: RelayWay) {
+        let (section, number) = (Arc::clone(&section.name), self.listeners.len());
+        self.listeners.push(RelayListener { bind, section, backlog, number, way });
+    }
+}

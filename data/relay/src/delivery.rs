@@ -1,0 +1,151 @@
+//! From a message's bytes to every target.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+
+use weir_config::model::HostStrategy;
+use weir_events::{Logger, NewHost, Relayed, RelayedDate, WallTime};
+use weir_sys::Address;
+use weir_syslog::{Message, Shape, Stamp};
+
+use crate::{Relay, Relays};
+
+/// What a worker delivers with.
+struct Desk {
+    logger: Logger,
+    /// A host with the sender's address behind it, while a message is written.
+    host: Vec<u8>,
+}
+
+thread_local! {
+    static DESK: RefCell<Option<Desk>> = const { RefCell::new(None) };
+}
+
+/// Gives the worker its logger.
+pub fn install(logger: Logger) {
+    DESK.set(Some(Desk { logger, host: Vec::new() }));
+}
+
+/// Who sends: its address, as text, if it has one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sender(Option<Box<str>>);
+
+impl Sender {
+    pub fn of(address: &Address) -> Self {
+        Self::from_ip(address.ip())
+    }
+
+    pub fn from_ip(ip: Option<IpAddr>) -> Self {
+        // What an IPv6 socket says of an IPv4 sender.
+        Sender(ip.map(|ip| ip.to_canonical().to_string().into()))
+    }
+
+    fn name(&self) -> Option<&[u8]> {
+        self.0.as_deref().map(str::as_bytes)
+    }
+}
+
+impl Relay {
+    /// Sends a message to every target, at once or not at all.
+    pub(crate) fn deliver(&self, relays: &Relays, bytes: &[u8], sender: &Sender) {
+        relays.count();
+        let message = if self.unparsed { Message::unparsed(bytes) } else { Message::parse(bytes) };
+        let time = WallTime::from_micros(weir_sched::wall_us().cast_signed());
+        DESK.with_borrow_mut(|desk| {
+            let Some(Desk { logger, host }) = desk else { return };
+            let relayed = relayed(&message, chosen_host(self.host, message.host, sender.name(), host));
+            for sink in &self.sinks {
+                // What could not leave is counted by the target.
+                logger.relay(sink, time, &relayed);
+            }
+        });
+    }
+}
+
+/// The host that a message is said to be from (manual, "option host"). `space` is for one that is put together.
+fn chosen_host<'a>(
+    strategy: HostStrategy,
+    own: Option<&'a [u8]>,
+    sender: Option<&'a [u8]>,
+    space: &'a mut Vec<u8>,
+) -> Option<&'a [u8]> {
+    let Some(sender) = sender else { return own };
+    match (strategy, own) {
+        (HostStrategy::Keep, own) => own,
+        (HostStrategy::Fill, Some(own)) => Some(own),
+        (HostStrategy::Append, Some(own)) => {
+            space.clear();
+            space.extend_from_slice(own);
+            space.push(b',');
+            space.extend_from_slice(sender);
+            Some(space)
+        }
+        (HostStrategy::Replace, _) | (_, None) => Some(sender),
+    }
+}
+
+fn relayed<'a>(message: &Message<'a>, host: Option<&'a [u8]>) -> Relayed<'a> {
+    let has_room = matches!(message.shape, Shape::Rfc3164 | Shape::Rfc5424);
+    let new_host = host.filter(|host| has_room && message.host != Some(*host)).map(|name| NewHost {
+        at: message.host_at,
+        // A dash stands for a host that is not known.
+        length: message.host.map_or(1, <[u8]>::len),
+        name,
+    });
+    Relayed {
+        whole: message.whole,
+        priority: message.priority,
+        after_priority: message.after_priority,
+        date: match message.stamp {
+            Stamp::None => RelayedDate::None,
+            Stamp::Unknown => RelayedDate::Unknown,
+            Stamp::Rfc3164(date) => RelayedDate::Rfc3164(date),
+            Stamp::Iso(date) => RelayedDate::Iso(date),
+        },
+        host,
+        new_host,
+        tag: message.tag,
+        process_id: message.process_id,
+        message_id: message.message_id,
+        structured_data: message.structured_data,
+        text: message.text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(strategy: HostStrategy, own: Option<&str>, sender: Option<&str>, expected: Option<&str>) {
+        let mut space = Vec::new();
+        let found = chosen_host(strategy, own.map(str::as_bytes), sender.map(str::as_bytes), &mut space);
+        assert_eq!(found, expected.map(str::as_bytes), "{strategy:?} {own:?} {sender:?}");
+    }
+
+    #[test]
+    fn hosts_are_chosen_as_the_manual_says() {
+        use HostStrategy::{Append, Fill, Keep, Replace};
+        let (own, sender) = (Some("host"), Some("192.0.2.1"));
+        check(Replace, own, sender, sender);
+        check(Replace, None, sender, sender);
+        check(Fill, own, sender, own);
+        check(Fill, None, sender, sender);
+        check(Keep, own, sender, own);
+        check(Keep, None, sender, None);
+        check(Append, own, sender, Some("host,192.0.2.1"));
+        check(Append, None, sender, sender);
+        for strategy in [Replace, Fill, Keep, Append] {
+            check(strategy, own, None, own);
+            check(strategy, None, None, None);
+        }
+    }
+
+    #[test]
+    fn senders_of_ipv4_are_written_so() {
+        let name = |address: &str| Sender::from_ip(Some(address.parse().unwrap())).0.unwrap();
+        assert_eq!(&*name("::ffff:192.0.2.1"), "192.0.2.1");
+        assert_eq!(&*name("2001:db8::1"), "2001:db8::1");
+        assert!(Sender::of(&Address::Unnamed).0.is_none());
+    }
+}

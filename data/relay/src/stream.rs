@@ -1,0 +1,195 @@
+//! Messages over connections.
+//!
+//! ```text
+//!             PROXY header, if one is expected      a piece        every whole message leaves
+//! accepted ───────────────────────────────────► waiting ──► cutting ───────────────────────► waiting ...
+//!                                                  │            │ cannot be cut any more
+//!        ended, silent for too long, process leaves ▼            ▼
+//!                                                 closed ◄───────┘
+//! ```
+//! A message that is not whole when its connection ends is none.
+
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+
+use weir_containers::BufferPool;
+use weir_net::{Connection, Door, DoorState, Gate, Place, Received};
+use weir_proxy::Addresses;
+use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, wait, yield_now};
+use weir_sys::{Address, Errno};
+use weir_syslog::{Framed, Framer, Refusal};
+
+use crate::delivery::Sender;
+use crate::{Entrance, Relays};
+
+/// The way in through one `bind` line, on each worker that accepts from it.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamDoor {
+    /// What all sections share.
+    pub relays: &'static Relays,
+    /// The line.
+    pub entrance: &'static Entrance,
+}
+
+/// What a connection counts for.
+type Places = [Place; 3];
+
+impl Door for StreamDoor {
+    type Ticket = Places;
+
+    fn state(&self) -> DoorState {
+        self.relays.state()
+    }
+
+    fn too_fast(&self) -> Option<Tick> {
+        None
+    }
+
+    fn admit(&self) -> Result<Places, &'static Gate> {
+        let enter = |gate: &'static Gate, limit| gate.enter(limit).ok_or(gate);
+        let relay = self.entrance.relay;
+        Ok([
+            enter(self.relays.connections, self.relays.may_hold())?,
+            enter(&relay.connections, relay.connections_limit)?,
+            enter(&self.entrance.connections, self.entrance.connections_limit)?,
+        ])
+    }
+
+    fn give_way(&self) {
+        self.relays.connections.offer();
+        self.entrance.relay.connections.offer();
+        self.entrance.connections.offer();
+    }
+
+    fn enter(&self, ticket: Places, socket: OwnedFd, peer: Address) {
+        ticket.iter().for_each(Place::keep);
+        let door = *self;
+        weir_sched::spawn(&SESSION, Class::Bulk, async move {
+            let _counted = ticket;
+            let _listed = Listed::new();
+            (door.relays.on_connection)();
+            if let Ok(descriptor) = Descriptor::register(socket) {
+                descriptor.set_owner(weir_sched::current());
+                door.converse(Connection::new(descriptor), &peer).await;
+            }
+        });
+    }
+
+    /// Senders wait in the kernel's queue until there are descriptors again; the listeners of frontends report the lack.
+    fn exhausted(&self, _: Errno) {}
+}
+
+impl StreamDoor {
+    async fn converse(&self, mut connection: Connection, peer: &Address) {
+        let relay = self.entrance.relay;
+        let mut sender = Sender::of(peer);
+        if self.entrance.accept_proxy && self.read_proxy_header(&mut connection, &mut sender).await.is_none()
+        {
+            return;
+        }
+        let mut framer = Framer::new(longest_message(), relay.lines_only);
+        loop {
+            if self.cut(&mut framer, &mut connection, &sender).is_err() {
+                return;
+            }
+            if self.listen(&mut connection).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Delivers every whole message that is there.
+    fn cut(&self, framer: &mut Framer, connection: &mut Connection, sender: &Sender) -> Result<(), Refusal> {
+        let input = connection.input();
+        let mut used = 0;
+        loop {
+            match framer.next(&input[used..]) {
+                Framed::Message { body, used: more } => {
+                    let body = used + body.start..used + body.end;
+                    self.entrance.relay.deliver(self.relays, &input[body], sender);
+                    used += more;
+                }
+                Framed::Nothing(more) => used += more,
+                Framed::Incomplete => break,
+                Framed::Refused(why) => return Err(why),
+            }
+        }
+        connection.consume(used);
+        Ok(())
+    }
+
+    /// Waits for more bytes. None when there will be none: the sender is gone or silent, or the process leaves.
+    async fn listen(&self, connection: &mut Connection) -> Option<()> {
+        let timeout = self.entrance.relay.client_timeout;
+        let timeout = timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok());
+        let deadline = timeout.map_or(Tick::NEVER, |timeout| weir_sched::now().after(timeout));
+        loop {
+            match connection.receive(usize::MAX) {
+                Received::Bytes(_) => {
+                    // Others have their turn: a flood of messages is bulk work.
+                    yield_now().await;
+                    return Some(());
+                }
+                // What is not a message by now never will be: the framer has the last word on lengths before that.
+                Received::End | Received::Full | Received::Failed(_) => return None,
+                Received::Nothing => {}
+            }
+            let leaving = self.relays.state() == DoorState::Stopped && connection.input().is_empty();
+            if leaving || weir_sched::now() >= deadline {
+                return None;
+            }
+            wait(deadline).await;
+        }
+    }
+
+    /// Reads who the connection is from (`accept-proxy`).
+    async fn read_proxy_header(&self, connection: &mut Connection, sender: &mut Sender) -> Option<()> {
+        loop {
+            if let Some(header) = weir_proxy::parse(connection.input()).ok()? {
+                if let Addresses::Inet { source, .. } = header.addresses {
+                    *sender = Sender::from_ip(Some(source.ip()));
+                }
+                let length = header.length;
+                connection.consume(length);
+                return Some(());
+            }
+            self.listen(connection).await?;
+        }
+    }
+}
+
+/// Of a message and its frame, a buffer holds the whole.
+fn longest_message() -> usize {
+    let frame = Framer::most_held(0);
+    BufferPool::buffer_size().saturating_sub(frame).max(1)
+}
+
+thread_local! {
+    /// The connections of this worker.
+    static SESSIONS: RefCell<Vec<TaskKey>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lets connections of this worker that have nothing on their way find out that the process leaves.
+pub fn wake_sessions() {
+    SESSIONS.with_borrow(|sessions| sessions.iter().for_each(|task| weir_sched::wake(*task)));
+}
+
+/// The current task is one of the connections.
+struct Listed(TaskKey);
+
+impl Listed {
+    fn new() -> Self {
+        let task = weir_sched::current();
+        SESSIONS.with_borrow_mut(|sessions| sessions.push(task));
+        Listed(task)
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        // A worker that ends drops its tasks after its own variables.
+        let _ = SESSIONS.try_with(|sessions| sessions.borrow_mut().retain(|task| *task != self.0));
+    }
+}
+
+static SESSION: Kind = Kind::new("log sender");

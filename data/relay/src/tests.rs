@@ -1,0 +1,334 @@
+//! Whole sections: sockets in, a ring out.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+
+use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogTarget, Sink, Sinks};
+use weir_sched::{Class, Descriptor, Kind, yield_now};
+use weir_sync::Ring;
+use weir_sync::ring::{Seek, Wait};
+use weir_sys::socket;
+
+use super::*;
+
+static KIND: Kind = Kind::new("test");
+
+/// A section that sends to a ring, which keeps formats.
+struct World {
+    relays: &'static Relays,
+    relay: &'static Relay,
+    entrance: &'static Entrance,
+    ring: Arc<Ring>,
+}
+
+impl World {
+    /// On the current worker.
+    fn new(change: impl FnOnce(&mut Relay)) -> Self {
+        let ring = Ring::in_memory(1 << 20, 1);
+        let mut sinks = Sinks::built_in(1);
+        sinks.add(Sink::ring("r", "r", LogFormat::Raw, 65_535, Arc::clone(&ring)));
+        let facility = Facility::from_name("local3").expect("a facility");
+        let target = LogTarget {
+            keeps_format: true,
+            max_length: 65_535,
+            ..LogTarget::new(LogAddress::Ring("r".into()), facility)
+        };
+        let mut relay = Relay {
+            name: "f".into(),
+            sinks: vec![Arc::new(LogSink::open(target, &sinks).expect("a ring"))],
+            unparsed: false,
+            lines_only: false,
+            host: HostStrategy::Keep,
+            client_timeout: None,
+            connections: Gate::new(),
+            connections_limit: 2,
+        };
+        change(&mut relay);
+        let relay: &'static Relay = Box::leak(Box::new(relay));
+        let entrance: &'static Entrance = Box::leak(Box::new(Entrance {
+            relay,
+            accept_proxy: false,
+            connections: Gate::new(),
+            connections_limit: u32::MAX,
+        }));
+        let (gate, limit) = (Box::leak(Box::default()), Box::leak(Box::new(AtomicU32::new(100))));
+        let relays: &'static Relays = Box::leak(Box::new(Relays::new(1, gate, limit, Box::new(|| ()))));
+        install(weir_events::Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc()));
+        World { relays, relay, entrance, ring }
+    }
+
+    fn listen(&self) -> u16 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        listener.set_nonblocking(true).expect("a socket");
+        let port = listener.local_addr().expect("an address").port();
+        let descriptor = Descriptor::register(OwnedFd::from(listener)).expect("a descriptor");
+        let door = StreamDoor { relays: self.relays, entrance: self.entrance };
+        weir_sched::spawn(&KIND, Class::Normal, weir_net::listener::accept(descriptor, door, 4));
+        port
+    }
+
+    fn listen_to(&self, socket: impl Into<OwnedFd>) {
+        let socket = socket.into();
+        socket::set_nonblocking(&socket).expect("a socket");
+        let descriptor = Descriptor::register(socket).expect("a descriptor");
+        weir_sched::spawn(&KIND, Class::Bulk, receive_datagrams(self.relays, self.relay, descriptor));
+    }
+
+    fn heard(&self) -> Vec<String> {
+        let mut reader = self.ring.attach(Seek::Oldest, Wait::No).expect("few readers");
+        let mut heard = Vec::new();
+        reader.read(|message| {
+            let mut bytes = Vec::new();
+            message.append_to(&mut bytes);
+            heard.push(String::from_utf8_lossy(&bytes).into_owned());
+            true
+        });
+        heard
+    }
+
+    async fn hear(&self, expected: &[&str]) {
+        until(|| self.heard().len() >= expected.len()).await;
+        assert_eq!(self.heard(), expected);
+        assert_eq!(self.relays.received(), expected.len() as u64);
+    }
+}
+
+/// Bounded, so that a fault is a failure and no endless test.
+async fn until(mut what: impl FnMut() -> bool) {
+    for _ in 0..1_000_000 {
+        if what() {
+            return;
+        }
+        yield_now().await;
+    }
+    panic!("it never happens");
+}
+
+fn connect(port: u16) -> TcpStream {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the kernel's queue has room")
+}
+
+fn run(test: impl Future<Output = ()> + 'static) {
+    weir_sched::run(test).expect("a worker");
+}
+
+#[test]
+fn connections_bring_messages_however_they_are_framed() {
+    run(async {
+        let world = World::new(|_| ());
+        let mut client = connect(world.listen());
+        client.write_all(b"<6>one\n8 <6>tw\no!<6>three\r\n<6>unfini").expect("room");
+        world.hear(&["<6>one", "<6>tw\no!", "<6>three"]).await;
+        client.write_all(b"shed\n").expect("room");
+        world.hear(&["<6>one", "<6>tw\no!", "<6>three", "<6>unfinished"]).await;
+    });
+}
+
+#[test]
+fn a_message_that_is_not_whole_is_none() {
+    run(async {
+        let world = World::new(|_| ());
+        let port = world.listen();
+        let mut client = connect(port);
+        client.write_all(b"<6>whole\n<6>not whole").expect("room");
+        client.shutdown(Shutdown::Both).expect("a connection");
+        world.hear(&["<6>whole"]).await;
+        until(|| world.relay.connections.inside() == 0).await;
+        world.hear(&["<6>whole"]).await;
+    });
+}
+
+#[test]
+fn who_sends_nonsense_is_left_alone_and_others_are_served() {
+    run(async {
+        let world = World::new(|_| ());
+        let port = world.listen();
+        for nonsense in [&b"garbage\n<6>x\n"[..], b"99999999 <6>x", b"5x<6>x\n", &[b'<'; 100_000]] {
+            let mut client = connect(port);
+            // It is hung up on before all is sent.
+            let _ = client.write_all(nonsense);
+            until(|| world.relay.connections.maximum() > 0 && world.relay.connections.inside() == 0).await;
+            world.relay.connections.clear_maximum();
+        }
+        connect(port).write_all(b"<6>sense\n").expect("room");
+        world.hear(&["<6>sense"]).await;
+    });
+}
+
+/// An endless line holds one buffer until it is refused, a slow one as long as it lasts.
+#[test]
+fn a_sender_holds_one_buffer_at_most() {
+    run(async {
+        let world = World::new(|_| ());
+        let port = world.listen();
+        let (mut endless, mut slow) = (connect(port), connect(port));
+        slow.write_all(b"<6>slo").expect("room");
+        until(|| buffers() == 1).await;
+        let piece = [b'x'; 4096];
+        endless.set_nonblocking(true).expect("a socket");
+        let _ = endless.write(b"<6>");
+        for _ in 0..10_000 {
+            if endless.write(&piece).is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock) {
+                break;
+            }
+            assert!(buffers() <= 2);
+            yield_now().await;
+        }
+        until(|| world.relay.connections.inside() == 1).await;
+        assert_eq!(buffers(), 1);
+        slow.write_all(b"w\n").expect("room");
+        world.hear(&["<6>slow"]).await;
+        assert_eq!(buffers(), 0);
+    });
+}
+
+/// How many buffers this worker lends.
+fn buffers() -> usize {
+    weir_containers::BufferPool::statistics().used
+}
+
+#[test]
+fn the_longest_message_fills_a_buffer() {
+    run(async {
+        let world = World::new(|_| ());
+        let port = world.listen();
+        let longest = weir_containers::BufferPool::buffer_size() - weir_syslog::Framer::most_held(0);
+        let message = format!("<6>{}", "x".repeat(longest - 3));
+        let mut client = connect(port);
+        client.write_all(format!("{message}\r\n{longest} {message}<6>after\n").as_bytes()).expect("room");
+        world.hear(&[&message, &message, "<6>after"]).await;
+        client.write_all(format!("{message}x\n<6>never\n").as_bytes()).expect("room");
+        until(|| world.relay.connections.inside() == 0).await;
+        assert_eq!(world.heard().len(), 3);
+    });
+}
+
+#[test]
+fn only_so_many_connections_are_held() {
+    run(async {
+        let world = World::new(|_| ());
+        let port = world.listen();
+        let mut clients: Vec<_> = (0..3).map(|_| connect(port)).collect();
+        for client in &mut clients {
+            client.write_all(b"<6>x\n").expect("room");
+        }
+        world.hear(&["<6>x", "<6>x"]).await;
+        assert_eq!(world.relay.connections.inside(), 2);
+        drop(clients.remove(0));
+        world.hear(&["<6>x", "<6>x", "<6>x"]).await;
+    });
+}
+
+#[test]
+fn silence_ends_a_connection() {
+    run(async {
+        let world = World::new(|relay| relay.client_timeout = Some(Duration::from_millis(20)));
+        let client = connect(world.listen());
+        until(|| world.relay.connections.inside() == 1).await;
+        while world.relay.connections.inside() > 0 {
+            weir_sched::sleep_until(weir_sched::now().after(5)).await;
+        }
+        drop(client);
+    });
+}
+
+#[test]
+fn datagrams_are_one_message_each() {
+    run(async {
+        let world = World::new(|relay| relay.host = HostStrategy::Append);
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let to = server.local_addr().expect("an address");
+        world.listen_to(server);
+        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        for message in [&b"<6>one\n"[..], b"", b"<6>a\nb\n\n", b"<6>Nov 20 13:05:05 host prog: x"] {
+            client.send_to(message, to).expect("room");
+        }
+        world.hear(&["<6>one", "", "<6>a\nb", "<6>Nov 20 13:05:05 host,127.0.0.1 prog: x"]).await;
+        assert_eq!(buffers(), 0);
+    });
+}
+
+#[test]
+fn unix_sockets_have_no_address_to_tell() {
+    run(async {
+        let world = World::new(|relay| relay.host = HostStrategy::Replace);
+        let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+        world.listen_to(theirs);
+        ours.send(b"<6>Nov 20 13:05:05 host prog: x").expect("room");
+        world.hear(&["<6>Nov 20 13:05:05 host prog: x"]).await;
+    });
+}
+
+#[test]
+fn the_host_of_a_kept_format_changes_as_told() {
+    run(async {
+        let world = World::new(|relay| relay.host = HostStrategy::Replace);
+        let mut client = connect(world.listen());
+        client
+            .write_all(b"<6>Nov 20 13:05:05 host prog: x\n<6>1 - - p 1 - - x\n<6>1 - h p 1 - - x\n<6>x\n<6>Nov 20 13:05:05 prog: x\n")
+            .expect("room");
+        world
+            .hear(&[
+                "<6>Nov 20 13:05:05 127.0.0.1 prog: x",
+                "<6>1 - 127.0.0.1 p 1 - - x",
+                "<6>1 - 127.0.0.1 p 1 - - x",
+                "<6>x",
+                "<6>Nov 20 13:05:05 127.0.0.1 x",
+            ])
+            .await;
+    });
+}
+
+#[test]
+fn a_proxy_header_says_who_sends() {
+    run(async {
+        let world = World::new(|relay| relay.host = HostStrategy::Replace);
+        let entrance: &'static Entrance = Box::leak(Box::new(Entrance {
+            relay: world.relay,
+            accept_proxy: true,
+            connections: Gate::new(),
+            connections_limit: u32::MAX,
+        }));
+        let world = World { entrance, ..world };
+        let port = world.listen();
+        let mut client = connect(port);
+        client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r\n<6>1 - h p 1 - - x\n").expect("room");
+        world.hear(&["<6>1 - 192.0.2.7 p 1 - - x"]).await;
+        connect(port).write_all(b"<6>no header\n").expect("room");
+        until(|| world.relay.connections.inside() == 1).await;
+        assert_eq!(world.heard().len(), 1);
+    });
+}
+
+#[test]
+fn what_has_arrived_is_delivered_before_the_end() {
+    run(async {
+        let world = World::new(|_| ());
+        let port = world.listen();
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let to = server.local_addr().expect("an address");
+        world.listen_to(server);
+        let mut client = connect(port);
+        client.write_all(b"<6>first\n").expect("room");
+        world.hear(&["<6>first"]).await;
+        client.write_all(b"<6>stream\n").expect("room");
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port").send_to(b"<6>stream\n", to).expect("room");
+        world.relays.stop();
+        wake_sessions();
+        world.hear(&["<6>first", "<6>stream", "<6>stream"]).await;
+        until(|| world.relay.connections.inside() == 0).await;
+    });
+}
+
+#[test]
+fn text_is_not_looked_at_when_told_so() {
+    run(async {
+        let world = World::new(|relay| (relay.unparsed, relay.lines_only) = (true, true));
+        let mut client = connect(world.listen());
+        client.write_all(b"no header\n6 <6>x\n\n<134>Nov 20 13:05:05 h p: x\n").expect("room");
+        world.hear(&["no header", "6 <6>x", "<134>Nov 20 13:05:05 h p: x"]).await;
+    });
+}
