@@ -47,7 +47,7 @@ fn runs_are_counted_by_what_woke_them() {
     for line in &lines {
         let place = line.origin.expect("measured").place;
         let expected = if line.origin.expect("measured").cause == Cause::Deadline {
-            "worker.rs"
+            "worker/turn.rs"
         } else {
             "profiling.rs"
         };

@@ -1,0 +1,343 @@
+//! What runs now, and what it may ask of its worker: the functions that everybody calls.
+
+use super::{NS_PER_MS, STAND_IN, WORKER, Worker};
+use crate::commons::commons_of;
+use crate::key::TaskKey;
+use crate::policy::{CLASSES, Class};
+use crate::profile::{Cause, ProfileReport, ProfileSettings, of_workers};
+use crate::shared::{Activity, Message, NotDelivered, owner_of};
+use crate::task::{FLAG, Kind, QUEUED};
+use crate::tick::Tick;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use weir_containers::PooledFuture;
+use weir_sync::ThreadSet;
+
+/// Starts a task on the current worker; it runs in a later turn. Its memory comes from the thread's free lists.
+/// With four million tasks alive it is dropped at once, and the key names nothing.
+///
+/// # Panics
+/// Outside a worker.
+#[track_caller]
+pub fn spawn(kind: &'static Kind, class: Class, future: impl Future<Output = ()> + 'static) -> TaskKey {
+    Worker::current().spawn(kind, class, PooledFuture::new(future))
+}
+
+/// Starts work that any of `workers` may run (all of them, if none of those exists): always as normal work, in order of
+/// its `nice`, when one of them is free. With 65,536 such tasks alive it is dropped at once, and the key names nothing.
+///
+/// # Panics
+/// Outside a worker; there, see [`crate::Handle::spawn_shared`].
+pub fn spawn_shared(
+    kind: &'static Kind,
+    workers: &ThreadSet,
+    future: impl Future<Output = ()> + Send + 'static,
+) -> TaskKey {
+    Worker::current().commons.spawn(kind, workers, Box::pin(future))
+}
+
+/// The task that runs now; [`TaskKey::NONE`] outside one.
+#[inline]
+pub fn current() -> TaskKey {
+    WORKER.get().map_or(TaskKey::NONE, |worker| worker.running_key.get())
+}
+
+/// Wakes a task, from any thread. A task that ended or is about to run anyway is no mistake.
+#[inline]
+#[track_caller]
+pub fn wake(key: TaskKey) {
+    match WORKER.get() {
+        Some(worker) if worker.id == key.worker() => worker.wake(key, Cause::Wake),
+        _ => wake_elsewhere(key),
+    }
+}
+
+#[cold]
+#[track_caller]
+pub(super) fn wake_elsewhere(key: TaskKey) {
+    if let Some(peer) = WORKER.get().and_then(|worker| worker.peer(key)) {
+        peer.wake(key);
+    } else if let Some(shared) = owner_of(key).as_deref().and_then(Option::as_ref) {
+        shared.wake(key);
+    } else if let Some(commons) = commons_of(key) {
+        commons.wake(key);
+    }
+}
+
+/// Ends a task without running it again, from any thread: at once, or after the run that it is in (R67, R68).
+#[track_caller]
+pub fn kill(key: TaskKey) {
+    match WORKER.get() {
+        Some(worker) if worker.id == key.worker() => worker.kill(key),
+        _ => kill_elsewhere(key),
+    }
+}
+
+#[cold]
+#[track_caller]
+fn kill_elsewhere(key: TaskKey) {
+    if let Some(shared) = owner_of(key).as_deref().and_then(Option::as_ref) {
+        shared.kill(key);
+    } else if let Some(commons) = commons_of(key) {
+        commons.kill(key);
+    }
+}
+
+/// When a task of the current worker is woken though nothing happens; none when it waits for ever, or is no task of this
+/// worker.
+pub fn deadline(key: TaskKey) -> Option<Tick> {
+    let worker = WORKER.get().filter(|worker| worker.id == key.worker())?;
+    let task = worker.tasks.get(key.slot()).filter(|task| task.generation.get() == key.generation())?;
+    Some(task.deadline.get()).filter(|deadline| !deadline.is_never())
+}
+
+/// Sets the current task's `nice`: -1024 runs earlier than others, 1024 later.
+pub fn set_nice(nice: i16) {
+    Worker::current().running().nice.set(nice.clamp(-1024, 1024));
+}
+
+/// Sets the class in which the current task is queued from now on. Shared work is always normal.
+pub fn set_class(class: Class) {
+    debug_assert!(Worker::current().running_slot.get() != STAND_IN, "shared work is always normal");
+    Worker::current().running().class.set(class);
+}
+
+/// Sets or clears a flag that is the current task's own: the scheduler keeps it from run to run (R19).
+pub fn set_flag(on: bool) {
+    let task = Worker::current().running();
+    let state = task.state.get();
+    task.state.set(if on { state | FLAG } else { state & !FLAG });
+}
+
+/// The current task's own flag; not set when the task begins.
+pub fn flag() -> bool {
+    Worker::current().running().state.get() & FLAG != 0
+}
+
+/// The time, as of the last look at the poller; outside a worker, as of now.
+#[inline]
+pub fn now() -> Tick {
+    match WORKER.get() {
+        Some(worker) => worker.now(),
+        None => Tick::from_ms(weir_sys::time::monotonic_ns() / NS_PER_MS),
+    }
+}
+
+/// Microseconds of the monotonic clock, as of the last look at the poller.
+#[inline]
+pub fn now_us() -> u64 {
+    match WORKER.get() {
+        Some(worker) => worker.now_ns.get() / 1000,
+        None => weir_sys::time::monotonic_ns() / 1000,
+    }
+}
+
+/// Nanoseconds of the monotonic clock, as of this call: for measuring what runs within one turn.
+pub fn precise_ns() -> u64 {
+    match WORKER.get() {
+        Some(worker) => worker.clock.monotonic_ns(),
+        None => weir_sys::time::monotonic_ns(),
+    }
+}
+
+/// Microseconds since 1970, read at most once a loop.
+pub fn wall_us() -> u64 {
+    match WORKER.get() {
+        Some(worker) => worker.wall_ns() / 1000,
+        None => weir_sys::time::wall_ns() / 1000,
+    }
+}
+
+/// A number that is hard to guess but no secret (for balancing and unique names).
+pub fn random() -> u64 {
+    match WORKER.get() {
+        Some(worker) => worker.random(),
+        None => weir_sys::random::number().unwrap_or_else(|_| weir_sys::time::monotonic_ns()),
+    }
+}
+
+/// The number of the current worker in its runtime, from 0.
+///
+/// # Panics
+/// Outside a worker.
+pub fn worker_index() -> usize {
+    Worker::current().index
+}
+
+/// How many workers the current runtime has; 1 outside one.
+pub fn worker_count() -> usize {
+    WORKER.get().map_or(1, |worker| worker.peers.len())
+}
+
+/// How many tasks live on the current worker.
+pub fn task_count() -> u64 {
+    WORKER.get().map_or(0, |worker| {
+        let activity = &worker.shared.activity;
+        activity.spawned.value() - activity.ended.value()
+    })
+}
+
+/// How many shared tasks live in the current runtime, and how many of them wait to run.
+pub fn shared_tasks() -> (u32, u32) {
+    WORKER.get().map_or((0, 0), |worker| (worker.commons.live(), worker.commons.waiting()))
+}
+
+/// Has `work` run on another worker of the runtime (or this one), between tasks.
+pub fn send_to(worker: usize, work: impl FnOnce() + Send + 'static) -> std::result::Result<(), NotDelivered> {
+    let peers = &Worker::current().peers;
+    peers.get(worker).ok_or(NotDelivered)?.send(Message::Run(Box::new(work)))
+}
+
+/// The published load of a worker: whatever its owner counts there, normally connections.
+pub fn load(worker: usize) -> u32 {
+    Worker::current().peers.get(worker).map_or(u32::MAX, |shared| shared.load.load(Relaxed))
+}
+
+/// Adds to the published load of a worker. Who hands a connection over adds it, the worker that ends it takes it away.
+pub fn change_load(worker: usize, change: i32) {
+    if let Some(shared) = Worker::current().peers.get(worker) {
+        // Wrapping makes a negative change a subtraction.
+        shared.load.fetch_add(change as u32, Relaxed);
+    }
+}
+
+/// Shows `look` the figures of a worker of the current runtime.
+pub fn activity<R>(worker: usize, look: impl FnOnce(&Activity) -> R) -> Option<R> {
+    Worker::current().peers.get(worker).map(|shared| look(&shared.activity))
+}
+
+/// Has the workers of the current runtime measure what their tasks cost. Choosing a mode, even the same one, forgets what
+/// was measured before; a change of what is measured besides does not.
+pub fn set_profiling(settings: ProfileSettings) {
+    let worker = Worker::current();
+    let former = worker.shared.profile.settings();
+    let same_mode = former.mode == settings.mode && former != settings;
+    let number = if same_mode { worker.shared.profile.number() } else { WISHES.fetch_add(1, Relaxed) };
+    let now_ns = worker.clock.monotonic_ns();
+    worker.peers.iter().for_each(|shared| shared.set_profiling(settings, number, now_ns));
+}
+
+/// What the workers of the current runtime are asked to measure.
+pub fn profiling() -> ProfileSettings {
+    Worker::current().shared.profile.settings()
+}
+
+/// What the current worker runs; none outside a task.
+pub fn running() -> Option<&'static Kind> {
+    WORKER.get()?.shared.current.kind()
+}
+
+/// What the workers of the current runtime measured.
+pub fn profile() -> ProfileReport {
+    let worker = Worker::current();
+    of_workers(worker.peers.iter().map(|shared| &**shared), worker.clock.monotonic_ns())
+}
+
+/// What waits on the current worker, exactly as it is now (R4).
+pub fn queues() -> QueueView {
+    let worker = Worker::current();
+    let mut queued = worker.queues.load().queued;
+    queued[Class::Bulk as usize] += worker.queues.deferred();
+    QueueView {
+        queued,
+        running: worker.shared.current.kind(),
+        timers: worker.timers.borrow().len() as u64,
+        tasks: task_count(),
+        profiled: worker.profiler.is_on(),
+        cpu_ns: worker.shared.current.cpu_ns().unwrap_or(0),
+        switches: worker.shared.current.switches(),
+    }
+}
+
+/// What a worker of the current runtime published about itself last: after a turn, or when it began to run something.
+pub fn published(worker: usize) -> Option<QueueView> {
+    let shared = Worker::current().peers.get(worker)?;
+    let activity = &shared.activity;
+    Some(QueueView {
+        queued: std::array::from_fn(|class| activity.waiting[class].load(Relaxed)),
+        running: shared.current.kind(),
+        timers: u64::from(activity.armed.load(Relaxed)),
+        tasks: activity.spawned.value().saturating_sub(activity.ended.value()),
+        profiled: shared.profile.is_on(),
+        cpu_ns: shared.current.cpu_ns().unwrap_or(0),
+        switches: shared.current.switches(),
+    })
+}
+
+/// What waits in the run queues of the current worker, by kind of work.
+pub fn waiting() -> Vec<WaitingKind> {
+    let worker = Worker::current();
+    let now_ns = worker.clock.monotonic_ns();
+    let mut kinds: Vec<WaitingKind> = Vec::new();
+    for slot in 0..worker.tasks.len() {
+        let Some(task) = worker.tasks.get(slot).filter(|task| task.state.get() & QUEUED != 0) else {
+            continue;
+        };
+        let Some(kind) = task.kind.get() else { continue };
+        let (calls, since_ns) = worker.profiler.waiting(slot);
+        let waited_ns = since_ns.map(|since_ns| now_ns.saturating_sub(since_ns));
+        let one = WaitingKind {
+            kind,
+            places: 1,
+            latencies: u64::from(waited_ns.is_some()),
+            latency_ns: waited_ns.unwrap_or(0),
+            calls,
+        };
+        match kinds.iter_mut().find(|known| std::ptr::eq(known.kind, kind)) {
+            Some(known) => known.merge(&one),
+            None => kinds.push(one),
+        }
+    }
+    kinds
+}
+
+/// Stops all workers of the current runtime, each after its turn; their tasks are dropped.
+pub fn stop() {
+    Worker::current().peers.iter().for_each(|shared| shared.request_stop());
+}
+
+/// What waits on one worker.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueView {
+    /// Tasks in the run queues, by [`Class`].
+    pub queued: [u32; CLASSES],
+    /// What runs; none between two tasks.
+    pub running: Option<&'static Kind>,
+    /// Deadlines in the timer queue.
+    pub timers: u64,
+    /// Tasks that live.
+    pub tasks: u64,
+    /// Whether tasks are measured.
+    pub profiled: bool,
+    /// Processor time used, in nanoseconds.
+    pub cpu_ns: u64,
+    /// How many tasks ran.
+    pub switches: u64,
+}
+
+/// One kind of work in the run queues.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitingKind {
+    /// Which.
+    pub kind: &'static Kind,
+    /// How many tasks of it wait.
+    pub places: u64,
+    /// Of how many it is known for how long.
+    pub latencies: u64,
+    /// For how long those wait, in all.
+    pub latency_ns: u64,
+    /// How often these tasks ran while they were measured.
+    pub calls: u64,
+}
+
+impl WaitingKind {
+    /// Adds the figures of `other` to these.
+    pub fn merge(&mut self, other: &Self) {
+        self.places += other.places;
+        self.latencies += other.latencies;
+        self.latency_ns += other.latency_ns;
+        self.calls += other.calls;
+    }
+}
+
+/// Tells one wish for profiling from the next; a runtime starts with the first.
+static WISHES: AtomicU32 = AtomicU32::new(2);

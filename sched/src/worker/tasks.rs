@@ -1,0 +1,179 @@
+//! A task's life on its worker: it is spawned, woken, told to end, and ends.
+
+use super::{STAND_IN, Worker};
+use crate::key::TaskKey;
+use crate::policy::Class;
+use crate::profile::Cause;
+use crate::task::{EVENT, KILLED, Kind, NO_SLOT, OCCUPIED, QUEUED, RUNNING, Task, WOKEN};
+use crate::tick::Tick;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use weir_containers::PooledFuture;
+
+impl Worker {
+    /// Has `task` woken at `deadline` at the latest. A later deadline than the one in the timer queue is only noted:
+    /// most waits end before, and the queue is touched when the earlier one comes up.
+    #[inline]
+    pub(crate) fn set_deadline(&self, task: &Task, deadline: Tick) {
+        if deadline >= task.deadline.get() {
+            return;
+        }
+        task.deadline.set(deadline);
+        if deadline < task.timer.get() {
+            // R60: a shared task's deadline belongs to the global wait queue.
+            debug_assert_ne!(
+                self.running_slot.get(),
+                STAND_IN,
+                "a timer of this worker is for its own tasks"
+            );
+            task.timer.set(deadline);
+            self.timers.borrow_mut().set(self.running_slot.get(), deadline.as_ms());
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn spawn(&self, kind: &'static Kind, class: Class, future: PooledFuture<'static>) -> TaskKey {
+        let Some((slot, task)) = self.take_slot() else {
+            self.shared.activity.refused.increment();
+            return TaskKey::NONE;
+        };
+        task.future.set(Some(future));
+        task.kind.set(Some(kind));
+        task.class.set(class);
+        task.nice.set(0);
+        task.state.set(OCCUPIED);
+        self.shared.activity.spawned.increment();
+        if self.profiler.is_on() {
+            self.profiler.begin_task(slot);
+        }
+        self.enqueue(slot, task, Cause::Spawn);
+        TaskKey::new(self.id, slot, task.generation.get())
+    }
+
+    fn take_slot(&self) -> Option<(u32, &Task)> {
+        let slot = match self.free.get() {
+            NO_SLOT => self.tasks.push_default()?,
+            slot => slot,
+        };
+        let task = self.tasks.get(slot)?;
+        if slot == self.free.get() {
+            self.free.set(task.next.get());
+        }
+        Some((slot, task))
+    }
+
+    /// Wakes a task of this worker.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn wake(&self, key: TaskKey, cause: Cause) {
+        let slot = key.slot();
+        match self.tasks.get(slot) {
+            Some(task) if task.generation.get() == key.generation() => self.wake_task(slot, task, cause),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    #[track_caller]
+    pub(super) fn wake_task(&self, slot: u32, task: &Task, cause: Cause) {
+        let state = task.state.get();
+        if state & (QUEUED | RUNNING) == 0 && state & OCCUPIED != 0 {
+            return self.enqueue(slot, task, cause);
+        }
+        let again = if state & RUNNING != 0 { WOKEN } else { 0 };
+        task.state.set(state | reason(cause) | again);
+        if again != 0 && self.profiler.is_on() {
+            self.note(slot, cause);
+        }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn enqueue(&self, slot: u32, task: &Task, cause: Cause) {
+        task.state.set(task.state.get() | QUEUED | reason(cause));
+        self.queues.push(&self.tasks, slot, task, task.class.get(), self.tuning.runqueue_depth);
+        if self.profiler.is_on() {
+            self.note(slot, cause);
+        }
+    }
+
+    /// Queues a task that woke itself: as bulk, for the next turn. Heavy work stays heavy.
+    pub(super) fn requeue(&self, slot: u32, task: &Task, reason: u32) {
+        task.state.set(task.state.get() | QUEUED | reason);
+        if task.class.get() == Class::Heavy {
+            self.queues.push(&self.tasks, slot, task, Class::Heavy, self.tuning.runqueue_depth);
+        } else {
+            self.queues.defer(&self.tasks, slot, task);
+        }
+        if self.profiler.is_on() {
+            // Whoever woke it while it ran has left a note already; otherwise it gave up its turn by itself.
+            self.note(slot, Cause::Yield);
+        }
+    }
+
+    /// Notes when and where a task was woken. What the poller and the timers wake was due when the loop began.
+    #[cold]
+    #[track_caller]
+    fn note(&self, slot: u32, cause: Cause) {
+        let date_ns = match cause {
+            Cause::Event | Cause::Deadline => self.now_ns.get(),
+            _ => self.clock.monotonic_ns(),
+        };
+        self.profiler.note(slot, date_ns, cause, Location::caller());
+    }
+
+    #[track_caller]
+    pub(super) fn kill(&self, key: TaskKey) {
+        let slot = key.slot();
+        match self.tasks.get(slot) {
+            Some(task) if task.generation.get() == key.generation() => self.kill_task(slot, task),
+            _ => {}
+        }
+    }
+
+    /// What is queued or runs is only marked; what waits goes straight to the urgent work, where it ends.
+    #[track_caller]
+    pub(super) fn kill_task(&self, slot: u32, task: &Task) {
+        let state = task.state.get();
+        if state & OCCUPIED == 0 {
+            return;
+        }
+        task.state.set(state | KILLED);
+        if state & (QUEUED | RUNNING) == 0 {
+            task.state.set(state | KILLED | QUEUED);
+            self.queues.push(&self.tasks, slot, task, Class::Urgent, self.tuning.runqueue_depth);
+            if self.profiler.is_on() {
+                self.note(slot, Cause::Kill);
+            }
+        }
+    }
+
+    /// Drops what is left of a task and frees its slot.
+    pub(super) fn end(&self, slot: u32, task: &Task, future: Option<PooledFuture<'static>>) {
+        // Wakes that the destructors send to this very task must not queue it again.
+        task.state.set(OCCUPIED | RUNNING);
+        dispose(future);
+        self.leave();
+        if !task.timer.get().is_never() {
+            self.timers.borrow_mut().remove(slot);
+            task.timer.set(Tick::NEVER);
+        }
+        task.deadline.set(Tick::NEVER);
+        task.kind.set(None);
+        task.state.set(0);
+        // Zero is no generation: it would let a key be `NONE`.
+        task.generation.set(task.generation.get().wrapping_add(1).max(1));
+        task.next.set(self.free.replace(slot));
+        self.shared.activity.ended.increment();
+    }
+}
+
+/// What a cause leaves in the task's state.
+#[inline]
+fn reason(cause: Cause) -> u32 {
+    if cause == Cause::Deadline { 0 } else { EVENT }
+}
+
+/// Drops a value; a panic of a destructor is the value's own affair.
+pub(crate) fn dispose<T>(value: Option<T>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}

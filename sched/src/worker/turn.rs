@@ -1,0 +1,193 @@
+//! One turn: deadlines that came up, what other threads left, and the run queues within the policy's budget.
+
+use super::Worker;
+use crate::policy::{CLASSES, Class, Load, Tuning, turn};
+use crate::profile::Cause;
+use crate::shared::Message;
+use crate::task::Kind;
+use crate::tick::Tick;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Worker {
+    /// Wakes the tasks whose deadline passed, at most a run queue's depth of them, those of this worker and shared ones
+    /// together: who has many of its own leaves the others to the others (R56).
+    pub(super) fn expire_timers(&self) {
+        let budget = self.tuning.runqueue_depth.max(1);
+        let mut handled = self.expire_own(budget);
+        handled += self.commons.expire(self.now.get(), budget - handled);
+        if handled > 0 {
+            self.shared.activity.timers.add(u64::from(handled));
+        }
+    }
+
+    fn expire_own(&self, budget: u32) -> u32 {
+        let mut timers = self.timers.borrow_mut();
+        let now = self.now.get();
+        let mut handled = 0;
+        while handled < budget {
+            let Some((due, slot)) = timers.first().filter(|(due, _)| *due <= now.as_ms()) else { break };
+            handled += 1;
+            let task = self.tasks.get(slot).expect("a timer belongs to a slot");
+            debug_assert_eq!(task.timer.get().as_ms(), due);
+            let deadline = task.deadline.get();
+            if deadline > now && !deadline.is_never() {
+                // It moved further away meanwhile: back to the same queue (R58).
+                task.timer.set(deadline);
+                timers.set(slot, deadline.as_ms());
+                continue;
+            }
+            task.timer.set(Tick::NEVER);
+            timers.remove(slot);
+            if deadline <= now {
+                self.wake_task(slot, task, Cause::Deadline);
+            }
+        }
+        handled
+    }
+
+    /// Takes what other threads left.
+    pub(super) fn drain_inboxes(&self) {
+        let woken = self.shared.door.wakes.drain(|listed| {
+            let slot = listed.number;
+            if let Some(task) = self.tasks.get(slot) {
+                if self.profiler.is_on() {
+                    self.profiler.note_stamp(slot, listed.stamp);
+                }
+                match listed.doomed.filter(|&generation| generation == task.generation.get()) {
+                    Some(_) => self.kill_task(slot, task),
+                    None => self.wake_task(slot, task, Cause::Wake),
+                }
+            }
+        });
+        let messages = self.shared.inbox.drain(|Message::Run(work)| {
+            self.shared.current.enter(&MESSAGE);
+            self.guard(work);
+        });
+        if woken + messages > 0 {
+            self.shared.activity.remote_wakes.add(woken as u64);
+            self.shared.activity.messages.add(messages as u64);
+        }
+    }
+
+    /// Runs work of another thread; a panic in it ends the work and nothing else.
+    fn guard(&self, work: Box<dyn FnOnce() + Send>) {
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+            self.shared.activity.panics.increment();
+        }
+    }
+
+    /// Runs the queues within the budget of one turn.
+    pub(super) fn run_turn(&self) {
+        self.queues.begin_turn(&self.tasks);
+        self.profiler.interrupt();
+        let mut load = self.queues.load();
+        self.publish(&load);
+        let (own, shared_waiting) = (load.queued[NORMAL], self.commons.waiting());
+        load.queued[NORMAL] = own.saturating_add(shared_waiting);
+        let mut left = turn(&load, &self.tuning).runs;
+        let mut granted = left;
+        let shared_room = shared_room(granted[NORMAL], own, shared_waiting);
+        if self.tuning.low_latency {
+            self.run_by_rank(&mut left, shared_room);
+        } else {
+            self.run_by_class(&mut left, shared_room);
+            while let Some(more) = self.more(&left) {
+                for class in 0..HEAVY {
+                    granted[class] = granted[class] - left[class] + more[class];
+                    left[class] = more[class];
+                }
+                self.run_by_class(&mut left, 0);
+                if left == more {
+                    break;
+                }
+            }
+        }
+        let activity = &self.shared.activity;
+        activity.queued.set(u64::from(self.queues.len()));
+        for class in 0..CLASSES {
+            if granted[class] > left[class] {
+                activity.runs[class].add(u64::from(granted[class] - left[class]));
+            }
+        }
+    }
+
+    /// Runs each class within its budget, the most urgent first.
+    #[inline]
+    fn run_by_class(&self, left: &mut [u32; CLASSES], shared_room: u32) {
+        for class in 0..CLASSES {
+            if class == NORMAL && shared_room > 0 {
+                left[NORMAL] -= self.run_shared(shared_room);
+            }
+            while left[class] > 0 {
+                let Some((slot, task)) = self.queues.pop(&self.tasks, class) else { break };
+                left[class] -= 1;
+                self.run_task(slot, task);
+            }
+        }
+    }
+
+    /// What classes could not use of a turn, for those that were given more work meanwhile: a turn looks at the poller
+    /// when its depth is used up, not when one class has used up its share of it.
+    #[inline]
+    fn more(&self, left: &[u32; CLASSES]) -> Option<[u32; CLASSES]> {
+        let spare: u32 = left[..HEAVY].iter().sum();
+        if spare == 0 || (0..HEAVY).all(|class| !self.queues.has(class)) {
+            return None;
+        }
+        let mut more = turn(&self.queues.load(), &Tuning { runqueue_depth: spare, ..self.tuning }).runs;
+        more[HEAVY] = left[HEAVY];
+        Some(more)
+    }
+
+    /// Shows what waits now: all that others see of a worker that gets stuck in its turn.
+    #[inline]
+    fn publish(&self, load: &Load) {
+        let activity = &self.shared.activity;
+        let mut total = 0_u32;
+        for (place, queued) in activity.waiting.iter().zip(load.queued) {
+            place.store(queued, Relaxed);
+            total = total.saturating_add(queued);
+        }
+        activity.armed.store(self.timers.borrow().len() as u32, Relaxed);
+        if total == 0 {
+            activity.empty_turns.increment();
+        } else if total > self.tuning.runqueue_depth {
+            activity.long_turns.increment();
+        }
+    }
+
+    /// Runs the highest class that has entries and budget, looked up anew after each; ends early when other threads
+    /// left something (R39).
+    fn run_by_rank(&self, left: &mut [u32; CLASSES], mut shared_room: u32) {
+        let nothing_shared = shared_room == 0;
+        let has = |class, shared_room| self.queues.has(class) || class == NORMAL && shared_room > 0;
+        while let Some(class) = (0..CLASSES).find(|&class| left[class] > 0 && has(class, shared_room)) {
+            if class == NORMAL && shared_room > 0 {
+                let ran = self.run_shared(1);
+                // Another worker may have taken the rest.
+                shared_room = if ran == 0 { 0 } else { shared_room - 1 };
+                left[class] -= ran;
+                continue;
+            }
+            // A class that turns out to be empty is not found again.
+            let Some((slot, task)) = self.queues.pop(&self.tasks, class) else { continue };
+            left[class] -= 1;
+            self.run_task(slot, task);
+            let new_shared = nothing_shared && self.commons.waiting() > 0;
+            if !self.shared.door.wakes.is_empty() || !self.shared.inbox.is_empty() || new_shared {
+                break;
+            }
+        }
+    }
+}
+
+/// How many of a turn's `granted` normal runs may go to shared tasks: half of them, and what the worker's `own` leave.
+fn shared_room(granted: u32, own: u32, waiting: u32) -> u32 {
+    waiting.min(granted.div_ceil(2).max(granted.saturating_sub(own)))
+}
+
+/// What others sent here to be run between tasks.
+static MESSAGE: Kind = Kind::new("message");
+const NORMAL: usize = Class::Normal as usize;
+const HEAVY: usize = Class::Heavy as usize;
