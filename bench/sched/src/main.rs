@@ -1,6 +1,7 @@
 //! `cargo run --release --manifest-path bench/sched/Cargo.toml`: what the scheduler does, in one run beside executors that
 //! a user would pick. `-- rates`, `shares`, `heavy`, `deep` or `storm` runs a part, `-- rates=across` the rows
-//! with that word in their name.
+//! with that word in their name, `-- rates=across only=weir` those of one executor (for a profile, or to count its system
+//! calls).
 //!
 //! Rates are processor time, the best of several rounds with the executors taking turns, because the machine's other work
 //! disturbs one and then another. Read ratios; the absolute figures are of one machine on one day.
@@ -11,9 +12,10 @@ mod rates;
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|name| name == part);
-    let row = wanted.iter().find_map(|name| name.strip_prefix("rates="));
+    let value = |name: &str| wanted.iter().find_map(|word| word.strip_prefix(name));
+    let row = value("rates=");
     if wants("rates") || row.is_some() {
-        rates::report(row.unwrap_or_default());
+        rates::report(row.unwrap_or_default(), value("only="));
     }
     if wants("shares") {
         classes::shares();

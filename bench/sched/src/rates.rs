@@ -17,7 +17,8 @@ struct Row {
     work: [fn(u64); 3],
 }
 
-pub fn report(word: &str) {
+/// Prints the rows with `word` in their name; of one executor only, if one is named.
+pub fn report(word: &str, only: Option<&str>) {
     let rows = [
         Row {
             name: "task switch: two tasks wake each other",
@@ -37,41 +38,77 @@ pub fn report(word: &str) {
             work: [weir::nearer_timers, tokio::nearer_timers, smol::nearer_timers],
         },
         Row {
-            name: "wake-up across threads, 1 pair (both sleep in between)",
+            name: "wake-up across threads, 1 pair, one processor",
             count: 40_000,
             work: [
-                |count| weir::across(1, count),
-                |count| tokio::across(1, count),
-                |count| smol::across(1, count),
+                |count| weir::across(1, count, Place::Together),
+                |count| tokio::across(1, count, Place::Together),
+                |count| smol::across(1, count, Place::Together),
             ],
         },
         Row {
-            name: "wake-up across threads, 100 pairs",
+            name: "the same across threads, tokio without its sockets",
+            count: 40_000,
+            work: [
+                |count| weir::across(1, count, Place::Together),
+                |count| tokio::across_without_sockets(1, count, Place::Together),
+                |count| smol::across(1, count, Place::Together),
+            ],
+        },
+        Row {
+            name: "wake-up across threads, 1 pair, two processors",
+            count: 20_000,
+            work: [
+                |count| weir::across(1, count, Place::Apart),
+                |count| tokio::across(1, count, Place::Apart),
+                |count| smol::across(1, count, Place::Apart),
+            ],
+        },
+        Row {
+            name: "wake-up across threads, 100 pairs, one processor",
             count: 400_000,
             work: [
-                |count| weir::across(100, count),
-                |count| tokio::across(100, count),
-                |count| smol::across(100, count),
+                |count| weir::across(100, count, Place::Together),
+                |count| tokio::across(100, count, Place::Together),
+                |count| smol::across(100, count, Place::Together),
+            ],
+        },
+        Row {
+            name: "wake-up across threads, 100 pairs, two processors",
+            count: 400_000,
+            work: [
+                |count| weir::across(100, count, Place::Apart),
+                |count| tokio::across(100, count, Place::Apart),
+                |count| smol::across(100, count, Place::Apart),
             ],
         },
     ];
     println!("nanoseconds of processor time each, best of {ROUNDS} rounds");
-    println!("{:58} {:>8} {:>8} {:>8}   weir is faster than tokio, smol by", "", "weir", "tokio", "smol");
+    let [weir, tokio, smol] = EXECUTORS;
+    println!("{:58} {weir:>8} {tokio:>8} {smol:>8}   weir is faster than tokio, smol by", "");
     for row in rows.into_iter().filter(|row| row.name.contains(word)) {
-        let mut best = [[f64::MAX; 3]; 2];
+        // Processor time and time on the wall's clock, of each executor.
+        let mut spent = [const { [const { Vec::new() }; 3] }; 2];
         for _ in 0..ROUNDS {
             for (executor, work) in row.work.iter().enumerate() {
+                if only.is_some_and(|only| only != EXECUTORS[executor]) {
+                    continue;
+                }
                 let (start, cpu) = (Instant::now(), cpu_ns());
                 work(row.count);
-                let spent = [cpu_ns() - cpu, start.elapsed().as_nanos() as u64];
-                for (best, spent) in best.iter_mut().zip(spent) {
-                    best[executor] = best[executor].min(spent as f64 / row.count as f64);
-                }
+                spent[0][executor].push((cpu_ns() - cpu) as f64 / row.count as f64);
+                spent[1][executor].push(start.elapsed().as_nanos() as f64 / row.count as f64);
             }
         }
-        print(row.name, best[0]);
+        spent.iter_mut().flatten().for_each(|rounds| rounds.sort_by(f64::total_cmp));
+        let at = |clock: usize, rank: usize| {
+            spent[clock].each_ref().map(|rounds| rounds.get(rank).copied().unwrap_or(f64::NAN))
+        };
+        print(row.name, at(0, 0));
         if row.name.contains("across") {
-            print("  on the wall's clock", best[1]);
+            // Who sleeps depends on the machine's other work, so the best round is luck.
+            print("  the median round", at(0, ROUNDS / 2));
+            print("  the median round on the wall's clock", at(1, ROUNDS / 2));
         }
     }
 }
@@ -80,10 +117,38 @@ fn print(name: &str, [weir, tokio, smol]: [f64; 3]) {
     println!("{name:58} {weir:8.1} {tokio:8.1} {smol:8.1}   {:.1}, {:.1}", tokio / weir, smol / weir);
 }
 
+/// Where the two sides of wake-ups across threads run: left to the kernel, both move between the two places, and rounds
+/// differ tenfold.
+#[derive(Clone, Copy)]
+enum Place {
+    /// On one processor: what is measured is the executor and a switch of threads.
+    Together,
+    /// On two: with one pair, what is measured is how fast this machine's processors wake each other.
+    Apart,
+}
+
+impl Place {
+    /// The processors of one side.
+    fn processors(self, side: usize) -> Vec<usize> {
+        let processors = weir_sys::process::processors().unwrap_or_default();
+        let number = match self {
+            Self::Together => 0,
+            Self::Apart => side % processors.len().max(1),
+        };
+        processors.get(number).copied().into_iter().collect()
+    }
+
+    /// Puts the calling thread there.
+    fn take(self, side: usize) {
+        let _ = weir_sys::process::set_processors(&self.processors(side));
+    }
+}
+
 /// Processor time of all threads of this process.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-const ROUNDS: usize = 7;
+const EXECUTORS: [&str; 3] = ["weir", "tokio", "smol"];
+const ROUNDS: usize = 9;

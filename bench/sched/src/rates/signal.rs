@@ -3,6 +3,7 @@
 use atomic_waker::AtomicWaker;
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 
@@ -44,6 +45,22 @@ pub async fn raised(which: usize) {
     .await;
 }
 
+/// One task of a pair that wake each other: waits for its turn, gives it back, without end.
+pub async fn answer() {
+    loop {
+        raised(1).await;
+        raise(0);
+    }
+}
+
+/// The other one: gives the turn away and waits for it, `rounds` times.
+pub async fn ask(rounds: u64) {
+    for _ in 0..rounds {
+        raise(1);
+        raised(0).await;
+    }
+}
+
 /// Forgets the wakers of an executor that ended.
 pub fn forget() {
     LOCAL.with_borrow_mut(|signals| *signals = Default::default());
@@ -74,7 +91,23 @@ impl Shared {
     }
 }
 
-/// Signals of both sides of some pairs.
-pub fn pairs(count: usize) -> std::sync::Arc<Vec<[Shared; 2]>> {
-    std::sync::Arc::new((0..count).map(|_| Default::default()).collect())
+/// A pair of tasks on two threads that wake each other in turn.
+pub type Pair = Arc<[Shared; 2]>;
+
+/// So many pairs.
+pub fn pairs(count: usize) -> Vec<Pair> {
+    (0..count).map(|_| Pair::default()).collect()
+}
+
+/// What the task of one side of a pair does. Side 0 begins.
+pub async fn play(pair: Pair, side: usize, rounds: u64) {
+    for _ in 0..rounds {
+        if side == 0 {
+            pair[1].raise();
+        }
+        pair[side].raised().await;
+        if side == 1 {
+            pair[0].raise();
+        }
+    }
 }

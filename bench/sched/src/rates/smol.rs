@@ -18,16 +18,8 @@ fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(Executor) -> F) {
 
 pub fn switches(count: u64) {
     run(|executor| async move {
-        let _other = executor.spawn(async {
-            loop {
-                raised(1).await;
-                raise(0);
-            }
-        });
-        for _ in 0..count / 2 {
-            raise(1);
-            raised(0).await;
-        }
+        let _other = executor.spawn(signal::answer());
+        signal::ask(count / 2).await;
     });
 }
 
@@ -93,37 +85,22 @@ pub fn nearer_timers(count: u64) {
     });
 }
 
-pub fn across(pairs: usize, count: u64) {
+pub fn across(pairs: usize, count: u64, place: super::Place) {
     let signals = signal::pairs(pairs);
     let rounds = count / 2 / pairs as u64;
-    let side = |side: usize| {
-        let signals = signals.clone();
-        move || {
-            let executor = LocalExecutor::new();
-            let work = |pair: usize| {
-                let signals = signals.clone();
-                executor.spawn(async move {
-                    for _ in 0..rounds {
-                        if side == 0 {
-                            signals[pair][1].raise();
-                        }
-                        signals[pair][side].raised().await;
-                        if side == 1 {
-                            signals[pair][0].raise();
-                        }
-                    }
-                })
-            };
-            let tasks: Vec<_> = (0..pairs).map(work).collect();
-            async_io::block_on(executor.run(async {
-                for task in tasks {
-                    task.await;
-                }
-            }));
-        }
+    let live = |side: usize| {
+        place.take(side);
+        let executor = LocalExecutor::new();
+        let tasks: Vec<_> =
+            signals.iter().map(|pair| executor.spawn(signal::play(pair.clone(), side, rounds))).collect();
+        async_io::block_on(executor.run(async {
+            for task in tasks {
+                task.await;
+            }
+        }));
     };
     std::thread::scope(|scope| {
-        scope.spawn(side(0));
-        scope.spawn(side(1));
+        scope.spawn(|| live(0));
+        scope.spawn(|| live(1));
     });
 }

@@ -17,16 +17,8 @@ fn run(main: impl Future<Output = ()> + Send + 'static) {
 
 pub fn switches(count: u64) {
     run(async move {
-        tokio::spawn(async {
-            loop {
-                raised(1).await;
-                raise(0);
-            }
-        });
-        for _ in 0..count / 2 {
-            raise(1);
-            raised(0).await;
-        }
+        tokio::spawn(signal::answer());
+        signal::ask(count / 2).await;
     });
 }
 
@@ -85,36 +77,32 @@ pub fn nearer_timers(count: u64) {
     });
 }
 
-pub fn across(pairs: usize, count: u64) {
+/// A runtime that has sockets to wait for, as a network program's has: one that sleeps does so in its poller.
+pub fn across(pairs: usize, count: u64, place: super::Place) {
+    across_on(pairs, count, place, || Builder::new_current_thread().enable_all().build().expect("a runtime"));
+}
+
+/// One that cannot have sockets sleeps on a lock instead, which the kernel makes cheaper.
+pub fn across_without_sockets(pairs: usize, count: u64, place: super::Place) {
+    across_on(pairs, count, place, runtime);
+}
+
+fn across_on(pairs: usize, count: u64, place: super::Place, runtime: fn() -> Runtime) {
     let signals = signal::pairs(pairs);
     let rounds = count / 2 / pairs as u64;
-    let side = |side: usize| {
-        let signals = signals.clone();
-        move || {
-            runtime().block_on(async move {
-                let work = |pair: usize| {
-                    let signals = signals.clone();
-                    tokio::spawn(async move {
-                        for _ in 0..rounds {
-                            if side == 0 {
-                                signals[pair][1].raise();
-                            }
-                            signals[pair][side].raised().await;
-                            if side == 1 {
-                                signals[pair][0].raise();
-                            }
-                        }
-                    })
-                };
-                for task in (0..pairs).map(work).collect::<Vec<_>>() {
-                    task.await.expect("no panic");
-                }
-            });
-        }
+    let live = |side: usize| {
+        place.take(side);
+        runtime().block_on(async {
+            let tasks: Vec<_> =
+                signals.iter().map(|pair| tokio::spawn(signal::play(pair.clone(), side, rounds))).collect();
+            for task in tasks {
+                task.await.expect("no panic");
+            }
+        });
     };
     std::thread::scope(|scope| {
-        scope.spawn(side(0));
-        scope.spawn(side(1));
+        scope.spawn(|| live(0));
+        scope.spawn(|| live(1));
     });
 }
 

@@ -111,11 +111,12 @@ impl Side {
     }
 }
 
-pub fn across(pairs: usize, count: u64) {
+pub fn across(pairs: usize, count: u64, place: super::Place) {
     let sides: Arc<Vec<[Side; 2]>> = Arc::new((0..pairs).map(|_| Default::default()).collect());
     let rounds = count / 2 / pairs as u64;
     let (sender, receiver) = mpsc::channel();
-    let settings = Settings { threads: 2, ..Settings::default() };
+    let processors = vec![place.processors(0), place.processors(1)];
+    let settings = Settings { threads: 2, processors, ..Settings::default() };
     let runtime = Runtime::start(&settings, move |side| {
         for pair in 0..pairs {
             let (sides, sender) = (sides.clone(), sender.clone());
