@@ -7,6 +7,7 @@ use crate::key::TaskKey;
 use crate::task::{EVENT, FLAG, KILLED, Kind, NO_SLOT, OCCUPIED, RUNNING, Task, WOKEN};
 use crate::tick::Tick;
 use crate::waker::waker;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -15,7 +16,8 @@ use std::task::Context;
 use weir_sync::{Begin, Finish};
 
 impl Worker {
-    #[inline]
+    // Part of the loop that calls it.
+    #[inline(always)]
     pub(super) fn run_task(&self, slot: u32, task: &Task) {
         let Some(kind) = task.kind.get() else { return };
         self.shared.current.enter(kind);
@@ -49,7 +51,8 @@ impl Worker {
         self.running_task.set(Some(NonNull::from(task)));
         self.running_slot.set(slot);
         self.running_event.set(state & EVENT != 0);
-        let waker = waker(key);
+        // Its destructor does nothing; a call less.
+        let waker = ManuallyDrop::new(waker(key));
         let mut context = Context::from_waker(&waker);
         let outcome = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut future).poll(&mut context)));
         let state = task.state.get();

@@ -113,7 +113,7 @@ impl Worker {
     }
 
     /// Runs each class within its budget, the most urgent first.
-    #[inline]
+    #[inline(never)]
     fn run_by_class(&self, left: &mut [u32; CLASSES], shared_room: u32) {
         for class in 0..CLASSES {
             if class == NORMAL && shared_room > 0 {
