@@ -94,8 +94,12 @@ fn backend_and_name<'a>(context: &Context<'_>, word: &'a str) -> Result<(Backend
         .split_once('/')
         .filter(|(_, name)| !name.is_empty())
         .ok_or_else(|| Outcome::error("Require 'backend/server'.\n"))?;
-    let backend = context.target.backend(backend).ok_or_else(|| Outcome::error("No such backend.\n"))?;
-    Ok((backend, name))
+    Ok((self::backend(context, backend)?, name))
+}
+
+/// The backend of that name, or what to answer.
+fn backend(context: &Context<'_>, name: &str) -> Result<BackendKey, Outcome> {
+    context.target.backend(name).ok_or_else(|| Outcome::error("No such backend.\n"))
 }
 
 /// The frontend of that name, or what to answer.

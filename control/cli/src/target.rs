@@ -15,7 +15,8 @@ pub use patterns::{
 pub use process::{CliSocket, Limit, ProcessTarget, VariableSource};
 pub use proxies::{
     AddressChange, BackendKey, CapturedError, Direction, ErrorFilter, FrontendKey, FrontendRefusal,
-    PortSetting, ProxyTarget, ServerConnections, ServerKey, ServerRefusal, ServerState, ServerView,
+    PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey, ServerRefusal, ServerState,
+    ServerView,
 };
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
 pub use work::{

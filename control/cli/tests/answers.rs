@@ -77,8 +77,8 @@ fn servers() {
             "set server be/s1 addr ::1 port 1",
             "IP changed from '127.0.0.2' to '::1', port changed from '99' to '1' by 'stats socket command'\n\n",
         ),
-        ("set server be/s1 health up", "'set server health' is not implemented yet.\n\n"),
-        ("set server be/s1 agent up", "'set server agent' is not implemented yet.\n\n"),
+        ("set server be/s1 health up", "\n"),
+        ("set server be/s1 agent up", "agent checks are not enabled on this server.\n\n"),
         (
             "set server be/s1 foo",
             "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | check-addr | \
@@ -90,9 +90,13 @@ fn servers() {
         ("shutdown sessions server be/x", "No such server.\n\n"),
         ("add server be/s9", "'server' expects <name> and <addr>[:<port>] as arguments.\n\n"),
         ("add server be/s9 127.0.0.1:99", "New server registered.\n\n"),
-        ("del server be/s1", "Only servers in maintenance mode can be deleted.\n\n"),
-        ("disable server be/s1; del server be/s1", "\nServer deleted.\n\n"),
-        ("enable health be/s1", "'enable health' is not implemented yet.\n\n"),
+        ("del server be/s1", "Only servers in maintenance mode can be deleted.\n"),
+        ("disable server be/s1; del server be/s1", "\nServer deleted.\n"),
+        ("enable health be/s1", "Health check was not configured on this server, cannot enable.\n\n"),
+        ("disable health be/s1; disable agent be/s1", "\n\n"),
+        ("set server be/s1 health no", "'set server <srv> health' expects 'up', 'stopping', or 'down'.\n\n"),
+        ("set dynamic-cookie-key backend be", "String value expected.\n\n"),
+        ("add server help", "List of keywords supported for dynamic server:\nbackup\nweight\n\n"),
     ]);
 }
 

@@ -12,15 +12,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, OnceLock, RwLock};
 
-use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates, ServerFigures};
+use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates};
 use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
 use weir_net::Gate;
-use weir_stream::server::idle::IdlePools;
 use weir_stream::service::Statistics;
-use weir_stream::site::{Identity, Limits, Proxy, Site, SocketSizes};
+use weir_stream::site::{AddedServers, Identity, Limits, Proxy, Site, SocketSizes};
 use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
 
@@ -147,14 +146,12 @@ fn make_proxy(
     let log_tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
     let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
     let limit = frontend_limit.unwrap_or(options.connections);
-    let servers = config.servers.len();
     Proxy {
         index,
         backend,
         frontend_figures: FrontendFigures::new(workers),
         backend_figures: BackendFigures::new(workers),
-        server_figures: (0..servers).map(|_| ServerFigures::new(workers)).collect(),
-        idle: (0..servers).map(|_| IdlePools::new(workers)).collect(),
+        added_servers: AddedServers::default(),
         listeners,
         log_sinks,
         log_tag: log_tag.as_bytes().into(),
@@ -246,8 +243,16 @@ fn process_variables(global: &model::Global) -> VariableStore {
     context.variables
 }
 
+/// What balancing needs to know of a server that is added while its backend runs.
+pub(crate) fn added_server(config: &model::Server, shares_idle: bool) -> weir_backend::ServerSettings {
+    weir_backend::ServerSettings {
+        disabled: config.settings.disabled,
+        ..backends::added_server(config, shares_idle)
+    }
+}
+
 /// Whether workers may take each other's idle connections.
-fn shares_idle(global: &model::Global) -> bool {
+pub(crate) fn shares_idle(global: &model::Global) -> bool {
     global.tuning.idle_connections != ConnectionSharing::Off
 }
 

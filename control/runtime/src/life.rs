@@ -270,7 +270,7 @@ fn report_of(proxy: &Proxy) -> Vec<String> {
             if server.is_up() { "UP" } else { "DOWN" },
             server.served(),
             server.queued(),
-            proxy.server_figures(server).sum(weir_backend::ServerCounter::Sessions)
+            server.figures().sum(weir_backend::ServerCounter::Sessions)
         ));
     }
     let status = backend.status(weir_sched::now().as_ms());

@@ -5,6 +5,7 @@
 //! on; [`pulse::start`] keeps on each worker what has to be looked at once a second.
 
 mod activity;
+mod added_servers;
 mod admin;
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -154,6 +154,7 @@ fn try_serve(
         messages: Some(messages),
         limits: recorded_limits(&capacity, &invocation),
         cli_connections_limit: global.stats_maxconn,
+        shares_idle: build::shares_idle(&global),
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();

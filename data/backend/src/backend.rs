@@ -12,6 +12,8 @@ use arc_swap::ArcSwap;
 use crate::balance::Pick;
 use crate::board::Board;
 use crate::figures::{BackendFigures, SharedGauge};
+use crate::idle::IdlePools;
+use crate::persistence::DynamicCookies;
 use crate::queue::{Order, Outcome, Place, Priority, Verdict, Waiter, Waiting, Wake};
 use crate::server::state::{AdminState, OperationalState};
 use crate::server::weight::WeightChange;
@@ -74,7 +76,11 @@ impl Backend {
             let home = || Home { backend: Weak::clone(itself), shared: Arc::clone(&shared) };
             let servers: Vec<_> = (0u32..)
                 .zip(servers)
-                .map(|(key, settings)| Arc::new(Server::new(ServerKey(key), settings, home(), now_ms)))
+                .map(|(rank, settings)| {
+                    let (key, pools) =
+                        (ServerKey::configured(rank), IdlePools::leak(shared.settings.workers));
+                    Arc::new(Server::new(key, settings, pools, home(), now_ms))
+                })
                 .collect();
             let board = Board::new(Arc::clone(&shared), servers.clone(), now_ms);
             let roster = ArcSwap::from_pointee(Roster::new(servers));
@@ -141,7 +147,7 @@ impl Backend {
         self.servers().iter().for_each(|server| server.clear_maxima());
     }
 
-    /// All servers, by key.
+    /// All servers, in the order of the configuration, those that were added last.
     #[must_use]
     pub fn servers(&self) -> Arc<[Arc<Server>]> {
         Arc::clone(&self.roster.load().servers)
@@ -150,7 +156,13 @@ impl Backend {
     /// A server by its key.
     #[must_use]
     pub fn server(&self, key: ServerKey) -> Option<Arc<Server>> {
-        self.roster.load().servers.get(key.index()).cloned()
+        self.roster.load().get(key).cloned()
+    }
+
+    /// The server that has a place now.
+    #[must_use]
+    pub fn server_at(&self, place: usize) -> Option<Arc<Server>> {
+        self.roster.load().places.get(place).cloned().flatten()
     }
 
     /// A server by its name.
@@ -169,8 +181,7 @@ impl Backend {
     #[must_use]
     pub fn server_by_cookie(&self, value: &str) -> Option<Arc<Server>> {
         let roster = self.roster.load();
-        let servers =
-            || roster.by_cookie.get(value).into_iter().flatten().map(|key| &roster.servers[key.index()]);
+        let servers = || roster.by_cookie.get(value).into_iter().flatten().filter_map(|key| roster.get(*key));
         servers().find(|server| server.is_up()).or_else(|| servers().next()).cloned()
     }
 
@@ -255,6 +266,68 @@ impl Backend {
         }
         wake_all(woken);
         Ok(())
+    }
+
+    /// Changes what dynamic cookies are made with, and with it the cookies of the servers that have none of their own.
+    pub fn change_dynamic_cookies(&self, change: impl FnOnce(&mut DynamicCookies)) {
+        let board = self.board.lock();
+        let mut changed = DynamicCookies::clone(&self.shared.dynamic_cookies.load());
+        change(&mut changed);
+        self.shared.dynamic_cookies.store(Arc::new(changed));
+        board.servers().iter().for_each(|server| server.refresh_cookie());
+        self.roster.store(Arc::new(Roster::new(board.servers().to_vec())));
+    }
+
+    /// Takes in a server, which begins in maintenance.
+    ///
+    /// Without an `id` it gets the lowest that is free.
+    ///
+    /// # Errors
+    /// When the algorithm cannot take servers, or the name or the `id` is taken.
+    pub fn add(&self, mut settings: ServerSettings, now_ms: u64) -> Result<Arc<Server>, AddError> {
+        if self.is_static() {
+            return Err(AddError::StaticAlgorithm);
+        }
+        let mut board = self.board.lock();
+        let known = |id| board.servers().iter().find(|server| server.id() == id);
+        if board.servers().iter().any(|server| server.name() == settings.name) {
+            return Err(AddError::NameTaken);
+        }
+        if settings.id == 0 {
+            let taken: std::collections::BTreeSet<u32> =
+                board.servers().iter().map(|server| server.id()).collect();
+            settings.id = (1..).find(|id| !taken.contains(id)).unwrap_or(u32::MAX);
+        } else if let Some(owner) = known(settings.id) {
+            return Err(AddError::IdentifierTaken(Arc::clone(owner)));
+        }
+        let (key, pools) = board.vacancy();
+        let home = Home { backend: Weak::clone(&self.itself), shared: Arc::clone(&self.shared) };
+        let server = Arc::new(Server::new(key, settings, pools, home, now_ms));
+        server.begin_in_maintenance();
+        board.add(Arc::clone(&server));
+        board.rebuild(now_ms);
+        self.roster.store(Arc::new(Roster::new(board.servers().to_vec())));
+        Ok(server)
+    }
+
+    /// Lets a server go. Its key finds nothing any more; who refers to it in another way keeps it alive.
+    ///
+    /// # Errors
+    /// When there is no such server, or it is in use.
+    pub fn remove(&self, key: ServerKey, now_ms: u64) -> Result<Arc<Server>, RemoveError> {
+        let mut board = self.board.lock();
+        let server = Arc::clone(board.server(key).ok_or(RemoveError::NoSuchServer)?);
+        if !server.admin_state().is_maintenance() {
+            return Err(RemoveError::NotInMaintenance);
+        }
+        // Slots are only taken under this lock, so nobody comes while it goes.
+        if !server.is_unused() {
+            return Err(RemoveError::InUse);
+        }
+        board.remove(key);
+        board.rebuild(now_ms);
+        self.roster.store(Arc::new(Roster::new(board.servers().to_vec())));
+        Ok(server)
     }
 
     /// Lets time do its part: weights and limits of starting servers grow, which may free slots.
@@ -415,6 +488,28 @@ impl std::fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
+/// Why a server was not taken in.
+#[derive(Clone, Debug)]
+pub enum AddError {
+    /// The algorithm needs to know all servers from the start.
+    StaticAlgorithm,
+    /// Another server has the name.
+    NameTaken,
+    /// This server has the `id`.
+    IdentifierTaken(Arc<Server>),
+}
+
+/// Why a server was not let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoveError {
+    /// There is no such server.
+    NoSuchServer,
+    /// It would take traffic.
+    NotInMaintenance,
+    /// Something is on it, waits for it, or is kept for it.
+    InUse,
+}
+
 /// A slot of a server, given back on drop at the latest.
 pub struct Lease {
     server: Arc<Server>,
@@ -463,16 +558,19 @@ pub(crate) struct Shared {
     pub(crate) queued_maximum: AtomicU32,
     /// How many servers can take a new visitor. Written under the lock.
     pub(crate) usable: AtomicU32,
+    /// What dynamic cookies are made with. Changed under the lock.
+    pub(crate) dynamic_cookies: ArcSwap<DynamicCookies>,
 }
 
 impl Shared {
     pub(crate) fn new(settings: BackendSettings) -> Self {
         Self {
-            settings,
             sessions: SharedGauge::default(),
             queued: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
             usable: AtomicU32::new(0),
+            dynamic_cookies: ArcSwap::from_pointee(settings.dynamic_cookies.clone()),
+            settings,
         }
     }
 }
@@ -494,18 +592,26 @@ impl Home {
 /// The servers as readers see them, replaced as a whole.
 struct Roster {
     servers: Arc<[Arc<Server>]>,
+    places: Box<[Option<Arc<Server>>]>,
     by_cookie: HashMap<String, Vec<ServerKey>>,
 }
 
 impl Roster {
     fn new(servers: Vec<Arc<Server>>) -> Self {
         let mut by_cookie: HashMap<String, Vec<ServerKey>> = HashMap::new();
+        let size = servers.iter().map(|server| server.key().index() + 1).max().unwrap_or(0);
+        let mut places = vec![None; size];
         for server in &servers {
+            places[server.key().index()] = Some(Arc::clone(server));
             if let Some(value) = server.cookie() {
                 by_cookie.entry(String::clone(&value)).or_default().push(server.key());
             }
         }
-        Self { servers: servers.into(), by_cookie }
+        Self { servers: servers.into(), places: places.into(), by_cookie }
+    }
+
+    fn get(&self, key: ServerKey) -> Option<&Arc<Server>> {
+        self.places.get(key.index())?.as_ref().filter(|server| server.key() == key)
     }
 }
 

@@ -177,6 +177,7 @@ mod fixture {
 
     use super::{Farm, Member};
     use crate::backend::Home;
+    use crate::idle::IdlePools;
     use crate::server::weight::WEIGHT_SCALE;
     use crate::server::{Server, ServerKey};
     use crate::settings::ServerSettings;
@@ -188,7 +189,8 @@ mod fixture {
             .map(|(key, settings)| {
                 let weight = settings.weight * WEIGHT_SCALE;
                 let settings = ServerSettings { id: settings.id.max(key + 1), ..settings };
-                Member { server: Arc::new(Server::new(ServerKey(key), settings, Home::nowhere(), 0)), weight }
+                let (key, pools) = (ServerKey::configured(key), IdlePools::leak(1));
+                Member { server: Arc::new(Server::new(key, settings, pools, Home::nowhere(), 0)), weight }
             })
             .collect()
     }

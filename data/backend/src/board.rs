@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::{BackendStatus, ChooseInput, Lease, Shared};
 use crate::balance::{Balancer, Farm, Member, Pick, Request};
+use crate::idle::IdlePools;
 use crate::queue::{Order, Place, Verdict, WaitQueue, Waiter};
 use crate::server::weight;
 use crate::server::{Server, ServerKey, raise};
@@ -12,15 +13,14 @@ use crate::sync::{Ordering, handshake_point};
 /// What the lock guards.
 pub(crate) struct Board {
     shared: Arc<Shared>,
+    /// In the order of the configuration, those that were added last.
     servers: Vec<Arc<Server>>,
-    /// The queue of each server, by key.
-    queues: Vec<WaitQueue>,
+    /// The places of servers, by key.
+    seats: Vec<Seat>,
     /// The backend's queue.
     queue: WaitQueue,
     /// The servers that take new visitors now.
     members: Vec<Member>,
-    /// Where each server is among the members, by key.
-    places: Vec<Option<usize>>,
     balancer: Balancer,
     active: u32,
     backup: u32,
@@ -35,16 +35,45 @@ pub(crate) struct Board {
     downs: u32,
 }
 
+/// A server's place.
+struct Seat {
+    /// Who has it, if anybody does.
+    server: Option<Arc<Server>>,
+    /// How many servers were added here so far.
+    generation: u32,
+    /// What is counted of connections to whoever has it.
+    pools: &'static IdlePools,
+    /// Who waits for the server.
+    queue: WaitQueue,
+    /// Where the server is among the members.
+    member: Option<usize>,
+}
+
+impl Seat {
+    fn of(server: Arc<Server>) -> Self {
+        let generation = server.key().generation();
+        Self {
+            generation,
+            pools: server.pools(),
+            server: Some(server),
+            queue: WaitQueue::default(),
+            member: None,
+        }
+    }
+}
+
+/// Generations begin anew after so many: nobody keeps a key that long.
+const MAX_GENERATION: u32 = i32::MAX as u32;
+
 /// A slow start moves in about this many steps.
 const RAMP_STEPS: u64 = 50;
 
 impl Board {
     pub(crate) fn new(shared: Arc<Shared>, servers: Vec<Arc<Server>>, now_ms: u64) -> Self {
         let mut board = Self {
-            queues: servers.iter().map(|_| WaitQueue::default()).collect(),
+            seats: servers.iter().map(|server| Seat::of(Arc::clone(server))).collect(),
             queue: WaitQueue::default(),
             members: Vec::new(),
-            places: vec![None; servers.len()],
             balancer: Balancer::new(&shared.settings),
             active: 0,
             backup: 0,
@@ -101,9 +130,9 @@ impl Board {
             self.last_change_ms = now_ms;
         }
         self.members = members;
-        self.places.fill(None);
+        self.seats.iter_mut().for_each(|seat| seat.member = None);
         for (place, member) in self.members.iter().enumerate() {
-            self.places[member.server.key().index()] = Some(place);
+            self.seats[member.server.key().index()].member = Some(place);
         }
         self.ramp_step_ms = self.servers.iter().filter_map(|server| ramp_step(server, now_ms)).min();
         self.ramped_at_ms = now_ms;
@@ -124,9 +153,49 @@ impl Board {
         }
     }
 
-    /// A server by its key, and whether there is one.
+    /// A server by its key.
     pub(crate) fn server(&self, key: ServerKey) -> Option<&Arc<Server>> {
-        self.servers.get(key.index())
+        self.seats.get(key.index())?.server.as_ref().filter(|server| server.key() == key)
+    }
+
+    /// Where a server is among the members, if it is one.
+    fn member(&self, key: ServerKey) -> Option<usize> {
+        let seat = self.seats.get(key.index())?;
+        seat.member.filter(|_| seat.server.as_ref().is_some_and(|server| server.key() == key))
+    }
+
+    /// All servers in their order.
+    pub(crate) fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    /// A key for a server that is about to be added, and what counts the connections to it.
+    pub(crate) fn vacancy(&self) -> (ServerKey, &'static IdlePools) {
+        match (0..).zip(&self.seats).find(|(_, seat)| seat.server.is_none()) {
+            Some((place, seat)) => {
+                (ServerKey::added(place, seat.generation % MAX_GENERATION + 1), seat.pools)
+            }
+            None => {
+                (ServerKey::added(self.seats.len() as u32, 1), IdlePools::leak(self.shared.settings.workers))
+            }
+        }
+    }
+
+    /// Takes a server in that was made for the current [`Board::vacancy`].
+    pub(crate) fn add(&mut self, server: Arc<Server>) {
+        let place = server.key().index();
+        match self.seats.get_mut(place) {
+            Some(seat) => *seat = Seat::of(Arc::clone(&server)),
+            None => self.seats.push(Seat::of(Arc::clone(&server))),
+        }
+        self.servers.push(server);
+    }
+
+    /// Lets a server go that nobody waits for.
+    pub(crate) fn remove(&mut self, key: ServerKey) {
+        debug_assert!(self.seats[key.index()].queue.is_empty(), "who waits is sent away before");
+        self.servers.retain(|server| server.key() != key);
+        self.seats[key.index()].server = None;
     }
 
     /// Whether some server is in its slow start.
@@ -160,7 +229,7 @@ impl Board {
 
     /// The member that the session used last, if it may have it again.
     fn preferred(&self, input: &ChooseInput) -> Option<usize> {
-        let member = self.places.get(input.prefer?.index()).copied().flatten()?;
+        let member = self.member(input.prefer?)?;
         let free = !self.shared.settings.algorithm.is_hash() && self.has_room(&self.members[member].server);
         free.then_some(member)
     }
@@ -172,13 +241,13 @@ impl Board {
             full: self.shared.settings.full_connections,
             now_ms: self.now_ms,
         };
-        let avoid = input.avoid.and_then(|key| self.places.get(key.index()).copied().flatten());
+        let avoid = input.avoid.and_then(|key| self.member(key));
         self.balancer.pick(&farm, &Request { hash: input.hash, avoid, random: input.random })
     }
 
     /// Tells the balancing structure that a server serves or keeps waiting more or fewer.
     pub(crate) fn load_changed(&mut self, key: ServerKey) {
-        if let Some(member) = self.places[key.index()] {
+        if let Some(member) = self.member(key) {
             self.balancer.load_changed(member, &self.members);
         }
     }
@@ -229,7 +298,7 @@ impl Board {
 
     fn queue_at(&mut self, place: Place) -> &mut WaitQueue {
         match place {
-            Place::Server(key) => &mut self.queues[key.index()],
+            Place::Server(key) => &mut self.seats[key.index()].queue,
             Place::Backend => &mut self.queue,
         }
     }
@@ -238,7 +307,10 @@ impl Board {
     fn note_length(&mut self, place: Place) {
         match place {
             Place::Server(key) => {
-                self.servers[key.index()].set_queued(self.queues[key.index()].length());
+                let seat = &self.seats[key.index()];
+                if let Some(server) = &seat.server {
+                    server.set_queued(seat.queue.length());
+                }
                 self.load_changed(key);
             }
             Place::Backend => {
@@ -251,12 +323,12 @@ impl Board {
 
     /// Gives the free slots of one server to those who wait for it or for any server.
     fn hand_out(&mut self, key: ServerKey, woken: &mut Vec<Arc<Waiter>>) {
-        let server = Arc::clone(&self.servers[key.index()]);
-        let is_member = self.places[key.index()].is_some();
+        let Some(server) = self.server(key).cloned() else { return };
+        let is_member = self.member(key).is_some();
         let limit = self.slot_limit(&server);
         // Each turn shortens a queue, so this ends.
         while server.is_up() && server.served() < limit {
-            let own = self.queues[key.index()].head();
+            let own = self.seats[key.index()].queue.head();
             let shared = if is_member { self.queue.head() } else { None };
             let place = match (own, shared) {
                 (None, None) => return,
@@ -286,8 +358,9 @@ impl Board {
     /// Gives all free slots to whoever waits.
     pub(crate) fn hand_out_all(&mut self, woken: &mut Vec<Arc<Waiter>>) {
         for index in 0..self.servers.len() {
-            if !self.queue.is_empty() || !self.queues[index].is_empty() {
-                self.hand_out(self.servers[index].key(), woken);
+            let key = self.servers[index].key();
+            if !self.queue.is_empty() || !self.seats[key.index()].queue.is_empty() {
+                self.hand_out(key, woken);
             }
         }
     }
@@ -304,7 +377,7 @@ impl Board {
     pub(crate) fn redistribute(&mut self, server: &Server, woken: &mut Vec<Arc<Waiter>>) {
         let before = woken.len();
         if !server.is_up() {
-            self.queues[server.key().index()].evict(woken);
+            self.seats[server.key().index()].queue.evict(woken);
             self.note_length(Place::Server(server.key()));
         }
         if self.members.is_empty() {

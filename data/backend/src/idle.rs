@@ -55,6 +55,13 @@ impl IdlePools {
         Self { workers: (0..workers.max(1)).map(|_| CachePadded::new(Figures::default())).collect() }
     }
 
+    /// Nothing used or kept, for ever: connections in use refer to it without counting references, and what counted for
+    /// one server counts for the next one at its place.
+    #[must_use]
+    pub fn leak(workers: usize) -> &'static Self {
+        Box::leak(Box::new(Self::new(workers)))
+    }
+
     /// A worker opened a connection, or took one off a shelf, to use it.
     pub fn begin_use(&self, worker: usize) {
         let Some(figures) = self.workers.get(worker) else { return };

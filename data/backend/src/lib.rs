@@ -27,7 +27,7 @@ pub mod server;
 pub mod settings;
 mod sync;
 
-pub use backend::{Backend, BackendStatus, ChangeError, Choice, ChooseInput, Lease};
+pub use backend::{AddError, Backend, BackendStatus, ChangeError, Choice, ChooseInput, Lease, RemoveError};
 pub use figures::{
     BackendCounter, BackendFigures, CounterRow, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
     ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,
@@ -37,7 +37,8 @@ pub use idle::{
     ConnectionKeys, ConnectionParts, IdlePools, PurgePlan, Usage, Wanted, may_reuse, purge_plan, wanted,
 };
 pub use persistence::{
-    CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, ResponsePlan,
+    CookieMode, CookieSettings, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts,
+    ResponsePlan,
 };
 pub use queue::{Granted, Outcome, Positions, Priority, Waiting, Wake, WakeFn};
 pub use retry::{Failure, NextAttempt, TURN_AROUND_MS, after_failure};

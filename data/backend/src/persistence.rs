@@ -44,8 +44,6 @@ pub struct CookieSettings {
     pub maximum_idle: u32,
     /// `maxlife` in seconds; 0 is none.
     pub maximum_life: u32,
-    /// `dynamic`, with the `dynamic-cookie-key`.
-    pub dynamic_key: Option<String>,
 }
 
 impl CookieSettings {
@@ -65,7 +63,6 @@ impl CookieSettings {
             attributes: Vec::new(),
             maximum_idle: 0,
             maximum_life: 0,
-            dynamic_key: None,
         }
     }
 }
@@ -386,11 +383,24 @@ impl CookieSettings {
         }
         (presented.state.letter(), plan.map_or(NOT_CONCERNED, |plan| plan.letter))
     }
+}
 
-    /// The cookie of a server without one of its own: `dynamic` makes it from the address and the key.
+/// What dynamic cookies are made with. It may change while the backend runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DynamicCookies {
+    /// Whether there are any: `dynamic` of `cookie`.
+    pub enabled: bool,
+    /// `dynamic-cookie-key`.
+    pub key: Option<String>,
+}
+
+impl DynamicCookies {
+    /// The cookie of a server without one of its own.
     #[must_use]
-    pub fn dynamic_cookie(&self, address: &ServerAddress) -> Option<String> {
-        let (key, ServerAddress::Ip(address)) = (self.dynamic_key.as_ref()?, address) else { return None };
+    pub fn of(&self, address: &ServerAddress) -> Option<String> {
+        let (Some(key), true, ServerAddress::Ip(address)) = (&self.key, self.enabled, address) else {
+            return None;
+        };
         let mut bytes = key.as_bytes().to_vec();
         match address.ip() {
             std::net::IpAddr::V4(ip) => bytes.extend(ip.octets()),

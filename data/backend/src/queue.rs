@@ -153,7 +153,7 @@ impl Waiting {
             Verdict::ChooseAgain => Outcome::ChooseAgain(positions),
             Verdict::Granted(key) => match self.backend.server(key) {
                 Some(server) => Outcome::Granted(Granted { lease: Lease::granted(server), positions }),
-                // Servers keep their key for good; without one there is nothing to give back.
+                // A granted slot keeps its server from being removed; without one there is nothing to give back.
                 None => Outcome::ChooseAgain(positions),
             },
         })
@@ -254,7 +254,7 @@ impl Waiter {
     pub(crate) fn decide(&self, verdict: &Verdict) {
         let state = match verdict {
             Verdict::ChooseAgain => CHOOSE_AGAIN,
-            Verdict::Granted(key) => GRANTED + u64::from(key.0),
+            Verdict::Granted(key) => GRANTED + key.to_number(),
         };
         self.state.store(state, Ordering::Release);
     }
@@ -263,10 +263,7 @@ impl Waiter {
         match self.state.load(Ordering::Acquire) {
             UNDECIDED => None,
             CHOOSE_AGAIN => Some(Verdict::ChooseAgain),
-            granted => {
-                let key = u32::try_from(granted - GRANTED).unwrap_or(u32::MAX);
-                Some(Verdict::Granted(ServerKey(key)))
-            }
+            granted => Some(Verdict::Granted(ServerKey::from_number(granted - GRANTED))),
         }
     }
 

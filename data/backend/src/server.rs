@@ -14,20 +14,59 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::backend::Home;
 use crate::figures::ServerFigures;
+use crate::idle::IdlePools;
 use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerAddress, ServerSettings};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point};
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
 
-/// A server's place in its backend: given once, never given again, and so safe to keep.
+/// A server's place in its backend, and which of the servers that had the place: safe to keep, because the key of a server
+/// that was removed finds nothing, whoever has its place now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServerKey(pub(crate) u32);
+pub struct ServerKey {
+    place: u32,
+    generation: u32,
+}
 
 impl ServerKey {
-    /// The place as an index, from 0.
+    /// The key of the `rank`th server of the configuration, counted from 0.
+    #[must_use]
+    pub const fn configured(rank: u32) -> Self {
+        Self { place: rank, generation: 0 }
+    }
+
+    /// The key of a server that is added at a place.
+    pub(crate) const fn added(place: u32, generation: u32) -> Self {
+        Self { place, generation }
+    }
+
+    /// The place as an index, from 0: places are few and taken again.
     #[must_use]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.place as usize
+    }
+
+    /// Whether the server is of the configuration, and so the [`ServerKey::index`]th of its servers.
+    #[must_use]
+    pub const fn is_configured(self) -> bool {
+        self.generation == 0
+    }
+
+    /// Which of the servers that had the place.
+    pub(crate) const fn generation(self) -> u32 {
+        self.generation
+    }
+
+    /// The key as a number.
+    #[must_use]
+    pub const fn to_number(self) -> u64 {
+        (self.generation as u64) << 32 | self.place as u64
+    }
+
+    /// The key of a number that [`ServerKey::to_number`] gave.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Self {
+        Self { place: number as u32, generation: (number >> 32) as u32 }
     }
 }
 
@@ -71,11 +110,18 @@ pub struct Server {
     served_maximum: AtomicU32,
     queued_maximum: AtomicU32,
     figures: ServerFigures,
+    pools: &'static IdlePools,
     home: Home,
 }
 
 impl Server {
-    pub(crate) fn new(key: ServerKey, mut settings: ServerSettings, home: Home, now_ms: u64) -> Self {
+    pub(crate) fn new(
+        key: ServerKey,
+        mut settings: ServerSettings,
+        pools: &'static IdlePools,
+        home: Home,
+        now_ms: u64,
+    ) -> Self {
         settings.weight = settings.weight.min(MAXIMUM_WEIGHT);
         let (admin, operational) = if settings.disabled {
             let admin = AdminState::FORCED_MAINTENANCE.with(AdminState::CONFIGURED_MAINTENANCE);
@@ -99,6 +145,7 @@ impl Server {
             served_maximum: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
             figures: ServerFigures::new(home.shared.settings.workers),
+            pools,
             home,
             settings,
         };
@@ -262,6 +309,19 @@ impl Server {
         &self.figures
     }
 
+    /// The connections to it that workers use and keep. They outlive the server: a connection may end after it.
+    #[must_use]
+    pub fn pools(&self) -> &'static IdlePools {
+        self.pools
+    }
+
+    /// Whether nothing is on it, waits for it or is kept for it.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        let usage = self.pools.total();
+        self.served() == 0 && self.queued() == 0 && usage.used == 0 && usage.idle() == 0
+    }
+
     pub(crate) fn recorded_state(&self) -> OperationalState {
         // Only `set_operational` writes it, from this very enum.
         OperationalState::from_number(self.operational.load(Ordering::Relaxed))
@@ -310,8 +370,7 @@ impl Server {
     /// Computes the dynamic cookie anew, unless the server has one of its own.
     pub(crate) fn refresh_cookie(&self) {
         if self.settings.cookie.is_none() {
-            let settings = self.home.shared.settings.cookie.as_ref();
-            let cookie = settings.and_then(|settings| settings.dynamic_cookie(&self.address()));
+            let cookie = self.home.shared.dynamic_cookies.load().of(&self.address());
             self.cookie.store(cookie.map(Arc::new));
         }
     }
@@ -337,6 +396,12 @@ impl Server {
         }
         self.operational.store(state as u8, Ordering::Relaxed);
         self.last_change_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// It was never up: nothing is counted.
+    pub(crate) fn begin_in_maintenance(&self) {
+        self.store_admin(self.admin_state().with(AdminState::FORCED_MAINTENANCE));
+        self.operational.store(OperationalState::Stopped as u8, Ordering::Relaxed);
     }
 
     pub(crate) fn touch(&self, now_ms: u64) {

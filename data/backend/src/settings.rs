@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::persistence::CookieSettings;
+use crate::persistence::{CookieSettings, DynamicCookies};
 
 /// The part of a `backend` or `listen` section that choosing and queueing need.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct BackendSettings {
     pub http_reuse: HttpReuse,
     /// `cookie`.
     pub cookie: Option<CookieSettings>,
+    /// `dynamic-cookie-key`, and whether it is used.
+    pub dynamic_cookies: DynamicCookies,
 }
 
 impl Default for BackendSettings {
@@ -58,6 +60,7 @@ impl Default for BackendSettings {
             retries: DEFAULT_RETRIES,
             http_reuse: HttpReuse::Safe,
             cookie: None,
+            dynamic_cookies: DynamicCookies::default(),
         }
     }
 }

@@ -242,11 +242,15 @@ fn cookies_designate_the_first_server_that_is_up() {
 
 #[test]
 fn dynamic_cookies_follow_the_address() {
-    let cookie =
-        CookieSettings { dynamic_key: Some("foo".into()), ..CookieSettings::new("S", CookieMode::Insert) };
     let address = |text: &str| ServerAddress::Ip(text.parse().unwrap());
-    let settings = BackendSettings { cookie: Some(cookie), ..Default::default() };
+    let settings = BackendSettings {
+        cookie: Some(CookieSettings::new("S", CookieMode::Insert)),
+        dynamic_cookies: DynamicCookies { enabled: false, key: Some("foo".into()) },
+        ..Default::default()
+    };
     let backend = with(settings, vec![ServerSettings { address: address("127.0.0.1:56423"), ..server("a") }]);
+    assert!(backend.server_by_cookie("b5a7ac530ee14e81").is_none());
+    backend.change_dynamic_cookies(|cookies| cookies.enabled = true);
     assert!(backend.server_by_cookie("b5a7ac530ee14e81").is_some());
     backend.change(key(&backend, "a"), Change::Address(address("127.0.0.2:56423")), 0).unwrap();
     assert!(backend.server_by_cookie("b5a7ac530ee14e81").is_none());

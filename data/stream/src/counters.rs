@@ -98,7 +98,7 @@ impl Exchange {
             self.backend.backend_figures.increment(worker, counter);
         }
         if let (Some(counter), Some(lease)) = (server, &self.lease) {
-            self.backend.server_figures(lease.server()).increment(worker, counter);
+            lease.server().figures().increment(worker, counter);
         }
     }
 
@@ -136,7 +136,7 @@ impl Exchange {
     pub(crate) fn count_server_status(&self) {
         if let Some(lease) = &self.lease {
             let counter = ServerCounter::of_status(self.server_status);
-            self.backend.server_figures(lease.server()).increment(weir_sched::worker_index(), counter);
+            lease.server().figures().increment(weir_sched::worker_index(), counter);
         }
     }
 
@@ -144,7 +144,7 @@ impl Exchange {
     pub(crate) fn count_balanced(&self) {
         let Some(lease) = self.lease.as_ref().filter(|_| !self.facts.persistent) else { return };
         let worker = weir_sched::worker_index();
-        self.backend.server_figures(lease.server()).increment(worker, ServerCounter::Balanced);
+        lease.server().figures().increment(worker, ServerCounter::Balanced);
         self.backend.backend_figures.increment(worker, BackendCounter::Balanced);
     }
 
@@ -153,7 +153,7 @@ impl Exchange {
         let Some(lease) = &self.lease else { return };
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();
-        let figures = self.backend.server_figures(lease.server());
+        let figures = lease.server().figures();
         figures.increment(worker, ServerCounter::Sessions);
         if self.facts.have_request {
             figures.increment(worker, ServerCounter::Requests);
@@ -182,7 +182,7 @@ impl Exchange {
             count_bytes!(self.backend.backend_figures, BackendCounter, worker, bytes);
         }
         if let Some(lease) = &self.lease {
-            count_bytes!(self.backend.server_figures(lease.server()), ServerCounter, worker, bytes);
+            count_bytes!(lease.server().figures(), ServerCounter, worker, bytes);
         }
         crate::worker::count_bytes_out(bytes.client.1);
     }
@@ -206,7 +206,7 @@ impl Exchange {
             self.backend.backend_figures.increment(worker, BackendCounter::InternalErrors);
         }
         if let Some(lease) = &self.lease {
-            self.backend.server_figures(lease.server()).increment(worker, ServerCounter::InternalErrors);
+            lease.server().figures().increment(worker, ServerCounter::InternalErrors);
         }
     }
 
@@ -226,7 +226,7 @@ impl Exchange {
         let worker = weir_sched::worker_index();
         self.backend.backend_figures.record(worker, phases);
         if let Some(lease) = &self.lease {
-            self.backend.server_figures(lease.server()).record(worker, phases);
+            lease.server().figures().record(worker, phases);
         }
     }
 }

@@ -74,8 +74,8 @@ pub(crate) fn write_v1(exchange: &Exchange, out: &mut Vec<u8>) {
 pub(crate) fn write_v2(exchange: &mut Exchange, out: &mut Vec<u8>) {
     static NOTHING_MORE: ProxyV2 =
         ProxyV2 { crc32c: false, unique_id: false, authority: false, tlvs: Vec::new() };
-    let fields =
-        exchange.server_settings().and_then(|settings| settings.proxy_v2.as_deref()).unwrap_or(&NOTHING_MORE);
+    let known = exchange.known_server();
+    let fields = known.as_ref().and_then(|known| known.settings.proxy_v2.as_deref()).unwrap_or(&NOTHING_MORE);
     let mut values: Vec<(u8, Vec<u8>)> = Vec::new();
     if fields.unique_id
         && let Some(id) = &exchange.unique_id

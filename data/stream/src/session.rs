@@ -32,7 +32,8 @@ pub struct Session {
     /// What the current stream is at, for `show sess`.
     pub view: StreamView,
     /// The backend's index and the server of the last request.
-    last_server: Cell<Option<(u32, ServerKey)>>,
+    /// With `u32::MAX` for no backend, which takes less room than an `Option`.
+    last_server: Cell<(u32, ServerKey)>,
     /// How long its handshakes (PROXY protocol) took, in milliseconds.
     pub handshake_ms: Cell<u32>,
     /// Requests begun on this connection.
@@ -113,7 +114,7 @@ impl Session {
             addresses: RefCell::new(Addresses { source, destination }),
             rare: RefCell::new(None),
             view,
-            last_server: Cell::new(None),
+            last_server: Cell::new((u32::MAX, ServerKey::configured(0))),
             handshake_ms: Cell::new(0),
             requests: Cell::new(0),
             killed: Cell::new(false),
@@ -229,6 +230,16 @@ impl Session {
         drop(former);
     }
 
+    /// Drops the server connection that was kept, if it is an unwanted one.
+    pub(crate) fn drop_own_connection(&self, is_unwanted: impl FnOnce(&OwnConnection) -> bool) {
+        let unwanted = self
+            .rare
+            .borrow_mut()
+            .as_mut()
+            .and_then(|rare| rare.own_connection.take_if(|own| is_unwanted(own)));
+        drop(unwanted);
+    }
+
     /// The server connection that was kept.
     pub(crate) fn take_own_connection(&self) -> Option<OwnConnection> {
         self.rare.borrow_mut().as_mut()?.own_connection.take()
@@ -236,12 +247,13 @@ impl Session {
 
     /// The backend's index and the server of the last request.
     pub(crate) fn last_server(&self) -> Option<(usize, ServerKey)> {
-        self.last_server.get().map(|(backend, server)| (backend as usize, server))
+        let (backend, server) = self.last_server.get();
+        (backend != u32::MAX).then_some((backend as usize, server))
     }
 
     /// Notes where a request goes.
     pub(crate) fn note_server(&self, backend: usize, server: ServerKey) {
-        self.last_server.set(Some((backend as u32, server)));
+        self.last_server.set((backend as u32, server));
     }
 
     fn rare<T>(&self, look: impl FnOnce(&Rare) -> Option<&T>) -> Option<Ref<'_, T>> {

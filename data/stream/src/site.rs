@@ -7,17 +7,16 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates, ServerFigures};
-use weir_backend::{Backend, Server};
+use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates};
+use weir_backend::{Backend, Server, ServerKey};
 use weir_config::model::Bind;
 use weir_config::model::RulesetKind;
-use weir_config::model::{Mode, Proxy as ProxyConfig};
+use weir_config::model::{Mode, Proxy as ProxyConfig, Server as ServerConfig};
 use weir_events::LogSink;
 use weir_expr::{Lookup, TimeZone, Value, VariableStore};
 use weir_net::Gate;
 use weir_sched::TaskKey;
 
-use crate::server::idle::IdlePools;
 use crate::service::Statistics;
 use crate::variables::VariableLimits;
 use crate::worker::ProcessFigures;
@@ -143,10 +142,8 @@ pub struct Proxy {
     pub frontend_figures: FrontendFigures,
     /// What it counts as a backend.
     pub backend_figures: BackendFigures,
-    /// What its servers count, by key.
-    pub server_figures: Vec<ServerFigures>,
-    /// Idle connections to its servers, by key.
-    pub idle: Vec<IdlePools>,
+    /// What was said about the servers that were added while it runs.
+    pub added_servers: AddedServers,
     /// Its listeners.
     pub listeners: Vec<Listener>,
     /// Where it logs.
@@ -185,6 +182,47 @@ pub enum ProxyState {
     Paused,
     /// Never again.
     Stopped,
+}
+
+/// What was said about servers that were added while their backend runs, by key.
+#[derive(Debug, Default)]
+pub struct AddedServers(RwLock<HashMap<ServerKey, Arc<ServerConfig>>>);
+
+impl AddedServers {
+    /// Remembers what was said about a server.
+    pub fn insert(&self, key: ServerKey, said: Arc<ServerConfig>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, said);
+    }
+
+    /// Forgets a server that was removed.
+    pub fn remove(&self, key: ServerKey) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+
+    fn get(&self, key: ServerKey) -> Option<Arc<ServerConfig>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+    }
+}
+
+/// What was said about a server.
+#[derive(Clone, Debug)]
+pub enum KnownServer {
+    /// By the configuration.
+    Configured(&'static ServerConfig),
+    /// By whoever added it: it may go while somebody looks.
+    Added(Arc<ServerConfig>),
+}
+
+impl std::ops::Deref for KnownServer {
+    type Target = ServerConfig;
+
+    #[inline]
+    fn deref(&self) -> &ServerConfig {
+        match self {
+            KnownServer::Configured(server) => server,
+            KnownServer::Added(server) => server,
+        }
+    }
 }
 
 /// A listening socket of a frontend, or several that share an address.
@@ -247,10 +285,13 @@ impl Proxy {
         self.backend.as_ref().expect("streams are routed to proxies with a backend side only")
     }
 
-    /// What a server of it counts.
+    /// What was said about a server: by the configuration, or by whoever added it.
     #[inline]
-    pub fn server_figures(&self, server: &Server) -> &ServerFigures {
-        &self.server_figures[server.key().index()]
+    pub fn known_server(&'static self, key: ServerKey) -> Option<KnownServer> {
+        if key.is_configured() {
+            return self.config.servers.get(key.index()).map(KnownServer::Configured);
+        }
+        self.added_servers.get(key).map(KnownServer::Added)
     }
 
     /// Whether it has rules of that kind.

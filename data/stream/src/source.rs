@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use weir_config::model::Host;
-use weir_config::model::ServerSettings;
+use weir_config::model::Server;
 use weir_config::model::{Source, TransparentSource};
 use weir_sys::{Address, Errno, option, socket};
 
@@ -12,7 +12,8 @@ use crate::exchange::Exchange;
 
 /// Binds a new socket to what `source` says.
 pub(crate) fn bind(exchange: &Exchange, socket: &OwnedFd, target: &Address) -> Result<(), Errno> {
-    let Some(source) = of(exchange) else { return Ok(()) };
+    let known = exchange.known_server();
+    let Some(source) = of(exchange, known.as_deref()) else { return Ok(()) };
     if let Some(interface) = &source.interface {
         option::set_device(socket, interface)?;
     }
@@ -51,7 +52,8 @@ fn bind_port(exchange: &Exchange, socket: &OwnedFd, source: &Source, ip: IpAddr)
 
 /// The address that a connection comes from, if it depends on the request, and whether no other client can have it.
 pub(crate) fn chosen(exchange: &Exchange) -> (Option<SocketAddr>, bool) {
-    let transparent = of(exchange).and_then(|source| source.transparent.as_ref());
+    let known = exchange.known_server();
+    let transparent = of(exchange, known.as_deref()).and_then(|source| source.transparent.as_ref());
     match transparent {
         None | Some(TransparentSource::Address { .. }) => (None, false),
         Some(transparent) => {
@@ -61,9 +63,8 @@ pub(crate) fn chosen(exchange: &Exchange) -> (Option<SocketAddr>, bool) {
 }
 
 /// The `source` line in force: the server's, or the backend's.
-fn of(exchange: &Exchange) -> Option<&'static Source> {
-    let of_server =
-        exchange.server_settings().and_then(|settings: &ServerSettings| settings.source.as_deref());
+fn of<'k>(exchange: &Exchange, known: Option<&'k Server>) -> Option<&'k Source> {
+    let of_server = known.and_then(|known| known.settings.source.as_deref());
     of_server.or(exchange.backend.config.settings.source.as_deref())
 }
 

@@ -321,7 +321,7 @@ fn a_client_keeps_its_connection_though_nobody_may_share_it() {
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut client).await;
         exchange(&mut client, &mut server).await;
-        let pools = &world.proxy("front").idle[0];
+        let pools = world.proxy("front").servers().servers()[0].pools();
         assert_eq!((pools.used(), pools.private(), pools.idle()), (1, 1, 0));
         drop(client);
         server.closed().await;
@@ -345,7 +345,7 @@ fn limits_of_the_pool_hold() {
             for client in &mut clients {
                 client.expect(OK).await;
             }
-            assert_eq!(world.proxy("front").idle[0].idle(), kept, "{setting}");
+            assert_eq!(world.proxy("front").servers().servers()[0].pools().idle(), kept, "{setting}");
         });
     }
     run(listen(" server s1 {s1} max-reuse 1"), |world| async move {
@@ -376,7 +376,7 @@ fn what_nobody_needs_is_closed_by_and_by() {
         for client in &mut clients {
             client.expect(OK).await;
         }
-        let pools = &world.proxy("front").idle[0];
+        let pools = world.proxy("front").servers().servers()[0].pools();
         assert_eq!((pools.idle(), pools.needed()), (8, 8));
         weir_sched::sleep_until(weir_sched::now().after(120_000)).await;
         assert_eq!((pools.idle(), pools.used()), (0, 0));

@@ -35,8 +35,12 @@ fn check_idle(running: &Running) {
         for server in backend.servers().iter() {
             assert_eq!((server.served(), server.queued()), (0, 0));
         }
-        assert!(proxy.idle.iter().all(|pools| pools.used() == 0));
+        assert!(servers(proxy).iter().all(|server| server.pools().used() == 0));
     }
+}
+
+fn servers(proxy: &weir_stream::site::Proxy) -> std::sync::Arc<[std::sync::Arc<weir_backend::Server>]> {
+    proxy.servers().servers()
 }
 
 /// Lets many clients at it: each makes `requests` on one connection, then the next one comes.
@@ -68,10 +72,10 @@ fn figures_are_exact_under_load() {
     assert_eq!(proxy.frontend_figures.sum(F::BytesIn), all * GET.len() as u64);
     let backend = [B::Sessions, B::Http2xx, B::Balanced, B::FailedResponses, B::Retries];
     assert_eq!(backend.map(|counter| proxy.backend_figures.sum(counter)), [all, all, all, 0, 0]);
-    let of_servers = |counter| proxy.server_figures.iter().map(|figures| figures.sum(counter)).sum::<u64>();
+    let of_servers = |counter| servers(proxy).iter().map(|server| server.figures().sum(counter)).sum::<u64>();
     assert_eq!([S::Http2xx, S::Balanced].map(of_servers), [all, all]);
     assert_eq!(of_servers(S::Connects) + of_servers(S::Reuses), all);
-    assert!(proxy.server_figures.iter().all(|figures| figures.sum(S::Sessions) > 0));
+    assert!(servers(proxy).iter().all(|server| server.figures().sum(S::Sessions) > 0));
     let limited = &proxy.servers().servers()[1];
     assert_eq!(limited.served_maximum(), 1);
 }
@@ -80,7 +84,7 @@ fn figures_are_exact_under_load() {
 fn a_worker_uses_the_idle_connections_of_another() {
     let running = Running::start(&text(" http-reuse always\n server s1 {s1}"), 2, OK);
     let proxy = &running.site.proxies[0];
-    let idle_of = |worker| proxy.idle[0].idle_of(worker);
+    let idle_of = |worker| servers(proxy)[0].pools().idle_of(worker);
     // One at a time, until both workers served somebody.
     let served = |worker: usize| running.site.figures[worker].requests.value();
     let mut clients = 0;
@@ -88,11 +92,55 @@ fn a_worker_uses_the_idle_connections_of_another() {
         running.client().exchange(GET, OK);
         clients += 1;
         assert!(clients < 20_000, "one worker gets nobody");
-        assert_eq!(idle_of(0) + idle_of(1), proxy.idle[0].idle());
+        assert_eq!(idle_of(0) + idle_of(1), servers(proxy)[0].pools().idle());
     }
     check_idle(&running);
     // A lender that is busy for 2 ms is not waited for, so a few more than one may have been opened.
     let connects = proxy.backend_figures.sum(B::Connects);
     assert!(connects * 4 <= clients, "{connects} connections for {clients} clients, one at a time");
     assert_eq!(proxy.backend_figures.sum(B::Reuses) + connects, clients);
+}
+
+/// Servers are added, used, taken out and removed while three workers serve: nobody notices.
+#[test]
+fn servers_come_and_go_under_load() {
+    let lines = " http-reuse always\n balance roundrobin\n server s1 {s1}";
+    let running = Running::start(&text(lines), 3, OK);
+    let proxy = &running.site.proxies[0];
+    let backend = proxy.servers();
+    let address = backend.servers()[0].settings().address.clone();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let set = |key, state| backend.change(key, weir_backend::Change::State(state), 0).expect("it is there");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let mut client = running.client();
+                    (0..5).for_each(|_| client.exchange(GET, OK));
+                }
+            });
+        }
+        for round in 0..20 {
+            let settings = weir_backend::ServerSettings {
+                name: format!("added{round}"),
+                address: address.clone(),
+                ..weir_backend::ServerSettings::default()
+            };
+            let key = backend.add(settings, 0).expect("it may be added").key();
+            set(key, weir_backend::RequestedState::Ready);
+            while backend.server(key).expect("it is there").figures().sum(S::Http2xx) < 20 {
+                std::thread::yield_now();
+            }
+            set(key, weir_backend::RequestedState::Maintenance);
+            while backend.remove(key, 0).is_err() {
+                for worker in 0..3 {
+                    running.ask(worker, move || weir_stream::server::idle::forget(proxy, key));
+                }
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    check_idle(&running);
+    assert_eq!(servers(proxy).len(), 1);
+    assert_eq!(proxy.backend_figures.sum(B::Http5xx), 0);
 }

@@ -9,6 +9,7 @@
 //! whoever starts, and nothing here runs traffic. Begin with [`parse`], which gives a
 //! [`model::Config`].
 
+mod added;
 pub mod address;
 pub mod bind;
 pub mod features;
@@ -39,5 +40,6 @@ mod userlist;
 mod words;
 mod world;
 
+pub use added::{added_server, added_server_words};
 pub use discovery::{Discovery, discover};
 pub use document::{Inputs, Outcome, parse};

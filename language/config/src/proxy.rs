@@ -6,7 +6,7 @@
 //! what is large behind `Arc`. Names that may be written before what they name (backends, servers, `http-errors`
 //! sections) are remembered, and resolved in [`ProxyParser::finish`].
 
-mod balancing;
+pub(crate) mod balancing;
 mod captures;
 mod errors;
 mod finish;
@@ -596,6 +596,7 @@ impl Draft {
                 section,
                 at,
                 id: 0,
+                id_is_forced: false,
                 description: None,
                 guid: None,
                 settings: Settings::default(),

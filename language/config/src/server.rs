@@ -39,6 +39,8 @@ pub(crate) enum ServerLineKind {
     Template,
     /// `default-server`.
     Default,
+    /// None: `add server` of the runtime API.
+    Added,
 }
 
 /// Reads the arguments of one word of a server line.
@@ -85,6 +87,9 @@ fn read_word(server: &mut ServerLine<'_>, word: &Word, words: &mut Words<'_>) ->
         let message = format!("unknown keyword '{word}'{hint}");
         return Err(suggesting(fault(word.span(), message), SERVER_OPTIONS.nearest(name)));
     };
+    if server.kind == ServerLineKind::Added {
+        crate::added::check_word(word, row.name)?;
+    }
     match row.handler {
         Handler::Ready(reader) => (reader.0)(server, words),
         Handler::NotYet => Err(not_yet(word.span(), row.name)),
@@ -112,7 +117,7 @@ const READY: &[Row<ServerReader>] = &[
     }),
     option("guid", "<string>", "g1", "identifier that is unique in the process", |server, words| {
         let word = words.expect("'guid' : expects an argument")?;
-        if server.kind != ServerLineKind::Server {
+        if !matches!(server.kind, ServerLineKind::Server | ServerLineKind::Added) {
             let message = "'guid' option is not accepted in default-server and server-template sections";
             return Err(fault(word.span(), message));
         }

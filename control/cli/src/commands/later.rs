@@ -38,14 +38,8 @@ pub(super) static COMMANDS: &[Command] = later! {
         "del ssl crl-file", "del ssl crl-file <crlfile>", "forget an unused revocation list";
         "del ssl crt-list", "del ssl crt-list <list> <cert[:line]>", "delete a line of a list of certificates";
         "del ssl jwt", "del ssl jwt <certfile>", "no longer allow a certificate to verify tokens";
-        "disable agent", "disable agent", "stop a server's agent checks";
-        "disable dynamic-cookie backend", "disable dynamic-cookie backend <bk>", "stop dynamic cookies of a backend";
-        "disable health", "disable health", "stop a server's health checks";
         "dump ssl cert", "dump ssl cert <certfile>", "print a certificate in PEM form";
         "dump stats-file", "dump stats-file", "print counters in a form that a new process can load";
-        "enable agent", "enable agent", "start a server's agent checks again";
-        "enable dynamic-cookie backend", "enable dynamic-cookie backend <bk>", "start dynamic cookies of a backend";
-        "enable health", "enable health", "start a server's health checks again";
         "new ssl ca-file", "new ssl ca-file <cafile>", "make an empty CA file";
         "new ssl cert", "new ssl cert <certfile>", "make an empty certificate";
         "new ssl crl-file", "new ssl crl-file <crlfile>", "make an empty revocation list";
@@ -53,7 +47,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "set anon global-key", "set anon global-key <value>", "choose the key of anonymized output for everybody";
         "set anon off", "set anon off", "show names as they are";
         "set anon on", "set anon on [value]", "show hashes instead of names";
-        "set dynamic-cookie-key backend", "set dynamic-cookie-key backend <bk> <k>", "choose the key of dynamic cookies";
         "set ssl ca-file", "set ssl ca-file <cafile> <payload>", "give a CA file new contents";
         "set ssl cert", "set ssl cert <certfile> <payload>", "give a certificate new contents";
         "set ssl crl-file", "set ssl crl-file <crlfile> <payload>", "give a revocation list new contents";

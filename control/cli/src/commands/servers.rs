@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use crate::command::{Arguments, Command, Context, WORKER};
-use crate::commands::{answer, backend_and_name, server};
+use crate::commands::{answer, backend, backend_and_name, server};
 use crate::outcome::{Level, Outcome, Step, Stream};
 use crate::target::{
-    AddressChange, BackendKey, Place, PortSetting, ServerConnections, ServerKey, ServerRefusal, ServerState,
-    ServerView, Target,
+    AddressChange, BackendKey, Place, PortSetting, ServerConnections, ServerHealth, ServerKey, ServerRefusal,
+    ServerState, ServerView, Target,
 };
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -87,6 +87,68 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER,
         help: "remove a server that was added",
         run: Some(delete),
+    },
+    Command {
+        name: "enable health",
+        syntax: "enable health",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "start a server's health checks again",
+        run: Some(|context, arguments| {
+            let refusal = "Health check was not configured on this server, cannot enable.\n";
+            switch_checks(context, arguments, Some(refusal))
+        }),
+    },
+    Command {
+        name: "disable health",
+        syntax: "disable health",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "stop a server's health checks",
+        run: Some(|context, arguments| switch_checks(context, arguments, None)),
+    },
+    Command {
+        name: "enable agent",
+        syntax: "enable agent",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "start a server's agent checks again",
+        run: Some(|context, arguments| {
+            let refusal = "Agent was not configured on this server, cannot enable.\n";
+            switch_checks(context, arguments, Some(refusal))
+        }),
+    },
+    Command {
+        name: "disable agent",
+        syntax: "disable agent",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "stop a server's agent checks",
+        run: Some(|context, arguments| switch_checks(context, arguments, None)),
+    },
+    Command {
+        name: "enable dynamic-cookie backend",
+        syntax: "enable dynamic-cookie backend <bk>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "start dynamic cookies of a backend",
+        run: Some(|context, arguments| switch_dynamic_cookies(context, arguments, true)),
+    },
+    Command {
+        name: "disable dynamic-cookie backend",
+        syntax: "disable dynamic-cookie backend <bk>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "stop dynamic cookies of a backend",
+        run: Some(|context, arguments| switch_dynamic_cookies(context, arguments, false)),
+    },
+    Command {
+        name: "set dynamic-cookie-key backend",
+        syntax: "set dynamic-cookie-key backend <bk> <k>",
+        level: Level::Admin,
+        flags: WORKER,
+        help: "choose the key of dynamic cookies",
+        run: Some(set_dynamic_cookie_key),
     },
     Command {
         name: "show servers state",
@@ -203,11 +265,64 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             "fqdn" => {
                 Err(Outcome::error("set server <b>/<s> fqdn failed because no resolution is configured.\n"))
             }
-            later @ ("agent" | "agent-addr" | "agent-port" | "agent-send" | "check-addr" | "check-port"
-            | "health" | "ssl" | "name") => {
+            "health" => set_health(context, key, arguments.word(2)),
+            // Nothing checks servers, nor asks agents.
+            "agent" | "agent-addr" | "agent-port" | "agent-send" => {
+                Err(Outcome::error("agent checks are not enabled on this server.\n"))
+            }
+            "check-addr" | "check-port" => {
+                Err(Outcome::error("health checks are not enabled on this server.\n"))
+            }
+            later @ ("ssl" | "name") => {
                 Err(Outcome::error(format!("'set server {later}' is not implemented yet.\n")))
             }
             _ => Err(Outcome::error(SET_SERVER_USAGE)),
+        }
+    })
+}
+
+fn set_health(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {
+    let health = match word {
+        "up" => ServerHealth::Up,
+        "stopping" => ServerHealth::Stopping,
+        "down" => ServerHealth::Down,
+        _ => {
+            return Err(Outcome::error("'set server <srv> health' expects 'up', 'stopping', or 'down'.\n"));
+        }
+    };
+    context.target.set_server_health(key, health).map_err(refused)?;
+    Ok(Outcome::Nothing)
+}
+
+/// `enable` or `disable` of checks: nothing is checked, so that stopping does nothing and starting cannot be done.
+fn switch_checks(
+    context: &mut Context<'_>,
+    arguments: &Arguments<'_>,
+    refusal: Option<&'static str>,
+) -> Outcome {
+    answer(|| {
+        server(context, arguments.word(0))?;
+        refusal.map_or(Ok(Outcome::Nothing), |text| Err(Outcome::error(text)))
+    })
+}
+
+fn switch_dynamic_cookies(context: &mut Context<'_>, arguments: &Arguments<'_>, enabled: bool) -> Outcome {
+    answer(|| {
+        let backend = backend(context, arguments.word(0))?;
+        context.target.enable_dynamic_cookies(backend, enabled);
+        Ok(Outcome::Nothing)
+    })
+}
+
+fn set_dynamic_cookie_key(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let backend = backend(context, arguments.word(0))?;
+        match arguments.word(1) {
+            "" => Err(Outcome::error("String value expected.\n")),
+            key => {
+                context.target.set_dynamic_cookie_key(backend, key);
+                Ok(Outcome::Nothing)
+            }
         }
     })
 }
@@ -243,7 +358,11 @@ fn set_address(
                 "{message}, problem converting port '{word}' to an int{BY}"
             )));
         };
-        if setting == PortSetting::Fixed(view.port) {
+        if matches!(setting, PortSetting::Offset(_)) {
+            // Nothing says which port health checks would then use.
+            message += ", can't change <port> to port map because it is incompatible with current health check port \
+                        configuration (use 'port' statement from the 'server' directive.";
+        } else if setting == PortSetting::Fixed(view.port) {
             message += ", no need to change the port";
         } else {
             change.port = Some(setting);
@@ -290,6 +409,14 @@ fn shutdown_sessions(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Ou
 }
 
 fn add(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    if arguments.word(0) == "help" {
+        let mut text = "List of keywords supported for dynamic server:\n".to_owned();
+        for word in context.target.added_server_words() {
+            text += word;
+            text.push('\n');
+        }
+        return Outcome::Text(text);
+    }
     answer(|| {
         let (backend, name) = backend_and_name(context, arguments.word(0))?;
         match context.target.add_server(backend, name, arguments.from(1)) {
@@ -300,18 +427,15 @@ fn add(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 }
 
 /// Bits of the administrative state that mean maintenance, however it came.
-const MAINTENANCE: u8 = 0x01 | 0x02 | 0x04 | 0x20;
+const MAINTENANCE: u8 = 0x01 | 0x02 | 0x20;
 
 fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
-        let view = context.target.server_view(key).ok_or_else(gone)?;
-        if view.administrative_state & MAINTENANCE == 0 {
-            return Err(Outcome::error("Only servers in maintenance mode can be deleted.\n"));
-        }
         match context.target.delete_server(key) {
-            Ok(()) => Ok(Outcome::info("Server deleted.\n")),
-            Err(text) => Err(Outcome::error(format!("{text}\n"))),
+            // No empty line follows here, as operators' tools have always seen it.
+            Ok(()) => Ok(Outcome::info("Server deleted.")),
+            Err(text) => Err(Outcome::error(text)),
         }
     })
 }

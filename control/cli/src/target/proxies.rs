@@ -16,7 +16,12 @@ pub struct BackendKey(pub u64);
 
 /// A server that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerKey(pub u64);
+pub struct ServerKey {
+    /// The backend.
+    pub backend: BackendKey,
+    /// The server in it.
+    pub server: u64,
+}
 
 /// What commands ask of proxies. Names are as configured, or `#<id>`.
 pub trait ProxyTarget {
@@ -66,11 +71,23 @@ pub trait ProxyTarget {
     /// `clear counters server`. With `force` also while it serves.
     fn clear_server_counters(&mut self, server: ServerKey, force: bool) -> Result<(), ServerRefusal>;
 
+    /// Forces what health checks would have found out. The error is a text for the operator, without newline.
+    fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal>;
+
+    /// Switches the dynamic cookies of a backend on or off. False when it is gone.
+    fn enable_dynamic_cookies(&mut self, backend: BackendKey, enabled: bool) -> bool;
+
+    /// Sets what the dynamic cookies of a backend are made with. False when it is gone.
+    fn set_dynamic_cookie_key(&mut self, backend: BackendKey, key: &str) -> bool;
+
+    /// The words that `add server` takes after name and address.
+    fn added_server_words(&self) -> Vec<&'static str>;
+
     /// Adds a server. `words` are what follows the name on a `server` line. The error is a text for the operator, without
     /// newline.
     fn add_server(&mut self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String>;
 
-    /// Removes a server that was added. The error is a text for the operator, without newline.
+    /// Removes a server that nothing refers to and nothing uses. The error is a text for the operator, without newline.
     fn delete_server(&mut self, server: ServerKey) -> Result<(), String>;
 
     /// Sets the number of connections at a time.
@@ -210,6 +227,17 @@ pub enum ServerState {
     Drain,
     /// Nothing at all.
     Maintenance,
+}
+
+/// What health checks find out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerHealth {
+    /// It answers.
+    Up,
+    /// It answers, but wants no new visitors.
+    Stopping,
+    /// It does not answer.
+    Down,
 }
 
 /// A new address for a server.

@@ -311,7 +311,7 @@ impl ProxyTarget for Toy {
         let matches = |view: &ServerView| view.name == name || format!("#{}", view.id) == name;
         let at =
             self.servers.iter().position(|view| u64::from(view.backend_id) == backend.0 && matches(view))?;
-        Some(ServerKey(at as u64))
+        Some(ServerKey { backend, server: at as u64 })
     }
 
     fn next_backend(&self, place: &mut Place) -> Option<String> {
@@ -326,13 +326,13 @@ impl ProxyTarget for Toy {
             let view = self.servers.get(at as usize)?;
             *place += 1;
             if backend.is_none_or(|backend| backend.0 == u64::from(view.backend_id)) {
-                return Some(ServerKey(at));
+                return Some(ServerKey { backend: BackendKey(u64::from(view.backend_id)), server: at });
             }
         }
     }
 
     fn server_view(&self, server: ServerKey) -> Option<ServerView> {
-        self.servers.get(server.0 as usize).cloned()
+        self.servers.get(server.server as usize).cloned()
     }
 
     fn server_connections(&self, _: ServerKey) -> Option<ServerConnections> {
@@ -350,12 +350,12 @@ impl ProxyTarget for Toy {
     }
 
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal> {
-        self.servers[server.0 as usize].user_weight = weight;
+        self.servers[server.server as usize].user_weight = weight;
         Ok(())
     }
 
     fn set_server_state(&mut self, server: ServerKey, state: ServerState) -> Result<(), ServerRefusal> {
-        let view = &mut self.servers[server.0 as usize];
+        let view = &mut self.servers[server.server as usize];
         (view.operational_state, view.administrative_state) = match state {
             ServerState::Ready => (2, 0),
             ServerState::Drain => (2, 8),
@@ -365,7 +365,7 @@ impl ProxyTarget for Toy {
     }
 
     fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal> {
-        let view = &mut self.servers[server.0 as usize];
+        let view = &mut self.servers[server.server as usize];
         view.address = change.address.or(view.address);
         if let Some(PortSetting::Fixed(port)) = change.port {
             view.port = port;
@@ -393,8 +393,32 @@ impl ProxyTarget for Toy {
         }
     }
 
-    fn delete_server(&mut self, _: ServerKey) -> Result<(), String> {
+    fn delete_server(&mut self, server: ServerKey) -> Result<(), String> {
+        match self.servers[server.server as usize].administrative_state {
+            0 => Err("Only servers in maintenance mode can be deleted.".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal> {
+        self.servers[server.server as usize].operational_state = match health {
+            ServerHealth::Up => 2,
+            ServerHealth::Stopping => 3,
+            ServerHealth::Down => 0,
+        };
         Ok(())
+    }
+
+    fn enable_dynamic_cookies(&mut self, _: BackendKey, _: bool) -> bool {
+        true
+    }
+
+    fn set_dynamic_cookie_key(&mut self, _: BackendKey, _: &str) -> bool {
+        true
+    }
+
+    fn added_server_words(&self) -> Vec<&'static str> {
+        vec!["backup", "weight"]
     }
 
     fn set_frontend_maxconn(&mut self, _: FrontendKey, maxconn: u32) -> Result<(), FrontendRefusal> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use weir_backend::persistence::{CookieMode, CookieSettings};
+use weir_backend::persistence::{CookieMode, CookieSettings, DynamicCookies};
 use weir_backend::{
     Algorithm, Backend, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType,
     HttpReuse, PoolSettings, ServerAddress, ServerSettings, UriKey,
@@ -83,7 +83,11 @@ pub(super) fn backend(
             Reuse::Aggressive => HttpReuse::Aggressive,
             Reuse::Always => HttpReuse::Always,
         },
-        cookie: settings.cookie.as_ref().map(|cookie| cookie_settings(cookie, settings)),
+        cookie: settings.cookie.as_deref().map(cookie_settings),
+        dynamic_cookies: DynamicCookies {
+            enabled: settings.cookie.as_ref().is_some_and(|cookie| cookie.dynamic),
+            key: settings.dynamic_cookie_key.as_ref().map(ToString::to_string),
+        },
     };
     let servers =
         config.servers.iter().map(|known| server(&config.name, known, global, options, errors)).collect();
@@ -97,11 +101,25 @@ fn server(
     options: &Options<'_>,
     errors: &mut Vec<BuildError>,
 ) -> ServerSettings {
-    let settings = &config.settings;
     let address = address(backend, config, options).unwrap_or_else(|message| {
         errors.push(BuildError { at: config.at.clone(), message });
         ServerAddress::Unknown
     });
+    server_settings(config, address, shares_idle(global))
+}
+
+/// A server that is added while its backend runs: no name is looked up for it.
+pub(super) fn added_server(config: &model::Server, shares_idle: bool) -> ServerSettings {
+    let address = match &config.address {
+        model::ServerAddress::Inet { host: model::Host::Name { .. }, .. } => ServerAddress::Unknown,
+        model::ServerAddress::Inet { host: model::Host::Ip(ip), port } => inet(*ip, port),
+        other => local(other),
+    };
+    server_settings(config, address, shares_idle)
+}
+
+fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: bool) -> ServerSettings {
+    let settings = &config.settings;
     let known = address != ServerAddress::Unknown;
     ServerSettings {
         name: config.name.to_string(),
@@ -125,7 +143,7 @@ fn server(
             low: settings.pool_low_connections,
             purge_delay_ms: milliseconds(settings.pool_purge_delay),
             maximum_reuse: settings.max_reuse,
-            shared: shares_idle(global),
+            shared: shares_idle,
         },
     }
 }
@@ -133,24 +151,36 @@ fn server(
 fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Result<ServerAddress, String> {
     match &config.address {
         model::ServerAddress::Inet { host, port } => {
-            let port = match port {
-                ServerPort::Fixed(port) => *port,
-                // It follows the client's port, connection by connection.
-                ServerPort::Mapped(_) => 0,
-            };
             let found = first_address(backend, config, host, options.resolver, options.ignore_unknown_names)?;
-            Ok(found.map_or(ServerAddress::Unknown, |ip| ServerAddress::Ip(SocketAddr::new(ip, port))))
+            Ok(found.map_or(ServerAddress::Unknown, |ip| inet(ip, port)))
         }
-        model::ServerAddress::Unix(path) => Ok(ServerAddress::Unix(path.clone())),
+        other => Ok(local(other)),
+    }
+}
+
+fn inet(ip: IpAddr, port: &ServerPort) -> ServerAddress {
+    let port = match port {
+        ServerPort::Fixed(port) => *port,
+        // It follows the client's port, connection by connection.
+        ServerPort::Mapped(_) => 0,
+    };
+    ServerAddress::Ip(SocketAddr::new(ip, port))
+}
+
+/// An address that is none of the network's.
+fn local(address: &model::ServerAddress) -> ServerAddress {
+    match address {
+        model::ServerAddress::Inet { .. } => ServerAddress::Unknown,
+        model::ServerAddress::Unix(path) => ServerAddress::Unix(path.clone()),
         model::ServerAddress::Abstract { name, padded } => {
             let mut name = name.to_vec();
             if *padded {
                 // The whole of `sun_path` but its first byte counts (manual, "abns@").
                 name.resize(SUN_PATH - 1, 0);
             }
-            Ok(ServerAddress::Abstract(name))
+            ServerAddress::Abstract(name)
         }
-        model::ServerAddress::SocketPair(number) => Ok(ServerAddress::Pair(*number)),
+        model::ServerAddress::SocketPair(number) => ServerAddress::Pair(*number),
     }
 }
 
@@ -296,7 +326,7 @@ fn redispatch(known: Redispatch) -> i32 {
     }
 }
 
-fn cookie_settings(cookie: &model::CookiePersistence, settings: &model::Settings) -> CookieSettings {
+fn cookie_settings(cookie: &model::CookiePersistence) -> CookieSettings {
     let texts = |texts: &[Box<str>]| texts.iter().map(ToString::to_string).collect();
     let seconds = |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
     CookieSettings {
@@ -317,7 +347,6 @@ fn cookie_settings(cookie: &model::CookiePersistence, settings: &model::Settings
         attributes: texts(&cookie.attributes),
         maximum_idle: seconds(cookie.max_idle),
         maximum_life: seconds(cookie.max_life),
-        dynamic_key: settings.dynamic_cookie_key.as_ref().filter(|_| cookie.dynamic).map(ToString::to_string),
     }
 }
 

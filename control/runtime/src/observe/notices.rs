@@ -3,7 +3,7 @@
 //! The runtime API and the form of the statistics page both come through here, so that a change is always made and
 //! announced in the same way. The texts are what log processors of the reference program look for.
 
-use weir_backend::{AdminState, Backend, Change, RequestedState, Server};
+use weir_backend::{AdminState, Backend, Change, OperationalState, RequestedState, Server};
 use weir_events::Level;
 use weir_stream::log::announce;
 use weir_stream::site::{Proxy, ProxyState};
@@ -21,10 +21,45 @@ pub(super) fn change_server_state(live: Live, proxy: &Proxy, server: &Server, st
         say(live, proxy, level, &text);
     }
     if before.usable > 0 && after.usable == 0 {
-        let kind = if proxy.config.is_frontend() { "proxy" } else { "backend" };
-        let text = format!("{kind} {} has no server available!", proxy.name());
-        say(live, proxy, Level::Emergency, &text);
+        say_farm_is_down(live, proxy);
     }
+}
+
+/// Sets what health checks would have found out, and says so if it was not so before.
+pub(super) fn change_server_health(live: Live, proxy: &Proxy, server: &Server, state: OperationalState) {
+    let Some(backend) = &proxy.backend else { return };
+    let (before, was) = (Situation::of(backend, server), server.operational_state(now_ms()));
+    // The server is one of this backend, and health is never refused.
+    let _ = backend.change(server.key(), Change::Health(state), now_ms());
+    let (after, is) = (Situation::of(backend, server), server.operational_state(now_ms()));
+    if was == is {
+        return;
+    }
+    let backup = if server.settings().backup { "Backup " } else { "" };
+    let name = format!("{backup}Server {}/{}", proxy.name(), server.name());
+    let requeued = before.queued.saturating_sub(after.queued);
+    let waiting = backend.queued();
+    let (level, what, farm) = match is {
+        OperationalState::Stopped => (Level::Alert, "DOWN", "left"),
+        OperationalState::Stopping => (Level::Notice, "stopping", "online"),
+        OperationalState::Starting | OperationalState::Running => (Level::Notice, "UP", "online"),
+    };
+    let farm = after.farm(farm);
+    let queue = match is {
+        OperationalState::Stopped => {
+            format!("{} sessions active, {requeued} requeued, {waiting} remaining in queue.", server.served())
+        }
+        _ => format!("{requeued} sessions requeued, {waiting} total in queue."),
+    };
+    say(live, proxy, level, &format!("{name} is {what}, changed from CLI. {farm} {queue}"));
+    if before.usable > 0 && after.usable == 0 {
+        say_farm_is_down(live, proxy);
+    }
+}
+
+fn say_farm_is_down(live: Live, proxy: &Proxy) {
+    let kind = if proxy.config.is_frontend() { "proxy" } else { "backend" };
+    say(live, proxy, Level::Emergency, &format!("{kind} {} has no server available!", proxy.name()));
 }
 
 /// What a change of a server's state is compared by.

@@ -88,6 +88,7 @@ impl ProcessTarget for LiveTarget {
     fn clear_counters(&mut self, all: bool) {
         for proxy in &self.live.site.proxies {
             proxy.connections.clear_maximum();
+            let servers = proxy.backend.as_ref().map(|backend| backend.servers()).unwrap_or_default();
             if let Some(backend) = &proxy.backend {
                 backend.clear_maxima();
             }
@@ -95,12 +96,12 @@ impl ProcessTarget for LiveTarget {
             if all {
                 proxy.frontend_figures.clear();
                 proxy.backend_figures.clear();
-                proxy.server_figures.iter().for_each(|figures| figures.clear());
+                servers.iter().for_each(|server| server.figures().clear());
                 proxy.listeners.iter().for_each(|listener| listener.figures.clear());
             } else {
                 proxy.frontend_figures.clear_maxima();
                 proxy.backend_figures.clear_maxima();
-                proxy.server_figures.iter().for_each(|figures| figures.clear_maxima());
+                servers.iter().for_each(|server| server.figures().clear_maxima());
                 proxy.listeners.iter().for_each(|listener| listener.figures.clear_maxima());
             }
         }
@@ -191,7 +192,7 @@ fn shown(value: Value<'_>) -> String {
 }
 
 /// Expressions of the runtime API open no files: sets that are loaded already can be named.
-struct NoFiles;
+pub(super) struct NoFiles;
 
 impl Loader for NoFiles {
     fn load(&self, _: &str) -> io::Result<Vec<u8>> {

@@ -4,33 +4,36 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::{AdminState, Change, RequestedState, Server, ServerAddress, WeightChange};
+use weir_backend::{
+    AdminState, Change, DynamicCookies, OperationalState, RequestedState, Server, ServerAddress, WeightChange,
+};
 use weir_cli::target::{
     AddressChange, BackendKey, CapturedError, Direction, ErrorFilter, FrontendKey, FrontendRefusal, Place,
-    PortSetting, ProxyTarget, ServerConnections, ServerKey, ServerRefusal, ServerState, ServerView,
+    PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey, ServerRefusal, ServerState,
+    ServerView,
 };
 use weir_config::model::{self, Host, ServerPort};
 use weir_events::WallTime;
 use weir_stream::errors::{self, RefusedMessage};
 use weir_stream::site::{Proxy, ProxyState, Site};
 
-use super::{LiveTarget, names, notices, now_ms, on_every_worker, session_target};
+use super::added_servers::forget_connections;
+use super::{LiveTarget, names, notices, now_ms, session_target};
 
 impl LiveTarget {
     fn site(&self) -> &'static Site {
         self.live.site
     }
 
-    fn proxy_of(&self, index: u64) -> Option<&'static Proxy> {
+    pub(super) fn proxy_of(&self, index: u64) -> Option<&'static Proxy> {
         self.site().proxies.get(usize::try_from(index).ok()?)
     }
 
     /// The proxy and the server that a key stands for.
-    fn server_of(&self, key: ServerKey) -> Option<(&'static Proxy, Arc<Server>)> {
-        let proxy = self.proxy_of(key.0 >> 32)?;
-        let servers = proxy.backend.as_ref()?.servers();
-        let server = servers.get((key.0 & u64::from(u32::MAX)) as usize)?;
-        Some((proxy, Arc::clone(server)))
+    pub(super) fn server_of(&self, key: ServerKey) -> Option<(&'static Proxy, Arc<Server>)> {
+        let proxy = self.proxy_of(key.backend.0)?;
+        let server = proxy.backend.as_ref()?.server(weir_backend::ServerKey::from_number(key.server))?;
+        Some((proxy, server))
     }
 
     fn change(&self, key: ServerKey, change: Change) -> Result<(), ServerRefusal> {
@@ -41,18 +44,18 @@ impl LiveTarget {
             .map_err(|error| ServerRefusal::Because(error.to_string()))
     }
 
+    fn change_dynamic_cookies(&self, backend: BackendKey, change: impl FnOnce(&mut DynamicCookies)) -> bool {
+        let backend = self.proxy_of(backend.0).and_then(|proxy| proxy.backend.as_ref());
+        backend.map(|backend| backend.change_dynamic_cookies(change)).is_some()
+    }
+
     fn open_frontend(&self, key: FrontendKey) -> Result<&'static Proxy, FrontendRefusal> {
         self.proxy_of(key.0).filter(|proxy| proxy.state() != ProxyState::Stopped).ok_or(FrontendRefusal::Gone)
     }
 }
 
 fn key_of(proxy: &Proxy, server: &Server) -> ServerKey {
-    ServerKey((proxy.index as u64) << 32 | server.key().index() as u64)
-}
-
-/// What the configuration says of a server; none for one that was added later.
-fn configured<'p>(proxy: &'p Proxy, server: &Server) -> Option<&'p model::Server> {
-    proxy.config.servers.get(server.key().index())
+    ServerKey { backend: BackendKey(proxy.index as u64), server: server.key().to_number() }
 }
 
 impl ProxyTarget for LiveTarget {
@@ -81,7 +84,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn next_server(&self, backend: Option<BackendKey>, place: &mut Place) -> Option<ServerKey> {
-        // The place is the key of the next server.
+        // The place is the proxy, and the next server's position in it.
         if let (Some(backend), 0) = (backend, *place) {
             *place = backend.0 << 32;
         }
@@ -111,6 +114,7 @@ impl ProxyTarget for LiveTarget {
             _ => (None, 0),
         };
         let admin = server.admin_state();
+        let known = proxy.known_server(server.key());
         // Checks of a server that was configured as disabled are paused: there are none yet, the mark is kept all the same.
         let check_state = if admin.contains(AdminState::CONFIGURED_MAINTENANCE) { PAUSED_CHECK } else { 0 };
         Some(ServerView {
@@ -123,13 +127,15 @@ impl ProxyTarget for LiveTarget {
             static_balance: proxy.backend.as_ref().is_some_and(|backend| backend.is_static()),
             last_change_s: now_ms.saturating_sub(server.last_change_ms()) / 1000,
             check: (1, 0, 0, check_state),
-            fqdn: configured(proxy, &server).and_then(host_name),
+            backend_id_forced: proxy.config.id_is_forced,
+            id_forced: known.as_ref().is_some_and(|known| known.id_is_forced),
+            fqdn: known.as_deref().and_then(host_name),
             ..ServerView::new((proxy.config.id, proxy.name()), (server.id(), server.name()))
         })
     }
 
     fn server_connections(&self, server: ServerKey) -> Option<ServerConnections> {
-        let (proxy, server) = self.server_of(server)?;
+        let (_, server) = self.server_of(server)?;
         let settings = server.settings().pool;
         let mut view = ServerConnections {
             purge_delay_ms: settings.purge_delay_ms,
@@ -137,16 +143,15 @@ impl ProxyTarget for LiveTarget {
             idle_limit: settings.maximum.map_or(-1, i64::from),
             ..ServerConnections::default()
         };
-        if let Some(pools) = proxy.idle.get(server.key().index()) {
-            view.used_now = pools.used();
-            view.used_max = pools.used_maximum();
-            view.needed = pools.needed();
-            view.idle_in_sessions = pools.private();
-            view.idle_now = pools.idle();
-            view.safe_idle = pools.proven();
-            view.unsafe_idle = view.idle_now.saturating_sub(view.safe_idle);
-            view.idle_per_worker = (0..self.workers()).map(|worker| pools.idle_of(worker)).collect();
-        }
+        let pools = server.pools();
+        view.used_now = pools.used();
+        view.used_max = pools.used_maximum();
+        view.needed = pools.needed();
+        view.idle_in_sessions = pools.private();
+        view.idle_now = pools.idle();
+        view.safe_idle = pools.proven();
+        view.unsafe_idle = view.idle_now.saturating_sub(view.safe_idle);
+        view.idle_per_worker = (0..self.workers()).map(|worker| pools.idle_of(worker)).collect();
         Some(view)
     }
 
@@ -166,19 +171,19 @@ impl ProxyTarget for LiveTarget {
             ServerState::Maintenance => RequestedState::Maintenance,
         };
         notices::change_server_state(self.live, proxy, &server, state);
+        if server.admin_state().is_maintenance() {
+            forget_connections(proxy, &server);
+        }
         Ok(())
     }
 
     fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal> {
         let (proxy, known) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
-        let address = new_address(&known.address(), configured(proxy, &known), change)
+        let said = proxy.known_server(known.key());
+        let address = new_address(&known.address(), said.as_deref(), change)
             .map_err(|text| ServerRefusal::Because(text.to_owned()))?;
         self.change(server, Change::Address(ServerAddress::Ip(address)))?;
-        let forget = {
-            let server = known.key();
-            move || weir_stream::server::idle::forget(proxy, server)
-        };
-        on_every_worker(forget);
+        forget_connections(proxy, &known);
         Ok(())
     }
 
@@ -193,7 +198,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn clear_server_counters(&mut self, server: ServerKey, force: bool) -> Result<(), ServerRefusal> {
-        let (proxy, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
+        let (_, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
         if !force && !server.admin_state().is_maintenance() {
             return Err(ServerRefusal::Because(
                 "Only counters of servers in maintenance mode can be cleared, unless 'force' is given."
@@ -201,18 +206,39 @@ impl ProxyTarget for LiveTarget {
             ));
         }
         server.clear_maxima();
-        if let Some(figures) = proxy.server_figures.get(server.key().index()) {
-            figures.clear();
-        }
+        server.figures().clear();
         Ok(())
     }
 
-    fn add_server(&mut self, _: BackendKey, _: &str, _: &[String]) -> Result<(), String> {
-        Err("'add server' is not implemented yet.".to_owned())
+    fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal> {
+        let (proxy, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
+        let state = match health {
+            ServerHealth::Up => OperationalState::Running,
+            ServerHealth::Stopping => OperationalState::Stopping,
+            ServerHealth::Down => OperationalState::Stopped,
+        };
+        notices::change_server_health(self.live, proxy, &server, state);
+        Ok(())
     }
 
-    fn delete_server(&mut self, _: ServerKey) -> Result<(), String> {
-        Err("'del server' is not implemented yet.".to_owned())
+    fn enable_dynamic_cookies(&mut self, backend: BackendKey, enabled: bool) -> bool {
+        self.change_dynamic_cookies(backend, |cookies| cookies.enabled = enabled)
+    }
+
+    fn set_dynamic_cookie_key(&mut self, backend: BackendKey, key: &str) -> bool {
+        self.change_dynamic_cookies(backend, |cookies| cookies.key = Some(key.to_owned()))
+    }
+
+    fn added_server_words(&self) -> Vec<&'static str> {
+        weir_config::added_server_words().collect()
+    }
+
+    fn add_server(&mut self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String> {
+        self.add(backend, name, words)
+    }
+
+    fn delete_server(&mut self, server: ServerKey) -> Result<(), String> {
+        self.remove(server)
     }
 
     fn set_frontend_maxconn(&mut self, frontend: FrontendKey, maxconn: u32) -> Result<(), FrontendRefusal> {

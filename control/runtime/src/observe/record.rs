@@ -55,6 +55,8 @@ pub struct ProcessRecord {
     pub cli_connections: Gate,
     /// `stats maxconn`: how many of them there may be.
     pub cli_connections_limit: u32,
+    /// Whether workers may take each other's idle connections.
+    pub shares_idle: bool,
     /// What each worker measures once a second.
     pub pulses: Vec<CachePadded<Pulse>>,
 }
@@ -98,6 +100,7 @@ impl ProcessRecord {
             life: OnceLock::new(),
             cli_connections: Gate::new(),
             cli_connections_limit: Global::default().stats_maxconn,
+            shares_idle: true,
             pulses: (0..workers.max(1)).map(|_| CachePadded::default()).collect(),
         }
     }

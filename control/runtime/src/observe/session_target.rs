@@ -137,8 +137,7 @@ fn backend_of(site: &'static Site, session: &Session) -> Option<&'static str> {
 
 fn server_of(site: &'static Site, session: &Session) -> Option<String> {
     let proxy = site.proxies.get(session.view.backend.get() as usize)?;
-    let servers = proxy.backend.as_ref()?.servers();
-    let server = servers.get(session.view.server.get() as usize)?;
+    let server = proxy.backend.as_ref()?.server_at(session.view.server.get() as usize)?;
     Some(server.name().to_owned())
 }
 

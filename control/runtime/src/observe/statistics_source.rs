@@ -171,20 +171,17 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     }
     row.set(Field::Addr, names::of_server(&server.address()).as_deref());
     row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
-    if let Some(figures) = proxy.server_figures.get(server.key().index()) {
-        fill(row, Kind::Server, proxy, figures, server_fields());
-        session_figures(row, figures, now_ms);
-    }
-    if let Some(pools) = proxy.idle.get(server.key().index()) {
-        let (idle, proven) = (pools.idle(), pools.proven());
-        row.set(Field::SrvIcur, idle);
-        row.set(Field::SrcIlim, settings.pool.maximum);
-        row.set(Field::IdleConnCur, idle.saturating_sub(proven));
-        row.set(Field::SafeConnCur, proven);
-        row.set(Field::UsedConnCur, pools.used());
-        row.set(Field::NeedConnEst, pools.needed());
-        row.set(Field::PrivIdleCur, pools.private());
-    }
+    fill(row, Kind::Server, proxy, server.figures(), server_fields());
+    session_figures(row, server.figures(), now_ms);
+    let pools = server.pools();
+    let (idle, proven) = (pools.idle(), pools.proven());
+    row.set(Field::SrvIcur, idle);
+    row.set(Field::SrcIlim, settings.pool.maximum);
+    row.set(Field::IdleConnCur, idle.saturating_sub(proven));
+    row.set(Field::SafeConnCur, proven);
+    row.set(Field::UsedConnCur, pools.used());
+    row.set(Field::NeedConnEst, pools.needed());
+    row.set(Field::PrivIdleCur, pools.private());
 }
 
 /// What a server is said to be, and how the page colours it.
@@ -200,7 +197,12 @@ fn status(server: &Server) -> (&'static str, Health) {
     } else if admin.is_drain() {
         ("DRAIN", Health::Drain)
     } else {
-        ("no check", Health::NotChecked)
+        // Only an operator can say so of a server that nobody checks.
+        match server.operational_state(now_ms()) {
+            OperationalState::Stopped => ("DOWN", Health::Down),
+            OperationalState::Stopping => ("NOLB", Health::NoLoadBalancing),
+            OperationalState::Starting | OperationalState::Running => ("no check", Health::NotChecked),
+        }
     }
 }
 
@@ -234,8 +236,12 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     if proxy.is_http() {
         let figures = &proxy.backend_figures;
         let (connects, reuses) = (figures.sum(BackendCounter::Connects), figures.sum(BackendCounter::Reuses));
-        let open =
-            proxy.idle.iter().map(|pools| u64::from(pools.used()) + u64::from(pools.idle())).sum::<u64>();
+        let pools = |server: &Server| server.pools().total();
+        let open = backend
+            .servers()
+            .iter()
+            .map(|server| u64::from(pools(server).used) + u64::from(pools(server).idle()))
+            .sum::<u64>();
         let streams = backend.servers().iter().map(|server| u64::from(server.served())).sum::<u64>();
         row.set(Field::H1OpenConnections, open);
         row.set(Field::H1OpenStreams, streams);
@@ -411,8 +417,9 @@ tcp1,BACKEND,0,0,0,0,100,0,0,0,0,0,,0,0,0,0,UP,1,1,0,,0,0,0,,1,6,0,,0,,1,0,,0
             let (fe, be) = (&live.site.proxies[0], &live.site.proxies[1]);
             fe.frontend_figures.add(0, FrontendCounter::Requests, 5);
             be.backend_figures.add(0, BackendCounter::BytesIn, 77);
-            be.server_figures[1].add(0, ServerCounter::Http2xx, 3);
-            be.server_figures[1].session_seen(0, super::now_ms());
+            let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
+            s2.figures().add(0, ServerCounter::Http2xx, 3);
+            s2.figures().session_seen(0, super::now_ms());
             let answer = ask(live, "show stat");
             assert_eq!(field(&answer, "fe,FRONTEND", "req_tot"), "5");
             assert_eq!(field(&answer, "be,BACKEND", "bin"), "77");

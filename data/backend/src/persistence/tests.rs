@@ -7,9 +7,9 @@ const NOW: u64 = 1_795_182_572; // awBP7
 /// Servers a and b have the cookies A and B; d has D and is down; n has none.
 fn find(value: &str) -> Option<(ServerKey, bool)> {
     match value {
-        "A" => Some((ServerKey(0), true)),
-        "B" => Some((ServerKey(1), true)),
-        "D" => Some((ServerKey(3), false)),
+        "A" => Some((ServerKey::configured(0), true)),
+        "B" => Some((ServerKey::configured(1), true)),
+        "D" => Some((ServerKey::configured(3), false)),
         _ => None,
     }
 }
@@ -45,8 +45,8 @@ fn run(settings: &CookieSettings, exchange: &Exchange<'_>) -> String {
         presented = presented.unused();
     }
     let server_cookie = match presented.server {
-        Some(ServerKey(0)) => Some("A"),
-        Some(ServerKey(3)) => Some("D"),
+        Some(key) if key == ServerKey::configured(0) => Some("A"),
+        Some(key) if key == ServerKey::configured(3) => Some("D"),
         Some(_) => Some("B"),
         None => exchange.balanced_to,
     };
@@ -207,9 +207,10 @@ fn requests_lose_what_servers_need_not_see() {
 
 #[test]
 fn dynamic_cookies_follow_from_address_and_key() {
-    let settings = CookieSettings { dynamic_key: Some("foo".into()), ..insert() };
+    let settings = DynamicCookies { enabled: true, key: Some("foo".into()) };
     let address = ServerAddress::Ip("127.0.0.1:56423".parse().unwrap());
-    assert_eq!(settings.dynamic_cookie(&address).as_deref(), Some("b5a7ac530ee14e81"));
-    assert_eq!(settings.dynamic_cookie(&ServerAddress::Unknown), None);
-    assert_eq!(insert().dynamic_cookie(&address), None);
+    assert_eq!(settings.of(&address).as_deref(), Some("b5a7ac530ee14e81"));
+    assert_eq!(settings.of(&ServerAddress::Unknown), None);
+    assert_eq!(DynamicCookies { enabled: false, ..settings.clone() }.of(&address), None);
+    assert_eq!(DynamicCookies { key: None, ..settings }.of(&address), None);
 }

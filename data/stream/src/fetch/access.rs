@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use weir_backend::Server;
+use weir_backend::{Server, ServerKey};
 use weir_config::model::{RulesetKind, Userlist};
 use weir_expr::{Args, Fetched};
 use weir_http::Head;
@@ -186,7 +186,7 @@ impl Exchange {
             return self.site.find_server(self.backend, reference.name.as_deref()?.as_bytes());
         };
         let proxy = self.site.proxies.get(proxy as usize)?;
-        let server = proxy.backend.as_ref()?.servers().get(rank as usize).cloned()?;
+        let server = proxy.backend.as_ref()?.server(ServerKey::configured(rank))?;
         Some((proxy, server))
     }
 

@@ -88,8 +88,8 @@ pub(super) const ROWS: &[Row] = &[
     row(
         of(SERVER, "srv_sess_rate", Int, "New sessions of a server in the last second"),
         |exchange, args, _| {
-            let Some((proxy, server)) = exchange.server_argument(args) else { return Fetched::Missing };
-            gauge(proxy.server_figures(&server).rate(0_usize, now_ms()))
+            let Some((_, server)) = exchange.server_argument(args) else { return Fetched::Missing };
+            gauge(server.figures().rate(0_usize, now_ms()))
         },
     ),
     row(

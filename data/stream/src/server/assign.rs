@@ -69,8 +69,8 @@ impl Exchange {
 
     /// `redir` on a server line: the client is sent there itself, for requests that can be repeated.
     fn redirect_instead(&mut self) -> Phase {
-        let Some(prefix) = self.server_settings().and_then(|settings| settings.redirect_prefix.as_ref())
-        else {
+        let known = self.known_server();
+        let Some(prefix) = known.as_ref().and_then(|known| known.settings.redirect_prefix.as_ref()) else {
             return Ok(());
         };
         if !self.facts.have_request || !matches!(self.request.head.method(), Method::Get | Method::Head) {
@@ -137,7 +137,7 @@ impl Exchange {
                 continue;
             }
             let server = match &rule.target {
-                ServerTarget::Static(index) => backend.servers().servers().get(*index as usize).cloned(),
+                ServerTarget::Static(rank) => backend.servers().server(ServerKey::configured(*rank)),
                 ServerTarget::Dynamic(name) => {
                     let name = self.format(name);
                     std::str::from_utf8(&name).ok().and_then(|name| backend.servers().server_by_name(name))

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress};
-use weir_config::model::{self, SendProxy, ServerSettings};
+use weir_config::model::{self, SendProxy};
 use weir_net::{Connection, Sent};
 use weir_sched::{Descriptor, wait};
 use weir_sys::{Address, Errno, option, socket};
@@ -17,6 +17,7 @@ use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During};
 use crate::exchange::{Exchange, PastConnection, Stop, Upstream};
+use crate::site::KnownServer;
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -73,7 +74,8 @@ impl Exchange {
     /// What two requests must have in common to use the same connection (manual, "http-reuse").
     fn connection_identity(&mut self) -> Identity {
         static KEYS: LazyLock<ConnectionKeys> = LazyLock::new(ConnectionKeys::default);
-        let settings = self.server_settings();
+        let known = self.known_server();
+        let settings = known.as_ref().map(|known| &known.settings);
         let transparent = self.backend.is_transparent();
         let (source, follows_client) = crate::source::chosen(self);
         let mut header = crate::recycle::bytes();
@@ -106,7 +108,8 @@ impl Exchange {
     fn destination_varies(&self) -> bool {
         let Some(lease) = &self.lease else { return false };
         let server = lease.server();
-        let follows_client = match self.server_settings_of(server).map(|known| &known.address) {
+        let known = self.backend.known_server(server.key());
+        let follows_client = match known.as_ref().map(|known| &known.address) {
             Some(model::ServerAddress::Inet { host, port }) => {
                 matches!(port, model::ServerPort::Mapped(_))
                     || matches!(host, model::Host::Ip(ip) if ip.is_unspecified())
@@ -180,9 +183,9 @@ impl Exchange {
         Some(match &*server.address() {
             ServerAddress::Ip(address) => {
                 let mut address = *address;
-                let known = self.server_settings_of(&server).map(|known| &known.address);
+                let known = self.backend.known_server(server.key());
                 if let Some(model::ServerAddress::Inet { port: model::ServerPort::Mapped(offset), .. }) =
-                    known
+                    known.as_ref().map(|known| &known.address)
                 {
                     let port = i64::from(destination.port()) + i64::from(*offset);
                     address.set_port(u16::try_from(port).ok()?);
@@ -212,7 +215,8 @@ impl Exchange {
                 // Parameters that the kernel does not take leave its own: traffic goes on.
                 let _ = option::set_keep_alive(&socket, parameters);
             }
-            let server = self.server_settings();
+            let known = self.known_server();
+            let server = known.as_ref().map(|known| &known.settings);
             if let Some(timeout) = server.and_then(|server| server.tcp_user_timeout) {
                 let _ = option::set_user_timeout(&socket, milliseconds(timeout));
             }
@@ -246,7 +250,7 @@ impl Exchange {
     }
 
     fn send_proxy_header(&mut self, connection: &mut Connection) -> Result<(), ConnectError> {
-        let Some(send_proxy) = self.server_settings().and_then(|settings| settings.send_proxy) else {
+        let Some(send_proxy) = self.known_server().and_then(|known| known.settings.send_proxy) else {
             return Ok(());
         };
         let mut header = Vec::new();
@@ -266,14 +270,9 @@ impl Exchange {
         }
     }
 
-    /// What the configuration says about the leased server.
-    pub(crate) fn server_settings(&self) -> Option<&'static ServerSettings> {
-        let server = self.lease.as_ref()?.server();
-        self.server_settings_of(server).map(|known| &known.settings)
-    }
-
-    pub(crate) fn server_settings_of(&self, server: &weir_backend::Server) -> Option<&'static model::Server> {
-        self.backend.config.servers.get(server.key().index())
+    /// What was said about the leased server.
+    pub(crate) fn known_server(&self) -> Option<KnownServer> {
+        self.backend.known_server(self.lease.as_ref()?.server().key())
     }
 }
 

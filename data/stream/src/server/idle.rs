@@ -38,7 +38,7 @@ pub struct InUse {
 impl InUse {
     /// A connection to the leased server begins to be used; none without a server.
     pub(super) fn begin(exchange: &Exchange) -> Option<InUse> {
-        Some(InUse::of(pools_of(exchange)?))
+        Some(InUse::of(Whose::of(exchange)?.pools))
     }
 
     fn of(pools: &'static IdlePools) -> InUse {
@@ -90,9 +90,33 @@ fn is_fresh(connection: &Connection) -> bool {
     !descriptor.is_readable() || descriptor.peek(&mut [0]) == Ok(Received::Blocked)
 }
 
+/// A server, as idle connections need to know it: it may be gone when they are looked at.
+#[derive(Clone, Copy)]
+struct Whose {
+    proxy: &'static Proxy,
+    key: ServerKey,
+    pools: &'static IdlePools,
+}
+
+impl Whose {
+    /// The leased server.
+    fn of(exchange: &Exchange) -> Option<Whose> {
+        let server = exchange.lease.as_ref()?.server();
+        Some(Whose { proxy: exchange.backend, key: server.key(), pools: server.pools() })
+    }
+
+    /// What bounds its idle connections, unless it is down or gone.
+    fn settings(self) -> Option<PoolSettings> {
+        let server = self.proxy.backend.as_ref()?.server(self.key)?;
+        server.is_up().then(|| server.settings().pool)
+    }
+}
+
 /// The idle connections to one server that this worker keeps.
 #[derive(Default)]
 struct Shelf {
+    /// Whose place it is at, once there was something to keep.
+    whose: Option<(ServerKey, &'static IdlePools)>,
     /// The youngest last.
     idle: Vec<Idle>,
     /// How many of them were reused before.
@@ -146,8 +170,25 @@ impl Shelf {
         self.proven = self.idle.iter().filter(|idle| idle.is_proven()).count();
     }
 
-    fn tell(&self, pools: &IdlePools) {
-        pools.note(weir_sched::worker_index(), self.idle.len() - self.proven, self.proven);
+    /// Tells the other workers how many there are.
+    fn tell(&self) {
+        if let Some((_, pools)) = self.whose {
+            pools.note(weir_sched::worker_index(), self.idle.len() - self.proven, self.proven);
+        }
+    }
+
+    /// Makes it a server's. What is left of a server that had the place before is dropped. False when it is that of a
+    /// server that came later.
+    fn claim(&mut self, whose: Whose) -> bool {
+        match self.whose {
+            Some((key, _)) if key == whose.key => true,
+            Some((key, _)) if key > whose.key => false,
+            _ => {
+                self.sweep(usize::MAX);
+                self.whose = Some((whose.key, whose.pools));
+                true
+            }
+        }
     }
 }
 
@@ -161,31 +202,30 @@ thread_local! {
     static ASKERS: RefCell<Vec<Asker>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Shows `then` the shelf of a server, and tells the other workers what is on it afterwards.
-fn with_shelf<R>(proxy: &Proxy, server: usize, then: impl FnOnce(&mut Shelf) -> R) -> R {
+/// Shows `then` the shelf of a server, and tells the other workers what is on it afterwards. None when the server is gone
+/// and another one has its place.
+fn with_shelf<R>(whose: Whose, then: impl FnOnce(&mut Shelf) -> R) -> Option<R> {
     SHELVES.with_borrow_mut(|shelves| {
-        if shelves.len() <= proxy.index {
-            shelves.resize_with(proxy.index + 1, Vec::new);
+        let (proxy, place) = (whose.proxy.index, whose.key.index());
+        if shelves.len() <= proxy {
+            shelves.resize_with(proxy + 1, Vec::new);
         }
-        let of_proxy = &mut shelves[proxy.index];
-        if of_proxy.len() <= server {
-            of_proxy.resize_with(server + 1, Shelf::default);
+        let of_proxy = &mut shelves[proxy];
+        if of_proxy.len() <= place {
+            of_proxy.resize_with(place + 1, Shelf::default);
         }
-        let shelf = &mut of_proxy[server];
+        let shelf = &mut of_proxy[place];
+        if !shelf.claim(whose) {
+            return None;
+        }
         let result = then(shelf);
-        if let Some(pools) = proxy.idle.get(server) {
-            shelf.tell(pools);
-        }
-        result
+        shelf.tell();
+        Some(result)
     })
 }
 
-fn leased_index(exchange: &Exchange) -> Option<usize> {
-    exchange.lease.as_ref().map(|lease| lease.server().key().index())
-}
-
-fn pools_of(exchange: &Exchange) -> Option<&'static IdlePools> {
-    exchange.backend.idle.get(leased_index(exchange)?)
+fn leased_key(exchange: &Exchange) -> Option<ServerKey> {
+    exchange.lease.as_ref().map(|lease| lease.server().key())
 }
 
 /// Which idle connections this request may use, if any.
@@ -196,9 +236,9 @@ pub(super) fn usable(exchange: &Exchange) -> Option<Wanted> {
 
 /// Takes an idle connection of this worker to the leased server.
 pub(super) fn take(exchange: &Exchange, key: u64, wanted: Wanted) -> Option<Upstream> {
-    let (server, pools) = (leased_index(exchange)?, pools_of(exchange)?);
-    let taken = with_shelf(exchange.backend, server, |shelf| shelf.take(key, wanted))?;
-    Some(taken.into_upstream(pools))
+    let whose = Whose::of(exchange)?;
+    let taken = with_shelf(whose, |shelf| shelf.take(key, wanted))??;
+    Some(taken.into_upstream(whose.pools))
 }
 
 /// A task that waits for a connection from another worker.
@@ -251,35 +291,35 @@ impl Drop for Asking {
 
 /// Asks the worker that keeps most for one of its idle connections.
 pub(super) async fn take_over(exchange: &Exchange, key: u64, wanted: Wanted) -> Option<Upstream> {
-    let (server, pools) = (leased_index(exchange)?, pools_of(exchange)?);
+    let whose = Whose::of(exchange)?;
     let own = weir_sched::worker_index();
     if key != 0 {
         return None;
     }
-    let lender = pools.lender(own, &exchange.lease.as_ref()?.server().settings().pool)?;
-    let (proxy, asking) = (exchange.backend, Asking::begin());
+    let lender = whose.pools.lender(own, &exchange.lease.as_ref()?.server().settings().pool)?;
+    let asking = Asking::begin();
     let task = asking.0;
     weir_sched::send_to(lender, move || {
-        let parcel = give_away(proxy, server, wanted);
+        let parcel = give_away(whose, wanted);
         // If that worker is gone or drowns, the connection is closed with the message.
-        let _ = weir_sched::send_to(own, move || arrive(proxy, server, task, parcel));
+        let _ = weir_sched::send_to(own, move || arrive(whose, task, parcel));
     })
     .ok()?;
     // The lender may be busy: then a new connection is the better choice.
     let deadline = clock::after(TAKEOVER);
     while !asking.is_answered() && wait(deadline).await != Wakeup::Deadline {}
     let idle = asking.leave()?.unpack()?;
-    Some(idle.into_upstream(pools))
+    Some(idle.into_upstream(whose.pools))
 }
 
 /// Takes an idle connection off this worker's shelf for another worker.
-fn give_away(proxy: &'static Proxy, server: usize, wanted: Wanted) -> Option<Parcel> {
-    let idle = with_shelf(proxy, server, |shelf| shelf.lend(wanted))?;
+fn give_away(whose: Whose, wanted: Wanted) -> Option<Parcel> {
+    let idle = with_shelf(whose, |shelf| shelf.lend(wanted))??;
     Some(Parcel { descriptor: idle.connection.into_descriptor().into_fd(), requests: idle.requests })
 }
 
 /// The lender's answer: for who waits, or for the shelf when nobody does any more.
-fn arrive(proxy: &'static Proxy, server: usize, task: TaskKey, parcel: Option<Parcel>) {
+fn arrive(whose: Whose, task: TaskKey, parcel: Option<Parcel>) {
     let unwanted =
         ASKERS.with_borrow_mut(|askers| match askers.iter_mut().find(|asker| asker.task == task) {
             Some(asker) => {
@@ -292,35 +332,28 @@ fn arrive(proxy: &'static Proxy, server: usize, task: TaskKey, parcel: Option<Pa
         None => weir_sched::wake(task),
         Some(parcel) => {
             if let Some(idle) = parcel.and_then(Parcel::unpack) {
-                shelve(proxy, server, idle);
+                shelve(whose, idle);
             }
         }
     }
 }
 
 /// Puts a connection on this worker's shelf, if there is room for it.
-fn shelve(proxy: &'static Proxy, server: usize, idle: Idle) {
-    let Some(settings) = pool_settings(proxy, server) else { return };
-    if !proxy.idle.get(server).is_some_and(|pools| pools.has_room(&settings)) {
+fn shelve(whose: Whose, idle: Idle) {
+    if !whose.settings().is_some_and(|settings| whose.pools.has_room(&settings)) {
         return;
     }
     idle.connection.descriptor().set_owner(KEEPER.get());
-    with_shelf(proxy, server, |shelf| shelf.put(idle));
+    with_shelf(whose, |shelf| shelf.put(idle));
     if KEEPER_SLEEPS.replace(false) {
         weir_sched::wake(KEEPER.get());
     }
 }
 
-fn pool_settings(proxy: &Proxy, server: usize) -> Option<PoolSettings> {
-    let servers = proxy.backend.as_ref()?.servers();
-    let server = servers.get(server)?;
-    server.is_up().then(|| server.settings().pool)
-}
-
 /// Keeps a connection for whoever comes next, if its properties and the limits allow.
 pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
     upstream.requests = upstream.requests.saturating_add(1);
-    let Some(lease) = &exchange.lease else {
+    let (Some(lease), Some(whose)) = (&exchange.lease, Whose::of(exchange)) else {
         // Without a server (`option transparent`) a connection can only serve its own client again.
         return keep_own(exchange, upstream);
     };
@@ -334,14 +367,14 @@ pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
     let Upstream { connection, requests, key, in_use, .. } = upstream;
     // It counts as used or as idle, never as both.
     drop(in_use);
-    shelve(exchange.backend, lease.server().key().index(), Idle { connection, requests, key });
+    shelve(whose, Idle { connection, requests, key });
 }
 
 /// A server connection that serves one client only, and waits for that client's next request.
 pub struct OwnConnection {
     backend: usize,
     /// None without a server (`option transparent`).
-    server: Option<usize>,
+    server: Option<ServerKey>,
     upstream: Upstream,
     /// It counts as private while it waits.
     _private: Option<Private>,
@@ -370,8 +403,8 @@ impl Drop for Private {
 /// Keeps a connection that nobody else may use with its client, if that one stays.
 fn keep_own(exchange: &Exchange, upstream: Upstream) {
     if exchange.facts.keep_client {
-        let (backend, server) = (exchange.backend.index, leased_index(exchange));
-        let _private = pools_of(exchange).map(Private::of);
+        let (backend, server) = (exchange.backend.index, leased_key(exchange));
+        let _private = Whose::of(exchange).map(|whose| Private::of(whose.pools));
         let own = OwnConnection { backend, server, upstream, _private };
         exchange.session.keep_own_connection(own);
     }
@@ -381,15 +414,20 @@ fn keep_own(exchange: &Exchange, upstream: Upstream) {
 pub(super) fn take_own(exchange: &Exchange, key: u64) -> Option<Upstream> {
     let own = exchange.session.take_own_connection()?;
     let fits = own.backend == exchange.backend.index
-        && own.server == leased_index(exchange)
+        && own.server == leased_key(exchange)
         && own.upstream.key == key
         && is_fresh(&own.upstream.connection);
     fits.then(|| Upstream { reused: true, ..own.upstream })
 }
 
-/// Drops the idle connections of the current worker to one server, because they lead somewhere else now.
-pub fn forget(proxy: &Proxy, server: ServerKey) {
-    with_shelf(proxy, server.index(), |shelf| shelf.sweep(usize::MAX));
+/// Drops the idle connections of the current worker to one server, because they lead somewhere else now, or nobody may
+/// use them any more.
+pub fn forget(proxy: &'static Proxy, server: ServerKey) {
+    let Some(known) = proxy.backend.as_ref().and_then(|backend| backend.server(server)) else { return };
+    with_shelf(Whose { proxy, key: server, pools: known.pools() }, |shelf| shelf.sweep(usize::MAX));
+    for session in crate::worker::sessions() {
+        session.drop_own_connection(|own| own.backend == proxy.index && own.server == Some(server));
+    }
 }
 
 /// Starts the worker's keeper: it drops what servers closed, and half of what nobody needed.
@@ -425,8 +463,14 @@ fn sweep(site: &'static Site, purge: bool) -> usize {
         let mut kept = 0;
         for (proxy, of_proxy) in site.proxies.iter().zip(shelves) {
             let Some(backend) = &proxy.backend else { continue };
-            for (server, shelf) in backend.servers().iter().zip(of_proxy) {
-                let Some(pools) = proxy.idle.get(server.key().index()) else { continue };
+            for shelf in of_proxy {
+                let Some((key, pools)) = shelf.whose else { continue };
+                let Some(server) = backend.server(key) else {
+                    // It was removed while its connection was on its way here.
+                    shelf.sweep(usize::MAX);
+                    shelf.tell();
+                    continue;
+                };
                 let mut surplus = 0;
                 if !server.is_up() || site.is_stopping() {
                     surplus = usize::MAX;
@@ -436,7 +480,7 @@ fn sweep(site: &'static Site, purge: bool) -> usize {
                 }
                 if !shelf.idle.is_empty() {
                     shelf.sweep(surplus);
-                    shelf.tell(pools);
+                    shelf.tell();
                     kept += shelf.idle.len();
                 }
             }

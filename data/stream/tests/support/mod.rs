@@ -153,7 +153,7 @@ impl World {
     pub fn server(&self, proxy: &str, server: &str, counter: ServerCounter) -> u64 {
         let proxy = self.proxy(proxy);
         let server = proxy.servers().server_by_name(server).expect("such a server");
-        proxy.server_figures(&server).sum(counter)
+        server.figures().sum(counter)
     }
 
     /// Waits until that many requests wait for a server of the first backend.
@@ -189,9 +189,7 @@ impl World {
             assert_eq!((backend.sessions(), backend.queued()), (0, 0), "{}", proxy.name());
             for server in backend.servers().iter() {
                 assert_eq!((server.served(), server.queued()), (0, 0), "{}", server.name());
-            }
-            for pools in &proxy.idle {
-                assert_eq!(pools.used(), 0, "connections in use of {}", proxy.name());
+                assert_eq!(server.pools().used(), 0, "connections in use of {}", server.name());
             }
         }
         assert_eq!(self.site.figures[0].streams_now.value(), 0);

@@ -11,7 +11,6 @@ use weir_config::model::{self, Balance, Redispatch, RulesetKind};
 use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
-use weir_stream::server::idle::IdlePools;
 use weir_stream::service::{Page, PageRequest, Statistics};
 use weir_stream::site::{Identity, Limits, Listener, Proxy, Site, SocketSizes};
 use weir_stream::variables::VariableLimits;
@@ -103,7 +102,6 @@ fn read(text: &str) -> model::Config {
 
 fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>) -> Proxy {
     let backend = config.is_backend().then(|| backend(&config, workers));
-    let servers = config.servers.len();
     let logs = !config.settings.logging.targets.is_empty();
     let rulesets = RulesetKind::ALL
         .iter()
@@ -114,8 +112,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         backend,
         frontend_figures: weir_backend::FrontendFigures::new(workers),
         backend_figures: weir_backend::BackendFigures::new(workers),
-        server_figures: (0..servers).map(|_| weir_backend::ServerFigures::new(workers)).collect(),
-        idle: (0..servers).map(|_| IdlePools::new(workers)).collect(),
+        added_servers: Default::default(),
         listeners: config.binds.iter().map(|bind| listener(bind, workers)).collect(),
         log_sinks: if logs { vec![Arc::clone(log)] } else { Vec::new() },
         log_tag: (*b"weir").into(),

@@ -36,6 +36,8 @@ pub struct Proxy {
     pub at: Location,
     /// The identifier: `id`, or the lowest free one. Never 0 once the configuration is complete.
     pub id: u32,
+    /// Whether the section says the identifier.
+    pub id_is_forced: bool,
     /// `description`.
     pub description: Option<Box<str>>,
     /// `guid`: a name that is unique in the whole process.

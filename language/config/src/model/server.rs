@@ -20,10 +20,14 @@ pub struct Server {
     pub address: ServerAddress,
     /// The identifier: `id`, or the lowest free one. Never 0 once the configuration is complete.
     pub id: u32,
+    /// Whether the line says the identifier.
+    pub id_is_forced: bool,
     /// `guid`: a name that is unique in the whole process.
     pub guid: Option<Box<str>>,
     /// Whether it came from a `server-template` line.
     pub from_template: bool,
+    /// Whether something else of the configuration names it: then it cannot be removed.
+    pub is_referenced: bool,
     /// What `default-server` can give it.
     pub settings: ServerSettings,
 }

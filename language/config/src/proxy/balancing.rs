@@ -518,9 +518,8 @@ fn server_line<'l>(context: &'l LineContext<'_>, kind: ServerLineKind) -> Server
 }
 
 fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
-    let expects = "'server' expects <name> and <addr>[:<port>] as arguments.";
-    let name = words.expect(expects)?;
-    let address = words.expect(expects)?;
+    let name = words.expect(SERVER_EXPECTS)?;
+    let address = words.expect(SERVER_EXPECTS)?;
     check_server_name(name)?;
     let subject = format!("server {}/{name}", context.draft.proxy.name);
     let parsed = server_address(address, &subject)?;
@@ -532,14 +531,19 @@ fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
         at: context.at.clone(),
         address: parsed,
         id,
+        id_is_forced: id != 0,
         guid,
         from_template: false,
+        is_referenced: false,
         settings,
     };
     add_server(context, server, name)
 }
 
-fn check_server_name(name: &Word) -> Parsed {
+/// What a `server` line begins with.
+pub(crate) const SERVER_EXPECTS: &str = "'server' expects <name> and <addr>[:<port>] as arguments.";
+
+pub(crate) fn check_server_name(name: &Word) -> Parsed {
     match name.text().chars().find(|character| !is_name_character(*character)) {
         None => Ok(()),
         Some(stranger) => {
@@ -602,8 +606,10 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
             at: context.at.clone(),
             address: parsed.clone(),
             id: if id == 0 { 0 } else { id + (number - first) },
+            id_is_forced: id != 0,
             guid: None,
             from_template: true,
+            is_referenced: false,
             settings: settings.clone(),
         };
         add_server(context, server, prefix)?;

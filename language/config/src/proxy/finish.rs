@@ -71,7 +71,10 @@ fn condition_at(proxy: &Proxy, list: ConditionList, index: usize) -> Option<&Con
 fn settle_use_server(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     for (rule, name, span) in std::mem::take(&mut draft.pending.use_server) {
         match draft.server_names.get(&name) {
-            Some((_, index)) => draft.proxy.use_server[rule].target = ServerTarget::Static(*index),
+            Some((_, index)) => {
+                draft.proxy.use_server[rule].target = ServerTarget::Static(*index);
+                draft.proxy.servers[*index as usize].is_referenced = true;
+            }
             None => {
                 let message = format!(
                     "{} '{}' : unable to find server '{name}' referenced in a 'use-server' rule.",
@@ -139,7 +142,10 @@ impl ProxyParser<'_> {
             self.settle_backends(index, &names, diagnostics);
             self.check(index, surroundings, diagnostics);
         }
-        self.resolve_references(&names, surroundings, diagnostics);
+        check_guids(&self.finished, diagnostics);
+        for (proxy, server) in self.resolve_references(&names, surroundings, diagnostics) {
+            self.finished[proxy as usize].proxy.servers[server as usize].is_referenced = true;
+        }
         self.finished.into_iter().map(|finished| finished.proxy).collect()
     }
 
@@ -323,6 +329,8 @@ fn settle_proxy_ids(finished: &mut [Finished], first: u32, diagnostics: &mut Dia
         if proxy.id == 0 {
             continue;
         }
+        finished[index].proxy.id_is_forced = true;
+        let proxy = &finished[index].proxy;
         if let Some(other) = used.insert(proxy.id, index) {
             let other = &finished[other].proxy;
             let message = format!(
@@ -343,6 +351,30 @@ fn settle_proxy_ids(finished: &mut [Finished], first: u32, diagnostics: &mut Dia
         }
         finished.proxy.id = next;
         next += 1;
+    }
+}
+
+/// Complains about global identifiers that are given twice.
+fn check_guids(finished: &[Finished], diagnostics: &mut Diagnostics) {
+    let of_proxies = finished.iter().flat_map(|Finished { proxy, .. }| {
+        let own = (proxy.guid.as_deref(), &proxy.at, format!("{} '{}'", noun(proxy), proxy.name));
+        let servers = proxy.servers.iter().map(move |server| {
+            (server.guid.as_deref(), &server.at, format!("server '{}/{}'", proxy.name, server.name))
+        });
+        std::iter::once(own).chain(servers)
+    });
+    let mut owners: HashMap<&str, String> = HashMap::new();
+    for (guid, at, owner) in of_proxies {
+        let Some(guid) = guid else { continue };
+        match owners.get(guid) {
+            Some(other) => {
+                let message = format!("[{at}] : {owner} : 'guid' : '{guid}' is already that of {other}.");
+                diagnostics.push(Diagnostic::alert(None, message));
+            }
+            None => {
+                owners.insert(guid, owner);
+            }
+        }
     }
 }
 

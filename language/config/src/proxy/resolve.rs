@@ -69,17 +69,25 @@ impl ProxyParser<'_> {
     /// Tells every named reference in an expression which object it means.
     ///
     /// A reference is resolved to two numbers: the position of the proxy and 0, or of the server in it, or the position
-    /// of the list of users and 0. A reference without a name means the current proxy and stays open.
+    /// of the list of users and 0. A reference without a name means the current proxy and stays open. Gives the servers that
+    /// are referred to.
     pub(super) fn resolve_references(
         &self,
         names: &Names,
         surroundings: &Surroundings<'_>,
         diagnostics: &mut Diagnostics,
-    ) {
+    ) -> Vec<(u32, u32)> {
+        let mut servers = Vec::new();
+        let mut note = |reference: &Reference| {
+            if reference.kind == ArgKind::Server {
+                servers.extend(reference.target());
+            }
+        };
         for defaults in &self.defaults {
             let mut unknown = Vec::new();
             let mut visit = |reference: &Reference| {
                 self.resolve(reference, None, names, surroundings, &mut unknown);
+                note(reference);
             };
             if let Some(rules) = &defaults.rules {
                 rules.visit_references(&mut visit);
@@ -98,6 +106,7 @@ impl ProxyParser<'_> {
             let mut unknown = Vec::new();
             let mut visit = |reference: &Reference| {
                 self.resolve(reference, own, names, surroundings, &mut unknown);
+                note(reference);
             };
             finished.proxy.visit_references(&mut visit);
             finished.proxy.settings.visit_references(&mut visit);
@@ -106,6 +115,7 @@ impl ProxyParser<'_> {
             }
             report(finished, unknown, diagnostics);
         }
+        servers
     }
 
     fn resolve(

@@ -837,3 +837,14 @@ proptest! {
         read(&text);
     }
 }
+
+#[test]
+fn global_identifiers_are_unique() {
+    let text = "backend a\n guid x\n server s 1.1.1.1 guid y\nbackend b\n server s 1.1.1.1 guid y\n server t 1.1.1.1 guid x\n";
+    let messages = read(text).messages;
+    let about = |word: &str| messages.iter().filter(|message| message.contains(word)).count();
+    assert_eq!(
+        (about("'guid' : 'y' is already that of server 'a/s'"), about("'guid' : 'x' is already")),
+        (1, 1)
+    );
+}

@@ -1,0 +1,110 @@
+//! Servers that come and go while their backend runs: `add server`, `del server`.
+
+use std::sync::Arc;
+
+use weir_backend::{AddError, RemoveError, Server};
+use weir_cli::target::{BackendKey, ServerKey};
+use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
+use weir_config::proxy::Resources;
+use weir_stream::site::Proxy;
+
+use super::process_target::NoFiles;
+use super::{LiveTarget, now_ms, on_every_worker};
+use crate::build;
+
+impl LiveTarget {
+    /// Adds a server, in maintenance.
+    pub(super) fn add(&self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String> {
+        let gone = || "No such backend.".to_owned();
+        let proxy = self.proxy_of(backend.0).ok_or_else(gone)?;
+        let backend = proxy.backend.as_ref().ok_or_else(gone)?;
+        if backend.is_static() {
+            return Err(STATIC.to_owned());
+        }
+        let record = self.live.record;
+        let resources = Resources {
+            registry: &record.registry,
+            patterns: &record.patterns,
+            variables: &record.variable_names,
+            loader: &NoFiles,
+        };
+        let mut said = weir_config::added_server(resources, name, words)?;
+        check(proxy, &said)?;
+        if backend.servers().len() >= MAX_SERVERS {
+            return Err(format!("more than {MAX_SERVERS} servers in one backend"));
+        }
+        let settings = build::added_server(&said, record.shares_idle);
+        let server = backend.add(settings, now_ms()).map_err(|error| match error {
+            AddError::StaticAlgorithm => STATIC.to_owned(),
+            AddError::NameTaken => "Already exists a server with the same name in backend.".to_owned(),
+            AddError::IdentifierTaken(owner) => {
+                let place = proxy.known_server(owner.key()).map(|known| known.at.to_string());
+                format!(
+                    "'id' : custom id {} already used at {} ('server {}').",
+                    owner.id(),
+                    place.unwrap_or_default(),
+                    owner.name()
+                )
+            }
+        })?;
+        said.id = server.id();
+        proxy.added_servers.insert(server.key(), Arc::new(said));
+        Ok(())
+    }
+
+    /// Removes a server that nothing of the configuration names and nothing uses.
+    pub(super) fn remove(&self, server: ServerKey) -> Result<(), String> {
+        let gone = || "No such server.".to_owned();
+        let (proxy, server) = self.server_of(server).ok_or_else(gone)?;
+        let backend = proxy.backend.as_ref().ok_or_else(gone)?;
+        if proxy.known_server(server.key()).is_some_and(|known| known.is_referenced) {
+            return Err(
+                "This server cannot be removed at runtime due to other configuration elements pointing to it."
+                    .to_owned(),
+            );
+        }
+        backend.remove(server.key(), now_ms()).map_err(|error| match error {
+            RemoveError::NoSuchServer => gone(),
+            RemoveError::NotInMaintenance => "Only servers in maintenance mode can be deleted.".to_owned(),
+            RemoveError::InUse => {
+                // What is only kept for later need not be in the way next time.
+                forget_connections(proxy, &server);
+                "Server still has connections attached to it, cannot remove it.".to_owned()
+            }
+        })?;
+        proxy.added_servers.remove(server.key());
+        Ok(())
+    }
+}
+
+/// Closes the idle connections to a server, on every worker.
+pub(super) fn forget_connections(proxy: &'static Proxy, server: &Server) {
+    let server = server.key();
+    on_every_worker(move || weir_stream::server::idle::forget(proxy, server));
+}
+
+/// What only its backend tells of a server: whether it can be used there.
+fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
+    let usable = match (proxy.config.mode(), said.settings.protocol) {
+        (Mode::Tcp, Some(Protocol::H1)) | (Mode::Http, Some(Protocol::None)) => false,
+        (Mode::Tcp | Mode::Http, _) => true,
+    };
+    if !usable {
+        return Err("MUX protocol is not usable for server.".to_owned());
+    }
+    let source = said.settings.source.as_deref();
+    let is_name = |host: &Host| matches!(host, Host::Name { .. });
+    let names = source.is_some_and(|source| {
+        is_name(&source.host)
+            || matches!(&source.transparent, Some(TransparentSource::Address { host, .. }) if is_name(host))
+    });
+    if names {
+        return Err("'source' : names are not looked up for a running process.".to_owned());
+    }
+    Ok(())
+}
+
+const STATIC: &str = "Backend must use a dynamic load balancing to support dynamic servers.";
+
+/// A backend has at most this many servers, as in the configuration.
+const MAX_SERVERS: usize = 1 << 20;

@@ -1,0 +1,154 @@
+//! Servers that come and go while their backend chooses among them.
+#![cfg(not(loom))]
+
+mod fixture;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fixture::*;
+use weir_backend::*;
+
+fn add(backend: &Backend, name: &str) -> ServerKey {
+    let server = backend.add(server(name), 0).expect("it may be added");
+    server.key()
+}
+
+fn set(backend: &Backend, key: ServerKey, state: RequestedState) {
+    backend.change(key, Change::State(state), 0).expect("it is there");
+}
+
+fn remove(backend: &Backend, key: ServerKey) -> Result<(), RemoveError> {
+    backend.remove(key, 0).map(drop)
+}
+
+#[test]
+fn a_server_begins_in_maintenance_and_takes_its_turn_once_it_is_ready() {
+    let backend = backend(Algorithm::RoundRobin, vec![server("a")]);
+    let b = add(&backend, "b");
+    assert_eq!(sequence(&backend, 2), "aa");
+    let found = backend.server(b).unwrap();
+    assert_eq!((found.id(), found.downs(), found.is_up()), (2, 0, false));
+    set(&backend, b, RequestedState::Ready);
+    assert_eq!(sequence(&backend, 4), "abab");
+    assert_eq!(remove(&backend, b), Err(RemoveError::NotInMaintenance));
+    set(&backend, b, RequestedState::Maintenance);
+    assert_eq!(remove(&backend, b), Ok(()));
+    assert_eq!(sequence(&backend, 2), "aa");
+    assert_eq!(remove(&backend, b), Err(RemoveError::NoSuchServer));
+}
+
+#[test]
+fn the_key_of_a_removed_server_finds_nobody() {
+    let backend = backend(Algorithm::LeastConnections, vec![server("a"), server("b")]);
+    let a = backend.server_by_name("a").unwrap().key();
+    set(&backend, a, RequestedState::Maintenance);
+    assert_eq!(remove(&backend, a), Ok(()));
+    let c = add(&backend, "c");
+    assert_eq!((c.index(), c.is_configured()), (a.index(), false), "places are taken again");
+    assert_eq!(backend.server(c).unwrap().id(), 1, "identifiers too");
+    assert!(backend.server(a).is_none());
+    assert!(backend.force(a).is_none());
+    assert!(matches!(backend.take(a, true, &at(0), || Bell::default().wake()), Choice::None));
+    assert_eq!(backend.change(a, Change::State(RequestedState::Ready), 0), Err(ChangeError::NoSuchServer));
+    let stale = ChooseInput { prefer: Some(a), avoid: Some(a), ..at(0) };
+    assert_eq!(lease(backend.choose(&stale, || Bell::default().wake())).server().name(), "b");
+    assert_eq!(ServerKey::from_number(c.to_number()), c);
+}
+
+#[test]
+fn who_is_in_use_stays() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let a = backend.servers()[0].key();
+    let held = lease(choose(&backend));
+    let waiting = waiting(backend.take(a, true, &at(0), || Bell::default().wake()));
+    set(&backend, a, RequestedState::Maintenance);
+    assert_eq!(remove(&backend, a), Err(RemoveError::InUse));
+    drop(held);
+    assert_eq!(remove(&backend, a), Err(RemoveError::InUse), "somebody waits for it");
+    drop(waiting);
+    let pools = backend.servers()[0].pools();
+    pools.begin_use(0);
+    assert_eq!(remove(&backend, a), Err(RemoveError::InUse), "a connection is in use");
+    pools.end_use(0);
+    pools.note(0, 1, 0);
+    assert_eq!(remove(&backend, a), Err(RemoveError::InUse), "a connection is kept");
+    pools.note(0, 0, 0);
+    assert_eq!(remove(&backend, a), Ok(()));
+    assert!(matches!(choose(&backend), Choice::None));
+}
+
+#[test]
+fn names_and_identifiers_are_unique() {
+    let dynamic = backend(Algorithm::Random { draws: 2 }, vec![server("a"), server("b")]);
+    assert!(matches!(dynamic.add(server("a"), 0), Err(AddError::NameTaken)));
+    let numbered = |id| ServerSettings { id, ..server("c") };
+    let taken = dynamic.add(numbered(2), 0);
+    assert!(matches!(taken, Err(AddError::IdentifierTaken(owner)) if owner.name() == "b"));
+    assert_eq!(dynamic.add(numbered(9), 0).unwrap().id(), 9);
+    for algorithm in [Algorithm::StaticRoundRobin, Algorithm::Source] {
+        let fixed = backend(algorithm, vec![server("a")]);
+        assert!(matches!(fixed.add(server("b"), 0), Err(AddError::StaticAlgorithm)));
+    }
+}
+
+#[test]
+fn a_ring_moves_few_keys_when_a_server_comes_and_none_when_it_has_gone() {
+    let settings = BackendSettings {
+        algorithm: Algorithm::Source,
+        hash_type: HashType::consistent(),
+        ..Default::default()
+    };
+    let backend = with(settings, vec![server("a"), server("b"), server("c")]);
+    let owners = || -> Vec<String> {
+        let keys =
+            (0..1000_u32).map(|key| ChooseInput { hash: Some(key.wrapping_mul(2_654_435_761)), ..at(0) });
+        keys.map(|input| lease(backend.choose(&input, || Bell::default().wake())).server().name().to_owned())
+            .collect()
+    };
+    let before = owners();
+    let d = add(&backend, "d");
+    set(&backend, d, RequestedState::Ready);
+    let with_d = owners();
+    let moved = before.iter().zip(&with_d).filter(|(before, now)| before != now).count();
+    assert!((100..400).contains(&moved), "{moved} of 1000 moved");
+    assert!(before.iter().zip(&with_d).all(|(before, now)| before == now || now == "d"));
+    set(&backend, d, RequestedState::Maintenance);
+    assert_eq!(remove(&backend, d), Ok(()));
+    assert_eq!(owners(), before);
+}
+
+/// Threads take slots while another one adds, removes and adds: nobody is lost, nobody gets a server that has gone.
+#[test]
+fn threads_choose_while_servers_come_and_go() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 2)]);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut last = None;
+                while !done.load(Ordering::Relaxed) {
+                    let input = ChooseInput { prefer: last, ..at(0) };
+                    if let Choice::Server(lease) = backend.choose(&input, || Bell::default().wake()) {
+                        let found = backend.server(lease.server().key()).expect("who is used is not removed");
+                        assert_eq!(found.name(), lease.server().name());
+                        last = Some(found.key());
+                    }
+                }
+            });
+        }
+        for round in 0..20 {
+            let key = add(&backend, &format!("s{round}"));
+            assert!(key.index() <= 1, "places are taken again");
+            set(&backend, key, RequestedState::Ready);
+            while backend.server(key).expect("it is there").served_maximum() == 0 {
+                std::thread::yield_now();
+            }
+            set(&backend, key, RequestedState::Maintenance);
+            while remove(&backend, key) == Err(RemoveError::InUse) {
+                std::thread::yield_now();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!((backend.servers().len(), backend.servers()[0].served(), backend.queued()), (1, 0, 0));
+}
