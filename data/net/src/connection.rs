@@ -59,6 +59,27 @@ struct Pending {
     start: usize,
 }
 
+/// How full the buffers of a connection are, for traces: an empty one explains why nothing is parsed, a full one why
+/// nothing is received (R191).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fill {
+    /// Where the first byte that came and was not consumed is in its buffer.
+    pub head: usize,
+    /// Where the next one that comes goes.
+    pub tail: usize,
+    /// How much the buffer holds; 0 while there is none.
+    pub size: usize,
+    /// Bytes that were to leave and did not fit.
+    pub pending: usize,
+}
+
+impl std::fmt::Display for Fill {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Fill { head, tail, size, pending } = *self;
+        write!(f, "in={}/{size} head={head} tail={tail} out={pending}", tail - head)
+    }
+}
+
 impl Connection {
     /// A connection over a registered descriptor.
     pub fn new(descriptor: Descriptor) -> Self {
@@ -89,6 +110,31 @@ impl Connection {
     #[inline]
     pub fn input(&self) -> &[u8] {
         self.input.as_deref().unwrap_or_default()
+    }
+
+    /// How full its buffers are.
+    pub fn fill(&self) -> Fill {
+        let pending = self.pending.as_ref().map_or(0, |pending| pending.bytes.len() - pending.start);
+        let Some(buffer) = &self.input else { return Fill { pending, ..Fill::default() } };
+        let head = buffer.headroom();
+        Fill { head, tail: head + buffer.len(), size: buffer.capacity(), pending }
+    }
+
+    /// What holds of it, in words.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
+        [
+            ("readable", self.descriptor.is_readable()),
+            ("writable", self.descriptor.is_writable()),
+            ("peer-closed", self.descriptor.peer_closed()),
+            ("hung-up", self.descriptor.is_hung_up()),
+            ("error", self.descriptor.has_error()),
+            ("ended", self.ended),
+            ("shut", self.shut),
+            ("broken", self.broken.is_some()),
+            ("deaf", self.deaf.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(word, holds)| holds.then_some(word))
     }
 
     /// Drops `count` bytes from the front of the input; an empty buffer goes back to the pool.

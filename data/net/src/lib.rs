@@ -12,7 +12,7 @@ pub mod endpoint;
 pub mod gate;
 pub mod listener;
 
-pub use connection::{Connection, Received, Sent};
+pub use connection::{Connection, Fill, Received, Sent};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, SocketOptions};
 pub use gate::{Gate, Place};
 pub use listener::{Door, DoorState};

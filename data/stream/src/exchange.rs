@@ -298,6 +298,31 @@ pub struct Facts {
     pub local: bool,
 }
 
+impl Facts {
+    /// What holds, in words, for traces.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
+        [
+            ("request", self.have_request),
+            ("response", self.have_response),
+            ("keep-client", self.keep_client),
+            ("keep-server", self.keep_server),
+            ("reused-server", self.on_reused_connection),
+            ("persistent", self.persistent),
+            ("forced", self.forced),
+            ("expects-continue", self.expects_continue),
+            ("head-only", self.head_only),
+            ("upload-refused", self.upload_refused),
+            ("response-started", self.response_started),
+            ("tunnel", self.tunnel),
+            ("denied", self.denied),
+            ("local", self.local),
+            ("logged", self.logged),
+        ]
+        .into_iter()
+        .filter_map(|(word, holds)| holds.then_some(word))
+    }
+}
+
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
 pub enum Stop {

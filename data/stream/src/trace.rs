@@ -2,18 +2,19 @@
 //!
 //! Each function here begins with the one branch that a trace point costs while nothing is traced; the rest is cold.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::rc::Rc;
 
 use weir_events::WallTime;
 use weir_events::trace::{About, Event, Level, Source};
 use weir_http::Head;
+use weir_mux::ReadHead;
+use weir_net::Connection;
 
 use crate::ending::During;
+use crate::errors::Direction;
 use crate::exchange::Exchange;
 use crate::session::Session;
-use crate::site::Proxy;
 
 /// Clients' connections.
 pub static SESSION: Source = Source::new(
@@ -46,6 +47,8 @@ pub static H1: Source = Source::new(
     &[
         Event { name: "rx_req", help: "receipt of an H1 request's head" },
         Event { name: "rx_res", help: "receipt of an H1 response's head" },
+        Event { name: "rx_wait", help: "an H1 head is not complete, more bytes are awaited" },
+        Event { name: "rx_err", help: "an H1 head was refused, or did not come" },
     ],
 );
 
@@ -59,8 +62,12 @@ const STRM_CONN: usize = 4;
 const STRM_RETRY: usize = 5;
 const RX_REQ: usize = 0;
 const RX_RES: usize = 1;
+const RX_WAIT: usize = 2;
+const RX_ERR: usize = 3;
 
-/// From this verbosity on, buffers and states are told; see [`weir_events::trace::VERBOSITIES`].
+/// From this verbosity on, flags are told; see [`weir_events::trace::VERBOSITIES`].
+const MINIMAL: u8 = 2;
+/// From this one on, buffers.
 const SIMPLE: u8 = 3;
 /// From this one on, header fields.
 const ADVANCED: u8 = 4;
@@ -159,62 +166,114 @@ impl Exchange {
                 let _ = write!(line, " srv={}", server.name());
             }
             let _ = write!(line, "{text}");
-            if verbosity >= SIMPLE {
-                let _ = write!(line, " ({})", self.buffers());
+            if verbosity >= MINIMAL {
+                let _ = write!(line, " flags={}", joined(self.facts.words()));
             }
+            self.tell_connections(verbosity, line);
         });
     }
 
-    /// How full the receive buffers are: an empty one explains why nothing is parsed, a full one why nothing is received.
-    fn buffers(&self) -> String {
-        let size = self.site.limits.buffer_size;
-        let mut text = format!("cli.in={}/{size}", self.client.input().len());
+    /// Both connections: what holds of them, and how full their buffers are.
+    fn tell_connections(&self, verbosity: u8, line: &mut Vec<u8>) {
+        tell_connection("front", &self.client, verbosity, line);
         if let Some(server) = &self.server {
-            // Writing to memory does not fail.
-            let _ = write!(text, " srv.in={}/{size}", server.connection.input().len());
+            tell_connection("back", &server.connection, verbosity, line);
         }
-        text
     }
 
     #[inline]
     pub(crate) fn trace_request(&self) {
         if H1.is_active() {
-            self.tell_head(RX_REQ, self.frontend, "request");
+            self.tell_head(RX_REQ);
         }
     }
 
     #[inline]
     pub(crate) fn trace_response(&self) {
         if H1.is_active() {
-            self.tell_head(RX_RES, self.backend, "response");
+            self.tell_head(RX_RES);
+        }
+    }
+
+    /// The head of a message is not complete.
+    #[inline]
+    pub(crate) fn trace_wait(&self, direction: Direction) {
+        if H1.is_active() {
+            self.tell_h1(RX_WAIT, Level::Data, direction, |_, _| {});
+        }
+    }
+
+    /// The head of a message is wrong, or will never come.
+    #[cold]
+    pub(crate) fn trace_refusal(&self, direction: Direction, why: ReadHead) {
+        if H1.is_active() {
+            self.tell_h1(RX_ERR, Level::Error, direction, |_, line| {
+                // Writing to memory does not fail.
+                let _ = match why {
+                    ReadHead::Invalid(error) => write!(line, ": {:?} at {}", error.kind, error.position),
+                    why => write!(line, ": {why:?}"),
+                };
+            });
         }
     }
 
     #[cold]
-    fn tell_head(&self, event: usize, proxy: &Proxy, what: &str) {
-        let message = if event == RX_REQ { &self.request } else { &self.response };
-        H1.tell(event, Level::User, &self.about(), now(), |verbosity, line| {
+    fn tell_head(&self, event: usize) {
+        let (direction, message) = match event {
+            RX_REQ => (Direction::Request, &self.request),
+            _ => (Direction::Response, &self.response),
+        };
+        let (head, raw) = (&message.head, message.bytes());
+        self.tell_h1(event, Level::User, direction, |verbosity, line| {
             // Writing to memory does not fail.
-            let _ = write!(line, "#{} {what} of {}", self.serial, proxy.name());
-            if verbosity == 0 {
-                return;
-            }
-            let (head, raw) = (&message.head, message.bytes());
-            if event == RX_REQ {
+            if verbosity > 0 && event == RX_REQ {
                 let (method, target) = (head.method_text(raw), head.uri(raw));
                 let _ = write!(line, ": {} ", String::from_utf8_lossy(method));
                 let _ = write!(line, "{}", String::from_utf8_lossy(target));
-            } else {
+            } else if verbosity > 0 {
                 let _ = write!(line, ": {}", head.status());
             }
-            if verbosity >= SIMPLE {
-                let _ = write!(line, " ({})", self.buffers());
+            if verbosity >= MINIMAL {
+                let _ = write!(line, " flags={}", head.flags());
             }
             if verbosity >= ADVANCED {
                 tell_fields(head, raw, line);
             }
         });
     }
+
+    /// An event of a message, on the side of the proxy where it comes in.
+    #[cold]
+    fn tell_h1(&self, event: usize, level: Level, direction: Direction, tell: impl FnOnce(u8, &mut Vec<u8>)) {
+        let (proxy, side, what) = match direction {
+            Direction::Request => (self.frontend, "front", "request"),
+            Direction::Response => (self.backend, "back", "response"),
+        };
+        H1.tell(event, level, &self.about(), now(), |verbosity, line| {
+            // Writing to memory does not fail.
+            let _ = write!(line, "#{} {what} of {} side={side}", self.serial, proxy.name());
+            tell(verbosity, line);
+            self.tell_connections(verbosity, line);
+        });
+    }
+}
+
+/// A connection of a stream: `side(words in=held/size head=place tail=place out=pending)`.
+fn tell_connection(side: &str, connection: &Connection, verbosity: u8, line: &mut Vec<u8>) {
+    if verbosity < MINIMAL {
+        return;
+    }
+    // Writing to memory does not fail.
+    let _ = write!(line, " {side}({}", joined(connection.words()));
+    if verbosity >= SIMPLE {
+        let _ = write!(line, " {}", connection.fill());
+    }
+    line.push(b')');
+}
+
+fn joined(words: impl Iterator<Item = &'static str>) -> String {
+    let words = words.collect::<Vec<_>>().join(",");
+    if words.is_empty() { "none".to_owned() } else { words }
 }
 
 /// Header fields, each in quotes, so that an event stays one line.

@@ -82,6 +82,43 @@ impl Flags {
     }
 }
 
+/// The flags in words, in the order of their bits; `none` without any.
+impl std::fmt::Display for Flags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut words = NAMES.iter().enumerate().filter(|(bit, _)| self.0 & (1 << bit) != 0);
+        let Some((_, first)) = words.next() else { return f.write_str("none") };
+        f.write_str(first)?;
+        words.try_for_each(|(_, word)| write!(f, ",{word}"))
+    }
+}
+
+/// What each bit is called in traces.
+const NAMES: [&str; 23] = [
+    "connection-close",
+    "connection-keep-alive",
+    "connection-upgrade",
+    "connection-other",
+    "connection",
+    "upgrade",
+    "content-length",
+    "transfer-encoding",
+    "chunked",
+    "expect-100",
+    "host",
+    "absolute-form",
+    "authority-form",
+    "insecure-framing",
+    "cookie",
+    "upgrade-h2c",
+    "upgrade-websocket",
+    "must-rewrite",
+    "violation",
+    "te-trailers",
+    "date",
+    "keep-alive",
+    "proxy-connection",
+];
+
 impl BitOr for Flags {
     type Output = Flags;
     #[inline]
@@ -94,5 +131,21 @@ impl BitOrAssign for Flags {
     #[inline]
     fn bitor_assign(&mut self, other: Flags) {
         self.0 |= other.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_told_in_words() {
+        assert_eq!(Flags::NONE.to_string(), "none");
+        assert_eq!((Flags::HAS_HOST | Flags::CHUNKED).to_string(), "chunked,host");
+        assert_eq!(
+            (Flags::CONNECTION_CLOSE | Flags::HAS_PROXY_CONNECTION).to_string(),
+            "connection-close,proxy-connection"
+        );
+        assert!(Flags(u32::MAX).to_string().split(',').count() == NAMES.len());
     }
 }

@@ -10,6 +10,7 @@ use weir_sys::Errno;
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
+use crate::errors::Direction;
 use crate::exchange::{Exchange, Phase, Replay, Stop};
 use crate::server::{Failure, retry};
 
@@ -180,7 +181,7 @@ impl Exchange {
                     yields = true;
                 }
                 ReadHead::Complete => return Ok(()),
-                ReadHead::Incomplete => {}
+                ReadHead::Incomplete => self.trace_wait(Direction::Response),
                 ReadHead::Failed(Errno::NOBUFS) => return Err(out_of_buffers().into()),
                 ReadHead::Ended | ReadHead::Failed(_) if !self.response.has_begun() => {
                     return Err(Converse::Failed(Failure::Empty));
@@ -191,6 +192,7 @@ impl Exchange {
                 ReadHead::TooLarge => return Err(Converse::Failed(Failure::TooLarge)),
                 ReadHead::Invalid(error) => {
                     crate::errors::keep_response(self, error);
+                    self.trace_refusal(Direction::Response, ReadHead::Invalid(error));
                     return Err(Converse::Failed(Failure::Junk));
                 }
             }

@@ -8,6 +8,7 @@ use weir_sys::Errno;
 
 use crate::clock;
 use crate::ending::{By, During, Ending};
+use crate::errors::Direction;
 use crate::exchange::{Exchange, Phase, Stop};
 use crate::life::Waited;
 
@@ -36,7 +37,7 @@ impl Exchange {
         loop {
             match self.request.read_request(&mut self.client, &options, limit) {
                 ReadHead::Complete => break,
-                ReadHead::Incomplete => {}
+                ReadHead::Incomplete => self.trace_wait(Direction::Request),
                 failure => return Err(self.no_request(failure)),
             }
             if clock::passed(deadline) {
@@ -98,6 +99,7 @@ impl Exchange {
 
     /// What to do when no request comes.
     fn no_request(&mut self, failure: ReadHead) -> Stop {
+        self.trace_refusal(Direction::Request, failure);
         let nothing_came = self.client.input().is_empty() && !self.request.has_begun();
         let first = self.session.requests.get() == 0;
         let quiet = self.frontend.config.settings.options.http_ignore_probes && nothing_came;
