@@ -219,7 +219,7 @@ impl Head {
         self.reserve(old.len() - (to - from) + text.len(), old.len())?;
         let start = self.edits.len();
         self.copy(raw, old, 0, from);
-        self.edits.extend_from_slice(text);
+        self.put(text);
         self.copy(raw, old, to, old.len());
         self.fields[position].value = Span::edited(start, self.edits.len());
         self.edited = true;
@@ -253,7 +253,7 @@ impl Head {
         let start = self.edits.len();
         self.reserve(from + text.len() + (old.len() - to), old.len())?;
         self.copy(raw, old, 0, from);
-        self.edits.extend_from_slice(text);
+        self.put(text);
         self.copy(raw, old, to, old.len());
         self.start_line[1] = Span::edited(start, self.edits.len());
         self.edited = true;
@@ -281,8 +281,15 @@ impl Head {
 
     fn append(&mut self, text: &[u8]) -> Span {
         let start = self.edits.len();
-        self.edits.extend_from_slice(text);
+        self.put(text);
         Span::edited(start, self.edits.len())
+    }
+
+    /// Whatever a caller took its text from, a head never gets a line of its own by it: CR, LF and NUL become blanks (RFC
+    /// 9110, 5.5).
+    fn put(&mut self, text: &[u8]) {
+        let blanked = |byte: &u8| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte };
+        self.edits.extend(text.iter().map(blanked));
     }
 
     /// Whether there is room for a new field, once `freed` bytes have gone.

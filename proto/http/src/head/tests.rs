@@ -112,6 +112,19 @@ fn edits_leave_the_rest_as_it_came() {
     check(|head, raw| head.splice_value(raw, 1, 3, 8, b"B"), &REQUEST.replace("\"b,c\"", "B"));
 }
 
+/// RFC 9110, 5.5: whatever rules make a value of, it does not become a line of its own.
+#[test]
+fn no_edit_makes_a_line() {
+    check(|head, _| head.replace_value(2, b"a\r\nb\0c"), &REQUEST.replace(": y", ": a  b c"));
+    check(|head, raw| head.splice_value(raw, 1, 3, 8, b"\nB"), &REQUEST.replace("\"b,c\"", " B"));
+    check(
+        |head, raw| head.set(raw, b"host", b"h\r\nx: y"),
+        "GET /a?b HTTP/1.1\r\nX-List: a, \"b,c\"\r\nx-other: y\r\nx-list: d\r\nhost: h  x: y\r\n\r\n",
+    );
+    check(|head, raw| head.set_path(raw, b"/\n"), &REQUEST.replace("/a?", "/ ?"));
+    check(|head, raw| head.splice_uri(raw, 1, 2, b"\r"), &REQUEST.replace("/a?", "/ ?"));
+}
+
 #[test]
 fn edits_can_follow_edits() {
     check(
