@@ -73,7 +73,7 @@ pub(crate) fn read_reply(
                 if draft.headers.len() == MAX_HEADERS {
                     return Err(fault(name.span(), format!("more than {MAX_HEADERS} 'hdr' arguments")));
                 }
-                let format = context.expressions().format_with(value, rules.places, FormatOptions::PLAIN)?;
+                let format = context.expressions().format_with(value, rules.places, FormatOptions::HTTP)?;
                 draft.headers.push(ReplyHeader { name: name.text().into(), value: format });
             }
             "default-errorfiles" | "errorfile" | "errorfiles" | "file" | "lf-file" | "string"
@@ -146,7 +146,7 @@ fn read_content(
         }
         _ => {
             let text = words.expect("'lf-string' expects <fmt> as argument.")?;
-            let format = context.expressions().format_with(text, rules.places, FormatOptions::PLAIN)?;
+            let format = context.expressions().format_with(text, rules.places, FormatOptions::HTTP)?;
             ("lf-string", ReplyContent::Format(Arc::new(format)))
         }
     };

@@ -33,9 +33,9 @@ pub struct FormatOptions {
 impl FormatOptions {
     /// `log-format` and its like.
     pub const LOG: FormatOptions = FormatOptions { show_missing: true, merge_spaces: true, http: false };
-    /// Values of headers, paths and locations.
+    /// Values of headers, paths, locations and bodies.
     pub const HTTP: FormatOptions = FormatOptions { show_missing: false, merge_spaces: false, http: true };
-    /// Anything else: bodies, variables.
+    /// Anything else: variables, names.
     pub const PLAIN: FormatOptions = FormatOptions { show_missing: false, merge_spaces: false, http: false };
 }
 

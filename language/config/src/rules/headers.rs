@@ -127,7 +127,7 @@ fn name_and_replacement<'l>(
     let pattern = words.expect(expects)?;
     let replacement = words.take().ok_or_else(|| words.fault(expects))?;
     let pattern = regex(pattern)?;
-    let format = context.line.expressions().format_with(replacement, context.places, FormatOptions::PLAIN)?;
+    let format = context.line.expressions().format_with(replacement, context.places, FormatOptions::HTTP)?;
     Ok((name, pattern, format))
 }
 
