@@ -150,6 +150,29 @@ frontend after
     http-after-response strict-mode on
     default_backend nothing
 backend nothing
+frontend controls
+    bind 127.0.0.1:@controls@
+    capture request header Host len 20
+    capture response header Server len 20
+    http-request set-var-fmt(txn.all) "%[url_param(a),url_dec]%{+Q}[url_param(b)]%{+E}[url_param(b),url_dec]%{+Q,+X}ci%{+Q}[url_param(n)]-"
+    http-request return status 200 content-type a/b lf-string "%[url_param(a),url_dec]%{+Q}[url_param(b)]%{+E}[url_param(b),url_dec]%{+Q,+X}ci%{+Q}[url_param(n)]-" hdr x-h "%[url_param(a),url_dec]%{+Q}[url_param(b)]%{+E}[url_param(b),url_dec]%{+Q,+X}ci%{+Q}[url_param(n)]-" if { path /return }
+    http-request return status 200 content-type text/x lf-file @folder@/controls.lf if { path /file }
+    http-request return status 200 content-type a/b lf-string "%[url_param(n)]" hdr x-h %[url_param(n)] if { path /nothing }
+    http-request deny deny_status 403 hdr x-h "%[url_param(a),url_dec]" if { path /deny }
+    http-request redirect location "/%[url_param(a),url_dec]%{+Q}[url_param(b)]" if { path /redirect }
+    http-request redirect location / set-cookie "a=%[url_param(b)]" if { path /cookie }
+    http-request set-uri "/u%[url_param(a),url_dec]%{+Q}[url_param(b)]" if { path /uri }
+    http-request set-query "%[url_param(a),url_dec]%{+Q}[url_param(b)]" if { path /query }
+    http-request replace-uri (.*) "\\1&%[url_param(a),url_dec]%{+Q}[url_param(b)]" if { path /ruri }
+    http-request replace-path (.*) "\\1&%[url_param(a),url_dec]%{+Q}[url_param(b)]" if { path /rpath }
+    http-request set-header x-s "%[url_param(a),url_dec]%{+Q}[url_param(b)]%{+E}[url_param(b),url_dec]%{+Q,+X}ci%{+Q}[url_param(n)]-" if { path /fields }
+    http-request add-header x-a "%[url_param(a),url_dec]" if { path /fields }
+    http-request replace-header x-old .* "%[url_param(a),url_dec]%{+Q}[url_param(b)]%{+E}[url_param(b),url_dec]%{+Q,+X}ci%{+Q}[url_param(n)]-" if { path /fields }
+    http-request replace-value x-list b "%[url_param(a),url_dec]%{+Q}[url_param(b)]" if { path /fields }
+    http-response set-header x-r "%[var(txn.all)]"
+    http-response replace-header server .* "%[var(txn.all)]"
+    http-after-response add-header x-after "%[var(txn.all)]"
+    default_backend origin
 userlist users
     group g1 users u1
     user u1 insecure-password p1
@@ -164,6 +187,7 @@ backend origin
 FILES = {
     "body.txt": "the body\n",
     "body.lf": "path %[path] method %[method]\n",
+    "controls.lf": "a %[url_param(a),url_dec]\nb %{+Q}[url_param(b)]\n",
     "404.http": "HTTP/1.1 404 Gone Fishing\r\nX-Mine: 1\r\nContent-Type: text/plain\r\n\r\nmine\n",
     "503.http": "HTTP/1.0 503 Not Now\r\nCache-Control: no-cache\r\n\r\nnot now\n",
 }
@@ -227,6 +251,12 @@ EXCHANGES |= {
     "after no server": ("after", get("/")),
     "after a bad request": ("after", "GET / HTTP/1.1\r\nBad Name: x\r\n\r\n"),
     "after a timeout": ("after", ["GET / HT", 0.35]),
+}
+EXCHANGES |= {f"controls in {path}": ("controls", get(f"{path}?a=x%0d%0ay%7f%01z%e9&b=q%22%5c%5dr", "X-Old: o", "X-List: a, b")) for path in (
+    "/return", "/file", "/nothing", "/deny", "/redirect", "/cookie", "/uri", "/query", "/ruri", "/rpath", "/fields", "/strip")}
+EXCHANGES |= {
+    "captures of a bad request": ("controls", "BREW /\xe9 HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "captures of a bad request after a good one": ("controls", get("/nothing") + "GET / HTTP/1.1\r\nBad Name: x\r\n\r\n"),
 }
 
 DIFFERENT = {

@@ -192,9 +192,7 @@ impl Exchange {
         if status != 204 {
             head.add(b"content-length", decimal(&mut [0; 20], body.bytes().len() as u64))?;
         }
-        if let Some(kind) =
-            made.content_type.as_ref().filter(|_| !matches!(made.content, config::ReplyContent::Empty))
-        {
+        if let Some(kind) = made.content_type.as_ref().filter(|_| !body.bytes().is_empty()) {
             head.add(b"content-type", kind.as_bytes())?;
         }
         self.reply = Some(Reply { body, closes: false, logged_as: 0 });

@@ -43,20 +43,12 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         Alias::RequestCookie => captured(exchange.captures.request_cookie.as_deref(), out),
         Alias::ResponseCookie => captured(exchange.captures.response_cookie.as_deref(), out),
         Alias::RequestHeaders | Alias::RequestHeadersClf => {
-            // Of a request that was not understood nothing was ever captured.
-            let declared = match exchange.captures.bad_request {
-                true => 0,
-                false => exchange.frontend.config.captures.request.len(),
-            };
-            headers(&exchange.captures.request, declared, alias, out);
+            let declared = exchange.frontend.config.captures.request.len();
+            headers(exchange, &exchange.captures.request, declared, alias, out);
         }
         Alias::ResponseHeaders | Alias::ResponseHeadersClf => {
-            headers(
-                &exchange.captures.response,
-                exchange.frontend.config.captures.response.len(),
-                alias,
-                out,
-            );
+            let declared = exchange.frontend.config.captures.response.len();
+            headers(exchange, &exchange.captures.response, declared, alias, out);
         }
         Alias::Hostname => out.text(exchange.site.identity.hostname.as_bytes()),
         Alias::Pid => out.counter(i64::from(exchange.site.identity.process_id)),
@@ -130,9 +122,16 @@ fn captured(value: Option<&[u8]>, out: &mut LogWriter<'_>) {
     }
 }
 
-fn headers(captured: &[Option<Box<[u8]>>], declared: usize, alias: Alias, out: &mut LogWriter<'_>) {
-    // Nothing declared, nothing written: not even the braces.
-    if declared == 0 {
+fn headers(
+    exchange: &Exchange,
+    captured: &[Option<Box<[u8]>>],
+    declared: usize,
+    alias: Alias,
+    out: &mut LogWriter<'_>,
+) {
+    // Nothing declared, nothing written: not even the braces. Of a request that was not understood nothing was ever
+    // captured, on neither side.
+    if declared == 0 || exchange.captures.bad_request {
         return;
     }
     let values = (0..declared).map(|slot| captured.get(slot).and_then(Option::as_deref));
