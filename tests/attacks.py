@@ -479,6 +479,50 @@ def smuggled_requests_do_not_reach_the_server(binary, folder):
         scene.is_well()
 
 
+SENDERS = {
+    "an endless line": lambda n: b"<134>" + b"x" * 200_000,
+    "lines that are too long": lambda n: (b"<134>" + b"x" * 17_000 + b"\n") * 10,
+    "a count that lies": lambda n: b"16000 <134>short",
+    "a count of all the world": lambda n: b"99999999999999999999 <134>",
+    "garbage": lambda n: random.Random(n).randbytes(50_000),
+    "counts without end": lambda n: b"1" * 100_000,
+    "headers without end": lambda n: (b"<134>1 - - - - - [" + b"a=\"" * 3000 + b"\n") * 5,
+    "newlines": lambda n: b"\n" * 100_000,
+}
+
+
+def senders_of_logs_may_lie(binary, folder):
+    """Whatever senders of syslog do, each holds a buffer at most, web clients get their answers, and so do senders that behave."""
+    port, count = free_port(), 40
+    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    heard.bind(("127.0.0.1", 0))
+    heard.settimeout(5)
+    relay = f"\nlog-forward f\n    bind 127.0.0.1:{port}\n    dgram-bind 127.0.0.1:{port}\n    maxconn {8 * count + 10}\n    timeout client 20s\n" \
+            f"    log 127.0.0.1:{heard.getsockname()[1]} format raw local0 emerg\n"
+    with Scene(binary, folder, extra=relay) as scene:
+        for name, lie in SENDERS.items():
+            for number in range(count):
+                sender = socket.create_connection(("127.0.0.1", port), 5)
+                sender.setblocking(False)
+                try:
+                    sender.send(lie(number))
+                except OSError:
+                    pass  # hung up on meanwhile
+                scene.attackers.append(sender)
+            scene.ask()
+        drip(scene.attackers, b"7")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for size in (0, 1, 65_000):
+                sender.sendto(b"<134>" + b"\xff" * size, ("127.0.0.1", port))
+        scene.ask()
+        assert scene.each() < BUFFER + 4096, f"{scene.each():.0f} bytes for each sender"
+        with socket.create_connection(("127.0.0.1", port), 5) as sender:
+            sender.sendall(b"<128>behaves\n")
+            while heard.recv(70_000) != b"behaves\n":
+                pass
+        scene.is_well()
+
+
 ATTACKS = [value for name, value in list(globals().items()) if getattr(value, "__module__", "") == "__main__" and hasattr(value, "__code__")
            and value.__code__.co_varnames[:2] == ("binary", "folder")]
 

@@ -15,6 +15,7 @@ import importlib
 import os
 import re
 import pkgutil
+import select
 import shutil
 import socket
 import sys
@@ -281,6 +282,66 @@ def observe(subject, binary, names, folder, label):
             for name, (received, end, own, past) in seen.items()}
 
 
+def observe_messages(subject, binary, names, folder, label):
+    """What each target of a log-forward section gets for each message."""
+    ports = {"datagrams": free_port(), "stream": free_port()}
+    targets = []
+    for _ in subject.TARGETS:
+        targets.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        targets[-1].bind(("127.0.0.1", 0))
+    text = re.sub(r"@(\w+)@", lambda match: str(ports[match[1]]), subject.SECTION) + ("" if "reference" in label else subject.KEEP)
+    text = "global\n    nbthread 1\n" + text
+    text += "".join(f"    log 127.0.0.1:{t.getsockname()[1]} {words}\n" for t, words in zip(targets, subject.TARGETS))
+    seen = {}
+    with Program(binary, "-db", "-f", folder.file(f"{label}.cfg", text)) as program:
+        program.ready(ports["stream"])
+        for name in names:
+            way, message = subject.EXCHANGES[name]
+            send_message(ports[way], way, message.encode("latin-1"))
+            seen[name] = [f"{words}: {today(line)}" for words, lines in zip(subject.TARGETS, gather(targets, way)) for line in lines]
+        if program.status(0) is not None:
+            sys.exit(f"{label} ended: {program.process.communicate()[0]}")
+    for target in targets:
+        target.close()
+    return seen
+
+
+def send_message(port, way, message):
+    """As a datagram, or over a connection that is closed once the other side has closed it, or has had the time to read."""
+    if way == "datagrams":
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(message, ("127.0.0.1", port))
+        return
+    with socket.create_connection(("127.0.0.1", port), 2) as sender:
+        try:
+            sender.sendall(message)
+            sender.shutdown(socket.SHUT_WR)
+            sender.settimeout(0.25)
+            sender.recv(1)
+        except OSError:
+            pass
+
+
+def gather(targets, way):
+    """The lines that each of the sockets has got, once none gets any more. Of a datagram there are always some."""
+    lines = [[] for _ in targets]
+    patience = 0.5 if way == "datagrams" else 0.05
+    while ready := select.select(targets, [], [], patience)[0]:
+        patience = 0.03
+        for target in ready:
+            lines[targets.index(target)].append(target.recv(70_000))
+    return lines
+
+
+def today(line):
+    """A line without the date of now."""
+    line = re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[-+]\d\d:\d\d(?<!05\.007181\+00:00)", "TODAY", line.decode("latin-1"))
+    now = time.time()
+    for then in (now, now - 1, now - 2, now - 3):
+        line = line.replace(time.strftime("%b %e %H:%M:%S", time.localtime(then)), "TODAY")
+    return repr(line)
+
+
 def view(text, end, lines, ports):
     """What is compared: the bytes with the freedoms that both programs have taken out of them, how it ended, the log.
 
@@ -316,9 +377,10 @@ def compare(subject, names, options, label):
     """Sends the exchanges of a subject to both programs; what the reference did in each of its goes, and what was found."""
     with Folder() as folder:
         def both(chosen):
+            look = observe_messages if hasattr(subject, "TARGETS") else observe
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                reference = pool.submit(observe, subject, options.reference, chosen, folder, f"{label}-reference")
-                found = pool.submit(observe, subject, options.bin, chosen, folder, f"{label}-weir")
+                reference = pool.submit(look, subject, options.reference, chosen, folder, f"{label}-reference")
+                found = pool.submit(look, subject, options.bin, chosen, folder, f"{label}-weir")
                 return reference.result(), found.result()
 
         first, found = both(names)

@@ -394,6 +394,117 @@ def the_last_messages_reach_a_log_server_that_reads(binary, folder):
             watcher.close()
 
 
+RELAY = """
+global
+    stats socket {folder}/cli level admin
+    {extra}
+log-forward f
+    bind 127.0.0.1:{port}
+    dgram-bind 127.0.0.1:{port}
+    dgram-bind uxdg@{folder}/log
+    maxconn 100
+    timeout client 10s
+{targets}
+"""
+
+
+def relaying(folder, port, targets, extra="maxconn 200", name="relay.cfg"):
+    text = "".join(f"    log {target}\n" for target in targets)
+    return folder.file(name, RELAY.format(folder=folder.path, port=port, targets=text, extra=extra))
+
+
+def figure(folder, name):
+    """A line of `show info`."""
+    return int(re.search(rf"^{name}: (\d+)$", ask(os.path.join(folder.path, "cli"), "show info"), re.M)[1])
+
+
+def messages_of_others_reach_every_target(binary, folder):
+    """Over TCP, UDP and a unix socket in; over UDP, TCP, a unix socket, a ring and standard output out; each is counted."""
+    port = free_port()
+    heard, local = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    heard.bind(("127.0.0.1", 0))
+    local.bind(os.path.join(folder.path, "local"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        targets = [f"127.0.0.1:{heard.getsockname()[1]} local0", f"tcp@127.0.0.1:{server.getsockname()[1]} format short local0",
+                   f"{folder.path}/local format raw local0", "ring@buf0 format raw local0", "stdout format raw local0"]
+        # One worker: others would take the order of messages that come by several ways apart.
+        with Program(binary, "-db", "-f", relaying(folder, port, targets, "nbthread 1")) as program:
+            program.ready(port)
+            with socket.create_connection(("127.0.0.1", port)) as sender:
+                sender.sendall(b"<134>tcp\n")
+                assert heard.recv(100) == b"<134>tcp\n"
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                sender.sendto(b"<134>udp", ("127.0.0.1", port))
+                assert heard.recv(100) == b"<134>udp\n"
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.sendto(b"<134>unix", os.path.join(folder.path, "log"))
+                assert heard.recv(100) == b"<134>unix\n"
+            connection = server.accept()[0]
+            connection.settimeout(10)
+            received = b""
+            while received.count(b"\n") < 3:
+                received += connection.recv(1000)
+            assert received == b"<6>tcp\n<6>udp\n<6>unix\n", received
+            assert [local.recv(100) for _ in range(3)] == [b"tcp\n", b"udp\n", b"unix\n"]
+            shown = ask(os.path.join(folder.path, "cli"), "show events buf0")
+            assert shown.split() == ["tcp", "udp", "unix"], shown
+            assert (figure(folder, "CumRecvLogs"), figure(folder, "DroppedLogs")) == (3, 0)
+            assert re.search(r"ring#1 +: type=buffer, 0 dropped", ask(os.path.join(folder.path, "cli"), "show events"))
+            program.send(USR1)
+            assert program.status() == 0
+            assert "tcp\nudp\nunix\n" in program.process.communicate()[0]
+
+
+def targets_that_sleep_delay_no_sender(binary, folder):
+    """A server that takes nothing, one that is not there and a socket that nobody reads cost messages, which are counted, and no time."""
+    port, dead = free_port(), free_port()
+    full = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    full.bind(os.path.join(folder.path, "full"))
+    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    heard.bind(("127.0.0.1", 0))
+    heard.settimeout(5)
+    with socket.create_server(("127.0.0.1", 0)) as sleeping:
+        targets = [f"{folder.path}/full local0", f"tcp@127.0.0.1:{sleeping.getsockname()[1]} local0", f"tcp@127.0.0.1:{dead} local0",
+                   f"127.0.0.1:{dead} local0", f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
+        with Program(binary, "-db", "-f", relaying(folder, port, targets)) as program:
+            program.ready(port)
+            start = time.monotonic()
+            with socket.create_connection(("127.0.0.1", port)) as sender:
+                for number in range(5000):
+                    sender.sendall(b"<134>%d%s\n" % (number, b" x" * 100))
+                    # One at a time: the last target gets each of them, whatever becomes of the others.
+                    assert heard.recv(300).startswith(b"%d " % number)
+            assert time.monotonic() - start < 6, "senders waited for a target"
+            assert figure(folder, "CumRecvLogs") == 5000
+            assert figure(folder, "DroppedLogs") > 5000, "the unix socket and the ring of the dead server were full"
+
+
+def a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folder):
+    """The next process takes the listening sockets over; the former delivers what has arrived and ends while senders are connected."""
+    port = free_port()
+    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    heard.bind(("127.0.0.1", 0))
+    heard.settimeout(5)
+    targets = [f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
+    with Program(binary, "-db", "-f", relaying(folder, port, targets)) as old:
+        old.ready(port)
+        sender = socket.create_connection(("127.0.0.1", port))
+        sender.sendall(b"<134>first\n")
+        assert heard.recv(100) == b"first\n"
+        sender.sendall(b"<134>second\n")
+        with Program(binary, "-db", "-f", relaying(folder, port, targets), "-sf", str(old.pid)) as new:
+            assert heard.recv(100) == b"second\n"
+            assert old.status() == 0, "a connected sender holds it up"
+            assert sender.recv(1) == b"", "the connection ends with it"
+            with socket.create_connection(("127.0.0.1", port)) as sender:
+                sender.sendall(b"<134>third\n")
+                assert heard.recv(100) == b"third\n"
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                sender.sendto(b"<134>fourth", ("127.0.0.1", port))
+                assert heard.recv(100) == b"fourth\n"
+            assert new.status(0) is None
+
+
 def an_idle_connection_holds_little(binary, folder):
     """An idle HTTP/1 connection costs at most 700 resident bytes: 600 of the heap (a test counts them) and slack in its pages."""
     if "haproxy" in os.path.basename(binary):

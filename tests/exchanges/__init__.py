@@ -3,7 +3,8 @@
 A file has `CONFIGURATION` (`@name@` becomes the port of that listener; `@origin@`, `@s1@` to `@s4@` and `@bytes@` are servers,
 `@closed@` a port that refuses, `@log@` the log's, `@folder@` a folder with `FILES`), `EXCHANGES` and `DIFFERENT`.
 `EXCHANGES` has under each name the listener and the pieces to send: a text as it is, None half-closes, a number waits that
-many seconds. Or it has `CONFIGURATIONS` instead, texts that both programs are asked to check.
+many seconds. Or it has `CONFIGURATIONS` instead, texts that both programs are asked to check. Or a `log-forward` `SECTION` and
+`TARGETS`: then each exchange is sent alone, as a datagram or over a connection, and what reaches each target is compared.
 `DIFFERENT` has under a name why weir is meant to differ from the packaged 2.6 (the reference is 3.5).
 """
 
