@@ -79,11 +79,12 @@ fn now() -> WallTime {
 fn about_session(session: &Rc<Session>) -> About {
     let number = Rc::as_ptr(session) as u64;
     About {
-        backend: 0,
         connection: number,
         frontend: session.frontend.index as u64 + 1,
+        listener: std::ptr::from_ref(session.listener) as u64,
         session: number,
         thread: weir_sched::worker_index() as u64 + 1,
+        ..About::default()
     }
 }
 
@@ -114,7 +115,12 @@ fn tell_session(session: &Rc<Session>, event: usize) {
 
 impl Exchange {
     fn about(&self) -> About {
-        About { backend: self.backend.index as u64 + 1, ..about_session(&self.session) }
+        About {
+            backend: self.backend.index as u64 + 1,
+            server: self.chosen_server().map_or(0, |server| std::sync::Arc::as_ptr(&server) as u64),
+            stream: self.serial + 1,
+            ..about_session(&self.session)
+        }
     }
 
     #[inline]

@@ -37,9 +37,10 @@ fn a_request_is_told_from_its_session_to_its_end() {
         let traces = Traces { sources: SOURCES, sinks: &sinks };
         let obey = |line: &str| traces.command(&line.split(' ').collect::<Vec<_>>()).expect("it is right");
         obey("all sink r level data");
-        obey("h1 verbosity complete start now");
-        obey("stream verbosity simple start now");
-        // Only one session, from its beginning to its end, then the next.
+        obey("h1 verbosity complete");
+        obey("stream verbosity simple");
+        // Only one session, from its beginning to its end, then the next; the others tell of it.
+        obey("all follow session");
         obey("session start sess_new pause sess_end lock session");
         for _ in 0..2 {
             let mut client = world.client();

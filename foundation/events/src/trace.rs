@@ -12,13 +12,16 @@
 //!      └─────────► waiting ──────┘◄────┘
 //!                           an event of `start`: the lock is taken
 //! ```
+//! A source may also follow another one: whatever its own state, it tells of what the other one stuck to, as long as that
+//! one runs.
+//!
 //! [`commands`] is the language in which operators and configurations speak about them.
 
 pub mod commands;
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use weir_sync::Published;
 
@@ -76,14 +79,20 @@ pub const VERBOSITIES: [(&str, &str); 6] = [
 ];
 
 /// What a trace may stick to, with its name in commands.
-pub const CRITERIA: [(&str, &str); 6] = [
-    ("nothing", "lock on nothing"),
+pub const CRITERIA: [(&str, &str); 9] = [
     ("backend", "lock on the backend that started the trace"),
     ("connection", "lock on the connection that started the trace"),
     ("frontend", "lock on the frontend that started the trace"),
+    ("listener", "lock on the listener that started the trace"),
+    ("nothing", "do not lock on anything"),
+    ("server", "lock on the server that started the trace"),
     ("session", "lock on the session that started the trace"),
+    ("stream", "lock on the stream that started the trace"),
     ("thread", "lock on the thread that started the trace"),
 ];
+
+/// The one that sticks to nothing.
+const NOTHING: u8 = 4;
 
 /// What an event is about: numbers that a trace can stick to, 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,18 +103,32 @@ pub struct About {
     pub connection: u64,
     /// The frontend.
     pub frontend: u64,
+    /// The listener that accepted the connection.
+    pub listener: u64,
+    /// The server.
+    pub server: u64,
     /// The session; the same number as the connection's while a connection has one session.
     pub session: u64,
+    /// The stream.
+    pub stream: u64,
     /// The worker, from 1.
     pub thread: u64,
 }
 
 impl About {
     fn by(&self, criterion: u8) -> u64 {
-        [0, self.backend, self.connection, self.frontend, self.session, self.thread]
-            .get(usize::from(criterion))
-            .copied()
-            .unwrap_or(0)
+        let numbers = [
+            self.backend,
+            self.connection,
+            self.frontend,
+            self.listener,
+            0,
+            self.server,
+            self.session,
+            self.stream,
+            self.thread,
+        ];
+        numbers.get(usize::from(criterion)).copied().unwrap_or(0)
     }
 }
 
@@ -118,6 +141,7 @@ pub struct Source {
     pub help: &'static str,
     /// What it tells of, at most 64 kinds; a trace point names them by their position.
     pub events: &'static [Event],
+    /// A [`State`], and whether the source follows another one.
     state: AtomicU8,
     level: AtomicU8,
     verbosity: AtomicU8,
@@ -128,8 +152,12 @@ pub struct Source {
     start: AtomicU64,
     pause: AtomicU64,
     stop: AtomicU64,
-    sink: std::sync::OnceLock<Published<Option<Arc<Sink>>>>,
+    sink: OnceLock<Published<Option<Arc<Sink>>>>,
+    followed: OnceLock<Published<Option<&'static Source>>>,
 }
+
+/// The bit of a source's state that says that it follows another one.
+const FOLLOWS: u8 = 1 << 7;
 
 /// Whether a source tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,13 +182,14 @@ impl Source {
             state: AtomicU8::new(State::Stopped as u8),
             level: AtomicU8::new(Level::User as u8),
             verbosity: AtomicU8::new(1),
-            criterion: AtomicU8::new(0),
+            criterion: AtomicU8::new(NOTHING),
             locked: AtomicU64::new(0),
             report: AtomicU64::new(u64::MAX),
             start: AtomicU64::new(0),
             pause: AtomicU64::new(0),
             stop: AtomicU64::new(0),
-            sink: std::sync::OnceLock::new(),
+            sink: OnceLock::new(),
+            followed: OnceLock::new(),
         }
     }
 
@@ -172,7 +201,7 @@ impl Source {
 
     /// Whether it tells.
     pub fn state(&self) -> State {
-        match self.state.load(Relaxed) {
+        match self.state.load(Relaxed) & !FOLLOWS {
             1 => State::Waiting,
             2 => State::Running,
             _ => State::Stopped,
@@ -181,7 +210,27 @@ impl Source {
 
     fn set_state(&self, state: State) {
         self.locked.store(0, Relaxed);
-        self.state.store(state as u8, Relaxed);
+        self.enter(state);
+    }
+
+    fn enter(&self, state: State) {
+        // Nothing is in the way of a change in between: whoever makes one decides as if it came later.
+        let _ = self.state.fetch_update(Relaxed, Relaxed, |now| Some((now & FOLLOWS) | state as u8));
+    }
+
+    /// From now on it also tells of what `followed` sticks to.
+    fn follow(&self, followed: Option<&'static Source>) {
+        self.followed.get_or_init(|| Published::new(None)).publish(followed);
+        if followed.is_some() {
+            self.state.fetch_or(FOLLOWS, Relaxed);
+        } else {
+            self.state.fetch_and(!FOLLOWS, Relaxed);
+        }
+    }
+
+    /// The one that it follows.
+    fn followed(&self) -> Option<&'static Source> {
+        **self.followed.get()?.load()
     }
 
     fn sink(&self) -> &Published<Option<Arc<Sink>>> {
@@ -201,13 +250,18 @@ impl Source {
     ) {
         let bit = 1_u64 << (event & 63);
         if self.state() == State::Waiting && self.start.load(Relaxed) & bit != 0 {
-            self.state.store(State::Running as u8, Relaxed);
+            self.enter(State::Running);
         }
-        if self.state() != State::Running || !self.sticks_to(about) {
+        let runs = self.state() == State::Running && self.sticks_to(about);
+        if !runs && !self.followed().is_some_and(|followed| followed.is_at(about)) {
             return;
         }
         if self.report.load(Relaxed) & bit != 0 && level as u8 <= self.level.load(Relaxed) {
             self.write(event, level, about, time, tell);
+        }
+        // What the source does for another one changes nothing about itself.
+        if !runs {
+            return;
         }
         if self.stop.load(Relaxed) & bit != 0 {
             self.set_state(State::Stopped);
@@ -216,10 +270,16 @@ impl Source {
         }
     }
 
+    /// Whether it runs and stuck to what an event is about.
+    fn is_at(&self, about: &About) -> bool {
+        let locked = self.locked.load(Relaxed);
+        self.state() == State::Running && locked != 0 && about.by(self.criterion.load(Relaxed)) == locked
+    }
+
     /// Whether an event is about what the trace stuck to; the first one decides what that is.
     fn sticks_to(&self, about: &About) -> bool {
         let criterion = self.criterion.load(Relaxed);
-        if criterion == 0 {
+        if criterion == NOTHING {
             return true;
         }
         let number = about.by(criterion);
@@ -320,7 +380,7 @@ mod tests {
         let (source, ring) = source();
         source.start.store(1, Relaxed);
         source.pause.store(1 << 2, Relaxed);
-        source.criterion.store(4, Relaxed);
+        source.criterion.store(6, Relaxed);
         source.set_state(State::Waiting);
         reach(source, 1, 7);
         // From its beginning to its end, one session at a time; others are not told.
@@ -344,6 +404,45 @@ mod tests {
         source.stop.store(1, Relaxed);
         reach(source, 0, 3);
         assert_eq!(source.state(), State::Stopped);
+    }
+
+    #[test]
+    fn a_follower_tells_of_what_the_other_stuck_to() {
+        let ((leader, _), (follower, ring)) = (source(), source());
+        follower.follow(Some(leader));
+        assert!(follower.is_active() && follower.state() == State::Stopped);
+        let told = || {
+            told(&ring).iter().map(|line| line.split(' ').nth(2).unwrap_or("").to_owned()).collect::<Vec<_>>()
+        };
+        // One that runs but sticks to nothing leads nowhere, one that sticks to something only to that.
+        leader.set_state(State::Running);
+        reach(leader, 0, 7);
+        reach(follower, 1, 7);
+        assert!(told().is_empty());
+        leader.criterion.store(6, Relaxed);
+        [7, 8, 7].iter().for_each(|session| reach(leader, 0, *session));
+        [7, 8, 7].iter().for_each(|session| reach(follower, 1, *session));
+        assert_eq!(told(), ["7", "7"]);
+        // The follower's own events change nothing about the leader, nor its own state.
+        follower.stop.store(u64::MAX, Relaxed);
+        reach(follower, 1, 7);
+        assert_eq!((told().len(), follower.state(), leader.state()), (3, State::Stopped, State::Running));
+        leader.set_state(State::Stopped);
+        reach(follower, 1, 7);
+        assert_eq!(told().len(), 3);
+        follower.follow(None);
+        assert!(!follower.is_active());
+    }
+
+    #[test]
+    fn who_follows_runs_by_itself_too() {
+        let ((leader, _), (follower, ring)) = (source(), source());
+        follower.follow(Some(leader));
+        follower.set_state(State::Running);
+        reach(follower, 1, 7);
+        assert_eq!((told(&ring).len(), follower.state()), (1, State::Running));
+        follower.set_state(State::Stopped);
+        assert!(follower.is_active());
     }
 
     #[test]

@@ -25,7 +25,10 @@ impl Traces<'_> {
         let chosen: Vec<&Source> = match words.next() {
             None => return Ok(Some(self.list_sources())),
             Some("0") => {
-                self.sources.iter().for_each(|source| source.set_state(State::Stopped));
+                for source in self.sources {
+                    source.set_state(State::Stopped);
+                    source.follow(None);
+                }
                 return Ok(None);
             }
             Some("all") => self.sources.to_vec(),
@@ -40,7 +43,7 @@ impl Traces<'_> {
             let value = words.next();
             if all && !matches!(keyword, "sink" | "level" | "follow") {
                 return Err(format!(
-                    "'{keyword}' is not for all sources at once, only 'sink' and 'level' are"
+                    "'{keyword}' is not for all sources at once, only 'sink', 'level' and 'follow' are"
                 ));
             }
             for source in &chosen {
@@ -95,7 +98,7 @@ impl Traces<'_> {
     fn list_sources(&self) -> String {
         let mut text = "Supported trace sources and states (.=stopped, w=waiting, R=running) :\n".to_owned();
         text.push_str(" [.] 0          : not a source, will immediately stop all traces\n");
-        text.push_str(" [.] all        : all sources below, only for 'sink' and 'level'\n");
+        text.push_str(" [.] all        : all sources below, only for 'sink', 'level' and 'follow'\n");
         for source in self.sources {
             let _ = writeln!(text, " [{}] {:<10} : {}", mark(source), source.name, source.help);
         }
@@ -140,8 +143,38 @@ impl Traces<'_> {
                 Ok(listed)
             }
             "sink" => self.choose_sink(source, value),
-            "follow" => Err("'trace follow' is not implemented yet".to_owned()),
+            "follow" => self.follow(source, value),
             _ => Err(format!("Unknown trace keyword '{keyword}'")),
+        }
+    }
+
+    /// What a source follows. None follows itself: of all that are asked to, that one does not.
+    fn follow(&self, source: &Source, value: Option<&str>) -> Result<Option<String>, String> {
+        let current = source.followed().map_or("none", |followed| followed.name);
+        match value {
+            None => {
+                let mut text = format!("Sources that source {} can follow (*=current):\n", source.name);
+                let others = self.sources.iter().filter(|other| other.name != source.name);
+                let others = others.map(|other| (other.name, other.help));
+                for (name, help) in std::iter::once(("none", "follow nothing")).chain(others) {
+                    // Writing to memory does not fail.
+                    let _ =
+                        writeln!(text, "  {} {name:<10} : {help}", if name == current { '*' } else { ' ' });
+                }
+                Ok(Some(text))
+            }
+            Some("none") => {
+                source.follow(None);
+                Ok(None)
+            }
+            Some(name) => {
+                let known = self.sources.iter().find(|other| other.name == name);
+                let other = known.ok_or_else(|| format!("No such trace source '{name}'"))?;
+                if other.name != source.name {
+                    source.follow(Some(other));
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -262,6 +295,7 @@ Supported commands:
   event     : list/enable/disable source-specific event reporting
   level     : list/set trace reporting level
   lock      : automatic lock on thread/connection/stream/...
+  follow    : passively follow another source's locked pointer (e.g. session)
   pause     : pause and automatically restart after a specific event
   sink      : list/set event sinks
   start     : start immediately or after a specific event
@@ -296,7 +330,7 @@ mod tests {
                 list(""),
                 "Supported trace sources and states (.=stopped, w=waiting, R=running) :\n \
                  [.] 0          : not a source, will immediately stop all traces\n \
-                 [.] all        : all sources below, only for 'sink' and 'level'\n \
+                 [.] all        : all sources below, only for 'sink', 'level' and 'follow'\n \
                  [.] h1         : HTTP/1 multiplexer\n \
                  [.] stream     : Applicative stream\n"
             );
@@ -347,6 +381,28 @@ mod tests {
     }
 
     #[test]
+    fn sources_follow_each_other() {
+        with(|traces, source| {
+            let list = |line: &str| said(traces, line).expect("it is right").expect("a list");
+            assert_eq!(
+                list("h1 follow"),
+                "Sources that source h1 can follow (*=current):\n  * none       : follow nothing\n    \
+                 stream     : Applicative stream\n"
+            );
+            assert_eq!(said(traces, "h1 follow stream level proto"), Ok(None));
+            assert!(list("h1 follow").contains("  * stream     : ") && source.is_active());
+            assert_eq!(source.state(), State::Stopped);
+            assert_eq!(said(traces, "h1 follow none"), Ok(None));
+            assert!(!source.is_active());
+            // All but the one that is followed.
+            assert_eq!(said(traces, "all follow stream"), Ok(None));
+            assert!(source.is_active() && list("stream follow").contains("  * none "));
+            assert_eq!(said(traces, "0"), Ok(None));
+            assert!(!source.is_active());
+        });
+    }
+
+    #[test]
     fn mistakes_are_told() {
         with(|traces, _| {
             for line in [
@@ -359,7 +415,7 @@ mod tests {
                 "h1 event foo",
                 "h1 start foo",
                 "all start now",
-                "h1 follow session",
+                "h1 follow nosuch",
             ] {
                 assert!(said(traces, line).is_err(), "{line}");
             }
