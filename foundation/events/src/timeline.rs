@@ -181,18 +181,19 @@ const LONGEST_WORD: usize = 256;
 mod tests {
     use super::*;
 
+    /// Every number another one, so that none can stand for another.
     fn entry() -> Entry {
         let mut entry = Entry {
-            began_us: 1_795_179_905_007_181,
-            number: 7,
-            worker: 2,
-            status: 504,
-            retries: 3,
-            queued: 1,
-            bytes: [70, 198],
+            began_us: u64::MAX - 1,
+            number: 2,
+            bytes: [3, 1 << 40],
+            worker: 5,
+            status: 6,
+            retries: 7,
+            queued: 8,
             code: *b"sH--",
             redispatched: true,
-            moments: [Some(1), Some(2), None, Some(0), None, Some(5001)],
+            moments: [Some(9), Some(10), None, Some(0), None, Some(5010)],
             words: Default::default(),
         };
         entry.set_word(Word::Frontend, "web");
