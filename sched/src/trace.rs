@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use weir_events::WallTime;
-use weir_events::trace::{About, Event, Level, Source};
+use weir_events::trace::{About, Event, Happening, Level, Source};
 
 /// The run queues.
 pub static SCHEDULER: Source = Source::new(
@@ -42,5 +42,5 @@ pub(crate) fn polled(worker: usize, wall_ns: u64, events: usize) {
 fn tell(source: &Source, level: Level, worker: usize, wall_ns: u64, text: impl FnOnce(&mut Vec<u8>)) {
     let about = About { thread: worker as u64 + 1, ..About::default() };
     let time = WallTime::from_micros((wall_ns / 1000) as i64);
-    source.tell(0, level, &about, time, |_, line| text(line));
+    source.tell(&Happening { event: 0, level, about, time }, |_, line| text(line));
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use weir_events::trace::commands::Traces;
-use weir_events::trace::{About, Event, Level, Source};
+use weir_events::trace::{About, Event, Happening, Level, Source};
 use weir_events::{Sinks, WallTime};
 
 /// What weir answers itself: conversations of the runtime API.
@@ -42,8 +42,8 @@ impl<'s> Conversation<'s> {
     fn tell(&self, event: usize) {
         if APPLET.is_active() {
             let about = About { thread: weir_sched::worker_index() as u64 + 1, ..About::default() };
-            let now = WallTime::from_micros(weir_sched::wall_us() as i64);
-            APPLET.tell(event, Level::User, &about, now, |_, line| {
+            let time = WallTime::from_micros(weir_sched::wall_us() as i64);
+            APPLET.tell(&Happening { event, level: Level::User, about, time }, |_, line| {
                 // Writing to memory does not fail.
                 let _ = write!(line, "<CLI> on {}", self.address);
             });

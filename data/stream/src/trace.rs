@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::rc::Rc;
 
 use weir_events::WallTime;
-use weir_events::trace::{About, Event, Level, Source};
+use weir_events::trace::{About, Event, Happening, Level, Source};
 use weir_http::Head;
 use weir_mux::ReadHead;
 use weir_net::Connection;
@@ -72,8 +72,9 @@ const SIMPLE: u8 = 3;
 /// From this one on, header fields.
 const ADVANCED: u8 = 4;
 
-fn now() -> WallTime {
-    WallTime::from_micros(weir_sched::wall_us() as i64)
+/// What happens now.
+fn now(event: usize, level: Level, about: About) -> Happening {
+    Happening { event, level, about, time: WallTime::from_micros(weir_sched::wall_us() as i64) }
 }
 
 fn about_session(session: &Rc<Session>) -> About {
@@ -104,7 +105,7 @@ pub(crate) fn session_ends(session: &Rc<Session>) {
 
 #[cold]
 fn tell_session(session: &Rc<Session>, event: usize) {
-    SESSION.tell(event, Level::User, &about_session(session), now(), |verbosity, line| {
+    SESSION.tell(&now(event, Level::User, about_session(session)), |verbosity, line| {
         // Writing to memory does not fail.
         let _ = write!(line, "{} from {}", session.frontend.name(), session.source());
         if verbosity > 0 {
@@ -165,7 +166,7 @@ impl Exchange {
 
     #[cold]
     fn tell(&self, event: usize, level: Level, text: &str) {
-        STREAM.tell(event, level, &self.about(), now(), |verbosity, line| {
+        STREAM.tell(&now(event, level, self.about()), |verbosity, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "#{} fe={} be={}", self.serial, self.frontend.name(), self.backend.name());
             if let Some(server) = self.chosen_server() {
@@ -255,7 +256,7 @@ impl Exchange {
             Direction::Request => (self.frontend, "front", "request"),
             Direction::Response => (self.backend, "back", "response"),
         };
-        H1.tell(event, level, &self.about(), now(), |verbosity, line| {
+        H1.tell(&now(event, level, self.about()), |verbosity, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "#{} {what} of {} side={side}", self.serial, proxy.name());
             tell(verbosity, line);

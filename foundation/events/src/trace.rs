@@ -132,6 +132,19 @@ impl About {
     }
 }
 
+/// What is told: which of a source's events, how important, about what, when.
+#[derive(Clone, Copy, Debug)]
+pub struct Happening {
+    /// The position of the event among those of its source.
+    pub event: usize,
+    /// How important it is.
+    pub level: Level,
+    /// What it is about.
+    pub about: About,
+    /// When it was.
+    pub time: WallTime,
+}
+
 /// Something that can be traced.
 #[derive(Debug)]
 pub struct Source {
@@ -240,15 +253,8 @@ impl Source {
     /// A trace point that was reached while the source is active. `tell` appends the text, at most as much as the verbosity
     /// (an index of [`VERBOSITIES`]) asks for.
     #[cold]
-    pub fn tell(
-        &self,
-        event: usize,
-        level: Level,
-        about: &About,
-        time: WallTime,
-        tell: impl FnOnce(u8, &mut Vec<u8>),
-    ) {
-        let bit = 1_u64 << (event & 63);
+    pub fn tell(&self, what: &Happening, tell: impl FnOnce(u8, &mut Vec<u8>)) {
+        let (bit, about) = (1_u64 << (what.event & 63), &what.about);
         if self.state() == State::Waiting && self.start.load(Relaxed) & bit != 0 {
             self.enter(State::Running);
         }
@@ -256,8 +262,8 @@ impl Source {
         if !runs && !self.followed().is_some_and(|followed| followed.is_at(about)) {
             return;
         }
-        if self.report.load(Relaxed) & bit != 0 && level as u8 <= self.level.load(Relaxed) {
-            self.write(event, level, about, time, tell);
+        if self.report.load(Relaxed) & bit != 0 && what.level as u8 <= self.level.load(Relaxed) {
+            self.write(what, tell);
         }
         // What the source does for another one changes nothing about itself.
         if !runs {
@@ -291,14 +297,7 @@ impl Source {
         }
     }
 
-    fn write(
-        &self,
-        event: usize,
-        level: Level,
-        about: &About,
-        time: WallTime,
-        tell: impl FnOnce(u8, &mut Vec<u8>),
-    ) {
+    fn write(&self, what: &Happening, tell: impl FnOnce(u8, &mut Vec<u8>)) {
         let sink = self.sink().load();
         let Some(sink) = sink.as_ref() else { return };
         LINE.with_borrow_mut(|(dates, line)| {
@@ -307,14 +306,14 @@ impl Source {
                 if sink.format == LogFormat::Timed {
                     line.extend_from_slice(b"<0>");
                 }
-                dates.write_iso(time, line);
+                dates.write_iso(what.time, line);
                 line.push(b' ');
             }
-            let name = self.events.get(event).map_or("?", |event| event.name);
-            let head = format!("[{:02}|{}|{}|{name}] ", about.thread, self.name, level as u8);
+            let name = self.events.get(what.event).map_or("?", |event| event.name);
+            let head = format!("[{:02}|{}|{}|{name}] ", what.about.thread, self.name, what.level as u8);
             line.extend_from_slice(head.as_bytes());
             tell(self.verbosity.load(Relaxed), line);
-            sink.write(about.thread as usize, line);
+            sink.write(what.about.thread as usize, line);
         });
     }
 }
@@ -348,7 +347,8 @@ mod tests {
     fn reach(source: &Source, event: usize, session: u64) {
         if source.is_active() {
             let about = About { session, thread: 1, ..About::default() };
-            source.tell(event, Level::User, &about, WallTime::default(), |verbosity, line| {
+            let what = Happening { event, level: Level::User, about, time: WallTime::default() };
+            source.tell(&what, |verbosity, line| {
                 line.extend_from_slice(format!("session {session} verbosity {verbosity}").as_bytes());
             });
         }
