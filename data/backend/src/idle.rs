@@ -159,6 +159,14 @@ impl IdlePools {
         settings.purge_delay_ms > 0 && settings.maximum.is_none_or(|maximum| self.idle() < maximum)
     }
 
+    /// Whether a worker could use one more than it uses and keeps already. Where every client asks once and first requests
+    /// take no idle connection (`http-reuse safe`), each exchange leaves one that nobody will ever want.
+    #[must_use]
+    pub fn needs_more(&self, worker: usize, settings: &PoolSettings) -> bool {
+        let usage = self.usage(worker);
+        usage.used.saturating_add(usage.idle()) < usage.estimate || usage.idle() < settings.low
+    }
+
     /// The worker to ask for a connection: the one that keeps most, unless there are too few to share
     /// (`pool-low-conn`, `tune.idle-pool.shared`).
     #[must_use]
@@ -265,6 +273,24 @@ mod tests {
         let limited = PoolSettings { maximum_reuse: Some(2), ..Default::default() };
         assert_eq!([1, 2, 3].map(|requests| may_reuse(&limited, requests)), [true, true, false]);
         assert!(!may_reuse(&PoolSettings { maximum_reuse: Some(0), ..Default::default() }, 1));
+    }
+
+    #[test]
+    fn no_more_are_worth_keeping_than_were_used_at_once() {
+        let pools = IdlePools::new(2);
+        let settings = PoolSettings::default();
+        assert!(!pools.needs_more(0, &settings));
+        (0..3).for_each(|_| pools.begin_use(0));
+        assert!(!pools.needs_more(0, &settings), "all three are in use");
+        pools.end_use(0);
+        assert!(pools.needs_more(0, &settings));
+        pools.note(0, 1, 0);
+        assert!(!pools.needs_more(0, &settings));
+        pools.end_use(0);
+        pools.note(0, 1, 1);
+        assert!(!pools.needs_more(0, &settings));
+        assert!(pools.needs_more(0, &PoolSettings { low: 3, ..Default::default() }));
+        assert!(!pools.needs_more(1, &settings), "what another worker needs is not this one's");
     }
 
     #[test]

@@ -361,6 +361,26 @@ fn limits_of_the_pool_hold() {
 }
 
 #[test]
+fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
+    run(plain(""), |world| async move {
+        let pools = world.proxy("front").servers().servers()[0].pools();
+        let mut kept = None;
+        for _ in 0..5 {
+            // A first request takes no idle connection (`http-reuse safe`).
+            let mut client = world.client();
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            exchange_answer(&mut server, &mut client).await;
+            assert_eq!((pools.idle(), pools.used()), (1, 0));
+            match &mut kept {
+                None => kept = Some(server),
+                Some(_) => server.closed().await,
+            }
+        }
+    });
+}
+
+#[test]
 fn what_nobody_needs_is_closed_by_and_by() {
     run(plain("http-reuse always\n timeout http-keep-alive 1s"), |world| async move {
         let mut clients: Vec<_> = (0..8).map(|_| world.client()).collect();

@@ -163,6 +163,12 @@ impl Shelf {
         Some(self.remove(at))
     }
 
+    /// The oldest that was never reused, to make place for one that was.
+    fn give_up_unproven(&mut self) -> Option<Idle> {
+        let at = self.idle.iter().take(LOOK).position(|idle| !idle.is_proven())?;
+        Some(self.remove(at))
+    }
+
     /// Drops what servers closed, then the `surplus` oldest.
     fn sweep(&mut self, surplus: usize) {
         self.idle.retain(|idle| is_fresh(&idle.connection));
@@ -338,10 +344,15 @@ fn arrive(whose: Whose, task: TaskKey, parcel: Option<Parcel>) {
     }
 }
 
-/// Puts a connection on this worker's shelf, if there is room for it.
+/// Puts a connection on this worker's shelf, if there is room for it and it may be of use.
 fn shelve(whose: Whose, idle: Idle) {
-    if !whose.settings().is_some_and(|settings| whose.pools.has_room(&settings)) {
-        return;
+    let Some(settings) = whose.settings().filter(|settings| whose.pools.has_room(settings)) else { return };
+    if !whose.pools.needs_more(weir_sched::worker_index(), &settings) {
+        let given_up = idle.is_proven().then(|| with_shelf(whose, Shelf::give_up_unproven));
+        // What is given up is closed outside of the borrow.
+        if given_up.flatten().is_none() {
+            return;
+        }
     }
     idle.connection.descriptor().set_owner(KEEPER.get());
     with_shelf(whose, |shelf| shelf.put(idle));
@@ -430,8 +441,10 @@ pub fn forget(proxy: &'static Proxy, server: ServerKey) {
     }
 }
 
-/// Starts the worker's keeper: it drops what servers closed, and half of what nobody needed.
+/// Starts the worker's keeper: it drops what servers closed, and half of what nobody needed. A thread that was a worker
+/// before begins with empty shelves.
 pub fn start_keeper(site: &'static Site) {
+    drop(SHELVES.take());
     KEEPER_SLEEPS.set(true);
     KEEPER.set(weir_sched::spawn(&KEEPER_KIND, Class::Bulk, keep(site)));
 }
