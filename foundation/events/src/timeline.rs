@@ -193,7 +193,7 @@ mod tests {
             queued: 8,
             code: *b"sH--",
             redispatched: true,
-            moments: [Some(9), Some(10), None, Some(0), None, Some(5010)],
+            moments: [Some(9), Some(10), None, Some(0), None, Some(5009)],
             words: Default::default(),
         };
         entry.set_word(Word::Frontend, "web");
