@@ -10,12 +10,14 @@
 //! is full, new ones are dropped by who writes them, and counted. So no server ever delays anybody. A message that was
 //! sent in part is sent again from its beginning on the next connection. What a server says is read and forgotten.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::Framing;
+use weir_config::model::{Framing, Host, SendProxy, ServerSettings, Source, TransparentSource};
+use weir_proxy::{Addresses, Command, Transport, V2};
 use weir_sched::{Class, Descriptor, Kind, Received, Sent, Tick, sleep_until, wait, yield_now};
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
-use weir_sys::{Address, option, socket};
+use weir_sys::{Address, AddressFamily, Errno, option, socket};
 
 use crate::build::Forward;
 
@@ -49,7 +51,7 @@ async fn run(forward: &'static Forward) {
     let Some(ring) = forward.sink.as_ring() else { return };
     // There are fewer servers than readers.
     let Ok(reader) = ring.attach(Seek::Oldest, Wait::Woken(Box::new(wake))) else { return };
-    let mut sender = Sender { reader, outbox: Outbox::new(forward.framing) };
+    let mut sender = Sender { reader, outbox: Outbox::new(forward.settings.framing) };
     loop {
         if let Some(connection) = connect(forward).await {
             sender.speak(&connection, forward).await;
@@ -61,21 +63,83 @@ async fn run(forward: &'static Forward) {
 }
 
 async fn connect(forward: &Forward) -> Option<Descriptor> {
-    let socket = socket::stream(forward.address.family()).ok()?;
-    if matches!(forward.address, Address::Inet(_)) {
-        // Messages leave in pieces of our own making; without it, they only leave later.
-        let _ = option::set_no_delay(&socket, true);
-    }
+    let socket = open_socket(forward).ok()?;
     let descriptor = Descriptor::connect(socket, &forward.address).ok()?;
     descriptor.set_owner(weir_sched::current());
     let deadline = after(forward.connect_timeout);
     loop {
         match descriptor.finish_connect() {
-            Ok(true) => return Some(descriptor),
+            Ok(true) => return announce(&descriptor, &forward.settings).then_some(descriptor),
             Ok(false) if weir_sched::now() < deadline => _ = wait(deadline).await,
             _ => return None,
         }
     }
+}
+
+/// A socket that comes from where the server's line says.
+fn open_socket(forward: &Forward) -> weir_sys::Result<OwnedFd> {
+    let (socket, settings) = (socket::stream(forward.address.family())?, &forward.settings);
+    if forward.address.is_unix() {
+        return Ok(socket);
+    }
+    // Messages leave in pieces of our own making; without it, they only leave later. What else the kernel refuses leaves its
+    // own ways.
+    let _ = option::set_no_delay(&socket, true);
+    if let Some(timeout) = settings.tcp_user_timeout {
+        let _ = option::set_user_timeout(&socket, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX));
+    }
+    if settings.tcp_fast_open {
+        let _ = option::set_fast_open_connect(&socket);
+    }
+    if let Some(source) = &settings.source {
+        bind(&socket, source, forward.address.family())?;
+    }
+    Ok(socket)
+}
+
+fn bind(socket: &OwnedFd, source: &Source, family: AddressFamily) -> weir_sys::Result<()> {
+    if let Some(interface) = &source.interface {
+        option::set_device(socket, interface)?;
+    }
+    if let Some(TransparentSource::Address { host: Host::Ip(ip), port }) = &source.transparent {
+        option::set_transparent(socket, family)?;
+        return socket::bind(socket, &Address::Inet((*ip, *port).into()));
+    }
+    let Host::Ip(ip) = source.host else { return Ok(()) };
+    if source.first_port == 0 && ip.is_unspecified() {
+        return Ok(());
+    }
+    let _ = option::set_reuse_address(socket);
+    let mut ports = source.first_port..=source.last_port.max(source.first_port);
+    let mut taken = Err(Errno::ADDRINUSE);
+    while let (Err(Errno::ADDRINUSE), Some(port)) = (taken, ports.next()) {
+        taken = socket::bind(socket, &Address::Inet((ip, port).into()));
+    }
+    taken
+}
+
+/// Says in a PROXY header that the connection is on nobody's behalf, if the line asks for a header. A fresh connection has
+/// room for it.
+fn announce(connection: &Descriptor, settings: &ServerSettings) -> bool {
+    let mut header = Vec::new();
+    match settings.send_proxy {
+        None => return true,
+        Some(SendProxy::V1) => weir_proxy::write_v1(Addresses::Unknown, &mut header),
+        Some(SendProxy::V2) => {
+            let checksum = settings.proxy_v2.as_ref().is_some_and(|header| header.crc32c);
+            let local = V2 {
+                command: Command::Local,
+                transport: Transport::Unspecified,
+                addresses: Addresses::Unknown,
+                tlvs: &[],
+                checksum,
+            };
+            if weir_proxy::write_v2(&local, &mut header).is_err() {
+                return false;
+            }
+        }
+    }
+    matches!(connection.send(&header, false), Ok(Sent::Bytes(count)) if count == header.len())
 }
 
 fn after(timeout: Option<std::time::Duration>) -> Tick {
@@ -271,7 +335,7 @@ mod tests {
             sink: Arc::new(sink),
             server: "s".into(),
             address: Address::Inet(address),
-            framing: Framing::Legacy,
+            settings: ServerSettings::default(),
             connect_timeout: Some(Duration::from_secs(5)),
             server_timeout: Some(Duration::from_secs(5)),
             behind: std::sync::atomic::AtomicBool::new(false),
@@ -314,6 +378,75 @@ mod tests {
 
     fn weir_sched_stop(_: &Ring) {
         STOP.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// What one connection says, and where it is from, when the server's line says `settings`.
+    fn said_with(settings: ServerSettings) -> (std::net::IpAddr, Vec<u8>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
+        let forward: &'static Forward = Box::leak(Box::new(Forward { settings, ..plain(forward) }));
+        ring.write(0, &[b"message"]);
+        let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let theirs = Arc::clone(&done);
+        let server = std::thread::spawn(move || {
+            let (mut connection, from) = listener.accept().expect("a connection");
+            let mut said = Vec::new();
+            while !said.ends_with(b"message") && !said.ends_with(b"message\n") {
+                let mut byte = [0];
+                connection.read_exact(&mut byte).expect("the whole message");
+                said.push(byte[0]);
+            }
+            theirs.store(true, std::sync::atomic::Ordering::SeqCst);
+            (from.ip(), said)
+        });
+        weir_sched::run(async move {
+            weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
+            while !done.load(std::sync::atomic::Ordering::SeqCst) {
+                sleep_until(weir_sched::now().after(5)).await;
+            }
+        })
+        .expect("a worker");
+        server.join().expect("the server does not panic")
+    }
+
+    fn plain(forward: &Forward) -> Forward {
+        Forward {
+            sink: Arc::clone(&forward.sink),
+            server: Arc::clone(&forward.server),
+            address: forward.address.clone(),
+            settings: ServerSettings::default(),
+            connect_timeout: forward.connect_timeout,
+            server_timeout: forward.server_timeout,
+            behind: std::sync::atomic::AtomicBool::new(false),
+        }
+    }
+
+    #[test]
+    fn connections_begin_and_come_from_where_the_line_says() {
+        let source = Source {
+            host: Host::Ip([127, 0, 0, 2].into()),
+            first_port: 0,
+            last_port: 0,
+            transparent: None,
+            interface: None,
+        };
+        let v1 = ServerSettings {
+            send_proxy: Some(SendProxy::V1),
+            source: Some(Arc::new(source)),
+            ..ServerSettings::default()
+        };
+        let (from, said) = said_with(v1);
+        assert_eq!(from, std::net::IpAddr::from([127, 0, 0, 2]));
+        assert_eq!(said, b"PROXY UNKNOWN\r\nmessage");
+        let v2 = ServerSettings {
+            send_proxy: Some(SendProxy::V2),
+            framing: Framing::OctetCount,
+            ..ServerSettings::default()
+        };
+        let (_, said) = said_with(v2);
+        let header = weir_proxy::parse(&said).expect("a header").expect("all of it");
+        assert_eq!((header.command, header.addresses), (Command::Local, Addresses::Unknown));
+        assert_eq!(&said[header.length..], b"7 message");
     }
 
     /// A server that takes the connection and then neither reads nor leaves: writers lose messages, and no time.

@@ -281,7 +281,7 @@ impl<'d> Document<'d> {
             Current::Proxy => self.proxies.line(line, &at.file, diagnostics),
             Current::Userlist(reader) => reader.line(line, diagnostics),
             Current::HttpErrors(reader) => reader.line(line, self.resources, diagnostics),
-            Current::Ring(reader, _) => reader.line(line, diagnostics),
+            Current::Ring(reader, _) => reader.line(line, &at, self.resources, diagnostics),
             Current::LogForward(reader, _) => reader.line(line, at, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
         }

@@ -1,16 +1,19 @@
 //! `ring` sections: buffers of events (manual, section "Rings").
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
-use weir_syntax::{Diagnostic, Diagnostics, Line};
+use weir_expr::AclTable;
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
 use crate::address::server_address;
-use crate::model::{Framing, Location, Ring, RingServer};
+use crate::expressions::{Expressions, Notes};
+use crate::model::{Location, Ring, RingServer, ServerSettings, TransparentSource};
 use crate::numbers::{delay_of, size_of};
-use crate::proxy::log_header;
+use crate::proxy::{Resources, log_header};
 use crate::rows::{Handler, Row, Table};
-use crate::server::SERVER_OPTIONS;
-use crate::words::{Parsed, Words, fault, not_yet, suggesting};
+use crate::server::{ServerLine, ServerLineKind, read_server_options};
+use crate::words::{Parsed, Words, fault, not_yet};
 
 /// Reads the lines of a section.
 #[derive(Debug)]
@@ -20,7 +23,15 @@ pub(crate) struct RingReader {
 }
 
 /// Reads one line of the section.
-pub(crate) type RingKeyword = fn(&mut RingReader, &mut Words<'_>, &mut Diagnostics) -> Parsed;
+pub(crate) type RingKeyword = fn(&mut RingContext<'_>, &mut Words<'_>) -> Parsed;
+
+/// What reading a line needs.
+pub(crate) struct RingContext<'c> {
+    reader: &'c mut RingReader,
+    resources: Resources<'c>,
+    at: &'c Location,
+    diagnostics: &'c mut Diagnostics,
+}
 
 /// Every word of the section.
 pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
@@ -29,28 +40,28 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
         "<path>",
         "/dev/shm/ring",
         "keep the messages in a file that outlives the process",
-        |reader, words, _| {
+        |context, words| {
             let path = words.expect("'backing-file' expects a path as argument.")?;
-            reader.ring.file = Some(PathBuf::from(path.text()));
+            context.reader.ring.file = Some(PathBuf::from(path.text()));
             words.end("backing-file")
         },
     ),
-    Row::ready("description", "<text>", "events", "what it is for", |reader, words, _| {
+    Row::ready("description", "<text>", "events", "what it is for", |context, words| {
         let text = words.expect("missing ring description text.")?;
-        reader.ring.description = text.text().into();
+        context.reader.ring.description = text.text().into();
         words.end("description")
     }),
-    Row::ready("format", "<format>", "timed", "what precedes messages", |reader, words, _| {
+    Row::ready("format", "<format>", "timed", "what precedes messages", |context, words| {
         let word = words.peek_text();
         let header = log_header(word).ok_or_else(|| words.fault(format!("unknown format '{word}'.")))?;
-        reader.ring.header = Some(header);
+        context.reader.ring.header = Some(header);
         words.take();
         words.end("format")
     }),
-    Row::ready("maxlen", "<length>", "1200", "longer messages are cut", |reader, words, _| {
+    Row::ready("maxlen", "<length>", "1200", "longer messages are cut", |context, words| {
         let word = words.peek_text();
         let length = word.parse().ok().filter(|length| (1..=LONGEST_MESSAGE).contains(length));
-        reader.ring.length_max =
+        context.reader.ring.length_max =
             length.ok_or_else(|| words.fault(format!("invalid size '{word}' for new sink buffer.")))?;
         words.take();
         words.end("maxlen")
@@ -60,19 +71,19 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
         "<name> <address> [param*]",
         "s 127.0.0.1:514",
         "a log server that gets a copy of every message",
-        |reader, words, _| reader.server(words),
+        |context, words| context.server(words),
     ),
-    Row::ready("size", "<size>", "1m", "bytes of the ring", |reader, words, diagnostics| {
-        reader.size(words, diagnostics)
+    Row::ready("size", "<size>", "1m", "bytes of the ring", |context, words| {
+        context.reader.size(words, context.diagnostics)
     }),
     Row::ready(
         "timeout connect",
         "<timeout>",
         "5s",
         "how long connecting to a server may take",
-        |reader, words, _| {
+        |context, words| {
             let word = words.expect("'timeout connect' expects <time> as argument.")?;
-            reader.ring.connect_timeout = Some(delay_of(word, "timeout connect")?);
+            context.reader.ring.connect_timeout = Some(delay_of(word, "timeout connect")?);
             words.end("timeout connect")
         },
     ),
@@ -81,9 +92,9 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
         "<timeout>",
         "5s",
         "how long a server may take nothing",
-        |reader, words, _| {
+        |context, words| {
             let word = words.expect("'timeout server' expects <time> as argument.")?;
-            reader.ring.server_timeout = Some(delay_of(word, "timeout server")?);
+            context.reader.ring.server_timeout = Some(delay_of(word, "timeout server")?);
             words.end("timeout server")
         },
     ),
@@ -108,7 +119,13 @@ impl RingReader {
     }
 
     /// Reads one line.
-    pub fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
+    pub fn line(
+        &mut self,
+        line: &Line,
+        at: &Location,
+        resources: Resources<'_>,
+        diagnostics: &mut Diagnostics,
+    ) {
         let keyword = line.keyword();
         let Some((row, count)) = RING_KEYWORDS.find_phrase(line, 0) else {
             let message = format!("unknown statement '{keyword}'.");
@@ -117,7 +134,8 @@ impl RingReader {
             return;
         };
         let Handler::Ready(read) = row.handler else { return };
-        if let Err(fault) = read(self, &mut Words::new(line, count), diagnostics) {
+        let mut context = RingContext { reader: self, resources, at, diagnostics };
+        if let Err(fault) = read(&mut context, &mut Words::new(line, count)) {
             diagnostics.push(*fault);
         }
     }
@@ -155,42 +173,63 @@ impl RingReader {
         self.ring.size = size;
         Ok(())
     }
+}
 
+impl RingContext<'_> {
+    /// A server: it takes the words of any server line, but for those that a ring has no stream for (manual, "server" of
+    /// rings). Those that are about load, queues and idle connections have no effect.
     fn server(&mut self, words: &mut Words<'_>) -> Parsed {
         let expects = "'server' expects <name> and <addr>[:<port>] as arguments.";
         let name = words.expect(expects)?;
         let address = words.expect(expects)?;
         let address = server_address(address, "server")?;
-        if self.ring.servers.len() == MOST_SERVERS {
+        let ring = &mut self.reader.ring;
+        if ring.servers.len() == MOST_SERVERS {
             return Err(words.fault(format!("a ring has at most {MOST_SERVERS} servers.")));
         }
-        let subject = format!("server {}/{name}", self.ring.name);
-        let mut framing = Framing::Legacy;
-        while let Some(word) = words.take() {
-            if !word.is("log-proto") {
-                return Err(match SERVER_OPTIONS.find(word.text()) {
-                    // A word that would have no effect here is not accepted as if it had.
-                    Some(row) => not_yet(word.span(), &format!("{} on a server of a ring", row.name)),
-                    None => suggesting(
-                        fault(word.span(), format!("'{subject}' : unknown keyword '{word}'")),
-                        SERVER_OPTIONS.nearest(word.text()),
-                    ),
-                });
-            }
-            framing = match words.peek_text() {
-                "legacy" => Framing::Legacy,
-                "octet-count" => Framing::OctetCount,
-                other => {
-                    return Err(words.fault(format!(
-                        "'{subject}' : 'log-proto' expects one of 'legacy' or 'octet-count' but got '{other}'."
-                    )));
-                }
-            };
-            words.take();
+        let subject = format!("server {}/{name}", ring.name);
+        let (acls, notes) = (AclTable::new(), RefCell::new(Notes::default()));
+        let mut line = ServerLine {
+            kind: ServerLineKind::Ring,
+            settings: ServerSettings::default(),
+            id: 0,
+            guid: None,
+            expressions: Expressions { resources: self.resources, acls: &acls, at: self.at, notes: &notes },
+        };
+        read_server_options(&mut line, words, Some(&subject)).map_err(|mut fault| {
+            fault.layout = Layout::default();
+            fault
+        })?;
+        let settings = line.settings;
+        if let Some(what) = needs_a_stream(&settings) {
+            return Err(fault(
+                name.span(),
+                format!("'{subject}' : {what} has no meaning on a server of a ring"),
+            ));
         }
-        self.ring.servers.push(RingServer { name: name.text().into(), address, framing });
+        if !settings.initial_address.is_empty() {
+            return Err(not_yet(name.span(), "init-addr on a server of a ring"));
+        }
+        notes.into_inner().warnings.into_iter().for_each(|warning| self.diagnostics.push(warning));
+        ring.servers.push(RingServer { name: name.text().into(), address, settings });
         Ok(())
     }
+}
+
+/// What of a server line can only be known of a client or a request.
+fn needs_a_stream(settings: &ServerSettings) -> Option<&'static str> {
+    let header = settings.proxy_v2.as_deref();
+    let transparent = settings.source.as_deref().and_then(|source| source.transparent.as_ref());
+    match transparent {
+        Some(
+            TransparentSource::Client | TransparentSource::ClientAddress | TransparentSource::Header { .. },
+        ) => {
+            return Some("the address of a client ('usesrc')");
+        }
+        None | Some(TransparentSource::Address { .. }) => {}
+    }
+    let header = header.filter(|header| header.unique_id || header.authority || !header.tlvs.is_empty());
+    header.map(|_| "what the PROXY header says of a request")
 }
 
 /// Sinks that are there without a section.
@@ -226,7 +265,7 @@ mod tests {
             (ring.connect_timeout, ring.server_timeout),
             (Some(Duration::from_secs(5)), Some(Duration::from_secs(10)))
         );
-        let framings: Vec<_> = ring.servers.iter().map(|server| server.framing).collect();
+        let framings: Vec<_> = ring.servers.iter().map(|server| server.settings.framing).collect();
         assert_eq!(framings, [Framing::OctetCount, Framing::Legacy]);
         assert_eq!(read.config.global.logs[0].address, LogAddress::Ring("r".into()));
         assert_eq!(read.config.global.logs[0].header, None);
@@ -268,13 +307,35 @@ mod tests {
     }
 
     #[test]
-    fn words_without_effect_are_not_accepted() {
+    fn servers_take_the_words_of_servers() {
+        let read = parse_text(
+            "ring r\n server s 127.0.0.1:1 log-proto octet-count source 127.0.0.2:1000-2000 interface lo tcp-ut 5s send-proxy-v2 proxy-v2-options crc32c weight 5 maxconn 10 backup\n server t 127.0.0.1:1 disabled\n",
+        );
+        assert_eq!(read.messages, [""; 0]);
+        let settings: Vec<_> = read.config.rings[0].servers.iter().map(|server| &server.settings).collect();
+        assert!(settings[0].source.is_some() && settings[0].send_proxy.is_some() && settings[1].disabled);
+    }
+
+    #[test]
+    fn words_that_need_a_stream_are_not_accepted() {
         check(
-            "ring r\n server s 127.0.0.1:1 weight 5\n server t 127.0.0.1:1 weigth 5\n",
+            "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr none\n server s 127.0.0.1:1 ssl\n",
             &[
-                "parsing [test.cfg:2] : 'weight on a server of a ring' is not implemented yet",
-                "parsing [test.cfg:3] : 'server r/t' : unknown keyword 'weigth'; did you mean 'weight' maybe ?",
+                "parsing [test.cfg:2] : 'server r/s' : unknown keyword 'weigth'; did you mean 'weight' maybe ?",
+                "parsing [test.cfg:3] : 'server r/s' : the address of a client ('usesrc') has no meaning on a server of a ring",
+                "parsing [test.cfg:4] : 'server r/s' : what the PROXY header says of a request has no meaning on a server of a ring",
+                "parsing [test.cfg:5] : 'init-addr on a server of a ring' is not implemented yet",
+                "parsing [test.cfg:6] : 'server r/s' : 'ssl' is not implemented yet",
             ],
+        );
+    }
+
+    /// Elsewhere it has no effect, and that is said.
+    #[test]
+    fn the_framing_of_logs_is_nothing_to_a_server_of_a_proxy() {
+        check(
+            "backend b\n mode http\n timeout connect 1s\n timeout server 1s\n server s 127.0.0.1:1 log-proto octet-count\n",
+            &["parsing [test.cfg:5] : 'log-proto' has no effect on a server that gets no log messages"],
         );
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::{Place, Places};
-use weir_syntax::{Layout, Word};
+use weir_syntax::{Diagnostic, Layout, Word};
 
 use crate::bind::protocol;
 use crate::expressions::Expressions;
-use crate::model::{HashKey, InitialAddress, SendProxy, ServerSettings};
+use crate::model::{Framing, HashKey, InitialAddress, SendProxy, ServerSettings};
 use crate::numbers::{delay_of, integer_in, prefixed_integer};
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
@@ -41,6 +41,8 @@ pub(crate) enum ServerLineKind {
     Default,
     /// None: `add server` of the runtime API.
     Added,
+    /// `server` of a `ring` section.
+    Ring,
 }
 
 /// Reads the arguments of one word of a server line.
@@ -117,7 +119,7 @@ const READY: &[Row<ServerReader>] = &[
     }),
     option("guid", "<string>", "g1", "identifier that is unique in the process", |server, words| {
         let word = words.expect("'guid' : expects an argument")?;
-        if !matches!(server.kind, ServerLineKind::Server | ServerLineKind::Added) {
+        if matches!(server.kind, ServerLineKind::Template | ServerLineKind::Default) {
             let message = "'guid' option is not accepted in default-server and server-template sections";
             return Err(fault(word.span(), message));
         }
@@ -153,6 +155,30 @@ const READY: &[Row<ServerReader>] = &[
         |server, words| {
             let word = words.expect("'init-addr' : expects a method or an address")?;
             server.settings.initial_address = initial_addresses(word)?;
+            Ok(())
+        },
+    ),
+    option(
+        "log-proto",
+        "<logproto>",
+        "legacy",
+        "how log messages are told from one another on a connection",
+        |server, words| {
+            let word = words.expect("'log-proto' expects one of 'legacy' or 'octet-count' but got ''.")?;
+            server.settings.framing = match word.text() {
+                "legacy" => Framing::Legacy,
+                "octet-count" => Framing::OctetCount,
+                other => {
+                    let message =
+                        format!("'log-proto' expects one of 'legacy' or 'octet-count' but got '{other}'.");
+                    return Err(fault(word.span(), message));
+                }
+            };
+            if server.kind != ServerLineKind::Ring && server.settings.framing != Framing::Legacy {
+                let message = "'log-proto' has no effect on a server that gets no log messages";
+                let warning = Diagnostic::warning(word.span(), message);
+                server.expressions.notes.borrow_mut().warnings.push(warning);
+            }
             Ok(())
         },
     ),
@@ -414,7 +440,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("inter", "<delay>", "health checks: interval"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
     Row::not_yet("log-bufsize", "<bufsize>", "log servers: ring size"),
-    Row::not_yet("log-proto", "<logproto>", "log servers: framing"),
     Row::not_yet("namespace", "<name>", "network namespace to connect from"),
     Row::not_yet("no-renegotiate", "", "TLS: refuse renegotiation"),
     Row::not_yet("no-ssl-reuse", "", "TLS: no session resumption"),

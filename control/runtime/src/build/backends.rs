@@ -258,7 +258,7 @@ pub(super) fn source_hosts(source: &model::Source) -> impl Iterator<Item = &mode
     std::iter::once(&source.host).chain(transparent)
 }
 
-fn resolve_source(
+pub(super) fn resolve_source(
     source: Option<&mut Arc<model::Source>>,
     resolver: &dyn Resolver,
 ) -> Result<(), names::NameError> {

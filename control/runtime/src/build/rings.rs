@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use weir_config::model::{self, Config, Framing, LogAddress, ServerAddress, ServerPort};
+use weir_config::model::{self, Config, LogAddress, ServerAddress, ServerPort, ServerSettings};
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink, Sinks};
 use weir_sync::Ring;
@@ -16,6 +16,7 @@ use weir_sync::ring::DEFAULT_QUEUES;
 use weir_sys::Address;
 
 use super::BuildError;
+use super::backends;
 use super::logs;
 use super::names::{self, Resolver};
 
@@ -28,8 +29,8 @@ pub struct Forward {
     pub server: Arc<str>,
     /// Where it is.
     pub address: Address,
-    /// How messages are told from one another.
-    pub framing: Framing,
+    /// What else is said of it.
+    pub settings: ServerSettings,
     /// How long connecting may take.
     pub connect_timeout: Option<Duration>,
     /// How long the server may take nothing.
@@ -112,7 +113,7 @@ fn add_implicit(
         sink: Arc::clone(sink),
         server: name.as_str().into(),
         address,
-        framing: Framing::Legacy,
+        settings: ServerSettings::default(),
         connect_timeout: None,
         server_timeout: None,
         behind: AtomicBool::new(false),
@@ -127,6 +128,12 @@ pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<
         for server in &section.servers {
             if let Err(message) = address(&server.name, &server.address, resolver) {
                 errors.push(BuildError { at: section.at.clone(), message });
+            }
+            for host in server.settings.source.iter().flat_map(|source| backends::source_hosts(source)) {
+                if let Err(error) = names::address(host, resolver) {
+                    let message = backends::unknown_source(&error);
+                    errors.push(BuildError { at: section.at.clone(), message });
+                }
             }
         }
         // Any ring does: it is only looked for by its name.
@@ -171,12 +178,15 @@ fn add(
     let sink = Sink::ring(&section.name, &section.description, header, section.length_max as usize, ring);
     events.sinks.add(sink);
     let sink = events.sinks.find(&section.name).expect("it was just added");
-    for server in &section.servers {
+    for server in section.servers.iter().filter(|server| !server.settings.disabled) {
+        let mut settings = server.settings.clone();
+        backends::resolve_source(settings.source.as_mut(), resolver)
+            .map_err(|error| backends::unknown_source(&error))?;
         events.forwards.push(Forward {
             sink: Arc::clone(sink),
             server: Arc::clone(&server.name),
             address: address(&server.name, &server.address, resolver)?,
-            framing: server.framing,
+            settings,
             connect_timeout: section.connect_timeout,
             server_timeout: section.server_timeout,
             behind: AtomicBool::new(false),

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Location, LogHeader, ServerAddress};
+use super::{Location, LogHeader, ServerAddress, ServerSettings};
 
 /// A `ring` section.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Ring {
     /// What `ring@` names it by.
     pub name: Arc<str>,
@@ -57,14 +57,14 @@ impl Ring {
 }
 
 /// A server that a ring is forwarded to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct RingServer {
     /// Its name.
     pub name: Arc<str>,
     /// Where it is.
     pub address: ServerAddress,
-    /// `log-proto`.
-    pub framing: Framing,
+    /// What else its line says, `log-proto` among it. What concerns streams has no effect.
+    pub settings: ServerSettings,
 }
 
 /// How messages are told from one another on a connection (RFC 6587).

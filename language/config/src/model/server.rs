@@ -8,6 +8,7 @@ use weir_expr::{Expr, LogFormat};
 
 use super::address::{ServerAddress, Source};
 use super::location::Location;
+use super::ring::Framing;
 
 /// One server of a backend. A `server-template` line makes several.
 #[derive(Clone, Debug)]
@@ -75,6 +76,8 @@ pub struct ServerSettings {
     pub pool_purge_delay: Duration,
     /// `pool-conn-name`: what must be equal for an idle connection to be reused.
     pub pool_connection_name: Option<Arc<Expr>>,
+    /// `log-proto`: how log messages are told from one another, where it gets some.
+    pub framing: Framing,
     /// `hash-key`: what places the server on the consistent hash ring.
     pub hash_key: HashKey,
     /// `init-addr`: how a name gets its first address, in order of preference; empty for `last,libc`.
@@ -104,6 +107,7 @@ impl Default for ServerSettings {
             pool_low_connections: 0,
             pool_purge_delay: Duration::from_secs(5),
             pool_connection_name: None,
+            framing: Framing::Legacy,
             hash_key: HashKey::Id,
             initial_address: Arc::from([]),
         }
