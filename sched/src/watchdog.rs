@@ -7,7 +7,7 @@
 //!      └──────────────────── progress, or asleep in the poller ─────────────────┘
 //! ```
 //! Progress is another task on the processor, or another time round the loop. What counts as its absence is processor
-//! time that the worker used meanwhile, as the manual has it: a machine that is busy elsewhere makes nobody stuck. A
+//! time that the worker used meanwhile: a machine that is busy elsewhere makes nobody stuck. A
 //! worker that sleeps in the kernel outside its poller (a slow disk, a lock) delays traffic as much, so that is
 //! warned about too; but it is never killed for it, since the kernel may let it go.
 
@@ -253,11 +253,12 @@ impl Watch {
     }
 }
 
-/// Without progress for so long a worker is stuck, and at the next look the process is ended (manual of the reference,
-/// on its watchdog).
+/// Without progress for so long a worker is stuck: as long as the longest `warn-blocked-traffic-after`. It has until the next
+/// look to go on after all, so that the warning comes before the end; then the process is ended.
 const DEADLY_NS: u64 = 1_000_000_000;
-/// What asks a stuck thread for its last words: a signal that nothing else here uses.
-const DEATH: signal::Signal = signal::SIGURG;
+/// What asks a stuck thread for its last words: the signal for who used up his processor time. From outside, by a limit on
+/// that time, it means the same and may do the same.
+const DEATH: signal::Signal = signal::SIGXCPU;
 /// How long it may take to say them.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The watchdog formats a message at most.

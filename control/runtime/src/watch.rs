@@ -48,11 +48,13 @@ fn describe(stall: &Stall, streams: u64) -> String {
         "Thread {thread} {how} in {at}{woken} and has given nobody else a turn for {milliseconds} ms; {streams} streams \
          wait for it."
     );
-    text.push_str(if stall.deadly {
-        " It is stuck: the process ends."
-    } else {
-        " Timeouts may strike without reason meanwhile. Look for costly regular expressions, maps and rules; \
-         'warn-blocked-traffic-after' says when to warn."
+    text.push_str(match stall {
+        Stall { deadly: true, .. } => " It is stuck: the process ends.",
+        Stall { asleep: true, .. } => " A slow disk or a pipe that nobody reads can hold it there.",
+        _ => {
+            " With 'set profiling tasks on', 'show profiling tasks' tells which kind of work takes how long, and what \
+             woke it."
+        }
     });
     text
 }
@@ -101,5 +103,7 @@ mod tests {
         assert!(deadly.ends_with("the process ends."), "{deadly}");
         let asleep = describe(&Stall { asleep: true, ..stall }, 0);
         assert!(asleep.starts_with("Thread 2 waits for the kernel in "), "{asleep}");
+        // Each says what to look for.
+        assert!(text.contains("profiling") && asleep.contains("disk") && !deadly.contains("disk"));
     }
 }

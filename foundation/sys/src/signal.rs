@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub type Signal = libc::c_int;
 
 pub use libc::{
-    SIGABRT, SIGBUS, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGSEGV, SIGTERM, SIGTTIN, SIGTTOU, SIGURG,
-    SIGUSR1, SIGUSR2, SIGWINCH,
+    SIGABRT, SIGBUS, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGSEGV, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1,
+    SIGUSR2, SIGWINCH, SIGXCPU,
 };
 
 /// Signals that arrive as reads.

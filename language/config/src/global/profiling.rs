@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     ),
 ];
 
-/// The watchdog looks once in this time.
+/// The watchdog looks once in the time that is set, and no clock here is finer than this.
 const LEAST_WARNING: Duration = Duration::from_millis(1);
-/// After a second the process is ended.
+/// Who is stuck for a second is not warned about any more: the process is ended.
 const MOST_WARNING: Duration = Duration::from_secs(1);
