@@ -52,6 +52,24 @@ impl Doorbell {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// R14: who is awake is not rung, and who sleeps is rung by one of those that leave something.
+    #[test]
+    fn only_a_sleeper_is_rung_and_once() {
+        let bell = Doorbell::new();
+        assert!(!bell.is_asleep() && !bell.must_ring());
+        bell.lie_down();
+        assert!(bell.is_asleep());
+        assert_eq!([bell.must_ring(), bell.must_ring(), bell.is_asleep()], [true, false, false]);
+        bell.lie_down();
+        bell.rise();
+        assert!(!bell.must_ring());
+    }
+}
+
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
