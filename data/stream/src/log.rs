@@ -99,10 +99,11 @@ impl Exchange {
     }
 
     /// A connection ended before its first stream: `what` was wrong with its PROXY header. `error-log-format` says how
-    /// the line looks, else it is the one of the manual, section 8.2.5.
+    /// the line looks, else it is the one of the manual, section 8.2.5. `option dontlognull` leaves out those that sent nothing.
     pub(crate) fn log_refused_handshake(&mut self, what: &str) {
         let frontend = self.frontend;
-        if frontend.log_sinks.is_empty() {
+        let sent_nothing = self.client.input().is_empty();
+        if frontend.log_sinks.is_empty() || frontend.config.settings.options.dont_log_null && sent_nothing {
             return;
         }
         let logging = &frontend.config.settings.logging;

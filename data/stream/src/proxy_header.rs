@@ -32,18 +32,27 @@ pub(crate) async fn read(
         match client.receive(usize::MAX) {
             Received::Bytes(_) => continue,
             Received::Nothing => {}
-            Received::End | Received::Full | Received::Failed(_) => return Err(TRUNCATED),
+            Received::End => {
+                return Err(none_came(client, "Connection closed while waiting for PROXY protocol header"));
+            }
+            Received::Full | Received::Failed(_) => {
+                return Err(none_came(client, "Connection error while waiting for PROXY protocol header"));
+            }
         }
         if clock::passed(deadline) || session.killed.get() {
-            return Err(TRUNCATED);
+            return Err(none_came(client, "Timeout while waiting for PROXY protocol header"));
         }
         wait(deadline).await;
     }
 }
 
-const TRUNCATED: &str = "Truncated PROXY protocol header received";
+/// What the log says of a header that did not come: why, or that it did so in part. These and the following are the
+/// messages that the manual lists under `fc_err_str`; which is said when was seen in the log of HAProxy 2.6.
+fn none_came(client: &Connection, why: &'static str) -> &'static str {
+    if client.input().is_empty() { why } else { "Truncated PROXY protocol header received" }
+}
 
-/// What the log says, in the reference program's words.
+/// What the log says of a header that is none.
 fn in_words(error: ProxyError) -> &'static str {
     match error {
         ProxyError::NotProxy | ProxyError::UnsupportedVersion => {

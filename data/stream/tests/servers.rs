@@ -490,33 +490,51 @@ fn a_proxy_header_is_believed_where_it_is_expected() {
     });
 }
 
+/// The words for each were seen in the log of HAProxy 2.6.
 #[test]
 fn a_connection_without_the_expected_header_is_closed() {
-    for (bytes, wait_ms, said) in [
+    const TRUNCATED: &str = "Truncated PROXY protocol header received";
+    for (bytes, finishes, wait_ms, said) in [
+        (&b""[..], false, 10_000, "Timeout while waiting for PROXY protocol header"),
+        (b"", true, 0, "Connection closed while waiting for PROXY protocol header"),
+        (b"PROXY TCP4 1", false, 10_000, TRUNCATED),
+        (b"PROXY TCP4 1", true, 0, TRUNCATED),
         (
-            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            b"GET / HTTP/1.1\r\n\r\n",
+            false,
             0,
             "Received something which does not look like a PROXY protocol header",
         ),
         (
             b"PROXY UDP4 1.1.1.1 1.1.1.1 1 1\r\n",
+            false,
             0,
             "Received an unhandled protocol in the PROXY protocol header",
         ),
-        (b"PROXY TCP4 1 1 1 1\r\n", 0, "Received an invalid PROXY protocol header"),
-        (b"PROXY TCP4 1", 10_000, "Truncated PROXY protocol header received"),
+        (b"PROXY TCP4 1 1 1 1\r\n", false, 0, "Received an invalid PROXY protocol header"),
     ] {
-        let text = format!("{HTTP}listen front\n bind 127.0.0.1:1 accept-proxy\n server s1 {{s1}}\n");
-        run(text, move |world| async move {
-            let began = weir_sched::now();
-            let mut client = world.client();
-            client.send(bytes).await;
-            client.closed().await;
-            assert_eq!(weir_sched::now().since(began), wait_ms);
-            let line = world.log().await;
-            assert!(line.ends_with(&format!("] front/1: {said}")), "{line}");
-            world.check_idle().await;
-        });
+        for forgets_silent_ones in [false, true] {
+            let option = if forgets_silent_ones { " option dontlognull\n" } else { "" };
+            let text =
+                format!("{HTTP}{option}listen front\n bind 127.0.0.1:1 accept-proxy\n server s1 {{s1}}\n");
+            run(text, move |world| async move {
+                let began = weir_sched::now();
+                let mut client = world.client();
+                client.send(bytes).await;
+                if finishes {
+                    client.finish();
+                }
+                client.closed().await;
+                assert_eq!(weir_sched::now().since(began), wait_ms);
+                world.check_idle().await;
+                if forgets_silent_ones && bytes.is_empty() {
+                    assert!(world.is_quiet());
+                } else {
+                    let line = world.log().await;
+                    assert!(line.ends_with(&format!("] front/1: {said}")), "{line}");
+                }
+            });
+        }
     }
 }
 
