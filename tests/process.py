@@ -396,7 +396,7 @@ def the_last_messages_reach_a_log_server_that_reads(binary, folder):
 
 RELAY = """
 global
-    stats socket {folder}/cli level admin
+    stats socket {folder}/cli level admin expose-fd listeners
     {extra}
 log-forward f
     bind 127.0.0.1:{port}
@@ -503,6 +503,55 @@ def a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folder):
                 sender.sendto(b"<134>fourth", ("127.0.0.1", port))
                 assert heard.recv(100) == b"fourth\n"
             assert new.status(0) is None
+
+
+def a_reload_with_sockets_passed_loses_no_datagram(binary, folder):
+    """Datagrams come all the time while one process after the other takes the sockets over: each arrives, once."""
+    port = free_port()
+    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    heard.bind(("127.0.0.1", 0))
+    heard.settimeout(10)
+    targets = [f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
+    numbers, received, over = 0, set(), threading.Event()
+
+    def receive():
+        while not (over.is_set() and len(received) == numbers):
+            try:
+                number = int(heard.recv(100))
+            except TimeoutError:
+                return
+            assert number not in received, "twice"
+            received.add(number)
+
+    receiver = threading.Thread(target=receive, daemon=True)
+    receiver.start()
+    config = relaying(folder, port, targets)
+    cli = os.path.join(folder.path, "cli")
+    sender, local = (socket.socket(family, socket.SOCK_DGRAM) for family in (socket.AF_INET, socket.AF_UNIX))
+    with Program(binary, "-db", "-f", config) as first:
+        first.ready(port)
+        former, programs = first, []
+        try:
+            for _ in range(3):
+                following = Program(binary, "-db", "-f", config, "-x", cli, "-sf", str(former.pid)).__enter__()
+                programs.append(following)
+                while former.status(0) is None:
+                    assert following.status(0) is None, following.process.communicate()[0]
+                    for _ in range(5):
+                        sender.sendto(b"<134>%d" % numbers, ("127.0.0.1", port))
+                        local.sendto(b"<134>%d" % (numbers + 1), os.path.join(folder.path, "log"))
+                        numbers += 2
+                    time.sleep(0.001)
+                assert former.status() == 0
+                former = following
+            numbers += 1
+            over.set()
+            sender.sendto(b"<134>%d" % (numbers - 1), ("127.0.0.1", port))
+            receiver.join(15)
+            assert numbers > 30 and len(received) == numbers, (numbers, len(received), sorted(set(range(numbers)) - received)[:9])
+        finally:
+            for program in programs:
+                program.__exit__()
 
 
 def an_idle_connection_holds_little(binary, folder):

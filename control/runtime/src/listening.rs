@@ -160,7 +160,11 @@ impl Listening {
     pub fn all(&self) -> weir_sys::Result<Vec<(OwnedFd, Option<Box<str>>)>> {
         let mut sockets = Vec::new();
         for entrance in &self.sockets {
-            for socket in entrance.lock().iter().filter(|socket| socket::is_listening(socket) == Ok(true)) {
+            // A paused one listens no more; one for datagrams never does.
+            let gives = |socket: &&OwnedFd| {
+                socket::keeps_messages_apart(socket) || socket::is_listening(socket) == Ok(true)
+            };
+            for socket in entrance.lock().iter().filter(gives) {
                 sockets.push((process::duplicate(socket)?, entrance.interface.clone()));
             }
         }
@@ -358,7 +362,7 @@ fn open_shards(opener: &mut Opener, wanted: &Wanted<'_>) -> Result<Vec<Opened>, 
         opened.push(opener.open(&endpoint, &wanted.options)?);
     }
     // A former process had more of them: connections wait in those too.
-    if let (Endpoint::Address(address), true) = (&endpoint, wanted.alone && !wanted.options.datagrams) {
+    if let (Endpoint::Address(address), true) = (&endpoint, wanted.alone) {
         while let Some(another) = opener.another(address, &wanted.options) {
             opened.push(another?);
         }

@@ -129,7 +129,7 @@ pub struct Opener {
     handed_over: Vec<HandedOver>,
 }
 
-/// A listening socket that a former process gave to this one.
+/// A socket that listens, or receives datagrams, and that a former process gave to this one.
 #[derive(Debug)]
 pub struct HandedOver {
     /// The socket.
@@ -156,7 +156,9 @@ impl HandedOver {
             Some(only) => option::v6_only(&self.socket) == Ok(only),
             None => true,
         };
-        self.address == *address && self.interface == options.interface && same_family()
+        // The same address may be one for connections and one for datagrams.
+        let same_kind = || socket::keeps_messages_apart(&self.socket) == options.datagrams;
+        self.address == *address && self.interface == options.interface && same_kind() && same_family()
     }
 }
 
@@ -200,7 +202,6 @@ impl Opener {
     /// Opens one listening socket.
     pub fn open(&mut self, endpoint: &Endpoint, options: &SocketOptions) -> Result<Opened, OpenError> {
         if let Endpoint::Address(address) = endpoint
-            && !options.datagrams
             && let Some(opened) = self.another(address, options)
         {
             return opened;
@@ -244,10 +245,12 @@ fn take(handed: HandedOver, options: &SocketOptions) -> Result<Opened, OpenError
     let HandedOver { socket, address, .. } = handed;
     let mut refused = Vec::new();
     socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
-    if address.family() != AddressFamily::Unix {
-        set_after_bind(&socket, options, &mut refused);
+    if !options.datagrams {
+        if address.family() != AddressFamily::Unix {
+            set_after_bind(&socket, options, &mut refused);
+        }
+        socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
     }
-    socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
     Ok(Opened { socket, address, inherited: false, refused, beside: None })
 }
 
@@ -476,6 +479,48 @@ mod tests {
         assert!(socket::accept(&path.socket).is_ok());
         assert!(opener.another(&inet.address, &options()).is_some_and(|opened| opened.is_ok()));
         assert!(opener.another(&inet.address, &options()).is_none());
+    }
+
+    #[test]
+    fn sockets_for_datagrams_stand_beside_those_for_connections() {
+        let datagrams = SocketOptions { datagrams: true, ..options() };
+        let stream = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
+        let socket = open(stream.address.clone(), &datagrams).expect("the same port, for datagrams");
+        assert!(socket::keeps_messages_apart(&socket.socket) && socket.refused.is_empty());
+        let mut opener = Opener::new();
+        for opened in [&stream, &socket] {
+            let copy = process::duplicate(&opened.socket).expect("a descriptor");
+            opener.adopt(vec![HandedOver::new(copy, None).expect("it has an address")]);
+        }
+        let client = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port");
+        let to = stream.address.inet().expect("an address");
+        assert_eq!(client.send_to(b"waits", to).expect("room"), 5);
+        let taken =
+            opener.open(&Endpoint::Address(stream.address.clone()), &datagrams).expect("it was given");
+        let mut space = [0; 16];
+        let (length, from) =
+            socket::receive_from(&taken.socket, &mut space).expect("what has arrived is there");
+        assert_eq!(
+            (&space[..length], from.port()),
+            (&b"waits"[..], client.local_addr().expect("bound").port())
+        );
+        assert!(opener.another(&stream.address, &datagrams).is_none());
+        assert!(opener.another(&stream.address, &options()).is_some_and(|opened| opened.is_ok()));
+    }
+
+    #[test]
+    fn an_inherited_socket_is_of_the_kind_that_is_wanted() {
+        let datagrams = SocketOptions { datagrams: true, ..options() };
+        let (stream, socket) =
+            (open((Ipv4Addr::LOCALHOST, 0).into(), &options()), std::net::UdpSocket::bind("127.0.0.1:0"));
+        let (stream, socket) = (stream.expect("any port"), socket.expect("any port"));
+        let mut opener = Opener::new();
+        let number = Endpoint::Inherited(stream.socket.as_raw_fd());
+        assert!(opener.open(&number, &datagrams).is_err() && opener.open(&number, &options()).is_ok());
+        let number = Endpoint::Inherited(socket.as_raw_fd());
+        assert!(opener.open(&number, &datagrams).is_ok() && opener.open(&number, &options()).is_err());
+        // Both numbers belong to the opener now.
+        std::mem::forget((stream.socket, socket));
     }
 
     #[test]

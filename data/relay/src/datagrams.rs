@@ -15,6 +15,8 @@ pub async fn receive_datagrams(relays: &'static Relays, relay: &'static Relay, d
     loop {
         let halt = receive_some(relays, relay, &descriptor);
         if relays.state() == DoorState::Stopped && halt != Halt::Batch {
+            // The next process has the socket too: closed here it stays open there, and so would its place in this poller.
+            drop(descriptor.into_fd());
             return;
         }
         match halt {

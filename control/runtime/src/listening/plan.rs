@@ -62,9 +62,10 @@ pub(super) fn wanted<'w>(
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
     }
-    let mut times: HashMap<Endpoint, usize> = HashMap::new();
-    wanted.iter().for_each(|wanted| *times.entry(wanted.endpoint.clone()).or_default() += 1);
-    wanted.iter_mut().for_each(|wanted| wanted.alone = times.get(&wanted.endpoint) == Some(&1));
+    let mut times: HashMap<(Endpoint, bool), usize> = HashMap::new();
+    let kind = |wanted: &Wanted<'_>| (wanted.endpoint.clone(), wanted.options.datagrams);
+    wanted.iter().for_each(|wanted| *times.entry(kind(wanted)).or_default() += 1);
+    wanted.iter_mut().for_each(|wanted| wanted.alone = times.get(&kind(wanted)) == Some(&1));
     faults.append(&mut unknown);
     faults.iter().for_each(|fault| surroundings.messages.alert(fault));
     faults.is_empty().then_some(wanted)
