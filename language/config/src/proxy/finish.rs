@@ -106,7 +106,8 @@ fn settle_listeners(proxy: &Proxy, section: Section, diagnostics: &mut Diagnosti
     }
 }
 
-/// Gives every server an identifier: its own, or the lowest free one.
+/// Gives every server an identifier: its own, or the next free one. One of its own counts as one that was given, as it
+/// always has: consistent hashing places servers by these numbers.
 fn settle_server_ids(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     let servers = &mut draft.proxy.servers;
     let mut used: HashMap<u32, usize> = HashMap::new();
@@ -120,11 +121,13 @@ fn settle_server_ids(draft: &mut Draft, diagnostics: &mut Diagnostics) {
         }
     }
     let mut next = 1;
-    for server in servers.iter_mut().filter(|server| server.id == 0) {
-        while used.contains_key(&next) {
-            next += 1;
+    for server in servers.iter_mut() {
+        if server.id == 0 {
+            while used.contains_key(&next) {
+                next += 1;
+            }
+            server.id = next;
         }
-        server.id = next;
         next += 1;
     }
 }
@@ -345,11 +348,13 @@ fn settle_proxy_ids(finished: &mut [Finished], first: u32, diagnostics: &mut Dia
         }
     }
     let mut next = first;
-    for finished in finished.iter_mut().filter(|finished| finished.proxy.id == 0) {
-        while used.contains_key(&next) {
-            next += 1;
+    for finished in finished.iter_mut() {
+        if finished.proxy.id == 0 {
+            while used.contains_key(&next) {
+                next += 1;
+            }
+            finished.proxy.id = next;
         }
-        finished.proxy.id = next;
         next += 1;
     }
 }

@@ -553,12 +553,16 @@ fn section_lines() {
 }
 
 #[test]
-fn identifiers_are_the_lowest_free_ones() {
+fn identifiers_are_those_of_haproxy() {
     let outcome = check_text("backend a\nbackend b\n id 2\nbackend c\n", &[]);
-    assert_eq!(outcome.proxies.iter().map(|proxy| proxy.id).collect::<Vec<_>>(), [3, 2, 4]);
+    assert_eq!(outcome.proxies.iter().map(|proxy| proxy.id).collect::<Vec<_>>(), [3, 2, 5]);
     let outcome = check("backend b", "server-template s 1-3 example.com:80 ;; server x 1.1.1.1:80 id 2", &[]);
     let ids: Vec<_> = outcome.proxies[1].servers.iter().map(|server| (&*server.name, server.id)).collect();
     assert_eq!(ids, [("s1", 1), ("s2", 3), ("s3", 4), ("x", 2)]);
+    let lines = "server x 1.1.1.1 ;; server y 1.1.1.1 id 1 ;; server z 1.1.1.1 ;; server w 1.1.1.1 id 9 ;; server v 1.1.1.1";
+    let outcome = check("backend b", lines, &[]);
+    let ids: Vec<_> = outcome.proxies[1].servers.iter().map(|server| server.id).collect();
+    assert_eq!(ids, [2, 1, 4, 9, 6]);
 }
 
 #[test]
