@@ -6,6 +6,7 @@ mod logs;
 mod names;
 mod relays;
 mod rings;
+mod states;
 mod verify;
 
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ pub use logs::LogSinks;
 pub use names::{NameError, Resolver, SystemResolver, address};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
 pub use rings::{Events, Forward, events};
+pub use states::SavedStates;
 pub use verify::verify;
 
 /// What the site takes from the process rather than from the configuration.
@@ -41,6 +43,8 @@ pub struct Options<'o> {
     pub events: &'o Events,
     /// Turns names into addresses.
     pub resolver: &'o dyn Resolver,
+    /// What servers had in a former process.
+    pub states: &'o SavedStates,
     /// `-dr`: servers whose names are unknown start in maintenance.
     pub ignore_unknown_names: bool,
     /// Facts about the process.

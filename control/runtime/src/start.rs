@@ -340,11 +340,14 @@ fn site(
         started_us: weir_sched::wall_us(),
         time_zone: build::local_time_zone(),
     };
+    let states = build::SavedStates::read(&config);
+    states.warnings().iter().for_each(|warning| messages.warning(format!("config : {warning}")));
     let options = build::Options {
         workers,
         connections: capacity.maxconn,
         frontend_connections: invocation.proxy_maxconn,
         resolver: &SystemResolver { ipv4_only: invocation.ipv4_only },
+        states: &states,
         ignore_unknown_names: invocation.ignore_unresolved,
         identity,
         events: &record.events,

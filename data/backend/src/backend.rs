@@ -18,7 +18,7 @@ use crate::queue::{Order, Outcome, Place, Priority, Verdict, Waiter, Waiting, Wa
 use crate::server::state::{AdminState, OperationalState};
 use crate::server::weight::WeightChange;
 use crate::server::{Change, Server, ServerKey};
-use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerSettings};
+use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerAddress, ServerSettings};
 use crate::sync::{AtomicU32, Ordering};
 use weir_sync::{Lock, LockGuard, LockLabel};
 
@@ -268,6 +268,26 @@ impl Backend {
         Ok(())
     }
 
+    /// Gives a server back what it had in a former process. It was not in use since it was made.
+    ///
+    /// # Errors
+    /// When there is no such server.
+    pub fn restore(&self, key: ServerKey, former: FormerState, now_ms: u64) -> Result<(), ChangeError> {
+        let mut board = self.board.lock();
+        let server = Arc::clone(board.server(key).ok_or(ChangeError::NoSuchServer)?);
+        if let Some(weight) = former.weight {
+            self.apply_weight(&server, WeightChange::Absolute(weight))?;
+        }
+        if let Some(address) = former.address {
+            server.store_address(address);
+            server.refresh_cookie();
+            self.roster.store(Arc::new(Roster::new(board.servers().to_vec())));
+        }
+        server.restore(former.admin, former.operational, former.last_change_ms);
+        board.rebuild(now_ms);
+        Ok(())
+    }
+
     /// Changes what dynamic cookies are made with, and with it the cookies of the servers that have none of their own.
     pub fn change_dynamic_cookies(&self, change: impl FnOnce(&mut DynamicCookies)) {
         let board = self.board.lock();
@@ -487,6 +507,21 @@ impl std::fmt::Display for ChangeError {
 }
 
 impl std::error::Error for ChangeError {}
+
+/// What a server had in a former process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerState {
+    /// The weight that an operator had set.
+    pub weight: Option<u32>,
+    /// Where it was.
+    pub address: Option<ServerAddress>,
+    /// What operators had decided.
+    pub admin: AdminState,
+    /// How it was; whatever it says, who is in maintenance is stopped.
+    pub operational: OperationalState,
+    /// When that began, on the caller's clock.
+    pub last_change_ms: u64,
+}
 
 /// Why a server was not taken in.
 #[derive(Clone, Debug)]

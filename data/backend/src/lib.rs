@@ -27,7 +27,9 @@ pub mod server;
 pub mod settings;
 mod sync;
 
-pub use backend::{AddError, Backend, BackendStatus, ChangeError, Choice, ChooseInput, Lease, RemoveError};
+pub use backend::{
+    AddError, Backend, BackendStatus, ChangeError, Choice, ChooseInput, FormerState, Lease, RemoveError,
+};
 pub use figures::{
     BackendCounter, BackendFigures, CounterRow, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
     ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,

@@ -404,6 +404,18 @@ impl Server {
         self.operational.store(OperationalState::Stopped as u8, Ordering::Relaxed);
     }
 
+    /// How it was in a former process: nothing is counted.
+    pub(crate) fn restore(&self, admin: AdminState, operational: OperationalState, last_change_ms: u64) {
+        let operational = match operational {
+            _ if admin.is_maintenance() => OperationalState::Stopped,
+            OperationalState::Starting if self.settings.slow_start_ms == 0 => OperationalState::Running,
+            state => state,
+        };
+        self.store_admin(admin);
+        self.operational.store(operational as u8, Ordering::Relaxed);
+        self.last_change_ms.store(last_change_ms, Ordering::Relaxed);
+    }
+
     pub(crate) fn touch(&self, now_ms: u64) {
         self.set_operational(self.recorded_state(), now_ms);
     }

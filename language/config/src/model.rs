@@ -59,7 +59,9 @@ pub use proxy::{
 pub use reply::{ErrorMessage, ErrorReplies, ErrorReply, ErrorSection, Reply, ReplyContent, ReplyHeader};
 pub use ring::{Framing, Ring, RingServer, TraceLine};
 pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
-pub use server::{HashKey, InitialAddress, Protocol, ProxyV2, SendProxy, Server, ServerSettings};
+pub use server::{
+    HashKey, InitialAddress, Protocol, ProxyV2, SendProxy, Server, ServerSettings, ServerStates,
+};
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 pub use tuning::{ConnectionSharing, ListenerQueues, SocketBuffers, Tuning, VariableSizes};
 pub use userlist::{User, Userlist};

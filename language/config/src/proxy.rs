@@ -597,6 +597,7 @@ impl Draft {
                 at,
                 id: 0,
                 id_is_forced: false,
+                server_state_file: None,
                 description: None,
                 guid: None,
                 settings: Settings::default(),

@@ -91,7 +91,10 @@ pub(super) fn backend(
     };
     let servers =
         config.servers.iter().map(|known| server(&config.name, known, global, options, errors)).collect();
-    Backend::new(backend, servers, weir_sched::now().as_ms())
+    let now_ms = weir_sched::now().as_ms();
+    let backend = Backend::new(backend, servers, now_ms);
+    options.states.restore(config, &backend, now_ms);
+    backend
 }
 
 fn server(
@@ -151,7 +154,9 @@ fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: 
 fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Result<ServerAddress, String> {
     match &config.address {
         model::ServerAddress::Inet { host, port } => {
-            let found = first_address(backend, config, host, options.resolver, options.ignore_unknown_names)?;
+            let saved = options.states.address(backend, config);
+            let found =
+                first_address(backend, config, host, saved, options.resolver, options.ignore_unknown_names)?;
             Ok(found.map_or(ServerAddress::Unknown, |ip| inet(ip, port)))
         }
         other => Ok(local(other)),
@@ -190,6 +195,7 @@ pub(super) fn first_address(
     backend: &str,
     config: &model::Server,
     host: &model::Host,
+    saved: Option<IpAddr>,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
 ) -> Result<Option<IpAddr>, String> {
@@ -203,8 +209,11 @@ pub(super) fn first_address(
     };
     for way in ways {
         match way {
-            // There is no state file yet (its words are refused), so it knows nothing.
-            InitialAddress::Last => {}
+            InitialAddress::Last => {
+                if saved.is_some() {
+                    return Ok(saved);
+                }
+            }
             InitialAddress::Libc => {
                 if let Ok(found) = names::address(host, resolver) {
                     return Ok(Some(found));

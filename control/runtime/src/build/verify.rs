@@ -3,7 +3,7 @@
 use weir_config::model::{self, Account, Bind, Config, Host, ListenAddress, LogAddress, ServerAddress};
 use weir_sys::users;
 
-use super::{BuildError, Resolver, backends, names, rings};
+use super::{BuildError, Resolver, SavedStates, backends, names, rings};
 
 /// Every name that nobody knows, in the order of the configuration. Nothing is opened or changed.
 pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bool) -> Vec<String> {
@@ -12,14 +12,21 @@ pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bo
         listener(socket, "stats socket", resolver, &mut faults);
     }
     let mut errors = Vec::new();
+    let states = SavedStates::read(config);
     for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
         for bind in &proxy.binds {
             listener(bind, "bind", resolver, &mut faults);
         }
         for server in &proxy.servers {
             if let ServerAddress::Inet { host: host @ Host::Name { .. }, .. } = &server.address
-                && let Err(message) =
-                    backends::first_address(&proxy.name, server, host, resolver, ignore_unknown_names)
+                && let Err(message) = backends::first_address(
+                    &proxy.name,
+                    server,
+                    host,
+                    states.address(&proxy.name, server),
+                    resolver,
+                    ignore_unknown_names,
+                )
             {
                 errors.push(BuildError { at: server.at.clone(), message });
             }

@@ -100,6 +100,7 @@ pub(crate) fn try_live(
         frontend_connections: None,
         events: &record.events,
         resolver,
+        states: &build::SavedStates::default(),
         ignore_unknown_names,
         identity: Identity {
             hostname: "vm".to_owned(),

@@ -63,8 +63,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::not_yet("pp2-never-send-local", "", "PROXY protocol"),
     Row::not_yet("prealloc-fd", "", "descriptors"),
     Row::not_yet("quick-exit", "", "debugging"),
-    Row::not_yet("server-state-base", "<directory>", "state of servers over a restart"),
-    Row::not_yet("server-state-file", "<file>", "state of servers over a restart"),
     Row::not_yet("shm-stats-file", "<name>", "statistics in shared memory"),
     Row::not_yet("shm-stats-file-max-objects", "<number>", "statistics in shared memory"),
     Row::not_yet("spread-checks", "<0..50, in percent>", "health checks"),

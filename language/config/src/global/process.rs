@@ -184,6 +184,34 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         line.global.local_peer = Some(name.text().into());
         Ok(())
     }),
+    Row::ready(
+        "server-state-base",
+        "<directory>",
+        "/var/lib",
+        "where files with servers' states are",
+        |line, words| {
+            let name = words.expect("'server-state-base' expects one argument: a directory path.")?;
+            if line.global.server_state_base.is_some() {
+                return Err(fault(name.span(), "'server-state-base' already specified. Continuing."));
+            }
+            line.global.server_state_base = Some(name.text().into());
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "server-state-file",
+        "<file>",
+        "state",
+        "file with the states of all servers",
+        |line, words| {
+            let name = words.expect("'server-state-file' expects one argument: a file path.")?;
+            if line.global.server_state_file.is_some() {
+                return Err(fault(name.span(), "'server-state-file' already specified. Continuing."));
+            }
+            line.global.server_state_file = Some(name.text().into());
+            Ok(())
+        },
+    ),
     Row::ready("hard-stop-after", "<time>", "30s", "how long a soft stop may take", |line, words| {
         line.global.hard_stop_after = Some(line.delay(words)?);
         Ok(())

@@ -56,6 +56,10 @@ pub struct Global {
     pub description: Option<Box<str>>,
     /// `localpeer`: the name among peers; none for the command line's or the host's.
     pub local_peer: Option<Box<str>>,
+    /// `server-state-base`: where files with servers' states are.
+    pub server_state_base: Option<Box<str>>,
+    /// `server-state-file`: the file with the states of all servers.
+    pub server_state_file: Option<Box<str>>,
     /// Limits of the process.
     pub limits: Limits,
     /// `hard-stop-after`: how long a soft stop may take.
@@ -115,6 +119,8 @@ impl Default for Global {
             node: None,
             description: None,
             local_peer: None,
+            server_state_base: None,
+            server_state_file: None,
             limits: Limits::default(),
             hard_stop_after: None,
             grace: None,

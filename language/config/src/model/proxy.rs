@@ -22,7 +22,7 @@ use super::log::Logging;
 use super::options::Options;
 use super::reply::ErrorReplies;
 use super::rules::{RedirectRule, Rule, RulesetKind, Rulesets};
-use super::server::{Server, ServerSettings};
+use super::server::{Server, ServerSettings, ServerStates};
 use super::stats::Stats;
 
 /// A frontend, a backend, or both in one.
@@ -38,6 +38,8 @@ pub struct Proxy {
     pub id: u32,
     /// Whether the section says the identifier.
     pub id_is_forced: bool,
+    /// `server-state-file-name`: none for the backend's name.
+    pub server_state_file: Option<Box<str>>,
     /// `description`.
     pub description: Option<Box<str>>,
     /// `guid`: a name that is unique in the whole process.
@@ -165,6 +167,8 @@ pub struct Settings {
     pub cookie: Option<Arc<CookiePersistence>>,
     /// `dynamic-cookie-key`.
     pub dynamic_cookie_key: Option<Arc<str>>,
+    /// `load-server-state-from-file`.
+    pub server_states: ServerStates,
     /// `source`.
     pub source: Option<Arc<Source>>,
     /// `http-send-name-header`.
@@ -204,6 +208,7 @@ impl Default for Settings {
             max_keep_alive_queue: None,
             cookie: None,
             dynamic_cookie_key: None,
+            server_states: ServerStates::None,
             source: None,
             send_name_header: None,
             persist_rdp_cookie: None,

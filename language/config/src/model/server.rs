@@ -157,6 +157,18 @@ pub enum HashKey {
     AddressAndPort,
 }
 
+/// Where the states of a backend's servers are read from at the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerStates {
+    /// Nowhere.
+    #[default]
+    None,
+    /// From the file of `server-state-file`.
+    Global,
+    /// From a file of the backend's own.
+    Local,
+}
+
 /// One way for a server to get its first address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialAddress {

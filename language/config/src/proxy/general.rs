@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE, keyword};
-use super::{FRONTENDS, LineContext, PROXIES, ProxyReader};
+use super::{BACKENDS, FRONTENDS, LineContext, PROXIES, ProxyReader};
 use crate::bind::read_bind;
-use crate::model::Mode;
+use crate::model::{Mode, ServerStates};
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
 use crate::server::checked_guid;
@@ -196,20 +196,31 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "none",
         "where the servers' states are read from at the start",
         DEFAULTS_AND_BACKENDS,
-        |_, words| {
-            let word = words.expect("'load-server-state-from-file' expects 'global', 'local' or 'none'.")?;
-            match word.text() {
-                "none" => words.end("load-server-state-from-file"),
-                "global" | "local" => {
-                    Err(not_yet(word.span(), &format!("load-server-state-from-file {word}")))
-                }
-                _ => {
-                    let message = format!(
-                        "'load-server-state-from-file' expects 'global', 'local' or 'none'. Got '{word}'"
-                    );
-                    Err(fault(word.span(), message))
-                }
-            }
+        |context, words| {
+            let expects = "'load-server-state-from-file' expects 'global', 'local' or 'none'.";
+            let word = words.expect(&format!("{expects} Got ''"))?;
+            context.settings().server_states = match word.text() {
+                "none" => ServerStates::None,
+                "global" => ServerStates::Global,
+                "local" => ServerStates::Local,
+                _ => return Err(fault(word.span(), format!("{expects} Got '{word}'"))),
+            };
+            words.end("load-server-state-from-file")
+        },
+    ),
+    keyword(
+        "server-state-file-name",
+        "[ { use-backend-name | <file> } ]",
+        "states",
+        "file with the servers' states; the backend's name without one",
+        BACKENDS,
+        |context, words| {
+            context.draft.proxy.server_state_file = match words.peek_text() {
+                "" | "use-backend-name" => None,
+                name => Some(name.into()),
+            };
+            words.take();
+            words.end("server-state-file-name")
         },
     ),
 ];

@@ -1,0 +1,276 @@
+//! What servers had in a former process, as `show servers state` printed it into a file.
+//!
+//! The file begins with its version. Each line after it is a server, named by the names of its backend and itself; what the
+//! new configuration says otherwise wins over it (manual, "load-server-state-from-file").
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use weir_backend::{AdminState, Backend, FormerState, OperationalState, ServerAddress, ServerKey};
+use weir_config::model::{self, Config, Global, Host, ServerPort, ServerStates};
+
+/// What the files of a configuration say.
+#[derive(Debug, Default)]
+pub struct SavedStates {
+    /// By the names of backend and server.
+    servers: HashMap<(Box<str>, Box<str>), SavedState>,
+    warnings: Vec<String>,
+}
+
+impl SavedStates {
+    /// Reads the files that a configuration names. What is wrong with them is a warning: traffic goes on without.
+    pub fn read(config: &Config) -> Self {
+        let mut states = Self::default();
+        let wants = |wanted| move |proxy: &&model::Proxy| loads(proxy, wanted);
+        let global: Vec<_> = config.proxies.iter().filter(wants(ServerStates::Global)).collect();
+        match path(&config.global, config.global.server_state_file.as_deref()) {
+            Some(path) if !global.is_empty() => {
+                let text = states.load(&path, "config", "global server state file");
+                for proxy in global {
+                    states.take(&text, proxy);
+                }
+            }
+            Some(_) => {}
+            None => states.warnings.extend(global.iter().map(|proxy| {
+                format!(
+                    "backend '{}' configured to load server state file from global section 'server-state-file' \
+                     directive. Unfortunately, 'server-state-file' is not set!",
+                    proxy.name
+                )
+            })),
+        }
+        for proxy in config.proxies.iter().filter(wants(ServerStates::Local)) {
+            let name = proxy.server_state_file.as_deref().unwrap_or(&proxy.name);
+            if let Some(path) = path(&config.global, Some(name)) {
+                let text = states.load(&path, &format!("Proxy '{}'", proxy.name), "server state file");
+                states.take(&text, proxy);
+            }
+        }
+        states
+    }
+
+    /// What is wrong with the files.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The address that a server had, if its name is still the same.
+    pub(super) fn address(&self, backend: &str, server: &model::Server) -> Option<IpAddr> {
+        let saved = self.servers.get(&(backend.into(), server.name.clone()))?;
+        match &server.address {
+            model::ServerAddress::Inet { host: Host::Name { name, .. }, .. } if *saved.name == **name => {
+                saved.address
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives the servers of a backend back what they had.
+    pub(super) fn restore(&self, config: &model::Proxy, backend: &Backend, now_ms: u64) {
+        if self.servers.is_empty() {
+            return;
+        }
+        for (rank, server) in (0..).zip(&config.servers) {
+            let Some(saved) = self.servers.get(&((*config.name).into(), server.name.clone())) else {
+                continue;
+            };
+            let key = ServerKey::configured(rank);
+            let Some(live) = backend.server(key) else { continue };
+            let former = saved.former(server, &live.address(), now_ms);
+            // Static algorithms refuse weights; the rest is worth having without.
+            if backend.restore(key, former.clone(), now_ms).is_err() {
+                let _ = backend.restore(key, FormerState { weight: None, ..former }, now_ms);
+            }
+        }
+    }
+
+    /// The text of a file, empty when there is none to use.
+    fn load(&mut self, path: &str, whose: &str, what: &str) -> StateFile {
+        let problem = match std::fs::read_to_string(path) {
+            Err(error) => {
+                let error = error.to_string();
+                let error = error.split(" (os error").next().unwrap_or_default();
+                format!("Can't open {what} '{path}': {error}")
+            }
+            Ok(text) if text.lines().next() != Some(VERSION) => {
+                format!("Can't get version of the {what} '{path}'")
+            }
+            Ok(text) => {
+                let (lines, corrupted) = lines(&text);
+                if let Some(line) = corrupted {
+                    self.warnings.push(format!("{whose}: corrupted {what} '{path}' at line {line}."));
+                }
+                return lines;
+            }
+        };
+        self.warnings.push(format!("{whose}: {problem}."));
+        StateFile::new()
+    }
+
+    /// Takes what a file says about a backend's servers.
+    fn take(&mut self, file: &StateFile, proxy: &model::Proxy) {
+        for server in &proxy.servers {
+            let key = ((*proxy.name).into(), server.name.clone());
+            let Some(fields) = file.get(&key) else { continue };
+            match SavedState::of(fields) {
+                Ok(saved) => {
+                    self.servers.insert(key, saved);
+                }
+                Err((name, value)) => self.warnings.push(format!(
+                    "server-state application failed for server '{}/{}', invalid {name} value '{value}'",
+                    proxy.name, server.name
+                )),
+            }
+        }
+    }
+}
+
+/// The lines of a file, by the names of backend and server.
+type StateFile = HashMap<(Box<str>, Box<str>), Vec<Box<str>>>;
+
+/// The lines of a file after the first, and the number of the line that stopped the reading.
+fn lines(text: &str) -> (StateFile, Option<usize>) {
+    let mut found = StateFile::new();
+    for (number, line) in text.lines().enumerate().skip(1) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fields: Vec<Box<str>> = line.split_whitespace().map(Box::from).collect();
+        if !(FEWEST_FIELDS..=MOST_FIELDS).contains(&fields.len()) || found.len() >= MAX_SERVERS {
+            return (found, Some(number));
+        }
+        found.insert((fields[1].clone(), fields[3].clone()), fields);
+    }
+    (found, None)
+}
+
+fn loads(proxy: &model::Proxy, from: ServerStates) -> bool {
+    proxy.is_backend() && !proxy.settings.disabled && proxy.settings.server_states == from
+}
+
+/// A file's name, below `server-state-base` unless it is absolute.
+fn path(global: &Global, name: Option<&str>) -> Option<String> {
+    let name = name?;
+    let base = global.server_state_base.as_deref().unwrap_or_default();
+    Some(Path::new(base).join(name).to_string_lossy().into_owned())
+}
+
+/// What a line says of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SavedState {
+    address: Option<IpAddr>,
+    operational: OperationalState,
+    admin: AdminState,
+    user_weight: u32,
+    initial_weight: u32,
+    since_s: u64,
+    name: Box<str>,
+    port: u16,
+}
+
+impl SavedState {
+    /// Reads the fields of a line; the name and the value of the first that is wrong otherwise.
+    fn of(fields: &[Box<str>]) -> Result<Self, (&'static str, Box<str>)> {
+        let number = |at: usize, name: &'static str, most: u64| {
+            let text = &fields[at];
+            text.parse::<u64>().ok().filter(|value| *value <= most).ok_or_else(|| (name, text.clone()))
+        };
+        let operational = number(5, "srv_op_state", 3)?;
+        let admin = number(6, "srv_admin_state", 0x7f)?;
+        let user_weight = number(7, "srv_uweight", u64::from(weir_backend::settings::MAXIMUM_WEIGHT))?;
+        let initial_weight = number(8, "srv_iweight", u64::from(weir_backend::settings::MAXIMUM_WEIGHT))?;
+        let since_s = number(9, "srv_last_time_change", u64::MAX / 1000)?;
+        number(10, "srv_check_status", u64::from(u32::MAX))?;
+        number(11, "srv_check_result", u64::from(u32::MAX))?;
+        number(12, "srv_check_health", u64::from(u32::MAX))?;
+        number(13, "srv_check_state", u64::from(u32::MAX))?;
+        number(14, "srv_agent_state", u64::from(u32::MAX))?;
+        let port = number(18, "srv_port", u64::from(u16::MAX))?;
+        Ok(SavedState {
+            address: fields[4].parse().ok(),
+            operational: OperationalState::from_number(operational as u8)
+                .unwrap_or(OperationalState::Running),
+            admin: AdminState::from_bits(admin as u8),
+            user_weight: user_weight as u32,
+            initial_weight: initial_weight as u32,
+            since_s,
+            name: fields[17].clone(),
+            port: port as u16,
+        })
+    }
+
+    /// What of it holds for a server of the new configuration, which is at `address`.
+    fn former(&self, server: &model::Server, address: &ServerAddress, now_ms: u64) -> FormerState {
+        let (was_disabled, is_disabled) =
+            (self.admin.contains(AdminState::CONFIGURED_MAINTENANCE), server.settings.disabled);
+        let forced = self.admin.contains(AdminState::FORCED_MAINTENANCE);
+        let mut admin = AdminState::READY;
+        if self.admin.contains(AdminState::FORCED_DRAIN) {
+            admin = admin.with(AdminState::FORCED_DRAIN);
+        }
+        if is_disabled {
+            admin = admin.with(AdminState::CONFIGURED_MAINTENANCE);
+        }
+        // What the configuration decided then does not hold any more when it decides otherwise now.
+        if (forced && was_disabled == is_disabled)
+            || (is_disabled && !was_disabled)
+            || (forced && !was_disabled)
+        {
+            admin = admin.with(AdminState::FORCED_MAINTENANCE);
+        }
+        let leaves_maintenance = forced && !admin.contains(AdminState::FORCED_MAINTENANCE);
+        let fixed_port =
+            matches!(&server.address, model::ServerAddress::Inet { port: ServerPort::Fixed(_), .. });
+        let moved = match address {
+            ServerAddress::Ip(now) if fixed_port && self.port > 0 && self.port != now.port() => {
+                Some(ServerAddress::Ip(SocketAddr::new(now.ip(), self.port)))
+            }
+            _ => None,
+        };
+        FormerState {
+            weight: (self.initial_weight == u32::from(server.settings.weight)).then_some(self.user_weight),
+            address: moved,
+            admin,
+            operational: if leaves_maintenance { OperationalState::Running } else { self.operational },
+            last_change_ms: now_ms.saturating_sub(self.since_s.saturating_mul(1000)),
+        }
+    }
+}
+
+/// The only version there is.
+const VERSION: &str = "1";
+/// A line has everything that is used up to the port.
+const FEWEST_FIELDS: usize = 19;
+const MOST_FIELDS: usize = 25;
+/// More servers than this are not read from one file.
+const MAX_SERVERS: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_up_to_what_is_no_state() {
+        let good = "3 be 1 a 10.0.0.1 2 0 5 10 100 1 0 2 0 0 0 0 - 81 - 0 0 - - 0";
+        let (found, corrupted) = lines(&format!("1\n# be_id\n\n{good}\nx\n"));
+        assert_eq!((found.len(), corrupted), (1, Some(4)));
+        let saved = SavedState::of(&found[&("be".into(), "a".into())]).unwrap();
+        assert_eq!((saved.port, saved.user_weight, saved.since_s), (81, 5, 100));
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        let check = |line: &str, expected: &str| {
+            let fields: Vec<Box<str>> = line.split(' ').map(Box::from).collect();
+            let (name, value) = SavedState::of(&fields).unwrap_err();
+            assert_eq!(format!("{name} {value}"), expected);
+        };
+        check("3 be 1 a - x 0 5 10 100 1 0 2 0 0 0 0 - 81 - 0 0 - - 0", "srv_op_state x");
+        check("3 be 1 a - 4 0 5 10 100 1 0 2 0 0 0 0 - 81 - 0 0 - - 0", "srv_op_state 4");
+        check("3 be 1 a - 2 900 5 10 100 1 0 2 0 0 0 0 - 81 - 0 0 - - 0", "srv_admin_state 900");
+        check("3 be 1 a - 2 0 999 10 100 1 0 2 0 0 0 0 - 81 - 0 0 - - 0", "srv_uweight 999");
+        check("3 be 1 a - 2 0 5 10 -1 1 0 2 0 0 0 0 - 81 - 0 0 - - 0", "srv_last_time_change -1");
+        check("3 be 1 a - 2 0 5 10 1 1 0 2 0 0 0 0 - 65536 - 0 0 - - 0", "srv_port 65536");
+    }
+}
