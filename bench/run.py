@@ -25,6 +25,8 @@ import sides
 ROWS = {
     "h1": ("HTTP/1 keep-alive, 64 B", "wrk -t1 -c64 {d} http://127.0.0.1:{http}/64", "request", ("floor", "nginx"), "1.15 of the floor (aim 1.10)"),
     "ret": ("answer without a server", "wrk -t1 -c64 {d} http://127.0.0.1:{answer}/", "request", ("nginx",), "4.8 us"),
+    "ring": ("the h1 row, logged into a ring", "wrk -t1 -c64 {d} http://127.0.0.1:{ring}/64", "request", (), "the best peer's"),
+    "udp": ("the h1 row, logged to a UDP server", "wrk -t1 -c64 {d} http://127.0.0.1:{udp}/64", "request", (), "the best peer's"),
     "close": ("one connection per request", "wrk -t1 -c64 {d} -H 'Connection: close' http://127.0.0.1:{http}/64", "connection", ("floor", "nginx"), "21 us"),
     "big": ("1 MB objects over HTTP/1", "wrk -t1 -c16 {d} http://127.0.0.1:{http}/1000000", "object", ("floor", "nginx"), "260 us"),
     "tcp": ("TCP mode, 64 B exchanges", "wrk -t1 -c64 {d} http://127.0.0.1:{tcp}/64", "exchange", ("floor",), "9.2 us"),

@@ -22,6 +22,10 @@ global
     nbthread {threads}
     maxconn 7500
     stats socket {work}/{name}.sock mode 600 level admin
+ring kept
+    format rfc3164
+    maxlen 1200
+    size 1048576
 defaults
     mode http
     timeout connect 5s
@@ -39,6 +43,16 @@ listen tcp-splice
     mode tcp
     option splice-auto
     bind 127.0.0.1:{splice}
+    server s1 127.0.0.1:{origin}
+listen log-ring
+    bind 127.0.0.1:{ring}
+    option httplog
+    log ring@kept local0
+    server s1 127.0.0.1:{origin}
+listen log-udp
+    bind 127.0.0.1:{udp}
+    option httplog
+    log 127.0.0.1:{log} local0
     server s1 127.0.0.1:{origin}
 listen answer
     bind 127.0.0.1:{answer}
@@ -59,7 +73,12 @@ http {{
 }}
 """
 
-LISTENERS = ("http", "tcp", "splice", "answer")
+LISTENERS = ("http", "tcp", "splice", "answer", "ring", "udp")
+
+
+# Where log lines end: nobody reads them, so what does not fit its buffer is dropped by the kernel.
+LOG = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+LOG.bind(("127.0.0.1", 0))
 
 
 def free_ports(count):
@@ -127,7 +146,7 @@ class Side:
     def __init__(self, name, program, origin, threads=1):
         self.name, self.program = name, program
         self.ports = dict(zip(LISTENERS, free_ports(len(LISTENERS))))
-        values = dict(name=f"{name}-{threads}", work=WORK, threads=threads, origin=origin.port, modules="", **self.ports)
+        values = dict(name=f"{name}-{threads}", work=WORK, threads=threads, origin=origin.port, log=LOG.getsockname()[1], modules="", **self.ports)
         path = f"{WORK}/{name}-{threads}.cfg"
         if name == "nginx":
             command = [program, "-c", path, "-p", WORK]
