@@ -1,5 +1,6 @@
 //! What each alias of a log format stands for (manual section 8.2.6).
 
+use std::cell::RefCell;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_expr::{Alias, LogWriter, WallTime};
@@ -186,23 +187,42 @@ fn utc_date(time: WallTime, out: &mut LogWriter<'_>) {
 }
 
 /// A date of the local zone; `%N` in `format` is three digits of milliseconds.
-fn date(exchange: &Exchange, time: WallTime, format: &[u8], out: &mut LogWriter<'_>) {
-    let mut text = weir_expr::scratch::take();
+fn date(exchange: &Exchange, time: WallTime, format: &'static [u8], out: &mut LogWriter<'_>) {
     let (format, millis) = match format.strip_suffix(b"%N") {
         Some(rest) => (rest, true),
         None => (format, false),
     };
-    weir_expr::time::format(format, time, &exchange.site.identity.time_zone, &mut text);
-    if millis {
+    DATE.with_borrow_mut(|date| {
+        if date.second != time.seconds || date.format != format {
+            *date = Date { second: time.seconds, format, text: std::mem::take(&mut date.text) };
+            date.text.clear();
+            weir_expr::time::format(format, time, &exchange.site.identity.time_zone, &mut date.text);
+        }
+        if !millis {
+            return out.text(&date.text);
+        }
+        let length = date.text.len();
         let millis = time.micros / 1000;
-        text.extend([
+        date.text.extend([
             b'0' + (millis / 100) as u8,
             b'0' + (millis / 10 % 10) as u8,
             b'0' + (millis % 10) as u8,
         ]);
-    }
-    out.text(&text);
-    weir_expr::scratch::give(text);
+        out.text(&date.text);
+        date.text.truncate(length);
+    });
+}
+
+/// The date that was written last: most lines of a log fall into one second, and turning it into a date costs more than
+/// all of a line's numbers.
+struct Date {
+    second: i64,
+    format: &'static [u8],
+    text: Vec<u8>,
+}
+
+thread_local! {
+    static DATE: RefCell<Date> = const { RefCell::new(Date { second: i64::MIN, format: b"", text: Vec::new() }) };
 }
 
 fn request_line(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
