@@ -17,7 +17,7 @@ use weir_cli::line::Line;
 use weir_cli::outcome::{Level, SeverityOutput};
 use weir_cli::session::{Manners, Mode, PERMISSION_DENIED};
 use weir_cli::{Severity, help};
-use weir_net::{Connection, Received, Sent};
+use weir_net::{Connection, Received};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};
 
 use crate::master::{How, Loading, Master};
@@ -319,7 +319,7 @@ impl Talk {
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Option<()> {
-        send(&mut self.connection, bytes).await
+        self.connection.send_all(bytes, patience()).await
     }
 
     async fn leave(&mut self) {
@@ -333,7 +333,7 @@ pub(crate) fn answer(client: OwnedFd, text: String) {
     weir_sched::spawn(&ANSWER, Class::Normal, async move {
         descriptor.set_owner(weir_sched::current());
         let mut connection = Connection::new(descriptor);
-        if send(&mut connection, format!("{text}\n").as_bytes()).await.is_some() {
+        if connection.send_all(format!("{text}\n").as_bytes(), patience()).await.is_some() {
             leave(&mut connection).await;
         }
     });
@@ -359,20 +359,9 @@ async fn hear_line(connection: &mut Connection, deadline: Tick) -> Option<Vec<u8
     }
 }
 
-async fn send(connection: &mut Connection, mut bytes: &[u8]) -> Option<()> {
-    let deadline = weir_sched::now().after(PATIENCE_MS);
-    while !bytes.is_empty() {
-        match connection.send(bytes, false) {
-            Sent::All => return Some(()),
-            Sent::Part(count) => bytes = &bytes[count..],
-            Sent::Failed(_) => return None,
-        }
-        if weir_sched::now() >= deadline {
-            return None;
-        }
-        wait(deadline).await;
-    }
-    Some(())
+/// Until when an answer has to be taken.
+fn patience() -> Tick {
+    weir_sched::now().after(PATIENCE_MS)
 }
 
 /// Says that nothing follows. What the client still sends is taken from it, or the kernel would break the connection and

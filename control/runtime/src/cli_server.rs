@@ -13,7 +13,7 @@
 use std::os::fd::OwnedFd;
 
 use weir_cli::{Session, SessionSettings, Status};
-use weir_net::{Connection, Door, DoorState, Gate, Place, Received, Sent};
+use weir_net::{Connection, Door, DoorState, Gate, Place, Received};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
 use weir_sys::{Address, Errno};
 
@@ -89,7 +89,7 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
     let mut out = Vec::new();
     loop {
         let status = session.run(&mut target, weir_sched::now().as_ms(), PIECE, &mut out);
-        if send(&mut client, &session, &out).await.is_none() {
+        if client.send_all(&out, silence(&session)).await.is_none() {
             return;
         }
         count_sent(live, out.len());
@@ -167,23 +167,6 @@ async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
         client.consume(taken);
         return Some(());
     }
-}
-
-/// Sends a piece of an answer. None when the client does not take it.
-async fn send(client: &mut Connection, session: &Session, mut bytes: &[u8]) -> Option<()> {
-    let deadline = silence(session);
-    while !bytes.is_empty() {
-        match client.send(bytes, false) {
-            Sent::All => return Some(()),
-            Sent::Part(count) => bytes = &bytes[count..],
-            Sent::Failed(_) => return None,
-        }
-        if weir_sched::now() >= deadline {
-            return None;
-        }
-        wait(deadline).await;
-    }
-    Some(())
 }
 
 /// Waits until another worker answered. None when the client is gone, or no answer comes.

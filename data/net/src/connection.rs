@@ -1,7 +1,7 @@
 //! One end of an exchange: a descriptor, the bytes that came and were not used yet, and what is left to send.
 
 use weir_containers::Buffer;
-use weir_sched::{Descriptor, Received as Raw, Sent as RawSent};
+use weir_sched::{Descriptor, Received as Raw, Sent as RawSent, Tick};
 use weir_sys::Errno;
 use weir_sys::splice::Pipe;
 
@@ -276,6 +276,22 @@ impl Connection {
             self.input = Buffer::take_bulk().ok();
         }
         self.receive(usize::MAX)
+    }
+
+    /// Sends all of it, and waits while the far end takes none. `None` when that fails or lasts until after `deadline`.
+    pub async fn send_all(&mut self, mut bytes: &[u8], deadline: Tick) -> Option<()> {
+        while !bytes.is_empty() {
+            match self.send(bytes, false) {
+                Sent::All => return Some(()),
+                Sent::Part(count) => bytes = &bytes[count..],
+                Sent::Failed(_) => return None,
+            }
+            if weir_sched::now() >= deadline {
+                return None;
+            }
+            weir_sched::wait(deadline).await;
+        }
+        Some(())
     }
 
     /// Sends bytes, after what is pending.

@@ -7,7 +7,7 @@ use weir_net::{Connection, Received};
 use weir_runtime::handover::knock;
 use weir_sched::{Descriptor, Tick, wait};
 
-use super::{Flow, Talk, send};
+use super::{Flow, Talk, patience};
 use weir_cli::Severity;
 
 /// Passes one command on, with the lines that follow if it has a payload, and its answer back. `None` when the client is
@@ -33,7 +33,7 @@ pub(super) async fn command(talk: &mut Talk, pid: u32, text: &[u8], payload: Opt
     let Some(mut worker) = reach(talk, pid) else {
         return talk.say(Severity::Error, "The process cannot be reached.\n").await.map(drop);
     };
-    if send(&mut worker, &said).await.is_none() {
+    if worker.send_all(&said, patience()).await.is_none() {
         return talk.say(Severity::Error, "The process does not answer.\n").await.map(drop);
     }
     answer(talk, &mut worker).await
@@ -51,7 +51,7 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
     }
     if !said.is_empty() {
         said.push(b'\n');
-        send(&mut worker, &said).await?;
+        worker.send_all(&said, patience()).await?;
     }
     loop {
         let from_client = shovel(&mut talk.connection, &mut worker).await?;
@@ -106,7 +106,7 @@ async fn shovel(from: &mut Connection, to: &mut Connection) -> Option<Shovelled>
     if from.input().is_empty() {
         return Some(what);
     }
-    send(to, from.input()).await?;
+    to.send_all(from.input(), patience()).await?;
     from.consume(usize::MAX);
     Some(what)
 }
