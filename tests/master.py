@@ -678,6 +678,22 @@ def a_quiet_client_keeps_its_connection_over_a_reload(binary, folder):
         assert wait_until(lambda: len(master.workers()) == 1)
 
 
+def close_spread_time_ends_quiet_connections_after_a_reload(binary, folder):
+    port = free_port()
+    config = answering(folder, port, extra="close-spread-time 300ms")
+    with Master(binary, folder, config) as master, contextlib.ExitStack() as stack:
+        master.served()
+        quiet = [stack.enter_context(tcp(port)()) for _ in range(8)]
+        for client in quiet:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.recv(65536).startswith(b"HTTP/1.1 200")
+        master.reload()
+        for client in quiet:
+            client.settimeout(5)
+            assert client.recv(1) == b""
+        assert wait_until(lambda: len(master.workers()) == 1)
+
+
 def connections_of_all_kinds_survive_reloads(binary, folder):
     port, name = free_port(), os.path.join(folder.path, "front.sock")
     abstract = f"weir-test-{os.getpid()}-{port}"

@@ -19,6 +19,7 @@ use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
 use weir_net::Gate;
+use weir_stream::closing::Closing;
 use weir_stream::service::Statistics;
 use weir_stream::site::{AddedServers, Identity, Limits, Proxy, Site, SocketSizes};
 use weir_stream::variables::VariableLimits;
@@ -107,6 +108,7 @@ pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<Bui
         rates: ProcessRates::new(options.workers),
         connections: Gate::new(),
         stopping: AtomicBool::new(false),
+        closing: Closing::new(global.close_spread),
         keeps_quiet_clients: AtomicBool::new(false),
         process_variables: RwLock::new(variables),
         variable_bytes: AtomicUsize::new(0),

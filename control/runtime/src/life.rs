@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_backend::{BackendCounter, FrontendCounter};
+use weir_config::model::CloseSpread;
 use weir_events::Level;
 use weir_net::Gate;
 use weir_sched::{Class, Kind, Signals, TaskKey, Tick, sleep_until};
@@ -100,7 +101,11 @@ impl Life {
                 return;
             }
             self.stop_listening();
+            self.site.closing.begin(weir_sched::now().as_ms());
             wake_sessions();
+            if let CloseSpread::Over(window) = self.site.closing.spread {
+                weir_sched::spawn(&CLOSING, Class::Bulk, wake_sessions_for(window));
+            }
             self.wait_for_the_last().await;
             crate::forward::drain(self.forwards).await;
             weir_sched::stop();
@@ -131,15 +136,29 @@ impl Life {
 
     async fn wait_for_the_last(&self) {
         let deadline = self.hard_stop_after.map_or(Tick::NEVER, after);
-        while self.listening.is_accepting()
-            || self.site.connections.inside() > 0
-            || self.operators.inside() > 0
-        {
+        let task = weir_sched::current();
+        let gates = [&self.site.connections, self.operators];
+        loop {
+            // On the lists first, then a look: see `Gate`. A process that holds idle connections for hours sleeps.
+            gates.iter().for_each(|gate| gate.enlist(task));
+            let accepting = self.listening.is_accepting();
+            if accepting || gates.iter().any(|gate| gate.inside() > 0) {
+                let look_ms = if accepting { ACCEPTING_MS } else { LOOK_MS };
+                weir_sched::wait(weir_sched::now().after(look_ms).min(deadline)).await;
+            }
+            for gate in gates {
+                if !gate.withdraw(task) {
+                    // The offer was meant for whoever wants the place.
+                    gate.offer();
+                }
+            }
+            if !self.listening.is_accepting() && gates.iter().all(|gate| gate.inside() == 0) {
+                return;
+            }
             if weir_sched::now() >= deadline {
                 self.messages.warning("soft-stop running for too long, performing a hard-stop.");
                 return;
             }
-            sleep_until(weir_sched::now().after(LOOK_MS).min(deadline)).await;
         }
     }
 
@@ -300,11 +319,25 @@ fn wake_sessions() {
     }
 }
 
+/// Connections that are idle close one after the other over the window.
+async fn wake_sessions_for(window: Duration) {
+    let end = after(window);
+    while weir_sched::now() < end {
+        sleep_until(weir_sched::now().after(CLOSING_MS).min(end)).await;
+        wake_sessions();
+    }
+}
+
 fn after(duration: Duration) -> Tick {
     weir_sched::now().after(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 static SIGNAL: Kind = Kind::new("signals");
 static LEAVING: Kind = Kind::new("soft stop");
-/// How often a leaving process looks whether the last connection is gone.
-const LOOK_MS: u64 = 10;
+static CLOSING: Kind = Kind::new("connections to close");
+/// How often a leaving process looks whether its accept tasks are gone.
+const ACCEPTING_MS: u64 = 10;
+/// How often a leaving process looks, whoever told it, whether the last connection is gone.
+const LOOK_MS: u64 = 1_000;
+/// How often idle connections look whether it is their turn to close.
+const CLOSING_MS: u64 = 50;

@@ -10,6 +10,7 @@
 pub mod accept;
 mod captures;
 mod clock;
+pub mod closing;
 mod context;
 mod cookie;
 mod counters;

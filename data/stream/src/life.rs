@@ -197,7 +197,7 @@ fn poll_idle(
         if session.killed.get() {
             return Poll::Ready(Waited::Stopped);
         }
-        if session.requests.get() > 0 && site.closes_idle(session.frontend) {
+        if session.requests.get() > 0 && site.closes_idle(session) {
             // The poller may not have told yet: a request that was begun before the stop is served.
             let begun = socket::peek(client.descriptor(), &mut [0]).is_ok_and(|bytes| bytes > 0);
             return Poll::Ready(if begun { Waited::Bytes } else { Waited::Stopped });

@@ -377,7 +377,7 @@ impl Exchange {
             && !reply.closes
             && self.facts.have_request
             && self.request_body.is_done()
-            && !self.site.is_stopping();
+            && !self.site.closes(&self.session);
         let announcement = weir_h1::connection::announcement_to_client(
             &self.request.head,
             &self.response.head,

@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates};
 use weir_backend::{Backend, Server, ServerKey};
-use weir_config::model::Bind;
-use weir_config::model::RulesetKind;
+use weir_config::model::{Bind, CloseSpread, RulesetKind};
 use weir_config::model::{Mode, Proxy as ProxyConfig, Server as ServerConfig};
 use weir_events::LogSink;
 use weir_expr::{Lookup, TimeZone, Value, VariableStore};
 use weir_net::Gate;
 use weir_sched::TaskKey;
 
+use crate::closing::Closing;
 use crate::service::Statistics;
+use crate::session::Session;
 use crate::variables::VariableLimits;
 use crate::worker::ProcessFigures;
 
@@ -41,6 +42,8 @@ pub struct Site {
     pub connections: Gate,
     /// The process leaves: connections close after the response that they carry.
     pub stopping: AtomicBool,
+    /// When connections close while the process leaves.
+    pub closing: Closing,
     /// Whether a client that is quiet while the process leaves keeps its connection until its next request is answered:
     /// somebody else takes new connections meanwhile, and nobody waits for this process to end.
     pub keeps_quiet_clients: AtomicBool,
@@ -339,11 +342,18 @@ impl Site {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Whether idle client connections of `frontend` close now.
-    pub fn closes_idle(&self, frontend: &Proxy) -> bool {
-        self.is_stopping()
-            && !frontend.config.settings.options.idle_close_on_response
-            && !self.keeps_quiet_clients.load(Ordering::Relaxed)
+    /// Whether a session's connection closes after the response that it carries, because the process leaves.
+    #[inline]
+    pub fn closes(&self, session: &Session) -> bool {
+        self.is_stopping() && self.closing.is_due(session.accepted.monotonic_us, weir_sched::now().as_ms())
+    }
+
+    /// Whether a session's connection closes although it is idle, because the process leaves. An operator who says over
+    /// which time connections close means the idle ones too, whoever takes the new ones.
+    pub fn closes_idle(&self, session: &Session) -> bool {
+        let keeps =
+            self.closing.spread == CloseSpread::AtOnce && self.keeps_quiet_clients.load(Ordering::Relaxed);
+        !keeps && !session.frontend.config.settings.options.idle_close_on_response && self.closes(session)
     }
 
     /// The proxy with a backend side of that name.

@@ -510,6 +510,39 @@ fn a_queue_that_does_not_move() {
     });
 }
 
+/// What becomes of two keep-alive clients when the process leaves: one that has a request under way, and a quiet one.
+#[track_caller]
+fn check_leaving(spread: &str, closes: bool) {
+    let text = format!("global\n{spread}\n{}", plain("timeout http-keep-alive 9s"));
+    run(text, move |world| async move {
+        let (mut busy, mut quiet) = (world.client(), world.client());
+        quiet.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        server.send(OK).await;
+        quiet.expect(OK).await;
+        busy.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.expect(GET).await;
+        let began = weir_sched::now();
+        world.site.closing.begin(began.as_ms());
+        world.site.stopping.store(true, std::sync::atomic::Ordering::SeqCst);
+        weir_stream::worker::sessions().iter().for_each(|session| weir_sched::wake(session.task.get()));
+        quiet.closed().await;
+        assert_eq!(weir_sched::now().since(began), if closes { 0 } else { 9_000 });
+        server.send(OK).await;
+        let head = busy.head().await.to_ascii_lowercase();
+        assert_eq!(head.contains("connection: close"), closes, "{head}");
+    });
+}
+
+#[test]
+fn who_leaves_closes_at_once_or_within_a_time_or_not_at_all() {
+    check_leaving("", true);
+    check_leaving("close-spread-time infinite", false);
+    check_leaving("close-spread-time 0", true);
+}
+
 #[test]
 fn a_tunnel_that_is_quiet() {
     run(plain("timeout tunnel 20s"), |world| async move {

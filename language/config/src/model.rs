@@ -41,8 +41,8 @@ pub use bind::{
 };
 pub use config::Config;
 pub use global::{
-    Chroot, CpuMap, CpuSet, Global, Http1, Kept, Limits, MAX_THREADS, MasterWorker, ProcessValue,
-    ProcessVariable, SentHostName, UnixBind,
+    Chroot, CloseSpread, CpuMap, CpuSet, Global, Http1, Kept, Limits, MAX_THREADS, MasterWorker,
+    ProcessValue, ProcessVariable, SentHostName, UnixBind,
 };
 pub use location::Location;
 pub use log::{

@@ -330,8 +330,9 @@ impl Exchange {
         self.facts.keep_server &= persistence::server_persists(response, framing, mode);
         // A response whose end is told in two ways cannot be trusted to have been understood by everybody.
         let insecure = response.flags().contains(Flags::INSECURE_FRAMING);
-        self.facts.keep_client &=
-            !insecure && persistence::client_persists(request, framing, mode) && !self.site.is_stopping();
+        self.facts.keep_client &= !insecure
+            && persistence::client_persists(request, framing, mode)
+            && !self.site.closes(&self.session);
         let announcement = persistence::announcement_to_client(request, response, self.facts.keep_client);
         let (head, raw) = self.response.edit();
         persistence::announce(head, raw, announcement).map_err(|_| no_room())?;

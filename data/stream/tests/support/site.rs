@@ -66,6 +66,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
         figures: (0..workers).map(|_| weir_sync::CachePadded::new(Default::default())).collect(),
         connections: weir_net::Gate::new(),
         stopping: false.into(),
+        closing: weir_stream::closing::Closing::new(config.global.close_spread),
         keeps_quiet_clients: false.into(),
         process_variables: RwLock::default(),
         variable_bytes: Default::default(),

@@ -16,7 +16,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::not_yet("acme.scheduler", "{ auto | off }", "certificates by ACME"),
     Row::not_yet("anonkey", "<key>", "anonymized dumps"),
     Row::not_yet("busy-polling", "", "polling"),
-    Row::not_yet("close-spread-time", "<time>", "soft stop"),
     Row::not_yet("cluster-secret", "<secret>", "QUIC"),
     Row::not_yet("cpu-affinity", "<affinity>", "placement of threads"),
     Row::not_yet("cpu-policy", "<policy> [threads-per-core 1 | auto]", "placement of threads"),

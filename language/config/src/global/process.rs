@@ -1,7 +1,7 @@
 //! Words about the process: identity, files, names, ending.
 
 use super::context::GlobalReader;
-use crate::model::{Account, Chroot, MasterWorker};
+use crate::model::{Account, Chroot, CloseSpread, MasterWorker};
 use crate::rows::Row;
 use crate::words::fault;
 use weir_syntax::{Diagnostic, Layout};
@@ -209,6 +209,22 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
                 return Err(fault(name.span(), "'server-state-file' already specified. Continuing."));
             }
             line.global.server_state_file = Some(name.text().into());
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "close-spread-time",
+        "{ <time> | infinite }",
+        "10s",
+        "over which time client connections close in a soft stop; infinite: only by themselves",
+        |line, words| {
+            if words.peek_text() == "infinite" {
+                words.take();
+                words.end(line.keyword)?;
+                line.global.close_spread = CloseSpread::Never;
+                return Ok(());
+            }
+            line.global.close_spread = CloseSpread::Over(line.delay(words)?);
             Ok(())
         },
     ),

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::document::tests::{parse_text, parse_with};
-use crate::model::{Account, Chroot, ConnectionSharing, Global, Level, SentHostName, Shards, TaskProfiling};
+use crate::model::{
+    Account, Chroot, CloseSpread, ConnectionSharing, Global, Level, SentHostName, Shards, TaskProfiling,
+};
 use weir_syntax::Environment;
 
 /// Reads the lines of a `global` section.
@@ -68,10 +70,17 @@ fn unknown_words_have_a_suggestion() {
 }
 
 #[test]
+fn a_soft_stop_may_close_nothing() {
+    assert_eq!(accept("close-spread-time infinite").close_spread, CloseSpread::Never);
+    refuse("close-spread-time", "'close-spread-time' expects <time> as argument.");
+    refuse("close-spread-time soon", "unexpected character 's' in 'close-spread-time'");
+}
+
+#[test]
 fn process_and_identity() {
     let global = accept(
         "daemon\nquiet\npidfile /run/x.pid\nchroot auto\nuser nobody\ngid 33\nset-dumpable\nhard-stop-after 5m\n\
-         grace 10s\nnode lb_1.a\ndescription a b  c\nno numa-cpu-mapping",
+         close-spread-time 20s\n         grace 10s\nnode lb_1.a\ndescription a b  c\nno numa-cpu-mapping",
     );
     assert!(global.daemon && global.quiet && global.dumpable);
     assert_eq!(global.pidfile.as_deref(), Some("/run/x.pid".as_ref()));
@@ -79,6 +88,7 @@ fn process_and_identity() {
     assert_eq!(global.user, Some(Account::Name("nobody".into())));
     assert_eq!(global.group, Some(Account::Id(33)));
     assert_eq!(global.hard_stop_after, Some(Duration::from_secs(300)));
+    assert_eq!(global.close_spread, CloseSpread::Over(Duration::from_secs(20)));
     assert_eq!(global.description.as_deref(), Some("a b c"));
     assert!(!accept("set-dumpable on\nno set-dumpable").dumpable);
 }

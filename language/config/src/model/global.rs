@@ -13,6 +13,17 @@ use super::log::LogTarget;
 use super::profiling::Profiling;
 use super::tuning::Tuning;
 
+/// When client connections close in a soft stop (`close-spread-time`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseSpread {
+    /// The idle ones at once, the others with their next answer.
+    AtOnce,
+    /// One after the other within this time.
+    Over(Duration),
+    /// Only when somebody else closes them, or their timeouts do.
+    Never,
+}
+
 /// What the `global` sections say.
 #[derive(Clone, Debug)]
 pub struct Global {
@@ -64,6 +75,8 @@ pub struct Global {
     pub limits: Limits,
     /// `hard-stop-after`: how long a soft stop may take.
     pub hard_stop_after: Option<Duration>,
+    /// `close-spread-time`: when client connections close in a soft stop.
+    pub close_spread: CloseSpread,
     /// `grace`: how long to go on accepting after a soft stop was asked for.
     pub grace: Option<Duration>,
     /// `log`: where `log global` sends to.
@@ -123,6 +136,7 @@ impl Default for Global {
             server_state_file: None,
             limits: Limits::default(),
             hard_stop_after: None,
+            close_spread: CloseSpread::AtOnce,
             grace: None,
             logs: Vec::new(),
             log_tag: None,

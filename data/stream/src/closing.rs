@@ -1,0 +1,72 @@
+//! When client connections close while the process leaves (`close-spread-time`).
+//!
+//! Each session has a moment of its own within the window, the same however often it is asked for: so connections close
+//! evenly over the window, busy or idle, and no crowd of clients comes back at once.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use weir_config::model::CloseSpread;
+
+/// What was configured, and since when the process leaves.
+#[derive(Debug)]
+pub struct Closing {
+    /// `close-spread-time`.
+    pub spread: CloseSpread,
+    began_ms: AtomicU64,
+}
+
+impl Closing {
+    /// Of a process that stays.
+    pub fn new(spread: CloseSpread) -> Self {
+        Closing { spread, began_ms: AtomicU64::new(u64::MAX) }
+    }
+
+    /// The process leaves from now on.
+    pub fn begin(&self, now_ms: u64) {
+        self.began_ms.store(now_ms, Relaxed);
+    }
+
+    /// Whether a session that was accepted at `accepted_us` closes by now. To be asked while the process leaves.
+    pub fn is_due(&self, accepted_us: u64, now_ms: u64) -> bool {
+        match self.spread {
+            CloseSpread::AtOnce => true,
+            CloseSpread::Never => false,
+            CloseSpread::Over(window) => {
+                let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX).max(1);
+                now_ms.saturating_sub(self.began_ms.load(Relaxed)) >= mixed(accepted_us) % window_ms
+            }
+        }
+    }
+}
+
+/// Neighbouring numbers, far apart.
+fn mixed(number: u64) -> u64 {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// How many of a thousand sessions, accepted a millisecond apart, close within so many milliseconds.
+    #[track_caller]
+    fn check(spread: CloseSpread, after_ms: u64, expected: std::ops::RangeInclusive<usize>) {
+        let closing = Closing::new(spread);
+        closing.begin(5_000);
+        let due = (0..1000).filter(|number| closing.is_due(number * 1000, 5_000 + after_ms)).count();
+        assert!(expected.contains(&due), "{due} after {after_ms} ms");
+    }
+
+    #[test]
+    fn closings_are_spread_over_the_window() {
+        check(CloseSpread::AtOnce, 0, 1000..=1000);
+        check(CloseSpread::Never, 1_000_000, 0..=0);
+        let window = CloseSpread::Over(Duration::from_secs(10));
+        check(window, 0, 0..=2);
+        check(window, 2_500, 200..=300);
+        check(window, 5_000, 450..=550);
+        check(window, 7_500, 700..=800);
+        check(window, 10_000, 1000..=1000);
+    }
+}
