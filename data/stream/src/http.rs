@@ -4,6 +4,7 @@
 //! order: `request`, `rules` (shared with TCP), `route`, `server` (shared with TCP), `messages`, `finish`.
 
 mod finish;
+mod forwarded;
 mod guards;
 mod messages;
 mod request;

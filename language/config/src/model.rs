@@ -50,7 +50,8 @@ pub use log::{
 };
 pub use log_forward::{HostStrategy, LogForward};
 pub use options::{
-    ConnectionMode, ForwardFor, Options, OriginalTo, Redispatch, RestrictHeaderNames, Reuse, Splice, Switch,
+    ConnectionMode, ForwardFor, Forwarded, ForwardedValue, Options, OriginalTo, Redispatch,
+    RestrictHeaderNames, Reuse, Splice, Switch,
 };
 pub use profiling::{Profiling, TaskProfiling};
 pub use proxy::{

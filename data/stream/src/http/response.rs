@@ -44,7 +44,7 @@ impl Exchange {
         std::iter::once(self.backend).chain(frontend)
     }
 
-    /// `option forwardfor`, `option originalto`, `unique-id-header`, `http-send-name-header`.
+    /// `option forwardfor`, `option originalto`, `option forwarded`, `unique-id-header`, `http-send-name-header`.
     pub(super) fn add_forwarding_fields(&mut self) -> Phase {
         self.try_add_forwarding_fields()
             .map_err(|NoRoom| Stop::Error(400, Ending::new(By::Proxy, During::Request)))
@@ -75,6 +75,10 @@ impl Exchange {
             {
                 add_displayed(&mut self.request.head, option.header.as_bytes(), &destination)?;
             }
+        }
+        if let Some(option) = &of(backend).forwarded {
+            let value = self.forwarded_value(option);
+            self.request.head.add(b"forwarded", &value)?;
         }
         if let (Some(name), Some(id)) = (&frontend.config.settings.unique_id_header, &self.unique_id) {
             self.request.head.add(name.as_bytes(), id)?;

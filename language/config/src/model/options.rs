@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_expr::Expr;
+
 use super::address::IpNetwork;
 
 /// Every `option` that a proxy can switch. All are inherited from `defaults`.
@@ -77,6 +79,8 @@ pub struct Options {
     pub forward_for: Option<Arc<ForwardFor>>,
     /// `originalto`.
     pub original_to: Option<Arc<OriginalTo>>,
+    /// `forwarded`.
+    pub forwarded: Option<Arc<Forwarded>>,
     /// `http-keep-alive`, `http-server-close`, `httpclose`; none when nothing was said (keep-alive).
     pub connection_mode: Option<ConnectionMode>,
     /// `http-reuse`, which is not spelled `option` but belongs here.
@@ -176,6 +180,50 @@ pub struct ForwardFor {
     pub except: Option<IpNetwork>,
     /// Add nothing if the request has the header already.
     pub if_none: bool,
+}
+
+/// `option forwarded`: what the field of RFC 7239 says about the client's side.
+#[derive(Debug, Default)]
+pub struct Forwarded {
+    /// The protocol that the client speaks.
+    pub proto: bool,
+    /// The host that it asked for.
+    pub host: Option<ForwardedValue>,
+    /// The address that it connected to.
+    pub by: Option<ForwardedValue>,
+    /// The port that it connected to; nothing without `by`.
+    pub by_port: Option<ForwardedValue>,
+    /// Its address.
+    pub source: Option<ForwardedValue>,
+    /// Its port; nothing without `for`.
+    pub source_port: Option<ForwardedValue>,
+}
+
+/// Where a parameter's value comes from.
+#[derive(Debug)]
+pub enum ForwardedValue {
+    /// From the request or its connection.
+    Own,
+    /// From an expression.
+    Expression(Arc<Expr>),
+}
+
+/// Expressions have no equality of their own: the same option is meant.
+impl PartialEq for Forwarded {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Forwarded {
+    /// The expressions.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let values = [&self.host, &self.by, &self.by_port, &self.source, &self.source_port];
+        values.into_iter().flatten().filter_map(|value| match value {
+            ForwardedValue::Own => None,
+            ForwardedValue::Expression(expression) => Some(&**expression),
+        })
+    }
 }
 
 /// `option originalto`: add the address that the client connected to.

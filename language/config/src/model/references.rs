@@ -51,6 +51,9 @@ impl Settings {
         if let Balance::Hash(expression) = &self.balance {
             expression.visit_references(visit);
         }
+        if let Some(forwarded) = &self.options.forwarded {
+            forwarded.expressions().for_each(|expression| expression.visit_references(visit));
+        }
         self.default_server.visit_references(visit);
         for (_, reply) in self.errors.iter() {
             if let ErrorReply::Reply(reply) = reply {

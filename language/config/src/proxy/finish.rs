@@ -471,6 +471,9 @@ fn warn_about_http_only(proxy: &mut Proxy, who: &str, warn: &mut dyn FnMut(Strin
     if settings.options.forward_for.is_some() {
         ignored.insert("forwardfor");
     }
+    if settings.options.forwarded.is_some() {
+        ignored.insert("forwarded");
+    }
     if settings.options.original_to.is_some() {
         ignored.insert("originalto");
     }

@@ -8,11 +8,13 @@ use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE}
 use super::{BACKENDS, LineContext, Polarity, Section, Sections, logging};
 use crate::address::network;
 use crate::model::{
-    ConnectionMode, ForwardFor, IpNetwork, Options, OriginalTo, Redispatch, RestrictHeaderNames, Switch,
+    ConnectionMode, ForwardFor, Forwarded, ForwardedValue, IpNetwork, Options, OriginalTo, Redispatch,
+    RestrictHeaderNames, Switch,
 };
 use crate::numbers::integer_in;
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault, not_yet, suggesting};
+use weir_expr::{Place, Places};
 
 /// Reads one option, in the sections where it makes sense.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +155,15 @@ const READY: &[Row<OptionReader>] = &[
         EVERYWHERE,
         true,
         Positive(read_forwardfor),
+    ),
+    with_arguments(
+        "forwarded",
+        "[ proto ] [ host | host-expr <expr> ] [ by | by-expr <expr> ] [ by_port | by_port-expr <expr> ] [ for | for-expr <expr> ] [ for_port | for_port-expr <expr> ]",
+        "proto for",
+        "add the standard Forwarded header to requests",
+        DEFAULTS_AND_BACKENDS,
+        true,
+        Own(read_forwarded),
     ),
     option(
         "h1-case-adjust-bogus-client",
@@ -401,7 +412,6 @@ const READY: &[Row<OptionReader>] = &[
 const NOT_YET: &[Row<OptionReader>] = &[
     Row::not_yet("disable-h2-upgrade", "", "do not switch to HTTP/2 on its preface"),
     Row::not_yet("external-check", "", "check servers with a program"),
-    Row::not_yet("forwarded", "[ proto ] [ host ] [ by ] [ for ] ...", "add the standard Forwarded header"),
     Row::not_yet("httpchk", "[<method>] [<uri>] [<version>]", "check servers with HTTP"),
     Row::not_yet("httpslog", "", "log HTTP requests over TLS"),
     Row::not_yet("ldap-check", "", "check servers with LDAP"),
@@ -531,6 +541,57 @@ fn read_forwardfor(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Pars
         }
     }
     context.settings().options.forward_for = Some(Arc::new(forward));
+    Ok(())
+}
+
+/// `option forwarded`, and `no option forwarded`.
+fn read_forwarded(context: &mut LineContext<'_>, words: &mut Words<'_>, polarity: Polarity) -> Parsed {
+    if polarity != Polarity::Set {
+        context.settings().options.forwarded = None;
+        return words.end("option forwarded");
+    }
+    let mut forwarded = Forwarded::default();
+    if words.at_end() {
+        forwarded.proto = true;
+        forwarded.source = Some(ForwardedValue::Own);
+    }
+    while let Some(word) = words.take() {
+        let (name, value) = match word.text().strip_suffix("-expr") {
+            Some(name) if name != "proto" => {
+                let places = Places::only(Place::BackendRequestHeader);
+                if words.at_end() {
+                    return Err(words.fault(format!("'option forwarded' : '{word}' expects an expression.")));
+                }
+                let expression = context.expressions().expression(words, places)?;
+                (name, ForwardedValue::Expression(expression))
+            }
+            _ => (word.text(), ForwardedValue::Own),
+        };
+        match name {
+            "proto" => forwarded.proto = true,
+            "host" => forwarded.host = Some(value),
+            "by" => forwarded.by = Some(value),
+            "by_port" => forwarded.by_port = Some(value),
+            "for" => forwarded.source = Some(value),
+            "for_port" => forwarded.source_port = Some(value),
+            _ => {
+                let message = format!(
+                    "'option forwarded' : unknown parameter '{word}'; it takes 'proto', 'host', 'host-expr', 'by', \
+                     'by-expr', 'by_port', 'by_port-expr', 'for', 'for-expr', 'for_port' and 'for_port-expr'."
+                );
+                return Err(fault(word.span(), message));
+            }
+        }
+    }
+    for (port, node, name) in
+        [(&forwarded.by_port, &forwarded.by, "by"), (&forwarded.source_port, &forwarded.source, "for")]
+    {
+        if port.is_some() && node.is_none() {
+            let message = format!("'option forwarded' : '{name}_port' is ignored without '{name}'.");
+            context.warn(words.line().span(), message);
+        }
+    }
+    context.settings().options.forwarded = Some(Arc::new(forwarded));
     Ok(())
 }
 

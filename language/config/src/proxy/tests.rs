@@ -852,3 +852,20 @@ fn global_identifiers_are_unique() {
         (1, 1)
     );
 }
+
+#[test]
+fn what_option_forwarded_says() {
+    let outcome = check("backend b", "option forwarded", &[]);
+    let forwarded = outcome.proxies[1].settings.options.forwarded.clone().expect("it is set");
+    assert!(
+        forwarded.proto && forwarded.source.is_some() && forwarded.by.is_none() && forwarded.host.is_none()
+    );
+    let outcome = check("backend b", "option forwarded host-expr src by for-expr src for_port", &[]);
+    let forwarded = outcome.proxies[1].settings.options.forwarded.clone().expect("it is set");
+    assert_eq!(
+        (forwarded.proto, forwarded.expressions().count(), forwarded.source_port.is_some()),
+        (false, 2, true)
+    );
+    let off = check("backend b", "option forwarded ;; no option forwarded", &[]);
+    assert!(off.proxies[1].settings.options.forwarded.is_none());
+}
