@@ -45,7 +45,7 @@ fn receive_some(relays: &Relays, relay: &Relay, descriptor: &Descriptor) -> Halt
         match socket::receive_from(descriptor, buffer.space()) {
             Ok((length, from)) => {
                 buffer.fill(length);
-                relay.deliver(relays, &buffer, &Sender::of(&from));
+                relay.deliver(relays, &buffer, Sender::of(&from));
                 buffer.clear();
             }
             Err(Errno::AGAIN) => {

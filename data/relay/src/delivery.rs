@@ -1,6 +1,7 @@
 //! From a message's bytes to every target.
 
 use std::cell::RefCell;
+use std::io::Write as _;
 use std::net::IpAddr;
 
 use weir_config::model::HostStrategy;
@@ -13,7 +14,7 @@ use crate::{Relay, Relays};
 /// What a worker delivers with.
 struct Desk {
     logger: Logger,
-    /// A host with the sender's address behind it, while a message is written.
+    /// The sender's address, the message's host before it if both are wanted, while a message is written.
     host: Vec<u8>,
 }
 
@@ -26,9 +27,9 @@ pub fn install(logger: Logger) {
     DESK.set(Some(Desk { logger, host: Vec::new() }));
 }
 
-/// Who sends: its address, as text, if it has one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sender(Option<Box<str>>);
+/// Who sends: its address, if it has one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sender(Option<IpAddr>);
 
 impl Sender {
     pub fn of(address: &Address) -> Self {
@@ -37,23 +38,19 @@ impl Sender {
 
     pub fn from_ip(ip: Option<IpAddr>) -> Self {
         // What an IPv6 socket says of an IPv4 sender.
-        Sender(ip.map(|ip| ip.to_canonical().to_string().into()))
-    }
-
-    fn name(&self) -> Option<&[u8]> {
-        self.0.as_deref().map(str::as_bytes)
+        Sender(ip.map(|ip| ip.to_canonical()))
     }
 }
 
 impl Relay {
     /// Sends a message to every target, at once or not at all.
-    pub(crate) fn deliver(&self, relays: &Relays, bytes: &[u8], sender: &Sender) {
+    pub(crate) fn deliver(&self, relays: &Relays, bytes: &[u8], sender: Sender) {
         relays.count();
         let message = if self.unparsed { Message::unparsed(bytes) } else { Message::parse(bytes) };
         let time = WallTime::from_micros(weir_sched::wall_us().cast_signed());
         DESK.with_borrow_mut(|desk| {
             let Some(Desk { logger, host }) = desk else { return };
-            let relayed = relayed(&message, chosen_host(self.host, message.host, sender.name(), host));
+            let relayed = relayed(&message, chosen_host(self.host, message.host, sender, host));
             for sink in &self.sinks {
                 // What could not leave is counted by the target.
                 logger.relay(sink, time, &relayed);
@@ -66,22 +63,22 @@ impl Relay {
 fn chosen_host<'a>(
     strategy: HostStrategy,
     own: Option<&'a [u8]>,
-    sender: Option<&'a [u8]>,
+    sender: Sender,
     space: &'a mut Vec<u8>,
 ) -> Option<&'a [u8]> {
-    let Some(sender) = sender else { return own };
+    let Some(sender) = sender.0 else { return own };
+    space.clear();
     match (strategy, own) {
-        (HostStrategy::Keep, own) => own,
-        (HostStrategy::Fill, Some(own)) => Some(own),
+        (HostStrategy::Keep, _) | (HostStrategy::Fill, Some(_)) => return own,
         (HostStrategy::Append, Some(own)) => {
-            space.clear();
             space.extend_from_slice(own);
             space.push(b',');
-            space.extend_from_slice(sender);
-            Some(space)
         }
-        (HostStrategy::Replace, _) | (_, None) => Some(sender),
+        (HostStrategy::Replace, _) | (_, None) => {}
     }
+    // Writing to memory does not fail.
+    let _ = write!(space, "{sender}");
+    Some(space)
 }
 
 fn relayed<'a>(message: &Message<'a>, host: Option<&'a [u8]>) -> Relayed<'a> {
@@ -119,8 +116,9 @@ mod tests {
     #[track_caller]
     fn check(strategy: HostStrategy, own: Option<&str>, sender: Option<&str>, expected: Option<&str>) {
         let mut space = Vec::new();
-        let found = chosen_host(strategy, own.map(str::as_bytes), sender.map(str::as_bytes), &mut space);
-        assert_eq!(found, expected.map(str::as_bytes), "{strategy:?} {own:?} {sender:?}");
+        let sender = Sender::from_ip(sender.map(|sender| sender.parse().unwrap()));
+        let found = chosen_host(strategy, own.map(str::as_bytes), sender, &mut space);
+        assert_eq!(found, expected.map(str::as_bytes), "{strategy:?} {own:?}");
     }
 
     #[test]
@@ -143,9 +141,8 @@ mod tests {
 
     #[test]
     fn senders_of_ipv4_are_written_so() {
-        let name = |address: &str| Sender::from_ip(Some(address.parse().unwrap())).0.unwrap();
-        assert_eq!(&*name("::ffff:192.0.2.1"), "192.0.2.1");
-        assert_eq!(&*name("2001:db8::1"), "2001:db8::1");
+        check(HostStrategy::Replace, None, Some("::ffff:192.0.2.1"), Some("192.0.2.1"));
+        check(HostStrategy::Replace, None, Some("2001:db8::1"), Some("2001:db8::1"));
         assert!(Sender::of(&Address::Unnamed).0.is_none());
     }
 }

@@ -89,7 +89,7 @@ impl StreamDoor {
         }
         let mut framer = Framer::new(longest_message(), relay.lines_only);
         loop {
-            if self.cut(&mut framer, &mut connection, &sender).is_err() {
+            if self.cut(&mut framer, &mut connection, sender).is_err() {
                 return;
             }
             if self.listen(&mut connection).await.is_none() {
@@ -99,7 +99,7 @@ impl StreamDoor {
     }
 
     /// Delivers every whole message that is there.
-    fn cut(&self, framer: &mut Framer, connection: &mut Connection, sender: &Sender) -> Result<(), Refusal> {
+    fn cut(&self, framer: &mut Framer, connection: &mut Connection, sender: Sender) -> Result<(), Refusal> {
         let input = connection.input();
         let mut used = 0;
         loop {
@@ -134,7 +134,7 @@ impl StreamDoor {
                 Received::End | Received::Full | Received::Failed(_) => return None,
                 Received::Nothing => {}
             }
-            let leaving = self.relays.state() == DoorState::Stopped && connection.input().is_empty();
+            let leaving = self.relays.state() == DoorState::Stopped && has_nothing(connection);
             if leaving || weir_sched::now() >= deadline {
                 return None;
             }
@@ -156,6 +156,12 @@ impl StreamDoor {
             self.listen(connection).await?;
         }
     }
+}
+
+/// Whether nothing is on its way from the sender. What has arrived may not have been reported yet.
+fn has_nothing(connection: &Connection) -> bool {
+    let arrived = connection.descriptor().peek(&mut [0]);
+    connection.input().is_empty() && !matches!(arrived, Ok(weir_sched::Received::Bytes(_)))
 }
 
 /// Of a message and its frame, a buffer holds the whole.

@@ -112,7 +112,8 @@ fn connect(port: u16) -> TcpStream {
 }
 
 fn run(test: impl Future<Output = ()> + 'static) {
-    weir_sched::run(test).expect("a worker");
+    // Nothing comes out of a test that panicked.
+    weir_sched::run(test).expect("a worker").expect("the test came to its end");
 }
 
 #[test]
