@@ -295,7 +295,8 @@ mod tests {
             drop(clients);
             INSIDE.take();
         })
-        .expect("a worker");
+        .expect("a worker")
+        .expect("the test came to its end");
     }
 
     #[test]
@@ -317,6 +318,7 @@ mod tests {
             until(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err()).await;
             INSIDE.take();
         })
-        .expect("a worker");
+        .expect("a worker")
+        .expect("the test came to its end");
     }
 }
