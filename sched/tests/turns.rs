@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sched::simulate::{Faults, World};
 use weir_sched::{
-    Class, Kind, Tick, Tuning, WorkerSet, activity, current, now, queues, set_nice, shared_tasks,
+    Class, Kind, Tick, Tuning, WorkerSet, activity, current, kill, now, queues, set_nice, shared_tasks,
     sleep_until, spawn, spawn_shared, wait, wake,
 };
 
@@ -249,6 +249,47 @@ fn a_storm_of_shared_deadlines_is_taken_in_parts_by_all() {
     assert_eq!(taken.iter().sum::<u64>(), u64::from(TASKS));
     assert!(taken.iter().all(|taken| *taken > 1000), "{taken:?}");
     assert_eq!(world.look(0, shared_tasks), (0, 0));
+}
+
+/// R67: an order to end passes the queue: a task that waits ends in the next turn, before 1,000 that were queued earlier and
+/// are as much as ten turns take; whoever gives it.
+#[test]
+fn an_order_to_end_passes_the_queue() {
+    for from_elsewhere in [false, true] {
+        let mut world = world(1, 100, false);
+        let held = Rc::new(());
+        let key = world.on(0, || {
+            let held = held.clone();
+            spawn(&KIND, Class::Bulk, async move {
+                let _held = held;
+                wait(Tick::NEVER).await;
+            })
+        });
+        assert!(world.settle(10));
+        world.on(0, || spawn_many(Class::Bulk, 1000));
+        if from_elsewhere {
+            std::thread::scope(|scope| drop(scope.spawn(|| kill(key)).join()));
+        } else {
+            world.on(0, || kill(key));
+        }
+        assert_eq!(Rc::strong_count(&held), 2);
+        let ran = turn(&mut world);
+        assert_eq!((ran[0], Rc::strong_count(&held)), (1, 1), "from elsewhere: {from_elsewhere}");
+    }
+}
+
+/// R59: a shared task that is killed leaves no deadline behind: nothing wakes for it any more.
+#[test]
+fn a_killed_shared_task_takes_its_deadline_along() {
+    let mut world = world(1, 100, false);
+    let start = world.look(0, now);
+    let key = world.on(0, || spawn_shared(&KIND, &WorkerSet::all(1), sleep_until(start.after(5000))));
+    while turn(&mut world)[1] == 0 {}
+    assert_eq!(world.look(0, shared_tasks), (1, 0));
+    world.on(0, || kill(key));
+    assert!(world.settle(10));
+    assert_eq!(world.look(0, shared_tasks), (0, 0));
+    assert_eq!(world.look(0, now).since(start), 0, "nobody waited for the deadline");
 }
 
 /// R61: a worker without any deadline waits for ever; with one it waits until then.
