@@ -22,6 +22,7 @@ global
     nbthread {threads}
     maxconn 7500
     stats socket {work}/{name}.sock mode 600 level admin
+    {tuning}
 ring kept
     format rfc3164
     maxlen 1200
@@ -143,10 +144,11 @@ class Origin:
 class Side:
     """One running program: `weir`, `haproxy` (both by configuration), `nginx`, `floor` or `floor-splice`."""
 
-    def __init__(self, name, program, origin, threads=1):
+    def __init__(self, name, program, origin, threads=1, tuning=""):
         self.name, self.program = name, program
         self.ports = dict(zip(LISTENERS, free_ports(len(LISTENERS))))
-        values = dict(name=f"{name}-{threads}", work=WORK, threads=threads, origin=origin.port, log=LOG.getsockname()[1], modules="", **self.ports)
+        values = dict(name=f"{name}-{threads}", work=WORK, threads=threads, origin=origin.port, log=LOG.getsockname()[1], modules="",
+                      tuning=tuning, **self.ports)
         path = f"{WORK}/{name}-{threads}.cfg"
         if name == "nginx":
             command = [program, "-c", path, "-p", WORK]

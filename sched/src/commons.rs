@@ -367,3 +367,41 @@ const CLOSING_ROUNDS: u32 = 8;
 
 static REGISTRY: [ArcSwapOption<Commons>; MOST_WORKERS] =
     [const { ArcSwapOption::const_empty() }; MOST_WORKERS];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Bell;
+    use std::sync::atomic::AtomicBool;
+
+    static KIND: Kind = Kind::new("shared");
+
+    /// R14: one that is awake will look, so nobody is rung; when all sleep, one is.
+    #[test]
+    fn one_is_rung_and_only_when_all_sleep() {
+        let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
+        let tuning = crate::Tuning::default();
+        let (peers, commons, memberships) =
+            crate::runtime::shared_sides(3, tuning, bell).expect("three sides");
+        let rung = || -> Vec<bool> {
+            let is_rung = |peer: &Arc<Shared>| match &peer.bell {
+                Bell::Simulated(rung) => rung.swap(false, Relaxed),
+                Bell::Kernel(_) => unreachable!("made above"),
+            };
+            peers.iter().map(is_rung).collect()
+        };
+        let for_two: ThreadSet = [1, 2].into_iter().collect();
+        let spawn = || commons.spawn(&KIND, &for_two, Box::pin(async {}));
+        // The first one is not asked, so it does not matter that it is awake.
+        for (asleep, expected) in
+            [(vec![], [false; 3]), (vec![2], [false; 3]), (vec![1, 2], [false, true, false])]
+        {
+            peers.iter().for_each(|peer| peer.door.doorbell.rise());
+            asleep.iter().for_each(|&peer: &usize| peers[peer].door.doorbell.lie_down());
+            spawn();
+            assert_eq!(rung(), expected, "asleep: {asleep:?}");
+        }
+        drop(memberships);
+        peers.iter().for_each(|peer| peer.retire());
+    }
+}

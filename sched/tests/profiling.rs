@@ -140,6 +140,24 @@ fn the_queues_are_counted_by_class() {
     .expect("it ends");
 }
 
+/// R4: what gave up its turn waits, too: as bulk, for the next turn.
+#[test]
+fn what_woke_itself_is_counted_while_it_waits() {
+    let counted = simulate::run(1, async {
+        let main = weir_sched::current();
+        spawn(&SLEEPER, Class::Normal, yield_now());
+        let counted = std::rc::Rc::new(std::cell::Cell::new([0; 4]));
+        let seen = counted.clone();
+        spawn(&TARGET, Class::Normal, async move {
+            seen.set(queues().queued);
+            wake(main);
+        });
+        weir_sched::wait(weir_sched::Tick::NEVER).await;
+        counted.get()
+    });
+    assert_eq!(counted.expect("a worker").expect("it ends"), [0, 0, 1, 0]);
+}
+
 /// The place of a kind is where it is declared: what a watchdog names when nothing is measured.
 #[test]
 fn a_kind_knows_its_place() {

@@ -62,6 +62,37 @@ fn a_queue_that_is_a_little_too_long_is_cut_in_two_halves() {
     check_rounds(1000, &[100, 100, 100, 100, 100, 100, 100, 100, 100, 100]);
 }
 
+/// R20: a turn goes on until its depth is used up, though the class that has work used up its share: what the others leave is
+/// shared out again.
+#[test]
+fn a_turn_uses_up_its_depth() {
+    for class in [Class::Urgent, Class::Normal, Class::Bulk] {
+        let mut world = world(1, 100, false);
+        world.on(0, || {
+            let partner = Rc::new(Cell::new(current()));
+            let partners = partner.clone();
+            let answers = spawn(&KIND, class, async move {
+                loop {
+                    wait(Tick::NEVER).await;
+                    wake(partners.get());
+                }
+            });
+            partner.set(spawn(&KIND, class, async move {
+                loop {
+                    wake(answers);
+                    wait(Tick::NEVER).await;
+                }
+            }));
+        });
+        turn(&mut world);
+        for _ in 0..10 {
+            let ran = turn(&mut world)[class as usize];
+            // What cannot be split any more is left over.
+            assert!((80..=100).contains(&ran), "{class:?}: {ran}");
+        }
+    }
+}
+
 /// R31, R43, R44, R45: ten heavy entries take ten turns, each with a look at the poller, and cost the others nothing.
 #[test]
 fn heavy_entries_run_one_a_turn_beside_all_the_others() {
@@ -276,6 +307,30 @@ fn an_order_to_end_passes_the_queue() {
         let ran = turn(&mut world);
         assert_eq!((ran[0], Rc::strong_count(&held)), (1, 1), "from elsewhere: {from_elsewhere}");
     }
+}
+
+/// R67: so does one for shared work, in the shared queue.
+#[test]
+fn an_order_to_end_passes_the_shared_queue() {
+    let mut world = world(1, 100, false);
+    let held = Arc::new(());
+    let key = world.on(0, || {
+        let held = held.clone();
+        spawn_shared(&KIND, &WorkerSet::all(1), async move {
+            let _held = held;
+            wait(Tick::NEVER).await;
+        })
+    });
+    assert!(world.settle(10));
+    world.on(0, || {
+        for _ in 0..1000 {
+            spawn_shared(&KIND, &WorkerSet::all(1), async {});
+        }
+    });
+    world.on(0, || kill(key));
+    assert_eq!(Arc::strong_count(&held), 2);
+    turn(&mut world);
+    assert_eq!(Arc::strong_count(&held), 1);
 }
 
 /// R59: a shared task that is killed leaves no deadline behind: nothing wakes for it any more.
