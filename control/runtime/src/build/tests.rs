@@ -6,7 +6,7 @@ use weir_config::model::{Host, TransparentSource};
 use weir_stream::site::Site;
 
 use super::Resolver;
-use crate::observe::fixture::try_live;
+use crate::observe::fixture::{relays, try_live};
 
 /// Knows `known.test`, in both families.
 struct OneName;
@@ -150,4 +150,70 @@ fn a_check_finds_names_that_nobody_knows() {
         "[t.cfg:5] : No such trace source 'nosuch'",
     ];
     assert_eq!(super::verify(&config, &OneName, false), expected);
+}
+
+/// What messages of others go to: each target's address, whether their format is kept, and which of the others it is.
+fn targets_of(text: &str) -> Result<Vec<String>, Vec<String>> {
+    let live = relays(text, &OneName)?;
+    let first = |sink: &std::sync::Arc<weir_events::LogSink>| {
+        live.sinks.iter().position(|other| std::sync::Arc::ptr_eq(other, sink)).expect("it is one of them")
+    };
+    Ok(live
+        .sinks
+        .iter()
+        .map(|sink| {
+            let target = sink.target();
+            let kept = if target.keeps_format { "kept".to_owned() } else { format!("{:?}", target.format) };
+            match &target.address {
+                weir_events::LogAddress::Ring(name) => format!("{name} {kept} {}", first(sink)),
+                _ => format!("socket {kept} {}", first(sink)),
+            }
+        })
+        .collect())
+}
+
+#[test]
+fn messages_of_others_keep_their_format_where_nobody_says_one() {
+    let text = "global\n log 127.0.0.1:1 local0\n log 127.0.0.1:1 format raw local0\nring said\n format rfc5424\nring silent\n\
+        log-forward f\n bind :1514\n log global\n log ring@said local0\n log ring@silent local0\n log ring@silent format iso local0\n \
+        log tcp@127.0.0.1:1 local0\n log tcp@127.0.0.1:1 format short local0\n log tcp@127.0.0.1:2 local0\n";
+    let expected = [
+        "socket kept 0",
+        "socket Raw 1",
+        "said Rfc5424 2",
+        "silent kept 3",
+        "silent Iso 4",
+        "ring#1 kept 5",
+        "ring#1 Short 6",
+        "ring#2 kept 7",
+    ];
+    assert_eq!(targets_of(text).expect("all of it is there"), expected);
+}
+
+#[test]
+fn lines_that_sample_count_by_themselves() {
+    let text = "log-forward f\n bind :1514\n log 127.0.0.1:1 local0\n log 127.0.0.1:1 local0\n log 127.0.0.1:1 sample 1:2 local0\n \
+        log 127.0.0.1:1 sample 1:2 local0\n";
+    let expected = ["socket kept 0", "socket kept 0", "socket kept 2", "socket kept 3"];
+    assert_eq!(targets_of(text).expect("all of it is there"), expected);
+}
+
+#[test]
+fn log_servers_that_nobody_knows_stop_the_start() {
+    let check = |target: &str, expected: &str| {
+        let text = format!("log-forward f\n bind :1514\n log {target} local0\n");
+        assert_eq!(targets_of(&text), Err(vec![expected.to_owned()]));
+        let (_, config) = crate::observe::fixture::read_only(&text);
+        assert_eq!(super::verify(&config, &OneName, false).len(), 1, "{target}");
+    };
+    check("other.test", "could not resolve the address 'other.test' of the log target");
+    check("tcp@other.test:1", "could not resolve address 'other.test' of server 'ring#1'");
+    let text = "log-forward f\n bind other.test:1\n dgram-bind other.test:2\n";
+    let (_, config) = crate::observe::fixture::read_only(text);
+    assert_eq!(super::verify(&config, &OneName, false).len(), 2);
+}
+
+#[test]
+fn log_servers_are_looked_up_at_the_start() {
+    assert!(relays("log-forward f\n bind :1514\n log known.test local0\n", &OneName).is_ok());
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use weir_cli::outcome::{Level, SeverityOutput};
@@ -13,7 +14,7 @@ use weir_stream::site::Identity;
 use weir_syntax::{Environment, SourceMap, StaticFeatures};
 
 use super::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
-use crate::build::{self, Options, Resolver};
+use crate::build::{self, LiveRelays, Options, Resolver};
 
 /// What most tests look at: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
 pub(crate) const CONFIGURATION: &str = "
@@ -94,13 +95,37 @@ pub(crate) fn try_live(
     ignore_unknown_names: bool,
 ) -> Result<Live, Vec<String>> {
     let (record, config) = read(text)?;
-    let options = Options {
+    let site = build::site(config, options(record, resolver, ignore_unknown_names))
+        .map_err(|errors| said(&errors))?;
+    Ok(Live { site: site.publish(), record })
+}
+
+/// The `log-forward` sections of the process that a configuration makes, or what the start says instead.
+pub(crate) fn relays(text: &str, resolver: &dyn Resolver) -> Result<&'static LiveRelays, Vec<String>> {
+    let (record, config) = read(text)?;
+    let plan = build::relays(&config, &options(record, resolver, false)).map_err(|errors| said(&errors))?;
+    let site = build::site(config, options(record, resolver, false)).map_err(|errors| said(&errors))?;
+    Ok(plan.publish(site.publish()))
+}
+
+fn said(errors: &[build::BuildError]) -> Vec<String> {
+    errors.iter().map(|error| error.message.clone()).collect()
+}
+
+static NO_STATES: LazyLock<build::SavedStates> = LazyLock::new(build::SavedStates::default);
+
+fn options<'o>(
+    record: &'static ProcessRecord,
+    resolver: &'o dyn Resolver,
+    ignore_unknown_names: bool,
+) -> Options<'o> {
+    Options {
         workers: 1,
         connections: 1000,
         frontend_connections: None,
         events: &record.events,
         resolver,
-        states: &build::SavedStates::default(),
+        states: &NO_STATES,
         ignore_unknown_names,
         identity: Identity {
             hostname: "vm".to_owned(),
@@ -110,10 +135,6 @@ pub(crate) fn try_live(
             time_zone: TimeZone::fixed(0, "UTC"),
         },
         statistics: Box::new(Page::new(record)),
-    };
-    match build::site(config, options) {
-        Ok(site) => Ok(Live { site: site.publish(), record }),
-        Err(errors) => Err(errors.iter().map(|error| error.message.clone()).collect()),
     }
 }
 
