@@ -95,6 +95,8 @@ fn servers() {
         ("enable health be/s1", "Health check was not configured on this server, cannot enable.\n\n"),
         ("disable health be/s1; disable agent be/s1", "\n\n"),
         ("set server be/s1 health no", "'set server <srv> health' expects 'up', 'stopping', or 'down'.\n\n"),
+        ("unpublish backend be; publish backend be", "Backend unpublished.\n\nBackend published.\n\n"),
+        ("publish backend nosuch", "No such backend.\n\n"),
         ("set dynamic-cookie-key backend be", "String value expected.\n\n"),
         ("add server help", "List of keywords supported for dynamic server:\nbackup\nweight\n\n"),
     ]);

@@ -165,6 +165,7 @@ fn make_proxy(
         connections: Gate::new(),
         connections_limit: AtomicU32::new(limit),
         state: AtomicU32::new(0),
+        published: AtomicBool::new(!config.unpublished),
         acceptors: Mutex::default(),
         uses_request_line: asks_for_request_line(&config),
         takes_fragments: config.takes_fragments(),

@@ -161,6 +161,8 @@ pub struct Proxy {
     pub connections_limit: AtomicU32,
     /// Whether it accepts: `disable frontend`, `shutdown frontend`, soft stop. Changed by [`Proxy::set_state`].
     pub state: AtomicU32,
+    /// Whether frontends may send to it: `be-unpublished`, `publish backend`, `unpublish backend`.
+    pub published: AtomicBool,
     /// The tasks that accept its connections: they are told when the state changes.
     pub acceptors: Mutex<Vec<TaskKey>>,
     /// Whether some rule or format asks for the request line after the request left.
@@ -286,6 +288,12 @@ impl Proxy {
     #[inline]
     pub fn servers(&self) -> &Backend {
         self.backend.as_ref().expect("streams are routed to proxies with a backend side only")
+    }
+
+    /// Whether frontends may send to it.
+    #[inline]
+    pub fn is_published(&self) -> bool {
+        self.published.load(Ordering::Relaxed)
     }
 
     /// What was said about a server: by the configuration, or by whoever added it.

@@ -612,6 +612,8 @@ impl Draft {
                 servers: Vec::new(),
                 use_server: Vec::new(),
                 persist_rules: Vec::new(),
+                unpublished: false,
+                force_switch: Vec::new(),
             },
             extras: Extras::default(),
             acls: AclTable::default(),

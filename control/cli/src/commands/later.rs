@@ -43,7 +43,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "new ssl ca-file", "new ssl ca-file <cafile>", "make an empty CA file";
         "new ssl cert", "new ssl cert <certfile>", "make an empty certificate";
         "new ssl crl-file", "new ssl crl-file <crlfile>", "make an empty revocation list";
-        "publish backend", "publish backend <backend>", "let traffic reach a backend";
         "set anon global-key", "set anon global-key <value>", "choose the key of anonymized output for everybody";
         "set anon off", "set anon off", "show names as they are";
         "set anon on", "set anon on [value]", "show hashes instead of names";
@@ -75,7 +74,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show ssl sni", "show ssl sni [-f <frontend>] [-A]", "list the names that certificates are chosen by";
         "show table", "show table [<table> [<filter>]*]", "list the stick-tables, or the entries of one";
         "show tls-keys", "show tls-keys [id|*]", "list the keys for session tickets";
-        "unpublish backend", "unpublish backend <backend>", "keep traffic away from a backend";
         "update ssl ocsp-response", "update ssl ocsp-response <certfile>", "renew an OCSP response now";
     }
     WORKER | EXPERT => {

@@ -151,6 +151,22 @@ pub(super) static COMMANDS: &[Command] = &[
         run: Some(set_dynamic_cookie_key),
     },
     Command {
+        name: "publish backend",
+        syntax: "publish backend <backend>",
+        level: Level::Operator,
+        flags: WORKER,
+        help: "let frontends send to a backend",
+        run: Some(|context, arguments| publish(context, arguments, true)),
+    },
+    Command {
+        name: "unpublish backend",
+        syntax: "unpublish backend <backend>",
+        level: Level::Operator,
+        flags: WORKER,
+        help: "keep frontends away from a backend",
+        run: Some(|context, arguments| publish(context, arguments, false)),
+    },
+    Command {
         name: "show servers state",
         syntax: "show servers state [<backend>]",
         level: Level::User,
@@ -311,6 +327,14 @@ fn switch_dynamic_cookies(context: &mut Context<'_>, arguments: &Arguments<'_>, 
         let backend = backend(context, arguments.word(0))?;
         context.target.enable_dynamic_cookies(backend, enabled);
         Ok(Outcome::Nothing)
+    })
+}
+
+fn publish(context: &mut Context<'_>, arguments: &Arguments<'_>, published: bool) -> Outcome {
+    answer(|| {
+        let backend = backend(context, arguments.word(0))?;
+        context.target.publish_backend(backend, published);
+        Ok(Outcome::info(if published { "Backend published.\n" } else { "Backend unpublished.\n" }))
     })
 }
 

@@ -409,6 +409,10 @@ impl ProxyTarget for Toy {
         Ok(())
     }
 
+    fn publish_backend(&mut self, _: BackendKey, _: bool) -> bool {
+        true
+    }
+
     fn enable_dynamic_cookies(&mut self, _: BackendKey, _: bool) -> bool {
         true
     }

@@ -221,6 +221,11 @@ impl ProxyTarget for LiveTarget {
         Ok(())
     }
 
+    fn publish_backend(&mut self, backend: BackendKey, published: bool) -> bool {
+        let proxy = self.proxy_of(backend.0);
+        proxy.map(|proxy| proxy.published.store(published, Relaxed)).is_some()
+    }
+
     fn enable_dynamic_cookies(&mut self, backend: BackendKey, enabled: bool) -> bool {
         self.change_dynamic_cookies(backend, |cookies| cookies.enabled = enabled)
     }

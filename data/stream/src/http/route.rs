@@ -79,22 +79,35 @@ impl Exchange {
             if !applies {
                 continue;
             }
-            match &rule.target {
-                BackendTarget::Static(index) => return self.site.proxies.get(index.get()),
+            let backend = match &rule.target {
+                BackendTarget::Static(index) => self.site.proxies.get(index.get())?,
                 BackendTarget::Dynamic(name) => {
                     let name = self.format(name);
                     // A name that designates nothing falls through to the default (manual, "use_backend").
                     match std::str::from_utf8(&name).ok().and_then(|name| self.site.backend_by_name(name)) {
-                        Some(backend) => return Some(backend),
+                        Some(backend) => backend,
                         None => break,
                     }
                 }
+            };
+            if self.may_switch_to(backend) {
+                return Some(backend);
             }
         }
         match frontend.config.default_backend {
-            Some(index) => self.site.proxies.get(index.get()),
+            Some(index) => {
+                let backend = self.site.proxies.get(index.get())?;
+                self.may_switch_to(backend).then_some(backend)
+            }
             None => frontend.config.is_backend().then_some(frontend),
         }
+    }
+
+    /// Whether a backend may be chosen: it is published, or `force-be-switch` says that it does not matter. Rules that
+    /// name another one are as if they did not apply.
+    fn may_switch_to(&mut self, backend: &'static Proxy) -> bool {
+        let frontend = self.frontend;
+        backend.is_published() || frontend.config.force_switch.iter().any(|condition| self.holds(condition))
     }
 
     /// The stream is now the backend's too: its timeouts apply and it counts.

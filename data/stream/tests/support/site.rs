@@ -121,6 +121,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         connections: weir_net::Gate::new(),
         connections_limit: AtomicU32::new(config.settings.maxconn.unwrap_or(10_000)),
         state: AtomicU32::new(0),
+        published: (!config.unpublished).into(),
         acceptors: Default::default(),
         uses_request_line: true,
         takes_fragments: config.takes_fragments(),

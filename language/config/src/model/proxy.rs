@@ -66,6 +66,10 @@ pub struct Proxy {
     pub servers: Vec<Server>,
     /// `use-server` lines.
     pub use_server: Vec<UseServer>,
+    /// `be-unpublished`: frontends do not send to it until it is published.
+    pub unpublished: bool,
+    /// `force-be-switch`: when to send to backends that are not published.
+    pub force_switch: Vec<Condition>,
     /// `force-persist` and `ignore-persist` lines.
     pub persist_rules: Vec<PersistRule>,
 }

@@ -35,6 +35,7 @@ impl Proxy {
             }
             rule.condition.iter().for_each(|condition| condition.visit_references(visit));
         }
+        self.force_switch.iter().for_each(|condition| condition.visit_references(visit));
         self.persist_rules.iter().for_each(|rule| rule.condition.visit_references(visit));
         self.servers.iter().for_each(|server| server.settings.visit_references(visit));
     }

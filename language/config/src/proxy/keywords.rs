@@ -68,7 +68,6 @@ pub(crate) const RULES_OF_FRONTENDS: Sections = NAMED_DEFAULTS.or(FRONTENDS);
 pub(crate) const RULES_OF_BACKENDS: Sections = NAMED_DEFAULTS.or(BACKENDS);
 
 const NOT_YET: &[Row<ProxyReader>] = &[
-    Row::not_yet("be-unpublished", "", "hide the backend from 'use_backend'"),
     Row::removed("clitimeout", "use 'timeout client' instead."),
     Row::removed("contimeout", "use 'timeout connect' instead."),
     Row::removed("srvtimeout", "use 'timeout server' instead."),
@@ -117,7 +116,6 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::not_yet("external-check path", "<path>", "external checks: search path"),
     Row::not_yet("filter", "<name> [param*]", "add a filter to the streams"),
     Row::not_yet("filter-sequence", "{ request | response } <filter_list>", "order of the filters"),
-    Row::not_yet("force-be-switch", "{ if | unless } <condition>", "switch to unpublished backends"),
     Row::not_yet("http-check comment", "<string>", "HTTP checks: comment"),
     Row::not_yet("http-check connect", "[default] [port <expr>] [addr <ip>] ...", "HTTP checks: connect"),
     Row::not_yet("http-check disable-on-404", "", "HTTP checks: 404 means drain"),

@@ -169,6 +169,36 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         |context, words| read_persist(context, words, "force-persist", true),
     ),
     keyword(
+        "be-unpublished",
+        "",
+        "",
+        "start with the backend kept away from frontends, until it is published",
+        BACKENDS,
+        |context, words| {
+            context.draft.proxy.unpublished = true;
+            words.end("be-unpublished")
+        },
+    ),
+    keyword(
+        "force-be-switch",
+        "{ if | unless } <condition>",
+        "if TRUE",
+        "send even to backends that are not published",
+        FRONTENDS,
+        |context, words| {
+            if !words.at_condition() {
+                let message = "'force-be-switch' requires either 'if' or 'unless' followed by a condition.";
+                return Err(words.fault(message));
+            }
+            let condition =
+                context.expressions().condition(words, Places::only(Place::FrontendRequestHeader)).map_err(
+                    |fault| prefixed(fault, "error detected while parsing a 'force-be-switch' rule : "),
+                )?;
+            context.draft.proxy.force_switch.extend(condition);
+            Ok(())
+        },
+    ),
+    keyword(
         "ignore-persist",
         "{ if | unless } <condition>",
         "if TRUE",
