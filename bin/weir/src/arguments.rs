@@ -12,6 +12,8 @@ pub struct Arguments {
     pub version: Option<VersionForm>,
     /// `-cc`: evaluate this, and end.
     pub condition: Option<String>,
+    /// `-dt`: what is traced to standard error from the start on; empty for everything.
+    pub traces: Option<String>,
     /// `-dK`: list these classes of keywords.
     pub keywords: Option<String>,
     /// `-dMhelp`: list what memory debugging there is, and end.
@@ -107,6 +109,8 @@ enum Act {
     Take(fn(&mut Arguments, &str) -> Result<(), Fault>),
     /// A word may be attached to the name.
     Attached(fn(&mut Arguments, &str) -> Result<(), Fault>),
+    /// A word may follow, separated by a blank.
+    Perhaps(fn(&mut Arguments, &str)),
     /// Process numbers follow.
     Processes { at_once: bool },
     /// It will be.
@@ -127,6 +131,9 @@ pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, 
             Act::Set(set) => set(&mut arguments),
             Act::Take(take) => take(&mut arguments, words.next().ok_or(Fault::Usage)?)?,
             Act::Attached(take) => take(&mut arguments, rest)?,
+            Act::Perhaps(take) => {
+                take(&mut arguments, words.next_if(|word| !word.starts_with('-')).unwrap_or_default());
+            }
             Act::Processes { at_once } => {
                 arguments.former.at_once = at_once;
                 while let Some(word) = words.next_if(|word| !word.starts_with('-')) {
@@ -409,6 +416,12 @@ pub static FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "-dt",
+        value: "[ <source>[:<level>[:<verbosity>]],...]",
+        help: "traces to standard error; -dt help tells more",
+        act: Act::Perhaps(|a, word| a.traces = Some(word.to_owned())),
+    },
+    Flag {
         name: "-dI",
         value: "",
         help: "allows new processes, which are never forbidden",
@@ -431,7 +444,6 @@ pub static FLAGS: &[Flag] = &[
     Flag { name: "-dZ", value: "", help: "", act: Act::NotYet },
     Flag { name: "-dc", value: "", help: "", act: Act::NotYet },
     Flag { name: "-de", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-dt", value: "[<trace>,...]", help: "", act: Act::NotYet },
 ];
 
 #[cfg(test)]
@@ -490,6 +502,9 @@ mod tests {
             (a.no_reuse_port, a.no_splice) = (true, true);
         });
         check("-dM0x50,no-merge", |_| ());
+        check("-dt", |a| a.traces = Some(String::new()));
+        check("-dt -V", |a| (a.traces, a.verbose) = (Some(String::new()), true));
+        check("-dt h1:data,session::clean", |a| a.traces = Some("h1:data,session::clean".to_owned()));
         check("-dMhelp", |a| a.memory_help = true);
         check("-dKall", |a| a.keywords = Some("all".to_owned()));
         check("-dKcfg,smp", |a| a.keywords = Some("cfg,smp".to_owned()));

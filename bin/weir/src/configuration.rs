@@ -112,6 +112,7 @@ pub fn load(
         messages.alert("config : Some warnings were found and 'zero-warning' is set. Aborting.");
         return Verdict::Refused;
     }
+    let config = with_arguments(config, arguments);
     if arguments.check {
         return conclude(&config, arguments, messages);
     }
@@ -119,7 +120,7 @@ pub fn load(
         format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
     };
     Verdict::Serve(Box::new(Prepared {
-        config: with_arguments(config, arguments),
+        config,
         greeting: built_in.then(|| greeting(&environment)),
         environment: environment.iter().map(pair).collect(),
         patterns,
@@ -158,6 +159,9 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
     config.global.no_splice |= arguments.no_splice;
     if config.global.no_splice {
         config.proxies.iter_mut().for_each(|proxy| proxy.settings.options.splice = Default::default());
+    }
+    if let Some(wanted) = &arguments.traces {
+        config.traces.splice(0..0, weir_runtime::traces::of_command_line(wanted));
     }
     config
 }

@@ -60,6 +60,10 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
         print!("{}", version::MEMORY_HELP);
         return ExitCode::SUCCESS;
     }
+    if arguments.traces.as_deref() == Some("help") {
+        print!("{}", version::TRACES_HELP);
+        return ExitCode::SUCCESS;
+    }
     if let Some(classes) = &arguments.keywords {
         print!("{}", keywords::dump(classes));
         return ExitCode::SUCCESS;

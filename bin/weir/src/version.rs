@@ -63,6 +63,17 @@ fn long() -> String {
     text
 }
 
+/// The answer to `-dt help`.
+pub const TRACES_HELP: &str = "\
+-dt [<source>[:<level>[:<verbosity>]],...] traces to standard error from the start on.\n\
+'all', or no source, is every source; without a level only errors are told.\n\
+\n\
+\x20 -dt                        errors of every source\n\
+\x20 -dt all:user               every source, at level user\n\
+\x20 -dt h1:data,stream::clean  HTTP/1 at level data; errors of streams, with another verbosity\n\
+\n\
+The runtime API lists what there is: 'trace', 'trace h1 level', 'trace h1 verbosity'.\n";
+
 /// The answer to `-dMhelp`.
 pub const MEMORY_HELP: &str = "\
 -dM and its options are accepted and change nothing: memory that is used after its end or before its beginning does not\n\

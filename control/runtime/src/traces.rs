@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use weir_config::model::{Location, TraceLine};
 use weir_events::trace::commands::Traces;
 use weir_events::trace::{About, Event, Happening, Level, Source};
 use weir_events::{Sinks, WallTime};
@@ -25,6 +26,29 @@ static SOURCES: &[&Source] = &[
 /// All sources, and the sinks that they may tell.
 pub fn all(sinks: &Sinks) -> Traces<'_> {
     Traces { sources: SOURCES, sinks }
+}
+
+/// The lines that `-dt` stands for: sources to trace to standard error, separated by commas, each with a level and a
+/// verbosity behind colons. Nothing, or `all`, is every source; no level is errors.
+pub fn of_command_line(wanted: &str) -> Vec<TraceLine> {
+    let mut lines = Vec::new();
+    for wanted in wanted.split(',') {
+        let mut parts = wanted.splitn(3, ':').map(|part| Some(part).filter(|part| !part.is_empty()));
+        let mut next = || parts.next().flatten();
+        let (name, level, verbosity) = (next(), next().unwrap_or("error"), next());
+        let names = match name {
+            None | Some("all") => SOURCES.iter().map(|source| source.name).collect(),
+            Some(name) => vec![name],
+        };
+        for name in names {
+            let mut words = vec![name, "sink", "stderr", "level", level];
+            words.extend(verbosity.into_iter().flat_map(|verbosity| ["verbosity", verbosity]));
+            words.extend(["start", "now"]);
+            let words = words.into_iter().map(Box::from).collect();
+            lines.push(TraceLine { at: Location::new("-dt".into(), 1), words });
+        }
+    }
+    lines
 }
 
 /// A conversation of the runtime API, told as long as it lives.
@@ -73,6 +97,31 @@ mod tests {
             assert!(!source.help.is_empty() && !source.events.is_empty());
             assert!(source.events.iter().all(|event| !event.help.is_empty()), "{}", source.name);
         }
+    }
+
+    #[test]
+    fn the_command_line_stands_for_lines() {
+        let check = |wanted: &str, expected: &[&str]| {
+            let lines = of_command_line(wanted);
+            let lines: Vec<_> = lines.iter().map(|line| line.words.join(" ")).collect();
+            assert_eq!(lines, expected, "{wanted}");
+        };
+        check("h1", &["h1 sink stderr level error start now"]);
+        check(
+            "h1:data,stream::clean",
+            &[
+                "h1 sink stderr level data start now",
+                "stream sink stderr level error verbosity clean start now",
+            ],
+        );
+        for all in ["", "all", ":error", "all:error"] {
+            let lines = of_command_line(all);
+            assert!(
+                lines.len() == SOURCES.len() && lines.iter().all(|line| &*line.words[4] == "error"),
+                "{all}"
+            );
+        }
+        check("h1:::x", &["h1 sink stderr level error verbosity :x start now"]);
     }
 
     #[test]
