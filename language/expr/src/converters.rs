@@ -16,7 +16,9 @@ mod known;
 mod map;
 mod mqtt;
 mod net;
+mod protobuf;
 mod text;
+mod token;
 mod world;
 
 /// One converter.
@@ -157,6 +159,8 @@ const TABLES: &[&[Converter]] = &[
     map::ROWS,
     mqtt::ROWS,
     net::ROWS,
+    protobuf::ROWS,
+    token::ROWS,
     text::ROWS,
     world::ROWS,
 ];

@@ -139,7 +139,7 @@ struct Query {
 /// How many steps a path may have, and how deep a document may nest.
 const MAX_DEPTH: usize = 64;
 
-fn check_json_query(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+pub(super) fn check_json_query(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     let text = args.str(0).unwrap_or_default();
     if text.is_empty() {
         return Err("json_path must not be empty".into());
@@ -199,12 +199,15 @@ fn parse_path(text: &[u8]) -> Option<Vec<Step>> {
 }
 
 fn json_query<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
-    let query = args.custom::<Query>(0)?;
-    let document = value.bytes()?;
-    let found = find(document, &query.path)?;
-    let result = interpret(found, query.as_integer)?;
+    let result = query(value.bytes()?, args)?;
     scratch::recycle(value);
     Some(result)
+}
+
+/// What a document has at the path that [`check_json_query`] read.
+pub(super) fn query(document: &[u8], args: &Args) -> Option<Value<'static>> {
+    let query = args.custom::<Query>(0)?;
+    interpret(find(document, &query.path)?, query.as_integer)
 }
 
 /// The value of a piece of JSON: a string, number, boolean or array.

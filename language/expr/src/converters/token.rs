@@ -1,0 +1,66 @@
+//! JSON Web Tokens (RFC 7519): what their parts say. Whether it is true is another question.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::json::{check_json_query, query};
+use super::{Converter, Run};
+use crate::args::{ArgKind, Args};
+use crate::sample::SampleType::{Any, Bin};
+use crate::sample::Value;
+use crate::scope::Scope;
+use crate::scratch;
+
+pub(super) const ROWS: &[Converter] = &[
+    Converter::new("jwt_header_query", Bin, Any, Run::Pure(header), "What a token's header says")
+        .args(0, &[ArgKind::Str, ArgKind::Str])
+        .check(check),
+    Converter::new("jwt_payload_query", Bin, Any, Run::Pure(payload), "What a token claims")
+        .args(0, &[ArgKind::Str, ArgKind::Str])
+        .check(check),
+];
+
+/// Without a path the whole part is meant.
+fn check(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+    match args.str(0) {
+        None => Ok(()),
+        Some(_) => check_json_query(args, scope),
+    }
+}
+
+fn header<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    part(value, args, 0)
+}
+
+fn payload<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
+    part(value, args, 1)
+}
+
+/// One of the parts before the signature: three of them, with dots between.
+fn part<'a>(value: Value<'a>, args: &'a Args, index: usize) -> Option<Value<'a>> {
+    let token = value.bytes()?;
+    let mut parts = token.split(|byte| *byte == b'.');
+    let wanted = parts.clone().nth(index)?;
+    // The signature may be empty, but not absent (RFC 7515, section 7.1).
+    if parts.by_ref().count() != PARTS {
+        return None;
+    }
+    let mut decoded = scratch::take();
+    let done = URL_SAFE_NO_PAD.decode_vec(wanted, &mut decoded).is_ok();
+    scratch::recycle(value);
+    if !done {
+        scratch::give(decoded);
+        return None;
+    }
+    if args.is_empty() {
+        return Some(Value::Str(Cow::Owned(decoded)));
+    }
+    let found = query(&decoded, args);
+    scratch::give(decoded);
+    found
+}
+
+/// Header, payload and signature.
+const PARTS: usize = 3;
