@@ -10,7 +10,7 @@ fn ring(size: usize) -> Arc<Ring> {
 
 fn model(test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(4);
     builder.check(test);
 }
 
@@ -150,6 +150,33 @@ fn the_one_who_wakes_looks_at_what_was_delivered_since() {
         // It slept when the second message came, so it was woken for that one too.
         let woken_before = usize::from(messages.load(Ordering::SeqCst) == 1);
         assert!(!asleep || woken.load(Ordering::SeqCst) > woken_before, "asleep beside a message");
+        wakeup.strike(&sleeper);
+    });
+}
+
+/// A reader that comes while a message is delivered has the mark for a moment: the one that sleeps is woken all the same
+/// (R100, R101).
+#[test]
+fn a_reader_that_comes_keeps_no_wake() {
+    model(|| {
+        let wakeup = Arc::new(Wakeup::new());
+        let woken = Arc::new(Count::new(0));
+        let sleeper = {
+            let woken = Arc::clone(&woken);
+            let wake = move || {
+                woken.fetch_add(1, Ordering::SeqCst);
+            };
+            wakeup.enlist(Box::new(wake))
+        };
+        wakeup.lie_down(&sleeper);
+        let writer = {
+            let wakeup = Arc::clone(&wakeup);
+            thread::spawn(move || wakeup.deliver())
+        };
+        let other = wakeup.enlist(Box::new(|| {}));
+        writer.join().unwrap();
+        assert!(woken.load(Ordering::SeqCst) >= 1, "asleep beside a message");
+        wakeup.strike(&other);
         wakeup.strike(&sleeper);
     });
 }

@@ -67,7 +67,9 @@ impl Wakeup {
 
     fn wake(&self) {
         while !self.waking.swap(true, Ordering::AcqRel) {
-            let seen = self.delivered.load(Ordering::Relaxed);
+            // Acquire: who counted a delivery that is seen here will find the mark set and leave, so the sleepers that it saw
+            // have to be seen here, too.
+            let seen = self.delivered.load(Ordering::Acquire);
             // SAFETY: this thread has set the mark.
             let list = unsafe { &*self.list.get() };
             for sleeper in list {
@@ -75,17 +77,12 @@ impl Wakeup {
                     (sleeper.wake)();
                 }
             }
-            if !self.drop_mark(seen) {
+            // An exchange, not a store: it sees what the one did who found the mark set.
+            self.waking.swap(false, Ordering::AcqRel);
+            if self.delivered.load(Ordering::Relaxed) == seen {
                 return;
             }
         }
-    }
-
-    /// Drops the mark; whether something was delivered meanwhile by somebody who found it set.
-    fn drop_mark(&self, seen: usize) -> bool {
-        // An exchange, not a store: it sees what the one did who found the mark set.
-        self.waking.swap(false, Ordering::AcqRel);
-        self.delivered.load(Ordering::Relaxed) != seen
     }
 
     /// Marks a reader as awake; whether it slept.
@@ -114,10 +111,13 @@ impl Wakeup {
         while self.waking.swap(true, Ordering::AcqRel) {
             spin(&mut tries);
         }
-        let seen = self.delivered.load(Ordering::Relaxed);
         // SAFETY: this thread has set the mark.
         change(unsafe { &mut *self.list.get() });
-        if self.drop_mark(seen) {
+        // An exchange, as in `wake`.
+        self.waking.swap(false, Ordering::AcqRel);
+        // Who delivered meanwhile found the mark set and left the waking to this thread; whether somebody did cannot be told from
+        // the count, since it is raised before. Readers come and go seldom, and one that is woken for nothing lies down again.
+        if self.asleep.load(Ordering::Relaxed) != 0 {
             self.wake();
         }
     }
