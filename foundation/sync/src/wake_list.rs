@@ -356,6 +356,26 @@ mod loom_tests {
         });
     }
 
+    /// R63: a number that is listed anew while the list that it was in is handed out takes the rest of that list nowhere.
+    #[test]
+    fn a_number_that_is_listed_anew_takes_no_other_along() {
+        loom::model(|| {
+            let list = Arc::new(WakeList::new(2));
+            assert!(list.wake(0) && list.wake(1));
+            let waker = {
+                let list = list.clone();
+                loom::thread::spawn(move || usize::from(list.wake(0)))
+            };
+            let mut runs = [0, 0];
+            let mut run = |listed: Listed| runs[listed.number as usize] += 1;
+            list.drain(&mut run);
+            let again = waker.join().expect("the waker ends");
+            list.drain(&mut run);
+            assert_eq!(runs, [1 + again, 1]);
+            assert!(list.is_empty());
+        });
+    }
+
     /// R66, R81: the date that is seen with a wake is the date of that wake, though another follows at once.
     #[test]
     fn a_later_wake_does_not_replace_the_date() {
