@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What clients suffer while the configuration is reloaded again and again under load, side by side.
 
-  reload.py -p weir=target/release/weir [-p haproxy=haproxy] [-p nginx=nginx] [-r 200] [-s 120] [--json FILE]
+  reload.py -p weir=target/release/weir [-p haproxy=haproxy] [-p nginx=nginx] [-r 200] [-s 120] [--real-time] [--json FILE]
 
 Each side serves for a while without reloads, then `-r` reloads are spread over `-s` seconds: of five, one has a broken
 configuration and in one the new worker is killed while it reads its configuration (others have no such moment: HAProxy 2.6 reads
@@ -13,6 +13,10 @@ it in the master, and a master ends with a worker that crashes later; there both
   download  20 MB, read at some 40 MB/s
   upload    4 MB, written in pieces
   socket    a WebSocket upgrade, then an echo every 100 ms for 5 s
+
+The busy clients have a process of their own, and their answers come from bench/origin.c: what they measure is the load
+balancer, not the other clients' and servers' event loops. On a machine that others use too, `--real-time` (needs root) gives all
+that is measured precedence over them; without it p99 is the scheduler's.
 
 A client that finds its idle connection closed and whose next request fails for it counts as a failed request; an idle
 connection that is closed is counted as torn, whether or not a request was on its way.
@@ -48,8 +52,11 @@ defaults
     timeout tunnel 20s
 frontend f
     bind 127.0.0.1:{port}
-    default_backend b
-backend b
+    use_backend bulk if {{ path /download /upload /socket }}
+    default_backend small
+backend small
+    server s 127.0.0.1:{small}
+backend bulk
     server s 127.0.0.1:{origin}
 """
 NGINX = """
@@ -59,9 +66,10 @@ http {{ access_log off; keepalive_requests 100000000; client_max_body_size 0; pr
  proxy_temp_path {work}/p; client_body_temp_path {work}/c; fastcgi_temp_path {work}/f; uwsgi_temp_path {work}/u; scgi_temp_path {work}/s;
  keepalive_timeout 20s;
  upstream o {{ server 127.0.0.1:{origin}; keepalive 64; }}
+ upstream small {{ server 127.0.0.1:{small}; keepalive 64; }}
  map $http_upgrade $c {{ default upgrade; '' ''; }}
- server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://o; proxy_http_version 1.1;
-  proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $c; }} }} }}
+ proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $c;
+ server {{ listen 127.0.0.1:{port}; location /64 {{ proxy_pass http://small; }} location / {{ proxy_pass http://o; }} }} }}
 """
 # What takes long enough to read that a worker can be killed meanwhile.
 LONG = "".join(f"backend b{number}\n    server s{number} 127.0.0.1:9\n" for number in range(5000))
@@ -229,18 +237,20 @@ async def websocket(reader, writer, over):
         await asyncio.sleep(0.1)
 
 
-def clients(port, end, pipe):
-    kinds = ["busy", "quiet", "short", "download", "upload", "socket"]
+def clients(port, end, pipe, kinds):
     counts = {kind: Count() for kind in kinds}
     over = end.is_set
 
     async def run():
-        work = [keep(port, counts["busy"], over, lambda: 0.005) for _ in range(4)]
-        work += [keep(port, counts["quiet"], over, lambda: random.uniform(0.3, 3)) for _ in range(32)]
-        work += [once(port, counts["short"], over, short, 0.002) for _ in range(4)]
-        work += [once(port, counts["download"], over, download, 0.1) for _ in range(2)]
-        work += [once(port, counts["upload"], over, upload, 0.1) for _ in range(2)]
-        work += [once(port, counts["socket"], over, websocket, 0.1) for _ in range(8)]
+        starts = {
+            "busy": lambda count: [keep(port, count, over, lambda: 0.005) for _ in range(4)],
+            "quiet": lambda count: [keep(port, count, over, lambda: random.uniform(0.3, 3)) for _ in range(32)],
+            "short": lambda count: [once(port, count, over, short, 0.002) for _ in range(4)],
+            "download": lambda count: [once(port, count, over, download, 0.1) for _ in range(2)],
+            "upload": lambda count: [once(port, count, over, upload, 0.1) for _ in range(2)],
+            "socket": lambda count: [once(port, count, over, websocket, 0.1) for _ in range(8)],
+        }
+        work = [client for kind in kinds for client in starts[kind](counts[kind])]
         await asyncio.gather(*work)
 
     asyncio.run(run())
@@ -287,10 +297,26 @@ def percentile(times, share):
     return sorted(times)[min(len(times) - 1, int(len(times) * share))] * 1e3 if times else float("nan")
 
 
-def measure(name, program, options, origin_port):
+class Load:
+    """A process with some kinds of clients."""
+
+    def __init__(self, port, kinds):
+        self.ours, theirs = multiprocessing.Pipe()
+        self.over = multiprocessing.Event()
+        self.process = multiprocessing.Process(target=clients, args=(port, self.over, theirs, kinds))
+        self.process.start()
+
+    def counts(self):
+        """What they counted, once they were told to end."""
+        counts = self.ours.recv()
+        self.process.join()
+        return counts
+
+
+def measure(name, program, options, origin_port, small_port):
     work, port = tempfile.mkdtemp(prefix="reload."), free_port()
     nginx = name.startswith("nginx")
-    good = (NGINX if nginx else CONFIGURATION).format(port=port, origin=origin_port, work=work)
+    good = (NGINX if nginx else CONFIGURATION).format(port=port, origin=origin_port, small=small_port, work=work)
     config, master_socket = os.path.join(work, "cfg"), os.path.join(work, "master")
 
     def write(text):
@@ -307,10 +333,7 @@ def measure(name, program, options, origin_port):
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.02)
-        ours, theirs = multiprocessing.Pipe()
-        end = multiprocessing.Event()
-        load = multiprocessing.Process(target=clients, args=(port, end, theirs))
-        load.start()
+        loads = [Load(port, ["busy"]), Load(port, ["quiet", "short", "download", "upload", "socket"])]
         time.sleep(options.quiet)
         began = time.monotonic()
         done, before, most = {"good": 0, "broken": 0, "killed": 0}, None, 0
@@ -349,9 +372,9 @@ def measure(name, program, options, origin_port):
             time.sleep(max(0.0, began + (number + 1) * options.seconds / options.reloads - time.monotonic()))
         after = figures(master.pid) if master.poll() is None else (0, 0)
         finish = time.monotonic()
-        end.set()
-        counts = ours.recv()
-        load.join()
+        for load in loads:
+            load.over.set()
+        counts = {kind: count for load in loads for kind, count in load.counts().items()}
         result = {"reloads": done, "took_ms": percentile(took, 0.5), "workers": most, "master": (before, after), "clients": {}}
         print(f"{name}: {done['good']} reloads, {done['broken']} of broken configurations, {done['killed']} of killed workers; "
               f"median {result['took_ms']:.0f} ms; at most {most} workers; master {before} -> {after} (kB, descriptors)")
@@ -380,19 +403,30 @@ def main():
     parser.add_argument("-r", "--reloads", type=int, default=200)
     parser.add_argument("-s", "--seconds", type=float, default=120)
     parser.add_argument("-q", "--quiet", type=float, default=15, help="seconds without reloads before")
+    parser.add_argument("--real-time", action="store_true", help="everything under SCHED_RR")
     parser.add_argument("--json", default="")
     options = parser.parse_args()
-    port = free_port()
+    if options.real_time:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    small, port = free_port(), free_port()
     server = multiprocessing.Process(target=origin, args=(port,), daemon=True)
     server.start()
+    folder = tempfile.mkdtemp(prefix="reload.")
+    fast = os.path.join(folder, "origin")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "origin.c")
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-pthread", "-o", fast, source], check=True)
+    quick = subprocess.Popen([fast, str(small)], stdout=subprocess.DEVNULL)
     results = {}
     for side in options.p:
         name, _, program = side.partition("=")
-        results[name] = measure(name, os.path.abspath(shutil.which(program) or program), options, port)
+        results[name] = measure(name, os.path.abspath(shutil.which(program) or program), options, port, small)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)
     server.terminate()
+    quick.terminate()
+    quick.wait()
+    shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
