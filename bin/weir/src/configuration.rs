@@ -223,6 +223,8 @@ fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&str>)
         environment.set(name.into_vec(), value.into_vec());
     }
     weir_master::carried::VARIABLES.iter().for_each(|name| environment.remove(name));
+    // Known once the configuration's sockets are.
+    environment.remove("HAPROXY_CLI");
     if let Some(reached) = master {
         environment.set("HAPROXY_MWORKER", "1");
         environment.set("HAPROXY_MASTER_CLI", reached);

@@ -43,7 +43,15 @@ impl ProcessTarget for LiveTarget {
     }
 
     fn environment(&self) -> Vec<String> {
-        self.live.record.environment.clone()
+        let mut all = self.live.record.environment.clone();
+        // What the files say lacks the channel of the master.
+        all.retain(|pair| !pair.starts_with("HAPROXY_CLI="));
+        let sockets = self.live.record.cli_sockets();
+        if !sockets.is_empty() {
+            let reached: Vec<_> = sockets.iter().map(|socket| socket.settings.address.as_str()).collect();
+            all.push(format!("HAPROXY_CLI={}", reached.join(";")));
+        }
+        all
     }
 
     fn startup_logs(&self) -> String {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::context::GlobalReader;
 use crate::bind::read_bind;
-use crate::model::{Account, UnixBind};
+use crate::model::{Account, Bind, Host, ListenAddress, UnixBind};
 use crate::numbers::integer_in;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
@@ -24,6 +24,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             }
             let socket = read_bind(words, "stats socket", "global", line.at.clone())?;
             line.global.sockets.push(socket);
+            line.world.set_variable("HAPROXY_CLI", reached(&line.global.sockets));
             Ok(())
         },
     ),
@@ -64,6 +65,18 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         },
     ),
 ];
+
+/// Where the runtime API is reached, as far as is known by now (`HAPROXY_CLI`).
+fn reached(sockets: &[Bind]) -> String {
+    let spelled = |socket: &Bind| match socket.addresses.first() {
+        Some(ListenAddress::Unix(path)) => format!("unix@{}", path.display()),
+        Some(ListenAddress::Inet { host: Host::Ip(ip), .. }) if !socket.spelling.contains('@') => {
+            format!("ipv{}@{}", if ip.is_ipv4() { 4 } else { 6 }, socket.spelling)
+        }
+        _ => socket.spelling.to_string(),
+    };
+    sockets.iter().map(spelled).collect::<Vec<_>>().join(";")
+}
 
 fn read_unix_bind(unix: &mut UnixBind, option: &Word, words: &mut Words<'_>) -> Parsed {
     let name = option.text();

@@ -70,6 +70,14 @@ fn unknown_words_have_a_suggestion() {
 }
 
 #[test]
+fn where_the_runtime_api_is_reached_is_a_variable() {
+    let lines = "stats socket /run/a.sock level admin\nstats socket 127.0.0.1:99\nstats socket abns@x\n\
+                 stats socket ipv6@[::1]:98\ndescription \"$HAPROXY_CLI\"";
+    let expected = "unix@/run/a.sock;ipv4@127.0.0.1:99;abns@x;ipv6@[::1]:98";
+    assert_eq!(accept(lines).description.as_deref(), Some(expected));
+}
+
+#[test]
 fn a_soft_stop_may_close_nothing() {
     assert_eq!(accept("close-spread-time infinite").close_spread, CloseSpread::Never);
     refuse("close-spread-time", "'close-spread-time' expects <time> as argument.");
