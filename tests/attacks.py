@@ -7,7 +7,6 @@ Each attack is a function; its first line says what must hold. While it goes on,
 get every answer soon; what the process holds beyond its state at rest is divided by the number of attackers. The bounds are for
 memory held by design (a buffer and its stream), not for speed: nothing here measures time except to notice that somebody hangs.
 """
-import argparse
 import os
 import random
 import re
@@ -19,7 +18,7 @@ import sys
 import threading
 import time
 
-from program import Folder, Program, connects, free_port, wait_until
+from program import Program, free_port, main, wait_until
 
 CONFIGURATION = """
 global
@@ -523,31 +522,7 @@ def senders_of_logs_may_lie(binary, folder):
         scene.is_well()
 
 
-ATTACKS = [value for name, value in list(globals().items()) if getattr(value, "__module__", "") == "__main__" and hasattr(value, "__code__")
-           and value.__code__.co_varnames[:2] == ("binary", "folder")]
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    binary = os.path.abspath(options.bin)
+if __name__ == "__main__":
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    failed = 0
-    attacks = [attack for attack in ATTACKS if re.search(options.only, attack.__name__)]
-    for attack in attacks:
-        start = time.monotonic()
-        try:
-            with Folder() as folder:
-                attack(binary, folder)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the attack succeeded and the next one runs
-            failed += 1
-            print(f"FAILED {attack.__name__.replace('_', ' ')} ({time.monotonic() - start:.1f} s): {type(error).__name__} {error}", flush=True)
-    print(f"attacks: {len(attacks) - failed} of {len(attacks)} withstood")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("attacks", [sys.modules[__name__]], "withstood"))

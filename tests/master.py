@@ -6,7 +6,6 @@
 Each check is a function whose name begins with the requirements that it proves. What needs root, or the packaged haproxy,
 is left out where they are not there, and says so.
 """
-import argparse
 import contextlib
 import os
 import re
@@ -18,30 +17,11 @@ import sys
 import threading
 import time
 
-from program import TERM, USR1, Folder, Program, connects, free_port, request, run, wait_until
+from program import TERM, USR1, LeftOut, Program, answering, connects, free_port, main, request, run, wait_until
 
 USR2 = signal.SIGUSR2
 HAPROXY = shutil.which("haproxy")
 ROOT = os.geteuid() == 0
-
-ANSWERING = """
-global
-    {extra}
-    hard-stop-after 20s
-defaults
-    mode http
-    timeout connect 2s
-    timeout client 10s
-    timeout server 10s
-frontend f
-    bind {bind}
-    {frontend}
-    http-request return status 200 content-type text/plain string "{text}"
-"""
-
-
-class LeftOut(Exception):
-    """A check that cannot be made here, and why."""
 
 
 class Master(Program):
@@ -116,11 +96,6 @@ def talk(path, text, end=True, seconds=10):
             if not more:
                 return answer.decode(errors="replace")
             answer += more
-
-
-def answering(folder, port, text="hello", extra="maxconn 100", frontend="", name="a.cfg", bind=None):
-    bind = bind or f"127.0.0.1:{port}"
-    return folder.file(name, ANSWERING.format(bind=bind, text=text, extra=extra, frontend=frontend))
 
 
 def field(pid, name):
@@ -1033,36 +1008,5 @@ def needs_haproxy():
         raise LeftOut("needs the packaged haproxy")
 
 
-CHECKS = [value for value in list(globals().values()) if callable(value) and getattr(value, "__module__", "") == "__main__"
-          and hasattr(value, "__code__") and value.__code__.co_varnames[:2] == ("binary", "folder")]
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--times", type=int, default=1)
-    options = parser.parse_args()
-    binary = os.path.abspath(options.bin)
-    failed = left_out = 0
-    checks = [check for check in CHECKS if re.search(options.only, check.__name__)] * options.times
-    for check in checks:
-        began = time.monotonic()
-        try:
-            with Folder() as folder:
-                check(binary, folder)
-        except LeftOut as why:
-            left_out += 1
-            print(f"left out {check.__name__.replace('_', ' ')}: {why}", flush=True)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the check failed and the next one runs
-            failed += 1
-            line = sys.exc_info()[2].tb_next.tb_lineno
-            print(f"FAILED {check.__name__.replace('_', ' ')} (line {line}): {type(error).__name__} {str(error)[:1500]}", flush=True)
-        if time.monotonic() - began > 8:
-            print(f"       {time.monotonic() - began:.1f} s for {check.__name__.replace('_', ' ')}")
-    print(f"master: {len(checks) - failed - left_out} of {len(checks)} hold")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("master", [sys.modules[__name__]]))

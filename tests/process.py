@@ -6,7 +6,6 @@
 Each check is a function; its first line says what must hold. All of them, idle memory, the last segment, the layout of ring
 files and what is measured apart, also hold for the packaged haproxy, which is how they were written.
 """
-import argparse
 import os
 import re
 import resource
@@ -17,24 +16,7 @@ import threading
 import time
 
 import ring
-from program import HUP, INT, TERM, USR1, Folder, Program, connects, free_port, request, run, wait_until
-
-ANSWERING = """
-global
-    {extra}
-defaults
-    mode http
-    timeout connect 2s
-    timeout client 10s
-    timeout server 10s
-frontend f
-    bind 127.0.0.1:{port}
-    http-request return status 200 content-type text/plain string "{text}"
-"""
-
-
-def answering(folder, port, text="hello", extra="maxconn 100", name="a.cfg"):
-    return folder.file(name, ANSWERING.format(port=port, text=text, extra=extra))
+from program import ANSWERING, HUP, INT, TERM, USR1, Program, answering, connects, free_port, main, request, run, wait_until
 
 
 def a_valid_configuration_exits_0_and_an_invalid_one_1(binary, folder):
@@ -226,7 +208,7 @@ def a_log_target_that_never_reads_does_not_delay_traffic(binary, folder):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as target:
         target.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         target.bind(path)  # nobody receives
-        text = ANSWERING.format(port=port, text="x", extra=f"log {path} local0").replace("frontend f", "frontend f\n    log global\n    option httplog")
+        text = ANSWERING.format(bind=f"127.0.0.1:{port}", frontend="", text="x", extra=f"log {path} local0").replace("frontend f", "frontend f\n    log global\n    option httplog")
         with Program(binary, "-db", "-f", folder.file("log.cfg", text)) as program:
             program.ready(port)
             start = time.monotonic()
@@ -718,28 +700,5 @@ def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
         assert ask(path, "show profiling memory").split("\n")[5:] == first, "it goes on"
 
 
-CHECKS = [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__module__", "") == "__main__"
-          and value.__code__.co_varnames[:2] == ("binary", "folder")]
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    binary = os.path.abspath(options.bin)
-    failed = 0
-    checks = [check for check in CHECKS if re.search(options.only, check.__name__)]
-    for check in checks:
-        try:
-            with Folder() as folder:
-                check(binary, folder)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the check failed and the next one runs
-            failed += 1
-            print(f"FAILED {check.__name__.replace('_', ' ')}: {type(error).__name__} {error}", flush=True)
-    print(f"process: {len(checks) - failed} of {len(checks)} hold")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("process", [sys.modules[__name__]]))

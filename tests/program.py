@@ -1,11 +1,14 @@
 """One running load balancer under test, for the checks that varnishtest cannot write: signals, files, idle memory, raw bytes."""
+import argparse
 import itertools
 import os
 import random
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -124,6 +127,66 @@ def request(port, text=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", seconds=5.0, host="
                 break
             answer += more
         return answer
+
+
+ANSWERING = """
+global
+    hard-stop-after 20s
+    {extra}
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 10s
+    timeout server 10s
+frontend f
+    bind {bind}
+    {frontend}
+    http-request return status 200 content-type text/plain string "{text}"
+"""
+
+
+def answering(folder, port, text="hello", extra="maxconn 100", frontend="", name="a.cfg", bind=None):
+    """The path of a configuration that answers everybody by itself."""
+    bind = bind or f"127.0.0.1:{port}"
+    return folder.file(name, ANSWERING.format(bind=bind, text=text, extra=extra, frontend=frontend))
+
+
+class LeftOut(Exception):
+    """A check that cannot be made here, and why."""
+
+
+def checks_of(module):
+    """The checks that a module defines: its functions of a binary and a folder, in their order."""
+    return [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__
+            and hasattr(value, "__code__") and value.__code__.co_varnames[:2] == ("binary", "folder")]
+
+
+def main(title, modules, hold="hold"):
+    """Makes the checks of modules, those that `--only` matches, so often as `--times` says; the exit status."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--times", type=int, default=1)
+    options = parser.parse_args()
+    binary = os.path.abspath(options.bin)
+    failed = left_out = 0
+    every = [check for module in modules for check in checks_of(module)]
+    checks = [check for check in every if re.search(options.only, check.__name__)] * options.times
+    for check in checks:
+        began, name = time.monotonic(), check.__name__.replace("_", " ")
+        try:
+            with Folder() as folder:
+                check(binary, folder)
+        except LeftOut as why:
+            left_out += 1
+            print(f"left out {name}: {why}", flush=True)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the check failed and the next one runs
+            failed += 1
+            line = sys.exc_info()[2].tb_next.tb_lineno
+            print(f"FAILED {name} (line {line}, {time.monotonic() - began:.1f} s): {type(error).__name__} {str(error)[:1500]}",
+                  flush=True)
+    print(f"{title}: {len(checks) - failed - left_out} of {len(checks)} {hold}")
+    return 1 if failed else 0
 
 
 TERM, INT, USR1, HUP = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP
