@@ -1,0 +1,35 @@
+"""How masters and workers end."""
+import contextlib
+import signal
+
+from masters.support import Master, alive, tcp
+from program import TERM, USR1, answering, connects, free_port, wait_until
+
+
+def signals_end_the_workers_and_then_the_master(binary, folder):
+    for number, status in ((TERM, 0), (USR1, 0), (signal.SIGINT, 130)):
+        port = free_port()
+        with Master(binary, folder, answering(folder, port)) as master:
+            master.served()
+            worker = master.current()
+            master.send(number)
+            assert master.status() == status and not alive(worker), master.said()
+            assert "Exiting Master process..." in master.said()
+            assert f"All workers exited. Exiting... ({status})" in master.said()
+
+
+def workers_leave_when_their_master_is_gone(binary, folder):
+    port = free_port()
+    with Master(binary, folder, answering(folder, port)) as master, contextlib.ExitStack() as stack:
+        master.served()
+        slow = stack.enter_context(tcp(port)())
+        master.served()
+        worker = master.current()
+        slow.sendall(b"GET / HTTP/1.1\r\n")
+        wait_until(lambda: "CurrConns: 1\n" in master.ask("@1 show info"))
+        master.process.kill()
+        assert wait_until(lambda: not connects(port)), "it takes nothing new"
+        slow.sendall(b"Host: x\r\n\r\n")
+        assert slow.recv(65536).startswith(b"HTTP/1.1 200"), "it finishes what it has"
+        assert wait_until(lambda: not alive(worker))
+        assert "The master is gone" in master.said()

@@ -1,0 +1,199 @@
+"""How masters start, and who becomes whom: threads, files, environment, identity."""
+import os
+import re
+import signal
+import sys
+
+from masters.support import Master, alive, field, needs_root, talk, unix
+from program import TERM, Program, answering, connects, free_port, request, run, wait_until
+
+
+def r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_configuration(binary, folder):
+    sizes = []
+    for count in (1, 4000):
+        port = free_port()
+        config = answering(folder, port, name=f"{count}.cfg")
+        with open(config, "a") as file:
+            file.write(f"# {'x' * 100}\n" * (10 * count))
+            for number in range(count):
+                file.write(f"backend b{number}\n    server s{number} 127.0.0.1:9 weight 10\n")
+        with Master(binary, folder, config) as master:
+            master.served()
+            assert os.listdir(f"/proc/{master.pid}/task") == [str(master.pid)]
+            # What held the text goes back to the system soon after the start.
+            bound = sizes[0][0] + 1500 if sizes else sys.maxsize
+            wait_until(lambda: master.resident_kb() < bound, 3)
+            wait_until(lambda: not sizes or master.descriptors() == sizes[0][1])
+            sizes.append((master.resident_kb(), master.descriptors()))
+    (small, few), (large, many) = sizes
+    assert few == many and large - small < 1500, sizes
+
+
+def r156_r157_in_the_background_the_pid_file_has_the_master(binary, folder):
+    port, pid_file = free_port(), os.path.join(folder.path, "pid")
+    config = answering(folder, port)
+    status, _, err = run(binary, "-W", "-D", "-p", pid_file, "-f", config)
+    assert status == 0, err
+    with open(pid_file) as file:
+        master = int(file.read())
+    try:
+        assert connects(port)
+        assert field(master, "PPid") == ["1"] or int(field(master, "PPid")[0]) != os.getpid()
+        with open(f"/proc/{master}/task/{master}/children") as children:
+            worker = int(children.read())
+        assert field(worker, "PPid") == [str(master)]
+    finally:
+        os.kill(master, TERM)
+    assert wait_until(lambda: not alive(master))
+
+
+def r127_r135_a_first_start_that_fails_leaves_nothing(binary, folder):
+    bad = folder.file("bad.cfg", "frontend f\n    nonsense\n")
+    for words in (["-W"], ["-W", "-D"], ["-Ws"]):
+        status, _, err = run(binary, *words, "-f", bad)
+        assert status == 1 and "bad.cfg:2]" in err and "nonsense" in err, (words, status, err)
+        assert "Failed to load worker" in err, err
+
+
+def r135_a_worker_that_crashes_takes_the_master_along(binary, folder):
+    for number, status in ((signal.SIGSEGV, 139), (signal.SIGKILL, 137)):
+        port = free_port()
+        with Master(binary, folder, answering(folder, port)) as master:
+            master.served()
+            os.kill(master.current(), number)
+            assert master.status() == status, master.said()
+            assert f"exited with code {status}" in master.said()
+            assert "exit-on-failure: killing every processes with SIGTERM" in master.said()
+
+
+def r141_a_master_s_socket_without_a_master_is_a_warning(binary, folder):
+    port = free_port()
+    config = answering(folder, port)
+    with Program(binary, "-db", "-S", os.path.join(folder.path, "m"), "-f", config) as program:
+        program.ready(port)
+        program.send(TERM)
+        program.status()
+        assert "a master CLI socket was defined, but master-worker mode (-W) is not enabled" in program.process.stdout.read()
+    assert run(binary, "-dW", "-db", "-S", os.path.join(folder.path, "m"), "-f", config)[0] == 1
+
+
+def r143_nothing_of_the_old_ways_is_in_the_environment(binary, folder):
+    config = answering(folder, free_port(), extra=f"setenv COLOUR blue\n    presetenv PATH none\n    stats socket {folder.path}/cli")
+    with Master(binary, folder, config) as master:
+        master.served().reload()
+        shown = master.ask("show env")
+        assert "COLOUR=blue\n" in shown and "PATH=none" not in shown, shown
+        assert "WAIT_ONLY" not in shown and "HAPROXY_PROCESSES" not in shown, shown
+        assert master.ask("show env COLOUR") == "COLOUR=blue\n\n"
+        assert "HAPROXY_MWORKER=1\n" in master.ask("@1 show env")
+        assert re.fullmatch(r"HAPROXY_CLI=unix@\S+;sockpair@\d+\n\n", master.ask("@1 show env HAPROXY_CLI"))
+        assert "HAPROXY_PROCESSES" not in master.ask("@1 show env")
+
+
+def r145_r193_the_command_line_is_there_with_the_pid_file(binary, folder):
+    port, pid_file = free_port(), os.path.join(folder.path, "pid")
+    config = answering(folder, port)
+    with Master(binary, folder, config, "-p", pid_file) as master:
+        assert wait_until(lambda: os.path.exists(pid_file), 10)
+        assert talk(master.socket, "show version").startswith("3.5"), "no window at all"
+        assert "Pid:" in talk(master.socket, "@1 show info")
+        # A reload before the first load is over waits for its end.
+        assert master.ask("reload").startswith("Success=1\n")
+        assert connects(port)
+
+
+def r150_what_a_file_says_is_said_once(binary, folder):
+    config = answering(folder, free_port(), extra='.notice "said by the file"')
+    with Master(binary, folder, config) as master:
+        logs = master.served().ask("show startup-logs")
+        assert logs.count("said by the file") == 1, logs
+        assert master.reload().count("said by the file") == 1
+
+
+def r151_r152_garbage_is_the_worker_s_to_refuse(binary, folder):
+    for text, place in (("global\n    daemons\n", "a.cfg:2]"), ("peer x\n    y\n", "a.cfg:1]"),
+                        ("global\n    pidfile\n", "a.cfg:2]")):
+        status, _, err = run(binary, "-W", "-f", folder.file("a.cfg", text))
+        worker = re.search(r"Failed to load worker \((\d+)\)", err)
+        assert status == 1 and worker and place in err, err
+        assert re.search(rf"\[ALERT\] +\({worker.group(1)}\) : config : .*{re.escape(place)}", err), err
+        assert err.count(place) == 1, err
+
+
+def r153_a_marked_word_given_twice_is_no_new_fault(binary, folder):
+    pid_file = os.path.join(folder.path, "p")
+    config = answering(folder, free_port(), extra=f"pidfile {pid_file}\n    pidfile /other")
+    with Master(binary, folder, config) as master:
+        master.served()
+        assert master.said().count("'pidfile' already specified") == 1
+        with open(pid_file) as file:
+            assert int(file.read()) == master.pid
+
+
+def r155_words_about_threads_belong_first(binary, folder):
+    port = free_port()
+    with Master(binary, folder, answering(folder, port, extra="nbthread 2")) as master:
+        master.served()
+        assert "Nbthread: 2\n" in master.ask("@1 show info")
+    late = answering(folder, port) + ""
+    with open(late, "a") as file:
+        file.write("global\n    nbthread 2\n")
+    status, _, err = run(binary, "-W", "-f", late)
+    assert status == 1 and "'nbthread' not allowed if a non-global section was previously defined" in err, err
+
+
+def program_sections_say_what_to_use(binary, folder):
+    status, _, err = run(binary, "-W", "-f", folder.file("a.cfg", "program x\n    command sleep 1\n"))
+    assert status == 1 and "'program' is not supported any more; let the service manager start other programs" in err, err
+
+
+def r158_r161_only_the_worker_becomes_somebody_else(binary, folder):
+    needs_root()
+    jail = os.path.join(folder.path, "jail")
+    os.mkdir(jail)
+    port = free_port()
+    config = answering(folder, port, extra=f"uid 65534\n    gid 65534\n    chroot {jail}\n    nbthread 2")
+    with Master(binary, folder, config) as master:
+        master.served()
+        worker = master.current()
+        assert field(master.pid, "Uid") == ["0"] * 4 and os.readlink(f"/proc/{master.pid}/root") == "/"
+        for task in os.listdir(f"/proc/{worker}/task"):
+            assert field(f"{worker}/task/{task}", "Uid") == ["65534"] * 4
+            assert field(f"{worker}/task/{task}", "Gid") == ["65534"] * 4
+            assert field(f"{worker}/task/{task}", "Groups") == []
+            assert field(f"{worker}/task/{task}", "CapEff") == ["0" * 16]
+        assert os.readlink(f"/proc/{worker}/root") == jail
+        # A reload does not lack what the worker gave up.
+        master.reload()
+        assert request(port).startswith(b"HTTP/1.1 200")
+
+
+def r160_capabilities_are_kept_by_all_workers_and_only_there(binary, folder):
+    needs_root()
+    config = answering(folder, free_port(), frontend="log stdout format raw daemon",
+                       extra="uid 65534\n    nbthread 2\n    setcap cap_net_admin,cap_net_bind_service")
+    with Master(binary, folder, config) as master:
+        master.served()
+        worker = master.current()
+        held = {open(f"/proc/{worker}/task/{task}/comm").read().strip(): field(f"{worker}/task/{task}", "CapEff")[0]
+                for task in os.listdir(f"/proc/{worker}/task")}
+        assert {int(bits, 16) for name, bits in held.items() if name.startswith("worker")} == {0x1400}, held
+        assert all(int(bits, 16) in (0, 0x1400) for bits in held.values()), held
+        assert field(worker, "CapPrm") == ["0000000000001400"]
+        assert int(field(master.pid, "CapEff")[0], 16) > 0x1400
+
+
+def r159_what_needs_rights_is_checked_after_the_identity_changed(binary, folder):
+    needs_root()
+    text = "backend b\n    source 0.0.0.0 usesrc client\n    server s 127.0.0.1:9\n"
+    for cap, serves in (("", False), ("setcap cap_net_raw", True)):
+        port = free_port()
+        config = answering(folder, port, extra=f"uid 65534\n    {cap}", name="t.cfg")
+        with open(config, "a") as file:
+            file.write(text)
+        with Program(binary, "-db", "-f", config) as program:
+            if serves:
+                program.ready(port)
+            else:
+                assert program.status() == 1
+                assert "needs full privileges" in program.process.stdout.read()

@@ -1,0 +1,167 @@
+"""What the checks of masters need: a master, its command line, clients that count what fails."""
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+
+from program import LeftOut, Program, wait_until
+
+USR2 = signal.SIGUSR2
+HAPROXY = shutil.which("haproxy")
+ROOT = os.geteuid() == 0
+
+
+class Master(Program):
+    """A master with its command line in a folder."""
+
+    def __init__(self, binary, folder, config, *arguments, **options):
+        self.folder, self.config, self.binary = folder, config, binary
+        self.socket = os.path.join(folder.path, "master.sock")
+        self.log = os.path.join(folder.path, "log")
+        super().__init__(binary, "-W", "-S", self.socket, "-f", config, *arguments, **options)
+
+    def __enter__(self):
+        self.before = self.said().count("Loading success.") if os.path.exists(self.log) else 0
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self.options)
+        self.pid = self.process.pid
+        return self
+
+    def __exit__(self, *_):
+        for pid in self.workers() if self.process.poll() is None else []:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def said(self):
+        """What all its processes printed."""
+        with open(self.log) as log:
+            return log.read()
+
+    def served(self, count=1):
+        """Waits until so many loads succeeded since it was started."""
+        wanted = self.before + count
+        if not wait_until(lambda: self.said().count("Loading success.") >= wanted or self.process.poll() is not None, 10):
+            raise AssertionError(f"not served: {self.said()}")
+        assert self.process.poll() is None, self.said()
+        return self
+
+    def ask(self, text, end=True):
+        """What the command line answers."""
+        return talk(self.socket, text, end)
+
+    def reload(self):
+        answer = self.ask("reload")
+        assert answer.startswith("Success=1\n--\n"), answer
+        return answer
+
+    def workers(self, kind="worker"):
+        """The numbers of its children."""
+        with open(f"/proc/{self.pid}/task/{self.pid}/children") as children:
+            return [int(pid) for pid in children.read().split()]
+
+    def current(self):
+        """The newest of them."""
+        return max(self.workers())
+
+    def descriptors(self, pid=None):
+        return len(os.listdir(f"/proc/{pid or self.pid}/fd"))
+
+
+def talk(path, text, end=True, seconds=10):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(seconds)
+        client.connect(path)
+        client.sendall(text.encode() + b"\n")
+        if end:
+            client.shutdown(socket.SHUT_WR)
+        answer = b""
+        while True:
+            more = client.recv(65536)
+            if not more:
+                return answer.decode(errors="replace")
+            answer += more
+
+
+def field(pid, name):
+    with open(f"/proc/{pid}/status") as file:
+        return next(line.split(":", 1)[1].split() for line in file if line.startswith(name + ":"))
+
+
+def link(path):
+    """Where it points; nowhere when it is gone by now."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def alive(pid):
+    """Whether a process runs: one that nobody reaped does not."""
+    try:
+        return field(pid, "State")[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Clients:
+    """Clients with a connection for each request, as fast as they can, until the block ends; failures are counted."""
+
+    def __init__(self, connect, count=4):
+        self.connect, self.failures, self.answers, self.over = connect, [], {}, False
+        self.threads = [threading.Thread(target=self.ask, daemon=True) for _ in range(count)]
+
+    def ask(self):
+        while not self.over:
+            try:
+                with self.connect() as connection:
+                    connection.settimeout(5)
+                    connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    answer = b""
+                    while more := connection.recv(65536):
+                        answer += more
+                status = answer.split(b" ", 2)[1:2]
+                if status != [b"200"]:
+                    self.failures.append(answer[:80])
+                body = answer.rsplit(b"\r\n\r\n", 1)[-1].decode()
+                self.answers[body] = self.answers.get(body, 0) + 1
+            except (OSError, IndexError) as error:
+                self.failures.append(repr(error))
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over = True
+        for thread in self.threads:
+            thread.join(10)
+
+
+def tcp(port):
+    return lambda: socket.create_connection(("127.0.0.1", port), 5)
+
+
+def unix(address):
+    def connect():
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(5)
+        client.connect(address)
+        return client
+    return connect
+
+
+def needs_root():
+    if not ROOT:
+        raise LeftOut("needs root")
+
+
+def needs_haproxy():
+    if HAPROXY is None:
+        raise LeftOut("needs the packaged haproxy")
