@@ -12,6 +12,7 @@ use weir_backend::{Backend, Lease, Positions, Priority, Server, ServerKey};
 use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
+use weir_h1::BodyFraming;
 use weir_mux::{BodyFlow, Message};
 use weir_net::Connection;
 use weir_sys::Address;
@@ -56,6 +57,8 @@ pub struct Exchange {
     pub request_body: BodyFlow,
     /// The response's body on its way.
     pub response_body: BodyFlow,
+    /// How that body comes from the server, whatever rules make of the response.
+    pub response_framing: BodyFraming,
     /// A response of our own, when there is one.
     pub reply: Option<Reply>,
     /// How far the stream is.
@@ -379,6 +382,7 @@ impl Exchange {
             response: crate::recycle::message(),
             request_body: BodyFlow::done(),
             response_body: BodyFlow::done(),
+            response_framing: BodyFraming::None,
             reply: None,
             phase: During::Request,
             ending: Ending::NORMAL,

@@ -340,6 +340,14 @@ impl Exchange {
         } else {
             reply.body.bytes()
         };
+        if !self.facts.head_only && self.status != 304 {
+            let framing = match body.len() {
+                0 => BodyFraming::None,
+                length => BodyFraming::Length(length as u64),
+            };
+            let (head, raw) = self.response.edit();
+            let _ = weir_h1::restate(head, raw, framing);
+        }
         self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };
         self.frontend_response_started();
         self.facts.response_started = true;
@@ -375,6 +383,7 @@ impl Exchange {
         );
         self.facts.keep_client &= persists
             && !reply.closes
+            && !weir_h1::connection::asks_to_close(&self.response.head, self.response.bytes())
             && self.facts.have_request
             && self.request_body.is_done()
             && !self.site.closes(&self.session);

@@ -14,6 +14,7 @@ use weir_config::model::{
 };
 use weir_expr::pattern::{Selector, SetError};
 use weir_expr::{Context as _, Fetched, Value};
+use weir_http::Method;
 use weir_sched::wait;
 
 use crate::clock;
@@ -250,7 +251,9 @@ impl Exchange {
             Action::EarlyHint { name, value } => return self.early_hint(name, value),
             Action::SetMethod(value) => {
                 let method = self.format(value);
-                if !weir_h1::is_token(&method) {
+                // Whether a tunnel follows is between the client and its request.
+                let connects = [self.request.head.method() == Method::Connect, method[..] == *b"CONNECT"];
+                if !weir_h1::is_token(&method) || connects[0] != connects[1] {
                     return Done::Failed;
                 }
                 return done(self.request.head.set_method(&method).is_ok());

@@ -6,7 +6,7 @@
 //! may stay.
 
 use weir_http::values::Values;
-use weir_http::{Flags, Head, KnownName, NoRoom, Version};
+use weir_http::{Field, Flags, Head, KnownName, NoRoom, Version};
 
 use crate::framing::BodyFraming;
 
@@ -79,6 +79,17 @@ pub fn announcement_to_client(request: &Head, response: &Head, persists: bool) -
     } else {
         Announce::Nothing
     }
+}
+
+/// Whether a rule wrote `close` into the head: what a peer sent speaks of its own connection, what was written here of the one
+/// that the message goes to.
+#[inline]
+pub fn asks_to_close(head: &Head, raw: &[u8]) -> bool {
+    let written = |field: &&Field| field.known == KnownName::Connection && field.value.is_edited();
+    head.is_edited()
+        && head.index().iter().filter(written).any(|field| {
+            Values::new(head.span_text(raw, field.value)).any(|token| token.eq_ignore_ascii_case(CLOSE))
+        })
 }
 
 /// Whether this request allows its response to be `101 Switching Protocols`.

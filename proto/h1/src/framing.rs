@@ -1,6 +1,6 @@
 //! How the end of a body is found (RFC 9112, 6.3).
 
-use weir_http::{Flags, Head, Method, status};
+use weir_http::{Flags, Head, Kind, KnownName, Method, NoRoom, status};
 
 /// How the body after a head is delimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,5 +50,168 @@ pub fn response_framing(head: &Head, request_method: Method) -> BodyFraming {
         None => BodyFraming::UntilClose,
         Some(0) => BodyFraming::None,
         Some(length) => BodyFraming::Length(length),
+    }
+}
+
+/// Makes an edited head say what body follows it, for whoever expects one: rules may have changed the fields that say so,
+/// or the status, but not the bytes that come. A `None` that a response does not owe to its status is a length of 0. A
+/// tunnel's head is left alone.
+#[inline]
+pub fn restate(head: &mut Head, raw: &[u8], framing: BodyFraming) -> Result<(), NoRoom> {
+    if !head.is_edited() || framing == BodyFraming::Tunnel || states(head, raw, framing) {
+        return Ok(());
+    }
+    rewrite(head, framing)
+}
+
+/// Whether the fields say just that.
+fn states(head: &Head, raw: &[u8], framing: BodyFraming) -> bool {
+    let wanted = length_field(head, framing);
+    let (mut lengths, mut codings) = (0, 0);
+    for field in head.index() {
+        match field.known {
+            KnownName::ContentLength => {
+                if number(head.span_text(raw, field.value)).is_none_or(|said| Some(said) != wanted) {
+                    return false;
+                }
+                lengths += 1;
+            }
+            // What a peer said was judged when it came; what was written here was not.
+            KnownName::TransferEncoding if field.value.is_edited() => return false,
+            KnownName::TransferEncoding => codings += 1,
+            _ => {}
+        }
+    }
+    let owes_length = match framing {
+        BodyFraming::Length(_) => true,
+        BodyFraming::None => head.kind() == Kind::Response && wanted.is_some(),
+        _ => false,
+    };
+    (lengths == 1 || (lengths == 0 && !owes_length))
+        && codings == usize::from(framing == BodyFraming::Chunked)
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok())
+}
+
+/// The length that may be said.
+fn length_field(head: &Head, framing: BodyFraming) -> Option<u64> {
+    match framing {
+        BodyFraming::Length(length) => Some(length),
+        BodyFraming::None if head.kind() == Kind::Response && status::is_bodyless(head.status()) => None,
+        BodyFraming::None => Some(0),
+        BodyFraming::Chunked | BodyFraming::UntilClose | BodyFraming::Tunnel => None,
+    }
+}
+
+#[cold]
+fn rewrite(head: &mut Head, framing: BodyFraming) -> Result<(), NoRoom> {
+    head.remove_known(KnownName::ContentLength);
+    head.remove_known(KnownName::TransferEncoding);
+    match (framing, length_field(head, framing)) {
+        (BodyFraming::Chunked, _) => head.add(b"transfer-encoding", b"chunked"),
+        (BodyFraming::None, _) if head.kind() == Kind::Request => Ok(()),
+        (_, Some(length)) => head.add(b"content-length", length.to_string().as_bytes()),
+        (_, None) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::{Options, Parser, Progress};
+
+    const REQUEST: &str = "POST / HTTP/1.1\r\nHost: h\r\n";
+    const RESPONSE: &str = "HTTP/1.1 200 OK\r\nServer: s\r\n";
+    const LENGTH: &str = "Content-Length: 5\r\n";
+    const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
+
+    /// What is left of the fields about the body after a rule and [`restate`], in lower case.
+    #[track_caller]
+    fn check(start: &str, came: &str, rule: impl Fn(&mut Head, &[u8]) -> Result<(), NoRoom>, want: &str) {
+        let raw = format!("{start}{came}\r\n").into_bytes();
+        let mut head = Head::new();
+        let (progress, framing) = if start == REQUEST {
+            let progress = Parser::default().request(&raw, &Options::default(), &mut head);
+            (progress, request_framing(&head))
+        } else {
+            let progress = Parser::default().response(&raw, &Options::default(), &mut head);
+            (progress, response_framing(&head, Method::Get))
+        };
+        assert!(matches!(progress, Progress::Complete { .. }), "{progress:?}");
+        rule(&mut head, &raw).unwrap();
+        restate(&mut head, &raw, framing).unwrap();
+        let about = |name: &[u8]| {
+            name.eq_ignore_ascii_case(b"content-length") || name.eq_ignore_ascii_case(b"transfer-encoding")
+        };
+        let left: Vec<String> = head
+            .fields(&raw)
+            .filter(|(name, _)| about(name))
+            .map(|(name, value)| {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase();
+                format!("{}: {}", text(name), text(value))
+            })
+            .collect();
+        assert_eq!(left.join(", "), want, "{came:?}");
+    }
+
+    #[test]
+    fn rules_do_not_change_what_a_head_says_of_its_body() {
+        for start in [REQUEST, RESPONSE] {
+            let nothing = if start == REQUEST { "" } else { "content-length: 0" };
+            let zero = if start == REQUEST { "" } else { "Content-Length: 0\r\n" };
+            for (came, said) in
+                [(LENGTH, "content-length: 5"), (CHUNKED, "transfer-encoding: chunked"), (zero, nothing)]
+            {
+                check(start, came, |_, _| Ok(()), said);
+                check(start, came, |head, _| head.add(b"x", b"y"), said);
+                check(start, came, |head, raw| head.set(raw, b"content-length", b"3"), said);
+                check(start, came, |head, raw| head.set(raw, b"content-length", b"x"), said);
+                check(start, came, |head, _| head.add(b"content-length", b"5"), said);
+                check(start, came, |head, _| head.add(b"content-length", b"4"), said);
+                check(
+                    start,
+                    came,
+                    |head, raw| {
+                        head.remove(raw, b"content-length");
+                        Ok(())
+                    },
+                    said,
+                );
+                check(
+                    start,
+                    came,
+                    |head, raw| {
+                        head.remove(raw, b"transfer-encoding");
+                        Ok(())
+                    },
+                    said,
+                );
+                check(start, came, |head, _| head.add(b"transfer-encoding", b"chunked"), said);
+                check(start, came, |head, raw| head.set(raw, b"transfer-encoding", b"gzip"), said);
+                check(start, came, |head, raw| head.set(raw, b"Transfer-Encoding", b"chunked"), said);
+            }
+        }
+    }
+
+    #[test]
+    fn a_response_until_the_end_says_no_length() {
+        check(RESPONSE, "", |head, _| head.add(b"content-length", b"3"), "");
+        check(RESPONSE, "", |head, _| head.add(b"transfer-encoding", b"chunked"), "");
+    }
+
+    #[test]
+    fn a_status_without_a_body_has_no_fields_about_one() {
+        // The caller drops the body that came, and says that there is none.
+        let raw = format!("{RESPONSE}{LENGTH}\r\n").into_bytes();
+        for (status, want) in [(204, 1), (101, 1), (404, 2)] {
+            let mut head = Head::new();
+            let _ = Parser::default().response(&raw, &Options::default(), &mut head);
+            head.set_status(status).unwrap();
+            restate(&mut head, &raw, BodyFraming::None).unwrap();
+            assert_eq!(head.len(), want, "{status}");
+        }
     }
 }

@@ -20,5 +20,5 @@ pub mod parser;
 
 pub use chunk_decoder::{Advance, ChunkDecoder, ChunkError, Piece};
 pub use error::{HeadError, HeadErrorKind};
-pub use framing::{BodyFraming, request_framing, response_framing};
+pub use framing::{BodyFraming, request_framing, response_framing, restate};
 pub use parser::{Options, Parser, Progress, is_token};

@@ -1,7 +1,7 @@
 //! Request to the server, response to the client, and the bodies of both.
 
-use weir_h1::{BodyFraming, connection as persistence, response_framing};
-use weir_http::{Flags, Version};
+use weir_h1::{BodyFraming, connection as persistence, request_framing, response_framing, restate};
+use weir_http::{Flags, Version, status};
 use weir_mux::{BodyFlow, Flow, ReadHead, Side};
 use weir_net::Sent;
 use weir_sched::{Tick, wait, yield_now};
@@ -38,10 +38,16 @@ impl Exchange {
         self.narrow_te()?;
         self.add_forwarding_fields()?;
         let mode = self.connection_mode();
-        let keep_server = mode == persistence::Mode::KeepAlive;
-        self.facts.keep_server = keep_server;
+        let (head, raw) = self.request.edit();
+        restate(head, raw, request_framing(head)).map_err(|_| no_room())?;
+        let closes = persistence::asks_to_close(head, raw);
+        self.facts.keep_server = mode == persistence::Mode::KeepAlive && !closes;
         let pretends = self.backend.config.settings.options.http_pretend_keep_alive;
-        let mode = if pretends { persistence::Mode::KeepAlive } else { mode };
+        let mode = match () {
+            () if closes => persistence::Mode::ServerClose,
+            () if pretends => persistence::Mode::KeepAlive,
+            () => mode,
+        };
         // An upgrade keeps its fields: the connection's fate is then in the response.
         if !persistence::may_switch_protocols(&self.request.head) {
             let announcement = persistence::announcement_to_server(&self.request.head, mode);
@@ -258,8 +264,8 @@ impl Exchange {
     async fn respond(&mut self) -> Phase {
         self.facts.have_response = true;
         self.count_server_status();
-        let framing = response_framing(&self.response.head, self.request.head.method());
-        self.facts.tunnel = framing == BodyFraming::Tunnel;
+        self.response_framing = response_framing(&self.response.head, self.request.head.method());
+        self.facts.tunnel = self.response_framing == BodyFraming::Tunnel;
         self.note_head_size();
         self.bound_response_head();
         if let Err(stop) = self.response_phase().await {
@@ -268,6 +274,7 @@ impl Exchange {
             self.head_sizes = 0;
             return Err(stop);
         }
+        let framing = self.settle_response_body()?;
         self.settle_connections(framing)?;
         let verbatim = self.response.verbatim();
         if !self.facts.response_body_begun {
@@ -317,6 +324,32 @@ impl Exchange {
         self.exchange_bodies().await
     }
 
+    /// What follows the head that the client gets: rules may have given a body to a response that has none, or taken it from
+    /// one that has.
+    fn settle_response_body(&mut self) -> Phase<BodyFraming> {
+        let came = self.response_framing;
+        if came == BodyFraming::Tunnel {
+            return Ok(came);
+        }
+        let status = self.response.head.status();
+        let bodiless = self.facts.head_only || status::is_bodyless(status);
+        let framing = if bodiless { BodyFraming::None } else { came };
+        if framing != came {
+            // Nobody takes it: that ends the server's connection.
+            self.facts.keep_server = false;
+            self.response_body = BodyFlow::done();
+        }
+        // A 304, and a response to HEAD that has a body for others, say how long another one is.
+        let describes = status == 304 || (self.facts.head_only && !status::is_bodyless(status));
+        if !describes {
+            let (head, raw) = self.response.edit();
+            restate(head, raw, framing).map_err(|_| no_room())?;
+        }
+        // What a rule made interim is not: the client waits for another one.
+        self.facts.keep_client &= status >= 200;
+        Ok(framing)
+    }
+
     /// Decides which connections live on, and says so in the response.
     fn settle_connections(&mut self, framing: BodyFraming) -> Phase {
         if self.facts.tunnel {
@@ -327,10 +360,11 @@ impl Exchange {
         }
         let mode = self.connection_mode();
         let (request, response) = (&self.request.head, &self.response.head);
-        self.facts.keep_server &= persistence::server_persists(response, framing, mode);
+        self.facts.keep_server &= persistence::server_persists(response, self.response_framing, mode);
         // A response whose end is told in two ways cannot be trusted to have been understood by everybody.
         let insecure = response.flags().contains(Flags::INSECURE_FRAMING);
         self.facts.keep_client &= !insecure
+            && !persistence::asks_to_close(response, self.response.bytes())
             && persistence::client_persists(request, framing, mode)
             && !self.site.closes(&self.session);
         let announcement = persistence::announcement_to_client(request, response, self.facts.keep_client);

@@ -149,12 +149,11 @@ impl Exchange {
     }
 
     async fn await_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
-        let framing = weir_h1::response_framing(&self.response.head, self.request.head.method());
         let limit = self.site.limits.body_limit(&self.response.head);
         let deadline = clock::after(time);
         let Some(upstream) = &mut self.server else { return Ok(()) };
         self.response.detach(&mut upstream.connection);
-        self.response_body = weir_mux::BodyFlow::new(framing, 0);
+        self.response_body = weir_mux::BodyFlow::new(self.response_framing, 0);
         self.facts.response_body_begun = true;
         loop {
             let Some(upstream) = &mut self.server else { return Ok(()) };

@@ -1,0 +1,86 @@
+"""Rules on the fields, methods and statuses that say where a message ends: whatever they write, nothing that follows is misread."""
+
+from exchanges import answer, answered, get, post
+
+# What a rule does to a request, by the path that asks for it.
+REQUEST_RULES = {
+    "del length": "del-header content-length", "set length": "set-header content-length 3", "add length": "add-header content-length 3",
+    "same length": "set-header content-length 5", "add coding": "add-header transfer-encoding chunked", "set coding": "set-header transfer-encoding gzip",
+    "del coding": "del-header transfer-encoding", "GET": "set-method GET", "HEAD": "set-method HEAD", "POST": "set-method POST",
+    "CONNECT": "set-method CONNECT", "close": "set-header connection close", "other connection": "set-header connection x-y", "expect": "set-header expect 100-continue",
+}
+# What a rule does to a response, by the field that asks for it.
+RESPONSE_RULES = {
+    "del-length": "del-header content-length", "set-length": "set-header content-length 3", "add-length": "add-header content-length 3",
+    "add-coding": "add-header transfer-encoding chunked", "set-coding": "set-header transfer-encoding gzip", "del-coding": "del-header transfer-encoding",
+    "close": "set-header connection close", "add-close": "add-header connection close", "204": "set-status 204", "304": "set-status 304", "200": "set-status 200", "404": "set-status 404",
+}
+NAMES = {what: what.replace(" ", "-").lower() for what in REQUEST_RULES}
+
+CONFIGURATION = """
+global
+    log 127.0.0.1:@log@ local0
+    nbthread 1
+defaults
+    mode http
+    log global
+    option httplog
+    timeout connect 300ms
+    timeout client 300ms
+    timeout server 300ms
+    timeout http-keep-alive 200ms
+frontend front
+    bind 127.0.0.1:@front@
+""" + "".join(f"    http-request {rule} if {{ path /{NAMES[what]} }}\n" for what, rule in REQUEST_RULES.items()) \
+    + "".join(f"    http-response {rule} if {{ res.hdr(x-do) {what} }}\n" for what, rule in RESPONSE_RULES.items()) + """
+    default_backend origin
+frontend replies
+    bind 127.0.0.1:@replies@
+    http-after-response set-status 204 if { capture.req.uri /204 }
+    http-after-response set-status 200 if { capture.req.uri /200 }
+    http-after-response set-status 304 if { capture.req.uri /304 }
+    http-after-response del-header content-length if { capture.req.uri /del }
+    http-after-response set-header content-length 3 if { capture.req.uri /set }
+    http-after-response set-header connection close if { capture.req.uri /close }
+    http-request return status 204 if { path /200 }
+    http-request return status 404 content-type text/plain string hello
+backend origin
+    server s1 127.0.0.1:@origin@
+"""
+
+NEXT = get("/next", "Connection: close")
+
+EXCHANGES = {}
+for _what, _name in NAMES.items():
+    EXCHANGES |= {
+        f"{_what}, request with a length": ("front", post(f"/{_name}", "hello") + NEXT),
+        f"{_what}, chunked request": ("front", get(f"/{_name}", "Transfer-Encoding: chunked", method="POST") + "5\r\nhello\r\n0\r\n\r\n" + NEXT),
+        f"{_what}, request without a body": ("front", get(f"/{_name}") + NEXT),
+    }
+EXCHANGES |= {f"{what}, HEAD": ("front", get(f"/{what.lower()}", method="HEAD") + NEXT) for what in ("GET", "HEAD", "POST")}
+for _what in RESPONSE_RULES:
+    _chunked = answered(f"HTTP/1.1 200 OK\r\nX-Do: {_what}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+    EXCHANGES |= {
+        f"{_what}, response with a length": ("front", get(answer(f"X-Do: {_what}", body="hello")) + NEXT),
+        f"{_what}, empty response": ("front", get(answer(f"X-Do: {_what}", body="")) + NEXT),
+        f"{_what}, chunked response": ("front", get(_chunked) + NEXT),
+        f"{_what}, response until the end": ("front", get(answered(f"HTTP/1.1 200 OK\r\nX-Do: {_what}\r\n\r\nhello", end=True)) + NEXT),
+        f"{_what}, response to HEAD": ("front", get(answered(f"HTTP/1.1 200 OK\r\nX-Do: {_what}\r\nContent-Length: 5\r\n\r\n"), method="HEAD") + NEXT),
+    }
+for _status in (204, 304):
+    EXCHANGES |= {f"{what}, response {_status}": ("front", get(answered(f"HTTP/1.1 {_status} X\r\nX-Do: {what}\r\n\r\n")) + NEXT) for what in ("200", "404", "204", "304", "set-length")}
+EXCHANGES |= {f"reply {path}": ("replies", get(path) + NEXT) for path in ("/", "/204", "/200", "/304", "/del", "/set", "/close")}
+
+# The reference program writes some of these fields as the rules say, converts bodies to fit others, and fails at some.
+SAFE = "rules change fields, not where a message ends"
+DIFFERENT = {name: SAFE for name in EXCHANGES if name.startswith(("set coding", "add coding", "set-coding", "add-coding", "set-length"))}
+DIFFERENT |= {f"CONNECT, {what}": "a request does not become a tunnel, nor a tunnel a request"
+              for what in ("request with a length", "chunked request", "request without a body")}
+DIFFERENT |= dict.fromkeys(("del length, request with a length", "set length, request with a length", "set length, chunked request",
+                            "add length, chunked request", "same length, chunked request", "del-length, response with a length",
+                            "del-length, empty response", "add-length, chunked response", "add-length, response until the end",
+                            "add-length, response to HEAD", "200, response 204", "404, response 204", "200, response 304", "404, response 304",
+                            "reply /del", "reply /set"), SAFE)
+DIFFERENT |= dict.fromkeys(("204, response until the end", "304, response until the end"), "the client's connection lives on")
+for _same in ("set-length, response to HEAD", "set-length, response 204", "set-length, response 304"):
+    del DIFFERENT[_same]
