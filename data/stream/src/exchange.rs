@@ -488,7 +488,11 @@ impl Exchange {
         if !self.frontend.is_http() {
             return self.bytes_out();
         }
-        self.head_sizes + self.reply_bytes + self.response_body.payload()
+        // Rules on a response ask before any of it has left.
+        match self.facts.response_started || self.facts.logging_early {
+            true => self.head_sizes + self.reply_bytes + self.response_body.payload(),
+            false => 0,
+        }
     }
 
     /// The server that the stream is on, or was on last.

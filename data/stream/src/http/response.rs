@@ -44,7 +44,8 @@ impl Exchange {
         std::iter::once(self.backend).chain(frontend)
     }
 
-    /// `option forwardfor`, `option originalto`, `option forwarded`, `unique-id-header`, `http-send-name-header`.
+    /// `unique-id-header`, `option forwardfor`, `option originalto`, `option forwarded`, in the order in which the reference
+    /// program adds them.
     pub(super) fn add_forwarding_fields(&mut self) -> Phase {
         self.try_add_forwarding_fields()
             .map_err(|NoRoom| Stop::Error(400, Ending::new(By::Proxy, During::Request)))
@@ -52,6 +53,9 @@ impl Exchange {
 
     fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
         let (frontend, backend) = (self.frontend, self.backend);
+        if let (Some(name), Some(id)) = (&frontend.config.settings.unique_id_header, &self.unique_id) {
+            self.request.head.add(name.as_bytes(), id)?;
+        }
         let of = |proxy: &'static Proxy| &proxy.config.settings.options;
         if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {
             let name = option.header.as_bytes();
@@ -79,9 +83,6 @@ impl Exchange {
         if let Some(option) = &of(backend).forwarded {
             let value = self.forwarded_value(option);
             self.request.head.add(b"forwarded", &value)?;
-        }
-        if let (Some(name), Some(id)) = (&frontend.config.settings.unique_id_header, &self.unique_id) {
-            self.request.head.add(name.as_bytes(), id)?;
         }
         Ok(())
     }

@@ -213,16 +213,17 @@ impl Exchange {
 
     /// A parameter of a POST's form, as far as it is there (`balance url_param ... check_post`).
     fn parameter_in_form(&self, name: &str) -> Option<&[u8]> {
-        if !self.balances_on_body() || self.request.head.method() != Method::Post {
+        if !self.balances_on_body() {
             return None;
         }
         let body = &self.client.input()[..self.request_body.ready().min(self.client.input().len())];
         key::parameter(name, body)
     }
 
-    /// Whether choosing a server looks at the request's body.
+    /// Whether choosing a server looks at the request's body, which only a POST's may have to say something about.
     pub(crate) fn balances_on_body(&self) -> bool {
         let algorithm = self.backend.backend.as_ref().map(|backend| &backend.settings().algorithm);
         matches!(algorithm, Some(Algorithm::UrlParameter { check_post: true, .. }))
+            && self.request.head.method() == Method::Post
     }
 }

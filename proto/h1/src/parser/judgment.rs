@@ -172,7 +172,6 @@ fn target(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> 
 }
 
 fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut Head) -> Result<(), Stop> {
-    let Some(host_span) = meaning.host else { return Ok(()) };
     let target = head.uri(raw);
     let Some(authority) = uri::authority(target) else { return Ok(()) };
     let authority = uri::without_userinfo(authority);
@@ -181,6 +180,10 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
     let implied = match uri::scheme(target) {
         Some(scheme) => uri::default_port(scheme),
         None => [b"80".as_slice(), b"443"].into_iter().find(|port| has_this_port(authority, port)),
+    };
+    let Some(host_span) = meaning.host else {
+        let length = implied.map_or(authority.len(), |port| bare(authority, port).len());
+        return if connect { Ok(()) } else { shorten_authority(raw, authority.len() - length, head) };
     };
     let host = head.span_text(raw, host_span);
     let same = match implied {
@@ -201,12 +204,18 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
         let (host_length, authority_length) = (bare(host, port).len(), bare(authority, port).len());
         let dropped = authority.len() - authority_length;
         narrow_host(raw, host_span, host_length, head);
-        let end = uri::path_place(head.uri(raw)).start;
-        return head
-            .splice_uri(raw, end - dropped, end, b"")
-            .or_else(|_| wrong(HeadErrorKind::TooLong, head.start()));
+        return shorten_authority(raw, dropped, head);
     }
     Ok(())
+}
+
+/// Takes the last `dropped` bytes, a port, from the authority of an absolute target.
+fn shorten_authority(raw: &[u8], dropped: usize, head: &mut Head) -> Result<(), Stop> {
+    if dropped == 0 {
+        return Ok(());
+    }
+    let end = uri::path_place(head.uri(raw)).start;
+    head.splice_uri(raw, end - dropped, end, b"").or_else(|_| wrong(HeadErrorKind::TooLong, head.start()))
 }
 
 /// An authority without the port that its scheme implies, or without a colon that no port follows (RFC 3986, 6.2.3):
