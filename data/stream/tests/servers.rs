@@ -364,7 +364,7 @@ fn limits_of_the_pool_hold() {
 fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
     run(plain(""), |world| async move {
         let pools = world.proxy("front").servers().servers()[0].pools();
-        let mut kept = None;
+        let mut kept: Option<Peer> = None;
         for _ in 0..5 {
             // A first request takes no idle connection (`http-reuse safe`).
             let mut client = world.client();
@@ -372,9 +372,9 @@ fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
             let mut server = world.accept("s1").await;
             exchange_answer(&mut server, &mut client).await;
             assert_eq!((pools.idle(), pools.used()), (1, 0));
-            match &mut kept {
-                None => kept = Some(server),
-                Some(_) => server.closed().await,
+            // The latest takes the place of the one before: its client may ask again.
+            if let Some(mut before) = kept.replace(server) {
+                before.closed().await;
             }
         }
     });

@@ -163,7 +163,7 @@ impl Shelf {
         Some(self.remove(at))
     }
 
-    /// The oldest that was never reused, to make place for one that was.
+    /// The oldest that was never reused, to make place for one that its session may want next.
     fn give_up_unproven(&mut self) -> Option<Idle> {
         let at = self.idle.iter().take(LOOK).position(|idle| !idle.is_proven())?;
         Some(self.remove(at))
@@ -348,9 +348,9 @@ fn arrive(whose: Whose, task: TaskKey, parcel: Option<Parcel>) {
 fn shelve(whose: Whose, idle: Idle) {
     let Some(settings) = whose.settings().filter(|settings| whose.pools.has_room(settings)) else { return };
     if !whose.pools.needs_more(weir_sched::worker_index(), &settings) {
-        let given_up = idle.is_proven().then(|| with_shelf(whose, Shelf::give_up_unproven));
+        let given_up = with_shelf(whose, Shelf::give_up_unproven);
         // What is given up is closed outside of the borrow.
-        if given_up.flatten().is_none() {
+        if given_up.is_none() {
             return;
         }
     }
