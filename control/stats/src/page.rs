@@ -31,6 +31,8 @@ pub struct PageSettings {
     pub description: Option<String>,
     /// `stats show-legends`: addresses, cookies, algorithms.
     pub legends: bool,
+    /// `stats show-modules`: what the modules count.
+    pub modules: bool,
     /// Whether this request may change something (`stats admin`).
     pub admin: bool,
     /// `stats scope`: only these proxies; all when empty.
@@ -154,7 +156,7 @@ impl PageDump {
             let _ = write!(out, " <small>{}</small>", escape(description));
         }
         out.push_str("</h3>\n<table>\n");
-        cells::header(form, out);
+        cells::header(form, self.settings.modules, out);
     }
 
     /// Closes the table, with the form's choice of actions.

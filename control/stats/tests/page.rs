@@ -147,6 +147,15 @@ fn what_is_hidden_stays_hidden() {
 }
 
 #[test]
+fn modules_have_a_column_when_it_is_wanted() {
+    let modules = PageSettings { modules: true, ..settings() };
+    let page = shown(&modules, "/stats", usize::MAX);
+    assert!(page.contains("Extra modules</th></tr>") && page.contains("<th>Thrtle</th><th>h1</th></tr>"));
+    assert!(page.contains("\">h1</td></tr>") && page.contains("Count of currently open connections: "));
+    assert!(!shown(&settings(), "/stats", usize::MAX).contains("Extra modules"));
+}
+
+#[test]
 fn scopes_and_filters() {
     let page = shown(&settings(), "/stats?scope=goo", usize::MAX);
     assert!(page.contains("id=\"goods\"") && !page.contains("id=\"shop\""));

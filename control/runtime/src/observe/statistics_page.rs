@@ -80,6 +80,7 @@ impl Page {
                 .as_ref()
                 .and_then(|text| of_text(text, self.record.description.as_deref())),
             legends: stats.show_legends,
+            modules: stats.show_modules,
             admin,
             proxies: stats.scope.iter().map(of_scope).collect(),
         }

@@ -6,23 +6,25 @@ use super::{PageSettings, escape, shown_name};
 use crate::fields::{Field, Kind};
 use crate::row::{Health, Row, Value};
 
-/// The two header lines. With `form`, a column of check boxes comes first.
-pub(super) fn header(form: bool, out: &mut String) {
+/// The two header lines. With `form`, a column of check boxes comes first, with `modules` one of their figures last.
+pub(super) fn header(form: bool, modules: bool, out: &mut String) {
     let check = if form {
         "<th rowspan=\"2\"><input type=\"checkbox\" title=\"all servers\" onclick=\"for(const c of \
          this.form.querySelectorAll('input[name=s]'))c.checked=this.checked\"></th>"
     } else {
         ""
     };
+    let (group, module) =
+        if modules { ("<th colspan=\"1\">Extra modules</th>", "<th>h1</th>") } else { ("", "") };
     let _ = write!(
         out,
         "<tr>{check}<th rowspan=\"2\"></th><th colspan=\"3\">Queue</th><th colspan=\"3\">Session rate</th>\
          <th colspan=\"6\">Sessions</th><th colspan=\"2\">Bytes</th><th colspan=\"2\">Denied</th>\
-         <th colspan=\"3\">Errors</th><th colspan=\"2\">Warnings</th><th colspan=\"9\">Server</th></tr>\n\
+         <th colspan=\"3\">Errors</th><th colspan=\"2\">Warnings</th><th colspan=\"9\">Server</th>{group}</tr>\n\
          <tr><th>Cur</th><th>Max</th><th>Limit</th><th>Cur</th><th>Max</th><th>Limit</th><th>Cur</th><th>Max</th>\
          <th>Limit</th><th>Total</th><th>LbTot</th><th>Last</th><th>In</th><th>Out</th><th>Req</th><th>Resp</th>\
          <th>Req</th><th>Conn</th><th>Resp</th><th>Retr</th><th>Redis</th><th>Status</th><th>LastChk</th><th>Wght</th>\
-         <th>Act</th><th>Bck</th><th>Chk</th><th>Dwn</th><th>Dwntme</th><th>Thrtle</th></tr>\n"
+         <th>Act</th><th>Bck</th><th>Chk</th><th>Dwn</th><th>Dwntme</th><th>Thrtle</th>{module}</tr>\n"
     );
 }
 
@@ -42,8 +44,23 @@ pub(super) fn write(row: &Row, settings: &PageSettings, form: bool, out: &mut St
     line.response_errors();
     line.figures(&[Field::Wretr, Field::Wredis]);
     line.status();
+    if settings.modules {
+        line.module("h1", MODULE_H1);
+    }
     line.out.push_str("</tr>\n");
 }
+
+/// What the engine of HTTP/1 counts: the only module that there is.
+const MODULE_H1: &[Field] = &[
+    Field::H1OpenConnections,
+    Field::H1OpenStreams,
+    Field::H1TotalConnections,
+    Field::H1TotalStreams,
+    Field::H1BytesIn,
+    Field::H1BytesOut,
+    Field::H1SplicedBytesIn,
+    Field::H1SplicedBytesOut,
+];
 
 /// The colour.
 fn class(row: &Row) -> &'static str {
@@ -117,6 +134,17 @@ impl Line<'_> {
 
     fn cell_with_details(&mut self, text: &str, details: &str) {
         let _ = write!(self.out, "<td title=\"{}\">{text}</td>", escape(details));
+    }
+
+    /// The figures of a module, if it has any of such an object.
+    fn module(&mut self, name: &str, fields: &[Field]) {
+        let known = fields.iter().filter(|field| !matches!(self.row.value(**field), Value::Empty));
+        let details: Vec<_> =
+            known.map(|field| format!("{}: {}", field.decl().description, self.figure(*field))).collect();
+        match details.is_empty() {
+            true => self.cell(""),
+            false => self.cell_with_details(name, &details.join(", ")),
+        }
     }
 
     /// The figure with its thousands apart; nothing where it does not apply.

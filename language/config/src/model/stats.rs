@@ -24,6 +24,8 @@ pub struct Stats {
     pub hide_version: bool,
     /// `show-legends`: addresses and cookies in tool tips.
     pub show_legends: bool,
+    /// `show-modules`: what the modules count.
+    pub show_modules: bool,
     /// `show-node`: the node's name in the title; none for not at all.
     pub show_node: Option<StatsText>,
     /// `show-desc`: a description in the title; none for not at all.

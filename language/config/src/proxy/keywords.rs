@@ -96,7 +96,6 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::removed("rspideny", "use 'http-response deny' instead."),
     Row::removed("rspirep", "use 'http-response replace-header' instead."),
     Row::removed("rsprep", "use 'http-response replace-header' instead."),
-    Row::not_yet("stats show-modules", "", "the counters of modules"),
     Row::not_yet("compression algo", "<algorithm> ...", "compress responses"),
     Row::not_yet("compression algo-req", "<algorithm>", "compress requests"),
     Row::not_yet("compression algo-res", "<algorithm>", "compress responses"),

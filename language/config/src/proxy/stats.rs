@@ -101,6 +101,10 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         stats(context).show_legends = true;
         Ok(())
     }),
+    keyword("stats show-modules", "", "", "the counters of modules", EVERYWHERE, |context, _| {
+        stats(context).show_modules = true;
+        Ok(())
+    }),
     keyword(
         "stats show-node",
         "[ <name> ]",
