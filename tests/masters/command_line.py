@@ -3,7 +3,7 @@ import os
 import re
 
 from masters.support import Master
-from program import answering, free_port, request
+from program import answering, free_port
 
 
 def the_command_line_speaks_for_the_master_and_passes_on(binary, folder):

@@ -4,7 +4,7 @@ import re
 import signal
 import sys
 
-from masters.support import Master, alive, field, needs_root, talk, unix
+from masters.support import Master, alive, field, needs_root, talk
 from program import TERM, Program, answering, connects, free_port, request, run, wait_until
 
 
