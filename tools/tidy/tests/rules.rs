@@ -1,6 +1,6 @@
 //! Every rule on the project itself.
 
-use weir_tidy::{Fault, Workspace, house, licences, proofs, rows, text};
+use weir_tidy::{Fault, Workspace, house, licences, locks, proofs, rows, text};
 
 fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
     let faults: Vec<String> = rule(&Workspace::load()).iter().map(ToString::to_string).collect();
@@ -40,6 +40,11 @@ fn no_name_says_nothing() {
 #[test]
 fn every_dependency_is_allowed() {
     check(licences::denied);
+}
+
+#[test]
+fn the_benchmark_measures_what_is_built() {
+    check(locks::apart);
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! The benchmark's lock file beside the project's.
+//!
+//! `bench/sched` is a workspace of its own, so that the executors that it measures against are nobody's dependency. Its lock
+//! file must not drift: what is measured has to be what is built, in the same versions. (That each file fits its manifests
+//! is checked by `--locked`, in the step `bench`.)
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::{Fault, Workspace};
+
+const OURS: &str = "Cargo.lock";
+const BENCH: &str = "bench/sched/Cargo.lock";
+
+/// Packages that both files know, but not alike.
+pub fn apart(workspace: &Workspace) -> Vec<Fault> {
+    let read =
+        |path: &str| fs::read_to_string(workspace.root.join(path)).expect("both lock files are committed");
+    compare(&read(OURS), &read(BENCH))
+}
+
+fn compare(ours: &str, bench: &str) -> Vec<Fault> {
+    let (ours, mut faults) = (packages(ours), Vec::new());
+    for (name, theirs) in packages(bench) {
+        let Some(known) = ours.get(&name) else { continue };
+        for entry in theirs.iter().filter(|entry| !known.contains(entry)) {
+            let entry = entry.lines().next().unwrap_or_default();
+            let why = format!(
+                "{name}, {entry}, is not what {OURS} has: run `cargo update -p {name}` in one of the folders"
+            );
+            faults.push(Fault::new(BENCH, why));
+        }
+    }
+    faults
+}
+
+/// What a lock file says of each package, by name; several where it has several versions.
+fn packages(lock: &str) -> BTreeMap<String, Vec<String>> {
+    let mut packages: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for entry in lock.split("[[package]]\n").skip(1) {
+        let mut lines = entry.trim_end().lines();
+        let name = lines.next().and_then(|line| line.strip_prefix("name = ")).unwrap_or_default();
+        // Not its dependencies: those of the project's own packages are more here, since they are tested here.
+        let told: Vec<&str> = lines.take_while(|line| !line.starts_with("dependencies")).collect();
+        packages.entry(name.trim_matches('"').to_owned()).or_default().push(told.join("\n"));
+    }
+    packages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: &str = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"r\"\nchecksum = \"1\"\n\
+        dependencies = [\n \"b\",\n]\n\n[[package]]\nname = \"own\"\nversion = \"0.1.0\"\ndependencies = [\n \"a\",\n]\n";
+
+    #[track_caller]
+    fn check(from: &str, to: &str, expected: &[&str]) {
+        let faults: Vec<String> =
+            compare(OURS, &OURS.replace(from, to)).into_iter().map(|fault| fault.why).collect();
+        assert_eq!(faults.len(), expected.len(), "{faults:?}");
+        assert!(faults.iter().zip(expected).all(|(fault, start)| fault.starts_with(start)), "{faults:?}");
+    }
+
+    #[test]
+    fn what_both_know_is_alike() {
+        check("", "", &[]);
+        check("1.0.0", "1.0.1", &["a, version = \"1.0.1\", is not"]);
+        check("checksum = \"1\"", "checksum = \"2\"", &["a, version = \"1.0.0\", is not"]);
+        // Other packages are the benchmark's own affair.
+        check("\"own\"", "\"other\"", &[]);
+        check(" \"b\",\n", "", &[]);
+    }
+}
