@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sched::simulate::{Faults, World};
 use weir_sched::{
     Class, Kind, Tick, Tuning, WorkerSet, activity, current, kill, now, queues, set_nice, shared_tasks,
-    sleep_until, spawn, spawn_shared, wait, wake,
+    sleep_until, spawn, spawn_shared, wait, wake, yield_now,
 };
 
 static KIND: Kind = Kind::new("turns");
@@ -121,6 +121,50 @@ fn heavy_entries_run_one_a_turn_beside_all_the_others() {
         left.iter_mut().zip(ran).for_each(|(left, ran)| *left -= ran);
     }
     assert_eq!(turns, 10);
+}
+
+/// R41, R47 to R49: beside 1,000 units of heavy work what a light bulk task does is done after one of them at most. Were they
+/// of any other class, they would be bulk like it, as they yield, and go first, all of them.
+#[test]
+fn light_work_waits_for_one_heavy_unit_at_most() {
+    for (class, at_least, at_most) in [(Class::Heavy, 0, 1), (Class::Normal, 500, 1000)] {
+        let mut world = world(1, 200, false);
+        let (units, ran) = (Rc::new(Cell::new(0_u64)), Rc::new(Cell::new(None)));
+        let light = world.on(0, || {
+            let (count, ran) = (units.clone(), ran.clone());
+            let light = spawn(&KIND, Class::Normal, async move {
+                loop {
+                    wait(Tick::NEVER).await;
+                    ran.set(Some(count.get()));
+                }
+            });
+            for _ in 0..1000 {
+                let units = units.clone();
+                spawn(&KIND, class, async move {
+                    loop {
+                        units.set(units.get() + 1);
+                        yield_now().await;
+                    }
+                });
+            }
+            light
+        });
+        for _ in 0..20 {
+            turn(&mut world);
+        }
+        let mut longest = 0;
+        for _ in 0..50 {
+            // Behind the bulk that waits, if there is any.
+            let before = units.get();
+            world.on(0, || spawn(&KIND, Class::Bulk, async move { wake(light) }));
+            for _ in 0..20 {
+                turn(&mut world);
+            }
+            let ran = ran.take().expect("it was woken");
+            longest = longest.max(ran - before);
+        }
+        assert!((at_least..=at_most).contains(&longest), "{class:?}: {longest}");
+    }
 }
 
 /// R30, R31: with endless work in each class, the shares of the runs are 16, 33, 50 and about 1 per cent.
