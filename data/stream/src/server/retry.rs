@@ -82,12 +82,9 @@ impl Exchange {
         self.trace_failure(failure);
         // A connection that others used before may have been closed by the server just as the request left: that says
         // nothing about the server, and costs no retry.
-        let reused = std::mem::take(&mut self.facts.on_reused_connection);
-        if reused
-            && matches!(failure, Failure::Empty | Failure::Aborted(_))
-            && self.may_replay()
-            && self.is_idempotent()
-        {
+        let reused = std::mem::take(&mut self.facts.on_reused_connection)
+            && matches!(failure, Failure::Empty | Failure::Aborted(_));
+        if reused && self.may_replay() && self.is_idempotent() {
             self.facts.fresh_connection_only = true;
             return Ok(());
         }
@@ -95,6 +92,12 @@ impl Exchange {
         let possible = failure.is_connection() || self.may_replay();
         let next = if wanted && possible { self.next_attempt(failure) } else { NextAttempt::GiveUp };
         match next {
+            // Whoever asks on a connection that was used before knows that it may close, and whether to ask again.
+            NextAttempt::GiveUp if reused && self.session.requests.get() > 1 => {
+                self.facts.unlogged = true;
+                self.count(Event::FailedResponse);
+                return Err(Stop::close(By::Server, During::Headers));
+            }
             NextAttempt::GiveUp => return Err(self.give_up(failure)),
             NextAttempt::Again { wait_ms } => {
                 self.retries += 1;
