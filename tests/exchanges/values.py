@@ -4,6 +4,7 @@ from exchanges import answer, get, post
 
 # name: the expression, asked of one request.
 EXPRESSIONS = {name: name for name in """
+src,add(1) dst,cpl req.hdr_ip(x-ip),mul(2) req.hdr_ip(x-ip6),add(1)
 method path url url_param(a) url_param(b) url_param(none) urlp_val(n) url_param(e) query base base32 base32+src,length capture.req.method
 capture.req.uri capture.req.ver req.ver req_ver req.hdr(x-list) req.hdr(x-list,1) req.hdr(x-list,2) req.hdr(x-list,-1) req.hdr(x-list,3) req.hdr(x-list,9)
 req.fhdr(x-list) req.fhdr(x-list,1) req.hdr_cnt(x-list) req.fhdr_cnt(x-list) req.hdr_cnt req.hdr_names(-) req.hdr_names req.hdr_val(x-num) req.hdr_ip(x-ip)

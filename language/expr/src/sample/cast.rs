@@ -18,8 +18,9 @@ impl SampleType {
             _ if matches!(target, Any | Same) => true,
             Bool => matches!(target, Bool | Int | Str | Bin),
             Int => matches!(target, Bool | Int | Addr | Ipv4 | Ipv6 | Str | Bin),
-            Ipv4 => matches!(target, Int | Addr | Ipv4 | Ipv6 | Str | Bin),
-            Addr | Ipv6 => matches!(target, Addr | Ipv4 | Ipv6 | Str | Bin),
+            // An address of either family may turn out to be one that is a number.
+            Ipv4 | Addr => matches!(target, Int | Addr | Ipv4 | Ipv6 | Str | Bin),
+            Ipv6 => matches!(target, Addr | Ipv4 | Ipv6 | Str | Bin),
             Str => true,
             Bin | Method => matches!(target, Bin | Method | Str),
         }
