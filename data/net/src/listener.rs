@@ -182,7 +182,9 @@ fn after(duration: Duration) -> Tick {
 
 /// The less loaded of this worker and one other, drawn at random from `workers`.
 ///
-/// Looking at two and taking the better one keeps the loads close together without anybody looking at all of them.
+/// Looking at two and taking the better one keeps the loads close together without anybody looking at all of them. A
+/// connection that moves costs its first bytes a trip to another processor's cache, so it moves only where the loads differ by
+/// more than chance makes them.
 pub fn less_loaded(workers: &[usize]) -> usize {
     let own = worker_index();
     if workers.len() < 2 {
@@ -196,9 +198,12 @@ pub fn less_loaded(workers: &[usize]) -> usize {
     } else {
         drawn
     };
-    if weir_sched::load(other) < weir_sched::load(own) { other } else { own }
+    let load = weir_sched::load(own);
+    if weir_sched::load(other).saturating_add(load / WORTH_A_MOVE) < load { other } else { own }
 }
 
+/// A connection moves to a worker whose load is less by more than this part.
+const WORTH_A_MOVE: u32 = 8;
 /// How long to wait for descriptors or memory when the system has none left: long enough for connections to end, short
 /// enough to go unnoticed by a client.
 const RETRY: Duration = Duration::from_millis(100);
