@@ -256,7 +256,8 @@ mod tests {
             descriptor.set_owner(weir_sched::current());
             converse(live(CONFIGURATION), &settings, Connection::new(descriptor)).await;
         })
-        .expect("a worker");
+        .expect("a worker")
+        .expect("the test came to its end");
         client.join().expect("the client does not panic")
     }
 
