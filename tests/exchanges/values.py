@@ -53,7 +53,7 @@ ACLS = {f"acl {test}": test for test in (
 FORMATS = (
     "%B %CC %CS %HM %HP %HPO %HQ %HU %HV %ST", "%b %f %ft %s %r", "%hr %hrl %hs %hsl", "%rc %sq %bq %tsc %ts", "%{+Q}r %{+Q,+E}r %{+X}ci", "%{+X}ST %{+X}fc", 
     "%{+Q}HM %{-Q}HM", '%{+Q}o %HM %HP %[method] %{-Q}HM', "%{+X}o %ci %ST", "%Th %Tq", "%[src] %ci %fi %si", "%sc %bc %ac %fc",
-    "a\\ b %HM", "%ID %H", "%[bin(00ff10)]", "%{+X}[int(255)]", "%[int(255),hex]", "%[bool(1)] %[ipv4(1.2.3.4)]", "%{+Q}CC %{+Q}b", "%lc", "%{+Q}hr", "%{+Q}hrl %{+Q}hsl", "%{+X}lc %{+X}fc %{+X}bc")
+    "a\\ b %HM", "%ID %H", "%[bin(00ff10)]", "%{+X}[int(255)]", "%[int(255),hex]", "%[bool(1)] %[ipv4(1.2.3.4)]", "%{+Q}CC %{+Q}b", "%lc", "%{+Q}hr", "%{+Q}hrl %{+Q}hsl", "%{+X}lc %{+X}fc %{+X}bc", "%ft %HQ %HP %HQ", "%HQ %HM %hr %hs  %HQ")
 
 
 def escaped(text):
@@ -120,6 +120,7 @@ EXCHANGES = {f"value {name}": ("expressions", get(_TARGET, f"X-Case: e{number}",
              for number, name in enumerate(EXPRESSIONS)}
 EXCHANGES |= {name: ("acls", get(_TARGET, f"X-Case: {number}", *_HEADERS, host="h.example")) for number, name in enumerate(ACLS)}
 EXCHANGES |= {f"format {text}": (f"log{number}", get(answer("X-Back: 12345", "Set-Cookie: a=back") + "?x=y", *_HEADERS)) for number, text in enumerate(FORMATS)}
+EXCHANGES |= {f"format {text} without a query": (f"log{number}", get("/echo")) for number, text in enumerate(FORMATS) if "%HQ" in text}
 _number = list(EXPRESSIONS).index
 EXCHANGES |= {f"posted {name}": ("expressions", post("/p", "f=1&g=2%203", f"X-Case: e{_number(name)}")) for name in ("req.body", "req.body_len", "req.body_param(f)", "req.body_param(g)", "req.body_size")}
 

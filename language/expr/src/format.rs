@@ -98,7 +98,8 @@ impl LogFormat {
                 }
                 _ => node.render(self.options, context, out),
             }
-            after_space &= out.len() == before;
+            // An empty query keeps its place between two blanks; other empty items have none.
+            after_space &= out.len() == before && !matches!(node.item, Item::Alias(Alias::HttpQuery));
         }
     }
 
