@@ -537,7 +537,7 @@ def a_reload_with_sockets_passed_loses_no_datagram(binary, folder):
 
 
 def an_idle_connection_holds_little(binary, folder):
-    """An idle HTTP/1 connection costs at most 700 resident bytes: 600 of the heap (a test counts them) and slack in its pages."""
+    """An idle HTTP/1 connection costs at most 600 resident bytes."""
     if "haproxy" in os.path.basename(binary):
         return
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -567,7 +567,7 @@ def an_idle_connection_holds_little(binary, folder):
         time.sleep(0.3)
         each = (program.resident_kb() - before) * 1024 / 3000
         print(f"       {each:.0f} bytes for each idle connection")
-        assert each <= 700, f"{each:.0f} bytes each"
+        assert each <= 600, f"{each:.0f} bytes each"
         for connection in held:
             connection.close()
 
