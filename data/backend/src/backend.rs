@@ -279,9 +279,7 @@ impl Backend {
             self.apply_weight(&server, WeightChange::Absolute(weight))?;
         }
         if let Some(address) = former.address {
-            server.store_address(address);
-            server.refresh_cookie();
-            self.roster.store(Arc::new(Roster::new(board.servers().to_vec())));
+            self.apply_address(&server, address);
         }
         server.restore(former.admin, former.operational, former.last_change_ms);
         board.rebuild(now_ms);
@@ -295,7 +293,7 @@ impl Backend {
         change(&mut changed);
         self.shared.dynamic_cookies.store(Arc::new(changed));
         board.servers().iter().for_each(|server| server.refresh_cookie());
-        self.roster.store(Arc::new(Roster::new(board.servers().to_vec())));
+        self.publish(board.servers());
     }
 
     /// Takes in a server, which begins in maintenance.
@@ -326,7 +324,7 @@ impl Backend {
         server.begin_in_maintenance();
         board.add(Arc::clone(&server));
         board.rebuild(now_ms);
-        self.roster.store(Arc::new(Roster::new(board.servers().to_vec())));
+        self.publish(board.servers());
         Ok(server)
     }
 
@@ -346,7 +344,7 @@ impl Backend {
         }
         board.remove(key);
         board.rebuild(now_ms);
-        self.roster.store(Arc::new(Roster::new(board.servers().to_vec())));
+        self.publish(board.servers());
         Ok(server)
     }
 
@@ -373,11 +371,7 @@ impl Backend {
         match change {
             Change::Weight(weight) => self.apply_weight(server, weight)?,
             Change::MaximumConnections(maximum) => server.store_maximum_connections(maximum),
-            Change::Address(address) => {
-                server.store_address(address);
-                server.refresh_cookie();
-                self.roster.store(Arc::new(Roster::new(self.servers().to_vec())));
-            }
+            Change::Address(address) => self.apply_address(server, address),
             Change::State(state) => apply_admin(server, state.apply(server.admin_state()), now_ms),
             Change::Admin { set, clear } => {
                 apply_admin(server, server.admin_state().without(clear).with(set), now_ms);
@@ -385,6 +379,18 @@ impl Backend {
             Change::Health(state) => apply_health(server, state, now_ms),
         }
         Ok(())
+    }
+
+    /// A dynamic cookie follows the address, and who looks for it finds the server by the new one.
+    fn apply_address(&self, server: &Server, address: ServerAddress) {
+        server.store_address(address);
+        server.refresh_cookie();
+        self.publish(&self.servers());
+    }
+
+    /// Shows readers these servers from now on.
+    fn publish(&self, servers: &[Arc<Server>]) {
+        self.roster.store(Arc::new(Roster::new(servers.to_vec())));
     }
 
     fn apply_weight(&self, server: &Server, change: WeightChange) -> Result<(), ChangeError> {
