@@ -245,13 +245,24 @@ fn take(handed: HandedOver, options: &SocketOptions) -> Result<Opened, OpenError
     let HandedOver { socket, address, .. } = handed;
     let mut refused = Vec::new();
     socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
-    if !options.datagrams {
-        if address.family() != AddressFamily::Unix {
-            set_after_bind(&socket, options, &mut refused);
-        }
-        socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
-    }
+    begin(&socket, address.family(), options, &mut refused)?;
     Ok(Opened { socket, address, inherited: false, refused, beside: None })
+}
+
+/// Lets a bound socket have connections; one for datagrams receives without.
+fn begin(
+    socket: &OwnedFd,
+    family: AddressFamily,
+    options: &SocketOptions,
+    refused: &mut Vec<OpenError>,
+) -> Result<(), OpenError> {
+    if options.datagrams {
+        return Ok(());
+    }
+    if family != AddressFamily::Unix {
+        set_after_bind(socket, options, refused);
+    }
+    socket::listen(socket, backlog(options)).map_err(because("cannot listen to socket"))
 }
 
 fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, OpenError> {
@@ -263,12 +274,7 @@ fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, Op
         refused = set_inet_options(&socket, family, options)?;
     }
     socket::bind(&socket, address).map_err(because("cannot bind socket"))?;
-    if !options.datagrams {
-        if family != AddressFamily::Unix {
-            set_after_bind(&socket, options, &mut refused);
-        }
-        socket::listen(&socket, backlog(options)).map_err(because("cannot listen to socket"))?;
-    }
+    begin(&socket, family, options, &mut refused)?;
     let address = socket::local_address(&socket).map_err(because("cannot find the socket's address"))?;
     Ok(Opened { socket, address, inherited: false, refused, beside: None })
 }
