@@ -6,7 +6,8 @@ use weir_syntax::{Line, Word};
 
 use crate::address::{datagram_addresses, listen_addresses};
 use crate::model::{
-    Account, Bind, BindOptions, Level, Location, Protocol, SeverityOutput, Shards, ThreadRange, ThreadSet,
+    Account, Bind, BindOptions, Level, ListenAddress, Location, Protocol, SeverityOutput, Shards,
+    ThreadRange, ThreadSet,
 };
 use crate::numbers::{delay_of, integer, integer_in};
 use crate::rows::{Handler, Row, Table};
@@ -32,19 +33,7 @@ pub static BIND_OPTIONS: Table<BindReader> = Table::new(&[READY, NOT_YET]);
 /// Reads a line from its address word at `words` on. `keyword` is how messages call the line (`bind`), `section` the
 /// kind of section that it stands in; `at` is its place.
 pub(crate) fn read_bind(words: &mut Words<'_>, keyword: &str, section: &str, at: Location) -> Parsed<Bind> {
-    let address = words.expect(&format!(
-        "'{keyword}' expects {{<path>|[addr1]:port1[-end1]}}{{,[addr]:port[-end]}}... as arguments."
-    ))?;
-    let mut bind = Bind {
-        at,
-        spelling: address.text().into(),
-        addresses: listen_addresses(address, keyword)?,
-        name: None,
-        id: None,
-        options: BindOptions::default(),
-    };
-    read_bind_options(&mut bind, words, keyword, section)?;
-    Ok(bind)
+    read_line(words, keyword, section, at, listen_addresses)
 }
 
 /// The same for a line whose sockets receive datagrams. What concerns connections has no effect on them (manual,
@@ -55,13 +44,23 @@ pub(crate) fn read_datagram_bind(
     section: &str,
     at: Location,
 ) -> Parsed<Bind> {
+    read_line(words, keyword, section, at, datagram_addresses)
+}
+
+fn read_line(
+    words: &mut Words<'_>,
+    keyword: &str,
+    section: &str,
+    at: Location,
+    read_addresses: fn(&Word, &str) -> Parsed<Vec<ListenAddress>>,
+) -> Parsed<Bind> {
     let address = words.expect(&format!(
         "'{keyword}' expects {{<path>|[addr1]:port1[-end1]}}{{,[addr]:port[-end]}}... as arguments."
     ))?;
     let mut bind = Bind {
         at,
         spelling: address.text().into(),
-        addresses: datagram_addresses(address, keyword)?,
+        addresses: read_addresses(address, keyword)?,
         name: None,
         id: None,
         options: BindOptions::default(),
