@@ -115,7 +115,7 @@ impl Exchange {
         }
         self.start(status, reason)?;
         let head = &mut self.response.head;
-        head.add(b"content-length", decimal(&mut [0; 20], body.len() as u64))?;
+        head.add(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes())?;
         head.add(b"cache-control", b"no-cache")?;
         if closes {
             head.add(b"connection", b"close")?;
@@ -143,7 +143,7 @@ impl Exchange {
         let (head, raw) = self.response.edit();
         let length = message.raw.len() - head_length;
         head.remove_known(KnownName::Connection);
-        head.set(raw, b"content-length", decimal(&mut [0; 20], length as u64))
+        head.set(raw, b"content-length", itoa::Buffer::new().format(length).as_bytes())
     }
 
     fn prepare_made(
@@ -190,7 +190,7 @@ impl Exchange {
         let head = &mut self.response.head;
         // A 204 has no content, not even an empty one (RFC 9110, 8.6).
         if status != 204 {
-            head.add(b"content-length", decimal(&mut [0; 20], body.bytes().len() as u64))?;
+            head.add(b"content-length", itoa::Buffer::new().format(body.bytes().len()).as_bytes())?;
         }
         if let Some(kind) = made.content_type.as_ref().filter(|_| !body.bytes().is_empty()) {
             head.add(b"content-type", kind.as_bytes())?;
@@ -303,7 +303,7 @@ impl Exchange {
     pub(crate) fn prepare_page(&mut self, status: u16, headers: &[(&[u8], &[u8])], body: Vec<u8>) {
         let made = self.start(status, status::reason(status)).and_then(|()| {
             let head = &mut self.response.head;
-            head.add(b"content-length", decimal(&mut [0; 20], body.len() as u64))?;
+            head.add(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes())?;
             headers.iter().try_for_each(|(name, value)| head.add(name, value))
         });
         self.reply = Some(Reply { body: Body::Made(body.into()), closes: false, logged_as: 0 });
@@ -421,29 +421,5 @@ impl Exchange {
             }
             sent = self.client.flush(false);
         }
-    }
-}
-
-/// A number in decimal digits.
-pub(crate) fn decimal(room: &mut [u8; 20], mut number: u64) -> &[u8] {
-    let mut at = room.len();
-    loop {
-        at -= 1;
-        room[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &room[at..];
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_in_decimal() {
-        assert_eq!(decimal(&mut [0; 20], 0), b"0");
-        assert_eq!(decimal(&mut [0; 20], u64::MAX), b"18446744073709551615");
     }
 }

@@ -113,7 +113,7 @@ fn rewrite(head: &mut Head, framing: BodyFraming) -> Result<(), NoRoom> {
     match (framing, length_field(head, framing)) {
         (BodyFraming::Chunked, _) => head.add(b"transfer-encoding", b"chunked"),
         (BodyFraming::None, _) if head.kind() == Kind::Request => Ok(()),
-        (_, Some(length)) => head.add(b"content-length", length.to_string().as_bytes()),
+        (_, Some(length)) => head.add(b"content-length", itoa::Buffer::new().format(length).as_bytes()),
         (_, None) => Ok(()),
     }
 }

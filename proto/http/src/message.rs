@@ -51,23 +51,8 @@ pub fn write_length_field(out: &mut Vec<u8>, length: u64) {
 }
 
 /// Appends a number in decimal, without allocating.
-pub fn write_decimal(out: &mut Vec<u8>, number: u64) {
-    let (digits, start) = decimal(number);
-    out.extend_from_slice(&digits[start..]);
-}
-
-/// The decimal digits of a number: they begin at the index and end with the array.
-pub fn decimal(mut number: u64) -> ([u8; 20], usize) {
-    let mut digits = [0; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return (digits, start);
-        }
-    }
+fn write_decimal(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// The interim response that tells a client to send its body (RFC 9110, 10.1.1).

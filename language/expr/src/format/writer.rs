@@ -118,12 +118,7 @@ impl<'o> LogWriter<'o> {
     /// A number, or nothing known about one. Numbers are never quoted.
     pub fn number(&mut self, value: impl Into<Option<i64>>) {
         match value.into() {
-            Some(value) => {
-                if value < 0 {
-                    self.out.push(b'-');
-                }
-                decimal(self.out, value.unsigned_abs());
-            }
+            Some(value) => self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
             None => self.missing(),
         }
     }
@@ -154,7 +149,7 @@ impl<'o> LogWriter<'o> {
                     if index > 0 {
                         writer.out.push(b'.');
                     }
-                    decimal(writer.out, octet.into());
+                    writer.out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
                 }
             }
             IpAddr::V6(address) => {
@@ -265,20 +260,6 @@ impl<'o> LogWriter<'o> {
         }
     }
 }
-/// Appends a number. A line of a log has twenty of them, and the standard formatting takes several times as long.
-fn decimal(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return out.extend_from_slice(&digits[start..]);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
