@@ -340,14 +340,11 @@ impl Exchange {
         } else {
             reply.body.bytes()
         };
-        if !self.facts.head_only && self.status != 304 {
-            let framing = match body.len() {
-                0 => BodyFraming::None,
-                length => BodyFraming::Length(length as u64),
-            };
-            let (head, raw) = self.response.edit();
-            let _ = weir_h1::restate(head, raw, framing);
-        }
+        let framing = match body.len() {
+            0 => BodyFraming::None,
+            length => BodyFraming::Length(length as u64),
+        };
+        let _ = self.restate_response(framing);
         self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };
         self.frontend_response_started();
         self.facts.response_started = true;

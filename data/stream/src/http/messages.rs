@@ -1,7 +1,7 @@
 //! Request to the server, response to the client, and the bodies of both.
 
 use weir_h1::{BodyFraming, connection as persistence, request_framing, response_framing, restate};
-use weir_http::{Flags, Version, status};
+use weir_http::{Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, Flow, ReadHead, Side};
 use weir_net::Sent;
 use weir_sched::{Tick, wait, yield_now};
@@ -339,15 +339,21 @@ impl Exchange {
             self.facts.keep_server = false;
             self.response_body = BodyFlow::done();
         }
-        // A 304, and a response to HEAD that has a body for others, say how long another one is.
-        let describes = status == 304 || (self.facts.head_only && !status::is_bodyless(status));
-        if !describes {
-            let (head, raw) = self.response.edit();
-            restate(head, raw, framing).map_err(|_| no_room())?;
-        }
+        self.restate_response(framing).map_err(|_| no_room())?;
         // What a rule made interim is not: the client waits for another one.
         self.facts.keep_client &= status >= 200;
         Ok(framing)
+    }
+
+    /// Makes the response's head say what body the client gets. A 304, and a response to HEAD that has a body for others, say
+    /// how long another one is.
+    pub(crate) fn restate_response(&mut self, framing: BodyFraming) -> Result<(), NoRoom> {
+        let status = self.response.head.status();
+        if status == 304 || (self.facts.head_only && !status::is_bodyless(status)) {
+            return Ok(());
+        }
+        let (head, raw) = self.response.edit();
+        restate(head, raw, framing)
     }
 
     /// Decides which connections live on, and says so in the response.
