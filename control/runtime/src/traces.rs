@@ -18,6 +18,7 @@ static SOURCES: &[&Source] = &[
     &weir_stream::trace::SESSION,
     &weir_stream::trace::STREAM,
     &weir_stream::trace::H1,
+    &weir_stream::trace::PT,
     &APPLET,
     &weir_sched::trace::SCHEDULER,
     &weir_sched::trace::POLLER,

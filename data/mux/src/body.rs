@@ -9,6 +9,8 @@ use weir_h1::{BodyFraming, ChunkDecoder};
 use weir_net::{Connection, Received, Sent};
 use weir_sys::Errno;
 
+use crate::progress::{Progress, Step};
+
 /// Moves one body. Holds no bytes itself.
 #[derive(Debug)]
 pub struct BodyFlow {
@@ -17,12 +19,20 @@ pub struct BodyFlow {
     ready: usize,
     /// Payload bytes that were seen.
     payload: u64,
+    /// Bytes of framing that were seen and are to leave too.
+    framing_bytes: u64,
     /// Where among the ready bytes trailers stand.
     trailers: Range<usize>,
+    /// How many bytes of trailers were seen.
+    trailer_bytes: u64,
     /// Trailers do not go on.
     drops_trailers: bool,
     /// Whoever drives this shuts the sink down right after the last byte.
     ends_sink: bool,
+    /// The first bytes leave together with a head.
+    with_head: bool,
+    /// What was told of it.
+    told: Progress,
 }
 
 #[derive(Debug)]
@@ -73,7 +83,20 @@ impl BodyFlow {
             BodyFraming::Chunked => Framing::Chunked(ChunkDecoder::new()),
             BodyFraming::UntilClose | BodyFraming::Tunnel => Framing::UntilClose,
         };
-        BodyFlow { framing, ready, payload: 0, trailers: 0..0, drops_trailers: false, ends_sink: false }
+        // What has no body has no end that would be told.
+        let bodiless = matches!(framing, Framing::Done);
+        BodyFlow {
+            framing,
+            ready,
+            payload: 0,
+            framing_bytes: 0,
+            trailers: 0..0,
+            trailer_bytes: 0,
+            drops_trailers: false,
+            ends_sink: false,
+            with_head: ready > 0,
+            told: Progress { complete: bodiless, done: bodiless, ..Progress::default() },
+        }
     }
 
     /// A flow of nothing.
@@ -129,12 +152,14 @@ impl BodyFlow {
     /// Lets `count` more bytes at the front of the source's input (a head that is forwarded verbatim) leave first.
     pub fn lead_with(&mut self, count: usize) {
         self.ready += count;
+        self.with_head = true;
     }
 
-    /// Takes up to `limit` ready bytes away, for who sends them itself; how many there were.
+    /// Takes up to `limit` ready bytes away, for who sends them itself, behind a head; how many there were.
     pub fn take_ready(&mut self, limit: usize) -> usize {
         let taken = self.leaving().min(limit);
         self.left(taken);
+        self.with_head |= taken > 0;
         taken
     }
 
@@ -164,6 +189,36 @@ impl BodyFlow {
         self.ready
     }
 
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let trailers_sent = match self.drops_trailers {
+            true => 0,
+            false => self.trailer_bytes.saturating_sub(self.trailers.len() as u64),
+        };
+        Progress {
+            received: self.payload,
+            // What is ready ends with bytes of the body, but may begin with a head, which was not counted.
+            sent: (self.payload + self.framing_bytes).saturating_sub(self.ready as u64),
+            trailers_received: self.trailer_bytes,
+            trailers_sent,
+            complete: self.is_complete(),
+            done: self.is_done(),
+        }
+    }
+
+    /// What happened since this was asked last: for traces. A message without a body has no steps.
+    pub fn step(&mut self) -> Step {
+        let now = self.progress();
+        let step = Step {
+            with_head: self.with_head,
+            ends_sink: self.ends_sink,
+            ..Step::between(&mut self.told, now)
+        };
+        // As long as the head is among what is ready.
+        self.with_head &= self.ready as u64 > self.payload + self.framing_bytes;
+        step
+    }
+
     /// Moves what can be moved now.
     pub fn advance(&mut self, source: &mut Connection, sink: &mut Connection) -> Flow {
         for _ in 0..ROUNDS {
@@ -175,6 +230,7 @@ impl BodyFlow {
                 let behind = self.trailers.len();
                 source.consume(behind);
                 self.left(behind);
+                self.framing_bytes = self.framing_bytes.saturating_sub(behind as u64);
                 continue;
             }
             if leaving > 0 {
@@ -251,9 +307,11 @@ impl BodyFlow {
             // What came before is followed by the rest: they are contiguous.
             let start = if self.trailers.is_empty() { place.start } else { self.trailers.start };
             self.trailers = start..place.end;
+            self.trailer_bytes += advance.trailers.len() as u64;
         }
         self.ready += advance.consumed;
         self.payload += advance.payload as u64;
+        self.framing_bytes += (advance.consumed - advance.payload) as u64;
         if advance.done {
             self.framing = Framing::Done;
         }

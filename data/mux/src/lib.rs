@@ -8,8 +8,10 @@
 
 pub mod body;
 pub mod message;
+pub mod progress;
 pub mod spliced;
 
 pub use body::{BodyFlow, Flow, Side};
 pub use message::{Message, ReadHead};
+pub use progress::{Progress, Step};
 pub use spliced::Spliced;

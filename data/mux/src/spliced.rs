@@ -7,6 +7,7 @@ use weir_sys::Errno;
 use weir_sys::splice::Pipe;
 
 use crate::body::{Flow, Side};
+use crate::progress::{Progress, Step};
 
 /// Moves one direction of a connection through a pipe, until the source ends.
 #[derive(Debug)]
@@ -14,6 +15,10 @@ pub struct Spliced {
     pipe: Option<Pipe>,
     /// Bytes that went this way.
     pub bytes: u64,
+    /// The source ended.
+    ended: bool,
+    /// What was told of it.
+    told: Progress,
 }
 
 impl Spliced {
@@ -27,7 +32,25 @@ impl Spliced {
             Some(pipe) => pipe,
             None => Pipe::new(if capacity == 0 { PIPE_SIZE } else { capacity })?,
         };
-        Ok(Spliced { pipe: Some(pipe), bytes: 0 })
+        Ok(Spliced { pipe: Some(pipe), bytes: 0, ended: false, told: Progress::default() })
+    }
+
+    /// How far it is. What the pipe holds came and did not go.
+    pub fn progress(&self) -> Progress {
+        let held = self.pipe.as_ref().map_or(0, Pipe::held) as u64;
+        Progress {
+            received: self.bytes,
+            sent: self.bytes.saturating_sub(held),
+            complete: self.ended,
+            done: self.ended && held == 0,
+            ..Progress::default()
+        }
+    }
+
+    /// What happened since this was asked last: for traces.
+    pub fn step(&mut self) -> Step {
+        let now = self.progress();
+        Step::between(&mut self.told, now)
     }
 
     /// Moves what can be moved now. Neither may the source hold received bytes, nor the sink pending ones.
@@ -38,6 +61,7 @@ impl Spliced {
             if let Received::Bytes(count) = received {
                 self.bytes += count as u64;
             }
+            self.ended |= received == Received::End;
             match sink.splice_from(pipe) {
                 Sent::All => {}
                 Sent::Part(_) => return Flow::AwaitSink,

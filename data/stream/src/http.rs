@@ -1,8 +1,9 @@
 //! HTTP/1: a connection carries exchanges one after the other, and its own task runs each of them inline.
 //!
 //! A connection's life is in `life.rs`; [`Exchange::run`] is one request's. The phases are in the files below, in their
-//! order: `request`, `rules` (shared with TCP), `route`, `server` (shared with TCP), `messages`, `finish`.
+//! order: `request`, `rules` (shared with TCP), `route`, `server` (shared with TCP), `messages`, `bodies`, `finish`.
 
+mod bodies;
 mod finish;
 mod forwarded;
 mod guards;

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use weir_h1::BodyFraming;
-use weir_mux::{BodyFlow, Flow, Side, Spliced};
+use weir_mux::{BodyFlow, Flow, Side, Spliced, Step};
 use weir_net::Connection;
 use weir_sched::{Tick, wait, yield_now};
 
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
+use crate::errors::Direction;
 use crate::exchange::{Exchange, Phase, Stop};
 use crate::site::Proxy;
+use crate::trace::body::{Layer, OF_H1, OF_PT};
 
 impl Exchange {
     /// Relays until both directions ended. A direction that ends is passed on as a half-close.
@@ -27,6 +29,9 @@ impl Exchange {
             let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connection);
             let down =
                 pipes.down.advance(&mut self.response_body, &mut upstream.connection, &mut self.client);
+            if pipes.layer.source.is_active() {
+                self.tell_relayed(&mut pipes);
+            }
             if let Some(ending) = self.direction_failed(up, down) {
                 return Err(Stop::Close(ending));
             }
@@ -52,6 +57,15 @@ impl Exchange {
                 wait(deadlines.next()).await;
             }
         }
+    }
+
+    /// What passed since it was told last.
+    #[cold]
+    fn tell_relayed(&mut self, pipes: &mut Pipes) {
+        let (up, by) = pipes.up.step(&mut self.request_body);
+        self.tell_step(pipes.layer, Direction::Request, &up, by);
+        let (down, by) = pipes.down.step(&mut self.response_body);
+        self.tell_step(pipes.layer, Direction::Response, &down, by);
     }
 
     /// Starts both directions of a connection in TCP mode, with what was received already.
@@ -121,6 +135,8 @@ impl Exchange {
 struct Pipes {
     up: Way,
     down: Way,
+    /// Who tells what passes.
+    layer: &'static Layer,
     frontend: &'static Proxy,
     backend: &'static Proxy,
 }
@@ -134,6 +150,7 @@ impl Pipes {
         Pipes {
             up: Way::new(frontend.request || backend.request, auto, size),
             down: Way::new(frontend.response || backend.response, auto, size),
+            layer: if exchange.facts.tunnel { &OF_H1 } else { &OF_PT },
             frontend: exchange.frontend,
             backend: exchange.backend,
         }
@@ -166,6 +183,21 @@ impl Way {
             }
         }
         flow
+    }
+
+    /// What moved since this was asked last, and how.
+    fn step(&mut self, buffered: &mut BodyFlow) -> (Step, &'static str) {
+        let before = buffered.step();
+        match &mut self.spliced {
+            // What came up here on the way to the pipe is told first.
+            Some(spliced) if before.received == 0 && before.sent == 0 => {
+                let mut step = spliced.step();
+                step.now.received += before.now.received;
+                step.now.sent += before.now.sent;
+                (step, " how=pipe")
+            }
+            _ => (before, ""),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use weir_sched::wait;
 
 use crate::clock;
 use crate::ending::{By, During, Ending};
+use crate::errors::Direction;
 use crate::exchange::Exchange;
 use crate::rules::Verdict;
 
@@ -363,7 +364,8 @@ impl Exchange {
     fn settle_reply(&mut self, reply: &Reply) {
         // What is left of the request's body would be read as the next request.
         if !self.request_body.is_done() {
-            let _ = self.request_body.inspect(&mut self.client);
+            let right = self.request_body.inspect(&mut self.client);
+            self.trace_coding(Direction::Request, right);
             if self.request_body.is_complete() {
                 let rest = self.request_body.ready();
                 self.request.detach(&mut self.client);
@@ -402,6 +404,7 @@ impl Exchange {
         scratch.extend_from_slice(body);
         // A FIN that follows at once leaves in the same segment.
         let mut sent = client.send_head(scratch, !self.facts.keep_client);
+        self.trace_sent(Direction::Response, body.len(), !self.facts.keep_client);
         let mut deadline = clock::after_some(self.timeouts.client);
         loop {
             match sent {

@@ -1,6 +1,8 @@
-//! What the data plane tells when it is traced: sessions, streams, HTTP/1 messages.
+//! What the data plane tells when it is traced: sessions, streams, HTTP/1 messages, what passes in TCP mode.
 //!
 //! Each function here begins with the one branch that a trace point costs while nothing is traced; the rest is cold.
+
+pub(crate) mod body;
 
 use std::io::Write as _;
 use std::rc::Rc;
@@ -40,7 +42,7 @@ pub static STREAM: Source = Source::new(
     ],
 );
 
-/// HTTP/1 messages.
+/// HTTP/1 messages. `rx_trailerus` is how the reference spells it.
 pub static H1: Source = Source::new(
     "h1",
     "HTTP/1 multiplexer",
@@ -48,7 +50,23 @@ pub static H1: Source = Source::new(
         Event { name: "rx_req", help: "receipt of an H1 request's head" },
         Event { name: "rx_res", help: "receipt of an H1 response's head" },
         Event { name: "rx_wait", help: "an H1 head is not complete, more bytes are awaited" },
-        Event { name: "rx_err", help: "an H1 head was refused, or did not come" },
+        Event { name: "rx_err", help: "an H1 head or body was refused, or did not come" },
+        Event { name: "rx_body", help: "receipt of H1 body" },
+        Event { name: "rx_trailerus", help: "receipt of H1 trailers" },
+        Event { name: "rx_eoi", help: "receipt of the end of an H1 body" },
+        Event { name: "tx_body", help: "transmission of H1 body" },
+        Event { name: "tx_trailerus", help: "transmission of H1 trailers" },
+        Event { name: "tx_eoi", help: "transmission of the end of an H1 body" },
+    ],
+);
+
+/// Bytes of connections in TCP mode.
+pub static PT: Source = Source::new(
+    "pt",
+    "Passthrough multiplexer",
+    &[
+        Event { name: "pt_rx_data", help: "Rx on PT connection" },
+        Event { name: "pt_tx_data", help: "Tx on PT connection" },
     ],
 );
 
@@ -64,6 +82,14 @@ const RX_REQ: usize = 0;
 const RX_RES: usize = 1;
 const RX_WAIT: usize = 2;
 const RX_ERR: usize = 3;
+const RX_BODY: usize = 4;
+const RX_TRAILERS: usize = 5;
+const RX_EOI: usize = 6;
+const TX_BODY: usize = 7;
+const TX_TRAILERS: usize = 8;
+const TX_EOI: usize = 9;
+const PT_RX_DATA: usize = 0;
+const PT_TX_DATA: usize = 1;
 
 /// From this verbosity on, flags are told; see [`weir_events::trace::VERBOSITIES`].
 const MINIMAL: u8 = 2;
@@ -252,17 +278,44 @@ impl Exchange {
     /// An event of a message, on the side of the proxy where it comes in.
     #[cold]
     fn tell_h1(&self, event: usize, level: Level, direction: Direction, tell: impl FnOnce(u8, &mut Vec<u8>)) {
-        let (proxy, side, what) = match direction {
-            Direction::Request => (self.frontend, "front", "request"),
-            Direction::Response => (self.backend, "back", "response"),
+        let side = match direction {
+            Direction::Request => Side::Front,
+            Direction::Response => Side::Back,
         };
-        H1.tell(&now(event, level, self.about()), |verbosity, line| {
+        self.tell_message(&H1, (event, level), direction, side, tell);
+    }
+
+    #[cold]
+    fn tell_message(
+        &self,
+        source: &Source,
+        (event, level): (usize, Level),
+        direction: Direction,
+        side: Side,
+        tell: impl FnOnce(u8, &mut Vec<u8>),
+    ) {
+        let (proxy, side) = match side {
+            Side::Front => (self.frontend, "front"),
+            Side::Back => (self.backend, "back"),
+        };
+        let what = match direction {
+            Direction::Request => "request",
+            Direction::Response => "response",
+        };
+        source.tell(&now(event, level, self.about()), |verbosity, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "#{} {what} of {} side={side}", self.serial, proxy.name());
             tell(verbosity, line);
             self.tell_connections(verbosity, line);
         });
     }
+}
+
+/// The sides of a proxy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Front,
+    Back,
 }
 
 /// A connection of a stream: `side(words in=held/size head=place tail=place out=pending)`.

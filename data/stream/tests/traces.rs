@@ -1,10 +1,10 @@
-//! What a request tells when it is traced. One test, because what is traced is a setting of the process.
+//! What requests and their bodies tell when they are traced. What is traced is a setting of the process, so tests take turns.
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use support::{plain, run};
+use support::{World, plain, plain_tcp, run};
 use weir_events::trace::Source;
 use weir_events::trace::commands::Traces;
 use weir_events::{LogFormat, Sink, Sinks};
@@ -13,8 +13,17 @@ use weir_sync::ring::{Seek, Wait};
 
 const GET: &str = "GET /x HTTP/1.1\r\nhost: x\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-static SOURCES: &[&Source] =
-    &[&weir_stream::trace::SESSION, &weir_stream::trace::STREAM, &weir_stream::trace::H1];
+static SOURCES: &[&Source] = &[
+    &weir_stream::trace::SESSION,
+    &weir_stream::trace::STREAM,
+    &weir_stream::trace::H1,
+    &weir_stream::trace::PT,
+];
+
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn told(ring: &Arc<Ring>) -> Vec<String> {
     let mut lines = Vec::new();
@@ -29,6 +38,7 @@ fn told(ring: &Arc<Ring>) -> Vec<String> {
 
 #[test]
 fn a_request_is_told_from_its_session_to_its_end() {
+    let _turn = turn();
     let ring = Ring::in_memory(65_536, 1);
     let theirs = Arc::clone(&ring);
     run(plain(""), |world| async move {
@@ -89,4 +99,256 @@ fn a_request_is_told_from_its_session_to_its_end() {
     assert_eq!(of("rx_err").len(), 1, "{text}");
     assert!(of("rx_err")[0].contains(" request of front side=front: InvalidName at "), "{text}");
     assert!(lines[0].starts_with("[01|session|1|sess_new] front from 127.0.0.1:"), "{text}");
+}
+
+/// What is told of bodies, without the number of the stream, while `script` runs.
+fn told_of_bodies<F: Future<Output = ()>>(
+    text: String,
+    script: impl FnOnce(World) -> F + 'static,
+) -> Vec<String> {
+    let _turn = turn();
+    let ring = Ring::in_memory(65_536, 1);
+    let theirs = Arc::clone(&ring);
+    run(text, |world| async move {
+        let mut sinks = Sinks::default();
+        sinks.add(Sink::ring("r", "r", LogFormat::Raw, 1024, theirs));
+        let traces = Traces { sources: SOURCES, sinks: &sinks };
+        let obey = |line: &str| traces.command(&line.split(' ').collect::<Vec<_>>()).expect("it is right");
+        for source in ["h1", "pt"] {
+            obey(&format!("{source} event any sink r level data verbosity clean start now"));
+        }
+        for event in ["rx_req", "rx_res", "rx_wait"] {
+            obey(&format!("h1 event -{event}"));
+        }
+        script(world).await;
+        obey("0");
+        obey("h1 event any");
+    });
+    let short = |line: &String| {
+        let (event, rest) = line.split_once("] #").expect("a stream");
+        let (_, what) = rest.split_once(' ').expect("what it is about");
+        let what = what.replace(" of front side=", " ");
+        format!("{} {what}", event.rsplit('|').next().unwrap_or_default())
+    };
+    told(&ring).iter().map(short).collect()
+}
+
+/// Bytes of one event on one side, added up; what comes after the last `total=` has to be the same.
+#[track_caller]
+fn sum(lines: &[String], beginning: &str) -> u64 {
+    let number = |line: &str, name: &str| {
+        let rest = line.split_once(name).map_or("0", |(_, rest)| rest);
+        rest.split(' ').next().and_then(|digits| digits.parse::<u64>().ok()).expect("a number")
+    };
+    let lines: Vec<_> = lines.iter().filter(|line| line.starts_with(beginning)).collect();
+    let sum = lines.iter().map(|line| number(line, "bytes=")).sum();
+    assert_eq!(lines.last().map_or(0, |line| number(line, "total=")), sum, "{beginning}");
+    sum
+}
+
+/// R191: where bytes are, from the side where they come in to the side where they leave.
+#[test]
+fn bodies_are_told_as_they_come_and_go() {
+    let lines = told_of_bodies(plain(""), |world| async move {
+        let mut client = world.client();
+        client.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 7\r\n\r\nabc").await;
+        let mut server = world.accept("s1").await;
+        server.expect("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 7\r\n\r\nabc").await;
+        client.send("defg").await;
+        server.expect("defg").await;
+        server.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
+        client.head().await;
+        client.expect("5\r\nhello\r\n").await;
+        server.send("0\r\nx: y\r\n\r\n").await;
+        client.expect("0\r\nx: y\r\n\r\n").await;
+        world.log().await;
+    });
+    assert_eq!(
+        lines,
+        [
+            "rx_body request front: bytes=3 total=3",
+            "tx_body request back: bytes=3 total=3 how=head",
+            "rx_body request front: bytes=4 total=7",
+            "rx_eoi request front: total=7",
+            "tx_body request back: bytes=4 total=7",
+            "tx_eoi request back: total=7",
+            "rx_body response back: bytes=5 total=5",
+            // What leaves is counted as it is on the wire.
+            "tx_body response front: bytes=10 total=10 how=head",
+            "rx_trailerus response back: bytes=6 total=6",
+            "rx_eoi response back: total=5",
+            "tx_body response front: bytes=11 total=21",
+            "tx_trailerus response front: bytes=6 total=6",
+            "tx_eoi response front: total=21",
+        ]
+    );
+}
+
+/// A head that was edited leaves in one call with what there is of the body, the last bytes with the FIN.
+#[test]
+fn a_body_tells_what_it_leaves_with() {
+    let lines = told_of_bodies(plain("http-response set-header a b"), |world| async move {
+        let mut client = world.client();
+        client.send("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send(OK).await;
+        assert!(client.rest().await.ends_with("ok"));
+        world.log().await;
+    });
+    assert_eq!(
+        lines,
+        [
+            "rx_body response back: bytes=2 total=2",
+            "rx_eoi response back: total=2",
+            "tx_body response front: bytes=2 total=2 how=head",
+            "tx_eoi response front: total=2 how=fin",
+        ]
+    );
+}
+
+#[test]
+fn a_body_that_comes_later_does_not_leave_with_its_head() {
+    for rule in ["", "http-response set-header a b"] {
+        let lines = told_of_bodies(plain(rule), |world| async move {
+            let mut client = world.client();
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            server.head().await;
+            server.send(OK.trim_end_matches("ok")).await;
+            client.head().await;
+            server.send("ok").await;
+            client.expect("ok").await;
+            world.log().await;
+        });
+        assert_eq!(lines[0], "rx_body response back: bytes=2 total=2");
+        assert_eq!(lines[2], "tx_body response front: bytes=2 total=2");
+    }
+}
+
+#[test]
+fn what_stays_behind_is_not_told_to_leave() {
+    let lines = told_of_bodies(plain("option http-drop-response-trailers"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server
+            .send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx: y\r\n\r\n")
+            .await;
+        client.head().await;
+        client.expect("2\r\nok\r\n0\r\n\r\n").await;
+        world.log().await;
+    });
+    assert_eq!(
+        lines,
+        [
+            "rx_body response back: bytes=2 total=2",
+            "rx_trailerus response back: bytes=6 total=6",
+            "rx_eoi response back: total=2",
+            "tx_body response front: bytes=12 total=12 how=head",
+            "tx_eoi response front: total=12",
+        ]
+    );
+}
+
+/// A reply of our own is sent from memory, a request whose server failed is sent once more.
+#[test]
+fn bodies_in_memory_are_told_too() {
+    let rules = "http-request return status 200 content-type a/b string hello if { path /own }\n \
+        retry-on empty-response\n retries 1\n option redispatch";
+    let lines = told_of_bodies(plain(rules), |world| async move {
+        let mut client = world.client();
+        client.send("GET /own HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        client.head().await;
+        client.expect("hello").await;
+        world.log().await;
+        let request = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc";
+        client.send(request).await;
+        let mut server = world.accept("s1").await;
+        server.expect(request).await;
+        drop(server);
+        let mut server = world.accept("s1").await;
+        server.expect(request).await;
+        server.send("HTTP/1.1 204 None\r\n\r\n").await;
+        client.head().await;
+        world.log().await;
+    });
+    let again = ["tx_body request back: bytes=3 total=3 how=head", "tx_eoi request back: total=3"];
+    assert_eq!(
+        lines[..4],
+        [
+            "tx_body response front: bytes=5 total=5 how=head",
+            "tx_eoi response front: total=5",
+            "rx_body request front: bytes=3 total=3",
+            "rx_eoi request front: total=3",
+        ]
+    );
+    assert_eq!(lines[4..], [again, again].concat());
+}
+
+#[test]
+fn a_body_that_is_none_or_ends_early_is_told() {
+    let lines = told_of_bodies(plain(""), |world| async move {
+        for answer in ["transfer-encoding: chunked\r\n\r\n2\r\nok\r\n", "content-length: 9\r\n\r\nok"] {
+            let mut client = world.client();
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            server.head().await;
+            server.send(format!("HTTP/1.1 200 OK\r\n{answer}")).await;
+            client.head().await;
+            client.read(2).await;
+            server.send("x").await;
+            drop(server);
+            client.rest().await;
+            world.log().await;
+        }
+    });
+    let refused: Vec<_> = lines.iter().filter(|line| line.starts_with("rx_err")).collect();
+    assert_eq!(refused, ["rx_err response back: body Malformed", "rx_err response back: body Truncated"]);
+}
+
+/// What the kernel moves is told like what comes up, in TCP mode by another source.
+#[test]
+fn bytes_in_pipes_are_told() {
+    const ALL: usize = 400_000;
+    let check = |text: String, request: &'static str, answer: &'static str, names: [&str; 2]| {
+        let lines = told_of_bodies(text, move |world| async move {
+            let mut client = world.client();
+            client.send(request).await;
+            let mut server = world.accept("s1").await;
+            server.expect(request).await;
+            server.send(answer).await;
+            client.expect(answer).await;
+            client.send("ping").await;
+            server.expect("ping").await;
+            let (bytes, mut sent, mut got) = (vec![b'x'; ALL], 0, 0);
+            while got < ALL {
+                sent += server.send_some(&bytes[sent..]);
+                weir_sched::yield_now().await;
+                got += client.read((sent - got).min(50_000)).await.len();
+            }
+            server.finish();
+            client.finish();
+            client.closed().await;
+            world.log().await;
+        });
+        let text = lines.join("\n");
+        let [came, left] = names;
+        let before = if came == "pt_rx_data" { request.len() as u64 } else { 0 };
+        assert_eq!(sum(&lines, &format!("{came} request front")), before + 4, "{text}");
+        assert_eq!(sum(&lines, &format!("{left} request back")), before + 4, "{text}");
+        let before = if came == "pt_rx_data" { answer.len() } else { 0 };
+        assert_eq!(sum(&lines, &format!("{came} response back")), (before + ALL) as u64, "{text}");
+        assert_eq!(sum(&lines, &format!("{left} response front")), (before + ALL) as u64, "{text}");
+        let piped = lines.iter().filter(|line| line.ends_with(" how=pipe")).count();
+        assert!(piped >= 2, "{text}");
+        lines
+    };
+    check(plain_tcp("option splice-auto"), "hello", "hi", ["pt_rx_data", "pt_tx_data"]);
+    let request = "GET / HTTP/1.1\r\nhost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
+    let answer = "HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+    let lines = check(plain("option splice-auto"), request, answer, ["rx_body", "tx_body"]);
+    let ends: Vec<_> = lines.iter().filter(|line| line.contains("_eoi ")).collect();
+    assert_eq!(ends.len(), 4, "{ends:?}");
 }

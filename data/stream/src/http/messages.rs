@@ -4,9 +4,10 @@ use weir_h1::{BodyFraming, connection as persistence, request_framing, response_
 use weir_http::{Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, Flow, ReadHead, Side};
 use weir_net::Sent;
-use weir_sched::{Tick, wait, yield_now};
+use weir_sched::{wait, yield_now};
 use weir_sys::Errno;
 
+use super::bodies::no_server;
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
@@ -75,6 +76,7 @@ impl Exchange {
         if !self.request_body.inspect(&mut self.client) || !self.request_body.is_complete() {
             return Replay::No;
         }
+        self.trace_coding(Direction::Request, true);
         let body = self.request_body.copy_ready(&self.client);
         self.client.consume(self.request_body.ready());
         self.request_body = BodyFlow::done();
@@ -109,6 +111,7 @@ impl Exchange {
                 // The head leaves together with the part of the body that came with it.
                 self.request_body.lead_with(verbatim);
                 if !self.request_body.inspect(&mut self.client) {
+                    self.trace_coding(Direction::Request, false);
                     return Err(self.malformed_request_body().into());
                 }
                 return Ok(());
@@ -129,6 +132,9 @@ impl Exchange {
             _ if body.is_empty() => sent,
             _ => upstream.connection.send_head(body, false),
         };
+        if !body.is_empty() {
+            self.trace_sent(Direction::Request, body.len(), false);
+        }
         match sent {
             Sent::Failed(errno) => Err(Converse::Failed(Failure::Aborted(Some(errno)))),
             _ => Ok(()),
@@ -145,9 +151,8 @@ impl Exchange {
         loop {
             let mut uploading = false;
             let mut yields = false;
-            let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
             if !self.request_body.is_done() && !self.facts.upload_refused {
-                match self.request_body.advance(&mut self.client, &mut upstream.connection) {
+                match self.move_request_body().ok_or_else(Converse::internal)? {
                     Flow::Done => server_deadline = clock::after_some(self.timeouts.server),
                     Flow::AwaitSource => uploading = true,
                     Flow::AwaitSink => {}
@@ -162,7 +167,8 @@ impl Exchange {
                     // The server may have answered before it stopped listening: its answer decides.
                     Flow::Failed(Side::Sink, _) => self.refuse_upload(),
                 }
-            } else if upstream.connection.has_pending()
+            } else if let Some(upstream) = &mut self.server
+                && upstream.connection.has_pending()
                 && let Sent::Failed(errno) = upstream.connection.flush(false)
             {
                 return Err(Converse::Failed(Failure::Aborted(Some(errno))));
@@ -287,11 +293,12 @@ impl Exchange {
         if closes {
             self.response_body.end_sink();
         }
-        let Some(upstream) = &mut self.server else { return Err(Stop::close(By::Internal, During::Data)) };
+        let Some(upstream) = &mut self.server else { return Err(no_server()) };
         if verbatim == 0 {
             self.response.detach(&mut upstream.connection);
         }
         if !self.response_body.inspect(&mut upstream.connection) {
+            self.trace_coding(Direction::Response, false);
             // Nothing of the response went out yet: the client learns that there is none.
             self.timers.response = None;
             self.head_sizes = 0;
@@ -386,108 +393,6 @@ impl Exchange {
         self.response.adjust_case(self.site.limits.header_case.as_ref().filter(|_| wanted));
     }
 
-    /// Both bodies, until the response is complete at the client's.
-    async fn exchange_bodies(&mut self) -> Phase {
-        let mut server_deadline = clock::after_some(self.timeouts.server);
-        let mut client_deadline = clock::after_some(self.timeouts.client);
-        let mut progress = (self.client.received, self.client.sent);
-        loop {
-            let Some(upstream) = &mut self.server else {
-                return Err(Stop::close(By::Internal, During::Data));
-            };
-            let down = self.response_body.advance(&mut upstream.connection, &mut self.client);
-            match down {
-                Flow::Done if self.request_body.is_done() => return Ok(()),
-                Flow::Done => {
-                    // The server answered without wanting the rest of the request. Its connection is of no more use,
-                    // and what the client still sends belongs to no request that we would answer.
-                    self.facts.keep_client = false;
-                    self.facts.keep_server = false;
-                    if !self.facts.upload_refused {
-                        return Ok(());
-                    }
-                    self.count(Event::FailedResponse);
-                    self.count_server_abort();
-                    return Err(Stop::close(By::Server, During::Data));
-                }
-                Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
-                Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
-                Flow::Malformed => {
-                    self.count(Event::FailedResponse);
-                    return Err(Stop::close(By::Proxy, During::Data));
-                }
-                Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                    self.count(Event::FailedResponse);
-                    self.count_server_abort();
-                    return Err(Stop::close(By::Server, During::Data));
-                }
-                Flow::Failed(Side::Sink, _) => {
-                    self.count_client_abort();
-                    return Err(Stop::close(By::Client, During::Data));
-                }
-            }
-            let mut uploading = false;
-            let mut yields = down == Flow::Yield;
-            if !self.request_body.is_done() && !self.facts.upload_refused {
-                match self.request_body.advance(&mut self.client, &mut upstream.connection) {
-                    Flow::AwaitSource => uploading = true,
-                    Flow::Yield => yields = true,
-                    Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
-                    Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                        self.count_client_abort();
-                        return Err(Stop::close(By::Client, During::Data));
-                    }
-                    Flow::Malformed => {
-                        self.count_bad_request();
-                        return Err(Stop::close(By::Proxy, During::Data));
-                    }
-                    // It answers already, and does not want the rest.
-                    Flow::Failed(Side::Sink, _) => self.refuse_upload(),
-                    Flow::Done | Flow::AwaitSink => {}
-                }
-            }
-            self.check_alive()?;
-            if progress != (self.client.received, self.client.sent) {
-                progress = (self.client.received, self.client.sent);
-                server_deadline = clock::after_some(self.timeouts.server);
-                client_deadline = clock::after_some(self.timeouts.client);
-                self.count_bytes_if_continuous();
-            }
-            let mut deadline = Tick::NEVER;
-            if down == Flow::AwaitSource {
-                if clock::passed(server_deadline) {
-                    self.count_server_abort();
-                    return Err(Stop::close(By::ServerTimeout, During::Data));
-                }
-                deadline = deadline.min(server_deadline);
-            }
-            if down == Flow::AwaitSink || uploading {
-                if clock::passed(client_deadline) {
-                    self.count_client_abort();
-                    return Err(Stop::close(By::ClientTimeout, During::Data));
-                }
-                deadline = deadline.min(client_deadline);
-            }
-            // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens.
-            if self.client.is_broken() {
-                self.count_client_abort();
-                return Err(Stop::close(By::Client, During::Data));
-            }
-            if yields {
-                yield_now().await;
-            } else {
-                wait(deadline).await;
-            }
-        }
-    }
-
-    /// The server takes no more of the request. What the client still sends of it must not be read as the next one.
-    fn refuse_upload(&mut self) {
-        self.facts.upload_refused = true;
-        self.facts.keep_client = false;
-        self.facts.keep_server = false;
-    }
-
     /// What the frontend and the backend agree on for connections.
     pub(crate) fn connection_mode(&self) -> persistence::Mode {
         use weir_config::model::ConnectionMode;
@@ -510,14 +415,6 @@ impl Exchange {
     fn malformed_request_body(&self) -> Stop {
         self.count_bad_request();
         Stop::error(400, By::Proxy, During::Headers)
-    }
-
-    fn count_client_abort(&self) {
-        self.count(Event::ClientAbort);
-    }
-
-    fn count_server_abort(&self) {
-        self.count(Event::ServerAbort);
     }
 }
 

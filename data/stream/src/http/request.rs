@@ -72,7 +72,9 @@ impl Exchange {
             return Ok(());
         }
         self.request.detach(&mut self.client);
-        if self.request_body.inspect(&mut self.client) {
+        let right = self.request_body.inspect(&mut self.client);
+        self.trace_coding(Direction::Request, right);
+        if right {
             return Ok(());
         }
         self.facts.have_request = false;

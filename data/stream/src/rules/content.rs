@@ -12,6 +12,7 @@ use super::Verdict;
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During};
+use crate::errors::Direction;
 use crate::exchange::{Exchange, Phase, Stop};
 use crate::site::Proxy;
 
@@ -112,7 +113,9 @@ impl Exchange {
 
     async fn await_body(&mut self, at_least: u64, deadline: Tick, limit: usize) -> Phase {
         loop {
-            if !self.request_body.inspect(&mut self.client) {
+            let right = self.request_body.inspect(&mut self.client);
+            self.trace_coding(Direction::Request, right);
+            if !right {
                 self.count_bad_request();
                 return Err(Stop::error(400, By::Proxy, During::Request));
             }
@@ -156,8 +159,7 @@ impl Exchange {
         self.response_body = weir_mux::BodyFlow::new(self.response_framing, 0);
         self.facts.response_body_begun = true;
         loop {
-            let Some(upstream) = &mut self.server else { return Ok(()) };
-            if !self.response_body.inspect(&mut upstream.connection) {
+            if !self.inspect_response_body() {
                 self.count(Event::FailedResponse);
                 return Err(Stop::error(502, By::Proxy, During::Data));
             }
@@ -165,6 +167,7 @@ impl Exchange {
             if self.response_body.is_complete() || enough {
                 return Ok(());
             }
+            let Some(upstream) = &mut self.server else { return Ok(()) };
             match upstream.connection.receive(limit) {
                 Received::Bytes(_) => continue,
                 // What ends with the connection is whole now; anything else is noticed when it is forwarded.
@@ -182,6 +185,14 @@ impl Exchange {
             self.check_alive()?;
             wait(deadline).await;
         }
+    }
+
+    /// Looks at what came of the response's body; false if it is no chunked coding.
+    fn inspect_response_body(&mut self) -> bool {
+        let Some(upstream) = &mut self.server else { return true };
+        let right = self.response_body.inspect(&mut upstream.connection);
+        self.trace_coding(Direction::Response, right);
+        right
     }
 
     /// `100 Continue`, for a client that waits for it while we wait for its body.

@@ -1,0 +1,141 @@
+//! The bodies of a request and of its response, on their ways at the same time.
+
+use weir_mux::{Flow, Side};
+use weir_sched::{Tick, wait, yield_now};
+use weir_sys::Errno;
+
+use crate::clock;
+use crate::counters::Event;
+use crate::ending::{By, During};
+use crate::errors::Direction;
+use crate::exchange::{Exchange, Phase, Stop};
+
+impl Exchange {
+    /// Both bodies, until the response is complete at the client's.
+    pub(super) async fn exchange_bodies(&mut self) -> Phase {
+        let mut server_deadline = clock::after_some(self.timeouts.server);
+        let mut client_deadline = clock::after_some(self.timeouts.client);
+        let mut progress = (self.client.received, self.client.sent);
+        loop {
+            let Some(down) = self.move_response_body() else { return Err(no_server()) };
+            match down {
+                Flow::Done if self.request_body.is_done() => return Ok(()),
+                Flow::Done => {
+                    // The server answered without wanting the rest of the request. Its connection is of no more use,
+                    // and what the client still sends belongs to no request that we would answer.
+                    self.facts.keep_client = false;
+                    self.facts.keep_server = false;
+                    if !self.facts.upload_refused {
+                        return Ok(());
+                    }
+                    self.count(Event::FailedResponse);
+                    self.count_server_abort();
+                    return Err(Stop::close(By::Server, During::Data));
+                }
+                Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
+                Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
+                Flow::Malformed => {
+                    self.count(Event::FailedResponse);
+                    return Err(Stop::close(By::Proxy, During::Data));
+                }
+                Flow::Truncated | Flow::Failed(Side::Source, _) => {
+                    self.count(Event::FailedResponse);
+                    self.count_server_abort();
+                    return Err(Stop::close(By::Server, During::Data));
+                }
+                Flow::Failed(Side::Sink, _) => {
+                    self.count_client_abort();
+                    return Err(Stop::close(By::Client, During::Data));
+                }
+            }
+            let mut uploading = false;
+            let mut yields = down == Flow::Yield;
+            if !self.request_body.is_done() && !self.facts.upload_refused {
+                match self.move_request_body().ok_or_else(no_server)? {
+                    Flow::AwaitSource => uploading = true,
+                    Flow::Yield => yields = true,
+                    Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
+                    Flow::Truncated | Flow::Failed(Side::Source, _) => {
+                        self.count_client_abort();
+                        return Err(Stop::close(By::Client, During::Data));
+                    }
+                    Flow::Malformed => {
+                        self.count_bad_request();
+                        return Err(Stop::close(By::Proxy, During::Data));
+                    }
+                    // It answers already, and does not want the rest.
+                    Flow::Failed(Side::Sink, _) => self.refuse_upload(),
+                    Flow::Done | Flow::AwaitSink => {}
+                }
+            }
+            self.check_alive()?;
+            if progress != (self.client.received, self.client.sent) {
+                progress = (self.client.received, self.client.sent);
+                server_deadline = clock::after_some(self.timeouts.server);
+                client_deadline = clock::after_some(self.timeouts.client);
+                self.count_bytes_if_continuous();
+            }
+            let mut deadline = Tick::NEVER;
+            if down == Flow::AwaitSource {
+                if clock::passed(server_deadline) {
+                    self.count_server_abort();
+                    return Err(Stop::close(By::ServerTimeout, During::Data));
+                }
+                deadline = deadline.min(server_deadline);
+            }
+            if down == Flow::AwaitSink || uploading {
+                if clock::passed(client_deadline) {
+                    self.count_client_abort();
+                    return Err(Stop::close(By::ClientTimeout, During::Data));
+                }
+                deadline = deadline.min(client_deadline);
+            }
+            // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens.
+            if self.client.is_broken() {
+                self.count_client_abort();
+                return Err(Stop::close(By::Client, During::Data));
+            }
+            if yields {
+                yield_now().await;
+            } else {
+                wait(deadline).await;
+            }
+        }
+    }
+
+    /// The server takes no more of the request. What the client still sends of it must not be read as the next one.
+    pub(super) fn refuse_upload(&mut self) {
+        self.facts.upload_refused = true;
+        self.facts.keep_client = false;
+        self.facts.keep_server = false;
+    }
+
+    /// Moves what can be moved of the request's body; none without a server.
+    pub(super) fn move_request_body(&mut self) -> Option<Flow> {
+        let upstream = self.server.as_mut()?;
+        let flow = self.request_body.advance(&mut self.client, &mut upstream.connection);
+        self.trace_body(Direction::Request, flow);
+        Some(flow)
+    }
+
+    /// The same of the response's.
+    fn move_response_body(&mut self) -> Option<Flow> {
+        let upstream = self.server.as_mut()?;
+        let flow = self.response_body.advance(&mut upstream.connection, &mut self.client);
+        self.trace_body(Direction::Response, flow);
+        Some(flow)
+    }
+
+    pub(super) fn count_client_abort(&self) {
+        self.count(Event::ClientAbort);
+    }
+
+    pub(super) fn count_server_abort(&self) {
+        self.count(Event::ServerAbort);
+    }
+}
+
+/// Bodies move although there is no server: a fault of ours.
+pub(super) fn no_server() -> Stop {
+    Stop::close(By::Internal, During::Data)
+}

@@ -1,0 +1,133 @@
+//! What traces tell of bodies, in TCP mode of all that passes: what came, on the side where it came in, and what went on,
+//! on the other.
+//!
+//! Nobody counts for a trace: a flow knows how far it is, and what of that was told. So what came before a trace point, by
+//! whatever way, is told there.
+
+use std::io::Write as _;
+
+use weir_events::trace::{Level, Source};
+use weir_mux::{Flow, Progress, Side as End, Step};
+
+use super::{
+    H1, PT, PT_RX_DATA, PT_TX_DATA, RX_BODY, RX_EOI, RX_ERR, RX_TRAILERS, Side, TX_BODY, TX_EOI, TX_TRAILERS,
+};
+use crate::errors::Direction;
+use crate::exchange::Exchange;
+
+/// Who tells of bytes that move, and by which events.
+pub(crate) struct Layer {
+    pub(crate) source: &'static Source,
+    received: usize,
+    sent: usize,
+    /// Of messages only.
+    trailers_received: Option<usize>,
+    trailers_sent: Option<usize>,
+    completed: Option<usize>,
+    finished: Option<usize>,
+}
+
+/// Messages, and tunnels that began as one.
+pub(crate) static OF_H1: Layer = Layer {
+    source: &H1,
+    received: RX_BODY,
+    sent: TX_BODY,
+    trailers_received: Some(RX_TRAILERS),
+    trailers_sent: Some(TX_TRAILERS),
+    completed: Some(RX_EOI),
+    finished: Some(TX_EOI),
+};
+
+/// TCP mode.
+pub(crate) static OF_PT: Layer = Layer {
+    source: &PT,
+    received: PT_RX_DATA,
+    sent: PT_TX_DATA,
+    trailers_received: None,
+    trailers_sent: None,
+    completed: None,
+    finished: None,
+};
+
+/// One line: what, how many bytes now (none for an end), how many in all, and in what way.
+type Line = (Option<usize>, Side, Option<u64>, u64, &'static str);
+
+impl Exchange {
+    /// What moved of a message's body, and what came of it.
+    #[inline]
+    pub(crate) fn trace_body(&mut self, direction: Direction, flow: Flow) {
+        if H1.is_active() {
+            self.tell_body(direction, flow);
+        }
+    }
+
+    /// The same where only the coding was looked at: whether it is one.
+    #[inline]
+    pub(crate) fn trace_coding(&mut self, direction: Direction, is_right: bool) {
+        if H1.is_active() {
+            self.tell_body(direction, if is_right { Flow::AwaitSource } else { Flow::Malformed });
+        }
+    }
+
+    /// A body that is sent from memory, wholly, behind its head: a reply of our own, or a request once more.
+    #[inline]
+    pub(crate) fn trace_sent(&self, direction: Direction, bytes: usize, ends_sink: bool) {
+        if H1.is_active() {
+            self.tell_sent(direction, bytes as u64, ends_sink);
+        }
+    }
+
+    #[cold]
+    fn tell_sent(&self, direction: Direction, bytes: u64, ends_sink: bool) {
+        let now = Progress { sent: bytes, ..Progress::default() };
+        let finished = bytes > 0;
+        let step = Step { sent: bytes, finished, with_head: true, ends_sink, now, ..Step::default() };
+        self.tell_step(&OF_H1, direction, &step, "");
+    }
+
+    #[cold]
+    fn tell_body(&mut self, direction: Direction, flow: Flow) {
+        let step = match direction {
+            Direction::Request => self.request_body.step(),
+            Direction::Response => self.response_body.step(),
+        };
+        self.tell_step(&OF_H1, direction, &step, "");
+        if matches!(flow, Flow::Malformed | Flow::Truncated | Flow::Failed(End::Source, _)) {
+            self.tell_h1(RX_ERR, Level::Error, direction, |_, line| {
+                // Writing to memory does not fail.
+                let _ = write!(line, ": body {flow:?}");
+            });
+        }
+    }
+
+    /// What moved of one direction; `way` says which one it took, if not the usual one.
+    #[cold]
+    pub(crate) fn tell_step(&self, layer: &Layer, direction: Direction, step: &Step, way: &'static str) {
+        let (comes, goes) = match direction {
+            Direction::Request => (Side::Front, Side::Back),
+            Direction::Response => (Side::Back, Side::Front),
+        };
+        let now = &step.now;
+        let head = if step.with_head { " how=head" } else { way };
+        let fin = if step.ends_sink { " how=fin" } else { "" };
+        let lines: [Line; 6] = [
+            (Some(layer.received), comes, Some(step.received), now.received, way),
+            (layer.trailers_received, comes, Some(step.trailers_received), now.trailers_received, ""),
+            (layer.completed.filter(|_| step.completed), comes, None, now.received, ""),
+            (Some(layer.sent), goes, Some(step.sent), now.sent, head),
+            (layer.trailers_sent, goes, Some(step.trailers_sent), now.trailers_sent, ""),
+            (layer.finished.filter(|_| step.finished), goes, None, now.sent, fin),
+        ];
+        for (event, side, bytes, total, how) in lines {
+            let Some(event) = event.filter(|_| bytes != Some(0)) else { continue };
+            let level = if bytes.is_some() { Level::Data } else { Level::Proto };
+            self.tell_message(layer.source, (event, level), direction, side, |_, line| {
+                // Writing to memory does not fail.
+                let _ = match bytes {
+                    Some(bytes) => write!(line, ": bytes={bytes} total={total}{how}"),
+                    None => write!(line, ": total={total}{how}"),
+                };
+            });
+        }
+    }
+}
