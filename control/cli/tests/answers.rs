@@ -406,6 +406,10 @@ fn sessions() {
     );
     toy.pending = 3;
     assert!(ask(&mut toy, "show sess all").contains("frontend=fe\n"));
+    // What no client began: a ring's connection to its server.
+    (toy.sessions[0].protocol, toy.sessions[0].source) = ("?", None);
+    assert!(ask(&mut toy, "show sess").starts_with("0x55aa: proto=? ts=00 epoch=0 age=0s calls=0 "));
+    assert!(ask(&mut toy, "show sess all").starts_with("0x55aa: id=7 proto=?\n  phase="));
 }
 
 #[test]

@@ -10,6 +10,8 @@
 //! is full, new ones are dropped by who writes them, and counted. So no server ever delays anybody. A message that was
 //! sent in part is sent again from its beginning on the next connection. What a server says is read and forgotten.
 
+pub mod conversation;
+
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -53,9 +55,12 @@ async fn run(forward: &'static Forward) {
     let Ok(reader) = ring.attach(Seek::Oldest, Wait::Woken(Box::new(wake))) else { return };
     let mut sender = Sender { reader, outbox: Outbox::new(forward.settings.framing) };
     loop {
+        let lasting = forward.conversation.begin();
         if let Some(connection) = connect(forward).await {
+            forward.conversation.stands(&connection);
             sender.speak(&connection, forward).await;
         }
+        drop(lasting);
         let nothing = sender.outbox.is_empty() && sender.reader.sleep();
         forward.behind.store(!nothing, Relaxed);
         sleep_until(weir_sched::now().after(PAUSE_MS)).await;
@@ -70,7 +75,9 @@ async fn connect(forward: &Forward) -> Option<Descriptor> {
     loop {
         match descriptor.finish_connect() {
             Ok(true) => return announce(&descriptor, &forward.settings).then_some(descriptor),
-            Ok(false) if weir_sched::now() < deadline => _ = wait(deadline).await,
+            Ok(false) if weir_sched::now() < deadline && forward.conversation.goes_on() => {
+                wait(deadline).await;
+            }
             _ => return None,
         }
     }
@@ -157,7 +164,7 @@ impl Sender {
     async fn speak(&mut self, connection: &Descriptor, forward: &Forward) {
         self.outbox.rewind();
         loop {
-            if !listen(connection) {
+            if !forward.conversation.goes_on() || !listen(connection) {
                 return;
             }
             if self.outbox.is_empty() {
@@ -177,9 +184,14 @@ impl Sender {
                 match connection.send(self.outbox.unsent(), false) {
                     Ok(Sent::Bytes(count)) => {
                         self.outbox.sent(count);
+                        forward.conversation.succeeded();
                         break;
                     }
-                    Ok(Sent::Blocked) if weir_sched::now() < deadline && listen(connection) => {
+                    Ok(Sent::Blocked)
+                        if weir_sched::now() < deadline
+                            && forward.conversation.goes_on()
+                            && listen(connection) =>
+                    {
                         wait(deadline).await;
                     }
                     _ => return,
@@ -288,195 +300,4 @@ const DEFAULT_TIMEOUT_MS: u64 = 10_000;
 const MOST_READS: usize = 64;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{BufRead, BufReader, Read};
-    use std::net::TcpListener;
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use weir_events::{LogFormat, Sink};
-    use weir_sync::Ring;
-
-    fn check(framing: Framing, messages: &[&str], expected: &str) {
-        let mut outbox = Outbox::new(framing);
-        messages.iter().for_each(|message| outbox.push(message.as_bytes(), b""));
-        assert_eq!(String::from_utf8_lossy(outbox.unsent()), expected);
-    }
-
-    #[test]
-    fn messages_are_framed_as_the_rfc_says() {
-        check(Framing::Legacy, &["<6>one", "two"], "<6>one\ntwo\n");
-        check(Framing::OctetCount, &["<6>one", "two\nlines"], "6 <6>one9 two\nlines");
-        check(Framing::OctetCount, &[""], "0 ");
-    }
-
-    #[test]
-    fn a_message_that_left_in_part_is_sent_again() {
-        let sent = |count: usize| {
-            let mut outbox = Outbox::new(Framing::Legacy);
-            ["one", "two", "three"].iter().for_each(|message| outbox.push(message.as_bytes(), b""));
-            outbox.sent(count);
-            outbox.rewind();
-            outbox.rewind();
-            String::from_utf8_lossy(outbox.unsent()).into_owned()
-        };
-        assert_eq!(sent(0), "one\ntwo\nthree\n");
-        assert_eq!(sent(3), "one\ntwo\nthree\n");
-        assert_eq!(sent(4), "two\nthree\n");
-        assert_eq!(sent(9), "three\n");
-        assert_eq!(sent(14), "");
-    }
-
-    fn forward(address: std::net::SocketAddr, size: usize) -> (Arc<Ring>, &'static Forward) {
-        let ring = Ring::in_memory(size, 6);
-        let sink = Sink::ring("r", "r", LogFormat::Raw, 1024, Arc::clone(&ring));
-        let forward = Forward {
-            sink: Arc::new(sink),
-            server: "s".into(),
-            address: Address::Inet(address),
-            settings: ServerSettings::default(),
-            connect_timeout: Some(Duration::from_secs(5)),
-            server_timeout: Some(Duration::from_secs(5)),
-            behind: std::sync::atomic::AtomicBool::new(false),
-        };
-        (ring, Box::leak(Box::new(forward)))
-    }
-
-    /// What is written before, while and after the server is there arrives in order; a server that hangs up is connected to
-    /// again.
-    #[test]
-    fn servers_that_come_and_go_get_everything_once() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
-        ring.write(0, &[b"before"]);
-        let server = std::thread::spawn(move || {
-            let (first, _) = listener.accept().expect("a connection");
-            let mut lines = BufReader::new(first).lines();
-            let mut heard = vec![lines.next().expect("a line").expect("text")];
-            // It hangs up once it has heard of the first; more is written then.
-            drop(lines);
-            ring.write(0, &[b"between"]);
-            let (second, _) = listener.accept().expect("another connection");
-            let mut lines = BufReader::new(second).lines();
-            ring.write(0, &[b"after"]);
-            heard.extend((0..2).map(|_| lines.next().expect("a line").expect("text")));
-            weir_sched_stop(&ring);
-            heard
-        });
-        weir_sched::run(async move {
-            weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
-            while !STOP.load(std::sync::atomic::Ordering::SeqCst) {
-                sleep_until(weir_sched::now().after(5)).await;
-            }
-        })
-        .expect("a worker")
-        .expect("the test came to its end");
-        assert_eq!(server.join().expect("the server does not panic"), ["before", "between", "after"]);
-    }
-
-    static STOP: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-
-    fn weir_sched_stop(_: &Ring) {
-        STOP.store(true, std::sync::atomic::Ordering::SeqCst);
-    }
-
-    /// What one connection says, and where it is from, when the server's line says `settings`.
-    fn said_with(settings: ServerSettings) -> (std::net::IpAddr, Vec<u8>) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
-        let forward: &'static Forward = Box::leak(Box::new(Forward { settings, ..plain(forward) }));
-        ring.write(0, &[b"message"]);
-        let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let theirs = Arc::clone(&done);
-        let server = std::thread::spawn(move || {
-            let (mut connection, from) = listener.accept().expect("a connection");
-            let mut said = Vec::new();
-            while !said.ends_with(b"message") && !said.ends_with(b"message\n") {
-                let mut byte = [0];
-                connection.read_exact(&mut byte).expect("the whole message");
-                said.push(byte[0]);
-            }
-            theirs.store(true, std::sync::atomic::Ordering::SeqCst);
-            (from.ip(), said)
-        });
-        weir_sched::run(async move {
-            weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
-            while !done.load(std::sync::atomic::Ordering::SeqCst) {
-                sleep_until(weir_sched::now().after(5)).await;
-            }
-        })
-        .expect("a worker")
-        .expect("the test came to its end");
-        server.join().expect("the server does not panic")
-    }
-
-    fn plain(forward: &Forward) -> Forward {
-        Forward {
-            sink: Arc::clone(&forward.sink),
-            server: Arc::clone(&forward.server),
-            address: forward.address.clone(),
-            settings: ServerSettings::default(),
-            connect_timeout: forward.connect_timeout,
-            server_timeout: forward.server_timeout,
-            behind: std::sync::atomic::AtomicBool::new(false),
-        }
-    }
-
-    #[test]
-    fn connections_begin_and_come_from_where_the_line_says() {
-        let source = Source {
-            host: Host::Ip([127, 0, 0, 2].into()),
-            first_port: 0,
-            last_port: 0,
-            transparent: None,
-            interface: None,
-        };
-        let v1 = ServerSettings {
-            send_proxy: Some(SendProxy::V1),
-            source: Some(Arc::new(source)),
-            ..ServerSettings::default()
-        };
-        let (from, said) = said_with(v1);
-        assert_eq!(from, std::net::IpAddr::from([127, 0, 0, 2]));
-        assert_eq!(said, b"PROXY UNKNOWN\r\nmessage");
-        let v2 = ServerSettings {
-            send_proxy: Some(SendProxy::V2),
-            framing: Framing::OctetCount,
-            ..ServerSettings::default()
-        };
-        let (_, said) = said_with(v2);
-        let header = weir_proxy::parse(&said).expect("a header").expect("all of it");
-        assert_eq!((header.command, header.addresses), (Command::Local, Addresses::Unknown));
-        assert_eq!(&said[header.length..], b"7 message");
-    }
-
-    /// A server that takes the connection and then neither reads nor leaves: writers lose messages, and no time.
-    #[test]
-    fn a_server_that_takes_nothing_costs_messages_and_no_time() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let (ring, forward) = forward(listener.local_addr().expect("an address"), 16_384);
-        let theirs = Arc::clone(&ring);
-        let slowest = weir_sched::run(async move {
-            weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
-            let mut slowest = Duration::ZERO;
-            // Until the sockets' buffers and the ring are full, however large the kernel makes those.
-            for _ in 0..1_000_000 {
-                let begin = std::time::Instant::now();
-                theirs.write(0, &[&[b'x'; 1000]]);
-                slowest = slowest.max(begin.elapsed());
-                if theirs.dropped() > 1000 {
-                    break;
-                }
-                yield_now().await;
-            }
-            slowest
-        })
-        .expect("a worker")
-        .expect("the test came to its end");
-        assert!(ring.dropped() > 1000);
-        assert!(slowest < Duration::from_millis(500));
-        let (mut held, _) = listener.accept().expect("a connection");
-        assert_eq!(held.read(&mut [0; 8]).expect("some bytes"), 8);
-    }
-}
+mod tests;

@@ -108,19 +108,24 @@ fn expiry(view: &SessionView) -> String {
     }
 }
 
-/// The fields of the reference in its order; what weir has no such thing for reads zero.
+/// The fields of the reference in its order; what weir has no such thing for reads zero. As there, what no client began does
+/// not say where it comes from and goes to: details do.
 fn line(view: &SessionView) -> String {
+    let way = view.source.as_ref().map_or_else(String::new, |source| {
+        format!(
+            "src={source} fe={} be={} srv={} ",
+            view.frontend,
+            view.backend.as_deref().unwrap_or("<NONE>"),
+            view.server.as_deref().unwrap_or("<none>"),
+        )
+    });
     let descriptor = |fd: Option<i32>| format!("fd={}/{}", view.worker, fd.unwrap_or(-1));
     format!(
-        "0x{:x}: proto={} src={} fe={} be={} srv={} ts=00 epoch=0 age={}s calls={} rate=0 cpu=0 lat=0 \
+        "0x{:x}: proto={} {way}ts=00 epoch=0 age={}s calls={} rate=0 cpu=0 lat=0 \
          rq[f=00h,i={},an=00h,ax=] rp[f=00h,i={},an=00h,ax=] scf=[8,0h,{},rex=,wex=] scb=[8,1h,{},rex=,wex=] \
          exp={} rc={} c_exp=\n",
         view.id,
         view.protocol,
-        view.source,
-        view.frontend,
-        view.backend.as_deref().unwrap_or("<NONE>"),
-        view.server.as_deref().unwrap_or("<none>"),
         view.age_s,
         view.calls,
         view.request_waiting,
@@ -134,8 +139,11 @@ fn line(view: &SessionView) -> String {
 
 fn details(view: &SessionView) -> String {
     let mut text = String::new();
-    let _ =
-        writeln!(text, "0x{:x}: id={} proto={} source={}", view.id, view.number, view.protocol, view.source);
+    let _ = write!(text, "0x{:x}: id={} proto={}", view.id, view.number, view.protocol);
+    let _ = match &view.source {
+        Some(source) => writeln!(text, " source={source}"),
+        None => writeln!(text),
+    };
     let _ = writeln!(text, "  phase={} conn_retries={} exp={}", view.phase, view.retries, expiry(view));
     let _ = writeln!(text, "  frontend={}", view.frontend);
     let _ = writeln!(text, "  backend={}", view.backend.as_deref().unwrap_or("<NONE>"));

@@ -58,10 +58,10 @@ pub struct SessionView {
     pub id: u64,
     /// Its running number.
     pub number: u64,
-    /// `tcpv4`, `tcpv6`, `unix_stream`.
+    /// `tcpv4`, `tcpv6`, `unix_stream`; `?` without a client.
     pub protocol: &'static str,
-    /// Where the client is.
-    pub source: String,
+    /// Where the client is; none for what the process does by itself, like forwarding a ring.
+    pub source: Option<String>,
     /// Its frontend.
     pub frontend: String,
     /// Its backend, once chosen.

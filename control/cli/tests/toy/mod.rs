@@ -86,7 +86,7 @@ pub fn toy() -> Toy {
             id: 0x55aa,
             number: 7,
             protocol: "tcpv4",
-            source: "127.0.0.1:4000".into(),
+            source: Some("127.0.0.1:4000".into()),
             frontend: "fe".into(),
             ..SessionView::default()
         }],

@@ -19,6 +19,7 @@ use super::BuildError;
 use super::backends;
 use super::logs;
 use super::names::{self, Resolver};
+use crate::forward::conversation::Conversation;
 
 /// A server that gets a copy of what is written to a ring.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct Forward {
     pub server_timeout: Option<Duration>,
     /// Whether messages are on their way to it.
     pub behind: AtomicBool,
+    /// What goes on with it now.
+    pub conversation: Conversation,
 }
 
 /// Where events end, and where rings are forwarded to.
@@ -117,6 +120,7 @@ fn add_implicit(
         connect_timeout: None,
         server_timeout: None,
         behind: AtomicBool::new(false),
+        conversation: Conversation::default(),
     });
     Ok(name)
 }
@@ -190,6 +194,7 @@ fn add(
             connect_timeout: section.connect_timeout,
             server_timeout: section.server_timeout,
             behind: AtomicBool::new(false),
+            conversation: Conversation::default(),
         });
     }
     Ok(())

@@ -21,6 +21,8 @@ use weir_stream::session::Session;
 use weir_stream::site::Site;
 use weir_sys::Address;
 
+use crate::build::Forward;
+
 use super::{LiveTarget, names, now_ms, on_every_worker};
 
 /// What another worker answers, once it has.
@@ -47,6 +49,8 @@ impl<T: Send + 'static> Mailbox<T> {
 pub(super) struct Listing {
     query: Query,
     worker: usize,
+    /// The next of the rings' servers.
+    forward: usize,
     batch: VecDeque<SessionView>,
     asked: Option<Mailbox<Vec<SessionView>>>,
 }
@@ -65,12 +69,16 @@ struct Query {
 impl Listing {
     fn new(site: &'static Site, filter: &SessionFilter) -> Self {
         let query = Query { filter: Arc::new(filter.clone()), site, until_ms: now_ms(), after: 0 };
-        // The number of a stream says which worker it is on.
-        let worker = filter.id.map_or(0, worker_of);
-        Listing { query, worker, batch: VecDeque::new(), asked: None }
+        // The number of a stream says which worker it is on; what forwards a ring is on none of the lists.
+        let worker = match filter.id {
+            Some(id) if id & OF_A_RING != 0 => usize::MAX,
+            Some(id) => worker_of(id),
+            None => 0,
+        };
+        Listing { query, worker, forward: 0, batch: VecDeque::new(), asked: None }
     }
 
-    fn next(&mut self, task: TaskKey) -> NextSession {
+    fn next(&mut self, task: TaskKey, forwards: &[Forward]) -> NextSession {
         loop {
             if let Some(view) = self.batch.pop_front() {
                 return NextSession::Session(Box::new(view));
@@ -80,7 +88,7 @@ impl Listing {
                 self.asked = None;
                 self.accept(batch);
             } else if self.worker >= weir_sched::worker_count() {
-                return NextSession::None;
+                return self.next_forward(forwards);
             } else if self.worker == weir_sched::worker_index() {
                 self.accept(self.query.run());
             } else {
@@ -91,6 +99,18 @@ impl Listing {
                 }
             }
         }
+    }
+
+    /// What goes on with the servers of rings comes last: it is read from here, whoever forwards.
+    fn next_forward(&mut self, forwards: &[Forward]) -> NextSession {
+        while let Some(forward) = forwards.get(self.forward) {
+            self.forward += 1;
+            let view = forward_view(self.forward, forward);
+            if let Some(view) = view.filter(|view| self.query.wants_forward(view)) {
+                return NextSession::Session(Box::new(view));
+            }
+        }
+        NextSession::None
     }
 
     /// Takes a batch; one that is not full was the worker's last.
@@ -129,6 +149,44 @@ impl Query {
                 names.is_some_and(|(backend, server)| wanted.split_once('/') == Some((backend, &*server)))
             })
     }
+
+    fn wants_forward(&self, view: &SessionView) -> bool {
+        let filter = &*self.filter;
+        let names = view.backend.as_deref().zip(view.server.as_deref());
+        filter.id.is_none_or(|wanted| wanted == view.id)
+            && filter.older_s.is_none_or(|age_s| view.age_s >= age_s)
+            && filter.frontend.as_deref().is_none_or(|name| view.frontend == name)
+            && filter.backend.as_deref().is_none_or(|name| view.backend.as_deref() == Some(name))
+            && filter.server.as_deref().is_none_or(|wanted| names == wanted.split_once('/'))
+    }
+}
+
+/// The forward with this number, from 1, once it was begun. The ring is both proxies, as in the reference.
+fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
+    let seen = forward.conversation.seen()?;
+    Some(SessionView {
+        id: OF_A_RING | number as u64,
+        number: 0,
+        protocol: "?",
+        source: None,
+        frontend: forward.sink.name.to_string(),
+        backend: Some(forward.sink.name.to_string()),
+        server: Some(forward.server.to_string()),
+        worker: seen.worker + 1,
+        age_s: now_ms().saturating_sub(seen.since_ms) / 1000,
+        calls: seen.calls,
+        client_fd: None,
+        server_fd: seen.descriptor,
+        request_waiting: 0,
+        response_waiting: 0,
+        expires_ms: None,
+        retries: seen.failures,
+        phase: match seen.descriptor {
+            Some(_) => "data",
+            None if seen.paused => "pause",
+            None => "connect",
+        },
+    })
 }
 
 fn backend_of(site: &'static Site, session: &Session) -> Option<&'static str> {
@@ -149,10 +207,10 @@ fn view(site: &'static Site, session: &Session) -> SessionView {
         id: view.id.get(),
         number: view.id.get(),
         protocol: names::protocol(&session.connection_destination()),
-        source: match &*source {
+        source: Some(match &*source {
             address @ Address::Inet(_) => address.to_string(),
             _ => format!("unix:{}", session.listener.id),
-        },
+        }),
         frontend: session.frontend.name().to_owned(),
         backend: backend_of(site, session).map(str::to_owned),
         server: server_of(site, session),
@@ -196,7 +254,7 @@ impl SessionTarget for LiveTarget {
             *place = 1;
         }
         let Some(listing) = &mut self.listing else { return NextSession::None };
-        let next = listing.next(self.task);
+        let next = listing.next(self.task, &self.live.record.events.forwards);
         if next == NextSession::None {
             self.listing = None;
         }
@@ -213,6 +271,12 @@ impl SessionTarget for LiveTarget {
                     ShutdownAnswer::Pending
                 }
             };
+        }
+        if id & OF_A_RING != 0 {
+            let number = (id & !OF_A_RING) as usize;
+            let forwards = &self.live.record.events.forwards;
+            let forward = number.checked_sub(1).and_then(|index| forwards.get(index));
+            return done(forward.is_some_and(|forward| forward.conversation.end()));
         }
         let worker = worker_of(id);
         if worker == weir_sched::worker_index() {
@@ -257,6 +321,8 @@ pub(super) fn shutdown_on_server(proxy: usize, server: ServerKey) {
     on_every_worker(end_all);
 }
 
+/// Marks the identifiers of what goes on with servers of rings: streams count from 1.
+const OF_A_RING: u64 = 1 << 63;
 /// So many sessions of a worker are described at once: a worker is not held for long, however many it has.
 const BATCH: usize = 256;
 
@@ -325,5 +391,50 @@ mod tests {
             answers
         });
         assert_eq!(answers, [(false, ShutdownAnswer::NotFound), (true, ShutdownAnswer::NotFound)]);
+    }
+
+    /// A ring's connection to its server is a session that no client began.
+    #[test]
+    fn servers_of_rings_are_listed_and_can_be_ended() {
+        const RING: &str = "ring one\n server a 127.0.0.1:1\nring two\n server b 127.0.0.1:1\n";
+        let listed = on_two_workers(|| async {
+            let live = live(RING);
+            let list = async |filter: &SessionFilter| {
+                let mut target = LiveTarget::new(live, weir_sched::current());
+                let (mut place, mut listed) = (0, Vec::new());
+                loop {
+                    match target.next_session(filter, &mut place) {
+                        NextSession::Session(view) => listed.push(*view),
+                        NextSession::Pending => _ = wait(Tick::NEVER).await,
+                        NextSession::None => break listed,
+                    }
+                }
+            };
+            let all = SessionFilter::default();
+            let none = list(&all).await;
+            let lasting = live.record.events.forwards[1].conversation.begin();
+            let one = list(&all).await;
+            let of = |server: &str| SessionFilter { server: Some(server.into()), ..SessionFilter::default() };
+            let filtered = [
+                list(&of("two/b")).await.len(),
+                list(&of("two/a")).await.len(),
+                list(&SessionFilter { id: Some(one[0].id), ..SessionFilter::default() }).await.len(),
+                list(&SessionFilter { id: Some(one[0].id + 1), ..SessionFilter::default() }).await.len(),
+                list(&SessionFilter { older_s: Some(9), ..SessionFilter::default() }).await.len(),
+            ];
+            let mut target = LiveTarget::new(live, weir_sched::current());
+            let ends = [one[0].id, one[0].id - 1, one[0].id + 1].map(|id| target.shutdown_session(id));
+            let goes_on = live.record.events.forwards[1].conversation.goes_on();
+            drop(lasting);
+            (none, one, filtered, ends, goes_on, list(&all).await[0].phase)
+        });
+        let (none, one, filtered, ends, goes_on, late) = listed;
+        assert!(none.is_empty() && one.len() == 1);
+        assert_eq!((one[0].protocol, &one[0].source, &*one[0].frontend), ("?", &None, "two"));
+        assert_eq!((one[0].server.as_deref(), one[0].phase), (Some("b"), "connect"));
+        assert_eq!(filtered, [1, 0, 1, 0, 0]);
+        use ShutdownAnswer::{Done, NotFound};
+        assert_eq!(ends, [Done, NotFound, NotFound]);
+        assert_eq!((goes_on, late), (false, "pause"));
     }
 }
