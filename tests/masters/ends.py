@@ -1,8 +1,7 @@
 """How masters and workers end."""
-import contextlib
 import signal
 
-from masters.support import Master, alive, tcp
+from masters.support import Master, alive, finished, slow_client
 from program import TERM, USR1, answering, connects, free_port, wait_until
 
 
@@ -20,16 +19,10 @@ def signals_end_the_workers_and_then_the_master(binary, folder):
 
 def workers_leave_when_their_master_is_gone(binary, folder):
     port = free_port()
-    with Master(binary, folder, answering(folder, port)) as master, contextlib.ExitStack() as stack:
-        master.served()
-        slow = stack.enter_context(tcp(port)())
-        master.served()
-        worker = master.current()
-        slow.sendall(b"GET / HTTP/1.1\r\n")
-        wait_until(lambda: "CurrConns: 1\n" in master.ask("@1 show info"))
+    config = answering(folder, port)
+    with Master(binary, folder, config) as master, slow_client(master, port) as (slow, worker):
         master.process.kill()
         assert wait_until(lambda: not connects(port)), "it takes nothing new"
-        slow.sendall(b"Host: x\r\n\r\n")
-        assert slow.recv(65536).startswith(b"HTTP/1.1 200"), "it finishes what it has"
+        assert finished(slow).startswith(b"HTTP/1.1 200"), "it finishes what it has"
         assert wait_until(lambda: not alive(worker))
         assert "The master is gone" in master.said()

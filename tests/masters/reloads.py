@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 
-from masters.support import USR2, Clients, Master, alive, link, tcp, unix
+from masters.support import USR2, Clients, Master, alive, asked, finished, link, quiet_client, slow_client, tcp, unix
 from program import TERM, Program, answering, connects, free_port, request, wait_until
 
 
@@ -55,13 +55,7 @@ def r118_r128_each_reload_executes_the_program_once(binary, folder):
 def r121_a_worker_that_outlives_too_many_reloads_ends(binary, folder):
     port = free_port()
     config = answering(folder, port, extra="mworker-max-reloads 1", frontend="option http-keep-alive")
-    with Master(binary, folder, config) as master, contextlib.ExitStack() as stack:
-        master.served()
-        quiet = stack.enter_context(tcp(port)())
-        master.served()
-        first = master.current()
-        quiet.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert quiet.recv(65536).startswith(b"HTTP/1.1 200")
+    with Master(binary, folder, config) as master, quiet_client(master, port) as (_, first):
         master.reload()
         assert alive(first), "it waits for its client"
         master.reload()
@@ -71,19 +65,14 @@ def r121_a_worker_that_outlives_too_many_reloads_ends(binary, folder):
 
 def r122_r123_old_workers_are_listed_until_they_end(binary, folder):
     port = free_port()
-    with Master(binary, folder, answering(folder, port)) as master, contextlib.ExitStack() as stack:
-        master.served()
-        slow = stack.enter_context(tcp(port)())
-        first = master.current()
-        slow.sendall(b"GET / HTTP/1.1\r\n")
-        wait_until(lambda: "CurrConns: 1\n" in master.ask("@1 show info"))
+    config = answering(folder, port)
+    with Master(binary, folder, config) as master, slow_client(master, port) as (slow, first):
         master.reload()
         shown = master.ask("show proc")
         second = master.current()
         assert re.search(rf"# workers\n{second} +worker +0 .*\n# old workers\n{first} +worker +1 ", shown), shown
         assert f"Pid: {first}\n" in master.ask(f"@!{first} show info")
-        slow.sendall(b"Host: x\r\n\r\n")
-        answer = slow.recv(65536)
+        answer = finished(slow)
         assert answer.startswith(b"HTTP/1.1 200") and b"connection: close" in answer.lower(), answer
         assert wait_until(lambda: str(first) not in master.ask("show proc"))
         assert f"Former worker ({first}) exited with code 0 (Exit)" in master.said()
@@ -209,12 +198,8 @@ def r130_r140_a_worker_is_reached_without_any_socket_of_its_own(binary, folder):
 
 def r137_a_new_worker_that_crashes_is_seen(binary, folder):
     port = free_port()
-    with Master(binary, folder, answering(folder, port)) as master, contextlib.ExitStack() as stack:
-        master.served()
-        slow = stack.enter_context(tcp(port)())
-        master.served()
-        slow.sendall(b"GET / HTTP/1.1\r\n")
-        wait_until(lambda: "CurrConns: 1\n" in master.ask("@1 show info"))
+    config = answering(folder, port)
+    with Master(binary, folder, config) as master, slow_client(master, port):
         master.reload()
         os.kill(master.current(), signal.SIGSEGV)
         assert master.status() == 139, master.said()
@@ -223,31 +208,20 @@ def r137_a_new_worker_that_crashes_is_seen(binary, folder):
 def r137_without_exit_on_failure_the_old_one_finishes(binary, folder):
     port = free_port()
     config = answering(folder, port, extra="master-worker no-exit-on-failure")
-    with Master(binary, folder, config) as master, contextlib.ExitStack() as stack:
-        master.served()
-        slow = stack.enter_context(tcp(port)())
-        master.served()
-        slow.sendall(b"GET / HTTP/1.1\r\n")
-        wait_until(lambda: "CurrConns: 1\n" in master.ask("@1 show info"))
+    with Master(binary, folder, config) as master, slow_client(master, port) as (slow, _):
         master.reload()
         os.kill(master.current(), signal.SIGSEGV)
         assert wait_until(lambda: "exited with code 139" in master.said())
         # A reload brings service back.
         master.reload()
         assert request(port).startswith(b"HTTP/1.1 200")
-        slow.sendall(b"Host: x\r\n\r\n")
-        assert slow.recv(65536).startswith(b"HTTP/1.1 200")
+        assert finished(slow).startswith(b"HTTP/1.1 200")
 
 
 def r138_an_old_worker_that_crashes_harms_nobody(binary, folder):
     port = free_port()
-    with Master(binary, folder, answering(folder, port)) as master, contextlib.ExitStack() as stack:
-        master.served()
-        quiet = stack.enter_context(tcp(port)())
-        master.served()
-        first = master.current()
-        quiet.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        quiet.recv(65536)
+    config = answering(folder, port)
+    with Master(binary, folder, config) as master, quiet_client(master, port) as (_, first):
         master.reload()
         second = master.current()
         os.kill(first, signal.SIGSEGV)
@@ -271,31 +245,21 @@ def a_storm_of_signals_is_a_few_reloads(binary, folder):
 
 def a_hard_reload_ends_the_former_worker_at_once(binary, folder):
     port = free_port()
-    with Master(binary, folder, answering(folder, port)) as master, contextlib.ExitStack() as stack:
-        master.served()
-        slow = stack.enter_context(tcp(port)())
-        first = master.current()
-        slow.sendall(b"GET / HTTP/1.1\r\n")
-        wait_until(lambda: "CurrConns: 1\n" in master.ask("@1 show info"))
+    config = answering(folder, port)
+    with Master(binary, folder, config) as master, slow_client(master, port) as (slow, first):
         assert master.ask("hard-reload").startswith("Success=1\n")
         assert wait_until(lambda: f"Former worker ({first}) exited with code 143" in master.said())
 
 
 def a_quiet_client_keeps_its_connection_over_a_reload(binary, folder):
     port = free_port()
-    with Master(binary, folder, answering(folder, port, "one")) as master, contextlib.ExitStack() as stack:
-        master.served()
-        quiet = stack.enter_context(tcp(port)())
-        quiet.settimeout(5)
-        ask = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-        quiet.sendall(ask)
-        assert quiet.recv(65536).endswith(b"one")
+    config = answering(folder, port, "one")
+    with Master(binary, folder, config) as master, quiet_client(master, port) as (quiet, _):
         answering(folder, port, "two")
         for _ in range(3):
             master.reload()
         assert request(port).startswith(b"HTTP/1.1 200")
-        quiet.sendall(ask)
-        answer = quiet.recv(65536)
+        answer = asked(quiet)
         assert answer.endswith(b"one") and b"connection: close" in answer.lower(), answer
         assert quiet.recv(1) == b""
         assert wait_until(lambda: len(master.workers()) == 1)
@@ -305,14 +269,9 @@ def close_spread_time_ends_quiet_connections_after_a_reload(binary, folder):
     port = free_port()
     config = answering(folder, port, extra="close-spread-time 300ms")
     with Master(binary, folder, config) as master, contextlib.ExitStack() as stack:
-        master.served()
-        quiet = [stack.enter_context(tcp(port)()) for _ in range(8)]
-        for client in quiet:
-            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert client.recv(65536).startswith(b"HTTP/1.1 200")
+        quiet = [stack.enter_context(quiet_client(master, port)) for _ in range(8)]
         master.reload()
-        for client in quiet:
-            client.settimeout(5)
+        for client, _ in quiet:
             assert client.recv(1) == b""
         assert wait_until(lambda: len(master.workers()) == 1)
 

@@ -144,6 +144,38 @@ class Clients:
             thread.join(10)
 
 
+@contextlib.contextmanager
+def slow_client(master, port):
+    """A client that has begun a request and will not end it before it is told to: (the client, the worker it waits for)."""
+    worker = master.served().current()
+    with tcp(port)() as client:
+        client.sendall(b"GET / HTTP/1.1\r\n")
+        assert wait_until(lambda: "CurrConns: 1\n" in master.ask("@1 show info"))
+        yield client, worker
+
+
+def finished(client):
+    """The answer to a slow client that ends its request."""
+    client.sendall(b"Host: x\r\n\r\n")
+    return client.recv(65536)
+
+
+@contextlib.contextmanager
+def quiet_client(master, port):
+    """A client that keeps its connection after an answer: (the client, the worker that has it)."""
+    worker = master.served().current()
+    with tcp(port)() as client:
+        client.settimeout(5)
+        assert asked(client).startswith(b"HTTP/1.1 200")
+        yield client, worker
+
+
+def asked(client):
+    """The answer to a whole request."""
+    client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    return client.recv(65536)
+
+
 def tcp(port):
     return lambda: socket.create_connection(("127.0.0.1", port), 5)
 
