@@ -1,0 +1,170 @@
+//! The checks at the end: names, modes, what is missing, what is out of reach.
+
+use crate::model::*;
+use crate::testing::{check, check_text};
+
+#[test]
+fn names_are_resolved() {
+    let outcome = check_text(
+        "defaults\n mode http\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n\
+         frontend f\n bind :1\n use_backend b2 if { path /a }\n use_backend %[req.hdr(x)] if TRUE\n default_backend b1\n\
+         backend b1\n server s1 1.1.1.1:1\n server s2 1.1.1.2:1\n use-server s2 if { path /s }\n\
+         backend b2\n http-request set-header a %[be_conn(b1)] if { srv_conn(b1/s2) gt 1 }\n",
+        &[],
+    );
+    let [f, b1, _] = &outcome.proxies[..] else { panic!("three proxies") };
+    assert_eq!(f.default_backend, Some(ProxyIndex(1)));
+    assert!(matches!(f.use_backend[0].target, BackendTarget::Static(ProxyIndex(2))));
+    assert!(matches!(f.use_backend[1].target, BackendTarget::Dynamic(_)));
+    assert!(matches!(b1.use_server[0].target, ServerTarget::Static(1)));
+    let mut targets = Vec::new();
+    outcome.proxies[2].visit_references(&mut |reference| targets.push(reference.target()));
+    assert_eq!(targets, [Some((1, 0)), Some((1, 1))]);
+}
+
+#[test]
+fn a_backend_has_to_suit() {
+    check_text(
+        "frontend f\n bind :1\n mode http\n timeout client 1s\n default_backend b\nbackend b\n",
+        &[
+            "A http frontend 'f' (t.cfg:1) tries to use incompatible tcp backend 'b' (t.cfg:6) in a 'default_backend' rule (see 'mode').",
+        ],
+    );
+    check_text("frontend f\n bind :1\n timeout client 1s\n default_backend b\nbackend b\n mode http\n", &[]);
+    check_text(
+        "frontend f\n bind :1\n timeout client 1s\n default_backend f\n",
+        &["A frontend 'f' tries to use 'f' which has no backend capability in a 'default_backend' rule."],
+    );
+}
+
+#[test]
+fn what_a_proxy_lacks() {
+    let timeouts = "W missing timeouts for proxy 'l'.\n   | While not properly invalid, you will certainly encounter various problems\n   \
+                    | with such a configuration. To fix this, please ensure that all following\n   \
+                    | timeouts are set to a non-zero value: 'client', 'connect', 'server'.";
+    check_text("listen l\n bind :80\n server s 1.1.1.1:80\n", &[timeouts]);
+    check_text(
+        "listen l\n timeout client 1s\n",
+        &["W proxy 'l' has no 'bind' directive. Please declare it as a backend if this was intended."],
+    );
+    check_text("listen l\n disabled\n", &[]);
+}
+
+#[test]
+fn http_words_in_tcp_mode() {
+    let cases: &[(&str, &str)] = &[
+        ("http-request deny", "'http-request' rules ignored for proxy 'l' as they require HTTP mode."),
+        ("option forwardfor", "'option forwardfor' ignored for proxy 'l' as it requires HTTP mode."),
+        (
+            "option http-buffer-request",
+            "'option http-buffer-request' ignored for proxy 'l' as it requires HTTP mode.",
+        ),
+        ("cookie a insert", "cookie will be ignored for proxy 'l' (needs 'mode http')."),
+        (
+            "balance uri",
+            "Layer 7 hash not possible for proxy 'l' (needs 'mode http'). Falling back to round robin.",
+        ),
+        ("stats enable", "'stats' statement ignored for proxy 'l' as it requires HTTP mode."),
+        ("redirect location /", "'redirect' rules ignored for proxy 'l' as they require HTTP mode."),
+        ("monitor-uri /a", "monitor-uri will be ignored for proxy 'l' (needs 'mode http')."),
+        (
+            "log global ;; option httplog",
+            "parsing [t.cfg:11] : 'option httplog' not usable with proxy 'l' (needs 'mode http'). Falling back to 'option tcplog'.",
+        ),
+        (
+            "server s 1.1.1.1:1 cookie a",
+            "proxy 'l' : ignoring cookie for server 's' as HTTP mode is disabled.",
+        ),
+    ];
+    for (lines, expected) in cases {
+        check("listen l", &format!("mode tcp ;; {lines}"), &[&format!("W {expected}")]);
+    }
+    let outcome = check("listen l", "mode tcp ;; balance uri", &["W Layer 7..."]);
+    assert!(matches!(outcome.proxies[1].settings.balance, Balance::RoundRobin));
+    check(
+        "listen l",
+        "mode tcp ;; server s 1.1.1.1:1 proto h1",
+        &["A proxy 'l' : MUX protocol 'h1' is not usable for server 's' at [t.cfg:10]."],
+    );
+}
+
+#[test]
+fn rules_out_of_order_and_out_of_reach() {
+    let late = |first: &str, then: &str, expected: &str| {
+        let outcome = check(
+            "listen l",
+            &format!("{first} ;; {then}"),
+            &[&format!("W parsing [t.cfg:10] : {expected}")],
+        );
+        drop(outcome);
+    };
+    late(
+        "tcp-request content accept if TRUE",
+        "tcp-request connection accept if TRUE",
+        "a 'tcp-request' rule placed after a 'tcp-request content' rule will still be processed before.",
+    );
+    late(
+        "http-request allow if TRUE",
+        "monitor fail if TRUE",
+        "a 'monitor fail' rule placed after an 'http-request' rule will still be processed before.",
+    );
+    late(
+        "redirect location / if TRUE",
+        "http-request allow if TRUE",
+        "a 'http-request' rule placed after a 'redirect' rule will still be processed before.",
+    );
+    late(
+        "use_backend other if TRUE",
+        "redirect location / if TRUE",
+        "a 'redirect' rule placed after a 'use_backend' rule will still be processed before.",
+    );
+    check(
+        "listen l",
+        "http-request allow ;; http-request deny",
+        &[
+            "W parsing [t.cfg:10]: previous 'http-request' action is final and has no condition attached, further entries are NOOP.",
+        ],
+    );
+}
+
+#[test]
+fn conditions_that_never_hold() {
+    check(
+        "listen l",
+        "http-response deny if { path / }",
+        &[
+            "W parsing [t.cfg:9] : anonymous acl will never match because it uses keyword 'path' which is incompatible with 'backend http-response header rule'",
+        ],
+    );
+    check(
+        "listen l",
+        "tcp-request connection accept if { path / }",
+        &[
+            "W parsing [t.cfg:9] : anonymous acl will never match in 'tcp-request connection' because it uses keyword 'path' which is incompatible with 'frontend tcp-request connection rule'",
+        ],
+    );
+    check(
+        "listen l",
+        "acl a path / ;; http-response deny if a",
+        &[
+            "W parsing [t.cfg:10] : acl 'a' involves keywords 'path' which is incompatible with 'backend http-response header rule'",
+        ],
+    );
+}
+
+#[test]
+fn error_messages_of_a_proxy() {
+    let outcome = check(
+        "backend b",
+        "errorfile 503 503.http ;; errorloc303 404 http://x ;; errorfiles pages ;; http-request deny deny_status 503 errorfiles pages",
+        &[],
+    );
+    let proxy = &outcome.proxies[1];
+    let Some(ErrorReply::Message(message)) = proxy.settings.errors.get(503) else { panic!("a message") };
+    assert_eq!(&*message.path, "p", "the later line wins");
+    assert!(matches!(proxy.settings.errors.get(404), Some(ErrorReply::Redirect { status: 303, .. })));
+    let Action::Deny(reply) = &proxy.rules.http_request[0].action else { panic!("deny") };
+    let ReplyContent::Section(section) = &reply.content else { panic!("a section") };
+    assert!(section.message.get().is_some());
+    assert_eq!(reply.status, 503);
+}

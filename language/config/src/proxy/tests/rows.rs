@@ -1,0 +1,177 @@
+//! Every keyword once: its example is read, its words say what they are for, and no line makes the parser panic.
+
+use proptest::prelude::*;
+
+use crate::bind::BIND_OPTIONS;
+use crate::model::*;
+use crate::proxy::options::OPTIONS;
+use crate::proxy::{BACKEND, FRONTEND, LISTEN, NAMED_DEFAULTS, PROXY_KEYWORDS, Section, Sections};
+use crate::rows::{Handler, Row, Table};
+use crate::rules::ACTIONS;
+use crate::server::SERVER_OPTIONS;
+use crate::testing::{check, read};
+
+/// Lines of `row` that are read without a word of complaint.
+#[track_caller]
+fn check_quiet(section: &str, line: &str) {
+    let outcome = read(&format!(
+        "defaults d\n mode http\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n log global\n\
+         backend other\n{section}\n {line}\n"
+    ));
+    let messages: Vec<_> =
+        outcome.messages.iter().filter(|message| !message.contains("has no 'bind' directive")).collect();
+    assert!(messages.is_empty(), "{section}: {line}: {messages:#?}");
+}
+
+fn section_for(sections: Sections) -> &'static str {
+    match sections {
+        _ if sections.contains(LISTEN) => "listen l",
+        _ if sections.contains(FRONTEND) => "frontend f",
+        _ if sections.contains(BACKEND) => "backend b",
+        _ => "defaults e",
+    }
+}
+
+#[test]
+fn every_keyword_is_read_with_its_example() {
+    for row in PROXY_KEYWORDS.rows() {
+        let Handler::Ready(reader) = row.handler else { continue };
+        check_quiet(section_for(reader.sections), &format!("{} {}", row.name, row.example));
+        if reader.sections.contains(NAMED_DEFAULTS) {
+            check_quiet("defaults e", &format!("{} {}", row.name, row.example));
+        }
+    }
+    for row in OPTIONS.rows() {
+        let Handler::Ready(reader) = row.handler else { continue };
+        check_quiet(section_for(reader.sections), &format!("option {} {}", row.name, row.example));
+    }
+    for row in BIND_OPTIONS.rows().filter(|row| row.is_ready()) {
+        check_quiet("listen l", &format!("bind :80 {} {}", row.name, row.example));
+    }
+    for row in SERVER_OPTIONS.rows().filter(|row| row.is_ready() && row.name != "usesrc") {
+        let space = if row.arguments.starts_with('(') { "" } else { " " };
+        check_quiet("backend b", &format!("server s 127.0.0.1:80 {}{space}{}", row.name, row.example));
+    }
+    for row in ACTIONS.rows() {
+        let Handler::Ready(reader) = row.handler else { continue };
+        for kind in RulesetKind::ALL.into_iter().filter(|kind| reader.rulesets.contains(*kind)) {
+            let space = if row.arguments.starts_with('(') { "" } else { " " };
+            let line = format!("{} {}{space}{}", kind.keyword(), row.name, row.example);
+            // A slot of the response cannot be made by a rule.
+            if row.name != "capture"
+                || matches!(kind, RulesetKind::HttpRequest | RulesetKind::TcpRequestContent)
+            {
+                check_quiet("listen l", &line);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_word_says_what_it_is_for() {
+    fn check<F>(table: &Table<F>) {
+        let mut names = std::collections::HashSet::new();
+        for row in table.rows() {
+            let Row { name, help, .. } = row;
+            assert!(!help.is_empty(), "{name} has no help");
+            assert!(names.insert(name), "{name} is there twice");
+        }
+    }
+    check(&PROXY_KEYWORDS);
+    check(&OPTIONS);
+    check(&BIND_OPTIONS);
+    check(&SERVER_OPTIONS);
+    check(&ACTIONS);
+}
+
+#[test]
+fn what_is_not_there_yet_is_an_error() {
+    let not_yet = |word: &str| format!("A parsing [t.cfg:9] : '{word}' is not implemented yet");
+    check("listen l", "stick-table type ip size 1k", &[&not_yet("stick-table")]);
+    check("listen l", "http-check expect status 200", &[&not_yet("http-check expect")]);
+    check("listen l", "option httpchk", &[&not_yet("option httpchk")]);
+    check("listen l", "no option log-health-checks", &[]);
+    check("listen l", "mode log", &[&not_yet("mode log")]);
+    check("listen l", "balance sticky", &[&not_yet("balance sticky")]);
+    check(
+        "listen l",
+        "http-request track-sc0 src",
+        &["A parsing [t.cfg:9] : 'track-sc0' is not implemented yet"],
+    );
+    check("listen l", "http-request lua.x", &["A parsing [t.cfg:9] : 'lua actions' is not implemented yet"]);
+    check("listen l", "log backend@x local0", &[&not_yet("backend@x")]);
+    check(
+        "listen l",
+        "server s 127.0.0.1:80 check",
+        &["A [t.cfg:9] : 'server l/s' : 'check' is not implemented yet"],
+    );
+    check(
+        "listen l",
+        "bind :80 ssl crt x",
+        &["A parsing [t.cfg:9] : 'bind :80' in section 'listen' : 'ssl' is not implemented yet"],
+    );
+}
+
+#[test]
+fn only_what_an_option_is_goes_with_no() {
+    let outcome = check(
+        "listen l",
+        "option httpclose ;; no option http-server-close ;; option abortonclose ;; default option abortonclose",
+        &[],
+    );
+    let options = &outcome.proxies[1].settings.options;
+    assert_eq!(
+        (options.connection_mode, options.abort_on_close),
+        (Some(ConnectionMode::Close), Switch::Unset)
+    );
+    assert!(Section::Defaults { named: true }.is_defaults());
+}
+
+/// Words that keywords react to, and some that they do not.
+fn word() -> impl Strategy<Value = String> {
+    let names: Vec<&'static str> = PROXY_KEYWORDS
+        .rows()
+        .flat_map(|row| row.name.split(' ').chain(row.example.split(' ')))
+        .chain(OPTIONS.rows().map(|row| row.name))
+        .chain(BIND_OPTIONS.rows().map(|row| row.name))
+        .chain(SERVER_OPTIONS.rows().map(|row| row.name))
+        .chain(ACTIONS.rows().flat_map(|row| [row.name, row.example]))
+        .chain([
+            "no",
+            "default",
+            "option",
+            "if",
+            "unless",
+            "{",
+            "}",
+            "0",
+            "-1",
+            "99999999999",
+            "''",
+            "a",
+            "%[src]",
+            "%",
+        ])
+        .collect();
+    prop_oneof![4 => proptest::sample::select(names).prop_map(str::to_owned), 1 => "[ -~]{0,12}"]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_line_makes_the_parser_panic(
+        lines in proptest::collection::vec((0..4usize, proptest::collection::vec(word(), 1..8)), 1..12)
+    ) {
+        let mut text = String::from("defaults d\n mode http\nlisten l\n bind :80\n server s 1.1.1.1:80\n");
+        for (section, words) in lines {
+            if words.len() == 7 {
+                let keyword = crate::proxy::ProxyParser::SECTIONS[section];
+                text.push_str(&format!("{keyword} x{section}\n"));
+            }
+            text.push_str(&words.join(" "));
+            text.push('\n');
+        }
+        read(&text);
+    }
+}

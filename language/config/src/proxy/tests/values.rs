@@ -1,0 +1,57 @@
+//! What was written arrives in the model.
+
+use crate::model::*;
+use crate::testing::check;
+
+#[test]
+fn values_arrive_in_the_model() {
+    let outcome = check(
+        "listen l",
+        "cookie SRV insert indirect nocache maxidle 30m ;; retry-on conn-failure 503 ;; option redispatch 2 ;; \
+         hash-type consistent ;; source 10.0.0.1:1000-2000 interface eth0 ;; option splice-auto ;; http-reuse always ;; \
+         server s 10.0.0.2:+80 weight 0 backup source 10.0.0.3 send-proxy-v2 proxy-v2-options crc32c minconn 5 ;; \
+         capture request header Host len 10 ;; http-request capture src len 20 ;; option http-server-close ;; \
+         redirect prefix /a%20b code 301 drop-query set-cookie a=1 if TRUE",
+        &[],
+    );
+    let proxy = &outcome.proxies[1];
+    let settings = &proxy.settings;
+    let cookie = settings.cookie.as_ref().unwrap();
+    assert_eq!((cookie.mode, cookie.indirect, cookie.no_cache), (CookieMode::Insert, true, true));
+    assert_eq!(cookie.max_idle, std::time::Duration::from_secs(1800));
+    assert!(settings.retry_on.contains_status(503) && settings.retry_on.needs_replay());
+    assert_eq!(settings.options.redispatch, Redispatch::Every(2));
+    assert_eq!((settings.hash_type.method, settings.hash_type.avalanche), (HashMethod::Consistent, true));
+    assert_eq!(settings.source.as_ref().unwrap().last_port, 2000);
+    assert_eq!(settings.options.reuse, Reuse::Always);
+    assert_eq!(settings.options.connection_mode, Some(ConnectionMode::ServerClose));
+    let server = &proxy.servers[0];
+    assert!(matches!(server.address, ServerAddress::Inet { port: ServerPort::Mapped(80), .. }));
+    assert_eq!((server.settings.weight, server.settings.backup, server.settings.maxconn), (0, true, 5));
+    assert_eq!(server.settings.send_proxy, Some(SendProxy::V2));
+    assert!(server.settings.proxy_v2.as_ref().unwrap().crc32c);
+    assert_eq!(proxy.captures.request.len(), 2);
+    let Action::Capture(capture) = &proxy.rules.http_request[0].action else { panic!("capture") };
+    assert_eq!(capture.slot, 1);
+    let redirect = &proxy.redirects[0].redirect;
+    assert_eq!(redirect.value.constant(), Some(&b"/a%20b"[..]));
+    assert_eq!((redirect.status, redirect.drop_query), (301, true));
+    assert_eq!(redirect.cookie.as_ref().unwrap().constant(), Some(&b"a=1; path=/;"[..]));
+}
+
+#[test]
+fn what_option_forwarded_says() {
+    let outcome = check("backend b", "option forwarded", &[]);
+    let forwarded = outcome.proxies[1].settings.options.forwarded.clone().expect("it is set");
+    assert!(
+        forwarded.proto && forwarded.source.is_some() && forwarded.by.is_none() && forwarded.host.is_none()
+    );
+    let outcome = check("backend b", "option forwarded host-expr src by for-expr src for_port", &[]);
+    let forwarded = outcome.proxies[1].settings.options.forwarded.clone().expect("it is set");
+    assert_eq!(
+        (forwarded.proto, forwarded.expressions().count(), forwarded.source_port.is_some()),
+        (false, 2, true)
+    );
+    let off = check("backend b", "option forwarded ;; no option forwarded", &[]);
+    assert!(off.proxies[1].settings.options.forwarded.is_none());
+}
