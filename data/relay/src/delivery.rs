@@ -50,7 +50,7 @@ impl Relay {
         let time = WallTime::from_micros(weir_sched::wall_us().cast_signed());
         DESK.with_borrow_mut(|desk| {
             let Some(Desk { logger, host }) = desk else { return };
-            let relayed = relayed(&message, chosen_host(self.host, message.host, sender, host));
+            let relayed = relayed(&message, self.host, sender.0, host);
             for sink in &self.sinks {
                 // What could not leave is counted by the target.
                 logger.relay(sink, time, &relayed);
@@ -81,7 +81,14 @@ fn chosen_host<'a>(
     Some(space)
 }
 
-fn relayed<'a>(message: &Message<'a>, host: Option<&'a [u8]>) -> Relayed<'a> {
+/// A message as targets get it, from whom and by which strategy its host is chosen. `space` is for a host that is put together.
+pub fn relayed<'a>(
+    message: &Message<'a>,
+    strategy: HostStrategy,
+    sender: Option<IpAddr>,
+    space: &'a mut Vec<u8>,
+) -> Relayed<'a> {
+    let host = chosen_host(strategy, message.host, Sender(sender), space);
     let has_room = matches!(message.shape, Shape::Rfc3164 | Shape::Rfc5424);
     let new_host = host.filter(|host| has_room && message.host != Some(*host)).map(|name| NewHost {
         at: message.host_at,

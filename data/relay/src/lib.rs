@@ -29,7 +29,7 @@ use weir_net::{DoorState, Gate};
 use weir_sync::{CachePadded, Counter};
 
 pub use datagrams::receive_datagrams;
-pub use delivery::install;
+pub use delivery::{install, relayed};
 pub use stream::{StreamDoor, wake_sessions};
 
 /// A `log-forward` section, live.

@@ -6,7 +6,7 @@
 //! calls the same functions:
 //!
 //! ```text
-//! cargo +nightly fuzz run --fuzz-dir tools/fuzz/libfuzzer h1_head tools/fuzz/corpus/h1_head
+//! cargo +nightly fuzz run --fuzz-dir tools/fuzz/libfuzzer syslog_stream tools/fuzz/corpus/syslog_stream
 //! ```
 //!
 //! An input that broke something goes into the corpus, named for what it broke. Begin with [`TARGETS`].
@@ -21,7 +21,7 @@ pub use expression::{condition, expression, log_format};
 pub use h1::{chunked_body, request_head, response_head};
 pub use proxy::proxy_header;
 pub use syntax::{configuration, configuration_lines, preprocessor_condition};
-pub use syslog::{syslog_message, syslog_stream};
+pub use syslog::{syslog_message, syslog_relayed, syslog_stream};
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
@@ -39,5 +39,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("request_head", request_head),
     ("response_head", response_head),
     ("syslog_message", syslog_message),
+    ("syslog_relayed", syslog_relayed),
     ("syslog_stream", syslog_stream),
 ];

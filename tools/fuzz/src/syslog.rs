@@ -1,5 +1,12 @@
-//! Syslog: streams and messages.
+//! Syslog: streams, messages, and what is made of them for log targets.
 
+use std::net::IpAddr;
+
+use weir_config::model::HostStrategy;
+use weir_events::calendar::{DateCache, utc};
+use weir_events::logger::{LogAddress, LogTarget};
+use weir_events::relay::write_relayed;
+use weir_events::{Facility, Level, LogFormat, Relayed, WallTime};
 use weir_syslog::{Framed, Framer, Message, Refusal, Shape};
 
 /// The longest message of a stream here: long enough for headers, short enough to be exceeded.
@@ -54,4 +61,51 @@ pub fn syslog_message(bytes: &[u8]) {
     if let Some(host) = message.host {
         assert!(message.whole[message.host_at..].starts_with(host));
     }
+}
+
+/// A message as every kind of target gets it: one line, never too long, that says what the message said. The first byte says
+/// whom it is from, what is done about its host, how long lines may be, and what is too important.
+pub fn syslog_relayed(bytes: &[u8]) {
+    let Some((&first, bytes)) = bytes.split_first() else { return };
+    let message = Message::parse(bytes);
+    let sender: Option<IpAddr> = match first & 3 {
+        0 => None,
+        1 => Some([192, 0, 2, 1].into()),
+        _ => Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()),
+    };
+    let strategies = [HostStrategy::Replace, HostStrategy::Fill, HostStrategy::Keep, HostStrategy::Append];
+    let mut space = Vec::new();
+    let relayed = weir_relay::relayed(&message, strategies[usize::from(first >> 2 & 3)], sender, &mut space);
+    let mut target =
+        LogTarget::new(LogAddress::STDOUT, Facility::from_name("local0").expect("a name of the language"));
+    target.max_length = if first & 0x10 != 0 { 40 } else { 65_536 };
+    target.min_level = if first & 0x20 != 0 { Level::Warning } else { Level::Emergency };
+    for (format, ..) in LogFormat::ALL {
+        target.format = format;
+        let line = written(&target, &relayed);
+        if line.len() < target.max_length {
+            assert!(line.ends_with(message.text), "{format:?}");
+        }
+    }
+    target.keeps_format = true;
+    let line = written(&target, &relayed);
+    let level_stays = relayed.priority.is_none() || relayed.level() >= target.min_level;
+    if relayed.new_host.is_none() && level_stays {
+        assert_eq!(line, message.whole[..message.whole.len().min(target.max_length)]);
+    } else if line.len() < target.max_length {
+        // What changed is what was to change, and nothing else.
+        let again = Message::parse(&line);
+        assert_eq!((again.shape, again.text), (message.shape, message.text));
+        assert_eq!(again.host, relayed.new_host.map_or(message.host, |host| Some(host.name)));
+        assert_eq!((again.tag, again.process_id), (message.tag, message.process_id));
+    }
+}
+
+fn written(target: &LogTarget, message: &Relayed<'_>) -> Vec<u8> {
+    let mut line = Vec::new();
+    let time = WallTime { seconds: 1_795_179_905, micros: 7_181 };
+    write_relayed(&mut line, target, &mut DateCache::new(utc()), time, message);
+    assert_eq!(line.pop(), Some(b'\n'));
+    assert!(line.len() <= target.max_length);
+    line
 }
