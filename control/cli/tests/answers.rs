@@ -383,6 +383,19 @@ fn profiling() {
     ]);
 }
 
+/// Who asked for memory may take a while to be found out: the answer waits, and is whole.
+#[test]
+fn a_profile_waits_for_names() {
+    let mut toy = toy();
+    toy.pending = 2;
+    let profile = ask(&mut toy, "show profiling");
+    assert_eq!(toy.pending, 0);
+    assert!(profile.starts_with("Per-task CPU profiling ") && profile.contains("\nAlloc/Free statistics "));
+    toy.pending = 2;
+    assert!(ask(&mut toy, "show profiling tasks").starts_with("Tasks activity "));
+    assert_eq!(toy.pending, 2, "nobody waits for what is not shown");
+}
+
 #[test]
 fn sessions() {
     check(&[

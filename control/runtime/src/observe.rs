@@ -25,6 +25,9 @@ pub(crate) mod work_target;
 pub use record::{CliSettings, CliSocket, ProcessRecord, RecordedLimits};
 pub use statistics_page::Page;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use weir_sched::TaskKey;
 use weir_stream::site::Site;
 
@@ -51,12 +54,14 @@ pub struct LiveTarget {
     shutdown: Option<Shutdown>,
     /// The question to all workers that is being answered.
     census: Option<Census>,
+    /// Set once the places that asked for memory have names.
+    naming: Option<Arc<AtomicBool>>,
 }
 
 impl LiveTarget {
     /// What a session acts on that runs in the task `task`.
     pub fn new(live: Live, task: TaskKey) -> Self {
-        LiveTarget { live, task, listing: None, shutdown: None, census: None }
+        LiveTarget { live, task, listing: None, shutdown: None, census: None, naming: None }
     }
 }
 

@@ -7,9 +7,10 @@
 //!                    └──► the allocator ──► stack ──► figures of that place   (bounded table, "other" beyond)
 //! ```
 //! While nothing is measured an allocation costs one load of a word that nobody writes, and one predictable branch.
-//! While it is, the stack is walked at each allocation; what its addresses mean is looked up when somebody asks.
+//! While it is, the stack is walked at each allocation; what its addresses mean is looked up when somebody asks, by a thread of
+//! its own: that takes as long as thousands of requests.
 //!
-//! Begin with [`Measured`], [`count`] and [`report`]; [`spent_ns`] is what a scheduler reads around a task.
+//! Begin with [`Measured`], [`count`], [`name_places`] and [`report`]; [`spent_ns`] is what a scheduler reads around a task.
 //!
 //! This crate refuses to know what the memory is for, and never allocates for itself but the first time that a place is
 //! seen.
@@ -74,7 +75,26 @@ pub fn name_work_with(name: fn() -> Option<&'static str>) {
     let _ = WORK.set(name);
 }
 
-/// What was counted.
+/// Whether places were counted that have no names yet.
+pub fn has_unnamed_places() -> bool {
+    TABLE.has_unnamed()
+}
+
+/// Has all places that were counted named, by a thread of its own that lets others go first, and then `done` called there.
+/// Reading the program's debug information takes some hundred milliseconds the first time.
+///
+/// # Errors
+/// When no thread can be had: `done` is then not called.
+pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let name = move || {
+        weir_sys::process::give_way();
+        without_counting(|| TABLE.name());
+        done();
+    };
+    std::thread::Builder::new().name("place-names".into()).spawn(name).map(drop)
+}
+
+/// What was counted. Places without a name are [`Place::Other`]: see [`name_places`].
 pub fn report() -> Report {
     let now_ns = monotonic_ns();
     let since_ns = SINCE_NS.load(Relaxed);

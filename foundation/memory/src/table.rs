@@ -7,8 +7,9 @@
 use crate::names;
 use crate::stack::Stack;
 use std::backtrace::Backtrace;
+use std::collections::HashMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// How memory was asked for or given back, by the names that operators know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +37,7 @@ impl Method {
 pub enum Place {
     /// `function@file:line`.
     Caller(String),
-    /// A stack that cannot be decoded, or one too many.
+    /// A stack that cannot be decoded or was not yet, or one too many.
     Other,
 }
 
@@ -78,7 +79,10 @@ pub(crate) struct Table {
     entries: [Entry; ENTRIES],
     /// By method.
     other: [Entry; METHODS],
-    naming: AtomicBool,
+    /// How many threads give places their names.
+    naming: AtomicU32,
+    /// How many threads note a place that was not known.
+    noting: AtomicU32,
 }
 
 struct Entry {
@@ -94,7 +98,7 @@ struct Entry {
 struct Origin {
     method: Method,
     work: Option<&'static str>,
-    /// Its addresses are given names when somebody asks for the first time.
+    /// Its addresses are given names once somebody asks.
     trace: Backtrace,
     place: OnceLock<Place>,
 }
@@ -104,7 +108,8 @@ impl Table {
         Self {
             entries: [const { Entry::new() }; ENTRIES],
             other: [const { Entry::new() }; METHODS],
-            naming: AtomicBool::new(false),
+            naming: AtomicU32::new(0),
+            noting: AtomicU32::new(0),
         }
     }
 
@@ -123,21 +128,22 @@ impl Table {
         let key = (stack.hash() ^ work_address.rotate_left(17) ^ method as u64).max(1);
         let first = key as usize % ENTRIES;
         for entry in self.entries.iter().cycle().skip(first).take(PROBES) {
-            let known = match entry.key.load(Relaxed) {
-                // Naming places and printing a panic take the lock that taking a trace takes, too.
-                0 if self.naming.load(Relaxed) || std::thread::panicking() => return None,
-                0 => entry.key.compare_exchange(0, key, Relaxed, Relaxed).err(),
-                known => Some(known),
-            };
-            match known {
-                None => {
-                    // The addresses only: what they mean takes long to find out.
-                    let trace = Backtrace::force_capture();
-                    let _ = entry.origin.set(Origin { method, work, trace, place: OnceLock::new() });
-                    return Some(entry);
+            match entry.key.load(Relaxed) {
+                0 => {
+                    let _noting = Noting::begin(self)?;
+                    match entry.key.compare_exchange(0, key, Relaxed, Relaxed) {
+                        Ok(_) => {
+                            // The addresses only: what they mean takes long to find out.
+                            let trace = Backtrace::force_capture();
+                            let _ = entry.origin.set(Origin { method, work, trace, place: OnceLock::new() });
+                            return Some(entry);
+                        }
+                        Err(known) if known == key => return Some(entry),
+                        Err(_) => {}
+                    }
                 }
-                Some(known) if known == key => return Some(entry),
-                Some(_) => {}
+                known if known == key => return Some(entry),
+                _ => {}
             }
         }
         None
@@ -148,28 +154,37 @@ impl Table {
         self.all().for_each(Entry::clear);
     }
 
-    /// What was counted, callers summed up.
+    /// Whether a place has no name yet.
+    pub(crate) fn has_unnamed(&self) -> bool {
+        self.entries.iter().filter_map(|entry| entry.origin.get()).any(|origin| origin.place.get().is_none())
+    }
+
+    /// Gives names to all places. The first time takes some hundred milliseconds: the program's debug information is read.
+    pub(crate) fn name(&self) {
+        let _naming = Naming::begin(self);
+        for origin in self.entries.iter().filter_map(|entry| entry.origin.get()) {
+            origin.place.get_or_init(|| names::caller(&format!("{:#}", origin.trace)));
+        }
+    }
+
+    /// What was counted, callers summed up. Places without a name are "other".
     pub(crate) fn lines(&self) -> Vec<Figures> {
-        let _naming = Naming::begin(&self.naming);
-        let mut lines: Vec<Figures> = Vec::new();
+        let mut lines: HashMap<_, Figures> = HashMap::new();
         let of_places = self.entries.iter().filter_map(|entry| {
             let origin = entry.origin.get()?;
-            let place = origin.place.get_or_init(|| names::caller(&format!("{:#}", origin.trace)));
-            entry.figures(place.clone(), origin.work, origin.method)
+            let place = origin.place.get().cloned().unwrap_or(Place::Other);
+            entry.figures(place, origin.work, origin.method)
         });
         let methods = [Method::Alloc, Method::AllocZeroed, Method::Realloc, Method::Free];
         let others = self.other.iter().zip(methods);
         let of_others = others.filter_map(|(entry, method)| entry.figures(Place::Other, None, method));
         for figures in of_places.chain(of_others) {
-            let same = |known: &&mut Figures| {
-                known.place == figures.place && known.work == figures.work && known.method == figures.method
-            };
-            match lines.iter_mut().find(same) {
-                Some(known) => known.merge(&figures),
-                None => lines.push(figures),
-            }
+            lines
+                .entry((figures.place.clone(), figures.work, figures.method))
+                .and_modify(|known| known.merge(&figures))
+                .or_insert(figures);
         }
-        lines
+        lines.into_values().collect()
     }
 
     fn all(&self) -> impl Iterator<Item = &Entry> {
@@ -230,19 +245,43 @@ impl Figures {
     }
 }
 
-/// Places are being named: whoever asks for memory from a new one meanwhile does not wait for that, and counts as "other".
-struct Naming<'a>(&'a AtomicBool);
+/// Places are being named. That takes the lock that taking a trace takes, too, and keeps it for long: whoever asks for memory
+/// from a new place meanwhile does not wait for it, and counts as "other".
+struct Naming<'t>(&'t AtomicU32);
 
-impl<'a> Naming<'a> {
-    fn begin(naming: &'a AtomicBool) -> Self {
-        naming.store(true, Relaxed);
-        Self(naming)
+impl<'t> Naming<'t> {
+    fn begin(table: &'t Table) -> Self {
+        table.naming.fetch_add(1, SeqCst);
+        // Who began to note a place before that has the lock for a moment, or is about to take it.
+        while table.noting.load(SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        Self(&table.naming)
     }
 }
 
 impl Drop for Naming<'_> {
     fn drop(&mut self) {
-        self.0.store(false, Relaxed);
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+/// A new place is being noted.
+struct Noting<'t>(&'t AtomicU32);
+
+impl<'t> Noting<'t> {
+    /// None while that would have to wait: for places that are named, or for a panic that is printed. Of this and
+    /// [`Naming::begin`] the later one sees the other: each writes its own number before it reads the other's.
+    fn begin(table: &'t Table) -> Option<Self> {
+        table.noting.fetch_add(1, SeqCst);
+        let noting = Self(&table.noting);
+        (table.naming.load(SeqCst) == 0 && !std::thread::panicking()).then_some(noting)
+    }
+}
+
+impl Drop for Noting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
     }
 }
 
@@ -272,7 +311,8 @@ mod tests {
         assert_eq!(of_other(&table), [2, 0, 0, 1]);
         assert!(table.entries.iter().all(|entry| entry.key.load(Relaxed) == 0));
         let lines = table.lines();
-        let sums: Vec<_> = lines.iter().map(|line| (line.allocated_bytes, line.freed_bytes)).collect();
+        let mut sums: Vec<_> = lines.iter().map(|line| (line.allocated_bytes, line.freed_bytes)).collect();
+        sums.sort_unstable_by(|a, b| b.cmp(a));
         assert_eq!(sums, [(30, 0), (0, 10)]);
         // Nothing that comes later is counted among them, nor they among it.
         table.add(&Stack::here(), Method::Alloc, [5, 0]);
@@ -295,5 +335,25 @@ mod tests {
         assert_eq!(lines.len(), 1);
         assert_eq!((lines[0].allocations, lines[0].frees), (99, 99));
         assert_eq!((lines[0].allocated_bytes, lines[0].freed_bytes), (198, 99));
+    }
+
+    /// Whoever asks for memory never waits for names: neither who asks for the figures, nor who comes from a new place
+    /// while places are named.
+    #[test]
+    fn nobody_waits_for_names() {
+        let table = Box::new(Table::new());
+        table.add(&Stack::here(), Method::Alloc, [5, 0]);
+        assert!(table.has_unnamed());
+        assert_eq!(table.lines().iter().map(|line| &line.place).collect::<Vec<_>>(), [&Place::Other]);
+        assert!(table.has_unnamed(), "who reads the figures names nothing");
+        let naming = Naming::begin(&table);
+        table.add(&Stack::here(), Method::Free, [0, 5]);
+        assert_eq!(of_other(&table), [0, 0, 0, 1]);
+        drop(naming);
+        table.add(&Stack::here(), Method::Free, [0, 5]);
+        assert_eq!(of_other(&table), [0, 0, 0, 1]);
+        table.name();
+        assert!(!table.has_unnamed());
+        assert_eq!((table.naming.load(Relaxed), table.noting.load(Relaxed)), (0, 0));
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! One test, because what is measured concerns the whole process.
 
-use weir_memory::{Measured, Method, Place, count, is_counting, measure_time, report, spent_ns};
+use std::sync::mpsc;
+
+use weir_memory::{Measured, Method, Place, Report, count, is_counting, measure_time, report, spent_ns};
 
 #[global_allocator]
 static ALLOCATOR: Measured<std::alloc::System> = Measured::new(std::alloc::System);
@@ -10,6 +12,14 @@ static ALLOCATOR: Measured<std::alloc::System> = Measured::new(std::alloc::Syste
 #[inline(never)]
 fn hungry(times: usize) -> Vec<Vec<u8>> {
     (0..times).map(|_| std::hint::black_box(Vec::with_capacity(1000))).collect()
+}
+
+/// What was counted, with names.
+fn named() -> Report {
+    let (sender, receiver) = mpsc::channel();
+    weir_memory::name_places(move || _ = sender.send(std::thread::current().id())).expect("a thread");
+    assert_ne!(receiver.recv().expect("it is called"), std::thread::current().id());
+    report()
 }
 
 /// R178: what one place asked for is found under its name, with exact figures; what others did meanwhile is elsewhere.
@@ -22,7 +32,11 @@ fn callers_are_counted_while_it_is_asked_for() {
     let kept = hungry(100);
     count(false);
     drop(hungry(10));
-    let after = report();
+    // Who asks for figures is not held up by finding names.
+    assert!(weir_memory::has_unnamed_places());
+    assert!(report().lines.iter().all(|line| line.place == Place::Other));
+    let after = named();
+    assert!(!weir_memory::has_unnamed_places());
     assert!(after.since_ns < after.until_ns && after.until_ns <= after.now_ns);
     let of_hungry: Vec<_> = after
         .lines
@@ -36,7 +50,12 @@ fn callers_are_counted_while_it_is_asked_for() {
     assert_eq!((of_hungry[0].allocations, of_hungry[0].allocated_bytes), (101, 100_000 + list));
     assert_eq!(of_hungry[0].work, Some("test"));
     assert_eq!(of_hungry[0].frees, 0);
-    assert_eq!(report().lines, after.lines, "nothing is counted while it is off");
+    let sorted = |report: Report| {
+        let mut lines = report.lines;
+        lines.sort_by_key(|line| (line.place.clone(), line.work, line.method));
+        lines
+    };
+    assert_eq!(sorted(report()), sorted(after), "nothing is counted while it is off");
     // Beginning anew forgets; giving back is counted by who gives back.
     count(true);
     drop(kept);

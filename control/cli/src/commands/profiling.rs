@@ -7,8 +7,8 @@ mod tasks;
 use std::fmt::Write;
 
 use crate::command::{Arguments, Command, Context, WORKER};
-use crate::outcome::{Level, Outcome};
-use crate::target::{Measuring, ProfilingChange, ProfilingState};
+use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::target::{Measuring, ProfilingChange, ProfilingState, Target};
 
 pub(super) use human::time_cell;
 
@@ -106,24 +106,42 @@ impl View {
     }
 }
 
-fn show_profiling(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_profiling(_: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let Some(view) = View::parse(arguments.from(0)) else {
         return Outcome::error(
             "Expects any of 'all', 'status', 'tasks', 'memory', 'byaddr', 'bytime', 'byctx', 'aggr' and a max number \
              of output lines.\n",
         );
     };
-    let mut text = String::new();
-    if view.status {
-        status(context.target.profiling(), &mut text);
+    Outcome::Stream(Box::new(ShowProfiling(view)))
+}
+
+/// What was measured: all of it at one moment, once names are found for who asked for memory.
+struct ShowProfiling(View);
+
+impl Stream for ShowProfiling {
+    fn advance(&mut self, target: &mut dyn Target, _: usize, out: &mut Vec<u8>) -> Step {
+        let view = self.0;
+        let mut memory = None;
+        if view.memory {
+            memory = target.memory_profile();
+            if memory.is_none() {
+                return Step::Pending;
+            }
+        }
+        let mut text = String::new();
+        if view.status {
+            status(target.profiling(), &mut text);
+        }
+        if view.tasks {
+            tasks::write(target.task_profile(), view, &mut text);
+        }
+        if let Some(profile) = memory {
+            memory::write(profile, view, &mut text);
+        }
+        out.extend_from_slice(text.as_bytes());
+        Step::Done
     }
-    if view.tasks {
-        tasks::write(context.target.task_profile(), view, &mut text);
-    }
-    if view.memory {
-        memory::write(context.target.memory_profile(), view, &mut text);
-    }
-    Outcome::Text(text)
 }
 
 fn status(state: ProfilingState, text: &mut String) {

@@ -20,8 +20,8 @@ pub trait WorkTarget {
     /// What the work cost.
     fn task_profile(&self) -> TaskProfile;
 
-    /// Who asked for memory.
-    fn memory_profile(&self) -> MemoryProfile;
+    /// Who asked for memory. None while that is found out: the target wakes the session's task when it knows.
+    fn memory_profile(&mut self) -> Option<MemoryProfile>;
 
     /// Keeps the worker that answers busy for so long, without giving anybody else a turn.
     fn keep_busy(&mut self, milliseconds: u64);

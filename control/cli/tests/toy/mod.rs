@@ -283,8 +283,12 @@ impl WorkTarget for Toy {
         TaskProfile::default()
     }
 
-    fn memory_profile(&self) -> MemoryProfile {
-        MemoryProfile::default()
+    fn memory_profile(&mut self) -> Option<MemoryProfile> {
+        if self.pending > 0 {
+            self.pending -= 1;
+            return None;
+        }
+        Some(MemoryProfile::default())
     }
 
     fn keep_busy(&mut self, _: u64) {}

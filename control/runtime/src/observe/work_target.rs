@@ -1,5 +1,7 @@
 //! What the workers do and what that costs, as the runtime API sees it.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_cli::target::{
@@ -94,7 +96,10 @@ impl WorkTarget for LiveTarget {
         }
     }
 
-    fn memory_profile(&self) -> MemoryProfile {
+    fn memory_profile(&mut self) -> Option<MemoryProfile> {
+        if !self.places_are_named() {
+            return None;
+        }
         let report = weir_memory::report();
         let lines = report.lines.into_iter().map(|figures| MemoryLine {
             address: 0,
@@ -109,7 +114,10 @@ impl WorkTarget for LiveTarget {
             allocated_bytes: figures.allocated_bytes,
             freed_bytes: figures.freed_bytes,
         });
-        MemoryProfile { span: span(report.since_ns, report.until_ns, report.now_ns), lines: lines.collect() }
+        Some(MemoryProfile {
+            span: span(report.since_ns, report.until_ns, report.now_ns),
+            lines: lines.collect(),
+        })
     }
 
     fn keep_busy(&mut self, milliseconds: u64) {
@@ -117,6 +125,32 @@ impl WorkTarget for LiveTarget {
         while weir_sched::precise_ns() < until_ns {
             std::hint::spin_loop();
         }
+    }
+}
+
+impl LiveTarget {
+    /// Whether the places that asked for memory have names. If not, they get them by another thread: a worker that did it
+    /// would serve nobody meanwhile. Those that are new by then wait for the next time somebody asks.
+    fn places_are_named(&mut self) -> bool {
+        if let Some(named) = &self.naming {
+            let named = named.load(Acquire);
+            if named {
+                self.naming = None;
+            }
+            return named;
+        }
+        if !weir_memory::has_unnamed_places() {
+            return true;
+        }
+        let (named, task) = (Arc::new(AtomicBool::new(false)), self.task);
+        let theirs = Arc::clone(&named);
+        let begun = weir_memory::name_places(move || {
+            theirs.store(true, Release);
+            weir_sched::wake(task);
+        });
+        // Without a thread they stay without names.
+        self.naming = begun.is_ok().then_some(named);
+        self.naming.is_none()
     }
 }
 
