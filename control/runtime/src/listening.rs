@@ -212,12 +212,15 @@ impl Listening {
         others.for_each(|entrance| entrance.lock().clear());
     }
 
-    /// Stops connections from coming to `log-forward` sections, as [`Listening::pause`] does; datagrams come on.
+    /// Stops connections and datagrams from coming to `log-forward` sections, as [`Listening::pause`] does.
     pub fn pause_relays(&self) {
-        for (entrance, _) in self.of_relays().filter(|(entrance, _)| !entrance.inherited) {
-            if !entrance.address.is_unix() {
+        for (entrance, listener) in self.of_relays().filter(|(entrance, _)| !entrance.address.is_unix()) {
+            for socket in &*entrance.lock() {
                 // A socket that is paused already says so; that is what is wanted.
-                entrance.lock().iter().for_each(|socket| _ = socket::shutdown_both(socket));
+                let _ = match listener.way {
+                    RelayWay::Stream(_) => socket::shutdown_both(socket),
+                    RelayWay::Datagrams(_) => socket::hear_nobody(socket),
+                };
             }
         }
     }
@@ -225,22 +228,28 @@ impl Listening {
     /// Undoes [`Listening::pause_relays`]. `false` when another process has an address now.
     pub fn resume_relays(&self) -> bool {
         let mut resumed = true;
-        for (entrance, listener) in self.of_relays().filter(|(entrance, _)| !entrance.inherited) {
+        for (entrance, listener) in self.of_relays() {
             for socket in &*entrance.lock() {
-                resumed &=
-                    socket::listen(socket, i32::try_from(listener.backlog).unwrap_or(i32::MAX)).is_ok();
+                let heard = match listener.way {
+                    RelayWay::Stream(_) => {
+                        socket::listen(socket, i32::try_from(listener.backlog).unwrap_or(i32::MAX))
+                    }
+                    RelayWay::Datagrams(_) if entrance.address.is_unix() => Ok(()),
+                    RelayWay::Datagrams(_) => socket::hear_everybody(socket),
+                };
+                resumed &= heard.is_ok();
             }
         }
         resumed
     }
 
-    /// Sockets that `log-forward` sections accept from.
+    /// Sockets of this process that `log-forward` sections receive from.
     fn of_relays(&self) -> impl Iterator<Item = (&Entrance, &'static RelayListener)> {
-        self.sockets.iter().filter_map(|entrance| match entrance.owner {
-            Owner::Relay(listener) if matches!(listener.way, RelayWay::Stream(_)) => {
-                Some((entrance, listener))
+        self.sockets.iter().filter(|entrance| !entrance.inherited).filter_map(|entrance| {
+            match entrance.owner {
+                Owner::Relay(listener) => Some((entrance, listener)),
+                _ => None,
             }
-            _ => None,
         })
     }
 

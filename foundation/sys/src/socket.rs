@@ -48,6 +48,18 @@ pub fn connect(socket: impl AsFd, address: &Address) -> Result<bool> {
     }
 }
 
+/// Lets a bound datagram socket receive from nobody: it is connected to itself. What comes for its address meanwhile is for
+/// other sockets there, or refused. [`hear_everybody`] undoes it, if its port was asked for when it was bound.
+pub fn hear_nobody(socket: impl AsFd) -> Result<()> {
+    let own = rustix::net::getsockname(&socket)?;
+    rustix::net::connect(socket, &own)
+}
+
+/// Lets a datagram socket receive from everybody again.
+pub fn hear_everybody(socket: impl AsFd) -> Result<()> {
+    rustix::net::connect_unspec(socket)
+}
+
 /// The error that a socket met in the background (a connection refused), which is thereby forgotten.
 pub fn take_error(socket: impl AsFd) -> Result<()> {
     rustix::net::sockopt::socket_error(socket)?
@@ -195,6 +207,35 @@ mod tests {
         let (near, far) = stream_pair().expect("a pair");
         drop(far);
         assert_eq!(send(&near, b"x", false), Err(Errno::PIPE));
+    }
+
+    #[test]
+    fn a_socket_that_hears_nobody_lets_another_one_hear() {
+        for ip in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST] {
+            let bound = |address: &Address| {
+                let socket = datagram(AddressFamily::Inet).expect("a socket");
+                crate::option::set_reuse_port(&socket).expect("an option");
+                bind(&socket, address).expect("a port");
+                socket
+            };
+            let Ok(Address::Inet(free)) = local_address(bound(&Address::from((ip, 0)))) else {
+                panic!("an address of the network")
+            };
+            // A port that nobody asked for would be given up with the connection.
+            let first = bound(&Address::from((ip, free.port())));
+            let to = Address::from((Ipv4Addr::LOCALHOST, free.port()));
+            let (sender, mut space) = (datagram(AddressFamily::Inet).expect("a socket"), [0; 8]);
+            hear_nobody(&first).expect("a bound socket");
+            send_to(&sender, b"lost", &to).expect("a datagram");
+            assert_eq!(receive(&first, &mut space), Err(crate::Errno::AGAIN));
+            let second = bound(&Address::from((ip, free.port())));
+            send_to(&sender, b"two", &to).expect("a datagram");
+            assert_eq!(receive(&second, &mut space), Ok(3));
+            drop(second);
+            hear_everybody(&first).expect("a bound socket");
+            send_to(&sender, b"three", &to).expect("a datagram");
+            assert_eq!(receive(&first, &mut space), Ok(5));
+        }
     }
 
     #[test]
