@@ -34,7 +34,7 @@ pub(crate) struct Call {
 }
 
 /// How many converters one expression may have.
-const MAX_CONVERTERS: usize = 256;
+pub(crate) const MAX_CONVERTERS: usize = 256;
 
 impl Expr {
     /// Parses the expression that begins at `words[*at]`, and moves `at` past it.
@@ -284,7 +284,7 @@ impl fmt::Display for Expr {
 }
 
 impl Call {
-    fn parse(
+    pub(crate) fn parse(
         word: &[u8],
         start: usize,
         at: usize,
@@ -339,7 +339,7 @@ impl Call {
     }
 }
 
-fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> Fetched<'c> {
+pub(crate) fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> Fetched<'c> {
     for call in calls {
         let Sample { value, flags } = sample;
         match value.cast(call.input).and_then(|value| call.converter.run_pure(value, &call.args)) {

@@ -10,6 +10,7 @@
 
 pub mod acl;
 pub mod args;
+pub mod chain;
 pub mod context;
 pub mod converters;
 pub mod docs;
@@ -33,6 +34,7 @@ mod testing;
 
 pub use acl::{Acl, AclTable, Verdict};
 pub use args::{Arg, ArgKind, ArgSpec, Args, Reference};
+pub use chain::Chain;
 pub use condition::Condition;
 pub use context::{Context, Cursor, Fetched, Lookup, ProcessFacts};
 pub use error::ParseError;

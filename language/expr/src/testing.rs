@@ -12,8 +12,8 @@ use crate::sample::{Flags, Sample, SampleType, Value};
 use crate::time::WallTime;
 use crate::variables::{SetCondition, VariableId};
 use crate::{
-    AclTable, Alias, Condition, Expr, FormatOptions, Loader, LogFormat, LogWriter, ParseError, PatternStore,
-    Places, Registry, Scope, VariableNames, Warnings,
+    AclTable, Alias, Chain, Condition, Expr, FormatOptions, Loader, LogFormat, LogWriter, ParseError,
+    PatternStore, Places, Registry, Scope, VariableNames, Warnings,
 };
 
 /// Fetches that the test context answers: `list(a;b)` has one value for each part, `later` has not arrived,
@@ -83,6 +83,10 @@ impl Fixture {
 
     pub(crate) fn parse(&self, text: &str) -> Result<Expr, ParseError> {
         Expr::parse_text(text.as_bytes(), &self.scope())
+    }
+
+    pub(crate) fn chain(&self, text: &str) -> Result<Chain, ParseError> {
+        Chain::parse(&[text.as_bytes()], 0, &self.scope())
     }
 
     /// The result of an expression as text: bytes that are not printable appear escaped, no sample as `-`.

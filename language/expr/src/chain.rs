@@ -1,0 +1,114 @@
+//! Converters one after the other, without a fetch: what is made of a text that is there already.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::context::Fetched;
+use crate::error::{ParseError, show};
+use crate::expr::{Call, MAX_CONVERTERS, apply_pure};
+use crate::sample::{Flags, Sample, SampleType, Value};
+use crate::scope::Scope;
+
+/// A list of converters that work on a text alone: there is no stream that one could ask.
+#[derive(Clone)]
+pub struct Chain {
+    calls: Box<[Call]>,
+    text: Box<str>,
+}
+
+impl Chain {
+    /// No converter at all: the text itself.
+    pub fn empty() -> Self {
+        Chain { calls: Box::default(), text: "".into() }
+    }
+
+    /// Parses `words[at]`, all of it: converters with commas between them.
+    ///
+    /// # Errors
+    /// When a converter is unknown, asks a stream, or cannot take what the one before it gives; when the last one gives
+    /// what has no form as a string.
+    pub fn parse(words: &[&[u8]], at: usize, scope: &Scope<'_>) -> Result<Self, ParseError> {
+        let word = words.get(at).copied().unwrap_or_default();
+        let (mut calls, mut output, mut start) = (Vec::new(), SampleType::Str, 0);
+        while start < word.len() {
+            if calls.len() == MAX_CONVERTERS {
+                return Err(ParseError::new(at, "too many converters in one expression"));
+            }
+            let (call, end) = Call::parse(word, start, at, output, scope)?;
+            if !call.converter.is_pure(&call.args) {
+                let message =
+                    format!("converter '{}' needs a stream, and there is none here", call.converter.name);
+                return Err(ParseError::new(at, message).at(start..end));
+            }
+            if word.get(end).is_some_and(|byte| *byte != b',') {
+                let message = format!("missing comma after conversion keyword '{}'", call.converter.name);
+                return Err(ParseError::new(at, message).at(end..word.len()));
+            }
+            output = match call.converter.output {
+                SampleType::Same => output,
+                other => other,
+            };
+            calls.push(call);
+            start =
+                word[end..].iter().position(|byte| *byte != b',').map_or(word.len(), |commas| end + commas);
+        }
+        if !output.casts_to(SampleType::Str) {
+            let message = format!("the last converter gives {}, which is no string", output.name());
+            return Err(ParseError::new(at, message));
+        }
+        Ok(Chain { calls: calls.into(), text: show(word).into() })
+    }
+
+    /// What the converters make of `text`, as a string; none when one of them makes nothing of it.
+    pub fn apply<'t>(&'t self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
+        let sample = Sample { value: Value::from(text), flags: Flags::empty() };
+        match apply_pure(&self.calls, sample) {
+            Fetched::Sample(sample) => match sample.value.cast(SampleType::Str)? {
+                Value::Str(text) => Some(text),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chain({})", self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Fixture;
+
+    #[track_caller]
+    fn check(converters: &str, text: &str, expected: &str) {
+        let found = Fixture::new().chain(converters).map(|chain| {
+            let made = chain.apply(text.as_bytes());
+            made.map_or("-".to_owned(), |made: std::borrow::Cow<'_, [u8]>| made.escape_ascii().to_string())
+        });
+        assert_eq!(
+            found.unwrap_or_else(|error| format!("error: {}", error.message)),
+            expected,
+            "{converters}"
+        );
+    }
+
+    #[test]
+    fn texts_are_converted_in_turn() {
+        check("", "as it is", "as it is");
+        check("field(-2,\\\")", "x \"GET / HTTP/1.1\" y", "GET / HTTP/1.1");
+        check("word(2,' '),upper", "one two", "TWO");
+        check("field(9,' ')", "one two", "-");
+        check("length", "four", "4");
+        check("field(1, ),,length,", "four x", "4");
+    }
+
+    #[test]
+    fn what_is_no_list_of_pure_converters_is_an_error() {
+        check("upperr", "", "error: unknown converter 'upperr'");
+        check("upper)", "", "error: missing comma after conversion keyword 'upper'");
+        check("set-var(txn.a)", "", "error: converter 'set-var' needs a stream, and there is none here");
+    }
+}
