@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 
 use crate::balance::Pick;
-use crate::board::Board;
+use crate::board::{Board, Watcher};
 use crate::figures::{BackendFigures, SharedGauge};
 use crate::idle::IdlePools;
 use crate::persistence::DynamicCookies;
@@ -266,6 +266,11 @@ impl Backend {
         }
         wake_all(woken);
         Ok(())
+    }
+
+    /// Shows the farm to `watcher`, now and each time it may have changed. There is one watcher at most: the last.
+    pub fn watch(&self, watcher: Watcher) {
+        self.board.lock().watch(watcher);
     }
 
     /// Gives a server back what it had in a former process. It was not in use since it was made.

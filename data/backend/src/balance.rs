@@ -9,6 +9,7 @@ mod least;
 mod map;
 mod random;
 mod ring;
+mod sticky;
 mod turns;
 
 use std::sync::Arc;
@@ -80,6 +81,7 @@ pub(crate) enum Balancer {
     First(first::First),
     Random(random::Random),
     Map(map::Map),
+    Sticky(sticky::Sticky),
     HashMap { map: map::Map, affinity: HashAffinity },
     HashRing { ring: ring::Ring, turns: turns::Turns, affinity: HashAffinity },
 }
@@ -94,11 +96,13 @@ impl Balancer {
             Algorithm::LeastConnections => Self::Least(least::LeastLoaded::default()),
             Algorithm::First => Self::First(first::First::default()),
             Algorithm::Random { draws } => Self::Random(random::Random::new(draws, factor)),
+            Algorithm::Sticky => Self::Sticky(sticky::Sticky::default()),
             Algorithm::Source
             | Algorithm::Uri(_)
             | Algorithm::UrlParameter { .. }
             | Algorithm::Header { .. }
-            | Algorithm::Expression => match settings.hash_type.method {
+            | Algorithm::Expression
+            | Algorithm::LogMessage => match settings.hash_type.method {
                 HashMethod::MapBased => Self::HashMap { map: map::Map::default(), affinity },
                 HashMethod::Consistent => {
                     Self::HashRing { ring: ring::Ring::new(factor), turns: turns::Turns::default(), affinity }
@@ -115,10 +119,19 @@ impl Balancer {
             Self::First(first) => first.rebuild(members),
             Self::Random(random) => random.rebuild(members),
             Self::Map(map) | Self::HashMap { map, .. } => map.rebuild(members),
+            Self::Sticky(sticky) => sticky.rebuild(members),
             Self::HashRing { ring, turns, .. } => {
                 ring.rebuild(members);
                 turns.rebuild(members);
             }
+        }
+    }
+
+    /// The members in the order in which they are preferred, where the algorithm has one that is not the configuration's.
+    pub(crate) fn order(&self) -> Option<&[usize]> {
+        match self {
+            Self::Sticky(sticky) => Some(sticky.order()),
+            _ => None,
         }
     }
 
@@ -137,6 +150,7 @@ impl Balancer {
             Self::First(first) => first.pick(farm, request.avoid),
             Self::Random(random) => random.pick(farm, request),
             Self::Map(map) => map.next(farm, request.avoid),
+            Self::Sticky(sticky) => sticky.pick(farm, request.avoid),
             Self::HashMap { map, affinity } => match request.hash {
                 Some(hash) => settle(farm, *affinity, map.designated(hash, request.avoid)),
                 None => map.next(farm, request.avoid),

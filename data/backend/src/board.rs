@@ -33,6 +33,19 @@ pub(crate) struct Board {
     last_change_ms: u64,
     downtime_before_ms: u64,
     downs: u32,
+    watcher: Option<Watcher>,
+}
+
+/// Is shown the farm each time it may have changed. It is called under the backend's lock: it must not call the backend.
+pub type Watcher = Box<dyn Fn(&FarmView<'_>) + Send + Sync>;
+
+/// A farm as a [`Watcher`] sees it.
+#[derive(Debug)]
+pub struct FarmView<'f> {
+    /// All servers, in the order of the configuration, those that were added last.
+    pub servers: &'f [Arc<Server>],
+    /// Those that take new visitors now, the one that `balance sticky` uses first.
+    pub usable: &'f [Arc<Server>],
 }
 
 /// A server's place.
@@ -84,6 +97,7 @@ impl Board {
             last_change_ms: now_ms,
             downtime_before_ms: 0,
             downs: 0,
+            watcher: None,
             servers,
             shared,
         };
@@ -138,6 +152,23 @@ impl Board {
         self.ramped_at_ms = now_ms;
         self.shared.usable.store(count(self.members.len()), Ordering::Relaxed);
         self.balancer.rebuild(&self.members);
+        self.show();
+    }
+
+    /// Takes note of who wants to be shown the farm, and shows it.
+    pub(crate) fn watch(&mut self, watcher: Watcher) {
+        self.watcher = Some(watcher);
+        self.show();
+    }
+
+    fn show(&self) {
+        let Some(watcher) = &self.watcher else { return };
+        let member = |member: &usize| Arc::clone(&self.members[*member].server);
+        let usable: Vec<_> = match self.balancer.order() {
+            Some(order) => order.iter().map(member).collect(),
+            None => self.members.iter().map(|member| Arc::clone(&member.server)).collect(),
+        };
+        watcher(&FarmView { servers: &self.servers, usable: &usable });
     }
 
     /// What operators see of the farm.

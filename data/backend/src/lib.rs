@@ -30,6 +30,7 @@ mod sync;
 pub use backend::{
     AddError, Backend, BackendStatus, ChangeError, Choice, ChooseInput, FormerState, Lease, RemoveError,
 };
+pub use board::{FarmView, Watcher};
 pub use figures::{
     BackendCounter, BackendFigures, CounterRow, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
     ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,

@@ -108,6 +108,10 @@ pub enum Algorithm {
     },
     /// Hash of a sample expression that the caller evaluates.
     Expression,
+    /// Hash of what converters make of a log message: whoever has the message does so.
+    LogMessage,
+    /// Always the same server until it cannot serve.
+    Sticky,
 }
 
 impl Algorithm {
@@ -125,6 +129,8 @@ impl Algorithm {
             Self::UrlParameter { .. } => "url_param",
             Self::Header { .. } => "hdr",
             Self::Expression => "hash",
+            Self::LogMessage => "log-hash",
+            Self::Sticky => "sticky",
         }
     }
 
@@ -133,7 +139,12 @@ impl Algorithm {
     pub fn is_hash(&self) -> bool {
         matches!(
             self,
-            Self::Source | Self::Uri(_) | Self::UrlParameter { .. } | Self::Header { .. } | Self::Expression
+            Self::Source
+                | Self::Uri(_)
+                | Self::UrlParameter { .. }
+                | Self::Header { .. }
+                | Self::Expression
+                | Self::LogMessage
         )
     }
 }

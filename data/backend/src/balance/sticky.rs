@@ -1,0 +1,76 @@
+//! `balance sticky`: always the same server, until it cannot serve.
+//!
+//! Members stand in a line. Who leaves loses its place, who comes back joins at the end, so a server that returns takes
+//! nothing away from the one that replaced it (manual, "balance").
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Farm, Member, Pick};
+use crate::server::ServerKey;
+
+/// The line.
+#[derive(Default)]
+pub(crate) struct Sticky {
+    line: Vec<ServerKey>,
+    /// The same as positions among the members.
+    order: Vec<usize>,
+}
+
+impl Sticky {
+    pub(super) fn rebuild(&mut self, members: &[Member]) {
+        let keys = || members.iter().map(|member| member.server.key());
+        let positions: HashMap<ServerKey, usize> = keys().zip(0..).collect();
+        self.line.retain(|key| positions.contains_key(key));
+        let stood: HashSet<ServerKey> = self.line.iter().copied().collect();
+        self.line.extend(keys().filter(|key| !stood.contains(key)));
+        self.order = self.line.iter().filter_map(|key| positions.get(key).copied()).collect();
+    }
+
+    /// The first, even if it has no room: another one is only taken when that one is to be avoided.
+    pub(super) fn pick(&self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
+        let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
+        match others.chain(avoid).next() {
+            Some(member) if farm.has_room(member) => Pick::Free(member),
+            Some(member) => Pick::Queue(member),
+            None => Pick::Saturated,
+        }
+    }
+
+    /// Positions among the members, the one in use first.
+    pub(super) fn order(&self) -> &[usize] {
+        &self.order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::members;
+    use super::*;
+
+    fn farm(members: &[Member]) -> Farm<'_> {
+        Farm { members, backend_load: 0, full: 0, now_ms: 0 }
+    }
+
+    #[test]
+    fn who_comes_back_joins_at_the_end() {
+        let mut sticky = Sticky::default();
+        let mut all = members(&[1, 9, 1]);
+        sticky.rebuild(&all);
+        assert_eq!(sticky.pick(&farm(&all), None), Pick::Free(0));
+        assert_eq!(sticky.pick(&farm(&all), Some(0)), Pick::Free(1));
+        let first = all.remove(0);
+        sticky.rebuild(&all);
+        assert_eq!(sticky.pick(&farm(&all), None), Pick::Free(0), "the next one");
+        all.insert(0, first);
+        sticky.rebuild(&all);
+        assert_eq!(sticky.order(), [1, 2, 0]);
+        assert_eq!(sticky.pick(&farm(&all), None), Pick::Free(1), "still the same");
+    }
+
+    #[test]
+    fn nobody_is_no_choice() {
+        let mut sticky = Sticky::default();
+        sticky.rebuild(&[]);
+        assert_eq!(sticky.pick(&farm(&[]), None), Pick::Saturated);
+    }
+}
