@@ -15,8 +15,9 @@ import sys
 import threading
 import time
 
+import log_backends
 import ring
-from program import ANSWERING, HUP, INT, TERM, USR1, Program, answering, connects, free_port, main, request, run, wait_until
+from program import ANSWERING, HUP, INT, TERM, USR1, Program, answering, ask, connects, free_port, main, request, run, wait_until
 
 
 def a_valid_configuration_exits_0_and_an_invalid_one_1(binary, folder):
@@ -179,14 +180,6 @@ def maxconn_follows_the_limit_of_descriptors(binary, folder):
         info = ask(path, "show info")
         maxconn = int(re.search(r"^Maxconn: (\d+)$", info, re.M).group(1))
         assert 150 <= maxconn <= 250, info
-
-
-def ask(path, command):
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
-        connection.sendall(command.encode() + b"\n")
-        connection.shutdown(socket.SHUT_WR)
-        return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
 
 def descriptors_that_run_out_end_connections_not_the_process(binary, folder):
@@ -701,4 +694,4 @@ def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main("process", [sys.modules[__name__]]))
+    sys.exit(main("process", [sys.modules[__name__], log_backends]))

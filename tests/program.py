@@ -116,6 +116,14 @@ def run(binary, *arguments, seconds=10):
     return done.returncode, done.stdout, done.stderr
 
 
+def ask(path, command):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        connection.sendall(command.encode() + b"\n")
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+
 def request(port, text=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", seconds=5.0, host="127.0.0.1"):
     """Sends bytes on a fresh connection; everything that comes back until the answer's header section ends or it closes."""
     with socket.create_connection((host, port), seconds) as connection:

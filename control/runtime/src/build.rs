@@ -1,6 +1,7 @@
 //! From the configuration to the site: every live object, made once, before any worker runs.
 
 mod backends;
+mod farms;
 mod listeners;
 mod logs;
 mod names;
@@ -125,11 +126,13 @@ struct ProxyNames {
 
 impl ProxyNames {
     fn new(proxies: &[model::Proxy]) -> Self {
+        // No request may end up in a log backend, whatever a rule makes of a name.
+        let takes_traffic = |proxy: &model::Proxy| proxy.is_backend() && proxy.mode() != model::Mode::Log;
         let of = |wanted: fn(&model::Proxy) -> bool| {
             let chosen = proxies.iter().enumerate().filter(|(_, proxy)| wanted(proxy));
             chosen.map(|(index, proxy)| (Box::from(&*proxy.name), index)).collect()
         };
-        ProxyNames { backends: of(model::Proxy::is_backend), frontends: of(model::Proxy::is_frontend) }
+        ProxyNames { backends: of(takes_traffic), frontends: of(model::Proxy::is_frontend) }
     }
 }
 

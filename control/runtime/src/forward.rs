@@ -13,6 +13,7 @@
 pub mod conversation;
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{Framing, Host, SendProxy, ServerSettings, Source, TransparentSource};
@@ -49,33 +50,46 @@ pub async fn drain(forwards: &[Forward]) {
 
 async fn run(forward: &'static Forward) {
     let task = weir_sched::current();
+    // Nobody else sends for it.
+    let _ = forward.sender.set(task);
     let wake = move || weir_sched::wake(task);
     let Some(ring) = forward.sink.as_ring() else { return };
     // There are fewer servers than readers.
     let Ok(reader) = ring.attach(Seek::Oldest, Wait::Woken(Box::new(wake))) else { return };
     let mut sender = Sender { reader, outbox: Outbox::new(forward.settings.framing) };
     loop {
+        let address = forward.address();
+        let Some(to) = &*address else {
+            // Nobody waits for what is in the ring: it may stay there for long.
+            forward.behind.store(false, Relaxed);
+            wait(Tick::NEVER).await;
+            continue;
+        };
+        let moved = || !Arc::ptr_eq(&forward.address(), &address);
         let lasting = forward.conversation.begin();
-        if let Some(connection) = connect(forward).await {
+        if let Some(connection) = connect(forward, to, &moved).await {
             forward.conversation.stands(&connection);
-            sender.speak(&connection, forward).await;
+            sender.speak(&connection, forward, &moved).await;
         }
         drop(lasting);
+        if moved() {
+            continue;
+        }
         let nothing = sender.outbox.is_empty() && sender.reader.sleep();
         forward.behind.store(!nothing, Relaxed);
         sleep_until(weir_sched::now().after(PAUSE_MS)).await;
     }
 }
 
-async fn connect(forward: &Forward) -> Option<Descriptor> {
-    let socket = open_socket(forward).ok()?;
-    let descriptor = Descriptor::connect(socket, &forward.address).ok()?;
+async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> Option<Descriptor> {
+    let socket = open_socket(forward, to).ok()?;
+    let descriptor = Descriptor::connect(socket, to).ok()?;
     descriptor.set_owner(weir_sched::current());
     let deadline = after(forward.connect_timeout);
     loop {
         match descriptor.finish_connect() {
             Ok(true) => return announce(&descriptor, &forward.settings).then_some(descriptor),
-            Ok(false) if weir_sched::now() < deadline && forward.conversation.goes_on() => {
+            Ok(false) if weir_sched::now() < deadline && forward.conversation.goes_on() && !moved() => {
                 wait(deadline).await;
             }
             _ => return None,
@@ -84,9 +98,9 @@ async fn connect(forward: &Forward) -> Option<Descriptor> {
 }
 
 /// A socket that comes from where the server's line says.
-fn open_socket(forward: &Forward) -> weir_sys::Result<OwnedFd> {
-    let (socket, settings) = (socket::stream(forward.address.family())?, &forward.settings);
-    if forward.address.is_unix() {
+fn open_socket(forward: &Forward, to: &Address) -> weir_sys::Result<OwnedFd> {
+    let (socket, settings) = (socket::stream(to.family())?, &forward.settings);
+    if to.is_unix() {
         return Ok(socket);
     }
     // Messages leave in pieces of our own making; without it, they only leave later. What else the kernel refuses leaves its
@@ -98,13 +112,20 @@ fn open_socket(forward: &Forward) -> weir_sys::Result<OwnedFd> {
     if settings.tcp_fast_open {
         let _ = option::set_fast_open_connect(&socket);
     }
+    if let Some(keep_alive) = &forward.keep_alive {
+        let _ = option::set_keep_alive(&socket, weir_stream::keepalive::parameters(keep_alive));
+    }
+    if forward.no_linger {
+        let _ = option::set_no_linger(&socket);
+    }
     if let Some(source) = &settings.source {
-        bind(&socket, source, forward.address.family())?;
+        bind(&socket, source, to.family())?;
     }
     Ok(socket)
 }
 
-fn bind(socket: &OwnedFd, source: &Source, family: AddressFamily) -> weir_sys::Result<()> {
+/// Binds a socket to where a `source` says, whose names are addresses by now.
+pub(crate) fn bind(socket: &OwnedFd, source: &Source, family: AddressFamily) -> weir_sys::Result<()> {
     if let Some(interface) = &source.interface {
         option::set_device(socket, interface)?;
     }
@@ -160,11 +181,12 @@ struct Sender {
 }
 
 impl Sender {
-    /// Sends until the connection ends.
-    async fn speak(&mut self, connection: &Descriptor, forward: &Forward) {
+    /// Sends until the connection ends, or the server is somewhere else.
+    async fn speak(&mut self, connection: &Descriptor, forward: &Forward, moved: &impl Fn() -> bool) {
         self.outbox.rewind();
         loop {
-            if !forward.conversation.goes_on() || !listen(connection) {
+            let goes_on = forward.conversation.goes_on() && listen(connection);
+            if !goes_on || (self.outbox.is_empty() && moved()) {
                 return;
             }
             if self.outbox.is_empty() {
@@ -190,6 +212,7 @@ impl Sender {
                     Ok(Sent::Blocked)
                         if weir_sched::now() < deadline
                             && forward.conversation.goes_on()
+                            && !moved()
                             && listen(connection) =>
                     {
                         wait(deadline).await;

@@ -4,7 +4,7 @@
 //! targets, limits. Names are resolved and log targets opened here, once, before any worker starts.
 //!
 //! [`observe`] shows and changes what lives: statistics, the runtime API, the statistics page; [`cli_server`] speaks with
-//! clients of the runtime API; [`forward`] sends what is written to rings to log servers.
+//! clients of the runtime API; [`forward`] sends what is written to rings to log servers, [`log_farm`] shares lines among those of a log backend.
 //!
 //! The crate refuses to know how the configuration is written and what a message means. Begin with `build.rs`.
 
@@ -15,6 +15,7 @@ pub mod handover;
 pub mod life;
 pub mod limits;
 pub mod listening;
+pub mod log_farm;
 pub mod messages;
 pub mod observe;
 pub mod process;

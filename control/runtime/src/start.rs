@@ -142,8 +142,12 @@ fn try_serve(
     let background = background.map_err(said("[weir.main()] Cannot fork"))?;
     // The main thread has no other yet: all that follow block the same signals.
     let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
-    let events = build::events(&config, &SystemResolver { ipv4_only: invocation.ipv4_only })
-        .map_err(|faults| refused(&faults, messages))?;
+    let events = build::events(
+        &config,
+        &SystemResolver { ipv4_only: invocation.ipv4_only },
+        invocation.ignore_unresolved,
+    )
+    .map_err(|faults| refused(&faults, messages))?;
     let record = ProcessRecord {
         events,
         description: global.description.as_deref().map(str::to_owned),
@@ -159,6 +163,7 @@ fn try_serve(
     };
     let record = record.publish();
     let (site, relays) = site(config, &invocation, workers, &capacity, messages, record)?;
+    record.events.attach(site).map_err(|faults| refused(&faults, messages))?;
     let relays = relays.publish(site);
     let surroundings = Surroundings {
         global: &global,

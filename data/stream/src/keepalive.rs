@@ -4,6 +4,6 @@ use weir_config::model::TcpKeepAlive;
 use weir_sys::option::KeepAlive;
 
 /// The parameters for the kernel; what is not set stays the system's.
-pub(crate) fn parameters(configured: &TcpKeepAlive) -> KeepAlive {
+pub fn parameters(configured: &TcpKeepAlive) -> KeepAlive {
     KeepAlive { idle: configured.idle, interval: configured.interval, count: configured.count }
 }

@@ -20,7 +20,7 @@ pub mod errors;
 pub mod exchange;
 pub mod fetch;
 mod http;
-mod keepalive;
+pub mod keepalive;
 mod life;
 pub mod log;
 mod proxy_header;

@@ -25,7 +25,9 @@ pub mod writer;
 
 pub use calendar::{CivilTime, WallTime};
 pub use histogram::{Histogram, HistogramReading};
-pub use logger::{LogAddress, LogIdentity, LogMessage, LogSink, LogTarget, Logger, Sent};
+pub use logger::{
+    LogAddress, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, Sent, Sockets, write_to_ring,
+};
 pub use rate::Rate;
 pub use relay::{NewHost, Relayed, RelayedDate};
 pub use sampling::SampleRanges;

@@ -39,6 +39,8 @@ pub enum LogAddress {
     Descriptor(i32),
     /// A ring (`ring@<name>`).
     Ring(String),
+    /// Servers that share the lines (`backend@<name>`).
+    Servers(String),
 }
 
 impl LogAddress {
@@ -103,12 +105,20 @@ enum Outlet {
     Datagrams(OwnedFd),
     Stream(Writer),
     Ring(Arc<Ring>),
+    Servers(Arc<dyn LogServers>),
+}
+
+/// Servers that share the lines of a target: whoever implements it chooses one for each line.
+pub trait LogServers: std::fmt::Debug + Send + Sync {
+    /// Chooses a server for a line of worker `thread` and lets the line leave through `door`, at once or not at all: false
+    /// when it could not. `text` is what the line says behind its header.
+    fn send(&self, thread: usize, text: &[u8], line: &[u8], door: &mut Sockets) -> bool;
 }
 
 impl LogSink {
     /// Opens the target, whose ring is one of `sinks`. Call it in the process that will log (a stream's writer thread
-    /// would not survive a fork). Fails for a descriptor that is not open, for a ring that is not there, or when no thread
-    /// can be started.
+    /// would not survive a fork). Fails for a descriptor that is not open, for a ring or servers that are not there, or when
+    /// no thread can be started.
     pub fn open(mut target: LogTarget, sinks: &Sinks) -> io::Result<Self> {
         let outlet = match &target.address {
             LogAddress::Ring(name) => {
@@ -116,6 +126,7 @@ impl LogSink {
                 target.max_length = target.max_length.min(sink.max_length);
                 sink.as_ring().cloned().map(Outlet::Ring).expect("it was looked for among rings")
             }
+            LogAddress::Servers(name) => Outlet::Servers(Arc::clone(sinks.find_servers(name)?)),
             LogAddress::Socket(address) => Outlet::Address(address.clone()),
             &LogAddress::Descriptor(number) => {
                 let descriptor = process::duplicate_number(number)?;
@@ -207,9 +218,9 @@ pub struct Logger {
     thread: usize,
 }
 
-/// Sockets to send datagrams from, opened when first needed.
+/// Sockets of a worker to send datagrams from, opened when first needed.
 #[derive(Debug, Default)]
-struct Sockets {
+pub struct Sockets {
     inet: Option<OwnedFd>,
     inet6: Option<OwnedFd>,
     unix: Option<OwnedFd>,
@@ -239,7 +250,7 @@ impl Logger {
         }
         self.line.clear();
         write_line(&mut self.line, &sink.target, &self.identity, &mut self.dates, time, message);
-        self.leave(sink)
+        self.leave(sink, message.text)
     }
 
     /// Sends a message of somebody else to one sink, at once or not at all.
@@ -249,11 +260,11 @@ impl Logger {
         }
         self.line.clear();
         write_relayed(&mut self.line, &sink.target, &mut self.dates, time, message);
-        self.leave(sink)
+        self.leave(sink, message.text)
     }
 
-    fn leave(&mut self, sink: &LogSink) -> Sent {
-        if self.sockets.leave(self.thread, &self.line, &sink.outlet) {
+    fn leave(&mut self, sink: &LogSink, text: &[u8]) -> Sent {
+        if self.sockets.leave(self.thread, text, &self.line, &sink.outlet) {
             return Sent::Yes;
         }
         sink.dropped.fetch_add(1, Relaxed);
@@ -262,17 +273,20 @@ impl Logger {
 }
 
 impl Sockets {
+    /// Sends a datagram, which never waits; false when the kernel cannot take it now.
+    pub fn send_to(&mut self, line: &[u8], address: &Address) -> bool {
+        let from = self.for_family(address.family());
+        from.is_ok_and(|from| socket::send_to(from, line, address).is_ok())
+    }
+
     /// One system call, or a place in a queue; false when neither could be had now.
-    fn leave(&mut self, thread: usize, line: &[u8], outlet: &Outlet) -> bool {
+    fn leave(&mut self, thread: usize, text: &[u8], line: &[u8], outlet: &Outlet) -> bool {
         match outlet {
-            Outlet::Address(address) => match self.for_family(address.family()) {
-                Ok(from) => socket::send_to(from, line, address).is_ok(),
-                Err(_) => false,
-            },
+            Outlet::Address(address) => self.send_to(line, address),
             Outlet::Datagrams(descriptor) => socket::send(descriptor, line, false).is_ok(),
             Outlet::Stream(writer) => writer.push(line),
-            // A ring keeps messages apart by itself.
-            Outlet::Ring(ring) => ring.write(thread, &[line.strip_suffix(b"\n").unwrap_or(line)]),
+            Outlet::Ring(ring) => write_to_ring(ring, thread, line),
+            Outlet::Servers(servers) => servers.send(thread, text, line, self),
         }
     }
 
@@ -287,6 +301,11 @@ impl Sockets {
             None => Ok(slot.insert(socket::datagram(family)?)),
         }
     }
+}
+
+/// Leaves a line in a ring, which keeps messages apart by itself; false when it found no room.
+pub fn write_to_ring(ring: &Ring, thread: usize, line: &[u8]) -> bool {
+    ring.write(thread, &[line.strip_suffix(b"\n").unwrap_or(line)])
 }
 
 /// Appends header, text and newline to `line`, cut to the target's length. Pure: no clock, no system.

@@ -11,7 +11,7 @@ use weir_sync::Ring;
 use weir_sync::ring::DEFAULT_QUEUES;
 use weir_sys::process;
 
-use crate::logger::DEFAULT_LENGTH;
+use crate::logger::{DEFAULT_LENGTH, LogServers};
 use crate::syslog::LogFormat;
 use crate::writer::Writer;
 
@@ -115,9 +115,12 @@ impl Sink {
     }
 }
 
-/// Every sink of the process.
+/// Every sink of the process, and the servers that share log lines.
 #[derive(Debug)]
-pub struct Sinks(Vec<Arc<Sink>>);
+pub struct Sinks {
+    sinks: Vec<Arc<Sink>>,
+    servers: Vec<(String, Arc<dyn LogServers>)>,
+}
 
 impl Sinks {
     /// Those that are always there, with so many queues of writers to a ring.
@@ -126,22 +129,35 @@ impl Sinks {
         let ring = Ring::in_memory(BUILT_IN_SIZE, queues);
         let buf0 = Sink::ring(BUILT_IN, "in-memory ring buffer", LogFormat::Timed, DEFAULT_LENGTH, ring);
         let sinks = [Sink::stream("stdout", 1), Sink::stream("stderr", 2), buf0];
-        Self(sinks.into_iter().map(Arc::new).collect())
+        Self { sinks: sinks.into_iter().map(Arc::new).collect(), servers: Vec::new() }
     }
 
     /// Adds one.
     pub fn add(&mut self, sink: Sink) {
-        self.0.push(Arc::new(sink));
+        self.sinks.push(Arc::new(sink));
+    }
+
+    /// Adds servers that share lines, under the name of their backend.
+    pub fn add_servers(&mut self, name: &str, servers: Arc<dyn LogServers>) {
+        self.servers.push((name.to_owned(), servers));
+    }
+
+    /// The servers of that backend.
+    pub fn find_servers(&self, name: &str) -> io::Result<&Arc<dyn LogServers>> {
+        let found = self.servers.iter().find(|(known, _)| known == name).map(|(_, servers)| servers);
+        let missing =
+            || io::Error::new(io::ErrorKind::NotFound, format!("no log backend has the name '{name}'"));
+        found.ok_or_else(missing)
     }
 
     /// All of them, in order.
     pub fn all(&self) -> &[Arc<Sink>] {
-        &self.0
+        &self.sinks
     }
 
     /// The one of that name.
     pub fn find(&self, name: &str) -> Option<&Arc<Sink>> {
-        self.0.iter().find(|sink| sink.name == name)
+        self.sinks.iter().find(|sink| sink.name == name)
     }
 
     /// The ring of that name.

@@ -59,6 +59,7 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
         settings: ServerSettings::default(),
         id: 0,
         guid: None,
+        used: Vec::new(),
         expressions: Expressions { resources, acls: &acls, at: &at, notes: &notes },
     };
     read_server_options(&mut server, &mut words, None)?;
@@ -67,6 +68,7 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
         name: name.text().into(),
         at,
         address,
+        datagrams: false,
         id,
         id_is_forced: id != 0,
         guid,

@@ -144,9 +144,23 @@ fn listen_address(text: &str, span: Span, keyword: &str, transport: Transport) -
 
 /// Parses the address of a server, which messages call `subject`.
 pub fn server_address(word: &Word, subject: &str) -> Parsed<ServerAddress> {
+    address_of_server(word, subject, Transport::Stream)
+}
+
+/// The same for a server that may be a log server: also says whether it wants datagrams.
+pub(crate) fn any_server_address(word: &Word, subject: &str) -> Parsed<(ServerAddress, bool)> {
+    let prefix = word.text().split_once('@').map_or("", |(prefix, _)| prefix);
+    let datagrams = PREFIXES
+        .iter()
+        .any(|(known, what)| *known == prefix && matches!(what, Prefix::Datagram(_) | Prefix::DatagramUnix));
+    let transport = if datagrams { Transport::Datagram } else { Transport::Stream };
+    Ok((address_of_server(word, subject, transport)?, datagrams))
+}
+
+fn address_of_server(word: &Word, subject: &str, transport: Transport) -> Parsed<ServerAddress> {
     let (text, span) = (word.text(), word.span());
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
-    match raw(text, span, subject, Transport::Stream)? {
+    match raw(text, span, subject, transport)? {
         Raw::Inet { host, port } => {
             let port = match port_of(port, text).map_err(complain)? {
                 Port::Missing => ServerPort::Mapped(0),
@@ -182,8 +196,11 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
         }
         return Ok(LogAddress::Ring(name.into()));
     }
-    if text.starts_with("backend@") {
-        return Err(not_yet(span, text));
+    if let Some(name) = text.strip_prefix("backend@") {
+        if name.is_empty() {
+            return Err(complain("a backend's name is expected after 'backend@'".to_owned()));
+        }
+        return Ok(LogAddress::Backend(name.into()));
     }
     let wanted = log_transport(text);
     let raw = raw(text, span, keyword, wanted).map_err(|mut fault| {
@@ -473,7 +490,8 @@ mod tests {
         check("stdout", "Descriptor(1)");
         check("fd@7", "Descriptor(7)");
         check("ring@a", "Ring(\"a\")");
-        check("backend@a", "'backend@a' is not implemented yet");
+        check("backend@a", "Backend(\"a\")");
+        check("backend@", "log : a backend's name is expected after 'backend@'");
         check("tcp@127.0.0.1:1514", "Stream(Inet { host: Ip(127.0.0.1), port: Fixed(1514) })");
         check("tcp4@127.0.0.1", "Fixed(514)");
         check("uxst@/run/log", "Stream(Unix(\"/run/log\"))");

@@ -12,7 +12,7 @@ use weir_syntax::{
 use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
-use crate::model::{Config, Global, Location, LogForward, Proxy, Ring, TraceLine, Userlist};
+use crate::model::{Config, Global, Location, LogForward, Mode, Proxy, Ring, TraceLine, Userlist};
 use crate::proxy::{ProxyParser, Resources, Surroundings};
 use crate::ring::{self, RingReader};
 use crate::rows::Handler;
@@ -69,8 +69,10 @@ struct Document<'d> {
     userlist_positions: HashMap<Arc<str>, u32>,
     http_errors: HttpErrorsSections,
     rings: Vec<Ring>,
-    /// Where `log` lines name rings.
+    /// `ring@` targets, and where they were written.
     ring_uses: Vec<(Box<str>, Span)>,
+    /// `backend@` targets, and where they were written.
+    backend_uses: Vec<(Box<str>, Span)>,
     log_forwards: Vec<LogForward>,
     /// Where each of them begins.
     log_forward_spans: Vec<Span>,
@@ -116,6 +118,7 @@ impl<'d> Document<'d> {
             http_errors: HttpErrorsSections::default(),
             rings: Vec::new(),
             ring_uses: Vec::new(),
+            backend_uses: Vec::new(),
             log_forwards: Vec::new(),
             log_forward_spans: Vec::new(),
             traces: Vec::new(),
@@ -248,6 +251,9 @@ impl<'d> Document<'d> {
         if let (true, Some(ring)) = (line.keyword().is("log"), line.text(1).strip_prefix("ring@")) {
             self.ring_uses.push((ring.into(), line.span_at(1)));
         }
+        if let (true, Some(backend)) = (line.keyword().is("log"), line.text(1).strip_prefix("backend@")) {
+            self.backend_uses.push((backend.into(), line.span_at(1)));
+        }
         let at = self.location(line);
         match &mut self.current {
             Current::Outside => {
@@ -321,6 +327,11 @@ impl<'d> Document<'d> {
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
         let proxies = self.proxies.finish(&surroundings, diagnostics);
+        for (name, span) in self.backend_uses.iter().filter(|(name, _)| !name.is_empty()) {
+            if let Some(diagnostic) = log_backend_fault(name, *span, &proxies) {
+                diagnostics.push(diagnostic);
+            }
+        }
         for (section, span) in self.log_forwards.iter().zip(&self.log_forward_spans) {
             if let Some(fault) = same_name(section, *span, &proxies) {
                 diagnostics.push(*fault);
@@ -343,6 +354,25 @@ impl<'d> Document<'d> {
     fn location(&self, line: &Line) -> Location {
         Location::new(self.file_name(), line.span().line)
     }
+}
+
+/// What is wrong with `log backend@<name>`.
+fn log_backend_fault(name: &str, span: Span, proxies: &[Proxy]) -> Option<Diagnostic> {
+    let backends = || proxies.iter().filter(|proxy| proxy.is_backend());
+    let Some(found) = backends().find(|proxy| *proxy.name == *name) else {
+        let of_logs = backends().filter(|proxy| proxy.mode() == Mode::Log).map(|proxy| &*proxy.name);
+        let nearest = did_you_mean(name, of_logs).map(str::to_owned);
+        return Some(Diagnostic::alert(span, format!("log : unknown backend '{name}'")).suggestion(nearest));
+    };
+    if found.mode() != Mode::Log {
+        let (kind, at) = (found.section.name(), &found.at);
+        let message = format!("log : {kind} '{name}' (declared at {at}) is not in 'mode log'");
+        return Some(Diagnostic::alert(span, message));
+    }
+    found.settings.disabled.then(|| {
+        let message = format!("log : backend '{name}' is disabled: messages for it are lost");
+        Diagnostic::warning(span, message)
+    })
 }
 
 /// A section may not have the name of a frontend.

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use weir_expr::{
-    AclTable, ArgKind, Condition, Expr, FormatOptions, LogFormat, ParseError, Place, Places, Reference,
-    Scope, Warnings,
+    AclTable, ArgKind, Chain, Condition, Expr, FormatOptions, LogFormat, ParseError, Place, Places,
+    Reference, Scope, Warnings,
 };
 use weir_syntax::{Diagnostic, Severity, Span, Word};
 
@@ -80,6 +80,19 @@ impl Expressions<'_> {
         words.seek(at);
         expression.visit_references(&mut |reference| self.note(reference, span));
         Ok(Arc::new(expression))
+    }
+
+    /// Parses converters that are a whole word; none at the end of the line.
+    pub fn converters(&self, words: &mut Words<'_>) -> Parsed<Arc<Chain>> {
+        if words.at_end() {
+            return Ok(Arc::new(Chain::empty()));
+        }
+        let warnings = Warnings::new();
+        let chain = Chain::parse(&words.all_bytes(), words.position(), &self.scope(Places::ALL, &warnings))
+            .map_err(|error| located(words, error))?;
+        self.keep(warnings, |warning| located(words, warning));
+        words.take();
+        Ok(Arc::new(chain))
     }
 
     /// Parses a format that is a whole word.

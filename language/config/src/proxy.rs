@@ -12,6 +12,7 @@ mod errors;
 mod finish;
 mod general;
 mod keywords;
+mod log_mode;
 mod logging;
 mod options;
 mod resolve;
@@ -165,6 +166,8 @@ pub(crate) struct Draft {
     pub(crate) notes: RefCell<Notes>,
     /// What the order of rules has to remember.
     pub(crate) rule_memory: RuleMemory,
+    /// What depends on whether log messages are balanced.
+    pub(crate) logs: log_mode::LogNotes,
 }
 
 /// Where a condition is, and where it was written.
@@ -622,6 +625,7 @@ impl Draft {
             conditions: Vec::new(),
             notes: RefCell::default(),
             rule_memory: RuleMemory::default(),
+            logs: log_mode::LogNotes::default(),
         }
     }
 }
@@ -668,6 +672,7 @@ fn read_keyword(context: &mut LineContext<'_>, line: &Line) -> Parsed {
             if !reader.sections.allows(context.draft.section) {
                 return misplaced(context, line, row.name, reader);
             }
+            context.draft.logs.note_keyword(row.name, span);
             (reader.read)(context, &mut Words::new(line, length))
         }
         Handler::NotYet => Err(not_yet(span.to(line.span_at(length - 1)), row.name)),

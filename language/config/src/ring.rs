@@ -13,7 +13,7 @@ use crate::numbers::{delay_of, size_of};
 use crate::proxy::{Resources, log_header};
 use crate::rows::{Handler, Row, Table};
 use crate::server::{ServerLine, ServerLineKind, read_server_options};
-use crate::words::{Parsed, Words, fault, not_yet};
+use crate::words::{Parsed, Words, fault};
 
 /// Reads the lines of a section.
 #[derive(Debug)]
@@ -194,6 +194,7 @@ impl RingContext<'_> {
             settings: ServerSettings::default(),
             id: 0,
             guid: None,
+            used: Vec::new(),
             expressions: Expressions { resources: self.resources, acls: &acls, at: self.at, notes: &notes },
         };
         read_server_options(&mut line, words, Some(&subject)).map_err(|mut fault| {
@@ -206,9 +207,6 @@ impl RingContext<'_> {
                 name.span(),
                 format!("'{subject}' : {what} has no meaning on a server of a ring"),
             ));
-        }
-        if !settings.initial_address.is_empty() {
-            return Err(not_yet(name.span(), "init-addr on a server of a ring"));
         }
         notes.into_inner().warnings.into_iter().for_each(|warning| self.diagnostics.push(warning));
         ring.servers.push(RingServer { name: name.text().into(), address, settings });
@@ -319,12 +317,12 @@ mod tests {
     #[test]
     fn words_that_need_a_stream_are_not_accepted() {
         check(
-            "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr none\n server s 127.0.0.1:1 ssl\n",
+            "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 ssl\n",
             &[
                 "parsing [test.cfg:2] : 'server r/s' : unknown keyword 'weigth'; did you mean 'weight' maybe ?",
                 "parsing [test.cfg:3] : 'server r/s' : the address of a client ('usesrc') has no meaning on a server of a ring",
                 "parsing [test.cfg:4] : 'server r/s' : what the PROXY header says of a request has no meaning on a server of a ring",
-                "parsing [test.cfg:5] : 'init-addr on a server of a ring' is not implemented yet",
+                "parsing [test.cfg:5] : 'server r/s' : 'init-addr' : unknown init-addr method 'never', supported methods are 'libc', 'last', 'none'.",
                 "parsing [test.cfg:6] : 'server r/s' : 'ssl' is not implemented yet",
             ],
         );

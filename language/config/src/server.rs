@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::{Place, Places};
-use weir_syntax::{Diagnostic, Layout, Word};
+use weir_syntax::{Diagnostic, Layout, Span, Word};
 
 use crate::bind::protocol;
 use crate::expressions::Expressions;
-use crate::model::{Framing, HashKey, InitialAddress, SendProxy, ServerSettings};
-use crate::numbers::{delay_of, integer_in, prefixed_integer};
+use crate::model::{Framing, HashKey, InitialAddress, Ring, SendProxy, ServerSettings};
+use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
 use crate::words::{Parsed, Words, fault, not_yet, suggesting};
@@ -26,6 +26,8 @@ pub(crate) struct ServerLine<'l> {
     pub(crate) id: u32,
     /// `guid`.
     pub(crate) guid: Option<Box<str>>,
+    /// The words of the line, for what depends on the proxy's mode.
+    pub(crate) used: Vec<(&'static str, Span)>,
     /// Parses expressions.
     pub(crate) expressions: Expressions<'l>,
 }
@@ -93,7 +95,10 @@ fn read_word(server: &mut ServerLine<'_>, word: &Word, words: &mut Words<'_>) ->
         crate::added::check_word(word, row.name)?;
     }
     match row.handler {
-        Handler::Ready(reader) => (reader.0)(server, words),
+        Handler::Ready(reader) => {
+            server.used.push((row.name, word.span()));
+            (reader.0)(server, words)
+        }
         Handler::NotYet => Err(not_yet(word.span(), row.name)),
         Handler::Removed(instead) => Err(fault(word.span(), format!("'{}' : {instead}", row.name))),
     }
@@ -159,6 +164,27 @@ const READY: &[Row<ServerReader>] = &[
         },
     ),
     option(
+        "log-bufsize",
+        "<bufsize>",
+        "64k",
+        "bytes of the ring that messages for a log server wait in",
+        |server, words| {
+            let word = words.expect("'log-bufsize' expects a size as argument.")?;
+            let size = size_of(word, "log-bufsize")?;
+            if size == 0 || size > Ring::SIZE_MAX {
+                return Err(fault(word.span(), format!("'log-bufsize' : invalid size '{word}'.")));
+            }
+            if server.kind == ServerLineKind::Ring {
+                return Err(fault(
+                    word.span(),
+                    "'log-bufsize' has no meaning on a server of a ring: 'size' of the section says it",
+                ));
+            }
+            server.settings.log_buffer = Some(size);
+            Ok(())
+        },
+    ),
+    option(
         "log-proto",
         "<logproto>",
         "legacy",
@@ -174,7 +200,7 @@ const READY: &[Row<ServerReader>] = &[
                     return Err(fault(word.span(), message));
                 }
             };
-            if server.kind != ServerLineKind::Ring && server.settings.framing != Framing::Legacy {
+            if server.kind == ServerLineKind::Added && server.settings.framing != Framing::Legacy {
                 let message = "'log-proto' has no effect on a server that gets no log messages";
                 let warning = Diagnostic::warning(word.span(), message);
                 server.expressions.notes.borrow_mut().warnings.push(warning);
@@ -439,7 +465,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     ),
     Row::not_yet("inter", "<delay>", "health checks: interval"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
-    Row::not_yet("log-bufsize", "<bufsize>", "log servers: ring size"),
     Row::not_yet("namespace", "<name>", "network namespace to connect from"),
     Row::not_yet("no-renegotiate", "", "TLS: refuse renegotiation"),
     Row::not_yet("no-ssl-reuse", "", "TLS: no session resumption"),

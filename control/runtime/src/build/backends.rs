@@ -199,14 +199,25 @@ pub(super) fn first_address(
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
 ) -> Result<Option<IpAddr>, String> {
+    let subject = format!("{backend}/{}", config.name);
+    let ways = &config.settings.initial_address;
+    first_of(&subject, ways, host, saved, resolver, ignore_unknown_names)
+}
+
+/// The same for whoever messages call `subject`.
+pub(super) fn first_of(
+    subject: &str,
+    ways: &[InitialAddress],
+    host: &model::Host,
+    saved: Option<IpAddr>,
+    resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
+) -> Result<Option<IpAddr>, String> {
     let name = match host {
         model::Host::Ip(address) => return Ok(Some(*address)),
         model::Host::Name { name, .. } => name,
     };
-    let ways = match &*config.settings.initial_address {
-        [] => &DEFAULT_WAYS,
-        ways => ways,
-    };
+    let ways = if ways.is_empty() { &DEFAULT_WAYS } else { ways };
     for way in ways {
         match way {
             InitialAddress::Last => {
@@ -228,7 +239,7 @@ pub(super) fn first_address(
     }
     let problem =
         if ways.contains(&InitialAddress::Libc) { "could not resolve" } else { "no method found to resolve" };
-    Err(format!("'server {backend}/{}' : {problem} address '{name}'.", config.name))
+    Err(format!("'server {subject}' : {problem} address '{name}'."))
 }
 
 /// `init-addr` when nothing is written (manual).
@@ -304,12 +315,14 @@ fn algorithm(balance: &Balance) -> Algorithm {
         Balance::Header { name, use_domain_only } => {
             Algorithm::Header { name: name.to_string(), use_domain_only: *use_domain_only }
         }
+        Balance::LogHash(_) => Algorithm::LogMessage,
+        Balance::Sticky => Algorithm::Sticky,
         // What is hashed is found by whoever has the stream.
         Balance::Hash(_) | Balance::RdpCookie { .. } => Algorithm::Expression,
     }
 }
 
-fn hash_type(known: model::HashType) -> HashType {
+pub(super) fn hash_type(known: model::HashType) -> HashType {
     HashType {
         method: match known.method {
             model::HashMethod::MapBased => HashMethod::MapBased,

@@ -83,6 +83,7 @@ fn settings(
         LogAddress::Abstract(name) => weir_events::LogAddress::Socket(Address::Abstract(name.clone())),
         LogAddress::Descriptor(number) => weir_events::LogAddress::Descriptor(*number),
         LogAddress::Ring(name) => weir_events::LogAddress::Ring(name.to_string()),
+        LogAddress::Backend(name) => weir_events::LogAddress::Servers(name.to_string()),
         LogAddress::Stream(server) => {
             let ring = options.events.ring_to(server).ok_or("the log target has no ring")?;
             weir_events::LogAddress::Ring(ring.clone()?)

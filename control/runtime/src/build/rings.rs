@@ -4,22 +4,26 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use weir_config::model::{self, Config, LogAddress, ServerAddress, ServerPort, ServerSettings};
+use weir_config::model::{self, Config, LogAddress, ServerAddress, ServerPort, ServerSettings, TcpKeepAlive};
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink, Sinks};
-use weir_sync::Ring;
+use weir_sched::TaskKey;
+use weir_stream::site::Site;
 use weir_sync::ring::DEFAULT_QUEUES;
+use weir_sync::{Published, Ring};
 use weir_sys::Address;
 
 use super::BuildError;
 use super::backends;
+use super::farms;
 use super::logs;
 use super::names::{self, Resolver};
 use crate::forward::conversation::Conversation;
+use crate::log_farm::LogFarm;
 
 /// A server that gets a copy of what is written to a ring.
 #[derive(Debug)]
@@ -28,18 +32,63 @@ pub struct Forward {
     pub sink: Arc<Sink>,
     /// The server's name.
     pub server: Arc<str>,
-    /// Where it is.
-    pub address: Address,
+    /// Where it is; none while nothing is to be sent to it.
+    pub(crate) address: Published<Option<Address>>,
     /// What else is said of it.
     pub settings: ServerSettings,
     /// How long connecting may take.
     pub connect_timeout: Option<Duration>,
     /// How long the server may take nothing.
     pub server_timeout: Option<Duration>,
+    /// `option srvtcpka`, with its parameters.
+    pub keep_alive: Option<TcpKeepAlive>,
+    /// `option nolinger`.
+    pub no_linger: bool,
     /// Whether messages are on their way to it.
     pub behind: AtomicBool,
     /// What goes on with it now.
     pub conversation: Conversation,
+    /// Who sends, once it does.
+    pub sender: OnceLock<TaskKey>,
+}
+
+impl Forward {
+    /// A forward of which nothing more is said.
+    pub fn new(
+        sink: Arc<Sink>,
+        server: Arc<str>,
+        address: Option<Address>,
+        settings: ServerSettings,
+    ) -> Self {
+        Forward {
+            sink,
+            server,
+            address: Published::new(address),
+            settings,
+            connect_timeout: None,
+            server_timeout: None,
+            keep_alive: None,
+            no_linger: false,
+            behind: AtomicBool::new(false),
+            sender: OnceLock::new(),
+            conversation: Conversation::default(),
+        }
+    }
+
+    /// Where the server is now; none while nothing is to be sent to it.
+    pub fn address(&self) -> Arc<Option<Address>> {
+        self.address.load_full()
+    }
+
+    /// Changes where the server is. What is in the ring goes there, once there is an address.
+    pub fn send_to(&self, address: Option<Address>) {
+        if **self.address.load() != address {
+            self.address.publish(address);
+            if let Some(sender) = self.sender.get() {
+                weir_sched::wake(*sender);
+            }
+        }
+    }
 }
 
 /// Where events end, and where rings are forwarded to.
@@ -49,6 +98,8 @@ pub struct Events {
     pub sinks: Sinks,
     /// The servers of all rings.
     pub forwards: Vec<Forward>,
+    /// The backends in log mode.
+    pub farms: Vec<Arc<LogFarm>>,
     /// The rings of `log` lines that name a server, which connections go to, or why there is none.
     implicit: Vec<(ServerAddress, Result<String, String>)>,
     /// The rings whose sections do not say a format.
@@ -56,6 +107,16 @@ pub struct Events {
 }
 
 impl Events {
+    /// Lets the backends in log mode follow their servers, before any worker runs.
+    ///
+    /// # Errors
+    /// When something that the servers' lines say is not possible here.
+    pub fn attach(&'static self, site: &'static Site) -> Result<(), Vec<BuildError>> {
+        let faults = self.farms.iter().filter_map(|farm| farm.attach(site, &self.forwards).err());
+        let faults: Vec<_> = faults.collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
     /// The name of the ring that is forwarded to `server` because a `log` line names it, or why it cannot be.
     pub fn ring_to(&self, server: &ServerAddress) -> Option<&Result<String, String>> {
         self.implicit.iter().find(|(known, _)| known == server).map(|(_, ring)| ring)
@@ -71,12 +132,18 @@ impl Events {
 ///
 /// # Errors
 /// When a file cannot be made, or a server's name is unknown. All faults are collected.
-pub fn events(config: &Config, resolver: &dyn Resolver) -> Result<Events, Vec<BuildError>> {
+pub fn events(
+    config: &Config,
+    resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
+) -> Result<Events, Vec<BuildError>> {
     let queues = config.global.tuning.ring_queues.map_or(DEFAULT_QUEUES, |queues| queues as usize);
     let mut events = Events { sinks: Sinks::built_in(queues), ..Events::default() };
     let mut errors = Vec::new();
     for section in &config.rings {
-        if let Err(message) = add(&mut events, section, &config.global, queues, resolver) {
+        if let Err(message) =
+            add(&mut events, section, &config.global, queues, resolver, ignore_unknown_names)
+        {
             errors.push(BuildError { at: section.at.clone(), message });
         }
     }
@@ -88,6 +155,7 @@ pub fn events(config: &Config, resolver: &dyn Resolver) -> Result<Events, Vec<Bu
             events.implicit.push((server.clone(), ring));
         }
     }
+    farms::add(&mut events, config, queues, resolver, &mut errors);
     traces(config, &events.sinks, &mut errors);
     if errors.is_empty() { Ok(events) } else { Err(errors) }
 }
@@ -112,25 +180,22 @@ fn add_implicit(
     let ring = Ring::in_memory(IMPLICIT_SIZE, queues);
     events.sinks.add(Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, ring));
     let sink = events.sinks.find(&name).expect("it was just added");
-    events.forwards.push(Forward {
-        sink: Arc::clone(sink),
-        server: name.as_str().into(),
-        address,
-        settings: ServerSettings::default(),
-        connect_timeout: None,
-        server_timeout: None,
-        behind: AtomicBool::new(false),
-        conversation: Conversation::default(),
-    });
+    let settings = ServerSettings::default();
+    events.forwards.push(Forward::new(Arc::clone(sink), name.as_str().into(), Some(address), settings));
     Ok(name)
 }
 
 /// What is wrong with rings and traces, without making anything: files are made at start only.
-pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
+pub(super) fn verify(
+    config: &Config,
+    resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
+    errors: &mut Vec<BuildError>,
+) {
     let mut sinks = Sinks::built_in(1);
     for section in &config.rings {
         for server in &section.servers {
-            if let Err(message) = address(&server.name, &server.address, resolver) {
+            if let Err(message) = first_address(section, server, resolver, ignore_unknown_names) {
                 errors.push(BuildError { at: section.at.clone(), message });
             }
             for host in server.settings.source.iter().flat_map(|source| backends::source_hosts(source)) {
@@ -166,6 +231,7 @@ fn add(
     global: &model::Global,
     queues: usize,
     resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
 ) -> Result<(), String> {
     let size = usize::try_from(section.size).map_err(|_| format!("ring '{}' is too large", section.name))?;
     let ring = match &section.file {
@@ -186,15 +252,12 @@ fn add(
         let mut settings = server.settings.clone();
         backends::resolve_source(settings.source.as_mut(), resolver)
             .map_err(|error| backends::unknown_source(&error))?;
+        // Without an address it is as if it were disabled: nobody could ever give it one.
+        let Some(address) = first_address(section, server, resolver, ignore_unknown_names)? else { continue };
         events.forwards.push(Forward {
-            sink: Arc::clone(sink),
-            server: Arc::clone(&server.name),
-            address: address(&server.name, &server.address, resolver)?,
-            settings,
             connect_timeout: section.connect_timeout,
             server_timeout: section.server_timeout,
-            behind: AtomicBool::new(false),
-            conversation: Conversation::default(),
+            ..Forward::new(Arc::clone(sink), Arc::clone(&server.name), Some(address), settings)
         });
     }
     Ok(())
@@ -209,6 +272,26 @@ fn in_file(path: &Path, size: usize, queues: usize) -> io::Result<Arc<Ring>> {
         let _ = fs::rename(path, aside);
     }
     Ring::in_file(path, size, queues)
+}
+
+/// Where a ring's server is: `init-addr` says how its name is looked up, and may say that it begins without an address. No
+/// former process knows it.
+fn first_address(
+    section: &model::Ring,
+    server: &model::RingServer,
+    resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
+) -> Result<Option<Address>, String> {
+    let ServerAddress::Inet { host, port } = &server.address else {
+        return address(&server.name, &server.address, resolver).map(Some);
+    };
+    let ServerPort::Fixed(port) = *port else {
+        return Err(format!("server '{}' of a ring has no port", server.name));
+    };
+    let subject = format!("{}/{}", section.name, server.name);
+    let ways = &server.settings.initial_address;
+    let found = backends::first_of(&subject, ways, host, None, resolver, ignore_unknown_names)?;
+    Ok(found.map(|ip| Address::Inet(SocketAddr::new(ip, port))))
 }
 
 fn address(name: &str, server: &ServerAddress, resolver: &dyn Resolver) -> Result<Address, String> {

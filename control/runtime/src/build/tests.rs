@@ -145,7 +145,7 @@ fn a_check_finds_names_that_nobody_knows() {
     let text = "ring r\n server s other.test:514\n server t 127.0.0.1\ntraces\n trace nosuch start now\n trace poller sink r\n";
     let (_, config) = crate::observe::fixture::read_only(text);
     let expected = [
-        "[t.cfg:1] : could not resolve address 'other.test' of server 's'",
+        "[t.cfg:1] : 'server r/s' : could not resolve address 'other.test'.",
         "[t.cfg:1] : server 't' of a ring has no port",
         "[t.cfg:5] : No such trace source 'nosuch'",
     ];

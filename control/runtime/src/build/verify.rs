@@ -37,7 +37,7 @@ pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bo
         section.binds.iter().for_each(|bind| listener(bind, "bind", resolver, &mut faults));
         section.datagram_binds.iter().for_each(|bind| listener(bind, "dgram-bind", resolver, &mut faults));
     }
-    rings::verify(config, resolver, &mut errors);
+    rings::verify(config, resolver, ignore_unknown_names, &mut errors);
     faults.extend(errors.iter().map(ToString::to_string));
     faults.extend(log_targets(config, resolver));
     faults

@@ -1,8 +1,6 @@
-use super::conversation::Conversation;
 use super::*;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::time::Duration;
 
 use weir_events::{LogFormat, Sink};
@@ -41,15 +39,11 @@ fn a_message_that_left_in_part_is_sent_again() {
 fn forward(address: std::net::SocketAddr, size: usize) -> (Arc<Ring>, &'static Forward) {
     let ring = Ring::in_memory(size, 6);
     let sink = Sink::ring("r", "r", LogFormat::Raw, 1024, Arc::clone(&ring));
+    let address = Some(Address::Inet(address));
     let forward = Forward {
-        sink: Arc::new(sink),
-        server: "s".into(),
-        address: Address::Inet(address),
-        settings: ServerSettings::default(),
         connect_timeout: Some(Duration::from_secs(5)),
         server_timeout: Some(Duration::from_secs(5)),
-        behind: std::sync::atomic::AtomicBool::new(false),
-        conversation: Conversation::default(),
+        ..Forward::new(Arc::new(sink), "s".into(), address, ServerSettings::default())
     };
     (ring, Box::leak(Box::new(forward)))
 }
@@ -150,15 +144,12 @@ fn said_with(settings: ServerSettings) -> (std::net::IpAddr, Vec<u8>) {
 }
 
 fn plain(forward: &Forward) -> Forward {
+    let (sink, server) = (Arc::clone(&forward.sink), Arc::clone(&forward.server));
+    let address = forward.address().as_ref().clone();
     Forward {
-        sink: Arc::clone(&forward.sink),
-        server: Arc::clone(&forward.server),
-        address: forward.address.clone(),
-        settings: ServerSettings::default(),
         connect_timeout: forward.connect_timeout,
         server_timeout: forward.server_timeout,
-        behind: std::sync::atomic::AtomicBool::new(false),
-        conversation: Conversation::default(),
+        ..Forward::new(sink, server, address, ServerSettings::default())
     }
 }
 

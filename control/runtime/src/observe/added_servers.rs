@@ -88,6 +88,7 @@ fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
     let usable = match (proxy.config.mode(), said.settings.protocol) {
         (Mode::Tcp, Some(Protocol::H1)) | (Mode::Http, Some(Protocol::None)) => false,
         (Mode::Tcp | Mode::Http, _) => true,
+        (Mode::Log, _) => return Err("Servers of log backends cannot be added at run time.".to_owned()),
     };
     if !usable {
         return Err("MUX protocol is not usable for server.".to_owned());

@@ -97,7 +97,9 @@ pub(crate) fn try_live(
     let (record, config) = read(text)?;
     let site = build::site(config, options(record, resolver, ignore_unknown_names))
         .map_err(|errors| said(&errors))?;
-    Ok(Live { site: site.publish(), record })
+    let site = site.publish();
+    record.events.attach(site).map_err(|errors| said(&errors))?;
+    Ok(Live { site, record })
 }
 
 /// The `log-forward` sections of the process that a configuration makes, or what the start says instead.
@@ -147,7 +149,7 @@ pub(crate) fn live_with_global(text: &str) -> (Live, Global) {
 /// A configuration, and the record of a process that has it.
 pub(crate) fn read(text: &str) -> Result<(&'static ProcessRecord, Config), Vec<String>> {
     let (mut record, config) = read_only(text);
-    record.events = build::events(&config, &NoNames)
+    record.events = build::events(&config, &NoNames, false)
         .map_err(|errors| errors.iter().map(|error| error.message.clone()).collect::<Vec<_>>())?;
     Ok((record.publish(), config))
 }

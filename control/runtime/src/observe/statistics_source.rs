@@ -92,6 +92,7 @@ fn head(proxy: &Proxy) -> ProxyHead<'_> {
         mode: match proxy.config.mode() {
             Mode::Tcp => "tcp",
             Mode::Http => "http",
+            Mode::Log => "log",
         },
         frontend: proxy.config.is_frontend(),
         backend: proxy.config.is_backend(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_expr::{Condition, Expr, LogFormat};
+use weir_expr::{Chain, Condition, Expr, LogFormat};
 
 use super::location::Location;
 
@@ -57,6 +57,10 @@ pub enum Balance {
     },
     /// An expression.
     Hash(Arc<Expr>),
+    /// What converters make of the text of a log message; only where log messages are balanced.
+    LogHash(Arc<Chain>),
+    /// The first of those that can serve, until it cannot; who comes back joins at the end.
+    Sticky,
 }
 
 impl Balance {
@@ -69,7 +73,13 @@ impl Balance {
                 | Balance::LeastConnections
                 | Balance::First
                 | Balance::Random { .. }
+                | Balance::Sticky
         )
+    }
+
+    /// Whether log messages can be balanced so (manual, "balance").
+    pub fn suits_logs(&self) -> bool {
+        matches!(self, Balance::RoundRobin | Balance::Random { .. } | Balance::LogHash(_) | Balance::Sticky)
     }
 
     /// Whether the choice needs an HTTP request.

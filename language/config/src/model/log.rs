@@ -93,6 +93,8 @@ pub enum LogAddress {
     Descriptor(i32),
     /// `ring@name`.
     Ring(Arc<str>),
+    /// `backend@name`: whichever of the backend's servers its `balance` chooses.
+    Backend(Arc<str>),
 }
 
 /// What precedes the message.

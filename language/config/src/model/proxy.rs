@@ -114,6 +114,8 @@ pub enum Mode {
     Tcp,
     /// HTTP.
     Http,
+    /// Log messages: a backend that `log backend@` names.
+    Log,
 }
 
 /// What a `defaults` section can give to a proxy. Every field is inherited.

@@ -19,6 +19,8 @@ pub struct Server {
     pub at: Location,
     /// Where it is.
     pub address: ServerAddress,
+    /// It is sent datagrams, no connection is made: a log server with `udp@` or `uxdg@`.
+    pub datagrams: bool,
     /// The identifier: `id`, or the lowest free one. Never 0 once the configuration is complete.
     pub id: u32,
     /// Whether the line says the identifier.
@@ -78,6 +80,8 @@ pub struct ServerSettings {
     pub pool_connection_name: Option<Arc<Expr>>,
     /// `log-proto`: how log messages are told from one another, where it gets some.
     pub framing: Framing,
+    /// `log-bufsize`: the bytes of the ring that messages for a log server wait in; none for `tune.bufsize`.
+    pub log_buffer: Option<u64>,
     /// `hash-key`: what places the server on the consistent hash ring.
     pub hash_key: HashKey,
     /// `init-addr`: how a name gets its first address, in order of preference; empty for `last,libc`.
@@ -108,6 +112,7 @@ impl Default for ServerSettings {
             pool_purge_delay: Duration::from_secs(5),
             pool_connection_name: None,
             framing: Framing::Legacy,
+            log_buffer: None,
             hash_key: HashKey::Id,
             initial_address: Arc::from([]),
         }

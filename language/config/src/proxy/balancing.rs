@@ -7,7 +7,7 @@ use weir_syntax::{Layout, Word};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
 use super::{BACKENDS, LineContext, ProxyReader, is_name_character};
-use crate::address::server_address;
+use crate::address::any_server_address;
 use crate::model::{
     Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, Host, PreserveAffinity,
     RetryOn, Reuse, Server, ServerAddress,
@@ -237,7 +237,7 @@ fn placed(mut fault: Fault) -> Fault {
 
 fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<Balance> {
     let supports = "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', \
-                    'hdr(name)', 'hash', 'random' and 'rdp-cookie(name)' options.";
+                    'hdr(name)', 'hash', 'random', 'rdp-cookie(name)', 'log-hash' and 'sticky' options.";
     // Without an argument the default is meant, as the reference takes it.
     let Some(word) = words.take() else { return Ok(Balance::default()) };
     let (name, arguments) =
@@ -266,7 +266,8 @@ fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<
             let places = Places::only(Place::BackendSetServer);
             Balance::Hash(context.expressions().expression(words, places)?)
         }
-        ("log-hash" | "sticky", None) => return Err(not_yet(word.span(), &format!("balance {name}"))),
+        ("log-hash", None) => Balance::LogHash(context.expressions().converters(words)?),
+        ("sticky", None) => Balance::Sticky,
         _ => return Err(fault(word.span(), supports)),
     };
     words.end("balance")?;
@@ -513,6 +514,7 @@ fn server_line<'l>(context: &'l LineContext<'_>, kind: ServerLineKind) -> Server
         settings: context.draft.proxy.settings.default_server.clone(),
         id: 0,
         guid: None,
+        used: Vec::new(),
         expressions: context.expressions(),
     }
 }
@@ -522,14 +524,16 @@ fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let address = words.expect(SERVER_EXPECTS)?;
     check_server_name(name)?;
     let subject = format!("server {}/{name}", context.draft.proxy.name);
-    let parsed = server_address(address, &subject)?;
+    let (parsed, datagrams) = any_server_address(address, &subject)?;
     let mut line = server_line(context, ServerLineKind::Server);
     read_server_options(&mut line, words, Some(&subject))?;
-    let ServerLine { settings, id, guid, .. } = line;
+    let ServerLine { settings, id, guid, used, .. } = line;
+    context.draft.logs.note_server(&subject, datagrams.then(|| address.span()), used);
     let server = Server {
         name: name.text().into(),
         at: context.at.clone(),
         address: parsed,
+        datagrams,
         id,
         id_is_forced: id != 0,
         guid,
@@ -591,7 +595,7 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     let wrong = || fault(range.span(), format!("Wrong server-template number or range arg '{range}'."));
     let (first, last) = template_range(range.text()).ok_or_else(wrong)?;
     let subject = format!("server {}/{prefix}{first}", context.draft.proxy.name);
-    let parsed = server_address(address, &subject)?;
+    let (parsed, datagrams) = any_server_address(address, &subject)?;
     if let ServerAddress::Inet { host: Host::Name { name, .. }, .. } = &parsed
         && name.starts_with('_')
     {
@@ -599,12 +603,14 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     }
     let mut line = server_line(context, ServerLineKind::Template);
     read_server_options(&mut line, words, Some(&subject))?;
-    let ServerLine { settings, id, .. } = line;
+    let ServerLine { settings, id, used, .. } = line;
+    context.draft.logs.note_server(&subject, datagrams.then(|| address.span()), used);
     for number in first..=last {
         let server = Server {
             name: format!("{prefix}{number}").into(),
             at: context.at.clone(),
             address: parsed.clone(),
+            datagrams,
             id: if id == 0 { 0 } else { id + (number - first) },
             id_is_forced: id != 0,
             guid: None,
@@ -628,7 +634,8 @@ fn template_range(text: &str) -> Option<(u32, u32)> {
 fn read_default_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let mut line = server_line(context, ServerLineKind::Default);
     read_server_options(&mut line, words, None)?;
-    let settings = line.settings;
+    let ServerLine { settings, used, .. } = line;
+    context.draft.logs.note_server("default-server", None, used);
     context.settings().default_server = settings;
     Ok(())
 }

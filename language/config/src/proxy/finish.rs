@@ -9,7 +9,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::options::{OPTIONS, OptionKind};
 use super::resolve::Names;
-use super::{ConditionList, Draft, Finished, ProxyParser, Section, errors};
+use super::{ConditionList, Draft, Finished, ProxyParser, Section, errors, log_mode};
 use crate::model::{
     BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex,
     RulesetKind, ServerTarget,
@@ -35,6 +35,7 @@ pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     settle_use_server(draft, diagnostics);
     settle_listeners(&draft.proxy, draft.section, diagnostics);
     settle_server_ids(draft, diagnostics);
+    log_mode::end_of_section(draft, diagnostics);
 }
 
 fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
@@ -231,6 +232,18 @@ impl ProxyParser<'_> {
             return None;
         }
         let other = &self.finished[target.get()].proxy;
+        if other.mode() == Mode::Log {
+            let message = format!(
+                "{} '{}' ({}) tries to send its traffic to log backend '{}' ({}) in a '{keyword}' rule (see 'mode').",
+                noun(proxy),
+                proxy.name,
+                proxy.at,
+                other.name,
+                other.at
+            );
+            diagnostics.push(bare(message));
+            return None;
+        }
         // A TCP frontend may go on as HTTP in its backend; the other way there is no way back.
         if proxy.mode() == Mode::Http && other.mode() == Mode::Tcp {
             let message = format!(
@@ -263,6 +276,12 @@ impl ProxyParser<'_> {
         check_captures(finished, diagnostics);
         let proxy = &mut finished.proxy;
         let who = format!("{} '{}'", noun(proxy), proxy.name);
+        if proxy.is_frontend() && proxy.mode() == Mode::Log {
+            let message =
+                format!("{who} cannot have the 'mode log' that it inherits: it is for backends only.");
+            diagnostics.push(Diagnostic::alert(finished.span, message).layout(Layout::Bare));
+            return;
+        }
         let mut warn = |message: String| {
             diagnostics.push(Diagnostic::warning(finished.span, message).layout(Layout::Bare));
         };
@@ -430,6 +449,10 @@ fn check_captures(finished: &Finished, diagnostics: &mut Diagnostics) {
 }
 
 fn lacks_timeouts(proxy: &Proxy) -> bool {
+    if proxy.mode() == Mode::Log {
+        // Messages wait in rings, not in streams, and whoever sends them on has limits of its own.
+        return false;
+    }
     let timeouts = &proxy.settings.timeouts;
     let client = proxy.is_frontend() && !proxy.binds.is_empty() && timeouts.client.is_none();
     let without_server =
@@ -497,6 +520,7 @@ fn check_protocols(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let wrong = match proxy.mode() {
         Mode::Http => Protocol::None,
         Mode::Tcp => Protocol::H1,
+        Mode::Log => return,
     };
     let name = match wrong {
         Protocol::H1 => "h1",

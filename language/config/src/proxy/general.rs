@@ -230,7 +230,9 @@ fn read_mode(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     context.settings().mode = match words.peek_text() {
         "tcp" => Mode::Tcp,
         "http" => Mode::Http,
-        mode @ ("log" | "spop" | "haterm") => return Err(not_yet(words.here(), &format!("mode {mode}"))),
+        "log" if context.draft.section.is_defaults() || !context.draft.section.is_frontend() => Mode::Log,
+        "log" => return Err(words.fault("'mode log' is for backends only.")),
+        mode @ ("spop" | "haterm") => return Err(not_yet(words.here(), &format!("mode {mode}"))),
         "health" => {
             let message =
                 "'mode health' doesn't exist anymore. Please use 'http-request return status 200' instead.";

@@ -463,6 +463,9 @@ pub(super) fn read_option(
     if !reader.sections.allows(context.draft.section) {
         return misplaced(context, line, word.span(), name, reader.sections);
     }
+    if polarity == Polarity::Set {
+        context.draft.logs.note_option(row.name, word.span());
+    }
     let mode_option = format!("option {name}");
     match reader.kind {
         Flag(field) => {

@@ -1,0 +1,85 @@
+//! From backends in log mode to what `log backend@` sends to.
+
+use std::sync::Arc;
+
+use weir_config::model::{self, Balance, Config, Mode};
+use weir_events::logger::LONGEST_LENGTH;
+use weir_events::{LogFormat, Sink};
+use weir_sync::Ring;
+
+use super::BuildError;
+use super::backends;
+use super::names::Resolver;
+use super::rings::{Events, Forward};
+use crate::log_farm::{Door, LogFarm, Policy};
+
+/// Makes the farms of a configuration. They know their servers once they are attached to their backends.
+pub(super) fn add(
+    events: &mut Events,
+    config: &Config,
+    queues: usize,
+    resolver: &dyn Resolver,
+    errors: &mut Vec<BuildError>,
+) {
+    for proxy in config.proxies.iter().filter(|proxy| proxy.mode() == Mode::Log) {
+        // A disabled backend has no servers: what it is sent is lost.
+        let servers = if proxy.settings.disabled { &[][..] } else { &proxy.servers };
+        let mut doors = Vec::with_capacity(servers.len());
+        for server in servers {
+            match door(events, config, proxy, server, queues, resolver) {
+                Ok(door) => doors.push(door),
+                Err(message) => errors.push(BuildError { at: server.at.clone(), message }),
+            }
+        }
+        let farm = Arc::new(LogFarm::new(Arc::clone(&proxy.name), policy(&proxy.settings), doors));
+        events.sinks.add_servers(&proxy.name, Arc::<LogFarm>::clone(&farm));
+        events.farms.push(farm);
+    }
+}
+
+fn door(
+    events: &mut Events,
+    config: &Config,
+    proxy: &model::Proxy,
+    server: &model::Server,
+    queues: usize,
+    resolver: &dyn Resolver,
+) -> Result<Door, String> {
+    let mut settings = server.settings.clone();
+    backends::resolve_source(settings.source.as_mut(), resolver)
+        .map_err(|error| backends::unknown_source(&error))?;
+    if server.datagrams {
+        return Ok(Door::datagrams(server.at.clone(), settings.source));
+    }
+    let name = format!("{}/{}", proxy.name, server.name);
+    let size = settings.log_buffer.unwrap_or(u64::from(config.global.tuning.buffer_size));
+    let size = usize::try_from(size).map_err(|_| "'log-bufsize' is too large".to_owned())?;
+    let ring = Ring::in_memory(size, queues);
+    let description = format!("lines on their way to log server {name}");
+    let sink = Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, Arc::clone(&ring));
+    events.sinks.add(sink);
+    let sink = events.sinks.find(&name).expect("it was just added");
+    // Words that are for traffic are ignored, as was said when they were read.
+    (settings.send_proxy, settings.proxy_v2) = (None, None);
+    let keeps_alive = proxy.settings.options.server_keep_alive;
+    events.forwards.push(Forward {
+        connect_timeout: proxy.settings.timeouts.connect,
+        server_timeout: proxy.settings.timeouts.server,
+        keep_alive: keeps_alive.then_some(proxy.settings.server_keep_alive),
+        no_linger: proxy.settings.options.no_linger,
+        ..Forward::new(Arc::clone(sink), server.name.as_ref().into(), None, settings)
+    });
+    Ok(Door::Ring { ring, forward: events.forwards.len() - 1 })
+}
+
+fn policy(settings: &model::Settings) -> Policy {
+    match &settings.balance {
+        Balance::RoundRobin => Policy::Turns,
+        Balance::Sticky => Policy::Sticky,
+        Balance::LogHash(converters) => {
+            Policy::Hash(Arc::clone(converters), backends::hash_type(settings.hash_type))
+        }
+        // There is no load to compare, so one draw is as good as several (manual, "balance").
+        _ => Policy::Random,
+    }
+}

@@ -1,0 +1,391 @@
+//! Log backends: which server gets a line, and how it leaves.
+//!
+//! ```text
+//! line ──► LogSink ──► LogFarm ──► a server that is sent datagrams: one system call that never waits
+//!                        │ └─────► any other: its ring ──► forward.rs ──► its connection
+//!                        └ none usable, no room, refused by the kernel: dropped, counted
+//! ```
+//! The farm's backend is an ordinary one, with its servers, states and statistics. Each time it may have changed it shows
+//! itself, and the farm publishes who can take lines from then on, and where: choosing is a look at that. No lock is taken
+//! for a line, and nothing is allocated. Weights play no part (manual, "balance").
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use weir_backend::{
+    BackendCounter, FarmView, HashType, Server, ServerAddress, ServerCounter, ServerKey, hash::hash,
+};
+use weir_config::model::{Location, Source};
+use weir_events::{LogServers, Sockets, write_to_ring};
+use weir_expr::Chain;
+use weir_stream::site::{Proxy, Site};
+use weir_sync::{CachePadded, Published, Ring};
+use weir_sys::{Address, AddressFamily, Errno, socket};
+
+use crate::build::{BuildError, Forward};
+use crate::forward;
+
+/// A backend in log mode.
+pub struct LogFarm {
+    name: Arc<str>,
+    policy: Policy,
+    /// Whose turn it is. All workers write to it, as they do to a sampled target's count: turns are those of the process.
+    turn: CachePadded<AtomicUsize>,
+    /// One for each server of the configuration.
+    doors: Box<[Door]>,
+    usable: Published<Box<[Exit]>>,
+    proxy: OnceLock<&'static Proxy>,
+}
+
+/// How a server is chosen.
+#[derive(Debug)]
+pub enum Policy {
+    /// In turn.
+    Turns,
+    /// By chance.
+    Random,
+    /// By the hash of what the converters make of the text; in turn when they make nothing of it.
+    Hash(Arc<Chain>, HashType),
+    /// The first.
+    Sticky,
+}
+
+/// How lines leave for a server.
+#[derive(Debug)]
+pub enum Door {
+    /// By a ring that one of the process's forwards empties.
+    Ring {
+        /// The ring.
+        ring: Arc<Ring>,
+        /// The position of the forward.
+        forward: usize,
+    },
+    /// As datagrams.
+    Datagrams {
+        /// Where the server was written.
+        at: Location,
+        /// Where they come from, when the line says.
+        source: Option<Arc<Source>>,
+        /// The socket for that, shared by the workers.
+        socket: OnceLock<Result<Arc<OwnedFd>, Errno>>,
+    },
+}
+
+/// A server that can take lines now.
+#[derive(Debug)]
+struct Exit {
+    server: Arc<Server>,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Ring(Arc<Ring>),
+    /// From the worker's own socket.
+    Datagrams(Address),
+    DatagramsFrom(Arc<OwnedFd>, Address),
+}
+
+impl std::fmt::Debug for LogFarm {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "LogFarm({})", self.name)
+    }
+}
+
+impl LogFarm {
+    /// A farm that knows no server yet: until it is attached, lines are dropped.
+    pub fn new(name: Arc<str>, policy: Policy, doors: Vec<Door>) -> Self {
+        LogFarm {
+            name,
+            policy,
+            turn: CachePadded::default(),
+            doors: doors.into(),
+            usable: Published::default(),
+            proxy: OnceLock::new(),
+        }
+    }
+
+    /// Follows its backend from now on. Called once, before any worker runs.
+    ///
+    /// # Errors
+    /// When datagrams cannot come from where a server's line says.
+    pub fn attach(
+        self: &Arc<Self>,
+        site: &'static Site,
+        forwards: &'static [Forward],
+    ) -> Result<(), BuildError> {
+        let mut proxies = site.proxies.iter();
+        let Some(proxy) = proxies.find(|proxy| proxy.config.is_backend() && proxy.config.name == self.name)
+        else {
+            return Ok(());
+        };
+        let Some(backend) = &proxy.backend else { return Ok(()) };
+        let _ = self.proxy.set(proxy);
+        let farm = Arc::clone(self);
+        backend.watch(Box::new(move |view| farm.follow(view, forwards)));
+        self.doors.iter().try_for_each(Door::check)
+    }
+
+    fn follow(&self, view: &FarmView<'_>, forwards: &[Forward]) {
+        for server in view.servers {
+            if let Some(Door::Ring { forward, .. }) = self.door(server.key()) {
+                let address =
+                    destination(&server.address()).filter(|_| !server.admin_state().is_maintenance());
+                forwards[*forward].send_to(address);
+            }
+        }
+        let usable = view.usable.iter().filter_map(|server| {
+            let way = self.door(server.key())?.way(destination(&server.address())?)?;
+            Some(Exit { server: Arc::clone(server), way })
+        });
+        self.usable.publish(usable.collect());
+    }
+
+    fn door(&self, key: ServerKey) -> Option<&Door> {
+        self.doors.get(key.index()).filter(|_| key.is_configured())
+    }
+
+    fn choose(&self, text: &[u8], count: usize) -> usize {
+        match &self.policy {
+            Policy::Sticky => 0,
+            Policy::Random => (weir_sched::random() % count as u64) as usize,
+            Policy::Turns => self.next(count),
+            Policy::Hash(converters, kind) => match converters.apply(text) {
+                Some(key) => hash(*kind, &key) as usize % count,
+                None => self.next(count),
+            },
+        }
+    }
+
+    fn next(&self, count: usize) -> usize {
+        self.turn.fetch_add(1, Relaxed) % count
+    }
+}
+
+impl LogServers for LogFarm {
+    fn send(&self, thread: usize, text: &[u8], line: &[u8], door: &mut Sockets) -> bool {
+        let usable = self.usable.load();
+        let exit = match usable.len() {
+            0 => None,
+            count => usable.get(self.choose(text, count)),
+        };
+        let left = exit.is_some_and(|exit| match &exit.way {
+            Way::Ring(ring) => write_to_ring(ring, thread, line),
+            Way::Datagrams(to) => door.send_to(line, to),
+            Way::DatagramsFrom(from, to) => socket::send_to(from, line, to).is_ok(),
+        });
+        if let Some(proxy) = self.proxy.get() {
+            count(proxy, exit.map(|exit| &*exit.server), thread, line.len() as u64, left);
+        }
+        left
+    }
+}
+
+/// A line counts as a session. One that could not leave counts as a failed connection, of nobody's when there was no server.
+fn count(proxy: &Proxy, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
+    let (now_ms, of_backend) = (weir_sched::now().as_ms(), &proxy.backend_figures);
+    of_backend.increment(worker, BackendCounter::Sessions);
+    of_backend.event(worker, 0_usize, now_ms);
+    of_backend.session_seen(worker, now_ms);
+    match left {
+        true => of_backend.add(worker, BackendCounter::BytesIn, bytes),
+        false => of_backend.increment(worker, BackendCounter::FailedConnections),
+    }
+    let Some(server) = server else { return };
+    let of_server = server.figures();
+    of_backend.increment(worker, BackendCounter::Balanced);
+    of_server.increment(worker, ServerCounter::Balanced);
+    of_server.increment(worker, ServerCounter::Sessions);
+    of_server.event(worker, 0_usize, now_ms);
+    of_server.session_seen(worker, now_ms);
+    match left {
+        true => of_server.add(worker, ServerCounter::BytesIn, bytes),
+        false => of_server.increment(worker, ServerCounter::FailedConnections),
+    }
+}
+
+impl Door {
+    /// A door for datagrams.
+    pub fn datagrams(at: Location, source: Option<Arc<Source>>) -> Self {
+        Door::Datagrams { at, source, socket: OnceLock::new() }
+    }
+
+    fn way(&self, to: Address) -> Option<Way> {
+        match self {
+            Door::Ring { ring, .. } => Some(Way::Ring(Arc::clone(ring))),
+            Door::Datagrams { source: None, .. } => Some(Way::Datagrams(to)),
+            Door::Datagrams { source: Some(_), .. } if to.is_unix() => Some(Way::Datagrams(to)),
+            Door::Datagrams { source: Some(source), socket, .. } => {
+                let from = socket.get_or_init(|| open(source, to.family()).map(Arc::new)).as_ref().ok()?;
+                Some(Way::DatagramsFrom(Arc::clone(from), to))
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        match self {
+            Door::Datagrams { at, socket, .. } => match socket.get() {
+                Some(Err(error)) => Err(BuildError {
+                    at: at.clone(),
+                    message: format!("'source' : datagrams cannot come from there: {error}."),
+                }),
+                _ => Ok(()),
+            },
+            Door::Ring { .. } => Ok(()),
+        }
+    }
+}
+
+fn open(source: &Source, family: AddressFamily) -> weir_sys::Result<OwnedFd> {
+    let socket = socket::datagram(family)?;
+    forward::bind(&socket, source, family)?;
+    Ok(socket)
+}
+
+/// Where lines for a server go, if its address is known.
+fn destination(address: &ServerAddress) -> Option<Address> {
+    match address {
+        ServerAddress::Ip(address) => Some(Address::Inet(SocketAddr::new(address.ip(), address.port()))),
+        ServerAddress::Unix(path) => Some(Address::Unix(path.clone())),
+        ServerAddress::Abstract(name) => Some(Address::Abstract(name.clone().into())),
+        ServerAddress::Unknown | ServerAddress::Pair(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use weir_events::{
+        Facility, Level, LogAddress, LogFormat, LogIdentity, LogMessage, LogSink, LogTarget, Logger, Sent,
+        WallTime,
+    };
+
+    use super::*;
+    use crate::observe::Live;
+    use crate::observe::fixture::{ask, live};
+
+    const TIME: WallTime = WallTime { seconds: 1_795_179_905, micros: 0 };
+
+    /// A log backend with these lines, whose servers `a`, `b` and `c` are sent datagrams, and what they hear.
+    struct Farm {
+        live: Live,
+        servers: Vec<UdpSocket>,
+        sink: LogSink,
+        logger: Logger,
+    }
+
+    impl Farm {
+        fn new(lines: &str) -> Self {
+            let servers: Vec<_> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port")).collect();
+            let mut text = format!("backend logs\n mode log\n{lines}\n");
+            for (name, server) in ["a", "b", "c"].iter().zip(&servers) {
+                server.set_nonblocking(true).expect("an option");
+                let address = server.local_addr().expect("an address");
+                text.push_str(&format!(" server {name} udp@{address}\n"));
+            }
+            let live = live(&text);
+            let facility = Facility::from_name("local0").expect("a facility");
+            let target = LogTarget {
+                format: LogFormat::Priority,
+                ..LogTarget::new(LogAddress::Servers("logs".into()), facility)
+            };
+            let sink = LogSink::open(target, &live.record.events.sinks).expect("the backend is there");
+            let logger = Logger::new(Arc::new(LogIdentity::default()), Arc::new(|_| 0));
+            Farm { live, servers, sink, logger }
+        }
+
+        fn send(&mut self, text: &str) -> Sent {
+            let message =
+                LogMessage { level: Level::Info, tag: b"", structured_data: b"", text: text.as_bytes() };
+            self.logger.send(&self.sink, TIME, &message)
+        }
+
+        /// Which server hears each of these texts, by its name; `-` for none.
+        fn hear(&mut self, texts: &[&str]) -> String {
+            texts.iter().map(|text| self.who_hears(text)).collect()
+        }
+
+        fn who_hears(&mut self, text: &str) -> char {
+            let left = self.send(text) == Sent::Yes;
+            let mut space = [0; 256];
+            let heard = |server: &UdpSocket| server.recv(&mut space).ok();
+            let found = self.servers.iter().map(heard).position(|length| length.is_some());
+            assert_eq!(found.is_some(), left, "{text}");
+            found.map_or('-', |index| char::from(b'a' + index as u8))
+        }
+    }
+
+    fn with(lines: &'static str, work: impl FnOnce(&mut Farm) + Send + 'static) {
+        let done = weir_sched::run(async move { work(&mut Farm::new(lines)) });
+        assert!(done.expect("a worker").is_some(), "the test came to its end");
+    }
+
+    #[test]
+    fn servers_take_turns_whatever_their_weights() {
+        with(" balance roundrobin", |farm| {
+            ask(farm.live, "set server logs/a weight 200");
+            assert_eq!(farm.hear(&["x"; 6]), "abcabc");
+            ask(farm.live, "disable server logs/b");
+            assert_eq!(farm.hear(&["x"; 4]), "acac");
+            ask(farm.live, "set server logs/a state drain");
+            ask(farm.live, "set server logs/c health down");
+            assert_eq!((farm.hear(&["x"; 2]).as_str(), farm.sink.dropped()), ("--", 2));
+        });
+    }
+
+    #[test]
+    fn a_key_has_its_server_and_none_has_a_turn() {
+        with(" balance log-hash 'field(2,/)'", |farm| {
+            let heard = farm.hear(&["/a/1", "/b/1", "/c/1", "/a/2", "/c/3", "/b/2"]);
+            let of: Vec<char> = heard.chars().collect();
+            assert_eq!((of[3], of[4], of[5]), (of[0], of[2], of[1]), "{heard}");
+            // 97 and 98 modulo 3, by sdbm.
+            assert_eq!((of[0], of[1]), ('b', 'c'));
+        });
+        with(" balance log-hash 'field(9,/)'", |farm| assert_eq!(farm.hear(&["x"; 4]), "abca"));
+    }
+
+    #[test]
+    fn a_sticky_server_is_left_when_it_has_to_be() {
+        with(" balance sticky", |farm| {
+            assert_eq!(farm.hear(&["x"; 2]), "aa");
+            ask(farm.live, "set server logs/a health down");
+            assert_eq!(farm.hear(&["x"; 2]), "bb");
+            ask(farm.live, "set server logs/a health up");
+            assert_eq!(farm.hear(&["x"; 2]), "bb");
+            ask(farm.live, "disable server logs/b");
+            assert_eq!(farm.hear(&["x"; 2]), "cc", "the first one stands behind it now");
+        });
+    }
+
+    #[test]
+    fn chance_reaches_everybody() {
+        with("", |farm| {
+            let heard = farm.hear(&["x"; 200]);
+            assert!("abc".chars().all(|server| heard.matches(server).count() > 20), "{heard}");
+        });
+    }
+
+    #[test]
+    fn lines_are_counted_where_they_went() {
+        with(" balance sticky", |farm| {
+            farm.hear(&["12345", "12345"]);
+            ask(farm.live, "disable server logs/a");
+            ask(farm.live, "disable server logs/b");
+            ask(farm.live, "disable server logs/c");
+            assert_eq!(farm.send("lost"), Sent::Dropped);
+            let proxy = &farm.live.site.proxies[0];
+            let figures = &proxy.backend_figures;
+            let of = |counter| figures.sum(counter);
+            // "<134>12345" and a newline.
+            assert_eq!((of(BackendCounter::Sessions), of(BackendCounter::BytesIn)), (3, 22));
+            assert_eq!((of(BackendCounter::Balanced), of(BackendCounter::FailedConnections)), (2, 1));
+            let servers = proxy.servers().servers();
+            assert_eq!(servers[0].figures().sum(ServerCounter::Sessions), 2);
+            assert_eq!(servers[1].figures().sum(ServerCounter::Sessions), 0);
+        });
+    }
+}
