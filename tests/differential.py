@@ -32,8 +32,12 @@ SERVERS = ("origin", "bytes", "s1", "s2", "s3", "s4", "closed", "log", "folder")
 class Origin:
     """Answers what the path asks for."""
 
-    def __init__(self, name=""):
+    def __init__(self, name="", answers=None):
         self.name = name
+        # The answers that a path names: the bytes, and whether it closes behind them.
+        self.answers = answers or {}
+        # The requests that were whole, by the exchange that they name as theirs.
+        self.received = {}
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=200)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -43,6 +47,12 @@ class Origin:
         while True:
             connection, _ = self.listener.accept()
             threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def note(self, head, body):
+        """Remembers a request that names its exchange."""
+        exchange = re.search(rb"^x-id: *(\S+)", head, re.M | re.I)
+        if exchange:
+            self.received.setdefault(exchange[1].decode("latin-1"), []).append((head + b"\r\n\r\n" + body).decode("latin-1"))
 
     def serve(self, connection):
         """Requests until somebody closes."""
@@ -58,10 +68,11 @@ class Origin:
                         held += more
                     head, held = held.split(b"\r\n\r\n", 1)
                     body, held = self.body(connection, head, held)
+                    self.note(head, body)
                     path = head.split(b" ", 2)[1].decode("latin-1").removeprefix("http://a.example").removeprefix(":80")
                     if not self.answer(connection, path, head, body, held):
                         return
-            except (OSError, IndexError, ValueError):
+            except (OSError, IndexError, ValueError, KeyError):
                 return  # it is gone, or what it sends cannot be understood
 
     @staticmethod
@@ -118,6 +129,10 @@ class Origin:
         if kind in ending:
             send(ending[kind])
             return False
+        if kind == "answer":
+            text, end = self.answers[path.split("?")[0].split("/")[2]]
+            send(text)
+            return not end
         if kind in ("raw", "end"):
             send(bytes.fromhex(path.split("?")[0].split("/")[2]))
             return kind == "raw"
@@ -210,25 +225,26 @@ class Logs:
 def exchange(port, pieces, logs):
     """Sends the pieces and reads until the end or silence; everything received, how it ended, our port, and how many log
     lines named that port before: another exchange may have had it."""
+    # From a port that nobody else has for some time: the log lines are known by it.
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    connection.settimeout(2)
     try:
-        connection = socket.create_connection(("127.0.0.1", port), 2)
-    except ConnectionResetError:
-        return b"", "closed", port, 0  # refused by a rule before we even knew that it was accepted
+        connection.bind(("127.0.0.1", free_port()))
+        connection.connect(("127.0.0.1", port))
+    except (ConnectionResetError, ConnectionRefusedError):
+        connection.close()
+        return b"", "closed", port, 0  # refused by a rule before we even knew that it was accepted, or the program has ended
     with connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         own = connection.getsockname()[1]
         past = len(logs.lines.get(own, []))
         received, end = b"", "open"
         try:
-            for number, piece in enumerate(pieces):
-                if piece is None:
-                    connection.shutdown(socket.SHUT_WR)
-                elif isinstance(piece, float):
-                    time.sleep(piece)
-                else:
-                    if number:
-                        time.sleep(0.02)
-                    connection.sendall(piece.encode("latin-1"))
+            send_pieces(connection, pieces)
+        except OSError:
+            pass  # it is closed already; what came before can still be read
+        try:
             connection.settimeout(0.9)
             while True:
                 more = connection.recv(65536)
@@ -246,9 +262,24 @@ def exchange(port, pieces, logs):
     return received, end, own, past
 
 
+def send_pieces(connection, pieces):
+    """Each on its way before the next: a text as it is, None half-closes, a number waits."""
+    for number, piece in enumerate(pieces):
+        if piece is None:
+            connection.shutdown(socket.SHUT_WR)
+        elif isinstance(piece, float):
+            time.sleep(piece)
+        else:
+            if number:
+                time.sleep(0.02)
+            connection.sendall(piece.encode("latin-1"))
+
+
 def observe(subject, binary, names, folder, label):
     """What clients and logs see of each exchange of a subject."""
-    origin, logs = Origin(), Logs()
+    answers = getattr(subject, "ANSWERS", {})
+    origin, logs = Origin(answers=answers), Logs()
+    origins = [origin]
     # Where the configuration lies, so that both programs show the same paths.
     servers = {"origin": origin.port, "log": logs.port, "closed": free_port(), "folder": folder.path}
     listeners = {}
@@ -258,7 +289,9 @@ def observe(subject, binary, names, folder, label):
         if name == "bytes":
             servers.setdefault(name, Bytes().port)
         elif re.fullmatch(r"s\d", name):
-            servers.setdefault(name, Origin(name).port)
+            if name not in servers:
+                origins.append(Origin(name, answers))
+                servers[name] = origins[-1].port
         return str(servers[name] if name in servers else listeners.setdefault(name, free_port()))
 
     text = re.sub(r"@(\w+)@", place, subject.CONFIGURATION)
@@ -276,14 +309,28 @@ def observe(subject, binary, names, folder, label):
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             seen = dict(zip(names, pool.map(one, names)))
-        time.sleep(0.5)
+        # For the log lines of the last ones.
+        time.sleep(0.5 if len(names) > 1 else 0.2)
         if program.status(0) is not None:
-            sys.exit(f"{label} ended: {program.process.communicate()[0]}")
+            sys.exit(f"{label} ended with {program.status(0)}: {program.process.communicate()[0]}")
     numbers = [own for _, _, own, _ in seen.values()] + list(listeners.values())
     numbers += [port for port in servers.values() if isinstance(port, int)]
     plain = getattr(subject, "plain", str)
-    return {name: view(plain(received.decode("latin-1")), end, logs.lines.get(own, [])[past:], numbers)
-            for name, (received, end, own, past) in seen.items()}
+    views = {name: view(plain(received.decode("latin-1")), end, logs.lines.get(own, [])[past:], numbers)
+             for name, (received, end, own, past) in seen.items()}
+    if getattr(subject, "RECORD", False):
+        for name, (_, _, own, _) in seen.items():
+            views[name] += arrived(origins, name, [own, *numbers])
+    return views
+
+
+def arrived(origins, name, ports):
+    """What each of the servers received of an exchange."""
+    lines = []
+    for origin in origins:
+        for text in origin.received.get(name, []):
+            lines += [f"to server {origin.name}"] + view(text, "received", [], ports)
+    return lines
 
 
 def observe_messages(subject, binary, names, folder, label):
@@ -359,7 +406,7 @@ def view(text, end, lines, ports):
     # Where among the fields `connection` stands.
     text = re.sub(r"^(connection: .*\r\n)((?:[-a-z0-9]+: .*\r\n)+)", r"\2\1", text, flags=re.M)
     # An echo's length follows those freedoms.
-    if "chunked" in text or re.search(r"^(GET|HEAD|POST|BREW|OPTIONS|CONNECT) \S+ HTTP/1", text, re.M):
+    if "chunked" in text or re.search(r"^[A-Z]+ \S+ HTTP/1", text, re.M):
         text = re.sub(r"^content-length: \d\d+(?=\r)", "content-length: N", text, flags=re.M)
     if "chunked" in text:
         text = re.sub(r"(?:\r\n)?^([0-9a-fA-F]+)(;.*)?\r\n(?!\r\n)", lambda m: "" if int(m[1], 16) else "\r\n0\r\n", text, flags=re.M)
@@ -374,7 +421,7 @@ def plain(line):
     line = re.sub(r"^<(\d+)>.*?\[\d+\]: 127\.0\.0\.1:\d+ (?:=|\[[^]]*\])", r"<\1>", line)
     line = re.sub(r"(?<=\S/\S)(\S* )([-+]?\d+(?:/[-+]?\d+)+)(?= )", lambda m: m[1] + re.sub(r"(?<![-\d])\d+", "N", m[2]), line, count=1)
     line = re.sub(r" \d+/\d+/\d+/\d+/(\+?\d+) \d+/\d+(?= |$)", r" N/N/N/N/\1 N/N", line)
-    return re.sub(r"(?<= \d{3}) \d+(?= - - )", " N", line)
+    return re.sub(r"(?<= \d{3}) \+?\d+(?= \S+ \S+ [-A-Za-z]{4} )", " N", line)
 
 
 def compare(subject, names, options, label):

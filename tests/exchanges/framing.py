@@ -44,6 +44,11 @@ frontend replies
     http-after-response set-header connection close if { capture.req.uri /close }
     http-request return status 204 if { path /200 }
     http-request return status 404 content-type text/plain string hello
+frontend refusing
+    bind 127.0.0.1:@refusing@
+    http-request deny if { path /no }
+    http-request redirect location /there if { path /elsewhere }
+    default_backend origin
 backend origin
     server s1 127.0.0.1:@origin@
 """
@@ -70,6 +75,14 @@ for _what in RESPONSE_RULES:
 for _status in (204, 304):
     EXCHANGES |= {f"{what}, response {_status}": ("front", get(answered(f"HTTP/1.1 {_status} X\r\nX-Do: {what}\r\n\r\n")) + NEXT) for what in ("200", "404", "204", "304", "set-length")}
 EXCHANGES |= {f"reply {path}": ("replies", get(path) + NEXT) for path in ("/", "/204", "/200", "/304", "/del", "/set", "/close")}
+# A request that is answered before its body is there: the rest of it is no request.
+for _path in ("/no", "/elsewhere"):
+    EXCHANGES |= {
+        f"{_path} in the middle of a body": ("refusing", [post(_path, "hello" + NEXT)[:-len(NEXT) - 3], "llo" + NEXT]),
+        f"{_path} before the body": ("refusing", [get(_path, f"Content-Length: {len(NEXT)}", method="POST"), NEXT]),
+        f"{_path} in the middle of a chunk": ("refusing", [get(_path, "Transfer-Encoding: chunked", method="POST") + "40\r\nhe", NEXT]),
+        f"{_path} while a body is expected": ("refusing", [get(_path, "Content-Length: 5", "Expect: 100-continue", method="POST") + "he", NEXT]),
+    }
 
 # The reference program writes some of these fields as the rules say, converts bodies to fit others, and fails at some.
 SAFE = "rules change fields, not where a message ends"

@@ -362,18 +362,16 @@ impl Exchange {
 
     /// Whether the client's connection survives, and what the head says about it.
     fn settle_reply(&mut self, reply: &Reply) {
-        // What is left of the request's body would be read as the next request.
+        // What is left of the request's body would be read as the next request. The head in front of it goes first: counted as
+        // body, it would make an incomplete one look complete.
+        self.request.detach(&mut self.client);
         if !self.request_body.is_done() {
             let right = self.request_body.inspect(&mut self.client);
             self.trace_coding(Direction::Request, right);
             if self.request_body.is_complete() {
-                let rest = self.request_body.ready();
-                self.request.detach(&mut self.client);
-                self.client.consume(rest);
+                self.client.consume(self.request_body.ready());
                 self.request_body = weir_mux::BodyFlow::done();
             }
-        } else {
-            self.request.detach(&mut self.client);
         }
         let persists = weir_h1::connection::client_persists(
             &self.request.head,
