@@ -53,6 +53,12 @@ frontend check
 backend checked
     option checkcache
     server s1 127.0.0.1:@origin@
+frontend closing
+    bind 127.0.0.1:@closing@
+    default_backend closing
+backend closing
+    option httpclose
+    server s1 127.0.0.1:@origin@
 listen abort
     bind 127.0.0.1:@abort@
     option abortonclose
@@ -279,6 +285,9 @@ EXCHANGES |= {
     "body that stops": ("plain", [post("/echo", "hello")[:-3], 0.4]),
     "chunked body that stops": ("plain", [get("/echo", "Transfer-Encoding: chunked", method="POST") + "5\r\nhe", 0.4]),
     "response before the body": ("plain", [get("/echo", "Content-Length: 10", method="POST") + "12345", 0.02, "67890"]),
+}
+EXCHANGES |= {
+    "a backend that closes": ("closing", NEXT + NEXT),
 }
 for kind, paths in {
     "merge": ("/a//b///c", "//a", "/a?b//c"), "dot": ("/a/./b", "/./a", "/a/.", "/.", "/..", "/a/../b"), "dotdot": ("/a/../b", "/a/b/../../c", "/../a", "/a/..", "/..", "/a/./../b"), "dotdotfull": ("/../a", "/..", "/a/../../b"),

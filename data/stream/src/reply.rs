@@ -373,11 +373,8 @@ impl Exchange {
                 self.request_body = weir_mux::BodyFlow::done();
             }
         }
-        let persists = weir_h1::connection::client_persists(
-            &self.request.head,
-            BodyFraming::None,
-            self.connection_mode(),
-        );
+        let persists =
+            weir_h1::connection::client_persists(&self.request.head, BodyFraming::None, self.client_mode());
         self.facts.keep_client &= persists
             && !reply.closes
             && !weir_h1::connection::asks_to_close(&self.response.head, self.response.bytes())

@@ -11,7 +11,7 @@ use weir_http::{Field, Flags, Head, KnownName, NoRoom, Version};
 use crate::framing::BodyFraming;
 
 /// How connections are to be used (`option http-keep-alive`, `http-server-close`, `httpclose`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Mode {
     /// Both sides stay open when both agree.
     #[default]

@@ -378,7 +378,7 @@ impl Exchange {
         let insecure = response.flags().contains(Flags::INSECURE_FRAMING);
         self.facts.keep_client &= !insecure
             && !persistence::asks_to_close(response, self.response.bytes())
-            && persistence::client_persists(request, framing, mode)
+            && persistence::client_persists(request, framing, self.client_mode())
             && !self.site.closes(&self.session);
         let announcement = persistence::announcement_to_client(request, response, self.facts.keep_client);
         let (head, raw) = self.response.edit();
@@ -394,15 +394,13 @@ impl Exchange {
     }
 
     /// What the frontend and the backend agree on for connections.
-    pub(crate) fn connection_mode(&self) -> persistence::Mode {
-        use weir_config::model::ConnectionMode;
-        let of =
-            |proxy: &crate::site::Proxy| proxy.config.settings.options.connection_mode.unwrap_or_default();
-        match of(self.frontend).max(of(self.backend)) {
-            ConnectionMode::KeepAlive => persistence::Mode::KeepAlive,
-            ConnectionMode::ServerClose => persistence::Mode::ServerClose,
-            ConnectionMode::Close => persistence::Mode::Close,
-        }
+    fn connection_mode(&self) -> persistence::Mode {
+        mode_of(self.frontend).max(mode_of(self.backend))
+    }
+
+    /// How the client's connection persists: only its own side is asked (manual, "option httpclose").
+    pub(crate) fn client_mode(&self) -> persistence::Mode {
+        mode_of(self.frontend)
     }
 
     async fn retry_or_stop(&mut self, failure: Failure) -> Phase {
@@ -435,6 +433,16 @@ impl Converse {
 impl From<Stop> for Converse {
     fn from(stop: Stop) -> Self {
         Converse::Stop(stop)
+    }
+}
+
+/// What a proxy says of connections.
+fn mode_of(proxy: &crate::site::Proxy) -> persistence::Mode {
+    use weir_config::model::ConnectionMode;
+    match proxy.config.settings.options.connection_mode.unwrap_or_default() {
+        ConnectionMode::KeepAlive => persistence::Mode::KeepAlive,
+        ConnectionMode::ServerClose => persistence::Mode::ServerClose,
+        ConnectionMode::Close => persistence::Mode::Close,
     }
 }
 
