@@ -55,6 +55,7 @@ backend checked
     server s1 127.0.0.1:@origin@
 frontend closing
     bind 127.0.0.1:@closing@
+    capture cookie a= len 9
     default_backend closing
 backend closing
     option httpclose
@@ -288,6 +289,8 @@ EXCHANGES |= {
 }
 EXCHANGES |= {
     "a backend that closes": ("closing", NEXT + NEXT),
+    "a cookie without a value": ("closing", get("/len/1", "Cookie: a")),
+    "a cookie with a value": ("closing", get("/len/1", "Cookie: b=1; a=1")),
 }
 for kind, paths in {
     "merge": ("/a//b///c", "//a", "/a?b//c"), "dot": ("/a/./b", "/./a", "/a/.", "/.", "/..", "/a/../b"), "dotdot": ("/a/../b", "/a/b/../../c", "/../a", "/a/..", "/..", "/a/./../b"), "dotdotfull": ("/../a", "/..", "/a/../../b"),

@@ -93,8 +93,7 @@ fn capture_headers(slots: &[CaptureSlot], head: &Head, raw: &[u8], kept: &mut Ve
 fn capture_cookie<'a>(capture: &CookieCapture, pairs: impl Iterator<Item = &'a [u8]>) -> Option<Box<[u8]>> {
     let name = capture.name.as_bytes();
     let mut pairs = pairs.map(<[u8]>::trim_ascii_start);
-    let found = pairs.find(|pair| {
-        pair.starts_with(name) && (capture.prefix || pair.get(name.len()).is_none_or(|byte| *byte == b'='))
-    })?;
+    let found = pairs
+        .find(|pair| pair.starts_with(name) && (capture.prefix || pair.get(name.len()) == Some(&b'=')))?;
     Some(found[..found.len().min(capture.length_max as usize)].into())
 }
