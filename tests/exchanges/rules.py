@@ -199,6 +199,7 @@ EXCHANGES = {f"redirect {path}": ("redirects", get(path)) for path in (
     "/root?x=y", "/root", "/setc", "/clearc", "/clearb", "/https", "/https?a=b", "/empty", "/empty2", "/classic", "/other?q", "/echo")}
 EXCHANGES |= {
     "redirect to a scheme from a field": ("redirects", get("/lfs?a", "X-Scheme: ftp", host="h.example:8080")),
+    "redirect of a CONNECT": ("redirects", "CONNECT h.example:80 HTTP/1.1\r\nHost: h.example\r\n\r\n"),
     "redirect of a HEAD": ("redirects", get("/301", method="HEAD")),
     "redirect of a post": ("redirects", post("/301", "hello") + get("/302")),
     "redirect and close": ("redirects", get("/301", "Connection: close")),

@@ -262,11 +262,9 @@ impl Exchange {
                 location.extend_from_slice(head.find_known(raw, KnownName::Host).unwrap_or_default());
             }
         }
-        location.extend_from_slice(if redirect.drop_query {
-            head.path(raw)
-        } else {
-            head.path_and_query(raw)
-        });
+        let rest = if redirect.drop_query { head.path(raw) } else { head.path_and_query(raw) };
+        // A target without a path (of a CONNECT, or absolute) is the root's.
+        location.extend_from_slice(if rest.is_empty() { b"/" } else { rest });
         if redirect.append_slash && !location.ends_with(b"/") {
             location.push(b'/');
         }
