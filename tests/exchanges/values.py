@@ -53,7 +53,7 @@ ACLS = {f"acl {test}": test for test in (
 FORMATS = (
     "%B %CC %CS %HM %HP %HPO %HQ %HU %HV %ST", "%b %f %ft %s %r", "%hr %hrl %hs %hsl", "%rc %sq %bq %tsc %ts", "%{+Q}r %{+Q,+E}r %{+X}ci", "%{+X}ST %{+X}fc", 
     "%{+Q}HM %{-Q}HM", '%{+Q}o %HM %HP %[method] %{-Q}HM', "%{+X}o %ci %ST", "%Th %Tq", "%[src] %ci %fi %si", "%sc %bc %ac %fc",
-    "a\\ b %HM", "%ID %H", "%[bin(00ff10)]", "%{+X}[int(255)]", "%[int(255),hex]", "%[bool(1)] %[ipv4(1.2.3.4)]", "%{+Q}CC %{+Q}b", "%lc", "%{+Q}hr", "%{+Q}hrl %{+Q}hsl", "%{+X}lc %{+X}fc %{+X}bc", "%ft %HQ %HP %HQ", "%HQ %HM %hr %hs  %HQ")
+    "a\\ b %HM", "%ID %H", "%[bin(00ff10)]", "%{+X}[int(255)]", "%[int(255),hex]", "%[bool(1)] %[ipv4(1.2.3.4)]", "%{+Q}CC %{+Q}b", "%lc", "%{+Q}hr", "%{+Q}hrl %{+Q}hsl", "%{+X}lc %{+X}fc %{+X}bc", "%ft %HQ %HP %HQ", "%HQ %HM %hr %hs  %HQ", "%HQ %{+Q}CC %{+Q}CS %CC")
 
 
 def escaped(text):

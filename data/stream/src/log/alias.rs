@@ -119,7 +119,7 @@ fn early(exchange: &Exchange, out: &mut LogWriter<'_>, value: i64) {
 fn captured(value: Option<&[u8]>, out: &mut LogWriter<'_>) {
     match value {
         Some(value) => out.encoded(value),
-        None => out.raw(b"-"),
+        None => out.missing(),
     }
 }
 
