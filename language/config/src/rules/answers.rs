@@ -83,11 +83,16 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
     action(
         "redirect",
         "{ location <fmt> | prefix <fmt> | scheme <fmt> } [code <code>] [drop-query] [keep-query] [append-slash] [ignore-empty] [set-cookie <name>[=<value>]] [set-cookie-fmt <fmt>] [clear-cookie <name>[=]]",
-        "scheme https code 301 drop-query",
+        "location /there code 301 ignore-empty",
         "answer with a redirection",
         sets::HTTP_MESSAGES,
         |context, words| {
+            let place = words.here();
             let redirect = read_redirect(context.line, words, context.places, true)?;
+            // The others are made from the request, which is gone by then (manual, "http-response redirect").
+            if context.kind != RulesetKind::HttpRequest && redirect.kind != RedirectKind::Location {
+                return Err(fault(place, "a response can only be redirected to a 'location'."));
+            }
             Ok(Action::Redirect(Arc::new(redirect)))
         },
     ),

@@ -316,3 +316,14 @@ fn words_in_the_wrong_section() {
     );
     check_text("foo\n", &["A parsing [t.cfg:1]: unknown keyword 'foo' out of section."]);
 }
+
+#[test]
+fn responses_are_redirected_to_locations_only() {
+    check(
+        "backend b",
+        "http-response redirect location /x ;; http-response redirect prefix /x ;; http-request redirect prefix /x",
+        &[
+            "A parsing [t.cfg:9] : error detected in backend 'b' while parsing 'http-response redirect' rule : a response can only be redirected to a 'location'.",
+        ],
+    );
+}
