@@ -428,6 +428,11 @@ mod tests {
         check("bin(610a62),has_ctl", "1");
         check("bin(610a62),has_ctl(0x1)", "0");
         check("bin(610a62),has_ctl(1024)", "1");
+        check("str(Thu),ub64dec,hex", "4E1B");
+        check("str(Th==),b64dec,hex", "4E");
+        check("str(\"\"),hex2i", "0");
+        check("str(9223372036854775807),hex2i", "3707029189907929095");
+        check("str(H.Example:81),host_only", "h.example");
         check("str(frontend),fe_exists", "1");
         check("str(backend/server),srv_is_up", "1");
         check("str(backend),nbsrv", "3");
@@ -515,6 +520,7 @@ mod tests {
         check("int(5),set-var(txn.a),add(txn.a)", "10");
         check("int(5),set-var(txn.a),concat(-,txn.a,-)", "5-5-");
         check("str(b),set-var(txn.a),strcmp(txn.a)", "0");
+        check("str(beta),set-var(txn.a),bytes(0,1),strcmp(txn.a)", "-1");
         check("str(b),set-var(txn.a,ifexists),concat(,txn.a)", "b");
         check("str(x),set-var(txn.a),unset-var(txn.a),concat(,txn.a)", "x");
         check("str(hello),set-var(txn.a),bytes(txn.b)", "-");

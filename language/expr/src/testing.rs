@@ -2,6 +2,7 @@
 //! values.
 
 use std::io;
+use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 
@@ -9,7 +10,7 @@ use crate::args::{ArgKind, ArgSpec, Args};
 use crate::context::{CaptureSide, Context, Cursor, DetachedContext, Fetched, Lookup, ProcessFacts};
 use crate::fetch::{FetchDecl, FetchIndex, Needs};
 use crate::sample::{Flags, Sample, SampleType, Value};
-use crate::time::WallTime;
+use crate::time::{TimeZone, WallTime};
 use crate::variables::{SetCondition, VariableId};
 use crate::{
     AclTable, Alias, Chain, Condition, Expr, FormatOptions, Loader, LogFormat, LogWriter, ParseError,
@@ -149,6 +150,12 @@ impl Default for TestContext {
 }
 
 impl Context for TestContext {
+    /// Universal time by the name that it has as somebody's local one.
+    fn time_zone(&self) -> &TimeZone {
+        static LOCAL: LazyLock<TimeZone> = LazyLock::new(TimeZone::default);
+        &LOCAL
+    }
+
     fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
         match FETCHES[usize::from(fetch.0)].name {
             "req.hdr" => {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::io::Write as _;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, PAD};
 
 use super::{Converter, Run};
 use crate::args::{ArgKind, Args};
@@ -12,6 +13,12 @@ use crate::sample::SampleType::{Bin, Int, Str};
 use crate::sample::Value;
 use crate::scope::Scope;
 use crate::scratch;
+
+/// As RFC 4648 has them, but the bits that no whole byte needs may be anything, as in the reference program.
+const STANDARD: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
+const URL_SAFE_NO_PAD: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 pub(super) const ROWS: &[Converter] = &[
     Converter::new("b64dec", Str, Bin, Run::Pure(b64dec), "Decodes base64"),
@@ -174,16 +181,14 @@ fn le2dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
 }
 
 /// More than 64 bits give the largest unsigned number, which is -1 as a signed one.
+/// Of more than sixteen digits the last ones count; no digit at all is nought.
 fn hex2i<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let mut number: u64 = 0;
-    let digits = value.bytes()?;
-    for byte in digits {
-        let digit = (*byte as char).to_digit(16)?;
-        number = number.checked_mul(16).map_or(u64::MAX, |number| number | u64::from(digit));
+    for byte in value.bytes()? {
+        number = (number << 4) | u64::from((*byte as char).to_digit(16)?);
     }
-    let empty = digits.is_empty();
     scratch::recycle(value);
-    (!empty).then_some(Value::Int(number as i64))
+    Some(Value::Int(number as i64))
 }
 
 fn htonl<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {

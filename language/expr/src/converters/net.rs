@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::text::slice;
+use super::text::{lower, slice};
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::error::show;
@@ -15,7 +15,7 @@ use crate::scope::Scope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
-    Converter::new("host_only", Str, Str, Run::Pure(host_only), "The host of a Host header"),
+    Converter::new("host_only", Str, Str, Run::Pure(host_only), "The host of a Host header, in lower case"),
     Converter::new("ipmask", Addr, Addr, Run::Pure(ipmask), "The network of an address")
         .args(1, &[ArgKind::Mask4, ArgKind::Mask6]),
     Converter::new(
@@ -73,10 +73,10 @@ fn host_end(text: &[u8]) -> usize {
     }
 }
 
-fn host_only<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
+fn host_only<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let Value::Str(bytes) = value else { return None };
     let end = host_end(&bytes);
-    Some(Value::Str(slice(bytes, 0, end)))
+    lower(Value::Str(slice(bytes, 0, end)), args)
 }
 
 fn port_only<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {

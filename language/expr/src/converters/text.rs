@@ -70,7 +70,7 @@ fn length<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Int(length as i64))
 }
 
-fn lower<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
+pub(super) fn lower<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     map_bytes(value, u8::is_ascii_uppercase, <[u8]>::make_ascii_lowercase)
 }
 

@@ -199,10 +199,10 @@ fn add_item(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Op
 fn strcmp(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
     let other = context.variable(args.variable(0)?)?.cast(Str)?;
     let (left, right) = (value.bytes()?, other.bytes()?);
-    // The difference of the first bytes that differ, else of the lengths.
+    // The difference of the first bytes that differ, else which is longer.
     let result = match left.iter().zip(right).find(|(left, right)| left != right) {
         Some((left, right)) => i64::from(*left) - i64::from(*right),
-        None => left.len() as i64 - right.len() as i64,
+        None => left.len().cmp(&right.len()) as i64,
     };
     Some(Value::Int(result))
 }

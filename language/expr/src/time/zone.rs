@@ -30,9 +30,9 @@ impl Default for Local {
 const MAX_TRANSITIONS: usize = 10_000;
 
 impl TimeZone {
-    /// Coordinated universal time.
+    /// Coordinated universal time, under the name that it has in HTTP and in the C library.
     pub fn utc() -> &'static TimeZone {
-        static UTC: LazyLock<TimeZone> = LazyLock::new(TimeZone::default);
+        static UTC: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::fixed(0, "GMT"));
         &UTC
     }
 
