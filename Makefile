@@ -8,7 +8,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET)/release/weir
 
-.PHONY: run test build vtc differential parity bench readme
+.PHONY: run test build vtc differential explore parity bench readme
 .DEFAULT_GOAL := build
 
 # Builds weir and starts it. Without ARGS it uses its built-in configuration and prints where to look;
@@ -36,6 +36,11 @@ vtc: build
 differential: build
 	@packaging/setup test
 	@exec python3 tests/differential.py --bin $(WEIR) $(if $(ONLY),--only $(ONLY))
+
+# Random configurations and bytes to both; `make explore ARGS="--kind proxies --seed 7 --seconds 600"`.
+explore: build
+	@packaging/setup test
+	@exec python3 tests/explore.py --bin $(WEIR) $(ARGS)
 
 # The packaged HAProxy's own regression suite against weir; `make parity UPDATE=1` adds what passes now to the list.
 parity: build

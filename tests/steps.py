@@ -116,6 +116,11 @@ def differential():
     return run([sys.executable, "tests/differential.py", "--bin", WEIR])
 
 
+def explore():
+    """Random expressions of one seed; longer runs, other kinds and other seeds are made by hand (`make explore`)."""
+    return run([sys.executable, "tests/explore.py", "--bin", WEIR, "--kind", "values", "--count", "12", "--seconds", "120", "--patience", "0"])
+
+
 # name, function, whether it needs the built program
 STEPS = [
     ("format", formatted, False),
@@ -131,6 +136,7 @@ STEPS = [
     ("vtc", vtc, True),
     ("attacks", attacks, True),
     ("differential", differential, True),
+    ("explore", explore, True),
     ("parity", parity, True),
 ]
 

@@ -1,0 +1,36 @@
+"""What tests/explore.py makes up, one file a kind of case: `case(chance)` makes one from a source of chance.
+
+A case is what a file of tests/exchanges is: a configuration, exchanges, files. The same chance makes the same case, so a seed
+is a test. `messages` has what several kinds send, `values` the expressions that several kinds write, `meant` the differences
+that are no fault.
+"""
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Case:
+    """One configuration and what is sent to it, under the names that `differential.compare` reads."""
+
+    CONFIGURATION: str
+    EXCHANGES: dict
+    FILES: dict = field(default_factory=dict)
+    # What servers answer, by the name that the path has for it.
+    ANSWERS: dict = field(default_factory=dict)
+    DIFFERENT: dict = field(default_factory=dict)
+    # What the servers received is compared, too.
+    RECORD: bool = True
+
+
+def maybe(chance, probability):
+    """Whether something of this probability happens."""
+    return chance.random() < probability
+
+
+def some(chance, things, most):
+    """Up to so many of the things, in any order."""
+    return chance.sample(things, chance.randint(0, min(most, len(things))))
+
+
+def quoted(text):
+    """One word of a configuration that has this text."""
+    return "'" + text.replace("'", "'\\''") + "'"

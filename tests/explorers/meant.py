@@ -1,0 +1,142 @@
+"""The differences that are no fault, each with its reason.
+
+A row says what was configured and sent when it applies, and takes the difference out of both views. What is left has to be
+the same. A row without a change excuses the whole exchange: it is for what neither program promises.
+"""
+import re
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+
+@dataclass
+class Row:
+    """One difference: why it is meant, what has to be configured, what has to be sent, and how it is taken out.
+
+    `change` makes another view of a view, `pair` other views of what was expected and what was found."""
+
+    why: str
+    configured: str = ""
+    sent: str = ""
+    change: Optional[Callable] = None
+    pair: Optional[Callable] = None
+
+    def applies(self, configuration, sent):
+        """Whether what it is about happens here."""
+        return re.search(self.configured, configuration, re.M) and re.search(self.sent, sent, re.M | re.I)
+
+    def without(self, expected, found):
+        """The two views without the difference."""
+        if self.pair:
+            return self.pair(expected, found)
+        return self.change(expected), self.change(found)
+
+
+FIELD = re.compile(r"[-!#$%&'*+.^_`|~a-z0-9]+: ?.*\\r\\n$")
+
+
+def heads(view, change):
+    """The view with the fields of each head changed."""
+    made, head = [], []
+    for line in view:
+        if FIELD.match(line):
+            head.append(line)
+        else:
+            made += change(head) + [line] if head else [line]
+            head = []
+    return made + head
+
+
+def connection_tokens(head):
+    """The fields with the tokens of `connection` one by one, without those that say what is so anyway."""
+    plain = [field for field in head if not field.startswith("connection:")]
+    text = ",".join(field[11:-4] for field in head if field.startswith("connection:"))
+    tokens = sorted({token.strip().lower() for token in text.split(",")} - {"", "keep-alive"})
+    return [f"connection: {token}\\r\\n" for token in tokens] + plain
+
+
+def client_part(view):
+    """What the client got, and the rest from how it ended on."""
+    end = next((number for number, line in enumerate(view) if line in ("[open]", "[closed]")), len(view))
+    return view[:end], view[end:]
+
+
+def answered_early(expected, found):
+    """Where the reference program closes after an answer of its own to a request that has a body: the same of what was found."""
+    (theirs, rest), (ours, _) = client_part(expected), client_part(found)
+    plain = [line for line in theirs if line != "connection: close\\r\\n"]
+    if len(plain) == len(theirs) or len(ours) < len(plain):
+        return expected, found
+    if ours[:len(plain) - 1] != plain[:-1] or "connection: close\\r\\n" in ours[:len(plain)]:
+        return expected, found
+    logged = [line for line in rest if line.startswith("log:")]
+    if [line for line in found[len(ours):] if line.startswith("log:")][:len(logged)] != logged:
+        return expected, found
+    return expected, expected
+
+
+ROWS = (
+    Row("a NUL in a field is refused: RFC 9112 does not have it", sent="a\\x00b"),
+    Row("the order of fields of different names (RFC 9110, 5.3)", change=lambda view: heads(view, lambda head: sorted(head, key=lambda field: field.split(":")[0]))),
+    Row("the tokens of Connection go on as they came, unless another is needed", change=lambda view: heads(view, connection_tokens)),
+    Row("the last chunk goes on as it came", sent="chunked", change=lambda view: [re.sub(r"^0+(;.*)?(?=\\r\\n$)", "0", line) for line in view]),
+    Row("the length of an echo that HEAD asks for", sent="^HEAD", change=lambda view: [re.sub(r"^content-length: \d\d+(?=\\r\\n$)", "content-length: N", line) for line in view]),
+    Row("what a log line says of a cookie in an answer that never came", change=lambda view: [re.sub(r"(?<= PH[NIDVEO])[-NIDPURFC](?= )", "N", line) for line in view]),
+    Row("the cookie of a request that rules answer is captured, too", configured="capture cookie", change=lambda view: [re.sub(r"^(log: .* N) \S+ (\S+ [LP][RT]-- )", r"\1 - \2", line) for line in view]),
+    Row("2.6 counts the bytes of its own form of a message", configured="option tcplog", change=lambda view: [re.sub(r"^(log: .* [-N]\S*/\+?N) \+?\d+ ", r"\1 N ", line) for line in view]),
+    Row("a status that a rule made is told without the length of another", configured="set-status", change=lambda view: [line for line in view if not line.startswith("content-length: ")]),
+    Row("a CONNECT is asked for credentials as a proxy asks (RFC 9110, 15.5.8)", configured="http-request auth", sent="^CONNECT"),
+    Row("a cut chunk", sent="^[A-Z]+ /cutchunk", change=lambda view: [line.removesuffix("\\r\\n") if line.startswith("xyz") else line for line in view if line]),
+    Row("a connection lives on when the body of a request that weir answers itself is wholly there", sent=r"^(content-length: *[1-9]|transfer-encoding)", pair=answered_early),
+)
+
+# What only one of the programs refuses: the line, what is said of it, and why that is meant.
+REFUSALS = (
+    (r'string ""', "only haproxy .*expects <str>", "an empty text is a text"),
+    (r"status 204 .* file ", "only haproxy", "a file whose content is not sent is no fault"),
+    (r"set-timeout", "only haproxy .*has no backend capability", "a frontend sets it for the backend that it chooses"),
+    (r"-m bool", "only weir .*'bool' cannot be used with", "an address is no truth value"),
+    (r' ""( |$)', "only haproxy .*expects exactly", "an empty text is a text"),
+    (r"'(meth\(\w+\))'", "only haproxy .*matching method must be specified", "a method is matched as one without being told"),
+    (r"'\w+(\([^)]*\))?,.* -m ", "only haproxy .*matching method .* cannot be used with fetch", "what matches is what the converters give, not what was fetched"),
+    (r"map_\w*_ip\(|map_ip_ip\(", "only haproxy .*cannot be applied", "an address out of a map can be used as one"),
+)
+
+# What an expression gives: the rule, what the reference program gives, and why that is meant.
+VALUES = (
+    (r"(hdrs_bin|payload\(\d,\d\)|bin\(00ff10\)),map_", "", "2.6 looks a value up as far as its first zero byte"),
+    (r"port_only", "", "what is no number is no port; 2.6 takes the digits that it begins with"),
+    (r"(add|sub)\(", "", "2.6 takes a difference of two numbers below and above nought for an overflow"),
+    (r"ub64dec", "", "2.6 decodes the signs of padding as if they were data"),
+    (r"http_auth_bearer\(", "", "a field without a token has none; 2.6 finds an empty one"),
+    (r"http_date\(\d+,[um]s\)", "", "2.6 shows fractions of seconds without their noughts"),
+    (r"fix_is_valid|mqtt_is_valid", "", "2.6 gives nothing instead of false for what is no such message"),
+    (r"_ip\(x-", "", "RFC 7239 writes an IPv6 address with its port in brackets"),
+)
+
+
+def value(rule, shown):
+    """Why a rule is meant to write something else; None when it is not."""
+    return next((why for pattern, said, why in VALUES if re.search(pattern, rule) and re.search(said, shown)), None)
+
+
+def refusal(line, what):
+    """Why a line is meant to be refused by one only; None when it is not."""
+    return next((why for pattern, said, why in REFUSALS if re.search(pattern, line) and re.search(said, what)), None)
+
+
+def reasons(configuration, sent, expected, found):
+    """Why what was found is meant to differ from everything that was expected; None when it is not."""
+    for view in expected:
+        used, now = [], found
+        for row in ROWS:
+            if not row.applies(configuration, sent):
+                continue
+            if not row.change and not row.pair:
+                return {row.why: 1}
+            before = (view, now)
+            view, now = row.without(view, now)
+            if before != (view, now):
+                used.append(row.why)
+            if view == now:
+                return dict.fromkeys(used, 1)
+    return None
