@@ -23,16 +23,18 @@ pub struct BodyFlow {
     framing_bytes: u64,
     /// Where among the ready bytes trailers stand.
     trailers: Range<usize>,
-    /// How many bytes of trailers were seen.
-    trailer_bytes: u64,
+    /// How many bytes of trailers were seen; the decoder bounds them.
+    trailer_bytes: u32,
     /// Trailers do not go on.
     drops_trailers: bool,
     /// Whoever drives this shuts the sink down right after the last byte.
     ends_sink: bool,
     /// The first bytes leave together with a head.
     with_head: bool,
-    /// What was told of it.
-    told: Progress,
+    /// There is none.
+    bodiless: bool,
+    /// What was told of it. Boxed, because flows are made and moved with every message, and hardly any is ever told.
+    told: Option<Box<Progress>>,
 }
 
 #[derive(Debug)]
@@ -83,9 +85,8 @@ impl BodyFlow {
             BodyFraming::Chunked => Framing::Chunked(ChunkDecoder::new()),
             BodyFraming::UntilClose | BodyFraming::Tunnel => Framing::UntilClose,
         };
-        // What has no body has no end that would be told.
-        let bodiless = matches!(framing, Framing::Done);
         BodyFlow {
+            bodiless: matches!(framing, Framing::Done),
             framing,
             ready,
             payload: 0,
@@ -95,7 +96,7 @@ impl BodyFlow {
             drops_trailers: false,
             ends_sink: false,
             with_head: ready > 0,
-            told: Progress { complete: bodiless, done: bodiless, ..Progress::default() },
+            told: None,
         }
     }
 
@@ -191,15 +192,16 @@ impl BodyFlow {
 
     /// How far it is.
     pub fn progress(&self) -> Progress {
+        let trailers_received = u64::from(self.trailer_bytes);
         let trailers_sent = match self.drops_trailers {
             true => 0,
-            false => self.trailer_bytes.saturating_sub(self.trailers.len() as u64),
+            false => trailers_received.saturating_sub(self.trailers.len() as u64),
         };
         Progress {
             received: self.payload,
             // What is ready ends with bytes of the body, but may begin with a head, which was not counted.
             sent: (self.payload + self.framing_bytes).saturating_sub(self.ready as u64),
-            trailers_received: self.trailer_bytes,
+            trailers_received,
             trailers_sent,
             complete: self.is_complete(),
             done: self.is_done(),
@@ -209,10 +211,12 @@ impl BodyFlow {
     /// What happened since this was asked last: for traces. A message without a body has no steps.
     pub fn step(&mut self) -> Step {
         let now = self.progress();
+        let ended = self.bodiless;
+        let told = || Box::new(Progress { complete: ended, done: ended, ..Progress::default() });
         let step = Step {
             with_head: self.with_head,
             ends_sink: self.ends_sink,
-            ..Step::between(&mut self.told, now)
+            ..Step::between(self.told.get_or_insert_with(told), now)
         };
         // As long as the head is among what is ready.
         self.with_head &= self.ready as u64 > self.payload + self.framing_bytes;
@@ -307,7 +311,7 @@ impl BodyFlow {
             // What came before is followed by the rest: they are contiguous.
             let start = if self.trailers.is_empty() { place.start } else { self.trailers.start };
             self.trailers = start..place.end;
-            self.trailer_bytes += advance.trailers.len() as u64;
+            self.trailer_bytes += advance.trailers.len() as u32;
         }
         self.ready += advance.consumed;
         self.payload += advance.payload as u64;
