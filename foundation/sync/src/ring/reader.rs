@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::storage::BUSY;
+use super::waiting::Watch;
 use super::wakeup::{Sleeper, Wake};
 use super::{MOST_READERS, Ring};
 use crate::primitives::{Ordering, spin};
@@ -82,6 +83,7 @@ pub struct RingReader {
     /// The tag of the next message.
     next: usize,
     sleeper: Option<Arc<Sleeper>>,
+    watch: Watch,
 }
 
 impl Ring {
@@ -107,7 +109,7 @@ impl Ring {
             Wait::No => None,
             Wait::Woken(wake) => Some(self.wakeup.enlist(wake)),
         };
-        Ok(RingReader { ring: Arc::clone(self), held: place, next: place, sleeper })
+        Ok(RingReader { ring: Arc::clone(self), held: place, next: place, sleeper, watch: Watch::default() })
     }
 
     /// Adds a reader to a tag, once the message behind it is written.
@@ -170,9 +172,16 @@ impl RingReader {
     }
 
     /// Says that the reader is about to sleep; false when there is something to read by now. Only readers that were
-    /// attached with [`Wait::Woken`] are woken. A reader that sleeps holds nothing that it has read.
+    /// attached with [`Wait::Woken`] are woken. A reader that sleeps holds nothing that it has read. While messages come
+    /// faster than it could be woken, it stays for the next one: at most some microseconds.
     pub fn sleep(&mut self) -> bool {
         self.move_hold();
+        let mut watch = std::mem::take(&mut self.watch);
+        let came = watch.until(|| !self.is_at_end());
+        self.watch = watch;
+        if came {
+            return false;
+        }
         let Some(sleeper) = &self.sleeper else { return self.is_at_end() };
         self.ring.wakeup.lie_down(sleeper);
         if self.is_at_end() {

@@ -385,3 +385,23 @@ proptest::proptest! {
         proptest::prop_assert!(found.len() == expected.len() || !found.is_empty());
     }
 }
+
+#[test]
+fn a_reader_watches_again_ever_more_seldom_while_nothing_comes() {
+    let mut watch = super::waiting::Watch::default();
+    let watched = |watch: &mut super::waiting::Watch, came| {
+        let looks = std::cell::Cell::new(0);
+        let seen = watch.until(|| {
+            looks.set(looks.get() + 1);
+            came
+        });
+        assert_eq!(seen, came && looks.get() > 0);
+        looks.get() > 0
+    };
+    let mut between = |came, times| -> Vec<usize> {
+        let watches: Vec<usize> = (0..times).filter(|_| watched(&mut watch, came)).collect();
+        watches.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    };
+    assert_eq!(between(false, 2000), [2, 4, 8, 16, 32, 64, 128, 256, 256, 256, 256, 256, 256]);
+    assert!(between(true, 1000).ends_with(&[1, 1, 1]), "what came is waited for again");
+}
