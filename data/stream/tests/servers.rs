@@ -382,6 +382,29 @@ fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
 }
 
 #[test]
+fn connections_that_were_reused_take_no_more_place_than_were_used_at_once_either() {
+    run(plain(""), |world| async move {
+        let pools = world.proxy("front").servers().servers()[0].pools();
+        let mut regular = world.client();
+        regular.send(GET).await;
+        let mut kept = world.accept("s1").await;
+        exchange_answer(&mut kept, &mut regular).await;
+        for round in 0..5 {
+            let mut client = world.client();
+            client.send(GET).await;
+            let mut server = world.accept("s1").await;
+            exchange_answer(&mut server, &mut client).await;
+            // The first takes the place of one that was never reused. From then on that one is reused, and stays.
+            let (mut gone, stays) = if round == 0 { (kept, server) } else { (server, kept) };
+            gone.closed().await;
+            kept = stays;
+            exchange(&mut regular, &mut kept).await;
+            assert_eq!((pools.idle(), pools.proven(), pools.used()), (1, 1, 0), "round {round}");
+        }
+    });
+}
+
+#[test]
 fn what_nobody_needs_is_closed_by_and_by() {
     run(plain("http-reuse always\n timeout http-keep-alive 1s"), |world| async move {
         let mut clients: Vec<_> = (0..8).map(|_| world.client()).collect();

@@ -22,7 +22,7 @@ use std::time::Duration;
 pub use weir_backend::IdlePools;
 use weir_backend::{PoolSettings, ServerKey, Wanted, may_reuse, wanted};
 use weir_net::Connection;
-use weir_sched::{Class, Descriptor, Kind, Received, TaskKey, Tick, Wakeup, wait};
+use weir_sched::{Class, Descriptor, Kind, Received, TaskKey, Tick, Wakeup, wait, yield_now};
 
 use crate::clock;
 use crate::exchange::{Exchange, Upstream};
@@ -169,10 +169,11 @@ impl Shelf {
         Some(self.remove(at))
     }
 
-    /// Drops what servers closed, then the `surplus` oldest.
-    fn sweep(&mut self, surplus: usize) {
-        self.idle.retain(|idle| is_fresh(&idle.connection));
-        self.idle.drain(..surplus.min(self.idle.len()));
+    /// Takes away what servers closed, then the `surplus` oldest. To close one takes as long as a small request, so who has
+    /// many of them closes them bit by bit.
+    fn sweep(&mut self, surplus: usize, away: &mut Vec<Idle>) {
+        away.extend(self.idle.extract_if(.., |idle| !is_fresh(&idle.connection)));
+        away.extend(self.idle.drain(..surplus.min(self.idle.len())));
         self.proven = self.idle.iter().filter(|idle| idle.is_proven()).count();
     }
 
@@ -190,7 +191,8 @@ impl Shelf {
             Some((key, _)) if key == whose.key => true,
             Some((key, _)) if key > whose.key => false,
             _ => {
-                self.sweep(usize::MAX);
+                self.idle.clear();
+                self.proven = 0;
                 self.whose = Some((whose.key, whose.pools));
                 true
             }
@@ -348,11 +350,8 @@ fn arrive(whose: Whose, task: TaskKey, parcel: Option<Parcel>) {
 fn shelve(whose: Whose, idle: Idle) {
     let Some(settings) = whose.settings().filter(|settings| whose.pools.has_room(settings)) else { return };
     if !whose.pools.needs_more(weir_sched::worker_index(), &settings) {
-        let given_up = with_shelf(whose, Shelf::give_up_unproven);
-        // What is given up is closed outside of the borrow.
-        if given_up.is_none() {
-            return;
-        }
+        // It takes the place of one that was never reused, or has none. What goes is closed outside of the borrow.
+        let Some(Some(_given_up)) = with_shelf(whose, Shelf::give_up_unproven) else { return };
     }
     idle.connection.descriptor().set_owner(KEEPER.get());
     with_shelf(whose, |shelf| shelf.put(idle));
@@ -435,7 +434,13 @@ pub(super) fn take_own(exchange: &Exchange, key: u64) -> Option<Upstream> {
 /// use them any more.
 pub fn forget(proxy: &'static Proxy, server: ServerKey) {
     let Some(known) = proxy.backend.as_ref().and_then(|backend| backend.server(server)) else { return };
-    with_shelf(Whose { proxy, key: server, pools: known.pools() }, |shelf| shelf.sweep(usize::MAX));
+    let mut away = Vec::new();
+    with_shelf(Whose { proxy, key: server, pools: known.pools() }, |shelf| {
+        shelf.sweep(usize::MAX, &mut away)
+    });
+    if !away.is_empty() {
+        weir_sched::spawn(&CLOSING, Class::Bulk, close(away));
+    }
     for session in crate::worker::sessions() {
         session.drop_own_connection(|own| own.backend == proxy.index && own.server == Some(server));
     }
@@ -458,7 +463,9 @@ async fn keep(site: &'static Site) {
             weir_sched::sleep_until(clock::after(GATHER)).await;
         }
         let purge = clock::passed(next_purge);
-        let kept = sweep(site, purge);
+        let mut away = Vec::new();
+        let kept = sweep(site, purge, &mut away);
+        close(away).await;
         if kept == 0 && purge {
             KEEPER_SLEEPS.set(true);
             next_purge = Tick::NEVER;
@@ -468,8 +475,19 @@ async fn keep(site: &'static Site) {
     }
 }
 
-/// Looks at all shelves; how many connections are left on them.
-fn sweep(site: &'static Site, purge: bool) -> usize {
+/// Closes connections, and lets others work meanwhile: thousands at once kept a worker from its requests for a tenth of a
+/// second.
+async fn close(away: Vec<Idle>) {
+    for (count, idle) in away.into_iter().enumerate() {
+        drop(idle);
+        if count % CLOSED_IN_A_TURN == CLOSED_IN_A_TURN - 1 {
+            yield_now().await;
+        }
+    }
+}
+
+/// Looks at all shelves and takes away what nobody needs; how many connections are left on them.
+fn sweep(site: &'static Site, purge: bool, away: &mut Vec<Idle>) -> usize {
     let now_ms = weir_sched::now().as_ms();
     let own = weir_sched::worker_index();
     SHELVES.with_borrow_mut(|shelves| {
@@ -480,7 +498,7 @@ fn sweep(site: &'static Site, purge: bool) -> usize {
                 let Some((key, pools)) = shelf.whose else { continue };
                 let Some(server) = backend.server(key) else {
                     // It was removed while its connection was on its way here.
-                    shelf.sweep(usize::MAX);
+                    shelf.sweep(usize::MAX, away);
                     shelf.tell();
                     continue;
                 };
@@ -492,7 +510,7 @@ fn sweep(site: &'static Site, purge: bool) -> usize {
                     surplus = pools.purge(own) as usize;
                 }
                 if !shelf.idle.is_empty() {
-                    shelf.sweep(surplus);
+                    shelf.sweep(surplus, away);
                     shelf.tell();
                     kept += shelf.idle.len();
                 }
@@ -503,9 +521,12 @@ fn sweep(site: &'static Site, purge: bool) -> usize {
 }
 
 static KEEPER_KIND: Kind = Kind::new("idle connections");
+static CLOSING: Kind = Kind::new("idle connections that close");
 
 /// How many idle connections are looked at for one that fits: the search stays short on large shelves.
 const LOOK: usize = 32;
+/// How many are closed before others get their turn.
+const CLOSED_IN_A_TURN: usize = 8;
 /// How long a connection from another worker is waited for.
 const TAKEOVER: Duration = Duration::from_millis(2);
 /// How often surplus is looked for.
