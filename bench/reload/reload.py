@@ -15,8 +15,8 @@ it in the master, and a master ends with a worker that crashes later; there both
   socket    a WebSocket upgrade, then an echo every 100 ms for 5 s
 
 The busy clients are bench/paced.c, and their answers come from bench/origin.c: what they measure is the load balancer, not an
-interpreter. They send at times that were fixed before, so a stall counts for every request that it delays. On a machine that
-others use too, `--alone` (needs root) gives all that is measured precedence over them; without it p99 is the scheduler's.
+interpreter. They send at times that were fixed before, so a stall counts for every request that it delays. The other clients and
+their origin, which would be on other machines, have the lowest weight. On a machine that others use too, `--alone` (needs root) gives all that is measured precedence over them; without it p99 is the scheduler's.
 
 A client that finds its idle connection closed and whose next request fails for it counts as a failed request; an idle
 connection that is closed is counted as torn, whether or not a request was on its way.
@@ -75,6 +75,7 @@ http {{ access_log off; keepalive_requests 100000000; client_max_body_size 0; pr
 LONG = "".join(f"backend b{number}\n    server s{number} 127.0.0.1:9\n" for number in range(5000))
 DOWNLOAD, UPLOAD = 20_000_000, 4_000_000
 BUSY, PERIOD_MS = 4, 4
+LEAST = 19
 # --- the origin
 
 
@@ -108,6 +109,8 @@ async def serve(reader, writer):
 
 
 def origin(port):
+    os.nice(LEAST)
+
     async def run():
         server = await asyncio.start_server(serve, "127.0.0.1", port, backlog=1000)
         await server.serve_forever()
@@ -236,6 +239,7 @@ async def websocket(reader, writer, over):
 
 
 def clients(port, end, pipe, kinds):
+    os.nice(LEAST)
     counts = {kind: Count() for kind in kinds}
     over = end.is_set
 
@@ -265,10 +269,10 @@ def ask(path, text, seconds=30):
             if client.connect_ex(path) == 0:
                 break
             time.sleep(0.01)
-        client.sendall(text.encode() + b"\n")
-        client.shutdown(socket.SHUT_WR)
         answer = b""
         try:
+            client.sendall(text.encode() + b"\n")
+            client.shutdown(socket.SHUT_WR)
             while more := client.recv(65536):
                 answer += more
         except OSError:
@@ -320,6 +324,9 @@ class Load:
     def end(self):
         self.over.set()
 
+    def abandon(self):
+        self.process.kill()
+
     def counts(self):
         """What they counted, once they were told to end."""
         counts = self.ours.recv()
@@ -335,6 +342,9 @@ class Paced:
 
     def end(self):
         self.process.terminate()
+
+    def abandon(self):
+        self.process.kill()
 
     def counts(self):
         lines = iter(self.process.communicate()[0].splitlines())
@@ -356,6 +366,7 @@ def measure(name, program, options, paced, origin_port, small_port):
     command = [program, "-c", config, "-p", work] if nginx else [program, "-W", "-f", config, "-S", master_socket]
     log = open(os.path.join(work, "log"), "w")
     master = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    loads = []
     try:
         for _ in range(500):
             with socket.socket() as probe:
@@ -419,6 +430,8 @@ def measure(name, program, options, paced, origin_port, small_port):
             result["clients"][kind] = (requests, failed, torn)
         return result
     finally:
+        for load in loads:
+            load.abandon()
         for pid in children(master.pid):
             os.kill(pid, signal.SIGKILL)
         master.kill()
