@@ -265,6 +265,12 @@ EXCHANGES |= {f"lax response {name}": ("lax", get(RESPONSES[name])) for name in 
 EXCHANGES |= {f"response to version 1.0: {name}": ("plain", f"GET {RESPONSES[name]} HTTP/1.0\r\n\r\n") for name in (
     "no length", "trailers", "equal lengths", "a 100 first", "three 103 first", "connection close", "version 1.0 that stays")}
 EXCHANGES |= {f"response to HEAD: {name}": ("plain", get(RESPONSES[name], method="HEAD")) for name in ("no length", "equal lengths", "connection close", "both lengths")}
+EXCHANGES |= {
+    "check set cookie by POST": ("check", get(answer("Set-Cookie: a=b", "ETag: x"), "Content-Length: 0", method="POST")),
+    "check set cookie of a status that is not kept": ("check", get(answer("Set-Cookie: a=b", "ETag: x", status="201 Created"))),
+    "check set cookie with pragma": ("check", get(answer("Set-Cookie: a=b", "ETag: x", "Cache-Control: public", "Pragma: no-cache"))),
+    "check public set cookie by POST": ("check", get(answer("Set-Cookie: a=b", "ETag: x", "Cache-Control: public"), "Content-Length: 0", method="POST")),
+}
 EXCHANGES |= {f"check {name}": ("check", get(RESPONSES[name])) for name in ("set cookie", "set cookie not cacheable", "set cookie no-cache", "set cookie alone")}
 EXCHANGES |= {f"buffered {name}": ("buffered", text) for name, text in {
     "post": post("/echo", "hello"), "chunked": get("/echo", "Transfer-Encoding: chunked", method="POST") + "5\r\nhello\r\n0\r\n\r\n", "get": get("/echo"),
@@ -321,6 +327,7 @@ DIFFERENT = {
     "response to version 1.0: version 1.0 that stays": "it says that it will not stay",
     "check set cookie": "the manual says that it is blocked",
     "check set cookie alone": "the manual says that it is blocked",
+    "check public set cookie by POST": "2.6 blocks it with the status of the answer that it blocks",
 }
 DIFFERENT |= {name: STRICT for name in (
     "request chunk with a bare line feed", "request chunk with a bare line feed in an extension", "request value with a nul", "response version nonsense", "response status of two digits",

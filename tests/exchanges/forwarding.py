@@ -225,6 +225,8 @@ EXCHANGES |= {
     "cookie prefix of nobody": ("prefix", get("/echo", "Cookie: APP=three~abc")),
     "cookie prefix without": ("prefix", get("/echo", "Cookie: APP=abc")),
     "cookie postonly of a post": ("postonly", post("/echo", "hi")),
+    "public answer to DELETE": ("indirect", get(answer("Cache-Control: max-age=5, public"), method="DELETE")),
+    "public answer of a status that is not kept": ("indirect", get(answer("ETag: x", "Cache-Control: public", status="500 X"))),
     "cookie captured": ("indirect", get(answer(APP), "Cookie: APP=0123456789abcdef")),
     "cookie of an old date": ("aged", get("/echo", "Cookie: SRV=one|AAAAA|AAAAA")),
     "cookie of a bad date": ("aged", get("/echo", "Cookie: SRV=one|x")),

@@ -14,6 +14,7 @@ use weir_backend::{
 };
 use weir_http::{Head, KnownName, Method, NoRoom};
 
+use crate::caching::Caching;
 use crate::exchange::Exchange;
 use crate::fetch::rdp;
 
@@ -192,41 +193,19 @@ fn edit_response(
 ) -> Result<(), NoRoom> {
     let method = exchange.request.head.method();
     let (head, raw) = exchange.response.edit();
-    let may_be_kept = plan.private && may_be_kept(method, head, raw);
+    // A cache would hand the cookie to others (manual, "cookie", `nocache`).
+    let cached = plan.private && Caching::of(method, head, raw).keeps();
     if provided {
         edit_fields(head, raw, KnownName::SetCookie, |line| settings.edit_response(plan, line))?;
     }
     if let Some(value) = &plan.set_cookie {
         head.add(SET_COOKIE, value.as_bytes())?;
     }
-    if may_be_kept {
+    if cached {
         head.add(b"cache-control", b"private")?;
     }
     Ok(())
 }
-
-/// Whether a cache on the way may keep a response: then `nocache` tells it not to. That it was asked for in a safe way,
-/// that its status allows it, that it has a validator or an age, and that it does not forbid it (RFC 9111, 3).
-fn may_be_kept(method: Method, head: &Head, raw: &[u8]) -> bool {
-    if !method.is_safe() || !CACHEABLE.contains(&head.status()) {
-        return false;
-    }
-    let mut keeps = [&b"etag"[..], b"last-modified", b"expires"].iter().any(|name| head.has(raw, name));
-    let mut forbidden = false;
-    for directive in head.values(raw, b"cache-control") {
-        let directive = directive.to_ascii_lowercase();
-        match directive.as_slice() {
-            b"private" | b"no-cache" | b"no-store" | b"max-age=0" | b"s-maxage=0" => forbidden = true,
-            b"public" => forbidden = false,
-            other => keeps |= other.starts_with(b"max-age=") || other.starts_with(b"s-maxage="),
-        }
-    }
-    let mut pragmas = head.values(raw, b"pragma");
-    keeps && !forbidden && !pragmas.any(|value| value.eq_ignore_ascii_case(b"no-cache"))
-}
-
-/// What caches keep without being told to (RFC 9110, 15.1).
-const CACHEABLE: [u16; 11] = [200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501];
 
 fn edit_fields(
     head: &mut Head,
@@ -318,39 +297,5 @@ mod tests {
         edit_fields(&mut head, b"", KnownName::Cookie, |line| settings.edit_request(line)).expect("room");
         let left: Vec<_> = head.fields(b"").map(|(_, value)| value.to_vec()).collect();
         assert_eq!(left, [&b"S=A"[..], b"x=1", b"y=2"]);
-    }
-
-    /// What HAProxy 2.6 answered.
-    #[test]
-    fn only_what_a_cache_may_keep_is_kept_from_it() {
-        #[track_caller]
-        fn check(method: Method, status: u16, fields: &[(&str, &str)], expected: bool) {
-            let mut head = Head::new();
-            head.start_response(weir_http::Version::HTTP_11, status, b"").expect("room");
-            for (name, value) in fields {
-                head.add(name.as_bytes(), value.as_bytes()).expect("room");
-            }
-            assert_eq!(may_be_kept(method, &head, b""), expected, "{method:?} {status} {fields:?}");
-        }
-        let tag = ("ETag", "\"x\"");
-        let told = |directives: &'static str| [tag, ("Cache-Control", directives)];
-        check(Method::Get, 200, &[], false);
-        check(Method::Get, 200, &[tag], true);
-        check(Method::Get, 200, &[("Expires", "0")], true);
-        check(Method::Get, 200, &[("Cache-Control", "max-age=10")], true);
-        check(Method::Get, 200, &[("Cache-Control", "public")], false);
-        check(Method::Head, 404, &[tag], true);
-        check(Method::Post, 200, &[tag], false);
-        check(Method::Other, 200, &[tag], false);
-        check(Method::Get, 302, &[tag], false);
-        check(Method::Get, 503, &[tag], false);
-        check(Method::Get, 200, &told("public"), true);
-        check(Method::Get, 200, &told("no-cache, public"), true);
-        check(Method::Get, 200, &told("PRIVATE"), false);
-        check(Method::Get, 200, &told("private, max-age=5"), false);
-        check(Method::Get, 200, &told("max-age=0, s-maxage=5"), false);
-        check(Method::Get, 200, &told("max-age=5, s-maxage=0"), false);
-        check(Method::Get, 200, &told("no-cache=\"set-cookie\""), true);
-        check(Method::Get, 200, &[tag, ("Pragma", "no-cache"), ("Cache-Control", "public")], false);
     }
 }

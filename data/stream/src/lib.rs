@@ -8,6 +8,7 @@
 //! gets a [`site::Site`] and serves it. Begin with `life.rs`, then `http.rs`, `exchange.rs`, then the phases in `http/`.
 
 pub mod accept;
+mod caching;
 mod captures;
 mod clock;
 pub mod closing;

@@ -3,6 +3,7 @@
 use weir_config::model::RestrictHeaderNames;
 use weir_http::{Flags, KnownName};
 
+use crate::caching::Caching;
 use crate::counters::Event;
 use crate::ending::{By, During};
 use crate::exchange::{Exchange, Phase, Stop};
@@ -48,29 +49,15 @@ impl Exchange {
     pub(super) fn check_cacheable_cookies(&mut self) -> Phase {
         let checks = self.backend.config.settings.options.check_cache;
         let head = &self.response.head;
-        if !checks || !head.flags().contains(Flags::HAS_COOKIE) || !self.response_is_cacheable() {
+        if !checks || !head.flags().contains(Flags::HAS_COOKIE) {
+            return Ok(());
+        }
+        let method = self.request.head.method();
+        if !Caching::of(method, head, self.response.bytes()).may_keep_cookies() {
             return Ok(());
         }
         self.count(Event::DeniedResponse);
         Err(Stop::error(502, By::Proxy, During::Headers))
-    }
-
-    /// Whether a cache would keep the response with its cookie (manual, "option checkcache").
-    fn response_is_cacheable(&self) -> bool {
-        let (head, raw) = (&self.response.head, self.response.bytes());
-        if !matches!(head.status(), 200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501) {
-            return false;
-        }
-        let mut public = false;
-        for value in head.values(raw, b"cache-control") {
-            let directive = value.to_ascii_lowercase();
-            let forbids = [&b"no-cache"[..], b"no-store", b"private", b"max-age=0", b"s-maxage=0"];
-            if forbids.contains(&directive.as_slice()) || directive.starts_with(b"no-cache=\"set-cookie") {
-                return false;
-            }
-            public |= directive == b"public";
-        }
-        public || !head.values(raw, b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"))
     }
 }
 
