@@ -29,7 +29,8 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         sets::EVERY,
         |context, words| {
             let (name, condition) = variable(context)?;
-            let word = words.expect("expects exactly 1 argument <format>.")?;
+            // An empty text is a value, too.
+            let word = words.take().ok_or_else(|| words.fault("expects exactly 1 argument <format>."))?;
             let format =
                 context.line.expressions().format_with(word, context.places, FormatOptions::PLAIN)?;
             Ok(Action::SetVariableFormat { name, condition, value: Box::new(format) })
