@@ -142,7 +142,7 @@ class Origin:
             size = int(path.split("?")[0].split("/")[2])
             send(f"HTTP/1.1 200 OK\r\nServer: o\r\nContent-Length: {size}\r\n\r\n" + ("" if head.startswith(b"HEAD") else "x" * size))
         elif kind == "status":
-            status = int(path.split("/")[2])
+            status = int(path.split("?")[0].split("/")[2])
             send(f"HTTP/1.1 {status} As asked\r\nX-Kind: status\r\n" + ("\r\n" if status in (204, 304) else "Content-Length: 0\r\n\r\n"))
         elif kind in ("silent", "stall"):
             send("" if kind == "silent" else "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
