@@ -75,7 +75,7 @@ def differing(case, names, options, look=differential.compare):
             continue
         _, pieces = case.EXCHANGES[name]
         sent = "".join(piece for piece in pieces if isinstance(piece, str))
-        excused = meant.reasons(case.CONFIGURATION, sent, expected[name], found[name])
+        excused = meant.reasons(about(case, name).CONFIGURATION, sent, expected[name], found[name])
         if excused is None:
             faults[name] = (expected[name][0], found[name])
         else:
@@ -206,7 +206,7 @@ def explore(number, kind, options):
         return count + 1, len(names), reasons
     rules = by_rule(case, faults) if hasattr(module, "shown") else {}
     for rule, (name, lines) in rules.items():
-        why = meant.value(rule, lines[0])
+        why = meant.value(rule, "\n".join(lines))
         if why:
             reasons[why] += 1
             continue

@@ -1,7 +1,8 @@
 """The differences that are no fault, each with its reason.
 
 A row says what was configured and sent when it applies, and takes the difference out of both views. What is left has to be
-the same. A row without a change excuses the whole exchange: it is for what neither program promises.
+the same. A `pair` gives the same view twice when the one difference is the only one. A row without a change excuses the
+whole exchange: it is for what neither program promises. What is configured is that of the proxies on the way.
 """
 import re
 from dataclasses import dataclass
@@ -74,17 +75,107 @@ def answered_early(expected, found):
     return expected, expected
 
 
+def answers(view):
+    """The answers that the client got, each from its status line on, and the rest from how the connection ended on."""
+    client, rest = client_part(view)
+    texts = re.split(r"(?=HTTP/1\.\d \d{3} )", "\n".join(client))
+    return [text.split("\n") for text in texts if text], rest
+
+
+def lengths_of_made_statuses(expected, found):
+    """Where an answer differs by having a length only, and a rule has made its status: the same of what was found."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    for their, our in zip(theirs, ours):
+        plain = [[line for line in answer if not line.startswith("content-length: ")] for answer in (their, our)]
+        if their != our and plain[0] == plain[1] and re.search(r" (207|404|418|503) ", our[0]):
+            their[:] = our
+    return (found, found) if (theirs, rest) == (ours, our_rest) else (expected, found)
+
+
+def asked_as_a_proxy(expected, found):
+    """Where weir says 407 and the reference program 401, or takes what was meant for the server: the same of what was found."""
+    place = next((number for number, line in enumerate(found) if "HTTP/1.1 407 " in line), len(found))
+    status = expected[place].split(" ")[1:2] if place < len(expected) else []
+    return (found, found) if expected[:place] == found[:place] and status in (["200"], ["401"]) else (expected, found)
+
+
+def closing_said(expected, found):
+    """Where both close, and only weir says so before: the same of what was found."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    if len(theirs) != len(ours) or not ours or rest[:1] != ["[closed]"]:
+        return expected, found
+    plain = [line for line in ours[-1] if line != "connection: close\\r\\n"]
+    return (found, found) if theirs == [*ours[:-1], plain] and rest == our_rest else (expected, found)
+
+
+def shown_though_rejected(expected, found):
+    """Where weir logs the request that was rejected before the rules of HTTP, and the reference program a bad one: the same."""
+    shown = [their if re.search(r' -1 0 .*PR-- .*"<BADREQ>"$', their) and our.startswith(their[:-10]) else our
+             for their, our in zip(expected, found)]
+    return (found, found) if len(expected) == len(found) and shown == expected else (expected, found)
+
+
+def blocked(expected, found):
+    """Where weir says 502 instead of an answer that sets a cookie, or of the same error with that answer's status."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    for their, our in zip(theirs, ours):
+        if our[0].startswith("HTTP/1.1 502 Bad Gateway") and any(re.match("set-cookie: |<html><body><h1>", line) for line in their):
+            their[:] = our
+    for number, (their, our) in enumerate(zip(rest, our_rest)):
+        if their.startswith("log:") and re.search(r" 502 .* PH", our):
+            rest[number] = our
+    return (found, found) if (theirs, rest) == (ours, our_rest) else (expected, found)
+
+
+def servers_part(rest):
+    """The log lines, and each of the requests that reached a server."""
+    logs = [line for line in rest if line.startswith("log:")]
+    text = "\n".join(line for line in rest[1:] if not line.startswith("log:"))
+    return logs, [part.strip() for part in re.split(r"^(?=to server )", text, flags=re.M) if part.strip()]
+
+
+def told_that_it_died(expected, found, times):
+    """Where the reference program closes and weir says 502, having asked a server that often: the same of what was found."""
+    (theirs, rest), (ours, our_rest) = client_part(expected), client_part(found)
+    (logs, sent), (our_logs, our_sent) = servers_part(rest), servers_part(our_rest)
+    place = len(theirs) - 1
+    if ours[:place] != theirs[:place] or place >= len(ours) or ours[place] != theirs[place] + "HTTP/1.1 502 Bad Gateway\\r\\n":
+        return expected, found
+    if any("HTTP/1.1" in line for line in ours[place + 1:]) or len(our_logs) != len(logs) + 1 or our_logs[:-1] != logs:
+        return expected, found
+    asked = sent and our_sent[:len(sent)] == sent and our_sent[len(sent):] == sent[-1:] * (times - 1)
+    return (found, found) if asked and re.search(r" 502 .* SH", our_logs[-1]) else (expected, found)
+
+
+def met_expectations(view):
+    """The view without the confirmation of an expectation, and without the expectation that goes on unconfirmed."""
+    made = []
+    for line in view:
+        if line == "\\r\\n" and made and made[-1].endswith("HTTP/1.1 100 Continue\\r\\n"):
+            made.pop()
+        elif line != "expect: 100-continue\\r\\n":
+            made.append(line)
+    return made
+
+
 ROWS = (
     Row("a NUL in a field is refused: RFC 9112 does not have it", sent="a\\x00b"),
     Row("the order of fields of different names (RFC 9110, 5.3)", change=lambda view: heads(view, lambda head: sorted(head, key=lambda field: field.split(":")[0]))),
     Row("the tokens of Connection go on as they came, unless another is needed", change=lambda view: heads(view, connection_tokens)),
-    Row("the last chunk goes on as it came", sent="chunked", change=lambda view: [re.sub(r"^0+(;.*)?(?=\\r\\n$)", "0", line) for line in view]),
+    Row("the last chunk goes on as it came", change=lambda view: [re.sub(r"^0+(;.*)?(?=\\r\\n$)", "0", line) for line in view] if "transfer-encoding: chunked\\r\\n" in view else view),
     Row("the length of an echo that HEAD asks for", sent="^HEAD", change=lambda view: [re.sub(r"^content-length: \d\d+(?=\\r\\n$)", "content-length: N", line) for line in view]),
     Row("what a log line says of a cookie in an answer that never came", change=lambda view: [re.sub(r"(?<= PH[NIDVEO])[-NIDPURFC](?= )", "N", line) for line in view]),
     Row("the cookie of a request that rules answer is captured, too", configured="capture cookie", change=lambda view: [re.sub(r"^(log: .* N) \S+ (\S+ [LP][RT]-- )", r"\1 - \2", line) for line in view]),
     Row("2.6 counts the bytes of its own form of a message", configured="option tcplog", change=lambda view: [re.sub(r"^(log: .* [-N]\S*/\+?N) \+?\d+ ", r"\1 N ", line) for line in view]),
-    Row("a status that a rule made is told without the length of another", configured="set-status", change=lambda view: [line for line in view if not line.startswith("content-length: ")]),
-    Row("a CONNECT is asked for credentials as a proxy asks (RFC 9110, 15.5.8)", configured="http-request auth", sent="^CONNECT"),
+    Row("a status that a rule made is told without the length of another", configured="set-status", pair=lengths_of_made_statuses),
+    Row("a CONNECT is asked for credentials as a proxy asks (RFC 9110, 15.5.8)", configured="http-request auth", sent="^CONNECT", pair=asked_as_a_proxy),
+    Row("a connection lives on after its request was sent to another server", configured=" redir ", pair=answered_early),
+    Row("a refusal that ends its connection says so to who asked for an upgrade, too", sent="^connection:.*upgrade", pair=closing_said),
+    Row("a request that is rejected as bytes is logged as it came", configured="tcp-request content reject", pair=shown_though_rejected),
+    Row("a cookie that a cache may keep is blocked, as the manual says, and with 502: 2.6 wants a validator, and answers with the status that it blocks", configured="option checkcache", pair=blocked),
+    Row("what dies on a connection that was used before is asked for again where it may be: then it is no race, and 502", pair=lambda expected, found: told_that_it_died(expected, found, 2)),
+    Row("what dies on a fresh connection is no race, and 502", configured="option http-server-close|option httpclose", pair=lambda expected, found: told_that_it_died(expected, found, 1)),
+    Row("an expectation is not confirmed once the body is there (RFC 9110, 10.1.1)", configured="option http-buffer-request|wait-for-body", sent="^expect: *100-continue", change=met_expectations),
     Row("a cut chunk", sent="^[A-Z]+ /cutchunk", change=lambda view: [line.removesuffix("\\r\\n") if line.startswith("xyz") else line for line in view if line]),
     Row("a connection lives on when the body of a request that weir answers itself is wholly there", sent=r"^(content-length: *[1-9]|transfer-encoding)", pair=answered_early),
 )
@@ -97,16 +188,16 @@ REFUSALS = (
     (r"-m bool", "only weir .*'bool' cannot be used with", "an address is no truth value"),
     (r' ""( |$)', "only haproxy .*expects exactly", "an empty text is a text"),
     (r"'(meth\(\w+\))'", "only haproxy .*matching method must be specified", "a method is matched as one without being told"),
-    (r"'\w+(\([^)]*\))?,.* -m ", "only haproxy .*matching method .* cannot be used with fetch", "what matches is what the converters give, not what was fetched"),
+    (r"'[\w.]+(\([^)]*\))?,.* -m ", "only haproxy .*matching method .* cannot be used with fetch", "what matches is what the converters give, not what was fetched"),
     (r"map_\w*_ip\(|map_ip_ip\(", "only haproxy .*cannot be applied", "an address out of a map can be used as one"),
 )
 
-# What an expression gives: the rule, what the reference program gives, and why that is meant.
+# What an expression gives: the rule, the lines of the reference program and of weir, and why that is meant.
 VALUES = (
     (r"(hdrs_bin|payload\(\d,\d\)|bin\(00ff10\)),map_", "", "2.6 looks a value up as far as its first zero byte"),
-    (r"port_only", "", "what is no number is no port; 2.6 takes the digits that it begins with"),
-    (r"(add|sub)\(", "", "2.6 takes a difference of two numbers below and above nought for an overflow"),
-    (r"ub64dec", "", "2.6 decodes the signs of padding as if they were data"),
+    (r"port_only", r"^-x-\w+: (.*\d.*)\n\+x-\w+: (?!\1)", "what is no number is no port; 2.6 takes the digits that it begins with"),
+    (r"(add|sub)\(", r"^-x-\w+: .*922337203685477580[78]", "2.6 takes a difference of two numbers below and above nought for an overflow"),
+    (r"ub64dec", r"^-x-\w+: \[([0-9A-F]*)[0-9A-F]+\]\n\+x-\w+: \[\1\]", "2.6 decodes the signs of padding as if they were data"),
     (r"http_auth_bearer\(", "", "a field without a token has none; 2.6 finds an empty one"),
     (r"http_date\(\d+,[um]s\)", "", "2.6 shows fractions of seconds without their noughts"),
     (r"fix_is_valid|mqtt_is_valid", "", "2.6 gives nothing instead of false for what is no such message"),
