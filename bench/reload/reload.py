@@ -16,7 +16,9 @@ it in the master, and a master ends with a worker that crashes later; there both
 
 The busy clients are bench/paced.c, and their answers come from bench/origin.c: what they measure is the load balancer, not an
 interpreter. They send at times that were fixed before, so a stall counts for every request that it delays. The other clients and
-their origin, which would be on other machines, have the lowest weight. On a machine that others use too, `--alone` (needs root) gives all that is measured precedence over them; without it p99 is the scheduler's.
+their origin, which would be on other machines, run when nothing else does. On a machine that others use too, `--alone` (needs
+root) gives all that is measured precedence over them. Real-time priority would not do: a worker that reads its configuration would
+keep the others off its processor for as long as it takes.
 
 A client that finds its idle connection closed and whose next request fails for it counts as a failed request; an idle
 connection that is closed is counted as torn, whether or not a request was on its way.
@@ -75,8 +77,13 @@ http {{ access_log off; keepalive_requests 100000000; client_max_body_size 0; pr
 LONG = "".join(f"backend b{number}\n    server s{number} 127.0.0.1:9\n" for number in range(5000))
 DOWNLOAD, UPLOAD = 20_000_000, 4_000_000
 BUSY, PERIOD_MS = 4, 4
-LEAST = 19
+OTHERS = ["quiet", "short", "download", "upload", "socket"]
 # --- the origin
+
+
+def step_back():
+    """What is not measured comes last."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 async def serve(reader, writer):
@@ -109,7 +116,7 @@ async def serve(reader, writer):
 
 
 def origin(port):
-    os.nice(LEAST)
+    step_back()
 
     async def run():
         server = await asyncio.start_server(serve, "127.0.0.1", port, backlog=1000)
@@ -239,7 +246,7 @@ async def websocket(reader, writer, over):
 
 
 def clients(port, end, pipe, kinds):
-    os.nice(LEAST)
+    step_back()
     counts = {kind: Count() for kind in kinds}
     over = end.is_set
 
@@ -373,7 +380,7 @@ def measure(name, program, options, paced, origin_port, small_port):
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.02)
-        loads = [Paced(paced, port), Load(port, ["quiet", "short", "download", "upload", "socket"])]
+        loads = [Paced(paced, port), Load(port, options.others)]
         time.sleep(options.quiet)
         began = time.monotonic()
         done, before, most = {"good": 0, "broken": 0, "killed": 0}, None, 0
@@ -445,6 +452,8 @@ def main():
     parser.add_argument("-r", "--reloads", type=int, default=200)
     parser.add_argument("-s", "--seconds", type=float, default=120)
     parser.add_argument("-q", "--quiet", type=float, default=15, help="seconds without reloads before")
+    parser.add_argument("--others", default=OTHERS, type=lambda text: [kind for kind in text.split(",") if kind],
+                        metavar="KIND,...", help="the clients beside the busy ones")
     parser.add_argument("--alone", action="store_true", help="take precedence over whatever else uses the machine")
     parser.add_argument("--json", default="")
     options = parser.parse_args()
