@@ -180,6 +180,8 @@ REQUESTS = {
     "expect of version 1.0": "POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok",
     "upgrade without connection": get("/echo", "Upgrade: x"),
     "upgrade refused": get("/echo", "Connection: upgrade", "Upgrade: x"),
+    "upgrade and close": get("/echo", "Connection: upgrade, close", "Upgrade: x"),
+    "upgrade and close in fields of their own": get("/echo", "Connection: upgrade", "Connection: close", "Upgrade: x"),
     "upgrade to h2c": get("/echo", "Connection: upgrade, http2-settings", "Upgrade: h2c", "HTTP2-Settings: AAA"),
     "upgrade with a body": post("/echo", "hello", "Connection: upgrade", "Upgrade: x"),
     "a websocket without its key": get("/echo", "Connection: upgrade", "Upgrade: websocket"),

@@ -49,9 +49,14 @@ impl Exchange {
             () if pretends => persistence::Mode::KeepAlive,
             () => mode,
         };
-        // An upgrade keeps its fields: the connection's fate is then in the response.
-        if !persistence::may_switch_protocols(&self.request.head) {
-            let announcement = persistence::announcement_to_server(&self.request.head, mode);
+        // After an upgrade the connection's fate is in the response: nothing is said of it, and what the client said of its own
+        // connection stays behind (RFC 9110, 7.6.1).
+        let upgrade = persistence::may_switch_protocols(&self.request.head);
+        if !(upgrade && closes) {
+            let announcement = match upgrade {
+                true => persistence::Announce::Nothing,
+                false => persistence::announcement_to_server(&self.request.head, mode),
+            };
             let (head, raw) = self.request.edit();
             persistence::announce(head, raw, announcement).map_err(|_| no_room())?;
         }
