@@ -453,8 +453,9 @@ pub(crate) mod tests {
         Read { config, environment, messages }
     }
 
+    /// Reads a text, of which exactly these things are said.
     #[track_caller]
-    fn check(text: &str, messages: &[&str]) {
+    pub(crate) fn check(text: &str, messages: &[&str]) {
         assert_eq!(parse_text(text).messages, messages, "{text}");
     }
 

@@ -201,13 +201,8 @@ impl LogForwardReader {
 mod tests {
     use std::time::Duration;
 
-    use crate::document::tests::parse_text;
+    use crate::document::tests::{check, parse_text};
     use crate::model::{HostStrategy, LogForward};
-
-    #[track_caller]
-    fn check(text: &str, messages: &[&str]) {
-        assert_eq!(parse_text(text).messages, messages, "{text}");
-    }
 
     #[test]
     fn a_section_with_everything() {

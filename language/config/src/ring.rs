@@ -239,13 +239,8 @@ pub(crate) const BUILT_IN_RING: &str = "buf0";
 mod tests {
     use std::time::Duration;
 
-    use crate::document::tests::parse_text;
+    use crate::document::tests::{check, parse_text};
     use crate::model::{Framing, LogAddress, LogHeader};
-
-    #[track_caller]
-    fn check(section: &str, messages: &[&str]) {
-        assert_eq!(parse_text(section).messages, messages, "{section}");
-    }
 
     #[test]
     fn a_ring_with_everything() {

@@ -226,13 +226,8 @@ const OF_CONNECTIONS: &[&str] = &["log-bufsize", "log-proto", "tcp-ut", "tfo"];
 
 #[cfg(test)]
 mod tests {
-    use crate::document::tests::parse_text;
+    use crate::document::tests::{check, parse_text};
     use crate::model::{Balance, LogAddress, Mode};
-
-    #[track_caller]
-    fn check(text: &str, messages: &[&str]) {
-        assert_eq!(parse_text(text).messages, messages, "{text}");
-    }
 
     /// A name that is nowhere would never be looked at.
     #[test]
