@@ -324,5 +324,5 @@ impl BodyFlow {
 }
 
 /// How many receives one call makes before others get their turn: 128 kB with full bulk buffers, which takes about as long as
-/// three small requests. With four times as much, eight downloads made the others wait twice as long as behind HAProxy.
+/// three small requests. With four times as much, those beside eight downloads waited twice as long.
 const ROUNDS: usize = 8;
