@@ -197,3 +197,41 @@ def r159_what_needs_rights_is_checked_after_the_identity_changed(binary, folder)
             else:
                 assert program.status() == 1
                 assert "needs full privileges" in program.process.stdout.read()
+
+
+def a_priority_for_reading_the_configuration_and_one_for_serving(binary, folder):
+    needs_root()
+    port, pipe = free_port(), os.path.join(folder.path, "patterns")
+    os.mkfifo(pipe)
+    for words, reading, serving in (("tune.renice.startup 7", 7, 0), ("tune.renice.runtime -3", 0, -3),
+                                    ("tune.renice.startup 7\n    tune.renice.runtime 2", 7, 2)):
+        config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    {words}", frontend=f"acl a src -f {pipe}")
+        with Master(binary, folder, config) as master:
+            # It waits for its patterns.
+            assert wait_until(lambda: master.workers()), master.said()
+            worker = master.current()
+            assert wait_until(lambda: niceness(worker) == reading), niceness(worker)
+            with open(pipe, "w") as patterns:
+                patterns.write("127.0.0.1\n")
+            master.served()
+            threads = [int(thread) for thread in os.listdir(f"/proc/{worker}/task")]
+            assert len(threads) > 2 and {niceness(thread) for thread in threads} == {serving}, master.said()
+            assert niceness(master.pid) == 0, "it is about the worker"
+
+
+def a_priority_that_the_process_may_not_have_is_said(binary, folder):
+    needs_root()
+    port = free_port()
+    config = answering(folder, port, extra="tune.renice.startup 5\n    tune.renice.runtime -5")
+    with Program("setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", binary, "-db", "-f", config) as program:
+        program.ready(port)
+        assert niceness(program.pid) == 5
+        program.send(TERM)
+        program.status()
+        said = program.process.stdout.read()
+        assert "'tune.renice.runtime': cannot give the process the priority -5" in said and "it stays at 5" in said, said
+
+
+def niceness(thread):
+    """The priority of a thread, -20 to 19."""
+    return os.getpriority(os.PRIO_PROCESS, thread)

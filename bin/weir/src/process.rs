@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use weir_master::notify::Supervisor;
 use weir_master::{Carried, Setup, Side, cli, launch};
 use weir_runtime::messages::{Manner, Messages};
-use weir_runtime::process::{Background, write_pid_file};
+use weir_runtime::process::{Background, Precedence, write_pid_file};
 use weir_runtime::start::Invocation;
 use weir_syntax::SourceMap;
 use weir_sys::{process as system, signal};
@@ -54,6 +54,7 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
     }
     let found = sources.as_ref().map(|sources| configuration::discover(sources, arguments));
     let global = found.as_ref().map(|found| &found.global);
+    let niceness = global.and_then(|global| global.tuning.niceness.startup);
     if global.is_some_and(|global| global.quiet) && messages.manner() == Manner::Normal {
         messages.set_manner(Manner::Quiet);
     }
@@ -65,7 +66,8 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
             );
         }
         let sources = sources.expect("without them it ended above");
-        return Role::Serve(sources, Box::new(invocation(arguments)), None);
+        let precedence = Precedence::of_start(niceness, messages);
+        return Role::Serve(sources, Box::new(Invocation { precedence, ..invocation(arguments) }), None);
     }
     let Some(folder) = origin.folder else {
         messages.alert("The current directory cannot be opened.");
@@ -98,7 +100,8 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
     let reached = entrances.spelling();
     match launch(setup, master.carried, background, entrances, messages) {
         Some(Side::Worker(link)) => {
-            let invocation = Invocation { worker: Some(link), ..invocation(arguments) };
+            let precedence = Precedence::of_start(niceness, messages);
+            let invocation = Invocation { worker: Some(link), precedence, ..invocation(arguments) };
             // A worker is forked only when the files could be read.
             sources.map_or(Role::End(1), |sources| Role::Serve(sources, Box::new(invocation), Some(reached)))
         }
@@ -168,6 +171,7 @@ fn invocation(arguments: &Arguments) -> Invocation {
         former: arguments.former.clone(),
         take_over: arguments.take_over.clone(),
         worker: None,
+        precedence: Precedence::default(),
         activated: system::activated_sockets(|name| std::env::var(name).ok()),
     }
 }

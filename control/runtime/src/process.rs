@@ -36,6 +36,38 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
     !global.limits.strict
 }
 
+/// The process's priority while it starts, and what comes after.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Precedence {
+    before: Option<i32>,
+}
+
+impl Precedence {
+    /// Takes the priority of a process that reads its configuration (`tune.renice.startup`), if one is wanted.
+    pub fn of_start(wanted: Option<i32>, messages: &Messages) -> Precedence {
+        let before = wanted.and_then(|_| process::niceness().ok());
+        renice("startup", wanted, messages);
+        Precedence { before }
+    }
+
+    /// Takes the priority of a process that serves (`tune.renice.runtime`), or the one that it had before.
+    pub fn of_service(self, wanted: Option<i32>, messages: &Messages) {
+        renice("runtime", wanted.or(self.before), messages);
+    }
+}
+
+fn renice(when: &str, wanted: Option<i32>, messages: &Messages) {
+    if let Some(wanted) = wanted
+        && let Err(errno) = process::set_niceness(wanted)
+    {
+        let has = process::niceness().map_or(String::new(), |has| format!(": it stays at {has}"));
+        messages.warning(format!(
+            "[weir.main()] 'tune.renice.{when}': cannot give the process the priority {wanted} ({errno}){has}. A lower \
+             number than it has takes root, CAP_SYS_NICE or a limit of RLIMIT_NICE."
+        ));
+    }
+}
+
 /// The end of a line from the background process to the one that the shell waits for.
 pub struct Background {
     parent: OwnedFd,

@@ -28,7 +28,7 @@ use crate::limits::{self, Bounds, Capacity};
 use crate::listening::{Listening, Owner, Predecessor, Surroundings};
 use crate::messages::{Manner, Messages};
 use crate::observe::{self, CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
-use crate::process;
+use crate::process::{self, Precedence};
 use crate::tuning::{self, Habits};
 use crate::watch;
 use crate::worker::WorkerLink;
@@ -60,6 +60,8 @@ pub struct Invocation {
     pub take_over: Option<PathBuf>,
     /// What a master gave to this process, if one started it.
     pub worker: Option<WorkerLink>,
+    /// What the process's priority was before it began to read its configuration.
+    pub precedence: Precedence,
     /// Sockets that the service manager opened for this process.
     pub activated: Vec<OwnedFd>,
 }
@@ -127,6 +129,7 @@ fn try_serve(
     if global.quiet && messages.manner() == Manner::Normal {
         messages.set_manner(Manner::Quiet);
     }
+    invocation.precedence.of_service(global.tuning.niceness.runtime, messages);
     let workers = worker_count(&global);
     let needs = privileged(&config);
     let capacity = capacity(&config, &invocation, workers);

@@ -114,8 +114,18 @@ pub fn set_processors(processors: &[usize]) -> Result<()> {
 /// Lets others go first where the calling thread and they want the same processor. Nothing happens where the system refuses
 /// that.
 pub fn give_way() {
-    // The system's calls are about processes; this one is about the thread that has the number, and none is the calling one.
-    let _ = rustix::process::setpriority_process(None, NICENESS);
+    let _ = set_niceness(NICENESS);
+}
+
+/// The priority of the calling thread: -20 comes first, 19 last.
+pub fn niceness() -> Result<i32> {
+    rustix::process::getpriority_process(None)
+}
+
+/// Changes the priority of the calling thread; what it starts from here has it too. Less than it has takes privileges.
+pub fn set_niceness(niceness: i32) -> Result<()> {
+    // The system's calls are about processes; these are about the thread that has the number, and none is the calling one.
+    rustix::process::setpriority_process(None, niceness)
 }
 
 /// A quarter of a processor that another thread wants wholly. At 19 it was a hundredth, and somebody who waits for what the
@@ -253,6 +263,17 @@ mod tests {
         assert_eq!(set_processors(&processors[..1]), Ok(()));
         assert_eq!(super::processors(), Ok(processors[..1].to_vec()));
         assert_eq!(set_processors(&[usize::MAX]), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn a_thread_can_step_back() {
+        let apart = std::thread::spawn(|| {
+            let before = niceness().expect("known");
+            (set_niceness(before + 1), niceness(), before)
+        });
+        let (changed, after, before) = apart.join().expect("no panic");
+        assert_eq!((changed, after), (Ok(()), Ok(before + 1)));
+        assert_eq!(niceness(), Ok(before), "of one thread only");
     }
 
     #[test]

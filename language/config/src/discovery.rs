@@ -134,6 +134,7 @@ mod tests {
                 "presetenv",
                 "unsetenv",
                 "resetenv",
+                "tune.renice.startup",
             ]
         );
     }

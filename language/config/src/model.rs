@@ -64,5 +64,5 @@ pub use server::{
     HashKey, InitialAddress, Protocol, ProxyV2, SendProxy, Server, ServerSettings, ServerStates,
 };
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
-pub use tuning::{ConnectionSharing, ListenerQueues, SocketBuffers, Tuning, VariableSizes};
+pub use tuning::{ConnectionSharing, ListenerQueues, Niceness, SocketBuffers, Tuning, VariableSizes};
 pub use userlist::{User, Userlist};

@@ -149,8 +149,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::not_yet("tune.rcvbuf.backend", "<size>", "datagrams of backends"),
     Row::not_yet("tune.rcvbuf.frontend", "<size>", "datagrams of frontends"),
     Row::not_yet("tune.recv_enough", "<size>", "receiving"),
-    Row::not_yet("tune.renice.runtime", "<number>", "priority of the process"),
-    Row::not_yet("tune.renice.startup", "<number>", "priority of the process"),
     Row::not_yet("tune.sndbuf.backend", "<size>", "datagrams of backends"),
     Row::not_yet("tune.sndbuf.frontend", "<size>", "datagrams of frontends"),
     Row::not_yet("tune.ssl.capture-cipherlist-size", "<number>", "TLS"),

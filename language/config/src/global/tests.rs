@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::*;
 use crate::document::tests::{parse_text, parse_with};
 use crate::model::{
-    Account, Chroot, CloseSpread, ConnectionSharing, Global, Level, SentHostName, Shards, TaskProfiling,
+    Account, Chroot, CloseSpread, ConnectionSharing, Global, Level, Niceness, SentHostName, Shards,
+    TaskProfiling,
 };
 use weir_syntax::Environment;
 
@@ -225,6 +226,9 @@ fn tuning() {
     assert_eq!(tuning.receive_buffers.client, Some(65536));
     assert_eq!(tuning.listener_shards, Shards::ByThread);
     assert!(tuning.low_latency);
+    let niceness = accept("tune.renice.startup 19\ntune.renice.runtime -20").tuning.niceness;
+    assert_eq!(niceness, Niceness { startup: Some(19), runtime: Some(-20) });
+    refuse("tune.renice.startup 20", "'tune.renice.startup' : invalid value '20', allowed range is -20..19.");
     refuse(
         "tune.idle-pool.shared abc",
         "'tune.idle-pool.shared' expects either 'on', 'full' or 'off' but got 'abc'.",

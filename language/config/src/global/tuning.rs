@@ -10,6 +10,9 @@ const MAX: u32 = i32::MAX as u32;
 /// Below this not even our own answers fit; above, one connection could hold a whole machine's memory.
 const BUFFER_SIZES: std::ops::RangeInclusive<u64> = 1024..=256 << 20;
 
+/// What `setpriority` takes.
+const NICENESS: std::ops::RangeInclusive<i32> = -20..=19;
+
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready("tune.bufsize", "<size>", "32k", "bytes of a buffer", |line, words| {
         line.global.tuning.buffer_size = line.size(words, BUFFER_SIZES)? as u32;
@@ -83,6 +86,26 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "queues of threads that write to a ring",
         |line, words| {
             line.global.tuning.ring_queues = Some(line.number(words, 1..=64)?);
+            Ok(())
+        },
+    ),
+    Row::discovered(
+        "tune.renice.startup",
+        "<-20..19>",
+        "15",
+        "priority of a process that reads its configuration",
+        |line, words| {
+            line.global.tuning.niceness.startup = Some(line.number(words, NICENESS)?);
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "tune.renice.runtime",
+        "<-20..19>",
+        "-5",
+        "priority of a process that serves",
+        |line, words| {
+            line.global.tuning.niceness.runtime = Some(line.number(words, NICENESS)?);
             Ok(())
         },
     ),

@@ -25,6 +25,8 @@ pub struct Tuning {
     pub run_queue_depth: Option<u32>,
     /// `tune.sched.low-latency`: look for new events more often.
     pub low_latency: bool,
+    /// `tune.renice.*`: priorities of the process.
+    pub niceness: Niceness,
     /// `tune.idle-pool.shared`: who may use idle connections to servers.
     pub idle_connections: ConnectionSharing,
     /// `tune.rcvbuf.*`: kernel buffers for receiving.
@@ -43,6 +45,15 @@ pub struct Tuning {
     pub variable_sizes: VariableSizes,
     /// `tune.ring.queues`: how many queues threads that write to a ring wait in.
     pub ring_queues: Option<u32>,
+}
+
+/// Priorities as of `setpriority`: -20 comes first, 19 last. None keeps what the process has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Niceness {
+    /// `tune.renice.startup`: while it reads its configuration.
+    pub startup: Option<i32>,
+    /// `tune.renice.runtime`: while it serves.
+    pub runtime: Option<i32>,
 }
 
 /// Sizes of kernel buffers; none for the system's choice.
@@ -106,6 +117,7 @@ impl Default for Tuning {
             poll_events_max: None,
             run_queue_depth: None,
             low_latency: false,
+            niceness: Niceness::default(),
             idle_connections: ConnectionSharing::default(),
             receive_buffers: SocketBuffers::default(),
             send_buffers: SocketBuffers::default(),
