@@ -1,9 +1,11 @@
 """The master's command line."""
 import os
 import re
+import signal
+import socket
 
-from masters.support import Master
-from program import answering, free_port
+from masters.support import Master, alive, field, finished, slow_client
+from program import answering, free_port, wait_until
 
 
 def the_command_line_speaks_for_the_master_and_passes_on(binary, folder):
@@ -57,3 +59,123 @@ def levels_hold_on_both_sides(binary, folder):
             denied = master.ask("@1 disable frontend f") == "Permission denied\n\n"
             assert denied == (level != "admin")
             assert master.ask("operator; @1 disable frontend f").endswith("Permission denied\n\n")
+
+
+def in_debug_mode_the_commands_of_workers_are_about_the_master(binary, folder):
+    with Master(binary, folder, answering(folder, free_port())) as master:
+        worker = master.served().current()
+        assert "Unknown command" in master.ask("show info")
+        assert master.ask("mcli-debug-mode") == "mcli-debug-mode is OFF\n\n"
+        opened = master.ask("mcli-debug-mode on; mcli-debug-mode; help")
+        assert opened.startswith("\nmcli-debug-mode is ON\n\n"), opened
+        assert "  show info" in opened and "  reload " in opened and "set maxconn global" not in opened, opened
+        assert "debug dev" not in opened and "Unknown" in master.ask("mcli-debug-mode on; mcli-debug-mode off; show info")
+
+        def ask(text):
+            return master.ask(f"mcli-debug-mode on; {text}").removeprefix("\n")
+
+        info = dict(line.split(": ", 1) for line in ask("show info").splitlines() if ": " in line)
+        expected = {"Pid": str(master.pid), "Nbthread": "1", "CurrConns": "0", "Listeners": "1", "Stopping": "0"}
+        assert {name: info[name] for name in expected} == expected, info
+        # Those who came before anybody looked are counted too: at least one worker, and the four clients above and this one.
+        assert int(info["CumConns"]) == 6 and int(info["TotalBytesOut"]) > len(opened), info
+        assert int(info["Uptime_sec"]) < 60 and int(info["Jobs"]) == 2 and int(info["Tasks"]) > 3, info
+        assert ask("show threads").startswith("* Thread 1 : act=1"), ask("show threads")
+        assert "curr_task=master cli session@" in ask("show threads")
+        assert ask("show activity").startswith("thread_id: 1 (1..1)\n")
+        # Nothing of the worker is there, and nobody can change what is not.
+        assert len(ask("show stat").splitlines()) == 2 and ask("show backend") == "# name\n\n"
+        assert ask("show sess") == "\n" and ask("disable frontend f") == "No such frontend.\n\n"
+        assert ask("set server b/s state maint") == "No such backend.\n\n"
+        for command in ("set maxconn global 7", "set rate-limit connections global 7", "_getsocks",
+                        "expert-mode on; debug dev loop 9999999"):
+            assert "is for processes that serve: this one is the master.\n" in ask(command), command
+        assert ask("debug dev panic") == "This command is restricted to expert mode only.\n\n"
+        assert f"Pid: {worker}\n" in ask("@1 show info") and f"Pid: {master.pid}\n" in ask(f"@!{master.pid} show info")
+        # What a command changes of the session stays, payloads belong to their command, and letters say what is open.
+        assert ask("set severity-output number; disable frontend f") == "\n[3]: No such frontend.\n\n"
+        assert ask("prompt i; add map #0 <<\nquit\n\necho a").endswith("identifier. Please use #<id> or <file>.\n\na\n\n")
+        assert master.ask("prompt p\nmcli-debug-mode on\nexpert-mode on\nshow backend\nuser\nquit") == \
+            "\nmaster> \nmaster(d)> \nmaster(ed)> # name\n\nmaster(ed)> \nmaster> "
+        assert "stopping" not in master.said() and alive(worker)
+
+
+def debug_mode_is_for_administrators(binary, folder):
+    with Master(binary, folder, answering(folder, free_port())) as master:
+        master.served()
+        for level in ("user", "operator"):
+            answer = master.ask(f"{level}; mcli-debug-mode on; show info")
+            assert answer.startswith("\nPermission denied\n\nUnknown command"), answer
+            # Who gives the rights up that it took gives it up.
+            assert "Unknown command" in master.ask(f"mcli-debug-mode on; {level}; show info")
+
+
+def watchers_in_debug_mode_end_with_their_clients(binary, folder):
+    def clients():
+        jobs = re.search(r"\nJobs: (\d+)\n.*\nListeners: (\d+)\n", master.ask("mcli-debug-mode on; show info"), re.S)
+        return int(jobs[1]) - int(jobs[2])
+
+    with Master(binary, folder, answering(folder, free_port())) as master:
+        master.served()
+        assert master.ask("mcli-debug-mode on; wait 100").endswith("\n\n")
+        for command in ("wait 1h", "show events buf0 -w", "trace applet sink buf0; trace applet start now; show events buf0 -w"):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(master.socket)
+                client.sendall(f"mcli-debug-mode on; {command}\n".encode())
+                # The master goes on meanwhile, for the one who asks too.
+                for _ in range(3):
+                    assert wait_until(lambda: clients() == 2), command
+            assert wait_until(lambda: clients() == 1), command
+        # What it told, it told of itself.
+        assert f"<CLI> on unix@{master.socket}" in master.ask("mcli-debug-mode on; show events buf0")
+        # A profile of the memory needs names, which it finds without a second thread.
+        assert "master cli session" in master.ask(
+            "mcli-debug-mode on; set profiling memory on; show info; show profiling memory; set profiling memory off")
+        assert field(master.pid, "Threads") == ["1"]
+
+
+def a_master_that_ends_says_so_and_watchers_leave(binary, folder):
+    port = free_port()
+    with Master(binary, folder, answering(folder, port)) as master, slow_client(master, port) as (slow, _):
+        assert "\nStopping: 0\n" in master.ask("mcli-debug-mode on; show info")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            client.connect(master.socket)
+            client.sendall(b"prompt i; mcli-debug-mode on; show backend; show events buf0 -w\n")
+            assert wait_until(lambda: b"# name" in client.recv(65536, socket.MSG_PEEK))
+            os.kill(master.pid, signal.SIGUSR1)
+            assert wait_until(lambda: "\nStopping: 1\n" in master.ask("mcli-debug-mode on; show info"))
+            while client.recv(65536):
+                pass
+        assert finished(slow).startswith(b"HTTP/1.1 200") and master.process.wait(10) == 0
+
+
+def a_reload_ends_debug_mode(binary, folder):
+    with Master(binary, folder, answering(folder, free_port())) as master:
+        first = master.served().current()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            client.connect(master.socket)
+            client.sendall(b"prompt i; mcli-debug-mode on; show backend; wait 1h\n")
+            assert wait_until(lambda: b"# name" in client.recv(65536, socket.MSG_PEEK))
+            master.reload()
+            while client.recv(65536):
+                pass
+        master.served(2)
+        assert wait_until(lambda: not alive(first)) and master.current() != first
+        assert master.ask("mcli-debug-mode") == "mcli-debug-mode is OFF\n\n" and "Unknown" in master.ask("show info")
+        info = master.ask("mcli-debug-mode on; show info; reload")
+        assert f"Pid: {master.pid}\n" in info and "Success=1\n" in info, info
+        master.served(3)
+
+
+def debug_mode_is_made_once(binary, folder):
+    with Master(binary, folder, answering(folder, free_port())) as master:
+        master.served()
+        for _ in range(50):
+            master.ask("mcli-debug-mode on; show info; show activity; show stat; show profiling; show events")
+        memory, before = int(field(master.pid, "RssAnon")[0]), master.descriptors()
+        for _ in range(200):
+            master.ask("mcli-debug-mode on; show info; show activity; show stat; show profiling; show events")
+        grown = int(field(master.pid, "RssAnon")[0]) - memory
+        assert grown < 1000 and wait_until(lambda: master.descriptors() <= before), f"{grown} kB"

@@ -1,7 +1,7 @@
 //! Commands are rows: name, syntax, level, help, function. Parsing, `help`, `-dKcli` and the README come from them.
 
 use crate::outcome::{Level, Outcome};
-use crate::session::Manners;
+use crate::session::{Manners, PERMISSION_DENIED};
 use crate::target::{ServerKey, Target};
 
 /// One row.
@@ -33,6 +33,21 @@ pub const EXPERT: u8 = 4;
 pub const EXPERIMENTAL: u8 = 8;
 /// Not in `help`.
 pub const HIDDEN: u8 = 16;
+/// Of use only where traffic is served: never on a master, even when the commands of workers are open there.
+pub const SERVING: u8 = 32;
+
+impl Command {
+    /// Why a session with these manners may not use it, if so.
+    pub fn refusal(&self, manners: &Manners) -> Option<&'static str> {
+        if self.flags & EXPERT != 0 && !manners.expert {
+            return Some("This command is restricted to expert mode only.\n");
+        }
+        if self.flags & EXPERIMENTAL != 0 && !manners.experimental {
+            return Some("This command is restricted to experimental mode only.\n");
+        }
+        (self.level > manners.level).then_some(PERMISSION_DENIED)
+    }
+}
 
 /// What a command acts on.
 pub struct Context<'a> {

@@ -19,7 +19,7 @@ mod traces;
 mod variables;
 mod work;
 
-pub use conversation::PROMPT_HELP;
+pub use conversation::{PROMPT_HELP, switch};
 
 use std::sync::OnceLock;
 

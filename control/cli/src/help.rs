@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, WORKER, commands};
+use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, SERVING, WORKER, commands};
 use crate::session::Manners;
 
 /// Commands that are offered to somebody who mistyped.
@@ -50,6 +50,7 @@ fn is_offered(command: &Command, side: u8, manners: &Manners) -> bool {
     let hidden = command.run.is_none()
         || command.flags & side == 0
         || command.flags & HIDDEN != 0
+        || (command.flags & SERVING != 0 && side & MASTER != 0)
         || (command.flags & EXPERT != 0 && !manners.expert)
         || (command.flags & EXPERIMENTAL != 0 && !manners.experimental);
     !hidden && !is_last(command)

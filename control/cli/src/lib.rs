@@ -19,7 +19,7 @@ pub mod session;
 pub mod target;
 
 pub use command::{Command, commands, find_command};
-pub use commands::PROMPT_HELP;
+pub use commands::{PROMPT_HELP, switch};
 pub use help::keyword_dump;
 pub use outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
 pub use session::{Session, SessionSettings, Status};

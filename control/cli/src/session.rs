@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use crate::command::{Arguments, Context, EXPERIMENTAL, EXPERT, WORKER, WaitCondition, find_command};
+use crate::command::{Arguments, Context, WORKER, WaitCondition, find_command};
 use crate::help;
 use crate::line::Line;
 use crate::outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
@@ -148,6 +148,25 @@ impl Session {
             doing: Doing::Nothing,
             answered: false,
         }
+    }
+
+    /// A session for one command that somebody else heard, who speaks with the client before and after it: words, and the
+    /// lines of a payload. Its manners are that session's, and go back to it ([`Session::into_manners`]).
+    pub fn of_command(manners: Manners, words: Vec<String>, payload: Option<Vec<u8>>) -> Self {
+        let payload = payload.map(|text| Payload { pattern: String::new(), text, complete: true });
+        Self {
+            // Who hears the lines says the prompts.
+            manners: Manners { mode: Mode::Single, ..manners },
+            queue: VecDeque::from([words]),
+            payload,
+            end_of_input: true,
+            ..Self::new(SessionSettings::default())
+        }
+    }
+
+    /// How its commands left the manners.
+    pub fn into_manners(self) -> Manners {
+        self.manners
     }
 
     /// Silence that ends the session, in milliseconds, as `set timeout cli` left it.
@@ -333,14 +352,8 @@ impl Session {
         let Some((command, count)) = find_command(words, WORKER) else {
             return Outcome::info(help::unknown(words, WORKER, &self.manners));
         };
-        if command.flags & EXPERT != 0 && !self.manners.expert {
-            return Outcome::error("This command is restricted to expert mode only.\n");
-        }
-        if command.flags & EXPERIMENTAL != 0 && !self.manners.experimental {
-            return Outcome::error("This command is restricted to experimental mode only.\n");
-        }
-        if command.level > self.manners.level {
-            return denied();
+        if let Some(refusal) = command.refusal(&self.manners) {
+            return Outcome::error(refusal);
         }
         let Some(run) = command.run else {
             return Outcome::error(format!("'{}' is not implemented yet.\n", command.name));

@@ -4,7 +4,10 @@ mod toy;
 
 use proptest::prelude::*;
 use toy::{Toy, converse, toy};
+use weir_cli::command::{MASTER, WORKER};
+use weir_cli::help::help;
 use weir_cli::outcome::Level;
+use weir_cli::session::{Manners, Mode};
 use weir_cli::{Session, SessionSettings, Status, keyword_dump};
 
 fn admin() -> SessionSettings {
@@ -108,6 +111,47 @@ fn help_lists_what_looks_like_it() {
     // Experimental commands show once the mode is on; what is not implemented never does.
     assert!(!text.contains("set var") && !text.contains("ssl"));
     assert!(say(&mut toy(), "experimental-mode on;help\n").contains("\n  set var <name>"));
+}
+
+#[test]
+fn a_master_that_opens_the_commands_of_workers_lists_both() {
+    let session = Session::new(admin());
+    let manners = session.into_manners();
+    let lists = |side: u8, command: &str| help(&[], side, &manners).contains(&format!("\n  {command}"));
+    for (command, alone, opened) in [
+        ("reload ", true, true),
+        ("show version ", true, true),
+        ("show info ", false, true),
+        // Of no use where nothing is served, and not for every day.
+        ("set maxconn global ", false, false),
+        ("debug dev loop ", false, false),
+        ("mcli-debug-mode ", false, false),
+    ] {
+        assert_eq!((lists(MASTER, command), lists(MASTER | WORKER, command)), (alone, opened), "{command}");
+    }
+    assert!(lists(WORKER, "set maxconn global "));
+}
+
+#[test]
+fn one_command_is_answered_with_the_manners_of_another_session() {
+    let manners = Session::new(SessionSettings { level: Level::User, ..admin() }).into_manners();
+    let mut toy = toy();
+    let mut answer = |manners: Manners, words: &str, payload: Option<&[u8]>| {
+        let words = words.split(' ').map(str::to_owned).collect();
+        let mut session = Session::of_command(manners, words, payload.map(<[u8]>::to_vec));
+        let mut out = Vec::new();
+        while session.run(&mut toy, 0, usize::MAX, &mut out) != Status::Close {}
+        (String::from_utf8(out).expect("answers are text"), session.into_manners())
+    };
+    let (denied, manners) = answer(manners, "disable server be/s1", None);
+    assert_eq!(denied, "Permission denied\n\n");
+    let (_, manners) = answer(manners, "set severity-output number", None);
+    let manners = Manners { level: Level::Admin, mode: Mode::Prompt, ..manners };
+    assert_eq!(answer(manners.clone(), "show nosuch; quit", None).1.level, Level::Admin);
+    let (denied, manners) = answer(manners, "disable server be/nosuch", None);
+    assert_eq!(denied, "[3]: No such server.\n\n");
+    assert_eq!(answer(manners.clone(), "add map m.map", Some(b"k1 v1\n")).0, "\n");
+    assert_eq!(answer(manners, "add map m.map", Some(b"\xff")).0, "[3]: The payload is not valid UTF-8.\n\n");
 }
 
 #[test]

@@ -4,6 +4,9 @@
 //! any process, `@` the master; alone, it stands for all that follow. Each command for a worker goes over a connection of
 //! its own, on which the worker answers and then says that nothing follows; so answers never mix, whatever they hold.
 //! After `@@1` everything goes to the worker and back until one of them closes.
+//!
+//! With `mcli-debug-mode on` the master also answers what workers answer, about itself: such a command is run as they run
+//! it, over what [`Master::look`] finds.
 
 mod door;
 mod pass_on;
@@ -12,12 +15,15 @@ mod words;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use weir_cli::command::{Command, EXPERIMENTAL, EXPERT, MASTER, find_command};
+use weir_cli::command::{MASTER, SERVING, WORKER, find_command};
 use weir_cli::line::Line;
 use weir_cli::outcome::{Level, SeverityOutput};
 use weir_cli::session::{Manners, Mode, PERMISSION_DENIED};
-use weir_cli::{Severity, help};
+use weir_cli::{Session, Severity, help, switch};
 use weir_net::{Connection, Received};
+use weir_runtime::cli_server;
+use weir_runtime::observe::record::LONGEST_PAYLOAD;
+use weir_runtime::traces::Conversation;
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};
 
 use crate::master::{How, Loading, Master};
@@ -27,6 +33,8 @@ pub use door::{Entrance, Entrances};
 /// Who speaks.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
+    /// The socket that it came through.
+    address: String,
     /// What it may do.
     level: Level,
     severity_output: SeverityOutput,
@@ -36,8 +44,13 @@ pub(crate) struct Client {
 
 impl Client {
     /// A worker, over the pair of sockets with it.
-    pub(crate) fn of_worker(pid: u32) -> Self {
-        Client { level: Level::User, severity_output: SeverityOutput::None, worker: Some(pid) }
+    pub(crate) fn of_worker(pid: u32, address: &str) -> Self {
+        Client {
+            address: address.to_owned(),
+            level: Level::User,
+            severity_output: SeverityOutput::None,
+            worker: Some(pid),
+        }
     }
 }
 
@@ -55,6 +68,8 @@ struct Talk {
     connection: Connection,
     manners: Manners,
     whom: Whom,
+    /// Whether the commands of workers are open on the master.
+    debug: bool,
 }
 
 /// Whether a conversation goes on.
@@ -66,16 +81,18 @@ enum Flow {
 
 /// Speaks with one client until it leaves or its line was answered.
 pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Connection) {
+    let address = client.address.clone();
+    let _told = Conversation::begin(&address);
     let manners = Manners {
         level: client.level,
         severity_output: client.severity_output,
-        timeout_ms: None,
+        timeout_ms: Some(SILENCE_MS),
         expert: false,
         experimental: false,
         mode: Mode::Single,
         timed: false,
     };
-    let mut talk = Talk { master, client, connection, manners, whom: Whom::Master };
+    let mut talk = Talk { master, client, connection, manners, whom: Whom::Master, debug: false };
     while let Some(line) = talk.hear_line().await {
         let commands = words::commands(&line);
         let last = commands.len().saturating_sub(1);
@@ -121,7 +138,15 @@ impl Talk {
         let spoken = line.commands.first().map(Vec::as_slice).unwrap_or_default();
         let own = matches!(
             spoken.first().map(String::as_str),
-            Some("prompt" | "quit" | "user" | "operator" | "expert-mode" | "experimental-mode")
+            Some(
+                "prompt"
+                    | "quit"
+                    | "user"
+                    | "operator"
+                    | "expert-mode"
+                    | "experimental-mode"
+                    | "mcli-debug-mode"
+            )
         );
         match whom {
             Whom::Worker(pid) if !own => {
@@ -129,7 +154,10 @@ impl Talk {
                 pass_on::command(self, pid, rest, payload).await?;
                 self.prompt().await
             }
-            _ => self.carry_out(spoken).await,
+            _ => {
+                let payload = line.payload.filter(|_| last);
+                self.carry_out(spoken, payload).await
+            }
         }
     }
 
@@ -158,13 +186,33 @@ impl Talk {
         }
     }
 
-    async fn carry_out(&mut self, spoken: &[String]) -> Option<Flow> {
-        let Some((command, count)) = find_command(spoken, MASTER) else {
-            let text = help::unknown(spoken, MASTER, &self.manners);
+    /// The sides whose commands the master carries out itself.
+    fn sides(&self) -> u8 {
+        if self.debug { MASTER | WORKER } else { MASTER }
+    }
+
+    async fn carry_out(&mut self, spoken: &[String], payload: Option<String>) -> Option<Flow> {
+        let Some((command, count)) = find_command(spoken, self.sides()) else {
+            let text = help::unknown(spoken, self.sides(), &self.manners);
             return self.say(Severity::Info, &text).await;
         };
-        if let Some(refusal) = self.refusal(command) {
-            return self.say(Severity::Error, &refusal).await;
+        if command.flags & MASTER == 0 {
+            let payload = match payload {
+                Some(end) => match self.hear_payload(&end, LONGEST_PAYLOAD).await? {
+                    Some(lines) => Some(lines),
+                    None => return self.say(Severity::Error, PAYLOAD_TOO_LONG).await,
+                },
+                None => None,
+            };
+            if command.flags & SERVING != 0 {
+                let text =
+                    format!("'{}' is for processes that serve: this one is the master.\n", command.name);
+                return self.say(Severity::Error, &text).await;
+            }
+            return self.look_at_itself(spoken, payload).await;
+        }
+        if let Some(refusal) = command.refusal(&self.manners) {
+            return self.say(Severity::Error, refusal).await;
         }
         let arguments = &spoken[count..];
         match command.name {
@@ -192,27 +240,24 @@ impl Talk {
         }
     }
 
-    fn refusal(&self, command: &Command) -> Option<String> {
-        if command.run.is_none() {
-            return Some(format!("'{}' is not implemented yet.\n", command.name));
-        }
-        if command.flags & EXPERT != 0 && !self.manners.expert {
-            return Some("This command is restricted to expert mode only.\n".to_owned());
-        }
-        if command.flags & EXPERIMENTAL != 0 && !self.manners.experimental {
-            return Some("This command is restricted to experimental mode only.\n".to_owned());
-        }
-        (command.level > self.manners.level).then(|| PERMISSION_DENIED.to_owned())
+    /// A command of workers, of the master itself: it is answered as workers answer it.
+    async fn look_at_itself(&mut self, spoken: &[String], payload: Option<Vec<u8>>) -> Option<Flow> {
+        let live = self.master.look();
+        let mut session = Session::of_command(self.manners.clone(), spoken.to_vec(), payload);
+        cli_server::answer(live, false, &mut session, &mut self.connection).await?;
+        self.manners = Manners { mode: self.manners.mode, ..session.into_manners() };
+        self.prompt().await
     }
 
     /// What a command that only looks answers.
     fn text_of(&mut self, name: &str, arguments: &[String]) -> Result<String, String> {
         let master = &self.master;
+        let word = arguments.first().map_or("", String::as_str);
         Ok(match name {
-            "help" => help::help(arguments, MASTER, &self.manners),
+            "help" => help::help(arguments, self.sides(), &self.manners),
             "echo" => format!("{}\n", arguments.join(" ")),
             "show version" => format!("{}\n", master.setup.version),
-            "show proc" => master.show_processes(arguments.first().is_some_and(|word| word == "debug")),
+            "show proc" => master.show_processes(word == "debug"),
             "show startup-logs" => master.messages.startup_logs(),
             "show cli level" => format!("{}\n", self.manners.level.name()),
             "show cli sockets" => {
@@ -232,8 +277,9 @@ impl Talk {
                     format!("{}\n", found.ok_or("Variable not found\n")?)
                 }
             },
-            "expert-mode" => switch("expert-mode", &mut self.manners.expert, arguments),
-            "experimental-mode" => switch("experimental-mode", &mut self.manners.experimental, arguments),
+            "expert-mode" => switch(name, &mut self.manners.expert, word).unwrap_or_default(),
+            "experimental-mode" => switch(name, &mut self.manners.experimental, word).unwrap_or_default(),
+            "mcli-debug-mode" => switch(name, &mut self.debug, word).unwrap_or_default(),
             other => return Err(format!("'{other}' is not implemented yet.\n")),
         })
     }
@@ -271,6 +317,7 @@ impl Talk {
         self.manners.level = level;
         self.manners.expert = false;
         self.manners.experimental = false;
+        self.debug = false;
         self.say(Severity::Info, "").await
     }
 
@@ -308,18 +355,45 @@ impl Talk {
                 }
                 Whom::Master => "master".to_owned(),
             };
-            self.send(format!("{name}> ").as_bytes()).await?;
+            self.send(format!("{name}{}> ", self.opened()).as_bytes()).await?;
         }
         Some(Flow::On)
     }
 
+    /// What of the restricted commands is open, a letter each as the reference has them: `(xed)`.
+    fn opened(&self) -> String {
+        let letters = [('x', self.manners.experimental), ('e', self.manners.expert), ('d', self.debug)];
+        let opened: String = letters.iter().filter(|(_, open)| *open).map(|(letter, _)| letter).collect();
+        if opened.is_empty() { opened } else { format!("({opened})") }
+    }
+
     /// The next line without its end; `None` when there is none any more.
     async fn hear_line(&mut self) -> Option<Vec<u8>> {
-        hear_line(&mut self.connection, weir_sched::now().after(SILENCE_MS)).await
+        let deadline = weir_sched::now().after_some(self.manners.timeout_ms);
+        hear_line(&mut self.connection, deadline).await
+    }
+
+    /// The lines up to the one that ends a payload, or `Some(None)` when they are longer than `most`. `None` when the client
+    /// is gone before.
+    async fn hear_payload(&mut self, end: &str, most: usize) -> Option<Option<Vec<u8>>> {
+        let mut lines = Vec::new();
+        loop {
+            let line = self.hear_line().await?;
+            if line == end.as_bytes() {
+                return Some(Some(lines));
+            }
+            if lines.len() + line.len() >= most {
+                return Some(None);
+            }
+            lines.extend_from_slice(&line);
+            lines.push(b'\n');
+        }
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Option<()> {
-        self.connection.send_all(bytes, patience()).await
+        self.connection.send_all(bytes, patience()).await?;
+        self.master.own.sent(bytes.len());
+        Some(())
     }
 
     async fn leave(&mut self) {
@@ -328,12 +402,14 @@ impl Talk {
 }
 
 /// Sends a text to somebody who waits for nothing else, then closes.
-pub(crate) fn answer(client: OwnedFd, text: String) {
+pub(crate) fn answer(master: Rc<Master>, client: OwnedFd, text: String) {
     let Ok(descriptor) = Descriptor::register(client) else { return };
     weir_sched::spawn(&ANSWER, Class::Normal, async move {
         descriptor.set_owner(weir_sched::current());
         let mut connection = Connection::new(descriptor);
-        if connection.send_all(format!("{text}\n").as_bytes(), patience()).await.is_some() {
+        let text = format!("{text}\n");
+        if connection.send_all(text.as_bytes(), patience()).await.is_some() {
+            master.own.sent(text.len());
             leave(&mut connection).await;
         }
     });
@@ -381,16 +457,7 @@ async fn leave(connection: &mut Connection) {
     }
 }
 
-fn switch(name: &str, state: &mut bool, arguments: &[String]) -> String {
-    match arguments.first().map(String::as_str) {
-        None => return format!("{name} is {}\n", if *state { "ON" } else { "OFF" }),
-        Some("on") => *state = true,
-        // Anything else closes it: nobody shall believe that it is closed while it is not.
-        Some(_) => *state = false,
-    }
-    String::new()
-}
-
+const PAYLOAD_TOO_LONG: &str = "The payload is too long.\n";
 static ANSWER: Kind = Kind::new("master cli answer");
 /// As on workers.
 const LONGEST_LINE: usize = 16_384;

@@ -13,9 +13,11 @@
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
+use std::sync::atomic::Ordering::SeqCst;
 
 use weir_net::{Connection, Place};
 use weir_runtime::messages::Messages;
+use weir_runtime::observe::{Bystander, Live};
 use weir_runtime::process::Background;
 use weir_sched::{Class, Descriptor, Kind, Signals, Tick, wait};
 use weir_sys::child::{self, Exit};
@@ -35,6 +37,8 @@ pub struct Master {
     pub(crate) loading: Cell<Loading>,
     /// The command line's sockets.
     pub(crate) entrances: Entrances,
+    /// What this execution of the process does.
+    pub(crate) own: Bystander,
     /// Who waits for the result of this load comes out of the first end.
     waiting: (OwnedFd, OwnedFd),
     /// Who waits for the next one.
@@ -92,6 +96,7 @@ impl Master {
             processes: RefCell::new(carried.processes),
             loading: Cell::new(Loading::UnderWay),
             entrances,
+            own: Bystander::begin(),
             waiting: waiting.expect("a process that just started has descriptors left"),
             next: RefCell::default(),
             at_once: carried.at_once,
@@ -130,6 +135,7 @@ impl Master {
             self.load_failed();
         }
         weir_sched::spawn(&TIDYING, Class::Normal, give_memory_back());
+        self.own.ready();
         // What ended before the signals were read.
         self.reap();
         while let Ok(signal) = signals.next().await {
@@ -150,11 +156,24 @@ impl Master {
     fn end(&self, signal: Signal) {
         self.messages.warning("Exiting Master process...");
         self.setup.service.stopping();
-        self.ending.set(true);
+        self.begin_to_end();
         self.tell_all(signal);
         if self.processes.borrow().workers.is_empty() {
             self.finish();
         }
+    }
+
+    fn begin_to_end(&self) {
+        self.ending.set(true);
+        if let Some(live) = self.own.seen() {
+            live.site.stopping.store(true, SeqCst);
+        }
+    }
+
+    /// The master itself, as the commands of workers show and change it.
+    pub(crate) fn look(&self) -> Live {
+        let sockets = || self.entrances.list().iter().map(Entrance::as_operators_see_it).collect();
+        self.own.look(self.messages, sockets, self.ending.get())
     }
 
     fn tell_all(&self, signal: Signal) {
@@ -211,7 +230,7 @@ impl Master {
                 return;
             }
             for client in clients {
-                cli::answer(client, text.clone());
+                cli::answer(self.clone(), client, text.clone());
             }
         }
     }
@@ -276,7 +295,7 @@ impl Master {
             self.status.set(status);
             if !self.setup.stays {
                 self.messages.alert("exit-on-failure: killing every processes with SIGTERM");
-                self.ending.set(true);
+                self.begin_to_end();
                 self.tell_all(signal::SIGTERM);
             }
         }
@@ -299,7 +318,7 @@ impl Master {
     pub(crate) fn reload(self: &Rc<Self>, how: How, client: Option<OwnedFd>) {
         if self.ending.get() {
             if let Some(client) = client {
-                cli::answer(client, "Success=0\n--\nThe master is ending.\n".to_owned());
+                cli::answer(self.clone(), client, "Success=0\n--\nThe master is ending.\n".to_owned());
             }
             return;
         }
@@ -361,6 +380,7 @@ impl Master {
         let pid = worker.pid;
         let own = worker.channel.as_ref().map(process::duplicate);
         let Some(Ok(channel)) = own else { return };
+        let address = format!("sockpair@{}", channel.as_raw_fd());
         let Ok(channel) = Descriptor::register(channel) else { return };
         weir_sched::spawn(&CHANNEL, Class::Normal, async move {
             channel.set_owner(weir_sched::current());
@@ -369,7 +389,7 @@ impl Master {
                     Ok((0, _)) => break,
                     Ok((_, clients)) => {
                         for client in clients {
-                            self.clone().hear(Client::of_worker(pid), client, None);
+                            self.clone().hear(Client::of_worker(pid, &address), client, None);
                         }
                     }
                     Err(Errno::AGAIN | Errno::INTR) => {
@@ -388,7 +408,7 @@ impl Master {
     pub(crate) fn hear(self: Rc<Self>, client: Client, socket: OwnedFd, place: Option<Place>) {
         let Ok(descriptor) = Descriptor::register(socket) else { return };
         weir_sched::spawn(&SESSION, Class::Normal, async move {
-            let _counted = place;
+            let _counted = (place, self.own.meet());
             descriptor.set_owner(weir_sched::current());
             cli::converse(self, client, Connection::new(descriptor)).await;
         });

@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use weir_cli::{Session, SessionSettings, Status};
 use weir_net::{Connection, Door, DoorState, Gate, Place, Received};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
+use weir_stream::worker::ProcessFigures;
 use weir_sys::{Address, Errno};
 
 use crate::observe::{CliSettings, CliSocket, Live, LiveTarget};
@@ -45,7 +46,7 @@ impl Door for CliDoor {
     }
 
     fn admit(&self) -> Result<Self::Ticket, &'static Gate> {
-        let all = &self.live.record.cli_connections;
+        let all = self.live.record.cli_connections;
         let place = all.enter(self.live.record.cli_connections_limit).ok_or(all)?;
         let (of_socket, limit) = (&self.socket.connections, self.socket.settings.connections);
         let own = of_socket.enter(limit.unwrap_or(u32::MAX)).ok_or(of_socket)?;
@@ -85,41 +86,45 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
         longest_line: settings.longest_line,
         longest_payload: settings.longest_payload,
     });
+    if answer(live, settings.exposes_listeners, &mut session, &mut client).await.is_some() {
+        leave(&mut client).await;
+    }
+}
+
+/// Answers what a session hears until it is over. None when the client is gone, or silent for too long.
+pub async fn answer(
+    live: Live,
+    gives_sockets: bool,
+    session: &mut Session,
+    client: &mut Connection,
+) -> Option<()> {
     let mut target = LiveTarget::new(live, weir_sched::current());
     let mut out = Vec::new();
     loop {
         let status = session.run(&mut target, weir_sched::now().as_ms(), PIECE, &mut out);
-        if client.send_all(&out, silence(&session)).await.is_none() {
-            return;
-        }
+        client.send_all(&out, silence(session)).await?;
         count_sent(live, out.len());
         out.clear();
-        let carries_on = match status {
-            Status::NeedInput => listen(&mut client, &mut session).await,
-            Status::More => {
-                yield_now().await;
-                Some(())
-            }
-            Status::Pending => await_answer(&client, silence(&session)).await,
-            Status::Watch => watch(live, &mut client, &mut session).await,
-            Status::WaitUntil(at_ms) => pause(&client, Tick::from_ms(at_ms)).await,
+        match status {
+            Status::NeedInput => listen(client, session).await?,
+            Status::More => yield_now().await,
+            Status::Pending => await_answer(client, silence(session)).await?,
+            Status::Watch => watch(live, client, session).await?,
+            Status::WaitUntil(at_ms) => pause(client, Tick::from_ms(at_ms)).await?,
             Status::HandOver => {
-                let given = hand_over(live, settings, &mut client).await;
-                session.handed_over(settings.exposes_listeners, &mut target, &mut out);
-                given
+                if gives_sockets {
+                    hand_over(live, client).await?;
+                }
+                session.handed_over(gives_sockets, &mut target, &mut out);
             }
-            Status::Close => break,
-        };
-        if carries_on.is_none() {
-            return;
+            Status::Close => return Some(()),
         }
     }
-    leave(&mut client).await;
 }
 
-/// Passes the listening sockets, if the socket that the client came through does so.
-async fn hand_over(live: Live, settings: &CliSettings, client: &mut Connection) -> Option<()> {
-    match live.record.life.get().filter(|_| settings.exposes_listeners) {
+/// Passes the listening sockets.
+async fn hand_over(live: Live, client: &mut Connection) -> Option<()> {
+    match live.record.life.get() {
         Some(life) => crate::handover::give(&life.listening, client).await,
         None => Some(()),
     }
@@ -128,10 +133,14 @@ async fn hand_over(live: Live, settings: &CliSettings, client: &mut Connection) 
 /// Clients count in the totals of the process, not in the rates that limits look at.
 fn count(live: Live) {
     if let Some(figures) = live.site.figures.get(weir_sched::worker_index()) {
-        figures.connections.increment();
-        figures.requests.increment();
-        figures.streams.increment();
+        count_client(figures);
     }
+}
+
+pub(crate) fn count_client(figures: &ProcessFigures) {
+    figures.connections.increment();
+    figures.requests.increment();
+    figures.streams.increment();
 }
 
 fn count_sent(live: Live, bytes: usize) {

@@ -1,12 +1,13 @@
 //! The live process as operators see and change it: statistics, the runtime API, the statistics page.
 //!
 //! Everything reads a [`Live`]: the [`Site`], which streams work with, and beside it a [`ProcessRecord`], which only
-//! operators ask for. [`Page`] answers for the statistics page; [`LiveTarget`] is what a session of the runtime API acts
+//! operators ask for. A process that serves nothing has them once somebody looks: [`Bystander`]. [`Page`] answers for the statistics page; [`LiveTarget`] is what a session of the runtime API acts
 //! on; [`pulse::start`] keeps on each worker what has to be looked at once a second.
 
 mod activity;
 mod added_servers;
 mod admin;
+mod bystander;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod names;
@@ -22,6 +23,7 @@ mod statistics_page;
 mod statistics_source;
 pub(crate) mod work_target;
 
+pub use bystander::Bystander;
 pub use record::{CliSettings, CliSocket, ProcessRecord, RecordedLimits};
 pub use statistics_page::Page;
 

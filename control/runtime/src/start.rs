@@ -206,7 +206,7 @@ fn try_serve(
         hard_stop_after: global.hard_stop_after,
         grace: global.grace,
         forwards: &record.events.forwards,
-        operators: &record.cli_connections,
+        operators: record.cli_connections,
         relays,
         operator_acceptors: Mutex::default(),
         ended_by: AtomicI32::new(0),

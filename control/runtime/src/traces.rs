@@ -53,12 +53,13 @@ pub fn of_command_line(wanted: &str) -> Vec<TraceLine> {
 }
 
 /// A conversation of the runtime API, told as long as it lives.
-pub(crate) struct Conversation<'s> {
+pub struct Conversation<'s> {
     address: &'s str,
 }
 
 impl<'s> Conversation<'s> {
-    pub(crate) fn begin(address: &'s str) -> Self {
+    /// With a client that came through the socket of this address.
+    pub fn begin(address: &'s str) -> Self {
         let conversation = Conversation { address };
         conversation.tell(0);
         conversation

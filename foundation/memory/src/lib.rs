@@ -88,10 +88,15 @@ pub fn has_unnamed_places() -> bool {
 pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let name = move || {
         weir_sys::process::give_way();
-        without_counting(|| TABLE.name());
+        name_places_here();
         done();
     };
     std::thread::Builder::new().name("place-names".into()).spawn(name).map(drop)
+}
+
+/// The same by the thread that calls, which does nothing else meanwhile.
+pub fn name_places_here() {
+    without_counting(|| TABLE.name());
 }
 
 /// What was counted. Places without a name are [`Place::Other`]: see [`name_places`].

@@ -1,6 +1,6 @@
 //! Commands about the conversation itself: help, prompt, levels, waiting.
 
-use crate::command::{Arguments, Command, Context, HIDDEN, MASTER, WORKER, WaitCondition};
+use crate::command::{Arguments, Command, Context, HIDDEN, MASTER, SERVING, WORKER, WaitCondition};
 use crate::commands::{answer, server};
 use crate::help;
 use crate::outcome::{Level, Outcome, SeverityOutput};
@@ -61,7 +61,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::Admin,
         flags: WORKER | MASTER | HIDDEN,
         help: "open commands that can harm the process, for this connection",
-        run: Some(|context, arguments| switch("expert-mode", &mut context.manners.expert, arguments)),
+        run: Some(|context, arguments| obey("expert-mode", &mut context.manners.expert, arguments)),
     },
     Command {
         name: "experimental-mode",
@@ -70,7 +70,7 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER | MASTER | HIDDEN,
         help: "open commands that may still change, for this connection",
         run: Some(|context, arguments| {
-            switch("experimental-mode", &mut context.manners.experimental, arguments)
+            obey("experimental-mode", &mut context.manners.experimental, arguments)
         }),
     },
     Command {
@@ -93,7 +93,7 @@ pub(super) static COMMANDS: &[Command] = &[
         name: "_getsocks",
         syntax: "_getsocks",
         level: Level::User,
-        flags: WORKER | HIDDEN,
+        flags: WORKER | HIDDEN | SERVING,
         help: "hand over the listening sockets",
         run: Some(|_, _| Outcome::HandOver),
     },
@@ -126,14 +126,24 @@ fn lower(context: &mut Context<'_>, arguments: &Arguments<'_>, level: Level) -> 
     if arguments.word(0) == "-" { Outcome::Silence } else { Outcome::Nothing }
 }
 
-fn switch(name: &str, state: &mut bool, arguments: &Arguments<'_>) -> Outcome {
-    match arguments.word(0) {
-        "" => return Outcome::info(format!("{name} is {}\n", if *state { "ON" } else { "OFF" })),
+/// With `-` nothing is answered, as for levels.
+fn obey(name: &str, state: &mut bool, arguments: &Arguments<'_>) -> Outcome {
+    match switch(name, state, arguments.word(0)) {
+        Some(text) => Outcome::info(text),
+        None if arguments.word(1) == "-" => Outcome::Silence,
+        None => Outcome::Nothing,
+    }
+}
+
+/// Opens or closes what a mode is about, as the word says. Without a word the answer says how it is.
+pub fn switch(name: &str, state: &mut bool, word: &str) -> Option<String> {
+    match word {
+        "" => return Some(format!("{name} is {}\n", if *state { "ON" } else { "OFF" })),
         "on" => *state = true,
         // Anything else closes it: nobody shall believe that it is closed while it is not.
         _ => *state = false,
     }
-    if arguments.word(1) == "-" { Outcome::Silence } else { Outcome::Nothing }
+    None
 }
 
 fn set_severity_output(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {

@@ -2,7 +2,7 @@
 //!
 //! A command leaves this table when it gets a function; the README lists what is still here.
 
-use crate::command::{Command, EXPERT, MASTER, WORKER};
+use crate::command::{Command, EXPERT, WORKER};
 use crate::outcome::Level;
 
 macro_rules! later {
@@ -12,9 +12,6 @@ macro_rules! later {
 }
 
 pub(super) static COMMANDS: &[Command] = later! {
-    MASTER => {
-        "mcli-debug-mode", "mcli-debug-mode [on|off]", "open the worker's commands on the master, for debugging";
-    }
     WORKER => {
         "abort ssl ca-file", "abort ssl ca-file <cafile>", "give up a change of a CA file";
         "abort ssl cert", "abort ssl cert <certfile>", "give up a change of a certificate";

@@ -1,6 +1,6 @@
 //! Limits of the process: `set maxconn global`, `set rate-limit`.
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Arguments, Command, Context, SERVING, WORKER};
 use crate::outcome::{Level, Outcome};
 use crate::target::Limit;
 
@@ -9,7 +9,7 @@ pub(super) static COMMANDS: &[Command] = &[
         name: "set maxconn global",
         syntax: "set maxconn global <value>",
         level: Level::Admin,
-        flags: WORKER,
+        flags: WORKER | SERVING,
         help: "limit the connections of the process (0: as configured)",
         run: Some(set_maxconn),
     },
@@ -17,7 +17,7 @@ pub(super) static COMMANDS: &[Command] = &[
         name: "set rate-limit",
         syntax: "set rate-limit <setting> <value>",
         level: Level::Admin,
-        flags: WORKER,
+        flags: WORKER | SERVING,
         help: "limit what the process takes on each second (0: no limit)",
         run: Some(set_rate_limit),
     },

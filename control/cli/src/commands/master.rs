@@ -1,6 +1,6 @@
 //! Commands of the master. It carries them out itself; their rows are here, so that they are listed with the others.
 
-use crate::command::{Command, MASTER};
+use crate::command::{Command, HIDDEN, MASTER};
 use crate::outcome::{Level, Outcome};
 
 macro_rules! of_the_master {
@@ -25,6 +25,9 @@ pub(super) static COMMANDS: &[Command] = of_the_master! {
         "_loadstatus", "_loadstatus", "say how the last reload went, for the process that asked for it";
         "_send_status", "_send_status READY <pid>", "a worker tells its master that it is ready";
         "show proc", "show proc [debug]", "list the processes";
+    }
+    MASTER | HIDDEN, Admin => {
+        "mcli-debug-mode", "mcli-debug-mode [on|off]", "open the commands of workers on the master, for this connection";
     }
     MASTER, Operator => {
         "hard-reload", "hard-reload", "reload and stop the old workers at once";

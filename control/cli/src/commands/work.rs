@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::profiling::time_cell;
-use crate::command::{Arguments, Command, Context, EXPERT, WORKER};
+use crate::command::{Arguments, Command, Context, EXPERT, SERVING, WORKER};
 use crate::outcome::{Level, Outcome, Step, Stream};
 use crate::target::{Target, Tasks, ThreadView};
 
@@ -41,7 +41,7 @@ pub(super) static COMMANDS: &[Command] = &[
         name: "debug dev loop",
         syntax: "debug dev loop <ms>",
         level: Level::Admin,
-        flags: WORKER | EXPERT,
+        flags: WORKER | EXPERT | SERVING,
         help: "keep the worker that answers busy, to see what that does to others",
         run: Some(keep_busy),
     },

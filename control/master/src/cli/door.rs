@@ -2,16 +2,18 @@
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 use weir_cli::outcome::{Level, SeverityOutput};
 use weir_config::model::{self, Bind};
 use weir_net::{Door, DoorState, Gate, HandedOver, Opened, Opener, Place, listener};
 use weir_runtime::listening::open_apart;
 use weir_runtime::messages::Messages;
+use weir_runtime::observe::record::{CliSettings, CliSocket, LONGEST_PAYLOAD, spelled};
 use weir_sched::{Class, Descriptor, Kind, Tick};
 use weir_sys::{Address, Errno, process};
 
-use super::Client;
+use super::{Client, LONGEST_LINE, SILENCE_MS};
 use crate::master::Master;
 
 /// All of them.
@@ -25,7 +27,6 @@ pub struct Entrances {
 /// One socket.
 pub struct Entrance {
     opened: Opened,
-    spelling: String,
     client: Client,
 }
 
@@ -36,7 +37,8 @@ impl Entrances {
         opener.adopt(carried.into_iter().flat_map(|socket| HandedOver::new(socket, None)).collect());
         let mut list = Vec::new();
         for bind in binds {
-            let client = Client {
+            let client = |address| Client {
+                address,
                 level: match bind.options.level {
                     Some(model::Level::User) => Level::User,
                     Some(model::Level::Operator) => Level::Operator,
@@ -50,8 +52,8 @@ impl Entrances {
                 worker: None,
             };
             for opened in open_apart(&mut opener, bind, messages)? {
-                let spelling = weir_runtime::observe::record::spelled(&opened.address);
-                list.push(Entrance { opened, spelling, client: client.clone() });
+                let client = client(spelled(&opened.address));
+                list.push(Entrance { opened, client });
             }
         }
         Some(Entrances { list, _opener: Some(opener) })
@@ -64,7 +66,7 @@ impl Entrances {
 
     /// How a configuration would write them (`HAPROXY_MASTER_CLI`).
     pub fn spelling(&self) -> String {
-        let all: Vec<&str> = self.list.iter().map(|entrance| entrance.spelling.as_str()).collect();
+        let all: Vec<&str> = self.list.iter().map(Entrance::spelling).collect();
         all.join(";")
     }
 }
@@ -72,12 +74,26 @@ impl Entrances {
 impl Entrance {
     /// As a configuration would write it.
     pub fn spelling(&self) -> &str {
-        &self.spelling
+        &self.client.address
     }
 
     /// What its clients may do.
     pub fn level(&self) -> Level {
         self.client.level
+    }
+
+    /// As one of the sockets of the runtime API.
+    pub(crate) fn as_operators_see_it(&self) -> CliSocket {
+        CliSocket::from(CliSettings {
+            address: self.client.address.clone(),
+            level: self.client.level,
+            severity_output: self.client.severity_output,
+            timeout: Duration::from_millis(SILENCE_MS),
+            connections: Some(MOST_CLIENTS),
+            longest_line: LONGEST_LINE,
+            longest_payload: LONGEST_PAYLOAD,
+            exposes_listeners: false,
+        })
     }
 
     /// The socket, if the next execution has to have it: one that somebody else made is inherited by its number.

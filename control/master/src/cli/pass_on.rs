@@ -7,7 +7,7 @@ use weir_net::{Connection, Received};
 use weir_runtime::handover::knock;
 use weir_sched::{Descriptor, Tick, wait};
 
-use super::{Flow, Talk, patience};
+use super::{Flow, PAYLOAD_TOO_LONG, Talk, patience};
 use weir_cli::Severity;
 
 /// Passes one command on, with the lines that follow if it has a payload, and its answer back. `None` when the client is
@@ -17,18 +17,12 @@ pub(super) async fn command(talk: &mut Talk, pid: u32, text: &[u8], payload: Opt
     said.extend_from_slice(text);
     said.push(b'\n');
     if let Some(end) = payload {
-        loop {
-            let line = talk.hear_line().await?;
-            let over = line == end.as_bytes();
-            said.extend_from_slice(&line);
-            said.push(b'\n');
-            if said.len() > MOST_PASSED {
-                return talk.say(Severity::Error, "The payload is too long.\n").await.map(drop);
-            }
-            if over {
-                break;
-            }
-        }
+        let Some(lines) = talk.hear_payload(&end, MOST_PASSED).await? else {
+            return talk.say(Severity::Error, PAYLOAD_TOO_LONG).await.map(drop);
+        };
+        said.extend_from_slice(&lines);
+        said.extend_from_slice(end.as_bytes());
+        said.push(b'\n');
     }
     let Some(mut worker) = reach(talk, pid) else {
         return talk.say(Severity::Error, "The process cannot be reached.\n").await.map(drop);
@@ -54,8 +48,8 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
         worker.send_all(&said, patience()).await?;
     }
     loop {
-        let from_client = shovel(&mut talk.connection, &mut worker).await?;
-        let from_worker = shovel(&mut worker, &mut talk.connection).await?;
+        let from_client = shovel(&mut talk.connection, &mut worker, |_| ()).await?;
+        let from_worker = from_worker(talk, &mut worker).await?;
         match (from_client, from_worker) {
             (_, Shovelled::Over) => {
                 talk.leave().await;
@@ -79,7 +73,7 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
 /// What the worker answers, up to its end.
 async fn answer(talk: &mut Talk, worker: &mut Connection) -> Option<()> {
     loop {
-        match shovel(worker, &mut talk.connection).await? {
+        match from_worker(talk, worker).await? {
             Shovelled::Some => {}
             Shovelled::Over => return Some(()),
             Shovelled::Nothing if talk.connection.is_broken() => return None,
@@ -90,14 +84,19 @@ async fn answer(talk: &mut Talk, worker: &mut Connection) -> Option<()> {
     }
 }
 
+async fn from_worker(talk: &mut Talk, worker: &mut Connection) -> Option<Shovelled> {
+    let own = &talk.master.own;
+    shovel(worker, &mut talk.connection, |bytes| own.sent(bytes)).await
+}
+
 enum Shovelled {
     Some,
     Nothing,
     Over,
 }
 
-/// Moves what is there. `None` when the receiver is gone.
-async fn shovel(from: &mut Connection, to: &mut Connection) -> Option<Shovelled> {
+/// Moves what is there, and says how much that was. `None` when the receiver is gone.
+async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(usize)) -> Option<Shovelled> {
     let what = match from.receive(usize::MAX) {
         Received::Bytes(_) | Received::Full => Shovelled::Some,
         Received::Nothing => Shovelled::Nothing,
@@ -107,6 +106,7 @@ async fn shovel(from: &mut Connection, to: &mut Connection) -> Option<Shovelled>
         return Some(what);
     }
     to.send_all(from.input(), patience()).await?;
+    moved(from.input().len());
     from.consume(usize::MAX);
     Some(what)
 }

@@ -39,6 +39,14 @@ pub fn start(live: Live) {
     });
 }
 
+/// Starts it on a worker that has run unobserved since `began_ns`: until the first second is over, all that time is it.
+pub(super) fn start_late(live: Live, began_ns: u64) {
+    if let Some(pulse) = live.record.pulses.get(weir_sched::worker_index()) {
+        pulse.beat(&Moment { at_ns: began_ns, idle_ns: 0, bytes_out: 0 }, &Moment::now(live));
+    }
+    start(live);
+}
+
 impl Default for Pulse {
     /// A worker that has done nothing yet.
     fn default() -> Self {

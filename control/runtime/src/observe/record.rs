@@ -52,7 +52,7 @@ pub struct ProcessRecord {
     /// The process while it serves: it pauses and stops frontends. Set before anything is served.
     pub life: OnceLock<&'static Life>,
     /// Connections to the runtime API, and who waits for one to end.
-    pub cli_connections: Gate,
+    pub cli_connections: &'static Gate,
     /// `stats maxconn`: how many of them there may be.
     pub cli_connections_limit: u32,
     /// Whether workers may take each other's idle connections.
@@ -98,7 +98,7 @@ impl ProcessRecord {
             log_sinks: Vec::new(),
             cli_sockets: OnceLock::new(),
             life: OnceLock::new(),
-            cli_connections: Gate::new(),
+            cli_connections: Box::leak(Box::default()),
             cli_connections_limit: Global::default().stats_maxconn,
             shares_idle: true,
             pulses: (0..workers.max(1)).map(|_| CachePadded::default()).collect(),

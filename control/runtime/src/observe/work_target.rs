@@ -142,6 +142,11 @@ impl LiveTarget {
         if !weir_memory::has_unnamed_places() {
             return true;
         }
+        if self.live.record.life.get().is_none() {
+            // Nobody is served here, so nobody waits.
+            weir_memory::name_places_here();
+            return true;
+        }
         let (named, task) = (Arc::new(AtomicBool::new(false)), self.task);
         let theirs = Arc::clone(&named);
         let begun = weir_memory::name_places(move || {

@@ -1,0 +1,175 @@
+//! A process that serves nothing, as operators see it: a master, while its `mcli-debug-mode` is on.
+//!
+//! It has no proxies, no listeners of traffic and no configuration, so its [`Live`] is that of an empty one: commands find
+//! no server to change, and what they show of the process is the process's own. It is made when somebody looks for the
+//! first time, and kept. What only counting from the beginning can tell is counted from the beginning.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::atomic::Ordering::SeqCst;
+
+use weir_config::model::Config;
+use weir_net::{Gate, Place};
+use weir_stream::site::{Identity, Site};
+use weir_stream::worker::ProcessFigures;
+use weir_sync::CachePadded;
+use weir_sys::{process as system, users};
+
+use super::record::{CliSocket, RecordedLimits};
+use super::{Live, Page, ProcessRecord, pulse, work_target};
+use crate::build::{self, Options, SavedStates, SystemResolver};
+use crate::cli_server::count_client;
+use crate::messages::Messages;
+
+/// A process that serves nothing, and what it has done. It has one worker.
+pub struct Bystander {
+    began_ns: u64,
+    began_wall_us: u64,
+    clients: &'static Gate,
+    /// Given to the site once there is one.
+    figures: RefCell<Vec<CachePadded<ProcessFigures>>>,
+    /// How long it took until it did what it is for.
+    boot_ms: Cell<u32>,
+    live: OnceCell<Live>,
+}
+
+impl Bystander {
+    /// A process that begins now.
+    pub fn begin() -> Self {
+        Bystander {
+            began_ns: weir_sched::precise_ns(),
+            began_wall_us: weir_sched::wall_us(),
+            clients: Box::leak(Box::default()),
+            figures: RefCell::new(vec![CachePadded::default()]),
+            boot_ms: Cell::new(0),
+            live: OnceCell::new(),
+        }
+    }
+
+    /// From now on it does what it is for.
+    pub fn ready(&self) {
+        let boot_ms = weir_sched::precise_ns().saturating_sub(self.began_ns) / 1_000_000;
+        self.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
+    }
+
+    /// An operator came, and counts as one of those who are there as long as the place lives.
+    pub fn meet(&self) -> Option<Place> {
+        self.count(count_client);
+        self.clients.enter(u32::MAX)
+    }
+
+    /// Bytes left for an operator.
+    pub fn sent(&self, bytes: usize) {
+        self.count(|figures| figures.bytes_out.add(bytes as u64));
+    }
+
+    fn count(&self, count: impl FnOnce(&ProcessFigures)) {
+        match self.live.get() {
+            Some(live) => live.site.figures.first().map(|figures| count(figures)),
+            None => self.figures.borrow().first().map(|figures| count(figures)),
+        };
+    }
+
+    /// Everything that can be seen of the process, if somebody has looked.
+    pub fn seen(&self) -> Option<Live> {
+        self.live.get().copied()
+    }
+
+    /// Everything that can be seen of the process, with the sockets of its command line. To be called on its worker.
+    pub fn look(
+        &self,
+        messages: &'static Messages,
+        sockets: impl FnOnce() -> Vec<CliSocket>,
+        leaves: bool,
+    ) -> Live {
+        *self.live.get_or_init(|| {
+            let live = self.make(messages);
+            // Nobody else sets them.
+            let _ = live.record.cli_sockets.set(sockets());
+            let _ = live.record.boot_ms.set(self.boot_ms.get());
+            live.site.stopping.store(leaves, SeqCst);
+            weir_memory::name_work_with(work_target::work_name);
+            pulse::start_late(live, self.began_ns);
+            live
+        })
+    }
+
+    fn make(&self, messages: &'static Messages) -> Live {
+        let nothing = Config::default();
+        let resolver = SystemResolver::default();
+        let events = build::events(&nothing, &resolver, false).expect("without rings no ring has a fault");
+        let open_files = system::descriptor_limit().soft.unwrap_or(u64::MAX);
+        let open_files = u32::try_from(open_files).unwrap_or(u32::MAX);
+        let record = ProcessRecord {
+            events,
+            messages: Some(messages),
+            limits: RecordedLimits { open_files, sockets: open_files, ..RecordedLimits::default() },
+            started_ms: self.began_ns / 1_000_000,
+            cli_connections: self.clients,
+            ..ProcessRecord::new(1)
+        };
+        let record = record.publish();
+        let hostname = users::host_name();
+        let options = Options {
+            workers: 1,
+            connections: 0,
+            frontend_connections: None,
+            events: &record.events,
+            resolver: &resolver,
+            states: &SavedStates::default(),
+            ignore_unknown_names: false,
+            identity: Identity {
+                node: hostname.clone(),
+                hostname,
+                process_id: system::id(),
+                started_us: self.began_wall_us,
+                time_zone: build::local_time_zone(),
+            },
+            statistics: Box::new(Page::new(record)),
+        };
+        let site = build::site(nothing, options).expect("without proxies no proxy has a fault");
+        let site = Site { figures: self.figures.take(), ..site };
+        Live { site: site.publish(), record }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::ask;
+    use super::*;
+
+    static MESSAGES: Messages = Messages::new();
+
+    #[track_caller]
+    fn check(live: Live, command: &str, lines: &[&str]) {
+        let answer = ask(live, command);
+        for line in lines {
+            assert!(answer.lines().any(|known| known == *line), "{line} in {answer}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_serves_nothing_is_shown_as_it_is() {
+        let done = weir_sched::run(async {
+            let bystander = Bystander::begin();
+            let (first, second) = (bystander.meet(), bystander.meet());
+            bystander.sent(100);
+            drop(first);
+            assert!(bystander.seen().is_none());
+            let live = bystander.look(&MESSAGES, Vec::new, false);
+            bystander.sent(20);
+            let pid = format!("Pid: {}", system::id());
+            check(
+                live,
+                "show info",
+                &[&pid, "Nbthread: 1", "CumConns: 2", "TotalBytesOut: 120", "Jobs: 1", "Maxconn: 0"],
+            );
+            check(live, "show sess", &[""]);
+            check(live, "set maxconn global 1", &["Value out of range."]);
+            check(live, "disable server b/s", &["No such backend."]);
+            check(live, "disable frontend f", &["No such frontend."]);
+            drop(second);
+            check(live, "show info", &["Jobs: 0"]);
+        });
+        assert_eq!(done, Ok(Some(())));
+    }
+}
