@@ -214,6 +214,25 @@ fn an_idle_connection_that_the_server_closed_is_not_used() {
     });
 }
 
+/// A dead connection keeps no place on the shelf from a living one, however well it served before.
+#[test]
+fn a_connection_that_the_server_closed_takes_no_place() {
+    run(plain(""), |world| async move {
+        let mut first = world.client();
+        first.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut first).await;
+        exchange(&mut first, &mut server).await;
+        drop(server);
+        let mut second = world.client();
+        second.send(GET).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut second).await;
+        exchange(&mut second, &mut server).await;
+        assert_eq!([B::Connects, B::Reuses].map(|counter| world.backend("front", counter)), [2, 2]);
+    });
+}
+
 #[test]
 fn a_reused_connection_that_dies_under_a_request_is_replaced() {
     run(plain(""), |world| async move {

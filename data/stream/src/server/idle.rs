@@ -163,9 +163,10 @@ impl Shelf {
         Some(self.remove(at))
     }
 
-    /// The oldest that was never reused, to make place for one that its session may want next.
-    fn give_up_unproven(&mut self) -> Option<Idle> {
-        let at = self.idle.iter().take(LOOK).position(|idle| !idle.is_proven())?;
+    /// The oldest that its server closed or that was never reused, to make place for one that its session may want next.
+    fn give_up_one(&mut self) -> Option<Idle> {
+        let goes = |idle: &Idle| !idle.is_proven() || !is_fresh(&idle.connection);
+        let at = self.idle.iter().take(LOOK).position(goes)?;
         Some(self.remove(at))
     }
 
@@ -350,8 +351,8 @@ fn arrive(whose: Whose, task: TaskKey, parcel: Option<Parcel>) {
 fn shelve(whose: Whose, idle: Idle) {
     let Some(settings) = whose.settings().filter(|settings| whose.pools.has_room(settings)) else { return };
     if !whose.pools.needs_more(weir_sched::worker_index(), &settings) {
-        // It takes the place of one that was never reused, or has none. What goes is closed outside of the borrow.
-        let Some(Some(_given_up)) = with_shelf(whose, Shelf::give_up_unproven) else { return };
+        // It takes the place of another, or has none. What goes is closed outside of the borrow.
+        let Some(Some(_given_up)) = with_shelf(whose, Shelf::give_up_one) else { return };
     }
     idle.connection.descriptor().set_owner(KEEPER.get());
     with_shelf(whose, |shelf| shelf.put(idle));
