@@ -235,3 +235,74 @@ def a_priority_that_the_process_may_not_have_is_said(binary, folder):
 def niceness(thread):
     """The priority of a thread, -20 to 19."""
     return os.getpriority(os.PRIO_PROCESS, thread)
+
+
+def forbidden(pid):
+    """Whether a process may create no other, and whether none of its threads gains privileges from what it executes."""
+    with open(f"/proc/{pid}/limits") as limits:
+        processes = next(line.split()[2:4] for line in limits if line.startswith("Max processes"))
+    gains = {field(f"{pid}/task/{task}", "NoNewPrivs")[0] for task in os.listdir(f"/proc/{pid}/task")}
+    assert len(gains) == 1, gains
+    return processes == ["0", "0"], gains == {"1"}
+
+
+def r158_only_the_worker_can_neither_create_processes_nor_gain_privileges(binary, folder):
+    identity = "uid 65534\n    gid 65534\n    " if os.geteuid() == 0 else ""
+    # A thread that writes logs is there before the workers.
+    logs = "log stdout format raw daemon"
+    for words, expected in (("", (True, True)), ("insecure-fork-wanted", (False, True)), ("insecure-setuid-wanted", (True, False)),
+                            ("insecure-fork-wanted\n    insecure-setuid-wanted", (False, False)),
+                            ("insecure-fork-wanted\n    no insecure-fork-wanted", (True, True))):
+        port = free_port()
+        config = answering(folder, port, extra=f"{identity}nbthread 2\n    {words}", frontend=logs)
+        with Master(binary, folder, config) as master:
+            before, first = forbidden(os.getpid()), master.served().current()
+            assert forbidden(first) == expected, (words, forbidden(first))
+            assert forbidden(master.pid) == before
+            master.reload()
+            assert wait_until(lambda: master.current() != first and forbidden(master.current()) == expected)
+            assert request(port).startswith(b"HTTP/1.1 200")
+
+
+def alone_too_a_process_can_neither_create_processes_nor_gain_privileges(binary, folder):
+    for words, expected in (("", (True, True)), ("insecure-fork-wanted", (False, True)), ("insecure-setuid-wanted", (True, False))):
+        port, pid_file = free_port(), os.path.join(folder.path, "pid")
+        config = answering(folder, port, extra=f"nbthread 2\n    {words}")
+        with Program(binary, "-db", "-f", config) as program:
+            program.ready(port)
+            assert wait_until(lambda: forbidden(program.pid) == expected), (words, forbidden(program.pid))
+        # In the background all is done when the command returns.
+        status, _, err = run(binary, "-D", "-p", pid_file, "-f", config)
+        assert status == 0, err
+        with open(pid_file) as file:
+            daemon = int(file.read())
+        try:
+            assert forbidden(daemon) == expected
+            # One that replaces it is not its child.
+            with Program(binary, "-db", "-f", config, "-sf", str(daemon)) as program:
+                program.ready(port)
+                assert wait_until(lambda: not alive(daemon))
+                assert request(port).startswith(b"HTTP/1.1 200")
+        finally:
+            if alive(daemon):
+                os.kill(daemon, TERM)
+
+
+def what_begins_late_needs_no_new_thread(binary, folder):
+    needs_root()
+    port, path = free_port(), os.path.join(folder.path, "cli")
+    config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    stats socket {path} level admin")
+    with Master(binary, folder, config) as master:
+        worker = master.served().current()
+        threads = len(os.listdir(f"/proc/{worker}/task"))
+        assert forbidden(worker) == (True, True)
+        talk(path, "set profiling memory on")
+        for sink in ("stdout", "stderr"):
+            before = master.said().count("[01|h1|")
+            talk(path, f"trace h1 sink {sink}; trace h1 verbosity complete; trace h1 start now")
+            assert request(port).startswith(b"HTTP/1.1 200")
+            assert wait_until(lambda: "|h1|" in master.said()[before:]), sink
+        talk(path, "trace 0")
+        assert "@data/" in talk(path, "show profiling memory")
+        assert "@data/" in talk(path, "show profiling memory"), "more than once"
+        assert len(os.listdir(f"/proc/{worker}/task")) == threads

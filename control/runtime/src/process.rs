@@ -232,6 +232,40 @@ impl Identity {
     }
 }
 
+/// Has no program that the process may be made to execute bring privileges along, unless `insecure-setuid-wanted`. In a process
+/// with one thread: those that follow inherit it.
+pub fn forbid_privileges(global: &Global, messages: &Messages) {
+    if global.insecure_setuid_wanted {
+        return;
+    }
+    if let Err(errno) = process::gain_no_privileges() {
+        messages.warning(format!(
+            "[weir.main()] Executables with set-user-id bits or capabilities cannot be kept from raising the privileges of \
+             this process ({errno})."
+        ));
+    }
+}
+
+/// Has nobody create processes from this one, unless `insecure-fork-wanted`. That concerns threads too, so those that may be
+/// needed later are there before.
+pub fn forbid_processes(global: &Global, messages: &Messages) {
+    if global.insecure_fork_wanted {
+        return;
+    }
+    if let Err(error) = weir_sys::thread::reserve(LATE_THREADS) {
+        messages.warning(format!(
+            "[weir.main()] There is no thread in reserve ({error}): traces to standard output or standard error and the \
+             names of 'show profiling memory' may be missing."
+        ));
+    }
+    if let Err(errno) = process::create_no_processes() {
+        messages.warning(format!("[weir.main()] The process cannot be kept from creating others ({errno})."));
+    }
+}
+
+/// Who begins when asked to: the writers of events to standard output and to standard error, and who finds names for memory.
+const LATE_THREADS: usize = 3;
+
 /// What parts of the configuration need of root's rights, checked once the process has become who it will be (R159): what it
 /// was given to keep may be enough.
 pub fn last_checks(config: &[(&str, bool)]) -> std::result::Result<(), String> {

@@ -145,6 +145,8 @@ fn try_serve(
     let background = background.map_err(said("[weir.main()] Cannot fork"))?;
     // The main thread has no other yet: all that follow block the same signals.
     let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
+    // Writers of logs are the first threads.
+    process::forbid_privileges(&global, messages);
     let events = build::events(
         &config,
         &SystemResolver { ipv4_only: invocation.ipv4_only },
@@ -221,6 +223,7 @@ fn try_serve(
     let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
     let watchdog = watch::start(&runtime, site, global.profiling.warn_blocked_after)
         .map_err(said("Cannot start the watchdog"))?;
+    process::forbid_processes(&global, messages);
     if let Some(link) = link {
         link.ready().map_err(|error| Some(format!("Cannot tell the master: {error}.")))?;
         if link.background {

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
@@ -68,9 +68,8 @@ impl Writer {
             lost: AtomicU64::new(0),
         });
         let theirs = Arc::clone(&shared);
-        let handle: JoinHandle<()> =
-            thread::Builder::new().name("log-writer".into()).spawn(move || run(&theirs, &descriptor))?;
-        Ok(Self { shared, thread: handle.thread().clone() })
+        let thread = weir_sys::thread::start(c"log-writer", move || run(&theirs, &descriptor))?;
+        Ok(Self { shared, thread })
     }
 
     /// Queues one line, its newline included. False when the queue is full: the line is dropped. Never waits.

@@ -24,8 +24,9 @@ pub use table::{Figures, Method, Place, Report};
 use stack::Stack;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use table::TABLE;
 use weir_sys::time::monotonic_ns;
 
@@ -81,18 +82,32 @@ pub fn has_unnamed_places() -> bool {
 }
 
 /// Has all places that were counted named, by a thread of its own that lets others go first, and then `done` called there.
-/// Reading the program's debug information takes some hundred milliseconds the first time.
+/// Reading the program's debug information takes some hundred milliseconds the first time. The thread stays: a process may
+/// be unable to create another one later.
 ///
 /// # Errors
 /// When no thread can be had: `done` is then not called.
 pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    let name = move || {
-        weir_sys::process::give_way();
-        name_places_here();
-        done();
+    static NAMER: Mutex<Option<Sender<Done>>> = Mutex::new(None);
+    let mut namer = NAMER.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked = match &*namer {
+        Some(asked) => asked,
+        None => {
+            let (asked, questions) = channel::<Done>();
+            weir_sys::thread::start(c"place-names", move || {
+                weir_sys::process::give_way();
+                for done in questions {
+                    name_places_here();
+                    done();
+                }
+            })?;
+            namer.insert(asked)
+        }
     };
-    std::thread::Builder::new().name("place-names".into()).spawn(name).map(drop)
+    asked.send(Box::new(done)).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
 }
+
+type Done = Box<dyn FnOnce() + Send>;
 
 /// The same by the thread that calls, which does nothing else meanwhile.
 pub fn name_places_here() {

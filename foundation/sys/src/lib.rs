@@ -23,6 +23,7 @@ pub mod signal;
 pub mod socket;
 pub mod splice;
 pub mod tcp_info;
+pub mod thread;
 pub mod time;
 pub mod users;
 

@@ -132,6 +132,18 @@ pub fn set_niceness(niceness: i32) -> Result<()> {
 /// thread finds out waited in vain.
 const NICENESS: i32 = 5;
 
+/// Has the calling thread, and what it starts from here, gain no privileges from a program that it executes: neither the
+/// set-user-id bit of a file nor its capabilities count any more. It cannot be taken back.
+pub fn gain_no_privileges() -> Result<()> {
+    rustix::thread::set_no_new_privs(true)
+}
+
+/// Lets the process create no process and no thread any more. The kernel does not hold a process of root to it, nor one with
+/// CAP_SYS_ADMIN or CAP_SYS_RESOURCE, before it gives them up.
+pub fn create_no_processes() -> Result<()> {
+    set_limit(Resource::Nproc, Limit { soft: Some(0), hard: Some(0) })
+}
+
 /// Which side of a fork this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fork {

@@ -1,0 +1,75 @@
+//! Threads that begin late: a process that may create none any more has some in reserve.
+
+use std::ffi::CStr;
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, Thread};
+
+type Body = Box<dyn FnOnce() + Send>;
+
+/// One that waits for what it will be.
+struct Spare {
+    thread: Thread,
+    body: Sender<(&'static CStr, Body)>,
+}
+
+static RESERVE: Mutex<Vec<Spare>> = Mutex::new(Vec::new());
+
+/// Creates threads that sleep until [`start`] makes something of them, once each.
+pub fn reserve(count: usize) -> io::Result<()> {
+    for _ in 0..count {
+        let (sender, receiver) = channel::<(&'static CStr, Body)>();
+        let wait = move || {
+            if let Ok((name, body)) = receiver.recv() {
+                // It is for whoever looks at the process.
+                let _ = rustix::thread::set_name(name);
+                body();
+            }
+        };
+        let thread = Builder::new().name("spare".to_owned()).spawn(wait)?.thread().clone();
+        RESERVE.lock().unwrap_or_else(PoisonError::into_inner).push(Spare { thread, body: sender });
+    }
+    Ok(())
+}
+
+/// Has a thread run `body` until it ends: one of the reserve, or a new one when there is none.
+pub fn start(name: &'static CStr, body: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
+    let spare = RESERVE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    match spare {
+        Some(spare) => {
+            spare.body.send((name, Box::new(body))).expect("it waits for this");
+            Ok(spare.thread)
+        }
+        None => {
+            let name = name.to_string_lossy().into_owned();
+            Ok(Builder::new().name(name).spawn(body)?.thread().clone())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test: the reserve is of the whole process.
+    #[test]
+    fn those_of_the_reserve_come_first() {
+        let told = |name| {
+            let (sender, receiver) = channel();
+            let thread = start(name, move || {
+                let known = rustix::thread::name().expect("it has one");
+                let _ = sender.send((known, std::thread::current().id()));
+            });
+            let (known, id) = receiver.recv().expect("it runs");
+            assert_eq!((known.as_c_str(), thread.expect("a thread").id()), (name, id));
+            id
+        };
+        assert!(reserve(2).is_ok());
+        let reserved: Vec<_> =
+            RESERVE.lock().expect("no panic").iter().map(|spare| spare.thread.id()).collect();
+        let used = [told(c"one"), told(c"two")];
+        assert!(reserved.iter().all(|id| used.contains(id)), "{reserved:?} {used:?}");
+        assert!(!reserved.contains(&told(c"three")));
+    }
+}
