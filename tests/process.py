@@ -6,12 +6,14 @@
 Each check is a function; its first line says what must hold. All of them, idle memory, the last segment, the layout of ring
 files and what is measured apart, also hold for the packaged haproxy, which is how they were written.
 """
+import io
 import os
 import re
 import resource
 import socket
 import struct
 import sys
+import tarfile
 import threading
 import time
 
@@ -169,6 +171,50 @@ def identity_and_root_folder_are_changed(binary, folder):
             status = open(f"/proc/{program.pid}/task/{task}/status").read()
             assert re.search(r"^Uid:\s+65534\s+65534\s", status, re.M) and re.search(r"^Gid:\s+65534\s+65534\s", status, re.M), status
             assert not re.search(r"^Groups:.*\b0\b", status, re.M), "it kept root's group"
+
+
+def a_crash_can_leave_what_is_needed_to_read_it(binary, folder):
+    if os.geteuid() != 0:
+        return
+    port = free_port()
+    small = lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, resource.RLIM_INFINITY))  # noqa: E731
+    for words, limit, owner, whole in (("no set-dumpable", "0", 0, False), ("set-dumpable", "unlimited", 65534, False),
+                                       ("set-dumpable libs", "unlimited", 65534, True)):
+        file = answering(folder, port, extra=f"uid 65534\n    gid 65534\n    {words}")
+        with Program(binary, "-db", "-f", file, preexec_fn=small) as program:
+            program.ready(port)
+            status = f"/proc/{program.pid}/status"
+            assert wait_until(lambda: re.search(r"^Uid:\s+65534\s", open(status).read(), re.M)), words
+            with open(f"/proc/{program.pid}/limits") as limits:
+                assert re.search(rf"^Max core file size\s+{limit}\s", limits.read(), re.M), words
+            # What belongs to its user is what may be dumped.
+            assert wait_until(lambda: os.stat(f"/proc/{program.pid}/mem").st_uid == owner), words
+            kept = archive_in_memory(program.pid)
+            assert bool(kept) == whole, words
+            if whole:
+                with open(binary, "rb") as own:
+                    assert kept[os.path.realpath(binary).lstrip("/")] == own.read()
+                assert any("libc.so" in name for name in kept), list(kept)
+
+
+def archive_in_memory(pid):
+    """The files of an archive (tar) that a process keeps in its memory."""
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for begin, end in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw\S+ 0+ 00:00 0", maps.read(), re.M):
+            memory.seek(int(begin, 16))
+            try:
+                content = memory.read(int(end, 16) - int(begin, 16))
+            except OSError:
+                continue
+            for found in re.finditer(rb"ustar", content):
+                at = found.start() - 257
+                try:
+                    tarfile.TarInfo.frombuf(content[at:at + 512], tarfile.ENCODING, "strict")
+                except (tarfile.HeaderError, UnicodeError):
+                    continue
+                with tarfile.open(fileobj=io.BytesIO(content[at:at + (256 << 20)])) as archive:
+                    return {member.name: archive.extractfile(member).read() for member in archive}
+    return {}
 
 
 def maxconn_follows_the_limit_of_descriptors(binary, folder):

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use weir_config::model::{Account, Chroot, Global};
+use weir_config::model::{Account, Chroot, CoreDump, Global};
 use weir_sys::capability::{self, Capabilities, Held};
 use weir_sys::process::{self, Fork, Limit};
 use weir_sys::{Errno, Result, signal, socket, users};
@@ -188,7 +188,7 @@ impl Identity {
         if keeps && process::effective_user() != 0 {
             self.take_capabilities(messages)?;
         }
-        if global.dumpable {
+        if global.core_dump != CoreDump::AsAllowed {
             process::set_dumpable(true).map_err(because("Cannot enable core dumps"))?;
         }
         Ok(())

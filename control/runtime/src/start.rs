@@ -22,6 +22,7 @@ use weir_sys::{process as system, users};
 
 use crate::build::{self, LiveRelays, RelayPlan, RelayWay, SystemResolver};
 use crate::cli_server::{self, CliDoor};
+use crate::core_dump;
 use crate::handover::{self, Giver};
 use crate::life::{Life, SIGNALS};
 use crate::limits::{self, Bounds, Capacity};
@@ -199,6 +200,7 @@ fn try_serve(
     if prepared.greeting.is_none() {
         identity.advise(&global, messages);
     }
+    core_dump::prepare(global.core_dump, messages);
     identity.assume(&global, messages).map_err(Some)?;
     process::last_checks(&needs).map_err(Some)?;
     let life: &'static Life = Box::leak(Box::new(Life {

@@ -89,6 +89,17 @@ pub fn set_descriptor_limit(limit: Limit) -> Result<()> {
     set_limit(Resource::Nofile, limit)
 }
 
+/// Lifts what bounds the size of a core file, and of any other that the process writes, as far as it may.
+pub fn lift_file_limits() {
+    for resource in [Resource::Core, Resource::Fsize] {
+        if set_limit(resource, Limit { soft: None, hard: None }).is_err() {
+            let hard = rustix::process::getrlimit(resource).maximum;
+            // The hard limit is always a limit that it may have.
+            let _ = set_limit(resource, Limit { soft: hard, hard });
+        }
+    }
+}
+
 fn set_limit(resource: Resource, limit: Limit) -> Result<()> {
     rustix::process::setrlimit(resource, Rlimit { current: limit.soft, maximum: limit.hard })
 }

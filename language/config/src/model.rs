@@ -41,7 +41,7 @@ pub use bind::{
 };
 pub use config::Config;
 pub use global::{
-    Chroot, CloseSpread, CpuMap, CpuSet, Global, Http1, Kept, Limits, MAX_THREADS, MasterWorker,
+    Chroot, CloseSpread, CoreDump, CpuMap, CpuSet, Global, Http1, Kept, Limits, MAX_THREADS, MasterWorker,
     ProcessValue, ProcessVariable, SentHostName, UnixBind,
 };
 pub use location::Location;

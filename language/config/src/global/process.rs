@@ -1,7 +1,7 @@
 //! Words about the process: identity, files, names, ending.
 
 use super::context::GlobalReader;
-use crate::model::{Account, Chroot, CloseSpread, MasterWorker};
+use crate::model::{Account, Chroot, CloseSpread, CoreDump, MasterWorker};
 use crate::rows::Row;
 use crate::words::fault;
 use weir_syntax::{Diagnostic, Layout};
@@ -135,12 +135,15 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         Ok(())
     }),
     Row::ready("set-dumpable", "[ on | off | libs ]", "", "allow core dumps", |line, words| {
-        let on = match words.peek_text() {
-            _ if words.at_end() || line.negated => line.flag(words)?,
-            "libs" => return Err(crate::words::not_yet(words.here(), "set-dumpable libs")),
-            _ => line.switch(words)?,
+        line.global.core_dump = if words.at_end() || line.negated {
+            if line.flag(words)? { CoreDump::Wanted } else { CoreDump::AsAllowed }
+        } else {
+            match line.choice(words, &["on", "off", "libs"])? {
+                "on" => CoreDump::Wanted,
+                "libs" => CoreDump::WithLibraries,
+                _ => CoreDump::AsAllowed,
+            }
         };
-        line.global.dumpable = on;
         Ok(())
     }),
     Row::ready("insecure-fork-wanted", "", "", "do not forbid new processes", |line, words| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::document::tests::{parse_text, parse_with};
 use crate::model::{
-    Account, Chroot, CloseSpread, ConnectionSharing, Global, Level, Niceness, SentHostName, Shards,
+    Account, Chroot, CloseSpread, ConnectionSharing, CoreDump, Global, Level, Niceness, SentHostName, Shards,
     TaskProfiling,
 };
 use weir_syntax::Environment;
@@ -91,7 +91,8 @@ fn process_and_identity() {
         "daemon\nquiet\npidfile /run/x.pid\nchroot auto\nuser nobody\ngid 33\nset-dumpable\nhard-stop-after 5m\n\
          close-spread-time 20s\n         grace 10s\nnode lb_1.a\ndescription a b  c\nno numa-cpu-mapping",
     );
-    assert!(global.daemon && global.quiet && global.dumpable);
+    assert!(global.daemon && global.quiet);
+    assert_eq!(global.core_dump, CoreDump::Wanted);
     assert_eq!(global.pidfile.as_deref(), Some("/run/x.pid".as_ref()));
     assert_eq!(global.chroot, Some(Chroot::Auto));
     assert_eq!(global.user, Some(Account::Name("nobody".into())));
@@ -99,7 +100,10 @@ fn process_and_identity() {
     assert_eq!(global.hard_stop_after, Some(Duration::from_secs(300)));
     assert_eq!(global.close_spread, CloseSpread::Over(Duration::from_secs(20)));
     assert_eq!(global.description.as_deref(), Some("a b c"));
-    assert!(!accept("set-dumpable on\nno set-dumpable").dumpable);
+    assert_eq!(accept("set-dumpable on\nno set-dumpable").core_dump, CoreDump::AsAllowed);
+    assert_eq!(accept("set-dumpable\nset-dumpable off").core_dump, CoreDump::AsAllowed);
+    assert_eq!(accept("set-dumpable libs").core_dump, CoreDump::WithLibraries);
+    refuse("set-dumpable yes", "'set-dumpable' expects either 'on', 'off' or 'libs' but got 'yes'.");
 }
 
 #[test]

@@ -24,6 +24,18 @@ pub enum CloseSpread {
     Never,
 }
 
+/// What a crash of the process leaves behind (`set-dumpable`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CoreDump {
+    /// What the system allows to a process that changed its user: mostly nothing.
+    #[default]
+    AsAllowed,
+    /// A core file, as far as the process can bring the system to write one.
+    Wanted,
+    /// The same, with the program and its libraries in it.
+    WithLibraries,
+}
+
 /// What the `global` sections say.
 #[derive(Clone, Debug)]
 pub struct Global {
@@ -51,8 +63,8 @@ pub struct Global {
     pub user: Option<Account>,
     /// `group` or `gid`.
     pub group: Option<Account>,
-    /// `set-dumpable`: allow core dumps after the change of identity.
-    pub dumpable: bool,
+    /// `set-dumpable`: what a crash leaves behind.
+    pub core_dump: CoreDump,
     /// `insecure-fork-wanted`: do not forbid new processes.
     pub insecure_fork_wanted: bool,
     /// `insecure-setuid-wanted`: do not forbid set-user-id programs.
@@ -124,7 +136,7 @@ impl Default for Global {
             chroot: None,
             user: None,
             group: None,
-            dumpable: false,
+            core_dump: CoreDump::default(),
             insecure_fork_wanted: false,
             insecure_setuid_wanted: false,
             threads: None,
