@@ -53,7 +53,8 @@ sleep 0.5
 signals $master {signal} {reloads} {quiet} > /moments
 kill -TERM $paced
 wait $paced
-cat /moments /answers > /dev/ttyS1
+grep -c "Loading success" /log > /loads
+cat /loads /moments /answers > /dev/ttyS1
 poweroff -f
 """
 
@@ -153,21 +154,24 @@ def measure(name, program, options, programs, image, folder):
             capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=options.patience)
         with open(answers) as file:
             lines = file.read().splitlines()
-        if len(lines) > 2:
+        if len(lines) > 3:
             break
     else:
         sys.exit(f"{name}: nothing was measured:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
-    quiet_began, began, finish = map(float, lines[0].split())
-    done, failed, torn = map(int, lines[1].split())
-    times = [tuple(map(float, line.split())) for line in lines[2:]]
+    loads = int(lines[0])
+    quiet_began, began, finish = map(float, lines[1].split())
+    done, failed, torn = map(int, lines[2].split())
+    times = [tuple(map(float, line.split())) for line in lines[3:]]
     phases = {"without": [took for due, took in times if quiet_began <= due < began],
               "during": [took for due, took in times if began <= due < finish]}
     result = {phase: {share: percentile(took, share) for share in (.5, .99, .999, 1)} for phase, took in phases.items()}
-    print(f"{name}: {done} answers, {failed} failed, {torn} torn")
+    # nginx does not tell.
+    told = "" if nginx else f", {loads} loads"
+    print(f"{name}: {done} answers, {failed} failed, {torn} torn{told}")
     for phase, shares in result.items():
         figures = ", ".join(f"{label} {shares[share]:.2f}" for share, label in zip(shares, ("p50", "p99", "p99.9", "worst")))
         print(f"  {phase:8s} {len(phases[phase]):6d}: {figures} ms", flush=True)
-    return {**result, "clients": (done, failed, torn)}
+    return {**result, "clients": (done, failed, torn), "loads": loads}
 
 
 def main():
