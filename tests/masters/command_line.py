@@ -1,10 +1,11 @@
 """The master's command line."""
+import contextlib
 import os
 import re
 import signal
 import socket
 
-from masters.support import Master, alive, field, finished, slow_client
+from masters.support import Master, alive, field, finished, slow_client, tcp, unix
 from program import answering, free_port, wait_until
 
 
@@ -41,6 +42,42 @@ def payloads_reach_the_worker_whole(binary, folder):
         many = "".join(f"k{number} {number}\n" for number in range(5000))
         assert master.ask(f"@1 add map {names} <<END\n{many}END\n") == "\n"
         assert len(master.ask(f"@1 show map {names}").splitlines()) == 5004
+
+
+def no_line_of_a_payload_that_was_refused_is_a_command(binary, folder):
+    own, by_port = os.path.join(folder.path, "cli"), free_port()
+    config = answering(folder, free_port(), extra=f"stats socket {own} level admin\n    stats socket 127.0.0.1:{by_port} level admin")
+    # Each would be answered, whoever carried it out.
+    lines = "show version\n" * 30_000
+    words = "w " * 65
+    with Master(binary, folder, config) as master:
+        master.served()
+        places = [(master.socket, "@1 "), (master.socket, ""), (master.socket, "@!1 "), (own, "")]
+        for path, whom in places:
+            for text, refusal in ((f"add map x <<\n{lines}", "The payload is too long."),
+                                  (f"add map x <<END\n{'y' * 20_000}\n{lines}", "The line is too long."),
+                                  (f"add map x {words}<<\n{lines}", "Too many words, the limit is 64.")):
+                answer = refused(unix(path), f"prompt i\n{whom}{text}\nshow version\n")
+                assert answer == f"\n{refusal}\n\n", (path, whom, answer[:200])
+        # What was said of it arrives whatever the client still sends.
+        for text in (f"add map x <<\n{lines}", "x" * 400_000):
+            assert "too long" in refused(tcp(by_port), text)
+        # One that is not too long is none either, whatever becomes of its command.
+        for whom, answer in (("@!1 ", "Can't find the target PID matching the prefix '@!1'\n\n"), ("@1 ", "Unknown command"),
+                             ("", "Unknown command")):
+            said = master.ask(f"prompt i\n{whom}nonsense <<\nreload\nshow version\n\necho end")
+            assert said.startswith(f"\n{answer}") and said.endswith("end\n\n") and "3.5" not in said, said
+        # Only the last command of a line has a payload.
+        assert "3.5" in master.ask("@1 add map x <<; @1 show version")
+        assert len(master.workers()) == 1
+
+
+def refused(connect, text):
+    """What somebody hears who sends all of a text whatever happens meanwhile."""
+    with connect() as client:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            client.sendall(text.encode())
+        return b"".join(iter(lambda: client.recv(65536), b"")).decode()
 
 
 def levels_hold_on_both_sides(binary, folder):

@@ -59,6 +59,11 @@ impl Line {
         splitter.end_command()?;
         Ok(Self { commands: splitter.commands, payload })
     }
+
+    /// Whether lines follow that are no commands, even where the line itself cannot be taken apart.
+    pub fn announces_payload(bytes: &[u8]) -> bool {
+        split_payload(bytes).1.is_some()
+    }
 }
 
 #[derive(Default)]
@@ -152,6 +157,7 @@ mod tests {
     fn lines_that_cannot_be() {
         assert_eq!(Line::parse(&b"x ".repeat(MAX_WORDS + 1)), Err(LineError::TooManyWords));
         assert_eq!(Line::parse(b"show \xff"), Err(LineError::NotUtf8));
+        assert!(Line::announces_payload(b"add map \xff <<") && !Line::announces_payload(b"show \xff"));
     }
 
     proptest! {

@@ -111,6 +111,8 @@ pub struct Session {
     doing: Doing,
     /// Whether a line was answered: single-command sessions end then.
     answered: bool,
+    /// Whether it ended in the middle of what the client says.
+    refused: bool,
 }
 
 struct Payload {
@@ -147,6 +149,7 @@ impl Session {
             payload: None,
             doing: Doing::Nothing,
             answered: false,
+            refused: false,
         }
     }
 
@@ -172,6 +175,11 @@ impl Session {
     /// Silence that ends the session, in milliseconds, as `set timeout cli` left it.
     pub fn timeout_ms(&self) -> Option<u64> {
         self.manners.timeout_ms
+    }
+
+    /// Whether the session was ended by input that nothing can be made of: the client may be sending more of it.
+    pub fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// How many bytes it takes now. The transport must not feed more, and need not read while this is 0.
@@ -253,7 +261,7 @@ impl Session {
                 None
             }
             Taken::TooLong => {
-                self.refuse("The line is too long.\n", out);
+                self.refuse(LINE_TOO_LONG, out);
                 None
             }
             Taken::Nothing => {
@@ -288,7 +296,7 @@ impl Session {
                 return;
             }
             if payload.text.len() + line.len() >= self.settings.longest_payload {
-                return self.refuse("The payload is too long.\n", out);
+                return self.refuse(PAYLOAD_TOO_LONG, out);
             }
             payload.text.extend_from_slice(line);
             payload.text.push(b'\n');
@@ -305,6 +313,7 @@ impl Session {
                     }
                 }
             }
+            Err(error) if Line::announces_payload(line) => self.refuse(&format!("{error}\n"), out),
             Err(error) => {
                 self.message(Severity::Error, &format!("{error}\n"), out);
                 self.finish(target, out);
@@ -395,8 +404,9 @@ impl Session {
         self.finish(target, out);
     }
 
-    /// Input that nothing can be made of ends the session.
-    fn refuse(&mut self, text: &'static str, out: &mut Vec<u8>) {
+    /// Input that nothing can be made of ends the session: what follows may be the rest of a payload, and no command.
+    fn refuse(&mut self, text: &str, out: &mut Vec<u8>) {
+        self.refused = true;
         self.message(Severity::Error, text, out);
         out.push(b'\n');
         self.queue.clear();
@@ -421,3 +431,7 @@ pub(crate) fn denied() -> Outcome {
 
 /// The words for it.
 pub const PERMISSION_DENIED: &str = "Permission denied\n";
+/// What ends a session.
+pub const LINE_TOO_LONG: &str = "The line is too long.\n";
+/// What ends a session.
+pub const PAYLOAD_TOO_LONG: &str = "The payload is too long.\n";

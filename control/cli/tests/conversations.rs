@@ -89,6 +89,21 @@ fn what_is_too_long_ends_the_session() {
 }
 
 #[test]
+fn no_line_of_a_payload_that_was_refused_is_a_command() {
+    let settings = SessionSettings { longest_payload: 50, ..admin() };
+    let announced = "prompt i\nadd map m.map <<\n";
+    let lines = "show version\n".repeat(100);
+    let said = converse(&mut toy(), settings, format!("{announced}{lines}").as_bytes(), 64, usize::MAX);
+    assert_eq!(said, "\nThe payload is too long.\n\n");
+    // Nor where the command itself cannot be read.
+    let words = "w ".repeat(65);
+    let said = say(&mut toy(), &format!("prompt i\nadd map m.map {words}<<\n{lines}"));
+    assert_eq!(said, "\nToo many words, the limit is 64.\n\n");
+    let said = say(&mut toy(), &format!("prompt i\nadd map m.map {words}\nshow version\n"));
+    assert_eq!(said, "\nToo many words, the limit is 64.\n\n3.5-weir\n\n");
+}
+
+#[test]
 fn help_lists_what_looks_like_it() {
     let text = say(&mut toy(), "help show sta\n");
     assert_eq!(

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use weir_cli::command::{MASTER, SERVING, WORKER, find_command};
 use weir_cli::line::Line;
 use weir_cli::outcome::{Level, SeverityOutput};
-use weir_cli::session::{Manners, Mode, PERMISSION_DENIED};
+use weir_cli::session::{LINE_TOO_LONG, Manners, Mode, PAYLOAD_TOO_LONG, PERMISSION_DENIED};
 use weir_cli::{Session, Severity, help, switch};
 use weir_net::{Connection, Received};
 use weir_runtime::cli_server;
@@ -79,6 +79,21 @@ enum Flow {
     Over,
 }
 
+/// What comes next from a client.
+enum Heard {
+    Line(Vec<u8>),
+    TooLong,
+    /// It left, or was silent for too long.
+    Nothing,
+}
+
+/// The lines that follow a command.
+struct Payload {
+    lines: Vec<u8>,
+    /// What ended them.
+    end: String,
+}
+
 /// Speaks with one client until it leaves or its line was answered.
 pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Connection) {
     let address = client.address.clone();
@@ -93,7 +108,15 @@ pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Con
         timed: false,
     };
     let mut talk = Talk { master, client, connection, manners, whom: Whom::Master, debug: false };
-    while let Some(line) = talk.hear_line().await {
+    loop {
+        let line = match talk.hear_line().await {
+            Heard::Line(line) => line,
+            Heard::TooLong => {
+                talk.refuse(LINE_TOO_LONG).await;
+                return;
+            }
+            Heard::Nothing => break,
+        };
         let commands = words::commands(&line);
         let last = commands.len().saturating_sub(1);
         for (position, command) in commands.into_iter().enumerate() {
@@ -112,29 +135,39 @@ impl Talk {
     /// Carries one command out. `None` when the client is gone.
     async fn command(&mut self, text: &[u8], last: bool) -> Option<Flow> {
         let (prefix, rest) = words::prefix(text);
-        let mut whom = self.whom;
-        if let Some(prefix) = prefix {
-            let (name, duplex) = prefix.strip_prefix("@").map_or((prefix, false), |name| (name, true));
-            if name == "1" {
-                self.until_somebody_serves().await;
-            }
-            let Some(found) = self.find(name) else {
-                let text = format!("Can't find the target PID matching the prefix '@{prefix}'\n");
-                return self.say(Severity::Error, &text).await;
-            };
-            if let (true, Whom::Worker(pid)) = (duplex, found) {
-                return pass_on::everything(self, pid, rest).await;
-            }
-            if rest.is_empty() {
-                self.whom = found;
-                return self.prompt().await;
-            }
-            whom = found;
+        let name = prefix.map(|prefix| prefix.strip_prefix('@').unwrap_or(prefix));
+        if name == Some("1") {
+            self.until_somebody_serves().await;
         }
+        if let Some(name) = prefix.and_then(|prefix| prefix.strip_prefix('@'))
+            && let Some(Whom::Worker(pid)) = self.find(name)
+        {
+            return pass_on::everything(self, pid, rest).await;
+        }
+        let rest = &*words::alone(rest, last);
         let line = match Line::parse(rest) {
             Ok(line) => line,
+            Err(error) if Line::announces_payload(rest) => return self.refuse(&format!("{error}\n")).await,
             Err(error) => return self.say(Severity::Error, &format!("{error}\n")).await,
         };
+        // Before anything else: whatever comes of the command, these lines are no commands.
+        let payload = match line.payload {
+            Some(end) => match self.hear_payload(end).await {
+                Ok(payload) => Some(payload),
+                Err(Some(refusal)) => return self.refuse(refusal).await,
+                Err(None) => return None,
+            },
+            None => None,
+        };
+        let Some(whom) = name.map_or(Some(self.whom), |name| self.find(name)) else {
+            let prefix = prefix.unwrap_or_default();
+            let text = format!("Can't find the target PID matching the prefix '@{prefix}'\n");
+            return self.say(Severity::Error, &text).await;
+        };
+        if prefix.is_some() && rest.is_empty() {
+            self.whom = whom;
+            return self.prompt().await;
+        }
         let spoken = line.commands.first().map(Vec::as_slice).unwrap_or_default();
         let own = matches!(
             spoken.first().map(String::as_str),
@@ -150,14 +183,10 @@ impl Talk {
         );
         match whom {
             Whom::Worker(pid) if !own => {
-                let payload = line.payload.filter(|_| last);
                 pass_on::command(self, pid, rest, payload).await?;
                 self.prompt().await
             }
-            _ => {
-                let payload = line.payload.filter(|_| last);
-                self.carry_out(spoken, payload).await
-            }
+            _ => self.carry_out(spoken, payload).await,
         }
     }
 
@@ -191,25 +220,18 @@ impl Talk {
         if self.debug { MASTER | WORKER } else { MASTER }
     }
 
-    async fn carry_out(&mut self, spoken: &[String], payload: Option<String>) -> Option<Flow> {
+    async fn carry_out(&mut self, spoken: &[String], payload: Option<Payload>) -> Option<Flow> {
         let Some((command, count)) = find_command(spoken, self.sides()) else {
             let text = help::unknown(spoken, self.sides(), &self.manners);
             return self.say(Severity::Info, &text).await;
         };
         if command.flags & MASTER == 0 {
-            let payload = match payload {
-                Some(end) => match self.hear_payload(&end, LONGEST_PAYLOAD).await? {
-                    Some(lines) => Some(lines),
-                    None => return self.say(Severity::Error, PAYLOAD_TOO_LONG).await,
-                },
-                None => None,
-            };
             if command.flags & SERVING != 0 {
                 let text =
                     format!("'{}' is for processes that serve: this one is the master.\n", command.name);
                 return self.say(Severity::Error, &text).await;
             }
-            return self.look_at_itself(spoken, payload).await;
+            return self.look_at_itself(spoken, payload.map(|payload| payload.lines)).await;
         }
         if let Some(refusal) = command.refusal(&self.manners) {
             return self.say(Severity::Error, refusal).await;
@@ -367,23 +389,35 @@ impl Talk {
         if opened.is_empty() { opened } else { format!("({opened})") }
     }
 
-    /// The next line without its end; `None` when there is none any more.
-    async fn hear_line(&mut self) -> Option<Vec<u8>> {
+    /// Input that nothing can be made of ends the conversation, as on workers: what follows may be the rest of a payload, and no
+    /// command.
+    async fn refuse(&mut self, text: &str) -> Option<Flow> {
+        let prefix = self.manners.severity_output.prefix(Severity::Error);
+        self.send(format!("{prefix}{text}\n").as_bytes()).await?;
+        self.leave().await;
+        Some(Flow::Over)
+    }
+
+    /// The next line without its end.
+    async fn hear_line(&mut self) -> Heard {
         let deadline = weir_sched::now().after_some(self.manners.timeout_ms);
         hear_line(&mut self.connection, deadline).await
     }
 
-    /// The lines up to the one that ends a payload, or `Some(None)` when they are longer than `most`. `None` when the client
-    /// is gone before.
-    async fn hear_payload(&mut self, end: &str, most: usize) -> Option<Option<Vec<u8>>> {
+    /// The lines up to the one that ends a payload. Otherwise why they are refused, or nothing when the client is gone before.
+    async fn hear_payload(&mut self, end: String) -> Result<Payload, Option<&'static str>> {
         let mut lines = Vec::new();
         loop {
-            let line = self.hear_line().await?;
+            let line = match self.hear_line().await {
+                Heard::Line(line) => line,
+                Heard::TooLong => return Err(Some(LINE_TOO_LONG)),
+                Heard::Nothing => return Err(None),
+            };
             if line == end.as_bytes() {
-                return Some(Some(lines));
+                return Ok(Payload { lines, end });
             }
-            if lines.len() + line.len() >= most {
-                return Some(None);
+            if lines.len() + line.len() >= LONGEST_PAYLOAD {
+                return Err(Some(PAYLOAD_TOO_LONG));
             }
             lines.extend_from_slice(&line);
             lines.push(b'\n');
@@ -415,7 +449,7 @@ pub(crate) fn answer(master: Rc<Master>, client: OwnedFd, text: String) {
     });
 }
 
-async fn hear_line(connection: &mut Connection, deadline: Tick) -> Option<Vec<u8>> {
+async fn hear_line(connection: &mut Connection, deadline: Tick) -> Heard {
     loop {
         if let Some(end) = connection.input().iter().position(|&byte| byte == b'\n') {
             let mut line = connection.input()[..end].to_vec();
@@ -423,14 +457,15 @@ async fn hear_line(connection: &mut Connection, deadline: Tick) -> Option<Vec<u8
             if line.last() == Some(&b'\r') {
                 line.pop();
             }
-            return Some(line);
+            return Heard::Line(line);
         }
         match connection.receive(LONGEST_LINE) {
             Received::Bytes(_) => {}
             Received::Nothing if weir_sched::now() < deadline => {
                 wait(deadline).await;
             }
-            _ => return None,
+            Received::Full => return Heard::TooLong,
+            _ => return Heard::Nothing,
         }
     }
 }
@@ -457,7 +492,6 @@ async fn leave(connection: &mut Connection) {
     }
 }
 
-const PAYLOAD_TOO_LONG: &str = "The payload is too long.\n";
 static ANSWER: Kind = Kind::new("master cli answer");
 /// As on workers.
 const LONGEST_LINE: usize = 16_384;

@@ -87,7 +87,7 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
         longest_payload: settings.longest_payload,
     });
     if answer(live, settings.exposes_listeners, &mut session, &mut client).await.is_some() {
-        leave(&mut client).await;
+        leave(&mut client, session.is_refused()).await;
     }
 }
 
@@ -216,14 +216,22 @@ async fn watch(live: Live, client: &mut Connection, session: &mut Session) -> Op
 }
 
 /// Says that nothing follows. What the client still sends is taken from it, or the kernel would break the connection and
-/// the answer might be lost.
-async fn leave(client: &mut Connection) {
+/// the answer might be lost. One that was interrupted sends more.
+async fn leave(client: &mut Connection, interrupted: bool) {
     client.shut_write();
     let deadline = weir_sched::now().after(FAREWELL_MS);
     client.consume(usize::MAX);
-    while weir_sched::now() < deadline && matches!(client.receive(usize::MAX), Received::Bytes(_)) {
-        client.consume(usize::MAX);
-        yield_now().await;
+    while weir_sched::now() < deadline {
+        match client.receive(usize::MAX) {
+            Received::Bytes(_) => {
+                client.consume(usize::MAX);
+                yield_now().await;
+            }
+            Received::Nothing if interrupted => {
+                wait(deadline).await;
+            }
+            _ => return,
+        }
     }
 }
 

@@ -7,21 +7,17 @@ use weir_net::{Connection, Received};
 use weir_runtime::handover::knock;
 use weir_sched::{Descriptor, Tick, wait};
 
-use super::{Flow, PAYLOAD_TOO_LONG, Talk, patience};
+use super::{Flow, Payload, Talk, patience};
 use weir_cli::Severity;
 
-/// Passes one command on, with the lines that follow if it has a payload, and its answer back. `None` when the client is
-/// gone.
-pub(super) async fn command(talk: &mut Talk, pid: u32, text: &[u8], payload: Option<String>) -> Option<()> {
+/// Passes one command on, with its payload if it has one, and its answer back. `None` when the client is gone.
+pub(super) async fn command(talk: &mut Talk, pid: u32, text: &[u8], payload: Option<Payload>) -> Option<()> {
     let mut said = lowered(talk);
     said.extend_from_slice(text);
     said.push(b'\n');
-    if let Some(end) = payload {
-        let Some(lines) = talk.hear_payload(&end, MOST_PASSED).await? else {
-            return talk.say(Severity::Error, PAYLOAD_TOO_LONG).await.map(drop);
-        };
-        said.extend_from_slice(&lines);
-        said.extend_from_slice(end.as_bytes());
+    if let Some(payload) = payload {
+        said.extend_from_slice(&payload.lines);
+        said.extend_from_slice(payload.end.as_bytes());
         said.push(b'\n');
     }
     let Some(mut worker) = reach(talk, pid) else {
@@ -136,6 +132,3 @@ fn reach(talk: &Talk, pid: u32) -> Option<Connection> {
     descriptor.set_owner(weir_sched::current());
     Some(Connection::new(descriptor))
 }
-
-/// A command and the payload of a worker's longest, as its defaults have it, twice.
-const MOST_PASSED: usize = 2 * 131_072;

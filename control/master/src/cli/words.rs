@@ -1,5 +1,7 @@
 //! Lines taken apart before they are read: commands, and whom they are for.
 
+use std::borrow::Cow;
+
 /// The commands of a line: what separates them is a `;` that no `\` precedes. They stay as they were written.
 pub(super) fn commands(line: &[u8]) -> Vec<&[u8]> {
     let mut commands = Vec::new();
@@ -17,6 +19,15 @@ pub(super) fn commands(line: &[u8]) -> Vec<&[u8]> {
     }
     commands.push(&line[start..]);
     commands.iter().map(|command| command.trim_ascii()).collect()
+}
+
+/// A command as it is said alone. Only the last one of a line can announce a payload: in another, what looks like that is a word.
+pub(super) fn alone(command: &[u8], last: bool) -> Cow<'_, [u8]> {
+    let start = command.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
+    if last || !command[start..].starts_with(b"<<") {
+        return command.into();
+    }
+    [&command[..start], b"\\", &command[start..]].concat().into()
 }
 
 /// What stands after the `@` of a command's first word, if it begins so, and the rest of the command.
@@ -44,6 +55,21 @@ mod tests {
         assert_eq!(split(r"add acl x a\;b; show info"), [r"add acl x a\;b", "show info"]);
         assert_eq!(split(""), [""]);
         assert_eq!(split("@1;"), ["@1", ""]);
+    }
+
+    #[test]
+    fn only_the_last_command_announces_a_payload() {
+        let of =
+            |text: &str, last| weir_cli::line::Line::parse(&alone(text.as_bytes(), last)).expect("words");
+        for (text, word) in [("add map x <<", "<<"), ("add map x <<END", "<<END"), ("add map x\t<<", "<<")] {
+            assert!(of(text, true).payload.is_some(), "{text}");
+            let line = of(text, false);
+            assert_eq!(
+                (line.payload, line.commands),
+                (None, vec![vec!["add".to_owned(), "map".to_owned(), "x".to_owned(), word.to_owned(),]])
+            );
+        }
+        assert_eq!(of("show info", false), of("show info", true));
     }
 
     #[test]
