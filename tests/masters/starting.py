@@ -90,6 +90,22 @@ def r143_nothing_of_the_old_ways_is_in_the_environment(binary, folder):
         assert "HAPROXY_PROCESSES" not in master.ask("@1 show env")
 
 
+def a_worker_knows_how_it_is_reached(binary, folder):
+    port = free_port()
+    told = 'http-request return status 200 content-type text/plain lf-string "%[env(HAPROXY_CLI)] ${HAPROXY_CLI}"'
+    config = answering(folder, port, extra=f"stats socket {folder.path}/cli", frontend=told)
+    with Master(binary, folder, config) as master:
+        master.served()
+        for _ in range(2):
+            shown = master.ask("@1 show env HAPROXY_CLI").strip().removeprefix("HAPROXY_CLI=")
+            assert re.fullmatch(r"unix@\S+;sockpair@\d+", shown), shown
+            assert request(port).endswith(f"\r\n\r\n{shown} {shown}".encode()), request(port)
+            master.reload()
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        assert request(port).endswith(f"\r\n\r\nunix@{folder.path}/cli unix@{folder.path}/cli".encode()), request(port)
+
+
 def r145_r193_the_command_line_is_there_with_the_pid_file(binary, folder):
     port, pid_file = free_port(), os.path.join(folder.path, "pid")
     config = answering(folder, port)

@@ -80,7 +80,7 @@ pub fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<
 pub fn load(
     sources: &SourceMap,
     arguments: &Arguments,
-    master: Option<&str>,
+    master: Option<&Superior<'_>>,
     messages: &Messages,
 ) -> Verdict {
     let built_in = arguments.files.is_empty();
@@ -216,18 +216,27 @@ fn features<'n>(names: &'n [&'n str]) -> StaticFeatures<'n> {
     StaticFeatures { features: names, enabled: &["EPOLL", "SPLICE", "GETADDRINFO", "REUSEPORT"] }
 }
 
+/// The master of the process that reads a configuration.
+pub struct Superior<'a> {
+    /// Where its command line is reached.
+    pub reached: &'a str,
+    /// Where it reaches this process.
+    pub channel: String,
+}
+
 /// The process's environment, and what the language adds to it.
-fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&str>) -> Environment {
+fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&Superior<'_>>) -> Environment {
     let mut environment = Environment::new();
     for (name, value) in std::env::vars_os() {
         environment.set(name.into_vec(), value.into_vec());
     }
     weir_master::carried::VARIABLES.iter().for_each(|name| environment.remove(name));
-    // Known once the configuration's sockets are.
+    // The configuration's sockets come to it.
     environment.remove("HAPROXY_CLI");
-    if let Some(reached) = master {
+    if let Some(master) = master {
         environment.set("HAPROXY_MWORKER", "1");
-        environment.set("HAPROXY_MASTER_CLI", reached);
+        environment.set("HAPROXY_MASTER_CLI", master.reached);
+        environment.set("HAPROXY_CLI", &master.channel);
     }
     let version = format!("3.5.0-weir{}", weir_runtime::VERSION);
     environment.set("HAPROXY_STARTUP_VERSION", &version);

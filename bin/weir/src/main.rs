@@ -19,11 +19,12 @@ use std::process::ExitCode;
 use weir_runtime::messages::{Manner, Messages};
 use weir_runtime::process::die_of;
 use weir_runtime::start::{self, End, Invocation};
+use weir_runtime::worker::WorkerLink;
 
 use weir_syntax::SourceMap;
 
 use arguments::{Arguments, Fault};
-use configuration::Verdict;
+use configuration::{Superior, Verdict};
 use process::Role;
 
 #[global_allocator]
@@ -94,7 +95,9 @@ fn serve(
     invocation: Invocation,
     master: Option<&str>,
 ) -> ExitCode {
-    let verdict = configuration::load(&sources, arguments, master, &MESSAGES);
+    let channel = invocation.worker.as_ref().map(WorkerLink::address);
+    let master = master.zip(channel).map(|(reached, channel)| Superior { reached, channel });
+    let verdict = configuration::load(&sources, arguments, master.as_ref(), &MESSAGES);
     // What was read from the text stands alone.
     drop(sources);
     match verdict {

@@ -36,10 +36,15 @@ impl WorkerLink {
         self.former.as_ref().map(Giver::Channel)
     }
 
+    /// How the channel is named among the sockets of the runtime API.
+    pub fn address(&self) -> String {
+        format!("sockpair@{}", self.channel.as_raw_fd())
+    }
+
     /// The channel as a socket of the runtime API.
     pub fn socket(&self, global: &Global) -> CliSocket {
         CliSocket::from(CliSettings {
-            address: format!("sockpair@{}", self.channel.as_raw_fd()),
+            address: self.address(),
             // The master lowers it to what its own client may do.
             level: Level::Admin,
             severity_output: SeverityOutput::None,

@@ -25,6 +25,8 @@ pub(crate) enum DefaultPath {
 pub(crate) struct World<'w> {
     loader: &'w dyn Loader,
     environment: RefCell<Environment>,
+    /// Where the runtime API is reached whatever the configuration says: by the master of this process.
+    channel: Option<String>,
     default_path: RefCell<DefaultPath>,
     /// The configuration file that is being read.
     file: RefCell<PathBuf>,
@@ -32,8 +34,11 @@ pub(crate) struct World<'w> {
 
 impl<'w> World<'w> {
     pub fn new(loader: &'w dyn Loader, environment: Environment) -> Self {
+        let channel =
+            environment.value("HAPROXY_CLI").map(|value| String::from_utf8_lossy(value).into_owned());
         World {
             loader,
+            channel,
             environment: RefCell::new(environment),
             default_path: RefCell::default(),
             file: RefCell::default(),
@@ -48,6 +53,11 @@ impl<'w> World<'w> {
     /// `default-path`.
     pub fn set_default_path(&self, path: DefaultPath) {
         *self.default_path.borrow_mut() = path;
+    }
+
+    /// Where the runtime API is reached, as the environment said before the first line.
+    pub fn channel(&self) -> Option<&str> {
+        self.channel.as_deref()
     }
 
     /// Sets a variable of the environment.

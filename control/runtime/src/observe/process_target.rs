@@ -44,7 +44,7 @@ impl ProcessTarget for LiveTarget {
 
     fn environment(&self) -> Vec<String> {
         let mut all = self.live.record.environment.clone();
-        // What the files say lacks the channel of the master.
+        // The files may have changed it.
         all.retain(|pair| !pair.starts_with("HAPROXY_CLI="));
         let sockets = self.live.record.cli_sockets();
         if !sockets.is_empty() {

@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             }
             let socket = read_bind(words, "stats socket", "global", line.at.clone())?;
             line.global.sockets.push(socket);
-            line.world.set_variable("HAPROXY_CLI", reached(&line.global.sockets));
+            line.world.set_variable("HAPROXY_CLI", reached(&line.global.sockets, line.world.channel()));
             Ok(())
         },
     ),
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 ];
 
 /// Where the runtime API is reached, as far as is known by now (`HAPROXY_CLI`).
-fn reached(sockets: &[Bind]) -> String {
+fn reached(sockets: &[Bind], channel: Option<&str>) -> String {
     let spelled = |socket: &Bind| match socket.addresses.first() {
         Some(ListenAddress::Unix(path)) => format!("unix@{}", path.display()),
         Some(ListenAddress::Inet { host: Host::Ip(ip), .. }) if !socket.spelling.contains('@') => {
@@ -75,7 +75,7 @@ fn reached(sockets: &[Bind]) -> String {
         }
         _ => socket.spelling.to_string(),
     };
-    sockets.iter().map(spelled).collect::<Vec<_>>().join(";")
+    sockets.iter().map(spelled).chain(channel.map(str::to_owned)).collect::<Vec<_>>().join(";")
 }
 
 fn read_unix_bind(unix: &mut UnixBind, option: &Word, words: &mut Words<'_>) -> Parsed {

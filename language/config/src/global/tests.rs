@@ -76,6 +76,16 @@ fn where_the_runtime_api_is_reached_is_a_variable() {
                  stats socket ipv6@[::1]:98\ndescription \"$HAPROXY_CLI\"";
     let expected = "unix@/run/a.sock;ipv4@127.0.0.1:99;abns@x;ipv6@[::1]:98";
     assert_eq!(accept(lines).description.as_deref(), Some(expected));
+    // A worker has one more, which its master uses.
+    let mut environment = Environment::new();
+    environment.set("HAPROXY_CLI", "sockpair@4");
+    for (sockets, expected) in
+        [("", "sockpair@4"), ("stats socket /run/a.sock\n", "unix@/run/a.sock;sockpair@4")]
+    {
+        let text = format!("global\n{sockets}description \"$HAPROXY_CLI\"\n");
+        let outcome = parse_with(&text, environment.clone());
+        assert_eq!(outcome.config.global.description.as_deref(), Some(expected));
+    }
 }
 
 #[test]
