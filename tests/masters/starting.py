@@ -101,6 +101,9 @@ def a_worker_knows_how_it_is_reached(binary, folder):
             assert re.fullmatch(r"unix@\S+;sockpair@\d+", shown), shown
             assert request(port).endswith(f"\r\n\r\n{shown} {shown}".encode()), request(port)
             master.reload()
+    # Another port: workers that were killed may still answer at theirs.
+    port = free_port()
+    config = answering(folder, port, extra=f"stats socket {folder.path}/cli", frontend=told)
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
         assert request(port).endswith(f"\r\n\r\nunix@{folder.path}/cli unix@{folder.path}/cli".encode()), request(port)
