@@ -47,6 +47,33 @@ frontend asap
     bind 127.0.0.1:@asap@
     option logasap
     default_backend origin
+frontend asaptcplog
+    bind 127.0.0.1:@asaptcplog@
+    option tcplog
+    option logasap
+    http-request deny if { path /deny }
+    default_backend origin
+listen asapbytes
+    bind 127.0.0.1:@asapbytes@
+    mode tcp
+    option tcplog
+    option logasap
+    server s1 127.0.0.1:@bytes@
+listen asaprefused
+    bind 127.0.0.1:@asaprefused@
+    mode tcp
+    option tcplog
+    option logasap
+    retries 0
+    server s1 127.0.0.1:@closed@
+listen asaprejected
+    bind 127.0.0.1:@asaprejected@
+    mode tcp
+    option tcplog
+    option logasap
+    tcp-request inspect-delay 100ms
+    tcp-request content reject if WAIT_END
+    server s1 127.0.0.1:@bytes@
 frontend check
     bind 127.0.0.1:@check@
     default_backend checked
@@ -284,6 +311,10 @@ EXCHANGES |= {
     "quiet bad": ("quiet", "GET / HTTP/1.1\r\nBad Name: 1\r\n\r\n"),
     "normal": ("normal", get("/len/1")), "not normal": ("normal", get("/bye")), "normal 500": ("normal", get("/status/500")), "normal 404": ("normal", get("/status/404")), "normal bad": ("normal", "nonsense\r\n\r\n"), "normal never": ("normal", ["GET ", 0.3]),
     "asap": ("asap", get("/len/5")), "asap of a failure": ("asap", get("/bye")), "asap of a bad request": ("asap", "nonsense\r\n\r\n"),
+    **{f"asap with tcplog, {path}": ("asaptcplog", get(path)) for path in ("/len/5", "/deny", "/close", "/bye", "/silent", "/cutbody", "/stall", "/status/204")},
+    "asap with tcplog, two": ("asaptcplog", get("/len/5") + get("/len/1")), "asap with tcplog, a bad request": ("asaptcplog", "nonsense\r\n\r\n"),
+    "asap with tcplog, a slow body": ("asaptcplog", [post("/echo", "hello")[:-3], 0.1, "llo"]), "asap with tcplog, half a request": ("asaptcplog", ["GET /", None]),
+    "asap of bytes": ("asapbytes", "hello"), "asap of no bytes": ("asapbytes", [0.05, None]), "asap of bytes to nobody": ("asaprefused", "hello"), "asap of bytes that are rejected": ("asaprejected", "hello"),
     "abort in the request": ("abort", ["GET /silent HTTP/1.1\r\n" + H + "\r\n", 0.05, None]),
     "no abort without the option": ("plain", ["GET /len/5 HTTP/1.1\r\n" + H + "\r\n", None]),
     "late second request": ("plain", [get("/len/1"), 0.1, get("/len/2")]),

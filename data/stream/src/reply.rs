@@ -345,7 +345,7 @@ impl Exchange {
         };
         let _ = self.restate_response(framing);
         self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };
-        self.frontend_response_started();
+        self.log_the_beginning();
         self.facts.response_started = true;
         self.send_whole(body).await
     }

@@ -31,7 +31,7 @@ impl Exchange {
             self.content_rules(self.backend).await?;
         }
         self.reach_server().await?;
-        self.log_early();
+        self.log_the_beginning();
         self.begin_relay();
         if self.backend.has_rules(RulesetKind::TcpResponseContent) {
             self.begin_response_rules();

@@ -43,8 +43,8 @@ impl Exchange {
         self.inside = None;
     }
 
-    /// The response goes out: `option logasap` writes its line now.
-    pub(crate) fn frontend_response_started(&mut self) {
+    /// The response goes out, or the bytes of TCP begin to flow: `option logasap` writes its line now.
+    pub(crate) fn log_the_beginning(&mut self) {
         self.facts.logging_early = true;
         self.timers.close = Some(self.elapsed());
         self.log_early();

@@ -311,7 +311,7 @@ impl Exchange {
             return Err(Stop::error(502, By::Proxy, During::Headers));
         }
         self.enter(During::Data);
-        self.frontend_response_started();
+        self.log_the_beginning();
         if verbatim == 0
             && let Some(upstream) = &mut self.server
         {

@@ -104,13 +104,14 @@ fn places(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
     }
 }
 
-/// A total that is not final yet is marked (manual, "option logasap").
+/// A total that need not be the final one is marked (manual, "option logasap"), like in the reference program whenever the
+/// option is there.
 fn time(exchange: &Exchange, out: &mut LogWriter<'_>, value: i64) {
     early(exchange, out, value);
 }
 
 fn early(exchange: &Exchange, out: &mut LogWriter<'_>, value: i64) {
-    if exchange.facts.logging_early {
+    if exchange.frontend.config.settings.options.log_asap {
         out.raw(b"+");
     }
     out.number(value);
