@@ -102,6 +102,10 @@ class Origin:
         """Sends the answer; whether the connection lives on."""
         send = lambda text: connection.sendall(text if isinstance(text, bytes) else text.encode("latin-1"))  # noqa: E731
         kind = path.split("?")[0].split("/")[1] if path.startswith("/") else ""
+        if head.startswith(b"CONNECT refused"):
+            chunked = head.startswith(b"CONNECT refused-in-chunks")
+            send("HTTP/1.1 403 No\r\n" + ("Transfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n" if chunked else "Content-Length: 2\r\n\r\nno"))
+            return True
         if head.startswith(b"CONNECT"):
             kind = "upgrade"
             send("HTTP/1.1 200 OK\r\n\r\n")

@@ -49,6 +49,26 @@ frontend refusing
     http-request deny if { path /no }
     http-request redirect location /there if { path /elsewhere }
     default_backend origin
+frontend tunnels
+    bind 127.0.0.1:@tunnels@
+    http-request set-var(txn.do) req.hdr(x-do)
+    http-request return status 200 content-type text/plain string hello if { req.hdr(x-return) 200 }
+    http-request return status 403 content-type text/plain string hello if { req.hdr(x-return) 403 }
+    http-response set-status 503 if { var(txn.do) -m str early-503 }
+    http-response set-status 101 if { var(txn.do) -m str early-101 }
+    http-response set-status 201 if { var(txn.do) -m str early-201 }
+    http-response return status 200 content-type text/plain string hello if { var(txn.do) -m str return }
+    http-response deny if { var(txn.do) -m str deny }
+    http-after-response set-status 503 if { var(txn.do) -m str 503 }
+    http-after-response set-status 204 if { var(txn.do) -m str 204 }
+    http-after-response set-status 200 if { var(txn.do) -m str 200 }
+    http-after-response set-status 101 if { var(txn.do) -m str 101 }
+    http-after-response set-status 100 if { var(txn.do) -m str 100 }
+    http-after-response set-header content-length 3 if { var(txn.do) -m str length }
+    http-after-response set-header transfer-encoding chunked if { var(txn.do) -m str coding }
+    default_backend tunnelled
+backend tunnelled
+    server s1 127.0.0.1:@origin@
 backend origin
     server s1 127.0.0.1:@origin@
 """
@@ -84,6 +104,18 @@ for _path in ("/no", "/elsewhere"):
         f"{_path} while a body is expected": ("refusing", [get(_path, "Content-Length: 5", "Expect: 100-continue", method="POST") + "he", NEXT]),
     }
 
+# Tunnels that rules refuse or promise: what follows is no request.
+CONNECT = "CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n"
+EXCHANGES |= {f"tunnel {do}": ("tunnels", [f"{CONNECT}X-Do: {do}\r\n\r\n", 0.05, NEXT])
+              for do in ("early-503", "early-101", "early-201", "return", "deny", "503", "204", "200", "101", "length", "coding")}
+EXCHANGES |= {f"upgrade {do}": ("tunnels", [get("/upgrade", f"X-Do: {do}", "Connection: upgrade", "Upgrade: x"), 0.05, NEXT])
+              for do in ("early-503", "early-201", "return", "deny", "503", "200", "length", "coding")}
+EXCHANGES |= {f"tunnel answered {status}, then {do}": ("tunnels", [f"{CONNECT}X-Return: {status}\r\nX-Do: {do}\r\n\r\n", 0.05, NEXT])
+              for status in (200, 403) for do in ("nothing", "204", "200", "101")}
+EXCHANGES |= {f"tunnel {target}, then {do}": ("tunnels", [CONNECT.replace("x:80", f"{target}:80") + f"X-Do: {do}\r\n\r\n", 0.05, NEXT])
+              for target in ("refused", "refused-in-chunks") for do in ("nothing", "early-201", "204", "200", "101")}
+EXCHANGES |= {f"request answered 403, then {do}": ("tunnels", [get("/", "X-Return: 403", f"X-Do: {do}"), 0.05, NEXT]) for do in ("200", "101", "100")}
+
 # The reference program writes some of these fields as the rules say, converts bodies to fit others, and fails at some.
 SAFE = "rules change fields, not where a message ends"
 DIFFERENT = {name: SAFE for name in EXCHANGES if name.startswith(("set coding", "add coding", "set-coding", "add-coding", "set-length"))}
@@ -97,3 +129,10 @@ DIFFERENT |= dict.fromkeys(("del length, request with a length", "set length, re
 DIFFERENT |= dict.fromkeys(("204, response until the end", "304, response until the end"), "the client's connection lives on")
 for _same in ("set-length, response to HEAD", "set-length, response 204", "set-length, response 304"):
     del DIFFERENT[_same]
+REFUSED = "a tunnel that a rule refuses is none: its connection ends, and says so"
+DIFFERENT |= dict.fromkeys(("tunnel early-503", "tunnel 503", "tunnel deny", *(f"upgrade {do}" for do in ("early-503", "early-201", "503", "200", "return", "deny"))), REFUSED)
+PROMISED = "a tunnel that only a rule promises ends at once: what the client sends into it is no request, and no length ends it (RFC 9110, 9.3.6)"
+DIFFERENT |= dict.fromkeys(("tunnel early-101", "tunnel 101", "tunnel return", "request answered 403, then 101", "request answered 403, then 100"), PROMISED)
+DIFFERENT |= {name: PROMISED for name in EXCHANGES if name.startswith(("tunnel answered", "tunnel refused")) and name not in (
+    "tunnel answered 403, then nothing", "tunnel refused, then nothing", "tunnel refused-in-chunks, then nothing")}
+DIFFERENT |= dict.fromkeys(("tunnel length", "tunnel coding"), "a tunnel has no length (RFC 9110, 9.3.6)")

@@ -333,16 +333,18 @@ impl Exchange {
         if self.facts.have_request {
             self.note_head_size();
         }
-        self.settle_reply(&reply);
-        let body = if self.facts.head_only || status::is_bodyless(self.status) {
+        let body = if self.facts.head_only || status::is_bodyless(self.response.head.status()) {
             &b""[..]
         } else {
             reply.body.bytes()
         };
         let framing = match body.len() {
+            // Who takes this for a tunnel reads until it ends, whatever the fields say.
+            _ if self.promises_tunnel() => BodyFraming::UntilClose,
             0 => BodyFraming::None,
             length => BodyFraming::Length(length as u64),
         };
+        self.settle_reply(&reply, framing);
         let _ = self.restate_response(framing);
         self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };
         self.log_the_beginning();
@@ -359,7 +361,7 @@ impl Exchange {
     }
 
     /// Whether the client's connection survives, and what the head says about it.
-    fn settle_reply(&mut self, reply: &Reply) {
+    fn settle_reply(&mut self, reply: &Reply, framing: BodyFraming) {
         // What is left of the request's body would be read as the next request. The head in front of it goes first: counted as
         // body, it would make an incomplete one look complete.
         self.request.detach(&mut self.client);
@@ -371,9 +373,11 @@ impl Exchange {
                 self.request_body = weir_mux::BodyFlow::done();
             }
         }
-        let persists =
-            weir_h1::connection::client_persists(&self.request.head, BodyFraming::None, self.client_mode());
+        let persists = weir_h1::connection::client_persists(&self.request.head, framing, self.client_mode());
+        // What a rule made interim is not: the client waits for another one.
+        let last = self.response.head.status() >= 200;
         self.facts.keep_client &= persists
+            && last
             && !reply.closes
             && !weir_h1::connection::asks_to_close(&self.response.head, self.response.bytes())
             && self.facts.have_request

@@ -54,11 +54,10 @@ pub fn response_framing(head: &Head, request_method: Method) -> BodyFraming {
 }
 
 /// Makes an edited head say what body follows it, for whoever expects one: rules may have changed the fields that say so,
-/// or the status, but not the bytes that come. A `None` that a response does not owe to its status is a length of 0. A
-/// tunnel's head is left alone.
+/// or the status, but not the bytes that come. A `None` that a response does not owe to its status is a length of 0.
 #[inline]
 pub fn restate(head: &mut Head, raw: &[u8], framing: BodyFraming) -> Result<(), NoRoom> {
-    if !head.is_edited() || framing == BodyFraming::Tunnel || states(head, raw, framing) {
+    if !head.is_edited() || states(head, raw, framing) {
         return Ok(());
     }
     rewrite(head, framing)
@@ -200,6 +199,17 @@ mod tests {
     fn a_response_until_the_end_says_no_length() {
         check(RESPONSE, "", |head, _| head.add(b"content-length", b"3"), "");
         check(RESPONSE, "", |head, _| head.add(b"transfer-encoding", b"chunked"), "");
+    }
+
+    #[test]
+    fn a_tunnel_has_no_fields_about_a_body() {
+        let raw = b"HTTP/1.1 200 OK\r\nServer: s\r\n\r\n";
+        let mut head = Head::new();
+        let _ = Parser::default().response(raw, &Options::default(), &mut head);
+        head.add(b"content-length", b"3").unwrap();
+        head.add(b"transfer-encoding", b"chunked").unwrap();
+        restate(&mut head, raw, BodyFraming::Tunnel).unwrap();
+        assert_eq!(head.len(), 1);
     }
 
     #[test]

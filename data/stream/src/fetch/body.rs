@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use weir_expr::SampleType::{Bin, Int};
 use weir_expr::{FetchDecl, Fetched, Flags, Needs, Sample, SampleType, Value, scratch};
-use weir_h1::{BodyFraming, ChunkDecoder, Piece, request_framing, response_framing};
+use weir_h1::{BodyFraming, ChunkDecoder, Piece, request_framing};
 use weir_mux::BodyFlow;
 
 use super::access::{Absent, Side};
@@ -105,7 +105,7 @@ pub(super) fn response_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent>
     if !exchange.facts.have_response || exchange.facts.response_started || exchange.reply.is_some() {
         return Err(Absent::Missing);
     }
-    let framing = response_framing(&exchange.response.head, exchange.request.head.method());
+    let framing = exchange.response_framing;
     let announced = exchange.response.head.content_length();
     let Some(upstream) = &mut exchange.server else { return Err(Absent::Missing) };
     exchange.response.detach(&mut upstream.connection);

@@ -276,7 +276,8 @@ impl Exchange {
         self.facts.have_response = true;
         self.count_server_status();
         self.response_framing = response_framing(&self.response.head, self.request.head.method());
-        self.facts.tunnel = self.response_framing == BodyFraming::Tunnel;
+        // What a tunnel was asked from carries no other request, even if a rule refuses the tunnel.
+        self.facts.keep_client &= self.response_framing != BodyFraming::Tunnel;
         self.note_head_size();
         self.bound_response_head();
         if let Err(stop) = self.response_phase().await {
@@ -286,6 +287,7 @@ impl Exchange {
             return Err(stop);
         }
         let framing = self.settle_response_body()?;
+        self.facts.tunnel = framing == BodyFraming::Tunnel;
         self.settle_connections(framing)?;
         let verbatim = self.response.verbatim();
         if !self.facts.response_body_begun {
@@ -337,24 +339,34 @@ impl Exchange {
     }
 
     /// What follows the head that the client gets: rules may have given a body to a response that has none, or taken it from
-    /// one that has.
+    /// one that has. A tunnel is open when the server says so and the client is told so; else nothing follows, and nothing
+    /// more is read of a client that may take it for open.
     fn settle_response_body(&mut self) -> Phase<BodyFraming> {
         let came = self.response_framing;
-        if came == BodyFraming::Tunnel {
+        let status = self.response.head.status();
+        let accepted = came == BodyFraming::Tunnel;
+        let promised = self.promises_tunnel();
+        if accepted && promised && (status == 101) == (self.server_status == 101) {
+            self.restate_response(came).map_err(|_| no_room())?;
             return Ok(came);
         }
-        let status = self.response.head.status();
-        let bodiless = self.facts.head_only || status::is_bodyless(status);
+        let bodiless = accepted || promised || self.facts.head_only || status::is_bodyless(status);
         let framing = if bodiless { BodyFraming::None } else { came };
         if framing != came {
             // Nobody takes it: that ends the server's connection.
             self.facts.keep_server = false;
             self.response_body = BodyFlow::done();
         }
-        self.restate_response(framing).map_err(|_| no_room())?;
+        let said = if promised { BodyFraming::UntilClose } else { framing };
+        self.restate_response(said).map_err(|_| no_room())?;
         // What a rule made interim is not: the client waits for another one.
-        self.facts.keep_client &= status >= 200;
+        self.facts.keep_client &= status >= 200 && !promised;
         Ok(framing)
+    }
+
+    /// Whether the response's head tells the client that a tunnel begins.
+    pub(crate) fn promises_tunnel(&self) -> bool {
+        response_framing(&self.response.head, self.request.head.method()) == BodyFraming::Tunnel
     }
 
     /// Makes the response's head say what body the client gets. A 304, and a response to HEAD that has a body for others, say
@@ -373,6 +385,9 @@ impl Exchange {
         if self.facts.tunnel {
             self.facts.keep_client = false;
             self.facts.keep_server = false;
+            // What the server says of its own connection stays behind (RFC 9110, 7.6.1).
+            let (head, raw) = self.response.edit();
+            persistence::announce(head, raw, persistence::Announce::Nothing).map_err(|_| no_room())?;
             self.adjust_response_case();
             return Ok(());
         }
