@@ -28,7 +28,7 @@ str(Mozilla/5.0),in_table(x) str(abc),json  str(abc),iif(yes,no) bool(1),iif(yes
    str(-x),protobuf(1) req.hdr(x-json),json_query($.a) req.hdr(x-json),json_query($.b.c) req.hdr(x-json),json_query($.n,int) req.hdr(x-json),json_query($.none)
 req.hdr(accept-language),language(fr;en;de) req.hdr(accept-language),language(es,pl) str(1),debug rand(1) uuid,length uuid(4),length req.hdr(x-num),mul(2) req.hdr(x-list),length
 str(abc),capture-req(0) var(txn.none) var(txn.none,dflt) var(txn.s) var(txn.i),add(1) str(5),set-var(txn.z) str(5),unset-var(txn.z) req.hdr(x-bool),bool
-str(%23),url_dec str(abc),bytes(1,1) str(ABC),lower,upper  int(1),bytes(0,1) hostname,length str(1.1.1.1),ipmask(8) str(::1),ipmask(24,8)
+str(%23),url_dec str(abc),bytes(1,1) str(ABC),lower,upper  int(1),bytes(0,1) hostname,length str(1.1.1.1),ipmask(8) str(1.2.3.4:80),ipmask(8) str(1.2.3.4/8),ipmask(8) str(1.2.3.4x),ipmask(8,64) str(1.2.3.4.5),ipmask(8) str(x1.2.3.4),ipmask(8) str(1.2.3:4),ipmask(8) str(::1/64),ipmask(8,64) str(1.2.3.4:80),ipmask(8),neg str(::1),ipmask(24,8)
 base64 unique-id src_port,div(100000)  last_rule_line req.payload(0,3) req.len,div(10000) payload(0,0),length req.proto_http  wait_end
    rdp_cookie(x) req_ssl_ver ssl_fc http_auth(users) http_auth_group(users) http_auth_user http_auth_pass http_auth_type http_auth_bearer
  str(ab),add_item(-,txn.s) str(ab),add_item(-,txn.s,_x) str(YWI_-w),ub64dec,hex bin(ff00),ub64enc str(abc),secure_memcmp(txn.s) str(abcdef),be2hex str(abcdef),be2hex(-,2) str(ab),be2dec(.,1) str(x),bool
@@ -48,7 +48,7 @@ ACLS = {f"acl {test}": test for test in (
     "hdr_reg(x-list) ^d$", "hdr_val(x-num) 40:50", "hdr_val(x-num) lt 40", "hdr_ip(x-ip) 10.0.0.0/8", "hdr_ip(x-ip) 10.1.2.3", "hdr_ip(x-ip) 11.0.0.0/8", "src 127.0.0.0/8", "src ::1", "src 127.0.0.1 10.0.0.1", "dst_port 1:65535",
     "req.hdr(x-list),length 1", "int(5) 1:5", "int(5) eq 5", "int(5) gt 5", "bool(1)", "always_true", "always_false", "str(abc) -m bin 616263", "bin(616263) -m bin 616263", "str(abc) -m len 3", "str(abc) -m reg ^a.c$", "str(abc) -f @folder@/words.lst",
     "str(nope) -f @folder@/words.lst", "str(ABC) -i -f @folder@/words.lst", "str(/x) -m beg -f @folder@/words.lst -- /x", "req.cook(a) one", "req.cook(none) -m found", "var(txn.s) -m str abc", "var(txn.none) -m found", "str(1) 1", "str(12) -m int 12", "str(1.2.3.4) -m ip 1.2.3.0/24",
-    "ipv4(1.2.3.4) 1.2.3.4", "req.body -m sub f=1", "http_first_req", "ssl_fc", "req.ver 1.1", "nbsrv(origin) gt 0", "srv_is_up(origin/s1)", "path -m end -i .HTML", "hdr(host),lower,field(1,.) h", "path,map_beg(@folder@/paths.map) -m str A")}
+    "ipv4(1.2.3.4) 1.2.3.4", "str(1.2.3.4:80) -m ip 1.2.3.0/24", "str(1.2.3.4x) -m ip 1.2.3.0/24", "str(1.2.3.4.5) -m ip 1.2.3.0/24", "req.body -m sub f=1", "http_first_req", "ssl_fc", "req.ver 1.1", "nbsrv(origin) gt 0", "srv_is_up(origin/s1)", "path -m end -i .HTML", "hdr(host),lower,field(1,.) h", "path,map_beg(@folder@/paths.map) -m str A")}
 
 FORMATS = (
     "%B %CC %CS %HM %HP %HPO %HQ %HU %HV %ST", "%b %f %ft %s %r", "%hr %hrl %hs %hsl", "%rc %sq %bq %tsc %ts", "%{+Q}r %{+Q,+E}r %{+X}ci", "%{+X}ST %{+X}fc", 

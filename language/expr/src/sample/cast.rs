@@ -67,17 +67,17 @@ impl<'a> Value<'a> {
             (Value::Str(bytes), Method) => Value::Method(bytes),
             (Value::Str(bytes), Bool) => Value::Bool(parse_int(&bytes)? != 0),
             (Value::Str(bytes), Int) => Value::Int(parse_int(&bytes)?),
-            (Value::Str(bytes), Addr) => match parse_ipv4(&bytes) {
+            (Value::Str(bytes), Addr) => match leading_ipv4(&bytes) {
                 Some(address) => Value::Ipv4(address),
                 None => Value::Ipv6(parse_ipv6(&bytes)?),
             },
-            (Value::Str(bytes), Ipv4) => Value::Ipv4(match parse_ipv4(&bytes) {
+            (Value::Str(bytes), Ipv4) => Value::Ipv4(match leading_ipv4(&bytes) {
                 Some(address) => address,
                 None => embedded_ipv4(parse_ipv6(&bytes)?)?,
             }),
             (Value::Str(bytes), Ipv6) => Value::Ipv6(match parse_ipv6(&bytes) {
                 Some(address) => address,
-                None => parse_ipv4(&bytes)?.to_ipv6_mapped(),
+                None => leading_ipv4(&bytes)?.to_ipv6_mapped(),
             }),
 
             (value @ Value::Bin(_), Bin) => value,
@@ -161,6 +161,13 @@ fn until_nul(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     }
 }
 
+/// The address that a text begins with. What is neither a digit nor a point ends it, as in the reference program: clients are
+/// named with their ports, too (`10.1.2.3:80`), and a rule about addresses has to see theirs.
+fn leading_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
+    let end = bytes.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(bytes.len());
+    parse_ipv4(&bytes[..end])
+}
+
 pub(crate) fn parse_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
@@ -181,7 +188,7 @@ mod tests {
         };
         let v4 = |text: &str| Value::Ipv4(text.parse().unwrap());
         let v6 = |text: &str| Value::Ipv6(text.parse().unwrap());
-        use SampleType::{Addr, Bin, Bool, Int, Ipv4, Str};
+        use SampleType::{Addr, Bin, Bool, Int, Ipv4, Ipv6, Str};
         check(Value::bin(b"a\0b\0"), Str, Some(Value::str(b"a")));
         check(Value::Bool(true), Bin, Some(Value::bin(&[0, 0, 0, 0, 0, 0, 0, 1])));
         check(Value::Bool(true), Str, Some(Value::str(b"1")));
@@ -195,6 +202,14 @@ mod tests {
         check(v6("::1"), Str, Some(Value::str(b"::1")));
         check(v6("2001:DB8::1"), Str, Some(Value::str(b"2001:db8::1")));
         check(Value::str(b"1.2"), Addr, None);
+        for text in ["1.2.3.4:80", "1.2.3.4/8", "1.2.3.4, 5.6.7.8", "1.2.3.4x", "1.2.3.4"] {
+            check(Value::Str(text.as_bytes().into()), Addr, Some(v4("1.2.3.4")));
+            check(Value::Str(text.as_bytes().into()), Ipv4, Some(v4("1.2.3.4")));
+            check(Value::Str(text.as_bytes().into()), Ipv6, Some(v6("::ffff:1.2.3.4")));
+        }
+        for text in ["1.2.3.4.5", "1.2.3.4.", "x1.2.3.4", "1.2.3:4", "1.2.3.256", "::1:80x", "::1/64", ""] {
+            check(Value::Str(text.as_bytes().into()), Addr, None);
+        }
         check(Value::str(b"true"), Bool, Some(Value::Bool(false)));
         check(Value::str(b"5"), Bool, Some(Value::Bool(true)));
         for (text, number) in [
