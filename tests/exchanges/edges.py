@@ -33,6 +33,9 @@ frontend buffered
     option http-buffer-request
     http-request set-header x-body "%[req.body_len] %[req.body_size] %[req.body,length]"
     default_backend origin
+frontend nowhere
+    bind 127.0.0.1:@nowhere@
+    option http-buffer-request
 frontend quiet
     bind 127.0.0.1:@quiet@
     option dontlognull
@@ -305,6 +308,11 @@ EXCHANGES |= {f"buffered {name}": ("buffered", text) for name, text in {
     "post": post("/echo", "hello"), "chunked": get("/echo", "Transfer-Encoding: chunked", method="POST") + "5\r\nhello\r\n0\r\n\r\n", "get": get("/echo"),
     "large": post("/len/1", "x" * 20000), "chunked badly": get("/echo", "Transfer-Encoding: chunked", method="POST") + "5\r\nhello\r\nxx\r\n"}.items()}
 EXCHANGES |= {
+    "buffered for nobody": ("nowhere", post("/echo", "hello")),
+    "buffered badly, and late": ("buffered", [get("/echo", "Transfer-Encoding: chunked", method="POST") + "5\r\nhello\r\n", 0.05, "xx\r\n"]),
+    "buffered with an expectation": ("buffered", [post("/echo", "hello", "Expect: 100-continue")[:-5], 0.05, "hello"]),
+    "buffered with an expectation of version 1.0": ("buffered", ["POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", 0.05, "hello"]),
+    "buffered with an expectation of version 1.0, and badly": ("buffered", [get("/echo", "Transfer-Encoding: chunked", "Expect: 100-continue", method="POST").replace("1.1", "1.0") + "5\r\nhello\r\n", 0.05, "xx\r\n"]),
     "buffered never": ("buffered", [post("/echo", "hello")[:-3], 0.3]),
     "buffered cut": ("buffered", [post("/echo", "hello")[:-3], 0.03, None]),
     "quiet nothing": ("quiet", [None]), "quiet half": ("quiet", ["GET /echo", None]), "quiet late": ("quiet", [0.3]), "quiet half late": ("quiet", ["GET /echo", 0.3]),
@@ -352,6 +360,7 @@ DIFFERENT = {
     "no abort without the option": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "request the preface of version 2": "HTTP/2 is not implemented yet",
     "request expect of version 1.0": NO_INTERIM,
+    "buffered with an expectation of version 1.0": NO_INTERIM,
     "lax version 1.10": "the log has the version that was understood",
     "response both lengths": TWO_WAYS,
     "response to HEAD: both lengths": TWO_WAYS,

@@ -1,7 +1,7 @@
 //! Waiting for a request's head.
 
 use weir_h1::request_framing;
-use weir_http::{Flags, Method};
+use weir_http::{Flags, Method, Version};
 use weir_mux::{BodyFlow, ReadHead};
 use weir_sched::{Tick, wait};
 use weir_sys::Errno;
@@ -57,7 +57,9 @@ impl Exchange {
         self.facts.counts_status = true;
         let head = &self.request.head;
         self.facts.head_only = head.method() == Method::Head;
-        self.facts.expects_continue = head.flags().contains(Flags::EXPECT_100);
+        // One of HTTP/1.0 expects nothing: it would not understand the confirmation (RFC 9110, 10.1.1).
+        self.facts.expects_continue =
+            head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;
         self.request_body = BodyFlow::new(request_framing(head), 0);
         self.bound_request_head();
         self.facts.keep_client = true;

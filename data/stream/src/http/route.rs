@@ -66,7 +66,10 @@ impl Exchange {
         let chosen = self.routed_backend(frontend);
         let Some(backend) = chosen else {
             self.count(Event::FailedConnection);
-            self.timers.request = None;
+            // Like in the reference program, a request is there for the log once something was made of it.
+            if !frontend.config.settings.options.http_buffer_request {
+                self.timers.request = None;
+            }
             return Err(Stop::error(503, By::Server, During::Connect));
         };
         self.enter_backend(backend);

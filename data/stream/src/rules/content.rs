@@ -117,6 +117,7 @@ impl Exchange {
             self.trace_coding(Direction::Request, right);
             if !right {
                 self.count_bad_request();
+                self.timers.request = None;
                 return Err(Stop::error(400, By::Proxy, During::Request));
             }
             let enough = at_least > 0 && self.request_body.payload() >= at_least;
