@@ -118,6 +118,28 @@ frontend edits
     http-request set-header x-cond 1 if { path /cond } { hdr(x-list) -m found } || { path /cond2 }
     http-request set-header x-not 1 if { path /cond } !{ hdr(x-list) -m found }
     default_backend origin
+frontend pathless
+    bind 127.0.0.1:@pathless@
+    http-request set-path p if { req.hdr(x-do) set }
+    http-request replace-path ^/(.*) \1 if { req.hdr(x-do) strip }
+    http-request replace-path (.*) /n\1 if { req.hdr(x-do) replace }
+    http-request replace-pathq (.*) /n\1 if { req.hdr(x-do) replaceq }
+    http-request set-query z=1 if { req.hdr(x-do) query }
+    http-request set-header x-said "%[url]|%[path]|%[pathq]|%[query]|%[url_param(a)]|%[base]"
+    http-request deny deny_status 403 if { url_param(a) 1 }
+    default_backend bytes
+backend bytes
+    server s1 127.0.0.1:@bytes@
+backend elsewhere
+    server s1 127.0.0.1:@bytes@ redir http://img.example
+frontend sent
+    bind 127.0.0.1:@sent@
+    http-request replace-path ^/(.*) \1 if { req.hdr(x-do) strip }
+    default_backend elsewhere
+frontend tarpit
+    bind 127.0.0.1:@tarpit@
+    timeout tarpit 100ms
+    http-request tarpit deny_status 429
 frontend responses
     bind 127.0.0.1:@responses@
     http-request set-var(txn.path) path
@@ -241,6 +263,13 @@ EXCHANGES |= {
     "query of an absolute target": ("edits", get("http://x/query?z")),
     "query without a path": ("edits", get("http://x")),
 }
+# A target without a path has none that a rule could replace; a query is found behind whatever rules make of the path.
+_PATHLESS = {"CONNECT": ("CONNECT h:80", "h:80"), "a star": ("OPTIONS *", "a.example"), "no path": ("GET http://a.example", "a.example"),
+             "a path": ("GET /d?b=2&a=3", "a.example"), "a denied path": ("GET /d?b=2&a=1", "a.example")}
+EXCHANGES |= {f"{do} of {what}": ("pathless", f"{line} HTTP/1.1\r\nHost: {host}\r\nX-Do: {do}\r\nConnection: close\r\n\r\n")
+              for what, (line, host) in _PATHLESS.items() for do in ("set", "strip", "replace", "replaceq", "query", "nothing")}
+EXCHANGES |= {f"sent to another server, strip of {path}": ("sent", get(path, "X-Do: strip", "Connection: close")) for path in ("/", "/d", "/d?a=1")}
+EXCHANGES |= {"tarpitted": ("tarpit", get("/", "Connection: close")), "tarpitted and gone": ("tarpit", [get("/"), 0.03, None])}
 EXCHANGES |= {f"response {what}": ("responses", get(answer(f"X-Do: {what}", "X-List: a, b", "X-Gone: 1", "X-Rep: ab", "X-Before: 1"))) for what in (
     "nothing", "status", "reason", "deny", "deny429", "redirect", "return", "allow", "fetch", "after", "cookie")}
 EXCHANGES |= {
@@ -264,5 +293,7 @@ DIFFERENT = {
     "redirect of a post": "a body that nobody wants is read, and the connection lives on",
     "return /errorfile": "a message without a length gets one, and the connection lives on",
     "return /mine": "a message without a length gets one, and the connection lives on",
+    "set of no path": "an absolute target stays one",
+    "tarpitted and gone": "who leaves is not held: the manual has CT for it",
     "edit /hint": "hints in a row share a response, whatever their conditions",
 }

@@ -93,7 +93,7 @@ pub fn path_place(target: &[u8]) -> Range<usize> {
                 let rest = &target[from..];
                 from + rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len())
             }
-            None => target.len(),
+            None => memchr::memchr(b'?', target).unwrap_or(target.len()),
         },
         None => 0,
     };
@@ -173,6 +173,9 @@ mod tests {
         check("http:///p", (Form::Absolute, Some("http"), Some(""), "/p", None));
         check("a:443", (Form::Authority, None, Some("a:443"), "", None));
         check("*", (Form::Asterisk, None, None, "", None));
+        // Rules write such targets; those after them still find the query.
+        check("p?x/y?z", (Form::Authority, None, Some("p?x/y?z"), "", Some("x/y?z")));
+        check("*?x", (Form::Authority, None, Some("*?x"), "", Some("x")));
         check("", (Form::Other, None, None, "", None));
     }
 

@@ -75,7 +75,9 @@ pub(super) const ROWS: &[Row] = &[
         of_head(exchange, |head, raw| text_if(Some(head.path(raw)).filter(|path| !path.is_empty())))
     }),
     row(request("pathq", Str, "The path and the query of the request"), |exchange, _, _| {
-        of_head(exchange, |head, raw| text_if(Some(head.path_and_query(raw)).filter(|path| !path.is_empty())))
+        of_head(exchange, |head, raw| {
+            text_if(Some(head.path_and_query(raw)).filter(|path| path.starts_with(b"/")))
+        })
     }),
     row(
         request("query", Str, "The query of the request; with its question mark if with_qm says so")

@@ -44,6 +44,8 @@ impl Exchange {
         let template = self.format(&replacement.replacement);
         let (head, raw) = (&self.request.head, self.request.bytes());
         let old = match replacement.part {
+            // What has no path (of a CONNECT, of all resources) is not given one: the target would be another.
+            UriPart::Path | UriPart::PathAndQuery if head.path(raw).is_empty() => return Done::Next,
             UriPart::Path => head.path(raw),
             UriPart::PathAndQuery => head.path_and_query(raw),
             UriPart::Query | UriPart::Uri => head.uri(raw),

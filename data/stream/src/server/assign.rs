@@ -76,8 +76,12 @@ impl Exchange {
         if !self.facts.have_request || !matches!(self.request.head.method(), Method::Get | Method::Head) {
             return Ok(());
         }
-        let mut location = prefix.as_bytes().to_vec();
-        location.extend_from_slice(self.request.head.path_and_query(self.request.bytes()));
+        let target = self.request.head.path_and_query(self.request.bytes());
+        // What has no path is not there under another name: the server gets it.
+        if !target.starts_with(b"/") {
+            return Ok(());
+        }
+        let location = [prefix.as_bytes(), target].concat();
         self.prepare_redirection(302, &location);
         Err(Stop::Reply(Ending::new(By::Local, During::Connect)))
     }
