@@ -182,6 +182,12 @@ backend tcporigin
     tcp-response content reject if { res.payload(0,8) -m str "HTTP/1.0" }
     tcp-response content close if { res.len gt 200 }
     server s1 127.0.0.1:@origin@
+frontend tcphasty
+    bind 127.0.0.1:@tcphasty@
+    mode tcp
+    option tcplog
+    tcp-request content reject if { req.payload(0,3) -m str bad }
+    default_backend tcpbytes
 frontend tcpdenied
     bind 127.0.0.1:@tcpdenied@
     mode tcp
@@ -240,6 +246,7 @@ EXCHANGES |= {
     "captured nothing": ("captured", get("/len/1")), "captured twice": ("captured", get("/len/1", "X-A: 1", "X-A: 2", "X-B: {|}")),
     "bytes": ("tcp", "hello"), "bytes in pieces": ("tcp", ["he", "llo"]), "bytes and an end": ("tcp", ["hello", None]), "no bytes": ("tcp", [0.05, None]), "bytes to nobody": ("tcprefused", "hello"),
     "bytes by content": ("tcpchosen", "bcdef"), "bytes refused by content": ("tcpchosen", "bad news"), "few bytes by content": ("tcpchosen", ["b", 0.2]), "bytes by content in pieces": ("tcpchosen", ["bc", "def"]), "bytes by content that end": ("tcpchosen", ["b", None]),
+    "bytes refused without a delay": ("tcphasty", "bad news"), "bytes accepted without a delay": ("tcphasty", "good news"),
     "bytes to an origin": ("tcpchosen", get("/len/5")), "bytes refused on their way back": ("tcpchosen", get(answered("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"))), "many bytes on their way back": ("tcpchosen", get("/len/500")),
     "connection denied": ("tcpdenied", "hello"), "session denied": ("sessiondenied", get("/")), "content denied": ("contentdenied", get("/reject")), "content accepted": ("contentdenied", get("/some/path")), "content unknown": ("contentdenied", ["\x00\x01\x02", 0.2]),
 }

@@ -27,6 +27,7 @@ impl Exchange {
             Some(delay) => clock::after(delay),
             None => Tick::from_ms(0),
         };
+        self.receive_what_came();
         self.strict = true;
         // More data makes the rules begin anew, as the manual says; only what took its time already is not done again.
         let mut first = 0;
@@ -52,6 +53,14 @@ impl Exchange {
                 }
             }
             return Ok(());
+        }
+    }
+
+    /// Rules that do not wait judge what is there already: what a client sends at once must not pass them unseen.
+    fn receive_what_came(&mut self) {
+        if !self.facts.have_request && self.client.input().is_empty() {
+            // That the client ended or broke is noticed by whoever needs more of it.
+            let _ = self.client.receive(self.site.limits.head_limit());
         }
     }
 
