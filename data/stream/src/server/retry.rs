@@ -144,11 +144,15 @@ impl Exchange {
     /// Waits before the same server is tried again: it may be restarting (manual, `retries`).
     async fn turn_around(&mut self, pause: Duration) -> Phase {
         let deadline = clock::after(pause);
-        while !pause.is_zero() && wait(deadline).await != Wakeup::Deadline {
-            self.check_alive()?;
+        while !pause.is_zero() {
+            // Nobody tries again for a client that is gone already.
             if self.client_left() {
                 return Err(Stop::close(By::Client, During::Connect));
             }
+            if wait(deadline).await == Wakeup::Deadline {
+                break;
+            }
+            self.check_alive()?;
         }
         Ok(())
     }
