@@ -315,7 +315,8 @@ const READY: &[Row<ServerReader>] = &[
         },
     ),
     option("send-proxy", "", "", "begin connections with a version 1 PROXY header", |server, _| {
-        server.settings.send_proxy = Some(SendProxy::V1);
+        // Version 2 is sent where both are asked for, in whatever order.
+        server.settings.send_proxy.get_or_insert(SendProxy::V1);
         Ok(())
     }),
     option("send-proxy-v2", "", "", "begin connections with a version 2 PROXY header", |server, _| {
