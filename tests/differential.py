@@ -236,7 +236,7 @@ def exchange(port, pieces, logs):
     try:
         connection.bind(("127.0.0.1", free_port()))
         connection.connect(("127.0.0.1", port))
-    except (ConnectionResetError, ConnectionRefusedError):
+    except ConnectionError:
         connection.close()
         return b"", "closed", port, 0  # refused by a rule before we even knew that it was accepted, or the program has ended
     with connection:
@@ -410,7 +410,7 @@ def view(text, end, lines, ports):
     # Where among the fields `connection` stands.
     text = re.sub(r"^(connection: .*\r\n)((?:[-a-z0-9]+: .*\r\n)+)", r"\2\1", text, flags=re.M)
     # An echo's length follows those freedoms.
-    if "chunked" in text or re.search(r"^[A-Z]+ \S+ HTTP/1", text, re.M):
+    if "chunked" in text or re.search(r"^[A-Z]+ .+ HTTP/1", text, re.M):
         text = re.sub(r"^content-length: \d\d+(?=\r)", "content-length: N", text, flags=re.M)
     if "chunked" in text:
         text = re.sub(r"(?:\r\n)?^([0-9a-fA-F]+)(;.*)?\r\n(?!\r\n)", lambda m: "" if int(m[1], 16) else "\r\n0\r\n", text, flags=re.M)

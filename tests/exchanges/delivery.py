@@ -66,6 +66,12 @@ listen empty
     retry-on empty-response
     retries 1
     server s1 127.0.0.1:@origin@
+listen allstaying
+    bind 127.0.0.1:@allstaying@
+    no option abortonclose
+    retry-on all-retryable-errors
+    retries 1
+    server s1 127.0.0.1:@origin@
 listen disabled
     bind 127.0.0.1:@disabled@
     server s1 127.0.0.1:@s1@ disabled
@@ -234,6 +240,8 @@ EXCHANGES |= {
 }
 EXCHANGES |= {f"retry {where} {what}": (where, get(f"/{what}")) for where in ("conn", "all", "empty", "statuses") for what in ("bye", "nonsense", "cuthead", "silent", "status/503", "status/404", "status/500", "len/1")}
 EXCHANGES |= {f"retry a post {where}": (where, post("/bye", "hello")) for where in ("conn", "all", "empty")}
+# Whoever said that nothing more comes still gets what is there at once, and is not waited for.
+EXCHANGES |= {f"retry {where} {what}, and the client ends": (where, [get(f"/{what}"), 0.05, None]) for where in ("all", "allstaying") for what in ("silent", "bye", "cuthead", "status/503", "len/1")}
 EXCHANGES |= {f"chosen {path}": ("chosen", get(path, *fields)) for path, fields in (
     ("/used/who", ()), ("/named", ()), ("/named/three", ()), ("/named/one", ()), ("/other", ("X-Backend: used",)), ("/other", ("X-Backend: nobody",)), ("/other", ()), ("/used", ()))}
 EXCHANGES |= {f"nowhere {path}": ("nowhere", get(path)) for path in ("/used", "/else")}
@@ -266,6 +274,7 @@ DIFFERENT = {
     "message for a bad request": OWN,
     "message /silent": "a message that closes says so when the connection closes",
     "content denied": "the request was read, and the log has it",
+    "retry all silent, and the client ends": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "file /status/502": "the manual says that the status counts",
     "redirected to the server": "the connection lives on",
     "bytes refused on their way back": "what is refused does not pass",
