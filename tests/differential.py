@@ -196,7 +196,7 @@ class Bytes:
             except OSError:
                 return
             # The ports of a binary PROXY header.
-            held = re.sub(rb"(?<=\x7f\0\0\x01\x7f\0\0\x01)....", b"PORT", held, flags=re.S)
+            held = re.sub(rb"(?<=(?:\x7f\0\0\x01|\x0a\x07\x07\x07)\x7f\0\0\x01)....", b"PORT", held, flags=re.S)
             body = repr(held).encode()
             try:
                 connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)

@@ -24,7 +24,7 @@ import differential
 from explorers import meant
 from program import Folder, run
 
-KINDS = ("proxies", "values")
+KINDS = ("connections", "proxies", "values")
 
 
 def refused(binary, case, lines):
