@@ -194,6 +194,17 @@ frontend tcphasty
     option tcplog
     tcp-request content reject if { req.payload(0,3) -m str bad }
     default_backend tcpbytes
+frontend tcprouted
+    bind 127.0.0.1:@tcprouted@
+    mode tcp
+    option tcplog
+    use_backend tcpserved if { req.payload(0,3) -m str bad }
+    default_backend tcpbytes
+backend tcpserved
+    mode tcp
+    use-server s2 if { req.payload(4,4) -m str news }
+    server s1 127.0.0.1:@bytes@
+    server s2 127.0.0.1:@bytes@ weight 0
 frontend tcpdenied
     bind 127.0.0.1:@tcpdenied@
     mode tcp
@@ -255,6 +266,7 @@ EXCHANGES |= {
     "bytes": ("tcp", "hello"), "bytes in pieces": ("tcp", ["he", "llo"]), "bytes and an end": ("tcp", ["hello", None]), "no bytes": ("tcp", [0.05, None]), "bytes to nobody": ("tcprefused", "hello"),
     "bytes by content": ("tcpchosen", "bcdef"), "bytes refused by content": ("tcpchosen", "bad news"), "no bytes by content": ("tcpchosen", [0.03, None]), "few bytes by content": ("tcpchosen", ["b", 0.2]), "bytes by content in pieces": ("tcpchosen", ["bc", "def"]), "bytes by content that end": ("tcpchosen", ["b", None]),
     "bytes refused without a delay": ("tcphasty", "bad news"), "bytes accepted without a delay": ("tcphasty", "good news"),
+    "bytes that choose without a delay": ("tcprouted", "bad news"), "other bytes that choose without a delay": ("tcprouted", "good news"),
     "bytes to an origin": ("tcpchosen", get("/len/5")), "bytes refused on their way back": ("tcpchosen", get(answered("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"))), "many bytes on their way back": ("tcpchosen", get("/len/500")),
     "connection denied": ("tcpdenied", "hello"), "session denied": ("sessiondenied", get("/")), "content denied": ("contentdenied", get("/reject")), "content accepted": ("contentdenied", get("/some/path")), "content unknown": ("contentdenied", ["\x00\x01\x02", 0.2]),
 }

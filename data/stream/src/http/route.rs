@@ -77,6 +77,9 @@ impl Exchange {
     }
 
     fn routed_backend(&mut self, frontend: &'static Proxy) -> Option<&'static Proxy> {
+        if !frontend.config.use_backend.is_empty() {
+            self.receive_what_came();
+        }
         for rule in &frontend.config.use_backend {
             let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
             if !applies {

@@ -57,7 +57,7 @@ impl Exchange {
     }
 
     /// Rules that do not wait judge what is there already: what a client sends at once must not pass them unseen.
-    fn receive_what_came(&mut self) {
+    pub(crate) fn receive_what_came(&mut self) {
         if !self.facts.have_request && self.client.input().is_empty() {
             // That the client ended or broke is noticed by whoever needs more of it.
             let _ = self.client.receive(self.site.limits.head_limit());

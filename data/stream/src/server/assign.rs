@@ -135,6 +135,9 @@ impl Exchange {
     /// The server of the first `use-server` rule that applies and whose server can be used.
     fn server_by_rule(&mut self) -> Option<Arc<Server>> {
         let backend = self.backend;
+        if !backend.config.use_server.is_empty() {
+            self.receive_what_came();
+        }
         for rule in &backend.config.use_server {
             let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
             if !applies {
