@@ -140,7 +140,7 @@ fn block<'c>(exchange: &'c Exchange, side: Side, args: &Args) -> Fetched<'c> {
     }
     let input = exchange.raw_input(side);
     let found = match length {
-        0 => input.get(offset..),
+        0 => input.get(offset..).filter(|rest| !rest.is_empty()),
         length => input.get(offset..offset + length),
     };
     let Some(bytes) = found else { return exchange.absent().into() };
