@@ -41,6 +41,21 @@ frontend ffboth
 backend offers
     option forwardfor header X-Back
     server s1 127.0.0.1:@origin@
+frontend ffnoneoffers
+    bind 127.0.0.1:@ffnoneoffers@
+    option forwardfor header X-Back if-none
+    default_backend offers
+frontend ffoffersnone
+    bind 127.0.0.1:@ffoffersnone@
+    option forwardfor header X-Back
+    default_backend offersnone
+frontend ffnonenone
+    bind 127.0.0.1:@ffnonenone@
+    option forwardfor header X-Back if-none
+    default_backend offersnone
+backend offersnone
+    option forwardfor header X-Back if-none
+    server s1 127.0.0.1:@origin@
 frontend ids
     bind 127.0.0.1:@ids@
     unique-id-format "id-%[path]-%{+X}o%ci"
@@ -194,6 +209,8 @@ SIX = "\x20\x01\x0d\xb8" + "\0" * 11 + "\x01" + "\x20\x01\x0d\xb8" + "\0" * 11 +
 
 EXCHANGES = {f"forwarded {name}{' with its own' * own}": (name, get("/echo", *(("X-Forwarded-For: 1.1.1.1", "X-Client: 2.2.2.2") * own)))
              for name in ("ff", "ffname", "ffexcept", "ffnone", "ffboth") for own in (0, 1)}
+EXCHANGES |= {f"forwarded twice {name}": (name, get("/echo", "X-Back: 1.1.1.1"))
+              for name in ("ffboth", "ffnoneoffers", "ffoffersnone", "ffnonenone")}
 EXCHANGES |= {
     "forwarded two requests": ("ff", get("/echo") + get("/echo", "Connection: close")),
     "identifier": ("ids", get("/echo")),

@@ -60,9 +60,10 @@ impl Exchange {
         if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {
             let name = option.header.as_bytes();
             let source = self.session.source().ip();
-            let if_none = [backend, frontend]
-                .iter()
-                .any(|proxy| of(proxy).forward_for.as_ref().is_some_and(|option| option.if_none));
+            // Where one of both says `if-none` and the other does not, the field is added: a client's own would pass for ours.
+            let mut options =
+                [backend, frontend].into_iter().filter_map(|proxy| of(proxy).forward_for.as_ref());
+            let if_none = options.all(|option| option.if_none);
             let present = if_none && self.request.head.has(self.request.bytes(), name);
             if let Some(source) =
                 source.filter(|source| !option.except.is_some_and(|except| except.contains(*source)))
