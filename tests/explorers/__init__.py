@@ -31,6 +31,13 @@ def some(chance, things, most):
     return chance.sample(things, chance.randint(0, min(most, len(things))))
 
 
+def term(chance, acls):
+    """One term of a condition. Predefined ones have no braces."""
+    denied = "!" if maybe(chance, 0.2) else ""
+    acl = chance.choice(acls)
+    return denied + (acl if acl.isupper() else f"{{ {acl} }}")
+
+
 def quoted(text):
     """One word of a configuration that has this text."""
     return "'" + text.replace("'", "'\\''") + "'"

@@ -1,6 +1,6 @@
 """Random listeners that take PROXY headers, servers that get them, and rules on the bytes of a connection."""
 
-from explorers import Case, maybe, some
+from explorers import Case, maybe, some, term
 
 # What a rule asks of the bytes that came, and of who sent them.
 CONDITIONS = ("req.len gt 3", "req.len ge 12", "req.len 5", "req.len gt 2000", "req.payload(0,3) -m str bad", "req.payload(0,4) -m bin 47455420", "req.payload(2,3) -m found", "req.payload(0,0) -m sub x", "req.payload(0,0),length gt 9", "req.payload(1,200) -m found",
@@ -67,11 +67,7 @@ def when(chance, conditions):
     """A condition, or none."""
     if maybe(chance, 0.15):
         return ""
-    tests = " ".join(("!" if maybe(chance, 0.2) else "") + "{ " + chance.choice(conditions) + " }" for _ in range(chance.choice((1, 1, 1, 2))))
-    # Predefined ones have no braces.
-    for name in ("WAIT_END", "HTTP", "REQ_CONTENT"):
-        tests = tests.replace("{ " + name + " }", name)
-    return " if " + tests
+    return " if " + " ".join(term(chance, conditions) for _ in range(chance.choice((1, 1, 1, 2))))
 
 
 def rule(chance):

@@ -1,6 +1,6 @@
 """Random proxies: rules, options and logs of HTTP frontends and backends, asked in random bytes."""
 
-from explorers import Case, maybe, messages, quoted, some, values
+from explorers import Case, maybe, messages, quoted, some, term, values
 
 ACLS = ("path /a", "path_beg /a", "path_end .html", "path_reg ^/[ab]", "path -m sub answer", "method GET", "method POST PUT", "req.hdr(x-a) 1", "req.hdr(x-a) -m found", "hdr_cnt(x-a) gt 1", "hdr(host) -i h.example", "hdr_beg(host) h.", "query -m found", "url_param(a) 1",
         "req.ver 1.0", "http_first_req", "always_true", "always_false", "req.cook(a) -m found", "src 127.0.0.0/8", "ssl_fc", "req.hdr(user-agent) -m sub curl", "var(txn.a) -m found", "var(req.b) -m str x", "req.body_len gt 0", "http_auth(users)", "req.hdr_ip(x-ip) 10.0.0.0/8", "HTTP", "METH_POST", "LOCALHOST",
@@ -21,15 +21,9 @@ def when(chance, acls, probability=0.5):
     """A condition, or none."""
     if not maybe(chance, probability):
         return ""
-    terms = [("!" if maybe(chance, 0.2) else "") + one(chance, acls) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
+    terms = [term(chance, acls) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
     joined = terms[0] + "".join(chance.choice((" ", " ", " || ", " or ")) + term for term in terms[1:])
     return f" {chance.choice(('if', 'if', 'unless'))} {joined}"
-
-
-def one(chance, acls):
-    """One term of a condition."""
-    acl = chance.choice(acls)
-    return acl if acl.isupper() or acl == "HTTP_1.1" else f"{{ {acl} }}"
 
 
 def text(chance, fetches):
