@@ -319,6 +319,17 @@ def percentile(times, share):
     return sorted(times)[min(len(times) - 1, int(len(times) * share))] * 1e3 if times else float("nan")
 
 
+def build(folder, sources, *flags):
+    """Compiles programs in C, named from here, into a folder; where each is, by its name."""
+    built = {}
+    for source in sources:
+        name = os.path.basename(source).removesuffix(".c")
+        built[name] = os.path.join(folder, name)
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), source)
+        subprocess.run([os.environ.get("CC", "cc"), "-O2", "-pthread", *flags, "-o", built[name], source], check=True)
+    return built
+
+
 class Load:
     """A process with some kinds of clients."""
 
@@ -463,10 +474,7 @@ def main():
     server = multiprocessing.Process(target=origin, args=(port,), daemon=True)
     server.start()
     folder = tempfile.mkdtemp(prefix="reload.")
-    built = {name: os.path.join(folder, name) for name in ("origin", "paced")}
-    for name, path in built.items():
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", name + ".c")
-        subprocess.run([os.environ.get("CC", "cc"), "-O2", "-pthread", "-o", path, source], check=True)
+    built = build(folder, ["../origin.c", "../paced.c"])
     quick = subprocess.Popen([built["origin"], str(small)], stdout=subprocess.DEVNULL)
     results = {}
     for side in options.p:

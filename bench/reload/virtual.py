@@ -26,10 +26,8 @@ import subprocess
 import sys
 import tempfile
 
-from reload import CONFIGURATION, NGINX, percentile
+from reload import CONFIGURATION, NGINX, build, percentile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = {"origin": "../origin.c", "paced": "../paced.c", "signals": "signals.c"}
 ORIGIN, PORT = 9000, 8080
 # Without ERMS and FSRM the kernel clears memory by words: a repeated instruction counts once for each repetition.
 MACHINE = ["-M", "q35", "-cpu", "max,-erms,-fsrm", "-smp", "1", "-accel", "tcg,thread=single",
@@ -100,16 +98,6 @@ class Tree:
     def packed(self):
         self.add_entry("TRAILER!!!", b"", 0)
         return gzip.compress(bytes(self.archive), 1)
-
-
-def build(folder):
-    """The programs of the virtual machine that are ours; linked statically, for they are small."""
-    programs = {}
-    for name, source in SOURCES.items():
-        programs[name] = os.path.join(folder, name)
-        source = os.path.join(HERE, source)
-        subprocess.run([os.environ.get("CC", "cc"), "-O2", "-static", "-pthread", "-o", programs[name], source], check=True)
-    return programs
 
 
 def kernel(folder):
@@ -187,7 +175,8 @@ def main():
     parser.add_argument("--json", default="")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="virtual.") as folder:
-        programs = build(folder)
+        # Without libraries of their own they start with less.
+        programs = build(folder, ["../origin.c", "../paced.c", "signals.c"], "-static")
         image = options.kernel or kernel(folder)
         results = {}
         for side in options.p:
