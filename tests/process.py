@@ -3,8 +3,8 @@
 
   process.py --bin target/release/weir [--only REGEX]
 
-Each check is a function; its first line says what must hold. All of them, idle memory, the last segment, the layout of ring
-files and what is measured apart, also hold for the packaged haproxy, which is how they were written.
+Each check is a function; its first line says what must hold. All of them, except idle memory, the last segment, the layout of ring
+files, the files in a core and what is measured apart, also hold for the packaged haproxy, which is how they were written.
 """
 import io
 import os

@@ -1,8 +1,9 @@
 //! The live process as operators see and change it: statistics, the runtime API, the statistics page.
 //!
 //! Everything reads a [`Live`]: the [`Site`], which streams work with, and beside it a [`ProcessRecord`], which only
-//! operators ask for. A process that serves nothing has them once somebody looks: [`Bystander`]. [`Page`] answers for the statistics page; [`LiveTarget`] is what a session of the runtime API acts
-//! on; [`pulse::start`] keeps on each worker what has to be looked at once a second.
+//! operators ask for. A process that serves nothing has them once somebody looks: [`Bystander`]. [`Page`] answers for the
+//! statistics page; [`LiveTarget`] is what a session of the runtime API acts on; [`pulse::start`] keeps on each worker what
+//! has to be looked at once a second.
 
 mod activity;
 mod added_servers;
