@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Instructions in user space that a unit of work takes, counted by callgrind: they repeat where time does not.
+
+  instructions.py [--rows h1,ret,...] [--units 2000] NAME=PROGRAM [NAME=PROGRAM...]
+
+Build weir for it with RUSTFLAGS=--cfg=rustix_use_libc: valgrind does not know the system calls that are made without libc. Each
+program does a warm-up and then the units; what the warm-up alone takes in another run is subtracted. Ratios are against the
+first program. Two runs of one program differ by one in ten thousand on h1 and ret, by up to two in a hundred where timing decides how
+many calls a unit takes (close, big).
+"""
+import argparse
+import os
+import re
+import signal
+import socket
+import stat
+import sys
+
+import sides
+
+# row: listener, size of the answer's body, whether each unit has a connection of its own, units for one of h1
+ROWS = {
+    "h1": ("http", 64, False, 1),
+    "ret": ("answer", 5, False, 1),
+    "close": ("http", 64, True, 1),
+    "big": ("http", 1_000_000, False, 0.1),
+    "tcp": ("tcp", 64, False, 1),
+    "tcpbig": ("tcp", 1_000_000, False, 0.1),
+    "tcpclose": ("tcp", 64, True, 1),
+}
+# At once, and how many units come before those that count.
+CONNECTIONS, WARM = 16, 320
+
+
+def read_answer(connection, size):
+    """Reads a head and `size` bytes behind it."""
+    seen = b""
+    while b"\r\n\r\n" not in seen:
+        seen += receive(connection)
+    left = size - len(seen.split(b"\r\n\r\n", 1)[1])
+    while left > 0:
+        left -= len(receive(connection))
+
+
+def receive(connection):
+    more = connection.recv(65536)
+    if not more:
+        sys.exit("the connection was closed before the answer's end")
+    return more
+
+
+def work(port, size, own_connections, units):
+    """That many units, `CONNECTIONS` at a time, in rounds, so that each run meets the same order."""
+    request = b"GET /%d HTTP/1.1\r\nHost: x\r\n%s\r\n" % (size, b"Connection: close\r\n" if own_connections else b"")
+    connections = []
+    for _ in range(units // CONNECTIONS):
+        if own_connections or not connections:
+            connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
+        for connection in connections:
+            connection.sendall(request)
+        for connection in connections:
+            read_answer(connection, size)
+        if own_connections:
+            for connection in connections:
+                connection.close()
+    for connection in connections:
+        connection.close()
+
+
+def wrapper(name, program):
+    """The path of a script that runs the program under callgrind; what it counts ends in a file."""
+    path, counts = f"{sides.WORK}/{name}.sh", f"{sides.WORK}/{name}.counts"
+    with open(path, "w") as file:
+        file.write(f'#!/bin/sh\nexec valgrind --tool=callgrind --callgrind-out-file={counts} {os.path.abspath(program)} "$@"\n')
+    os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+    return path, counts
+
+
+def counted(name, program, origin, row, units):
+    """All instructions of one run with so many units behind the warm-up."""
+    listener, size, own_connections, _ = ROWS[row]
+    path, counts = wrapper(name, program)
+    side = sides.Side(name, path, origin)
+    work(side.ports[listener], size, own_connections, WARM + units)
+    side.process.send_signal(signal.SIGTERM)
+    side.process.wait(60)
+    side.stop()
+    with open(counts) as file:
+        return int(re.search(r"^(?:totals|summary): (\d+)", file.read(), re.M).group(1))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--units", type=int, default=2000)
+    parser.add_argument("programs", nargs="+", metavar="NAME=PROGRAM")
+    options = parser.parse_args()
+    programs = dict(word.split("=", 1) for word in options.programs)
+    origin = sides.Origin()
+    first = next(iter(programs))
+    print("| row | " + " | ".join(programs) + " |" + "".join(f" {name} : {first} |" for name in list(programs)[1:]))
+    print("|---|" + "---|" * (2 * len(programs) - 1))
+    for row in options.rows.split(","):
+        units = int(options.units * ROWS[row][3]) // CONNECTIONS * CONNECTIONS
+        each = {}
+        for name, program in programs.items():
+            base, all_of_it = (counted(name, program, origin, row, n) for n in (0, units))
+            each[name] = (all_of_it - base) / units
+        ratios = "".join(f" {each[name] / each[first]:.4f} |" for name in list(programs)[1:])
+        print(f"| {row} | " + " | ".join(f"{value:,.0f}" for value in each.values()) + " |" + ratios, flush=True)
+
+
+if __name__ == "__main__":
+    main()
