@@ -253,7 +253,7 @@ def main():
     for reason, count in reasons.most_common():
         print(f"{count:6d} meant to differ: {reason}")
     print(f"explore: {exchanges} exchanges in {cases} cases of seed {options.seed}, {findings} differ without a reason")
-    return 1 if findings else 0
+    return 1 if findings or not cases else 0
 
 
 if __name__ == "__main__":

@@ -194,7 +194,9 @@ def main(title, modules, hold="hold"):
             print(f"FAILED {name} (line {line}, {time.monotonic() - began:.1f} s): {type(error).__name__} {str(error)[:1500]}",
                   flush=True)
     print(f"{title}: {len(checks) - failed - left_out} of {len(checks)} {hold}")
-    return 1 if failed else 0
+    if len(checks) == left_out:
+        print(f"{title}: FAILED, nothing was checked")
+    return 1 if failed or len(checks) == left_out else 0
 
 
 TERM, INT, USR1, HUP = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP

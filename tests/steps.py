@@ -4,7 +4,8 @@
   steps.py [--only NAME,NAME...] [--list]
 
 A step that fails does not stop the others (only what cannot run without the built program is left out), so one run
-shows everything that is wrong. Nothing here reaches a host other than the package registries.
+shows everything that is wrong. A step whose tests are all left out, by a filter that matches no name for example, fails.
+Nothing here reaches a host other than the package registries.
 """
 import argparse
 import json
@@ -13,6 +14,8 @@ import shutil
 import subprocess
 import sys
 import time
+
+import tally
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TARGET = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
@@ -32,44 +35,69 @@ def clippy():
     return run(["cargo", "clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"])
 
 
+# Targets that have no tests of their own: a program around a library, and what only the step `loom` runs.
+EMPTY = [r"^weir_tidy \(src/main\.rs\)", r"^weir_fuzz \(src/lib\.rs\)", r"loom \(tests/"]
+
+
+def cargo_test(arguments, **env):
+    """Every target runs tests, and all of them pass."""
+    ok, targets = tally.cargo_test(arguments, cwd=ROOT, **env)
+    print(f"{sum(target.ran for target in targets)} tests in {len(targets)} targets")
+    return ok and bool(targets) and not tally.without_tests(targets, EMPTY)
+
+
+def counting():
+    """The steps below see that a target runs no test."""
+    return run([sys.executable, "tests/tally.py"])
+
+
 def units():
     """Units, properties, replayed fuzz corpora, tidy (with the licence check), the README's generated part."""
-    return run(["cargo", "test", "--workspace", "--locked", "--quiet"])
+    return cargo_test(["--workspace", "--locked"])
+
+
+# As optimized as the release, without its slow linking.
+OPTIMIZED = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16", "CARGO_PROFILE_RELEASE_DEBUG": "false"}
 
 
 def optimized():
     """What threads share and what schedules them once more, at the highest level and without debug assertions: a bug that
     only one of the two shows (R13, R27, R71) shows."""
-    return run(["cargo", "test", "--release", "--locked", "--quiet", "-p", "weir-sync", "-p", "weir-containers", "-p", "weir-sched"],
-               CARGO_TARGET_DIR=os.path.join(TARGET, "optimized"), CARGO_PROFILE_RELEASE_LTO="off",
-               CARGO_PROFILE_RELEASE_CODEGEN_UNITS="16", CARGO_PROFILE_RELEASE_DEBUG="false")
+    return cargo_test(["--release", "--locked", "-p", "weir-sync", "-p", "weir-containers", "-p", "weir-sched"],
+                      CARGO_TARGET_DIR=os.path.join(TARGET, "optimized"), **OPTIMIZED)
+
+
+def statistics():
+    """Lock statistics are a build of their own (R82)."""
+    return cargo_test(["--locked", "-p", "weir-sync", "-p", "weir-sched", "--features", "weir-sync/lock-statistics", "--lib"])
 
 
 def loom_crates():
-    """The crates that name loom among their dependencies, with their loom integration tests."""
+    """The crates that name loom among their dependencies, with their integration tests that are named for it."""
     metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1", "--locked"],
                               cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for package in json.loads(metadata)["packages"]:
         if any(d["name"] == "loom" for d in package["dependencies"]):
-            tests = [t["name"] for t in package["targets"] if "test" in t["kind"] and t["name"].startswith("loom")]
-            yield package["name"], tests
+            yield package["name"], [t["name"] for t in package["targets"] if "test" in t["kind"] and "loom" in t["name"]]
 
 
 def loom():
-    """Tests whose path has `loom` in it, in the crates that use loom, built with `--cfg loom` in a folder of their own."""
-    ok, count = True, 0
-    flags = (os.environ.get("RUSTFLAGS", "") + " --cfg loom").strip()
-    for name, tests in loom_crates():
-        count += 1
-        command = ["cargo", "test", "--release", "--locked", "--quiet", "-p", name, "--lib"]
-        for test in tests:
-            command += ["--test", test]
-        # The exploration is what takes time: optimized, but without the release profile's slow linking.
-        ok &= run(command + ["loom"], RUSTFLAGS=flags, CARGO_TARGET_DIR=os.path.join(TARGET, "loom"),
-                  CARGO_PROFILE_RELEASE_LTO="off", CARGO_PROFILE_RELEASE_CODEGEN_UNITS="16",
-                  CARGO_PROFILE_RELEASE_DEBUG="false")
-    print(f"loom: {count} crates")
-    return ok
+    """Models, in the crates that use loom, built with `--cfg loom` in a folder of their own: the unit tests whose path has
+    `loom` in it, and whole integration tests that are named for it."""
+    ok, crates = True, list(loom_crates())
+    env = dict(OPTIMIZED, RUSTFLAGS=(os.environ.get("RUSTFLAGS", "") + " --cfg loom").strip(), CARGO_TARGET_DIR=os.path.join(TARGET, "loom"))
+    for name, tests in crates:
+        passed, targets = tally.cargo_test(["--release", "--locked", "-p", name, "--lib"], only="loom", cwd=ROOT, **env)
+        ok &= passed
+        if tests:
+            chosen = [word for test in tests for word in ("--test", test)]
+            passed, whole = tally.cargo_test(["--release", "--locked", "-p", name, *chosen], cwd=ROOT, **env)
+            ok &= passed and len(whole) == len(tests) and not tally.without_tests(whole)
+            targets += whole
+        models = sum(target.ran for target in targets)
+        print(f"loom: {models} models in {name}")
+        ok &= models > 0
+    return ok and bool(crates)
 
 
 def deny():
@@ -125,8 +153,10 @@ def explore():
 STEPS = [
     ("format", formatted, False),
     ("clippy", clippy, False),
+    ("counting", counting, False),
     ("units", units, False),
     ("optimized", optimized, False),
+    ("statistics", statistics, False),
     ("loom", loom, False),
     ("deny", deny, False),
     ("bench", bench, False),

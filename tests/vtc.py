@@ -38,7 +38,7 @@ def main():
             failed.append(name)
             print(f"{again.outcome:5s}  {name}  {again.seconds:.1f}s  {again.why}")
     print(f"vtc: {len(names) - len(failed)} of {len(names)} passed")
-    return 1 if failed else 0
+    return 1 if failed or not names else 0
 
 
 if __name__ == "__main__":

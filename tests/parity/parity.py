@@ -157,7 +157,7 @@ def main():
         print(f"GONE   {name}  is on the list but not in the suite")
     print(f"parity: {len(passed & reference)} of the {len(reference & set(names))} that the packaged haproxy passes"
           f" ({len(passed - reference)} beyond it); {len(listed)} on the list, {len(lost)} lost")
-    return 1 if lost or gone else 0
+    return 1 if lost or gone or not names else 0
 
 
 if __name__ == "__main__":
