@@ -20,7 +20,7 @@ use weir_syntax::{
     Diagnostics, Environment, Pseudo, Reader, Severity, SourceMap, StaticFeatures, Word, evaluate_condition,
     lex_line,
 };
-use weir_sys::users;
+use weir_sys::{file, users};
 
 use crate::arguments::Arguments;
 
@@ -274,7 +274,7 @@ impl ConfigurationFiles for Disk {
         if self.again && std::fs::metadata(path)?.file_type().is_fifo() {
             return Err(io::Error::other("a pipe can be read once only, not again for a reload"));
         }
-        std::fs::read(path)
+        file::read_stream(Path::new(path), MAX_CONFIGURATION)
     }
 
     fn list(&self, path: &str) -> io::Result<Option<Vec<String>>> {
@@ -295,13 +295,23 @@ impl ConfigurationFiles for Disk {
 
 impl Loader for Disk {
     fn load(&self, path: &str) -> io::Result<Vec<u8>> {
-        std::fs::read(path)
+        self.load_at_most(path, MAX_NAMED_FILE)
+    }
+
+    fn load_at_most(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        file::read_regular(Path::new(path), limit)
     }
 
     fn environment(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
 }
+
+/// A configuration file of a million backends is half as large.
+const MAX_CONFIGURATION: u64 = 256 << 20;
+
+/// A map of ten million entries is about as large.
+const MAX_NAMED_FILE: u64 = 1 << 30;
 
 #[cfg(test)]
 mod tests {

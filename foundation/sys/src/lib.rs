@@ -13,6 +13,7 @@
 mod address;
 pub mod capability;
 pub mod child;
+pub mod file;
 pub mod memory;
 pub mod option;
 pub mod pass;

@@ -39,7 +39,7 @@ impl ReplyRules {
 }
 
 /// An error message has at most this many bytes; so has a body that is read from a file.
-const MAX_FILE: usize = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 /// A reply has at most this many headers of its own.
 const MAX_HEADERS: usize = 256;
@@ -214,12 +214,20 @@ impl ReplyDraft {
 
 /// Reads a file whose bytes go into a response.
 fn read_file(loader: &dyn Loader, path: &Word) -> Parsed<Vec<u8>> {
-    let bytes =
-        loader.load(path.text()).map_err(|_| fault(path.span(), format!("error opening file '{path}'.")))?;
-    if bytes.len() > MAX_FILE {
-        return Err(fault(path.span(), format!("file '{path}' is larger than {MAX_FILE} bytes.")));
+    loader.load_at_most(path.text(), MAX_FILE).map_err(|error| fault(path.span(), cannot_open(path, &error)))
+}
+
+/// Why a file that the configuration names was not read.
+pub(crate) fn cannot_open(path: &Word, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => format!("error opening file '{path}'."),
+        _ => {
+            // The system's text, without the number that the standard library adds.
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default();
+            format!("error opening file '{path}': {text}.")
+        }
     }
-    Ok(bytes)
 }
 
 /// Reads an error message: a complete response, or nothing at all (`/dev/null`).

@@ -103,6 +103,13 @@ impl Loader for World<'_> {
         }
     }
 
+    fn load_at_most(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        match self.resolve(path).to_str() {
+            Some(path) => self.loader.load_at_most(path, limit),
+            None => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+        }
+    }
+
     fn environment(&self, name: &str) -> Option<String> {
         self.with_environment(|environment| {
             environment.value(name).map(|value| String::from_utf8_lossy(value).into_owned())

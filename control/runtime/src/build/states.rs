@@ -9,6 +9,7 @@ use std::path::Path;
 
 use weir_backend::{AdminState, Backend, FormerState, OperationalState, ServerAddress, ServerKey};
 use weir_config::model::{self, Config, Global, Host, ServerPort, ServerStates};
+use weir_sys::file::read_regular;
 
 /// What the files of a configuration say.
 #[derive(Debug, Default)]
@@ -87,7 +88,9 @@ impl SavedStates {
 
     /// The text of a file, empty when there is none to use.
     fn load(&mut self, path: &str, whose: &str, what: &str) -> StateFile {
-        let problem = match std::fs::read_to_string(path) {
+        let read = read_regular(Path::new(path), MAX_STATES)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let problem = match read {
             Err(error) => {
                 let error = error.to_string();
                 let error = error.split(" (os error").next().unwrap_or_default();
@@ -125,6 +128,9 @@ impl SavedStates {
         }
     }
 }
+
+/// A million servers' states are about half as large.
+const MAX_STATES: u64 = 256 << 20;
 
 /// The lines of a file, by the names of backend and server.
 type StateFile = HashMap<(Box<str>, Box<str>), Vec<Box<str>>>;

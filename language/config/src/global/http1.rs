@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 /// Two names on each line; empty lines and those that begin with `#` say nothing.
 fn read_file(line: &mut GlobalContext<'_>, path: &Word) -> Parsed {
     let complain = |what: String| fault(path.span(), format!("'h1-case-adjust-file' : '{path}'{what}"));
-    let bytes = line.resources.loader.load(path.text());
+    let bytes = line.resources.loader.load_at_most(path.text(), MAX_FILE);
     let bytes = bytes.map_err(|_| complain(" : failed to open file.".to_owned()))?;
     let text = String::from_utf8_lossy(&bytes);
     for (number, entry) in (1..).zip(text.lines()) {
@@ -89,6 +89,9 @@ fn add_name(line: &mut GlobalContext<'_>, from: &str, to: &str) -> Result<(), St
     names.push(to.into());
     Ok(())
 }
+
+/// The names of more headers than any message has.
+const MAX_FILE: u64 = 1 << 20;
 
 /// No header that a proxy has to recognize is longer.
 const MAX_NAME: usize = 128;
