@@ -6,11 +6,14 @@ use std::path::PathBuf;
 /// What is printed for `-h`.
 pub const USAGE: &str = "\
 usage: weir-ring [-f] [-0] [-r] [-i] <file>
-prints the messages that a ring's file holds, oldest first
-  -f  follow: go on with what is written from now on, in a new file of that name too
-  -0  end each message with NUL, so that messages of many lines are told apart
-  -r  repair: look for messages where the header is damaged
+prints the messages of a ring's file, oldest first
+  -f  follow: go on with what is written from now on, also in a new file of that name
+  -0  end each message with NUL, so that messages of several lines can be told apart
+  -r  repair: if the header is damaged, print everything in the file that looks like a message
   -i  describe the file instead of printing its messages
+Damage, messages overwritten before being read and messages that were never finished are reported on stderr.
+exit status: 0 all messages were printed; 1 the file is damaged or not a ring: what can be read was printed;
+2 wrong arguments
 ";
 
 /// What to do.

@@ -1,127 +1,430 @@
 //! What is new in a file since it was last looked at.
+//!
+//! A follower keeps a position of its own: how many bytes of the ring it has passed since the ring was made. What it reads
+//! counts only if the oldest message is still not behind it once it was read: so a writer that laps it, however often and
+//! wherever it stands then, is noticed. Files of the reference have no counters. There, the place of the last message and
+//! its bytes have to be what they were; a writer that left exactly the same is not noticed.
 
-use weir_sync::ring::file::Image;
+use std::io;
+
+use weir_sync::ring::HEADER;
+use weir_sync::ring::file::{Area, Counters, Found, Header, Part, Source, Walked};
 
 /// How far a file was read.
 #[derive(Debug, Default)]
 pub struct Follower {
-    /// The tag behind the last message that was read; none before the first.
-    place: Option<usize>,
+    place: Option<Place>,
+    stuck: Stuck,
 }
 
-/// What a look brought.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct News {
-    /// Messages, oldest first.
-    pub messages: Vec<Vec<u8>>,
-    /// Whether some were overwritten before they were seen.
-    pub lost: bool,
-    /// Whether something in between is no message.
-    pub damaged: bool,
+/// What is told of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told<'a> {
+    /// A message.
+    Message(&'a [u8]),
+    /// Messages were overwritten before they were read. The count may be a few off when a writer was at work in that moment;
+    /// files without counters do not say how many, and sometimes not whether.
+    Lost { count: Option<u64>, about: bool },
+    /// A message that was never finished, or is not yet.
+    Unfinished,
+    /// So many bytes from a place of the area on are no messages.
+    Damaged { place: u64, bytes: u64 },
+    /// Other than so many messages were there.
+    Miscounted { counted: u64, found: u64 },
+    /// The file is that of another ring now; what was not read of the former one is lost.
+    Replaced,
+}
+
+/// Who is told.
+pub type Tell<'t> = &'t mut dyn FnMut(Told<'_>) -> io::Result<()>;
+
+/// How to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Once, at all there is.
+    Once,
+    /// Again and again: what is not finished yet may be the next time.
+    Again,
 }
 
 impl Follower {
-    /// Looks at a file. `head` is where its oldest message was after it was read: older ones were perhaps overwritten
-    /// during the reading, and are not looked at.
-    pub fn look(&mut self, image: &Image<'_>, head: Option<usize>) -> News {
-        let mut news = News::default();
-        let begin = self.beginning(image, head, &mut news);
-        let mut messages = image.messages_from(begin);
-        let mut place = begin;
-        for entry in messages.by_ref() {
-            match entry.bytes {
-                Some(bytes) => news.messages.push(bytes),
-                // It is being written, or never will be: what is behind it can be read.
-                None if self.place.is_none() => {}
-                None => break,
-            }
-            place = entry.behind;
-        }
-        news.damaged = messages.is_damaged();
-        self.place = Some(place);
-        news
-    }
-
-    /// Where to begin: at the last place if it still is one, else at the oldest message.
-    fn beginning(&self, image: &Image<'_>, head: Option<usize>, news: &mut News) -> usize {
-        let places: Vec<usize> = {
-            let mut messages = image.messages();
-            let mut places: Vec<usize> = messages.by_ref().map(|entry| entry.place).collect();
-            places.push(messages.place());
-            places
-        };
-        let oldest = head.filter(|head| places.contains(head)).unwrap_or(image.head);
-        let first = places.iter().position(|place| *place == oldest).unwrap_or(0);
-        match self.place {
-            None => oldest,
-            Some(place) if places[first..].contains(&place) => place,
+    /// Tells what is new.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not a ring, or `tell` fails.
+    pub fn look(&mut self, source: &impl Source, look: Look, tell: Tell<'_>) -> io::Result<()> {
+        let header = Header::read(source)?;
+        let place = match self.place.take() {
+            Some(place) if place.is_of(&header) => place,
             Some(_) => {
-                news.lost = true;
-                oldest
+                tell(Told::Replaced)?;
+                Place::oldest(&header)
             }
-        }
+            None => Place::oldest(&header),
+        };
+        let mut reading = Reading { source, look, header, place, stuck: &mut self.stuck, bytes: Vec::new() };
+        let read = reading.read(tell);
+        self.place = Some(reading.place);
+        read
     }
 }
+
+/// One look.
+struct Reading<'l, S> {
+    source: &'l S,
+    look: Look,
+    header: Header,
+    place: Place,
+    stuck: &'l mut Stuck,
+    bytes: Vec<u8>,
+}
+
+impl<S: Source> Reading<'_, S> {
+    /// Reads up to where messages ended when the look began.
+    fn read(&mut self, tell: Tell<'_>) -> io::Result<()> {
+        self.place.catch_up(&self.header, self.source, tell)?;
+        let end = self.place.end(&self.header);
+        while self.place.position + 1 < end {
+            if !self.read_part(end, tell)? {
+                return Ok(());
+            }
+        }
+        match counters(&self.header).filter(|counters| counters.steady) {
+            Some(counters) if counters.tail == self.place.position + 1 => self.place.compare(counters, tell),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a part of what is there; whether to go on.
+    fn read_part(&mut self, end: u64, tell: Tell<'_>) -> io::Result<bool> {
+        if let Some(bytes) = self.place.area.cut_at(self.place.position) {
+            let bytes = bytes.min(end - 1 - self.place.position);
+            self.place.damage(self.place.position, bytes, tell)?;
+            self.place.sure = false;
+            return Ok(true);
+        }
+        let mut size = PART;
+        let walked = loop {
+            let former = self.place.position;
+            let rest = end.saturating_sub(former);
+            let length = rest.min(size) as usize;
+            let mut missing = self.place.area.read(self.source, former, length, &mut self.bytes)?;
+            // What was overwritten while it was read is not believed.
+            self.header = Header::read(self.source)?;
+            if !self.place.is_of(&self.header) {
+                return Ok(false);
+            }
+            self.place.catch_up(&self.header, self.source, tell)?;
+            let lost = usize::try_from(self.place.position - former).unwrap_or(usize::MAX);
+            if lost >= length.max(1) || (lost > 0 && !missing.is_empty()) {
+                return Ok(true);
+            }
+            self.bytes.drain(..lost);
+            missing.iter_mut().for_each(|range| *range = range.start - lost..range.end - lost);
+            let ends = length as u64 == rest;
+            let part = Part { bytes: &self.bytes, missing: &missing, begins: self.place.sure, ends };
+            match part.walk() {
+                // A wrong length may lead to a tag all the same.
+                Some(walked) if walked.next > 0 && self.is_doubtful(&walked, part, end) => {
+                    break part.search();
+                }
+                Some(walked) if walked.next > 0 => break walked,
+                // A message that is longer than the part.
+                _ if !part.ends && size < LARGEST_PART => size = LARGEST_PART,
+                // The reference's writers say where a message ends before they write its length.
+                _ if self.look == Look::Again && self.stuck.waits(self.place.position) => return Ok(false),
+                _ => break part.search(),
+            }
+        };
+        self.place.sure = true;
+        self.take(&walked.found, walked.next, tell)
+    }
+
+    /// Whether there should be another number of messages; where nobody counted, whether one has tags in its text.
+    fn is_doubtful(&self, walked: &Walked, part: Part<'_>, end: u64) -> bool {
+        let Some(counters) = counters(&self.header) else { return !part.is_text(walked) };
+        let number =
+            self.place.number.filter(|_| !self.place.about && counters.steady && counters.tail == end);
+        part.ends && number.is_some_and(|number| number + walked.found.len() as u64 != counters.reserved)
+    }
+
+    /// Tells what was found in the bytes; whether all of it could be.
+    fn take(&mut self, found: &[Found], next: usize, tell: Tell<'_>) -> io::Result<bool> {
+        let start = self.place.position;
+        let mut last = 0..0;
+        for found in found {
+            match found {
+                Found::Message(range) => {
+                    tell(Told::Message(&self.bytes[range.clone()]))?;
+                    self.place.pass(start + range.end as u64, 1);
+                    last = range.clone();
+                }
+                Found::Busy(tag) => {
+                    self.place.pass(start + *tag as u64, 0);
+                    if self.look == Look::Again && self.stuck.waits(self.place.position) {
+                        self.place.remember(&self.bytes[last]);
+                        return Ok(false);
+                    }
+                    tell(Told::Unfinished)?;
+                    self.place.pass(self.place.position, 1);
+                    last = 0..0;
+                }
+                Found::Damage(range) => {
+                    self.place.damage(start + range.start as u64, range.len() as u64, tell)?;
+                    last = 0..0;
+                }
+            }
+        }
+        self.place.pass(start + next as u64, 0);
+        self.place.remember(&self.bytes[last]);
+        Ok(true)
+    }
+}
+
+/// Between two messages of a ring.
+#[derive(Clone, Debug)]
+struct Place {
+    /// Of the next message's tag.
+    position: u64,
+    /// Whether there is a tag, as there is not behind what the file lacks.
+    sure: bool,
+    /// How many messages were ever before it, where that is known.
+    number: Option<u64>,
+    /// Whether the number may be a few off.
+    about: bool,
+    /// The ring.
+    made_ns: u64,
+    area: Area,
+    /// How the message before it ended, for files without counters.
+    before: Vec<u8>,
+}
+
+impl Place {
+    /// Before the oldest message.
+    fn oldest(header: &Header) -> Self {
+        let counters = counters(header);
+        Place {
+            position: counters.map_or(header.area.size + header.head, |counters| counters.head),
+            sure: true,
+            number: counters.map(|counters| counters.recycled),
+            about: counters.is_some_and(|counters| !counters.steady),
+            made_ns: made_ns(header),
+            area: header.area,
+            before: Vec::new(),
+        }
+    }
+
+    /// Whether it is one of this ring.
+    fn is_of(&self, header: &Header) -> bool {
+        self.made_ns == made_ns(header)
+            && (self.area.begin, self.area.size) == (header.area.begin, header.area.size)
+            && counters(header).is_none_or(|counters| self.position < counters.tail)
+    }
+
+    /// The position behind the last tag.
+    fn end(&self, header: &Header) -> u64 {
+        let distance = || self.area.distance(self.area.place(self.position), header.tail);
+        counters(header).map_or_else(|| self.position + distance(), |counters| counters.tail)
+    }
+
+    /// Goes on to the oldest message when that is behind this place by now.
+    fn catch_up(&mut self, header: &Header, source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
+        self.area.present = header.area.present;
+        if let Some(counters) = counters(header) {
+            if self.position < counters.head {
+                let count = self.number.map(|number| counters.recycled.saturating_sub(number));
+                let about = self.about || !counters.steady;
+                tell(Told::Lost { count, about })?;
+                *self = Place::oldest(header);
+            }
+            return Ok(());
+        }
+        let place = self.area.place(self.position);
+        let kept = self.area.distance(header.head, place);
+        let between = kept + self.area.distance(place, header.tail) == header.used();
+        // With all that was read gone, so may be some that was not.
+        let about = between && kept == 0 && !self.before.is_empty();
+        if between && !about && self.is_as_before(kept, source)? {
+            return Ok(());
+        }
+        tell(Told::Lost { count: None, about })?;
+        let ahead = self.area.distance(place, header.head);
+        self.position += if ahead == 0 { self.area.size } else { ahead };
+        self.sure = true;
+        self.before.clear();
+        Ok(())
+    }
+
+    /// Whether the message before it is the same as when it was read, as far as its bytes are among `kept`.
+    fn is_as_before(&self, kept: u64, source: &impl Source) -> io::Result<bool> {
+        let length = self.before.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
+        let mut now = Vec::new();
+        self.area.read(source, self.position - length as u64, length, &mut now)?;
+        Ok(self.before.ends_with(&now))
+    }
+
+    /// Goes on to a position behind so many messages.
+    fn pass(&mut self, position: u64, messages: u64) {
+        self.position = position;
+        self.number = self.number.map(|number| number + messages);
+    }
+
+    /// Passes bytes that are no messages.
+    fn damage(&mut self, position: u64, bytes: u64, tell: Tell<'_>) -> io::Result<()> {
+        tell(Told::Damaged { place: self.area.place(position), bytes })?;
+        self.position = position + bytes;
+        self.number = None;
+        self.before.clear();
+        Ok(())
+    }
+
+    fn remember(&mut self, message: &[u8]) {
+        let end = &message[message.len().saturating_sub(LONGEST_BEFORE)..];
+        self.before.clear();
+        self.before.extend_from_slice(end);
+    }
+
+    /// At the end of all messages: whether there were as many as were counted.
+    fn compare(&mut self, counters: Counters, tell: Tell<'_>) -> io::Result<()> {
+        let counted = counters.reserved;
+        match self.number.replace(counted) {
+            Some(number) if number != counted && !self.about => {
+                let found = number.saturating_sub(counters.recycled);
+                tell(Told::Miscounted { counted: counted - counters.recycled, found })?;
+            }
+            _ => {}
+        }
+        self.about = false;
+        Ok(())
+    }
+}
+
+/// What a look waits for.
+#[derive(Debug, Default)]
+struct Stuck {
+    position: u64,
+    looks: u32,
+}
+
+impl Stuck {
+    /// Whether to look again at what is at `position`.
+    fn waits(&mut self, position: u64) -> bool {
+        if self.position != position {
+            *self = Stuck { position, looks: 0 };
+        }
+        self.looks += 1;
+        self.looks < MOST_LOOKS
+    }
+}
+
+/// Tells all messages of a file whose header makes no sense, wherever they are, the oldest first as far as can be told.
+///
+/// # Errors
+/// When the file cannot be read or has no message anywhere, or `tell` fails.
+pub fn repair(source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
+    let mut best: Option<(u64, Header, u64)> = None;
+    for guess in Header::guesses(source)? {
+        let known = [guess.tail, guess.head].into_iter().find(|place| *place < guess.area.size);
+        // Not in the middle of a message that goes on at the beginning of the area.
+        let first = known.map_or_else(|| Gaps::of(&guess, source, 0).map(|gaps| gaps.first), Ok)?;
+        let gaps = Gaps::of(&guess, source, first)?;
+        // A header that is taken for messages is no reason to believe a guess more.
+        if gaps.read > best.map_or(0, |(most, ..)| most + HEADER as u64) {
+            // Without tail and head, the oldest message is taken to be behind the widest gap.
+            best = Some((gaps.read, guess, known.unwrap_or(gaps.behind_widest)));
+        }
+    }
+    let nothing = || io::Error::new(io::ErrorKind::InvalidData, "no messages were found");
+    let (_, header, start) = best.ok_or_else(nothing)?;
+    search(&header, source, start, tell)
+}
+
+/// What a search leaves out.
+struct Gaps {
+    /// How many bytes messages have in all.
+    read: u64,
+    /// Where the first message is.
+    first: u64,
+    /// Where messages go on behind the longest run of bytes that are none.
+    behind_widest: u64,
+}
+
+impl Gaps {
+    fn of(header: &Header, source: &impl Source, start: u64) -> io::Result<Self> {
+        let mut gaps = Gaps { read: 0, first: start, behind_widest: start };
+        let mut widest = 0;
+        search(header, source, start, &mut |told| {
+            match told {
+                Told::Message(message) => gaps.read += message.len() as u64,
+                Told::Damaged { place, bytes } => {
+                    let behind = header.area.place(place + bytes);
+                    if place == start && gaps.read == 0 {
+                        gaps.first = behind;
+                    }
+                    if bytes > widest {
+                        (widest, gaps.behind_widest) = (bytes, behind);
+                    }
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(gaps)
+    }
+}
+
+/// Tells what looks like messages in the whole area from a place on.
+fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> io::Result<()> {
+    let (mut at, mut sure, mut bytes) = (0, false, Vec::new());
+    let area = header.area;
+    // Round the area to the last tag; where that is not known, to the tag of the first message.
+    let size = if header.tail == start { area.size } else { area.size + 1 };
+    while at + 1 < size {
+        if let Some(cut) = area.cut_at(start + at) {
+            let cut = cut.min(size - at);
+            tell(Told::Damaged { place: area.place(start + at), bytes: cut })?;
+            at += cut;
+            sure = false;
+            continue;
+        }
+        let rest = size - at;
+        let length = rest.min(LARGEST_PART);
+        let missing = area.read(source, start + at, length as usize, &mut bytes)?;
+        let part = Part { bytes: &bytes, missing: &missing, begins: sure, ends: length == rest };
+        let walked = part.search();
+        sure = true;
+        for found in &walked.found {
+            match found {
+                Found::Message(range) => tell(Told::Message(&bytes[range.clone()]))?,
+                Found::Busy(_) => tell(Told::Unfinished)?,
+                Found::Damage(range) => {
+                    let place = area.place(start + at + range.start as u64);
+                    tell(Told::Damaged { place, bytes: range.len() as u64 })?;
+                }
+            }
+        }
+        at += walked.next as u64;
+    }
+    Ok(())
+}
+
+/// The counters, if they can be true.
+fn counters(header: &Header) -> Option<Counters> {
+    header.counters.filter(|_| header.counters_fit())
+}
+
+fn made_ns(header: &Header) -> u64 {
+    header.counters.map_or(0, |counters| counters.made_ns)
+}
+
+/// How much is read at a time.
+const PART: u64 = 1 << 20;
+/// As much for a message that is longer, and where messages have to be looked for.
+const LARGEST_PART: u64 = 64 << 20;
+/// How often a message that is not finished is looked at: for a second. Then its writer is dead.
+const MOST_LOOKS: u32 = 20;
+/// How much of a message is compared.
+const LONGEST_BEFORE: usize = 256;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-    use weir_sync::Ring;
-
-    struct File {
-        ring: Arc<Ring>,
-        path: std::path::PathBuf,
-        follower: Follower,
-        _folder: tempfile::TempDir,
-    }
-
-    impl File {
-        fn new() -> Self {
-            let folder = tempfile::tempdir().expect("a folder");
-            let path = folder.path().join("ring");
-            let ring = Ring::in_file(&path, 1024, 6).expect("a file");
-            File { ring, path, follower: Follower::default(), _folder: folder }
-        }
-
-        fn look(&mut self) -> (Vec<String>, bool) {
-            let bytes = std::fs::read(&self.path).expect("the file is there");
-            let image = Image::open(&bytes).expect("it is a ring");
-            let news = self.follower.look(&image, Some(image.head));
-            assert!(!news.damaged);
-            let messages = news.messages.into_iter().map(|bytes| String::from_utf8(bytes).expect("text"));
-            (messages.collect(), news.lost)
-        }
-    }
-
-    #[test]
-    fn each_look_brings_what_is_new() {
-        let mut file = File::new();
-        assert_eq!(file.look(), (vec![], false));
-        file.ring.write(0, &[b"one"]);
-        file.ring.write(0, &[b"two"]);
-        assert_eq!(file.look(), (vec!["one".to_owned(), "two".to_owned()], false));
-        assert_eq!(file.look(), (vec![], false));
-        file.ring.write(0, &[b"three"]);
-        assert_eq!(file.look(), (vec!["three".to_owned()], false));
-    }
-
-    #[test]
-    fn what_was_overwritten_is_said_to_be_lost() {
-        let mut file = File::new();
-        file.ring.write(0, &[b"seen"]);
-        file.look();
-        // Each look but the first sees a part, in order, and says that others were lost.
-        let mut last = 0;
-        for round in 0..20 {
-            for number in 0..100 {
-                file.ring.write(0, &[format!("{}", 1 + round * 100 + number).as_bytes()]);
-            }
-            let (messages, lost) = file.look();
-            let numbers: Vec<u32> = messages.iter().map(|text| text.parse().expect("a number")).collect();
-            assert!(numbers.is_sorted() && numbers[0] > last && numbers.len() > 10, "{numbers:?}");
-            assert_eq!(lost, numbers[0] != last + 1, "{last} {}", numbers[0]);
-            last = *numbers.last().expect("there are some");
-        }
-    }
-}
+mod tests;

@@ -3,27 +3,28 @@
 //! The process that writes the file may be alive, gone or killed in the middle of a message: what it says is looked at,
 //! nothing of it is believed. The layouts are those of weir and of the reference program (see [`weir_sync::ring::file`]).
 //!
-//! Begin with `dump` below: it reads the file, asks `follower` what is new, and prints that. The program refuses to know
-//! what a message says, and it changes nothing: a file that is damaged is read as far as it makes sense.
+//! Begin with `dump` below: it asks `follower` what is new in a file, and prints that. The program refuses to know what a
+//! message says, and it changes nothing: of a damaged file everything is printed that still is a message.
 
 mod arguments;
 mod follower;
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use arguments::{Asked, Settings};
-use follower::Follower;
-use weir_sync::ring::file::Image;
+use follower::{Follower, Look, Told};
+use weir_sync::ring::file::{Header, Source};
 
 fn main() -> ExitCode {
     match arguments::parse(std::env::args_os().skip(1)) {
         Asked::Dump(settings) => match dump(&settings) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::SUCCESS,
+            Ok(true) => ExitCode::FAILURE,
             // Whoever reads the output has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Err(error) => {
@@ -42,107 +43,185 @@ fn main() -> ExitCode {
     }
 }
 
-fn dump(settings: &Settings) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    let mut follower = Follower::default();
-    let mut reading = Reading::open(&settings.path)?;
+/// Prints a file; whether it is damaged.
+fn dump(settings: &Settings) -> io::Result<bool> {
+    let mut printer = Printer {
+        out: BufWriter::new(io::stdout().lock()),
+        end: if settings.zero { b'\0' } else { b'\n' },
+        damaged: false,
+    };
+    let mut files = vec![Followed::open(&settings.path)?];
+    if settings.information {
+        return describe(&files[0].file, &mut printer.out);
+    }
+    if settings.follow {
+        return follow(settings, &mut files, &mut printer);
+    }
+    let Followed { file, follower, .. } = &mut files[0];
+    let header = Header::read(file);
+    if let Ok(header) = &header {
+        printer.compare_length(header);
+    }
+    match header {
+        Err(error) if settings.repair && error.kind() == io::ErrorKind::InvalidData => {
+            eprintln!("weir-ring: {error}: everything that looks like a message follows");
+            printer.damaged = true;
+            follower::repair(file, &mut |told| printer.tell(told))?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let hint = format!("{error}; -r looks for messages all the same");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, hint));
+        }
+        _ => follower.look(file, Look::Once, &mut |told| printer.tell(told))?,
+    }
+    printer.out.flush()?;
+    Ok(printer.damaged)
+}
+
+/// Prints what is new in files for ever: in that of the name, and in those that had it before while their processes may
+/// still write to them.
+fn follow(settings: &Settings, files: &mut Vec<Followed>, printer: &mut Printer<'_>) -> io::Result<bool> {
     let mut patience = PATIENCE;
     loop {
-        let (bytes, head) = reading.read()?;
-        let opened = if settings.repair { Image::repair(&bytes) } else { Image::open(&bytes) };
-        let image = match opened {
-            Ok(image) => image,
-            // Whoever follows may see a new file before its process has said what it is.
-            Err(_) if settings.follow && patience > 0 => {
-                patience -= 1;
-                std::thread::sleep(INTERVAL);
-                continue;
+        let newest = files.len() - 1;
+        for (index, followed) in files.iter_mut().enumerate() {
+            match followed.look(printer) {
+                Ok(()) if index == newest => patience = PATIENCE,
+                // A process makes its file before it says in it what it is.
+                Err(error)
+                    if error.kind() == io::ErrorKind::InvalidData && (patience > 0 || index < newest) =>
+                {
+                    patience -= u32::from(index == newest);
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData && settings.repair => {
+                    follower::repair(&followed.file, &mut |told| printer.tell(told))?;
+                    printer.out.flush()?;
+                    return Err(error);
+                }
+                looked => looked?,
             }
-            Err(fault) => return Err(io::Error::new(io::ErrorKind::InvalidData, fault)),
-        };
-        patience = PATIENCE;
-        if settings.information {
-            return describe(&image, &mut out);
         }
-        let news = follower.look(&image, head.filter(|_| !settings.repair));
-        if news.lost {
-            eprintln!("weir-ring: messages were overwritten before they were read");
-        }
-        for message in &news.messages {
-            out.write_all(message)?;
-            out.write_all(if settings.zero { b"\0" } else { b"\n" })?;
-        }
-        out.flush()?;
-        if !settings.follow {
-            return if news.damaged {
-                let hint = "what follows is damaged; -r looks for more";
-                Err(io::Error::new(io::ErrorKind::InvalidData, hint))
-            } else {
-                Ok(())
-            };
-        }
+        printer.out.flush()?;
         std::thread::sleep(INTERVAL);
-        if reading.was_replaced(&settings.path) {
-            reading = Reading::open(&settings.path)?;
-            follower = Follower::default();
+        // One that is between two names is there in a moment.
+        if let Ok(metadata) = fs::metadata(&settings.path)
+            && metadata.ino() != files[newest].inode
+            && let Ok(next) = Followed::open(&settings.path)
+        {
+            files.push(next);
+            if files.len() > MOST_FILES {
+                files.remove(0);
+            }
         }
     }
 }
 
-fn describe(image: &Image<'_>, out: &mut impl Write) -> io::Result<()> {
-    let mut messages = image.messages();
-    let (mut complete, mut busy) = (0, 0);
-    for entry in messages.by_ref() {
-        if entry.bytes.is_some() { complete += 1 } else { busy += 1 }
-    }
-    writeln!(out, "layout: {}", image.layout.name())?;
-    writeln!(out, "size: {}", image.size())?;
-    writeln!(out, "head: {}", image.head)?;
-    writeln!(out, "tail: {}{}", image.tail, if image.locked { " (locked by a writer)" } else { "" })?;
+fn describe(file: &File, out: &mut impl Write) -> io::Result<bool> {
+    let header = Header::read(file)?;
+    let (mut complete, mut busy, mut damaged) = (0, 0, header.excess() != 0);
+    Follower::default().look(file, Look::Once, &mut |told| {
+        match told {
+            Told::Message(_) => complete += 1,
+            Told::Unfinished => busy += 1,
+            Told::Damaged { .. } | Told::Miscounted { .. } => damaged = true,
+            Told::Lost { .. } | Told::Replaced => {}
+        }
+        Ok(())
+    })?;
+    writeln!(out, "layout: {}", header.layout.name())?;
+    writeln!(out, "size: {}", header.area.size)?;
+    writeln!(out, "head: {}", header.head)?;
+    writeln!(out, "tail: {}{}", header.tail, if header.locked { " (locked by a writer)" } else { "" })?;
     writeln!(out, "messages: {complete}")?;
     writeln!(out, "being written: {busy}")?;
-    writeln!(out, "damaged: {}", if messages.is_damaged() { "yes" } else { "no" })
+    if let Some(counters) = header.counters.filter(|_| header.counters_fit()) {
+        writeln!(out, "written since it was made: {}", counters.reserved)?;
+        writeln!(out, "overwritten since then: {}", counters.recycled)?;
+    }
+    writeln!(out, "damaged: {}", if damaged { "yes" } else { "no" })?;
+    out.flush()?;
+    Ok(damaged)
 }
 
-/// The file, open: when another takes its name, this one can still be read.
-struct Reading {
+/// Where messages and remarks go.
+struct Printer<'o> {
+    out: BufWriter<io::StdoutLock<'o>>,
+    /// What ends a message.
+    end: u8,
+    damaged: bool,
+}
+
+impl Printer<'_> {
+    fn tell(&mut self, told: Told<'_>) -> io::Result<()> {
+        if let Told::Message(message) = told {
+            self.out.write_all(message)?;
+            return self.out.write_all(&[self.end]);
+        }
+        // On a terminal, remarks stand between the messages that they are about.
+        self.out.flush()?;
+        self.damaged |= matches!(told, Told::Damaged { .. } | Told::Miscounted { .. });
+        let messages = |count: u64| if count == 1 { "message was" } else { "messages were" };
+        match told {
+            Told::Lost { count: Some(count), about } => {
+                let about = if about { "about " } else { "" };
+                eprintln!("weir-ring: {about}{count} {} overwritten before being read", messages(count));
+            }
+            Told::Lost { count: None, about } => {
+                let were = if about { "may have been" } else { "were" };
+                eprintln!("weir-ring: messages {were} overwritten before being read");
+            }
+            Told::Unfinished => eprintln!("weir-ring: a message is not finished"),
+            Told::Damaged { place, bytes } => {
+                eprintln!("weir-ring: damaged: no message in {bytes} bytes at offset {place} of the area");
+            }
+            Told::Miscounted { counted, found } => {
+                eprintln!("weir-ring: damaged: {found} {} found where {counted} should be", messages(found));
+            }
+            Told::Replaced => eprintln!("weir-ring: another process writes to the file now"),
+            Told::Message(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Says when the file is not as long as it should be.
+    fn compare_length(&mut self, header: &Header) {
+        let excess = header.excess();
+        if excess != 0 {
+            self.damaged = true;
+            let (bytes, how) = (excess.unsigned_abs(), if excess < 0 { "shorter" } else { "longer" });
+            eprintln!("weir-ring: damaged: the file is {bytes} bytes {how} than its header says");
+        }
+    }
+}
+
+/// A file, open: when another takes its name, this one can still be read.
+struct Followed {
     file: File,
     inode: u64,
+    follower: Follower,
+    /// How many bytes it had when that was last said to be wrong.
+    length: Option<u64>,
 }
 
-impl Reading {
+impl Followed {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let inode = file.metadata()?.ino();
-        Ok(Reading { file, inode })
+        Ok(Followed { file, inode, follower: Follower::default(), length: None })
     }
 
-    /// The whole file, and where its oldest message was once that was read: what is before was perhaps overwritten while it
-    /// was read.
-    fn read(&mut self) -> io::Result<(Vec<u8>, Option<usize>)> {
-        use std::os::unix::fs::FileExt;
-        if self.file.metadata()?.len() > LARGEST {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is too large to be a ring"));
+    fn look(&mut self, printer: &mut Printer<'_>) -> io::Result<()> {
+        let length = self.file.length()?;
+        if self.length.replace(length) != Some(length) {
+            printer.compare_length(&Header::read(&self.file)?);
         }
-        let mut bytes = Vec::new();
-        io::Seek::rewind(&mut self.file)?;
-        (&self.file).take(LARGEST).read_to_end(&mut bytes)?;
-        let mut header = vec![0; bytes.len().min(weir_sync::ring::HEADER)];
-        self.file.read_exact_at(&mut header, 0)?;
-        let mut later = bytes.clone();
-        later[..header.len()].copy_from_slice(&header);
-        let head = Image::open(&later).ok().map(|image| image.head);
-        Ok((bytes, head))
-    }
-
-    fn was_replaced(&self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|metadata| metadata.ino() != self.inode)
+        self.follower.look(&self.file, Look::Again, &mut |told| printer.tell(told))
     }
 }
 
-/// How often a file that is followed is looked at.
+/// How often files that are followed are looked at: at their headers, and at what is new.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// How often a file may make no sense before it is none: for some seconds.
 const PATIENCE: u32 = 100;
-/// No ring is larger: the file is read as a whole.
-const LARGEST: u64 = 4 << 30;
+/// Files that are followed at a time: processes that leave write to older ones.
+const MOST_FILES: usize = 5;

@@ -42,27 +42,66 @@ fn messages_end_with_a_newline_or_with_nul() {
     assert_eq!(text(&dump(&["-0"], &path)), "one\0two\nlines\0");
     assert_eq!(
         text(&dump(&["-i"], &path)),
-        "layout: aligned\nsize: 16192\nhead: 0\ntail: 17\nmessages: 2\nbeing written: 0\ndamaged: no\n"
+        "layout: aligned\nsize: 16192\nhead: 0\ntail: 17\nmessages: 2\nbeing written: 0\n\
+         written since it was made: 2\noverwritten since then: 0\ndamaged: no\n"
     );
+}
+
+/// Of a damaged file everything readable is printed, the damage is said, and the exit status is 1.
+fn printed_with_damage(arguments: &[&str], path: &Path, said: &str) -> String {
+    let output = dump(arguments, path);
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains(said), "{stderr}");
+    String::from_utf8(output.stdout).expect("text")
 }
 
 #[test]
 fn damage_is_said_and_repaired() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ring");
-    let ring = Ring::in_file(&path, 1024, 6).expect("a file");
+    let ring = Ring::in_file(&path, 1029, 6).expect("a file");
     for number in 0..500 {
         ring.write(0, &[format!("message {number}").as_bytes()]);
     }
     let whole = text(&dump(&[], &path));
-    let mut bytes = std::fs::read(&path).expect("the file is there");
-    bytes[128..136].copy_from_slice(&u64::MAX.to_ne_bytes());
-    std::fs::write(&path, bytes).expect("it can be written");
-    assert_eq!(dump(&[], &path).status.code(), Some(1));
-    assert_eq!(text(&dump(&["-r"], &path)), whole);
-    std::fs::write(&path, b"no ring").expect("it can be written");
-    assert_eq!(dump(&["-r"], &path).status.code(), Some(1));
+    let bytes = std::fs::read(&path).expect("the file is there");
+    let write = |bytes: &[u8]| std::fs::write(&path, bytes).expect("it can be written");
+    // A header of which nothing is left, the sizes included.
+    for damaged in [128..136, 64..72, 64..136, 0..8, 0..192] {
+        let mut bytes = bytes.clone();
+        bytes[damaged.clone()].fill(0xee);
+        write(&bytes);
+        assert_eq!(printed_with_damage(&[], &path, "-r looks for messages"), "");
+        assert_eq!(
+            printed_with_damage(&["-r"], &path, "everything that looks like a message"),
+            whole,
+            "{damaged:?}"
+        );
+    }
+    for excess in [-500, -7, -1, 1, 7, 500] {
+        let mut bytes = bytes.clone();
+        bytes.resize((bytes.len() as i64 + excess) as usize, b'y');
+        write(&bytes);
+        let how = if excess < 0 { "shorter" } else { "longer" };
+        let lines = printed_with_damage(&[], &path, &format!("{} bytes {how}", excess.abs()));
+        let missing = whole.lines().filter(|line| !lines.lines().any(|other| other == *line)).count();
+        let most = usize::try_from(-excess).map_or(0, |cut| cut / 13 + 2);
+        assert!(missing <= most && missing < 50, "{excess}: {missing} of {}", whole.lines().count());
+        assert!(text_of_description(&path).contains("damaged: yes"));
+    }
+    write(b"no ring");
+    for arguments in [&[][..], &["-r"], &["-i"]] {
+        assert_eq!(dump(arguments, &path).status.code(), Some(1));
+    }
     assert_eq!(dump(&[], Path::new("/nonexistent")).status.code(), Some(1));
+    assert_eq!(dump(&["-x"], &path).status.code(), Some(2));
+}
+
+fn text_of_description(path: &Path) -> String {
+    let output = dump(&["-i"], path);
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stdout).expect("text")
 }
 
 #[test]
@@ -86,6 +125,9 @@ fn a_file_is_followed_into_the_next() {
     let second = Ring::in_file(&path, 16_384, 6).expect("a file");
     second.write(0, &[b"of the next process"]);
     assert_eq!(next(), "of the next process");
+    // The former process is not done yet: what it still writes is not lost.
+    first.write(0, &[b"last words"]);
+    assert_eq!(next(), "last words");
     child.kill().expect("it can be ended");
     child.wait().expect("it ends");
 }

@@ -242,6 +242,7 @@ impl Ring {
         let last = self.storage.add(start, length);
         // A crash leaves a ring that can be walked: length and last tag are there before the tail says so.
         self.storage.tag(last).store(0, Ordering::Relaxed);
+        self.storage.note_reserved(needed);
         *tail = self.storage.add(last, 1);
         Ok(Reserved { tag: at, start, readers })
     }
@@ -255,7 +256,8 @@ impl Ring {
             return Err(Fate::Dropped);
         }
         let former = self.storage.head();
-        let mut used = self.storage.distance(former, tail);
+        let in_use = self.storage.distance(former, tail);
+        let (mut used, mut recycled) = (in_use, 0);
         let mut head = former;
         while used + needed > most {
             // The last tag is not a message.
@@ -275,8 +277,10 @@ impl Ring {
             }
             head = self.storage.add(head, message);
             used -= message;
+            recycled += 1;
         }
         if head != former {
+            self.storage.note_recycled(recycled, in_use - used);
             self.storage.set_head(head);
             // Whoever finds the file after a crash finds the head moved before anything behind it was overwritten.
             fence(Ordering::Release);

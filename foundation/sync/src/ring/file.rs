@@ -1,16 +1,70 @@
 //! Files of rings, read as they are: of a live process, of one that was killed, and of the reference program.
 //!
 //! ```text
-//!   aligned      size, 192, then tail at 64, head at 128, the area at 192      what weir writes
+//!   aligned      size, 192, then tail at 64, head at 128, the area at 192      what weir writes, with counters between
 //!   unaligned    size, 32, tail, head, the area at 32
 //!   buffer       size, an address, count of bytes in use, head, ...; the area at the end of the file
 //! ```
 //! Each number has the machine's size and order. The second number tells them apart (R109, R110): in the newer two it is
-//! the size of the header and, with the size of the area, the size of the file; in the oldest an address stands there.
-//! The oldest says how much is in use where the others have the tail, so while the head is 0 it is the same.
+//! the size of the header, in the oldest an address stands there, which ends like the size of the header because the file
+//! was mapped at a page. The oldest says how much is in use where the others have the tail, so while the head is 0 it is
+//! the same. A file that is cut or longer than it says is read as far as it is there.
+//!
+//! Begin with [`Header::read`]; [`Area`] brings bytes from the file, [`Part`] finds the messages in them.
 
-use super::storage::{BUSY, LOCKED};
-use super::varint;
+mod part;
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use super::storage::{
+    BYTES_RECYCLED, BYTES_RESERVED, HEADER, LOCKED, MADE_NS, MESSAGES_RECYCLED, MESSAGES_RESERVED, VERSION,
+    VERSION_AT,
+};
+
+pub use part::{Found, Part, Walked};
+
+/// Where bytes come from.
+pub trait Source {
+    /// How many there are.
+    fn length(&self) -> io::Result<u64>;
+    /// Reads what is at `at`; less than asked for only where the file ends.
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Source for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            match FileExt::read_at(self, &mut into[done..], at + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Source for Vec<u8> {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(at).ok().and_then(|at| self.get(at..)).unwrap_or_default();
+        let count = rest.len().min(into.len());
+        into[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+}
 
 /// How a file is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +93,7 @@ impl Layout {
 pub enum Fault {
     /// It is too short for any header.
     TooShort,
-    /// The size that it says is not one that fits into it.
+    /// The sizes at its beginning are not those of a ring.
     Size,
     /// Head or tail are outside of the area.
     Places,
@@ -48,233 +102,266 @@ pub enum Fault {
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Fault::TooShort => "the file is too short to be a ring",
-            Fault::Size => "the file says that it has a size that it has not",
-            Fault::Places => "the file says that it begins or ends outside of itself",
+            Fault::TooShort => "too short to be a ring",
+            Fault::Size => "not a ring: its header has no size that makes sense",
+            Fault::Places => "damaged: its header says that messages begin or end outside of the file",
         })
     }
 }
 
 impl std::error::Error for Fault {}
 
-/// A ring's file, in memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Image<'a> {
-    /// How it is laid out.
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        io::Error::new(io::ErrorKind::InvalidData, fault)
+    }
+}
+
+/// What a file says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// How the file is laid out.
     pub layout: Layout,
+    /// The area.
+    pub area: Area,
     /// Where the oldest message's tag is.
-    pub head: usize,
+    pub head: u64,
     /// Behind the last tag.
-    pub tail: usize,
+    pub tail: u64,
     /// Whether a writer held the tail.
     pub locked: bool,
-    area: &'a [u8],
+    /// What weir's files also have.
+    pub counters: Option<Counters>,
+    /// How many bytes the file has.
+    pub length: u64,
 }
 
-/// One message of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Where its tag is.
-    pub place: usize,
-    /// Where the next one's tag is.
-    pub behind: usize,
-    /// Its bytes; `None` while it was being written.
-    pub bytes: Option<Vec<u8>>,
+/// What a ring counted since it was made. Positions are counts of bytes: modulo the area's size they are places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// When the ring was made, in nanoseconds since 1970.
+    pub made_ns: u64,
+    /// The position of the oldest message's tag.
+    pub head: u64,
+    /// The position behind the last tag.
+    pub tail: u64,
+    /// How many messages are before the oldest.
+    pub recycled: u64,
+    /// How many messages were ever reserved.
+    pub reserved: u64,
+    /// Whether no writer changed them while they were read.
+    pub steady: bool,
 }
 
-impl<'a> Image<'a> {
-    /// Looks at the header of a file.
-    pub fn open(file: &'a [u8]) -> Result<Self, Fault> {
-        let image = Self::look(file)?;
-        let places = image.head < image.area.len() && image.tail < image.area.len();
-        if places { Ok(image) } else { Err(Fault::Places) }
+impl Header {
+    /// Reads the header of a file.
+    ///
+    /// # Errors
+    /// A [`Fault`] when the file makes no sense; else why it cannot be read.
+    pub fn read(source: &impl Source) -> io::Result<Self> {
+        let mut header = Self::look(source)?;
+        if header.head >= header.area.size || header.tail >= header.area.size {
+            return Err(Fault::Places.into());
+        }
+        // Two equal looks without a writer in between: the numbers belong together.
+        for _ in 0..LOOKS {
+            if !header.locked && header.counters.is_none_or(|counters| counters.steady) {
+                break;
+            }
+            let next = Self::look(source)?;
+            let steady = next == header && !next.locked;
+            header = next;
+            if let Some(counters) = &mut header.counters {
+                counters.steady = steady;
+            }
+        }
+        if header.head >= header.area.size || header.tail >= header.area.size {
+            return Err(Fault::Places.into());
+        }
+        Ok(header)
     }
 
-    /// Looks at the header of a file whose head and tail need not make sense.
-    fn look(file: &'a [u8]) -> Result<Self, Fault> {
+    /// Reads a header whose head and tail need not make sense.
+    fn look(source: &impl Source) -> io::Result<Self> {
+        let length = source.length()?;
+        let mut bytes = [0; HEADER];
+        let count = source.read_at(0, &mut bytes)?;
         let number = |at: usize| {
-            let bytes = file.get(at..at + size_of::<usize>())?;
-            Some(usize::from_ne_bytes(bytes.try_into().expect("it has that size")))
+            let bytes = bytes[at..at + size_of::<usize>()].try_into().expect("it has that size");
+            usize::from_ne_bytes(bytes) as u64
         };
-        let unaligned = 4 * size_of::<usize>();
-        let (Some(size), Some(second)) = (number(0), number(size_of::<usize>())) else {
-            return Err(Fault::TooShort);
-        };
-        if file.len() < unaligned {
-            return Err(Fault::TooShort);
+        let least = 4 * size_of::<usize>() as u64;
+        if (count as u64) < least {
+            return Err(Fault::TooShort.into());
         }
+        let (size, second) = (number(0), number(size_of::<usize>()));
         // An area that is smaller than a tag and a message is none.
-        let header = file.len().checked_sub(size).filter(|_| size > 2).ok_or(Fault::Size)?;
-        let area = &file[header..];
-        let places = |tail: usize, head: usize| (number(tail).unwrap_or(0), number(head).unwrap_or(0));
-        let (layout, (tail, head)) = if second < PAGE && second == header && second >= unaligned {
-            match second {
-                super::HEADER.. => (Layout::Aligned, places(64, 128)),
-                _ => (Layout::Unaligned, places(2 * size_of::<usize>(), 3 * size_of::<usize>())),
-            }
-        } else if header >= unaligned {
-            let (used, head) = places(2 * size_of::<usize>(), 3 * size_of::<usize>());
-            let tail = head.checked_add(used).ok_or(Fault::Places)?;
-            let tail = if tail >= size && used < size { tail - size } else { tail };
-            (Layout::Buffer, (tail, head))
-        } else {
-            return Err(Fault::Size);
+        if size <= 2 || size >= LOCKED as u64 {
+            return Err(Fault::Size.into());
+        }
+        let (third, fourth) = (number(2 * size_of::<usize>()), number(3 * size_of::<usize>()));
+        let mut header = Self {
+            layout: Layout::Unaligned,
+            area: Area { begin: second, size, present: 0 },
+            head: fourth,
+            tail: third & !(LOCKED as u64),
+            locked: third & LOCKED as u64 != 0,
+            counters: None,
+            length,
         };
-        Ok(Self { layout, head, tail: tail & !LOCKED, locked: tail & LOCKED != 0, area })
-    }
-
-    /// The size of the area.
-    pub fn size(&self) -> usize {
-        self.area.len()
-    }
-
-    /// Messages from the one whose tag is at `place` to the end, or to the first that makes no sense.
-    pub fn messages_from(&self, place: usize) -> Messages<'a> {
-        Messages { image: *self, next: place, damaged: false, left: self.distance(place, self.tail) }
-    }
-
-    /// All messages.
-    pub fn messages(&self) -> Messages<'a> {
-        self.messages_from(self.head)
-    }
-
-    /// Where the messages begin and end when the header does not say so any more: those that lead to the end that it
-    /// says, or else the longest row of messages anywhere.
-    pub fn repair(file: &'a [u8]) -> Result<Self, Fault> {
-        let image = Self::look(file)?;
-        let last = image.tail.checked_sub(1).unwrap_or(image.size() - 1);
-        let longest = |end: Option<usize>| {
-            let rows = image.rows(end).into_iter().enumerate();
-            let rows = rows.filter(|(_, row)| row.bytes > 0 && end.is_none_or(|end| row.last == end));
-            rows.max_by_key(|(_, row)| (row.bytes, std::cmp::Reverse(row.count)))
-        };
-        let (head, row) = longest(Some(last)).or_else(|| longest(None)).ok_or(Fault::Places)?;
-        Ok(Self { head, tail: image.add(row.last, 1), ..image })
-    }
-
-    /// For each place, what messages follow one another from there on, if it is a tag. At `end` they do.
-    fn rows(&self, end: Option<usize>) -> Vec<Row> {
-        let mut rows: Vec<Option<Row>> = vec![None; self.size()];
-        let mut path = Vec::new();
-        for start in 0..self.size() {
-            let mut place = start;
-            path.clear();
-            // Follows messages to a place that is known; a circle ends where it began.
-            while rows[place].is_none() {
-                rows[place] = Some(Row { bytes: 0, count: 0, last: place });
-                let Some((length, behind)) = self.plausible(place).filter(|_| end != Some(place)) else {
-                    break;
-                };
-                path.push((place, length));
-                place = behind;
+        if second >= PAGE {
+            let begin = Some(second % PAGE).filter(|begin| *begin >= least);
+            let begin = begin.or_else(|| length.checked_sub(size)).ok_or(Fault::Size)?;
+            // Anything looks like this layout: most of it has to be there.
+            if begin < least || length.saturating_sub(begin) < size / 2 || third > size {
+                return Err(Fault::Size.into());
             }
-            let mut row = rows[place].unwrap_or_default();
-            for &(before, length) in path.iter().rev() {
-                // Zeroes that nobody ever wrote look like empty messages; at the end, they are none.
-                row = if length == 0 && row.bytes == 0 && end.is_none() {
-                    Row { bytes: 0, count: 0, last: before }
-                } else {
-                    Row { bytes: row.bytes + length, count: row.count + 1, last: row.last }
-                };
-                rows[before] = Some(row);
+            let tail = fourth.checked_add(third).ok_or(Fault::Places)?;
+            header.layout = Layout::Buffer;
+            header.area.begin = begin;
+            (header.tail, header.locked) = (if tail >= size { tail - size } else { tail }, false);
+        } else if second >= HEADER as u64 {
+            if count < HEADER {
+                return Err(Fault::TooShort.into());
             }
+            let tail = number(64);
+            header.layout = Layout::Aligned;
+            (header.head, header.tail) = (number(128), tail & !(LOCKED as u64));
+            header.locked = tail & LOCKED as u64 != 0;
+            header.counters = (number(VERSION_AT) == VERSION as u64).then(|| Counters {
+                made_ns: number(MADE_NS),
+                head: number(BYTES_RECYCLED),
+                tail: number(BYTES_RESERVED),
+                recycled: number(MESSAGES_RECYCLED),
+                reserved: number(MESSAGES_RESERVED),
+                steady: false,
+            });
+        } else if second < least {
+            return Err(Fault::Size.into());
         }
-        rows.into_iter().map(Option::unwrap_or_default).collect()
+        header.area.present = length.saturating_sub(header.area.begin).min(size);
+        Ok(header)
     }
 
-    /// The length of the message and where the next tag is, if this and that may be tags.
-    fn plausible(&self, place: usize) -> Option<(usize, usize)> {
-        let is_tag = |place: usize| matches!(self.area[place], 0 | BUSY);
-        let (range, behind) = self.message(place).filter(|_| is_tag(place))?;
-        is_tag(behind).then_some((range.len(), behind))
+    /// How many bytes are in use, the last tag included.
+    pub fn used(&self) -> u64 {
+        self.area.distance(self.head, self.tail)
     }
 
-    /// Where the message's bytes are, and the next tag.
-    fn message(&self, place: usize) -> Option<(std::ops::Range<usize>, usize)> {
-        let byte = |index: usize| self.area.get(self.add(place, 1 + index)).copied();
-        let (length, bytes) = varint::decode(byte)?;
-        if self.size().checked_sub(1 + bytes).is_none_or(|room| length >= room) {
-            return None;
+    /// Whether counters and places say the same, as they do unless somebody else wrote into the file.
+    pub fn counters_fit(&self) -> bool {
+        self.counters.is_some_and(|counters| {
+            let Counters { head, tail, .. } = counters;
+            // A writer between two of its steps is one message ahead on one side.
+            let agree = self.area.place(head) == self.head && self.area.place(tail) == self.tail;
+            (agree || !counters.steady)
+                && tail.checked_sub(head).is_some_and(|used| used <= self.area.size)
+                && counters.recycled <= counters.reserved
+        })
+    }
+
+    /// By how many bytes the file is shorter (less than 0) or longer than it says.
+    pub fn excess(&self) -> i128 {
+        i128::from(self.length) - i128::from(self.area.begin) - i128::from(self.area.size)
+    }
+
+    /// What a file may be whose header makes no sense, the likeliest first: one, if its sizes are those of the file.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn guesses(source: &impl Source) -> io::Result<Vec<Self>> {
+        let length = source.length()?;
+        let mut guesses: Vec<Self> = Self::look(source).ok().into_iter().collect();
+        if guesses.iter().any(|header| header.excess() == 0) {
+            return Ok(guesses);
         }
-        let start = self.add(place, 1 + bytes);
-        Some((start..start + length, self.add(start, length)))
-    }
-
-    fn bytes(&self, range: std::ops::Range<usize>) -> Vec<u8> {
-        let first = range.end.min(self.size());
-        let mut bytes = self.area[range.start..first].to_vec();
-        bytes.extend_from_slice(&self.area[..range.end - first]);
-        bytes
-    }
-
-    fn add(&self, place: usize, count: usize) -> usize {
-        (place + count) % self.size()
-    }
-
-    fn distance(&self, first: usize, last: usize) -> usize {
-        if last >= first { last - first } else { last + self.size() - first }
-    }
-}
-
-/// Messages that follow one another.
-#[derive(Clone, Copy, Default)]
-struct Row {
-    /// How long they are together.
-    bytes: usize,
-    /// How many they are.
-    count: usize,
-    /// Where the last tag is.
-    last: usize,
-}
-
-/// The messages of a file.
-#[derive(Clone, Debug)]
-pub struct Messages<'a> {
-    image: Image<'a>,
-    next: usize,
-    left: usize,
-    damaged: bool,
-}
-
-impl Messages<'_> {
-    /// Whether reading ended at something that is no message.
-    pub fn is_damaged(&self) -> bool {
-        self.damaged
-    }
-
-    /// The tag where the next message is or will be.
-    pub fn place(&self) -> usize {
-        self.next
-    }
-}
-
-impl Iterator for Messages<'_> {
-    type Item = Entry;
-
-    fn next(&mut self) -> Option<Entry> {
-        // The last tag is left.
-        if self.left <= 1 || self.damaged {
-            return None;
+        let mut second = [0; size_of::<usize>()];
+        source.read_at(size_of::<usize>() as u64, &mut second)?;
+        // Without the sizes, the second number alone may still say how large the header is.
+        let said = usize::from_ne_bytes(second) as u64 % PAGE;
+        let mut layouts =
+            vec![(Layout::Aligned, HEADER as u64), (Layout::Unaligned, 32), (Layout::Buffer, 72)];
+        layouts.sort_by_key(|(_, begin)| *begin != said);
+        for (layout, begin) in layouts {
+            let Some(size) = length.checked_sub(begin).filter(|size| *size > 2) else { continue };
+            // No place is in the area: neither is known.
+            guesses.push(Self {
+                layout,
+                area: Area { begin, size, present: size },
+                head: size,
+                tail: size,
+                locked: false,
+                counters: None,
+                length,
+            });
         }
-        let place = self.next;
-        let Some((range, behind)) = self.image.message(place) else {
-            self.damaged = true;
-            return None;
-        };
-        let taken = self.image.distance(place, behind);
-        if taken >= self.left {
-            self.damaged = true;
-            return None;
-        }
-        self.left -= taken;
-        self.next = behind;
-        let complete = self.image.area[place] != BUSY;
-        Some(Entry { place, behind, bytes: complete.then(|| self.image.bytes(range)) })
+        Ok(guesses)
     }
 }
 
-/// No header is as large as a page.
-const PAGE: usize = 4096;
+/// Where the messages are in a file. Places go on at the beginning after the end; positions only grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// Its offset in the file.
+    pub begin: u64,
+    /// Its size.
+    pub size: u64,
+    /// How many of its bytes are in the file.
+    pub present: u64,
+}
+
+impl Area {
+    /// The place of a position.
+    pub fn place(&self, position: u64) -> u64 {
+        position % self.size
+    }
+
+    /// How many bytes there are from one place to another.
+    pub fn distance(&self, first: u64, last: u64) -> u64 {
+        if last >= first { last - first } else { last + self.size - first }
+    }
+
+    /// Whether the file ends before this position's byte, and how many bytes it then is to the next that is there.
+    pub fn cut_at(&self, position: u64) -> Option<u64> {
+        let place = self.place(position);
+        (place >= self.present).then(|| self.size - place)
+    }
+
+    /// Reads `length` bytes, at most the area's size, from a position on. Where the file was cut they are zeroes, and
+    /// those ranges are returned.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(
+        &self,
+        source: &impl Source,
+        position: u64,
+        length: usize,
+        into: &mut Vec<u8>,
+    ) -> io::Result<Vec<Range<usize>>> {
+        into.clear();
+        into.resize(length, 0);
+        let (mut done, mut missing) = (0, Vec::new());
+        while done < length {
+            let place = self.place(position + done as u64);
+            let piece = (self.size - place).min((length - done) as u64) as usize;
+            let there = self.present.saturating_sub(place).min(piece as u64) as usize;
+            let count = source.read_at(self.begin + place, &mut into[done..done + there])?;
+            if count < piece {
+                into[done + count..done + piece].fill(0);
+                missing.push(done + count..done + piece);
+            }
+            done += piece;
+        }
+        Ok(missing)
+    }
+}
+
+/// An address is never as small as a page, and a header never as large.
+const PAGE: u64 = 4096;
+
+/// How often a header is looked at for two looks that agree: writers hold the tail for some nanoseconds.
+const LOOKS: u32 = 64;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -3,12 +3,20 @@
 //! ```text
 //!     0   size of the area            (8 bytes each, in the machine's order)
 //!     8   bytes before the area: 192
+//!    32   version of the counters: 1; 0 in files without them
+//!    40   when the ring was made, in nanoseconds since 1970
 //!    64   tail: behind the last byte in use; its topmost bit is the writers' lock
+//!    72   bytes ever reserved: modulo the size, the tail
+//!    80   messages ever reserved
 //!   128   head: the oldest message
+//!   136   bytes ever recycled: modulo the size, the head
+//!   144   messages ever recycled
 //!   192   the area
 //! ```
 //! Tail, head and area are on cache lines of their own (R107): writers change the tail for each message, the head only
-//! when it is in the way. Nothing else is stored (R111): whatever else a ring has belongs to the process.
+//! when it is in the way. Size, header, tail and head alone say where messages are (R111, R114). The counters stand where
+//! the reference has padding; they let a reader of the file know its own place after any number of laps. Whatever else a
+//! ring has belongs to the process.
 //!
 //! In the area, messages follow each other and go on at the beginning after the end. Each is a tag, a length and its
 //! bytes; a last tag ends them. A tag counts the readers that are there; [`BUSY`] is a message that is being written.
@@ -24,6 +32,17 @@ pub const BUSY: u8 = 255;
 /// The bit of the tail that is the writers' lock (R105). An area is therefore smaller than half of what an address can
 /// name.
 pub const LOCKED: usize = 1 << (usize::BITS - 1);
+
+/// The version of the counters, and where it is.
+pub(super) const VERSION: usize = 1;
+pub(super) const VERSION_AT: usize = 32;
+
+/// Where the counters are.
+pub(super) const MADE_NS: usize = 40;
+pub(super) const BYTES_RESERVED: usize = 72;
+pub(super) const MESSAGES_RESERVED: usize = 80;
+pub(super) const BYTES_RECYCLED: usize = 136;
+pub(super) const MESSAGES_RECYCLED: usize = 144;
 
 /// What of the tail says where it is.
 const PLACE: usize = LOCKED - 1;
@@ -62,6 +81,21 @@ impl Storage {
     #[inline]
     pub(super) fn set_head(&self, head: usize) {
         self.head_cell().store(head, Ordering::Release);
+    }
+
+    /// Counts a message that was reserved, its tag and length included; only for who holds the tail. Whoever sees the
+    /// count sees its tag and length.
+    #[inline]
+    pub(super) fn note_reserved(&self, bytes: usize) {
+        self.count(MESSAGES_RESERVED, 1, Ordering::Relaxed);
+        self.count(BYTES_RESERVED, bytes, Ordering::Release);
+    }
+
+    /// Counts messages that were recycled; only for who holds the tail.
+    #[inline]
+    pub(super) fn note_recycled(&self, messages: usize, bytes: usize) {
+        self.count(MESSAGES_RECYCLED, messages, Ordering::Relaxed);
+        self.count(BYTES_RECYCLED, bytes, Ordering::Relaxed);
     }
 
     /// `place` plus `count`, going on at the beginning after the end.
@@ -105,6 +139,7 @@ mod real {
     use std::io;
     use std::path::Path;
     use std::ptr::{self, NonNull};
+    use std::time::{SystemTime, UNIX_EPOCH};
 
     use weir_sys::memory::Mapping;
 
@@ -161,10 +196,30 @@ mod real {
             let reserved = unsafe { numbers.add(1) };
             // SAFETY: as above.
             unsafe { reserved.write(HEADER) };
+            // A file may hold what a former process left: the counters begin anew.
+            let made_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+            let counters = [
+                (VERSION_AT, VERSION),
+                (MADE_NS, made_ns as usize),
+                (BYTES_RESERVED, 1),
+                (MESSAGES_RESERVED, 0),
+                (BYTES_RECYCLED, 0),
+                (MESSAGES_RECYCLED, 0),
+            ];
+            for (at, value) in counters {
+                storage.number(at).store(value, Ordering::Relaxed);
+            }
             storage.set_head(0);
             storage.tag(0).store(0, Ordering::Relaxed);
             storage.unlock(1);
             storage
+        }
+
+        /// Adds to a counter. It has one writer at a time, so no exchange is needed.
+        #[inline]
+        pub(crate) fn count(&self, at: usize, by: usize, ordering: Ordering) {
+            let counter = self.number(at);
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), ordering);
         }
 
         /// Whether it is a file.
@@ -321,6 +376,9 @@ mod model {
         pub(crate) fn head_cell(&self) -> &AtomicUsize {
             &self.head
         }
+
+        /// Counters are for readers of files, of which a model has none.
+        pub(crate) fn count(&self, _at: usize, _by: usize, _ordering: Ordering) {}
 
         pub(crate) fn tag(&self, place: usize) -> &AtomicU8 {
             &self.tags[place]

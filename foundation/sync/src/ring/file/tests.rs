@@ -1,5 +1,5 @@
 use super::*;
-use crate::ring::{DEFAULT_QUEUES, HEADER, Ring};
+use crate::ring::{BUSY, DEFAULT_QUEUES, HEADER, Ring};
 use std::path::PathBuf;
 
 fn golden(name: &str) -> Vec<u8> {
@@ -7,13 +7,30 @@ fn golden(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn lines(messages: impl Iterator<Item = Entry>) -> String {
-    messages
-        .map(|entry| {
-            let bytes = entry.bytes.unwrap_or_else(|| b"<busy>".to_vec());
-            String::from_utf8(bytes).expect("text") + "\n"
-        })
-        .collect()
+/// What a file holds, and whether its lengths lead to its end.
+fn read(bytes: &[u8]) -> (Header, Vec<Found>, Vec<u8>, bool) {
+    let source = bytes.to_vec();
+    let header = Header::read(&source).unwrap();
+    let mut area = Vec::new();
+    let missing = header.area.read(&source, header.head, header.used() as usize, &mut area).unwrap();
+    let part = Part { bytes: &area, missing: &missing, begins: true, ends: true };
+    let walked = part.walk();
+    let whole = walked.is_some();
+    (header, walked.unwrap_or_else(|| part.search()).found, area, whole)
+}
+
+fn lines(bytes: &[u8]) -> String {
+    let (_, found, area, _) = read(bytes);
+    let lines = found.into_iter().map(|found| match found {
+        Found::Message(range) => String::from_utf8(area[range].to_vec()).expect("text") + "\n",
+        Found::Busy(_) => "<busy>\n".to_owned(),
+        Found::Damage(range) => format!("<{range:?}>\n"),
+    });
+    lines.collect()
+}
+
+fn fault(bytes: &[u8]) -> Option<String> {
+    Header::read(&bytes.to_vec()).err().map(|error| error.to_string())
 }
 
 /// A file as the layout says, made by hand.
@@ -50,12 +67,10 @@ fn file(layout: Layout, head: usize, messages: &[&str], size: usize) -> Vec<u8> 
 
 fn check(layout: Layout, head: usize) {
     let bytes = file(layout, head, &["one", "", "three"], 300);
-    let image = Image::open(&bytes).unwrap();
-    assert_eq!((image.layout, image.head, image.size(), image.locked), (layout, head, 300, false));
-    let mut messages = image.messages();
-    assert_eq!(lines(messages.by_ref()), "one\n\nthree\n", "{layout:?} from {head}");
-    assert!(!messages.is_damaged());
-    assert_eq!(Image::repair(&bytes).map(|image| lines(image.messages())), Ok("one\n\nthree\n".to_owned()));
+    let (header, .., whole) = read(&bytes);
+    assert_eq!((header.layout, header.head, header.area.size), (layout, head as u64, 300));
+    assert_eq!((header.locked, header.counters, header.excess(), whole), (false, None, 0, true));
+    assert_eq!(lines(&bytes), "one\n\nthree\n", "{layout:?} from {head}");
 }
 
 /// R108 to R110: each layout is told from the others and read, its head at the beginning or anywhere.
@@ -73,10 +88,9 @@ fn r108_r109_r110_every_layout_is_recognized() {
 fn r109_r114_files_of_the_reference_are_read() {
     for name in ["v1_head0", "v1_wrapped"] {
         let bytes = golden(&format!("{name}.bin"));
-        let image = Image::open(&bytes).unwrap();
-        assert_eq!(image.layout, Layout::Buffer, "{name}");
+        assert_eq!(read(&bytes).0.layout, Layout::Buffer, "{name}");
         let shown = String::from_utf8(golden(&format!("{name}.txt"))).unwrap();
-        assert_eq!(lines(image.messages()) + "\n", shown, "{name}");
+        assert_eq!(lines(&bytes) + "\n", shown, "{name}");
     }
 }
 
@@ -86,11 +100,11 @@ fn r109_a_ring_that_never_recycled_reads_as_a_buffer() {
     let mut bytes = file(Layout::Unaligned, 0, &["one", "two"], 300);
     // What an old reader sees: it takes the second number for an address, and the third for how much is in use.
     bytes[8..16].copy_from_slice(&0x7f00_0000_0000_u64.to_ne_bytes());
-    let image = Image::open(&bytes).unwrap();
-    assert_eq!((image.layout, lines(image.messages())), (Layout::Buffer, "one\ntwo\n".to_owned()));
+    assert_eq!((read(&bytes).0.layout, lines(&bytes)), (Layout::Buffer, "one\ntwo\n".to_owned()));
 }
 
-/// R108, R111: what weir writes is the aligned layout, byte for byte, and nothing but numbers and the area.
+/// R108, R111: what weir writes is the aligned layout, byte for byte: the area, the numbers that any reader of that layout
+/// needs, and counters where that has padding.
 #[test]
 fn r108_r111_the_layout_of_weirs_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,18 +112,60 @@ fn r108_r111_the_layout_of_weirs_files() {
     let ring = Ring::in_file(&path, 16_384, DEFAULT_QUEUES).unwrap();
     ring.write(0, &[b"first"]);
     ring.write(0, &[&[b'x'; 307]]);
-    let bytes = std::fs::read(&path).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let tail = 1 + 1 + 5 + 1 + 2 + 307 + 1;
     let mut expected = vec![0; 16_384];
-    for (at, number) in [(0, 16_384 - HEADER), (8, HEADER), (64, 1 + 1 + 5 + 1 + 2 + 307 + 1)] {
+    for (at, number) in [(0, 16_384 - HEADER), (8, HEADER), (64, tail)] {
         expected[at..at + 8].copy_from_slice(&(number as u64).to_ne_bytes());
     }
     expected[HEADER..HEADER + 7].copy_from_slice(b"\0\x05first");
     expected[HEADER + 8..HEADER + 10].copy_from_slice(&[0xf3, 4]);
     expected[HEADER + 10..HEADER + 10 + 307].fill(b'x');
+    // What the reference and the first version of weir write: a file of the project, so that no reader loses it.
+    assert!(expected == golden("v2a_head0.bin"));
+    assert_eq!(read(&expected).0.counters, None);
+    let counters = read(&bytes).0.counters.expect("weir counts");
+    assert_eq!((counters.head, counters.tail, counters.recycled, counters.reserved), (0, tail as u64, 0, 2));
+    assert!(counters.made_ns > 1 << 60 && counters.steady);
+    for (at, number) in [(32, 1), (40, counters.made_ns), (72, tail as u64), (80, 2)] {
+        assert_eq!(bytes[at..at + 8], number.to_ne_bytes(), "at {at}");
+        bytes[at..at + 8].fill(0);
+    }
     assert!(bytes == expected);
-    assert_eq!(Image::open(&bytes).unwrap().layout, Layout::Aligned);
-    // The same bytes as a file of the project, so that the layout cannot change unnoticed.
-    assert!(bytes == golden("v2a_head0.bin"));
+}
+
+/// Counters follow head and tail through any number of laps, whatever divides what.
+#[test]
+fn counters_are_those_of_head_and_tail() {
+    for (size, length) in [(300, 8), (300, 13), (301, 5), (384, 98), (1000, 240), (1024, 0), (1000, 989)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ring");
+        let ring = Ring::in_file(&path, size + HEADER, 1).unwrap();
+        let (mut bytes, mut messages) = (1, 0);
+        for round in 0..2000 {
+            let length = if round % 3 == 0 { length } else { (length + round % 7) % (size - 12) };
+            if ring.write(0, &[&vec![b'x'; length]]) {
+                bytes += length + 2 + usize::from(length >= 240);
+                messages += 1;
+            }
+            if round % 97 == 0 {
+                let (header, found, ..) = read(&std::fs::read(&path).unwrap());
+                let counters = header.counters.expect("weir counts");
+                assert!(header.counters_fit(), "{size} {length} {header:?}");
+                assert_eq!((counters.tail, counters.reserved), (bytes as u64, messages));
+                assert_eq!(counters.tail - counters.head, header.used());
+                assert_eq!(counters.reserved - counters.recycled, found.len() as u64);
+            }
+        }
+        // The next ring in the same file begins anew.
+        drop(ring);
+        let former = read(&std::fs::read(&path).unwrap()).0.counters.expect("weir counts");
+        let ring = Ring::in_file(&path, size + HEADER, 1).unwrap();
+        let counters = read(&std::fs::read(&path).unwrap()).0.counters.expect("weir counts");
+        assert_eq!((counters.head, counters.tail, counters.recycled, counters.reserved), (0, 1, 0, 0));
+        assert!(counters.made_ns > former.made_ns);
+        drop(ring);
+    }
 }
 
 #[test]
@@ -118,34 +174,79 @@ fn a_message_that_was_being_written_is_told_from_others() {
     bytes[HEADER + 5] = BUSY;
     // And its writer, or another, held the tail.
     bytes[64 + 7] |= 0x80;
-    let image = Image::open(&bytes).unwrap();
-    assert!(image.locked);
-    assert_eq!(lines(image.messages()), "one\n<busy>\nthree\n");
+    assert!(read(&bytes).0.locked);
+    assert_eq!(lines(&bytes), "one\n<busy>\nthree\n");
 }
 
 #[test]
-fn damaged_headers_are_refused_and_repaired() {
-    let messages: Vec<String> = (0..20).map(|number| format!("message {number}")).collect();
-    let texts: Vec<&str> = messages.iter().map(String::as_str).collect();
-    let mut bytes = file(Layout::Aligned, 150, &texts, 400);
+fn what_is_no_ring_is_refused() {
+    let mut bytes = file(Layout::Aligned, 150, &["one"], 400);
     for at in [64, 128] {
         bytes[at..at + 8].copy_from_slice(&7777_u64.to_ne_bytes());
     }
-    assert_eq!(Image::open(&bytes).err(), Some(Fault::Places));
-    let repaired = Image::repair(&bytes).unwrap();
-    assert_eq!(lines(repaired.messages()).lines().collect::<Vec<_>>(), texts);
-    assert_eq!(Image::open(b"short").err(), Some(Fault::TooShort));
-    assert_eq!(Image::open(&[255; 100]).err(), Some(Fault::Size));
-    assert_eq!(Image::open(&[0; 100]).err(), Some(Fault::Size));
+    assert_eq!(fault(&bytes), Some(Fault::Places.to_string()));
+    assert_eq!(fault(b"short"), Some(Fault::TooShort.to_string()));
+    assert_eq!(fault(&bytes[..100]), Some(Fault::TooShort.to_string()));
+    assert_eq!(fault(&[255; 100]), Some(Fault::Size.to_string()));
+    assert_eq!(fault(&[0; 100]), Some(Fault::Size.to_string()));
+    assert_eq!(fault("[2026] a line of a log\n".repeat(50).as_bytes()), Some(Fault::Size.to_string()));
+}
+
+/// A file that is cut or that something was appended to is still read, and its length does not change what it is.
+#[test]
+fn files_of_a_wrong_length_are_read() {
+    let texts: Vec<String> = (0..30).map(|number| format!("message {number}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    for layout in [Layout::Aligned, Layout::Unaligned, Layout::Buffer] {
+        for head in [0, 150, 399] {
+            let whole = file(layout, head, &texts, 400);
+            for excess in [-200, -81, -80, -3, -1, 1, 2, 80, 192] {
+                let mut bytes = whole.clone();
+                bytes.resize((bytes.len() as i64 + excess) as usize, b'y');
+                let (header, ..) = read(&bytes);
+                assert_eq!((header.layout, header.excess()), (layout, i128::from(excess)));
+                let lines = lines(&bytes);
+                let cut = lines.contains('<');
+                assert!(excess < 0 || !cut, "{lines}");
+                let begin = whole.len() - 400;
+                let present = |at: usize| (head + at) % 400 < bytes.len() - begin;
+                let mut at = 0;
+                for text in &texts {
+                    // Its tag, its length, its bytes and the next tag are there.
+                    let there = (at..=at + 2 + text.len()).all(present);
+                    assert_eq!(
+                        lines.lines().any(|line| line == *text),
+                        there,
+                        "{layout:?} {head} {excess}: {text}"
+                    );
+                    at += 2 + text.len();
+                }
+            }
+        }
+    }
 }
 
 #[test]
-fn a_length_that_leads_out_of_the_messages_ends_the_reading() {
-    let mut bytes = file(Layout::Aligned, 0, &["one", "two"], 300);
-    bytes[HEADER + 6] = 200;
-    let mut messages = Image::open(&bytes).unwrap().messages();
-    assert_eq!(lines(messages.by_ref()), "one\n");
-    assert!(messages.is_damaged());
+fn what_is_behind_a_wrong_length_is_found() {
+    for (length, expected) in [
+        // Out of the messages, into the next one, onto the tag of a later one, into itself, onto its own bytes.
+        (200, "one\n<5..10>\nthree\nfour\n"),
+        (5, "one\n<5..10>\nthree\nfour\n"),
+        (10, "one\n<5..10>\nthree\nfour\n"),
+        (1, "one\n<5..10>\nthree\nfour\n"),
+        (0, "one\n<5..10>\nthree\nfour\n"),
+        (255, "one\n<5..10>\nthree\nfour\n"),
+    ] {
+        let mut bytes = file(Layout::Aligned, 0, &["one", "two", "three", "four"], 300);
+        bytes[HEADER + 6] = length;
+        let (.., area, _) = read(&bytes);
+        let part = Part { bytes: &area, missing: &[], begins: true, ends: true };
+        let found = part.search().found.into_iter().map(|found| match found {
+            Found::Message(range) => String::from_utf8(area[range].to_vec()).expect("text") + "\n",
+            other => format!("<{:?}>\n", if let Found::Damage(range) = other { range } else { 0..0 }),
+        });
+        assert_eq!(found.collect::<String>(), expected, "length {length}");
+    }
 }
 
 proptest::proptest! {
@@ -160,9 +261,26 @@ proptest::proptest! {
                 place.copy_from_slice(&(number as u64).to_ne_bytes());
             }
         }
-        for image in [Image::open(&bytes), Image::repair(&bytes)].into_iter().flatten() {
-            let count = image.messages().count();
-            proptest::prop_assert!(count <= image.size());
+        if let Ok(header) = Header::read(&bytes) {
+            let mut area = Vec::new();
+            let missing = header.area.read(&bytes, header.head, header.area.size as usize, &mut area).unwrap();
+            for (begins, ends) in [(true, false), (true, true), (false, false), (false, true)] {
+                let part = Part { bytes: &area, missing: &missing, begins, ends };
+                let searched = part.search();
+                proptest::prop_assert!(searched.next > 0 && searched.next <= area.len());
+                for walked in part.walk().into_iter().chain([searched]) {
+                    let mut at = 0;
+                    for found in walked.found {
+                        let range = match found {
+                            Found::Message(range) | Found::Damage(range) => range,
+                            Found::Busy(tag) => tag..tag + 1,
+                        };
+                        proptest::prop_assert!(at <= range.start && range.start <= range.end);
+                        at = range.end;
+                    }
+                    proptest::prop_assert!(at <= area.len());
+                }
+            }
         }
     }
 }

@@ -1,0 +1,326 @@
+use super::*;
+use std::cell::RefCell;
+use std::sync::Arc;
+use weir_sync::Ring;
+
+struct Live {
+    ring: Arc<Ring>,
+    path: std::path::PathBuf,
+    follower: Follower,
+    /// Whether the file is as the reference writes it.
+    plain: bool,
+    _folder: tempfile::TempDir,
+}
+
+impl Live {
+    fn new(size: usize, plain: bool) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ring");
+        let ring = Ring::in_file(&path, size + HEADER, 6).expect("a file");
+        Live { ring, path, follower: Follower::default(), plain, _folder: folder }
+    }
+
+    fn write(&self, message: &str) {
+        assert!(self.ring.write(0, &[message.as_bytes()]));
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = std::fs::read(&self.path).expect("the file is there");
+        if self.plain {
+            bytes[32..40].fill(0);
+        }
+        bytes
+    }
+
+    /// What is new, remarks in angle brackets.
+    fn look(&mut self) -> Vec<String> {
+        let bytes = self.bytes();
+        look(&mut self.follower, &bytes, Look::Again)
+    }
+}
+
+fn look(follower: &mut Follower, bytes: &Vec<u8>, look: Look) -> Vec<String> {
+    let mut told = Vec::new();
+    follower
+        .look(bytes, look, &mut |what| {
+            told.push(word(what));
+            Ok(())
+        })
+        .expect("it is a ring");
+    told
+}
+
+fn word(told: Told<'_>) -> String {
+    match told {
+        Told::Message(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Told::Lost { count: Some(count), about } => format!("<lost {}{count}>", if about { "~" } else { "" }),
+        Told::Lost { count: None, about } => if about { "<lost?>" } else { "<lost>" }.to_owned(),
+        Told::Unfinished => "<unfinished>".to_owned(),
+        Told::Damaged { place, bytes } => format!("<damaged {place}+{bytes}>"),
+        Told::Miscounted { counted, found } => format!("<{found} of {counted}>"),
+        Told::Replaced => "<replaced>".to_owned(),
+    }
+}
+
+#[test]
+fn each_look_brings_what_is_new() {
+    for plain in [false, true] {
+        let mut live = Live::new(800, plain);
+        assert_eq!(live.look(), [""; 0]);
+        live.write("one");
+        live.write("two");
+        assert_eq!(live.look(), ["one", "two"]);
+        assert_eq!(live.look(), [""; 0]);
+        live.write("three");
+        live.write("");
+        assert_eq!(live.look(), ["three", ""]);
+    }
+}
+
+/// Areas and lengths that divide one another, or by one less or more: after so many messages, the writer stands where the
+/// follower stands, or next to it, after any number of laps. Every message is seen or counted as lost.
+#[test]
+fn nothing_is_skipped_in_silence_however_often_the_writer_laps() {
+    for (area, length) in
+        [(400, 8), (400, 6), (401, 8), (399, 8), (1024, 14), (1000, 98), (1024, 254), (960, 238)]
+    {
+        for plain in [false, true] {
+            let message = length + 2 + usize::from(length >= 240);
+            // Two bytes stay free: the last tag, and one that tells a full ring from an empty one.
+            let (per_lap, holds) = (area / message, (area - 2) / message);
+            let mut live = Live::new(area, plain);
+            let mut written = 0_usize;
+            for batch in (1..=2 * per_lap + 2).chain([5 * per_lap, 7 * per_lap + 1, 100 * per_lap]) {
+                for _ in 0..batch {
+                    live.write(&format!("{written:0length$}"));
+                    written += 1;
+                }
+                let told = live.look();
+                let seen: Vec<usize> = told.iter().filter_map(|text| text.parse().ok()).collect();
+                let expected: Vec<usize> = (written - seen.len()..written).collect();
+                assert_eq!(seen, expected, "{area} {length} {batch}");
+                let lost = batch - seen.len();
+                let remark = told.first().filter(|text| text.starts_with('<')).map(String::as_str);
+                match (lost, plain) {
+                    (0, false) => assert_eq!(remark, None),
+                    // When nothing is left of what was read before, nobody knows.
+                    (0, true) => assert!(remark.is_none() || seen.len() == holds, "{area} {length} {batch}"),
+                    (_, true) => assert!(remark.is_some(), "{area} {length} {batch}"),
+                    (_, false) => assert_eq!(remark, Some(&*format!("<lost {lost}>"))),
+                }
+                assert_eq!(told.len() - usize::from(remark.is_some()), seen.len(), "{told:?}");
+                assert!(!seen.is_empty() && lost <= batch.saturating_sub(holds - 1), "{lost} of {batch}");
+            }
+        }
+    }
+}
+
+/// A file that changes between two reads of it.
+struct Changing<F: Fn()> {
+    live: Live,
+    reads: RefCell<u32>,
+    change: F,
+}
+
+impl<F: Fn()> Source for Changing<F> {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.live.bytes().len() as u64)
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.live.bytes().read_at(at, into)?;
+        if at >= HEADER as u64 {
+            *self.reads.borrow_mut() += 1;
+            (self.change)();
+        }
+        Ok(count)
+    }
+}
+
+/// A writer that laps the follower while it reads: what was read is not believed, the rest is.
+#[test]
+fn what_is_overwritten_during_the_reading_is_lost() {
+    for batch in [1, 3, 20, 39, 40, 41, 80, 1000] {
+        let live = Live::new(400, false);
+        (0..100).for_each(|number| live.write(&format!("{number:08}")));
+        let ring = Arc::clone(&live.ring);
+        let next = RefCell::new(100..100 + batch);
+        let change = move || {
+            // Only once: a look has an end.
+            for number in next.borrow_mut().by_ref() {
+                assert!(ring.write(0, &[format!("{number:08}").as_bytes()]));
+            }
+        };
+        let file = Changing { live, reads: RefCell::new(0), change };
+        let (mut follower, mut told) = (Follower::default(), Vec::new());
+        for _ in 0..2 {
+            let tell = &mut |what: Told<'_>| {
+                told.push(word(what));
+                Ok(())
+            };
+            follower.look(&file, Look::Again, tell).expect("it is a ring");
+        }
+        let oldest = 100 - 39;
+        let mut next = oldest;
+        for text in &told {
+            match text.strip_prefix("<lost ").and_then(|rest| rest.strip_suffix('>')) {
+                Some(count) => next += count.parse::<usize>().expect("a count"),
+                None => {
+                    assert_eq!(text.parse(), Ok(next), "{told:?}");
+                    next += 1;
+                }
+            }
+        }
+        assert_eq!(next, 100 + batch, "{batch}: {told:?}");
+        assert!(*file.reads.borrow() > 0);
+    }
+}
+
+#[test]
+fn a_message_that_is_not_finished_is_waited_for() {
+    let mut live = Live::new(400, false);
+    live.write("one");
+    live.write("two");
+    let mut bytes = live.bytes();
+    bytes[HEADER + 5] = 255;
+    assert_eq!(look(&mut live.follower, &bytes, Look::Again), ["one"]);
+    assert_eq!(look(&mut live.follower, &bytes, Look::Again), [""; 0]);
+    bytes[HEADER + 5] = 0;
+    assert_eq!(look(&mut live.follower, &bytes, Look::Again), ["two"]);
+    // One whose writer was killed keeps nobody for ever, and who looks once does not wait.
+    bytes[HEADER + 5] = 255;
+    let mut follower = Follower::default();
+    let told: Vec<_> = (0..30).flat_map(|_| look(&mut follower, &bytes, Look::Again)).collect();
+    assert_eq!(told, ["one", "<unfinished>"]);
+    assert_eq!(look(&mut Follower::default(), &bytes, Look::Once), ["one", "<unfinished>"]);
+}
+
+#[test]
+fn a_file_that_is_used_again_is_another_ring() {
+    for count in [1, 3] {
+        let mut live = Live::new(400, false);
+        (0..3).for_each(|_| live.write("former"));
+        assert_eq!(live.look().len(), 3);
+        live.ring = Ring::in_file(&live.path, 400 + HEADER, 6).expect("a file");
+        (0..count).for_each(|_| live.write("latter"));
+        let mut expected = vec!["<replaced>"];
+        expected.resize(1 + count, "latter");
+        assert_eq!(live.look(), expected);
+    }
+}
+
+/// An area that holds as many bytes as a part, or one more or less; messages longer than one.
+#[test]
+fn long_messages_and_many_are_read_in_parts() {
+    let part = PART as usize;
+    for (area, length, count) in [
+        (part, 1021, 5000),
+        (part + 1, 1021, 3000),
+        (3 * part, 1019, 9000),
+        (8 * part, part - 1, 20),
+        (8 * part, part, 20),
+        (8 * part, 3 * part, 5),
+    ] {
+        let mut live = Live::new(area, false);
+        for number in 0..count {
+            live.write(&("0".repeat(length - 5) + &format!("{number:05}")));
+        }
+        let told = live.look();
+        let numbers = told.iter().map(|text| text.parse::<usize>().expect("no remark"));
+        assert!(told.len() > 1 && numbers.eq(count - told.len()..count), "{area} {length}");
+        live.write("next");
+        assert_eq!(live.look(), ["next"]);
+    }
+}
+
+proptest::proptest! {
+    /// A file of any layout, damaged anywhere: nothing panics, every message whose bytes and tags were not touched is told,
+    /// and what was damaged is said.
+    #[test]
+    fn of_a_damaged_file_everything_readable_is_told(
+        lengths in proptest::collection::vec(0usize..60, 1..60),
+        area in 40usize..900,
+        changes in proptest::collection::vec((0usize..900, proptest::num::u8::ANY), 0..5),
+        cut in proptest::option::weighted(0.3, 0usize..900),
+        plain: bool,
+    ) {
+        let live = Live::new(area, plain);
+        for (number, length) in lengths.iter().enumerate() {
+            // Text of its own, so that no two are the same.
+            let text: String = format!("{number}:").chars().chain(('a'..='z').cycle().take(*length)).collect();
+            live.ring.write(0, &[text.as_bytes()]);
+        }
+        let whole = live.bytes();
+        let area = whole.len() - HEADER;
+        let header = Header::read(&whole).expect("it is a ring");
+        // What is there, and where its bytes are from its tag to the next.
+        let (mut messages, mut at) = (Vec::new(), 0);
+        for text in look(&mut Follower::default(), &whole, Look::Once) {
+            let behind = at + 2 + text.len();
+            let places: Vec<usize> = (at..=behind).map(|at| (header.head as usize + at) % area).collect();
+            messages.push((text, places));
+            at = behind;
+        }
+        let mut bytes = whole.clone();
+        for (at, value) in &changes {
+            bytes[HEADER + at % area] = *value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(HEADER + cut.min(area));
+        }
+        let touched = |place: usize| bytes.get(HEADER + place) != whole.get(HEADER + place);
+        let told = look(&mut Follower::default(), &bytes, Look::Once);
+        for (text, places) in &messages {
+            if !places.iter().copied().any(touched) {
+                proptest::prop_assert!(told.contains(text), "{text} is not in {told:?}");
+            }
+        }
+        // A length that changed leads elsewhere, or to another number of messages.
+        let changed = messages.iter().filter(|(_, places)| touched(places[1])).count();
+        if changed == 1 && !plain && changes.len() == 1 {
+            proptest::prop_assert!(told.iter().any(|text| text.starts_with("<")), "{told:?}");
+        }
+        // Without a header, everything is still found that is in a row of text.
+        let mut headless = whole.clone();
+        headless[64..72].fill(0xee);
+        headless[128..136].fill(0xee);
+        let mut told = Vec::new();
+        let repaired = repair(&headless, &mut |what| {
+            told.push(word(what));
+            Ok(())
+        });
+        if repaired.is_ok() {
+            for (text, _) in messages.iter().filter(|(text, _)| !text.is_empty()) {
+                proptest::prop_assert!(told.contains(text), "{text} is not in {told:?}");
+            }
+        } else {
+            proptest::prop_assert!(messages.iter().all(|(text, _)| text.is_empty()));
+        }
+    }
+
+    /// Any bytes: repairing ends, and only messages of the file are told.
+    #[test]
+    fn any_file_is_repaired_or_refused(
+        mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..600),
+        size in 0usize..700, second in 0usize..300, tail in 0usize..700, head in 0usize..700,
+    ) {
+        for (at, number) in [(0, size), (8, second), (16, tail), (24, head), (64, tail), (128, head)] {
+            if let Some(place) = bytes.get_mut(at..at + 8) {
+                place.copy_from_slice(&(number as u64).to_ne_bytes());
+            }
+        }
+        let mut told = 0;
+        let mut tell = |what: Told<'_>| {
+            if let Told::Message(message) = what {
+                told += message.len();
+            }
+            Ok(())
+        };
+        let _ = repair(&bytes, &mut tell);
+        let mut follower = Follower::default();
+        for look in [Look::Again, Look::Once, Look::Again] {
+            let _ = follower.look(&bytes, look, &mut tell);
+        }
+        proptest::prop_assert!(told <= 4 * bytes.len());
+    }
+}

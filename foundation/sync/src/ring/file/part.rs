@@ -1,0 +1,219 @@
+//! Messages in a part of a ring's area: by their lengths while those lead to the end, else by looking for them.
+
+use std::ops::Range;
+
+use super::super::storage::BUSY;
+use super::super::varint;
+
+/// Bytes of an area.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Ranges of them that are not in the file.
+    pub missing: &'a [Range<usize>],
+    /// Whether the first byte is known to be a tag.
+    pub begins: bool,
+    /// Whether the last byte is the last tag of the ring; else messages go on behind.
+    pub ends: bool,
+}
+
+/// What is in a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A message, and where its bytes are.
+    Message(Range<usize>),
+    /// A message that was being written, and where its tag is.
+    Busy(usize),
+    /// Bytes that are no message.
+    Damage(Range<usize>),
+}
+
+/// How far messages went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// What was found, in order.
+    pub found: Vec<Found>,
+    /// Where the next tag is.
+    pub next: usize,
+}
+
+impl Part<'_> {
+    /// Messages by their lengths; `None` when these do not lead to the end.
+    pub fn walk(&self) -> Option<Walked> {
+        if !self.begins {
+            return None;
+        }
+        let mut walked = Walked::default();
+        let mut at = 0;
+        while at + 1 < self.bytes.len() {
+            let frame = self.frame(at)?;
+            if frame.behind >= self.bytes.len() {
+                if self.ends {
+                    return None;
+                }
+                break;
+            }
+            walked.found.push(frame.found(at));
+            at = frame.behind;
+        }
+        walked.next = at;
+        Some(walked)
+    }
+
+    /// Messages of a damaged part, and what is between them. A message is what has a tag before and behind it. Behind
+    /// damage the next one has to be text: without a zero or a [`BUSY`] in it.
+    pub fn search(&self) -> Walked {
+        let mut walked = Walked::default();
+        let last = self.bytes.len().saturating_sub(1);
+        let (mut at, mut empty) = (0, 0..0);
+        if !self.begins && last > 0 {
+            at = self.candidate(0);
+            walked.damage(0..at);
+        }
+        while at < last && walked.found.len() < MOST_FOUND {
+            match self.frame(at).filter(|frame| self.is_plausible(at, frame)) {
+                Some(frame) if frame.behind <= last => {
+                    if frame.bytes.is_empty() && frame.tag != BUSY {
+                        // Zeroes that nobody ever wrote look like empty messages: what follows decides.
+                        empty = if empty.is_empty() { at } else { empty.start }..frame.behind;
+                        if empty.len() > MOST_EMPTY {
+                            walked.damage(std::mem::take(&mut empty));
+                        }
+                    } else {
+                        walked.empty(std::mem::take(&mut empty));
+                        walked.found.push(frame.found(at));
+                    }
+                    at = frame.behind;
+                }
+                // It goes on behind.
+                Some(_) if !self.ends && at > 0 => break,
+                _ => {
+                    let next = self.candidate(at + 1);
+                    walked.damage(if empty.is_empty() { at } else { empty.start }..next);
+                    (at, empty) = (next, 0..0);
+                }
+            }
+        }
+        walked.empty(empty);
+        walked.next = at;
+        walked
+    }
+
+    /// Whether no message has a zero or a [`BUSY`] in it, as text has not.
+    pub fn is_text(&self, walked: &Walked) -> bool {
+        walked.found.iter().all(|found| match found {
+            Found::Message(range) => self.is_text_at(range),
+            Found::Busy(_) | Found::Damage(_) => true,
+        })
+    }
+
+    /// Where the next message begins that looks like one, or the last byte.
+    fn candidate(&self, from: usize) -> usize {
+        let last = self.bytes.len() - 1;
+        let starts = (from..last).filter(|at| matches!(self.bytes[*at], 0 | BUSY));
+        let mut texts = starts.filter(|at| {
+            self.frame(*at).is_some_and(|frame| {
+                !frame.bytes.is_empty()
+                    && frame.behind <= last
+                    && self.is_tag(frame.behind)
+                    && self.is_text_at(&frame.bytes)
+            })
+        });
+        texts.next().unwrap_or(last)
+    }
+
+    fn is_plausible(&self, at: usize, frame: &Frame) -> bool {
+        let tags = self.is_tag(at) && (frame.behind >= self.bytes.len() || self.is_tag(frame.behind));
+        tags && (frame.behind >= self.bytes.len() || self.is_text_at(&frame.bytes) || !self.swallows(frame))
+    }
+
+    /// A small count of readers, or a message that is being written.
+    fn is_tag(&self, at: usize) -> bool {
+        self.bytes[at] <= FEW_READERS || self.bytes[at] == BUSY
+    }
+
+    fn is_text_at(&self, range: &Range<usize>) -> bool {
+        !self.bytes[range.clone()].iter().any(|byte| matches!(*byte, 0 | BUSY))
+    }
+
+    /// Whether the bytes of one are messages themselves, two or one that leads out of it: its length is wrong then.
+    fn swallows(&self, outer: &Frame) -> bool {
+        let mut from = outer.bytes.start;
+        (0..CANDIDATES).any(|_| {
+            let mut at = self.candidate(from);
+            from = at + 1;
+            for _ in 0..2 {
+                if at >= outer.behind {
+                    return false;
+                }
+                let behind = |frame: Frame| Some(frame.behind).filter(|behind| *behind < self.bytes.len());
+                let next = self.frame(at).and_then(behind).filter(|behind| self.is_tag(*behind));
+                let Some(next) = next else { return false };
+                at = next;
+                if at >= outer.behind {
+                    return true;
+                }
+            }
+            true
+        })
+    }
+
+    /// The message whose tag is at `at`; none when there is no length or some of it is not in the file. It may go on
+    /// behind the part.
+    fn frame(&self, at: usize) -> Option<Frame> {
+        let (length, bytes) = match varint::decode(|index| self.bytes.get(at + 1 + index).copied()) {
+            Some(found) => found,
+            // The length itself goes on behind.
+            None if !self.ends && at + 1 + varint::LONGEST >= self.bytes.len() => (self.bytes.len(), 1),
+            None => return None,
+        };
+        let start = at + 1 + bytes;
+        let behind = start.checked_add(length)?;
+        let there = |range: &Range<usize>| range.end <= at || range.start > behind;
+        self.missing.iter().all(there).then_some(Frame { tag: self.bytes[at], bytes: start..behind, behind })
+    }
+}
+
+impl Walked {
+    /// Keeps messages without a byte: a tag and a length each.
+    fn empty(&mut self, range: Range<usize>) {
+        self.found.extend(range.step_by(2).map(|tag| Found::Message(tag + 2..tag + 2)));
+    }
+
+    fn damage(&mut self, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        match self.found.last_mut() {
+            Some(Found::Damage(before)) if before.end == range.start => before.end = range.end,
+            _ => self.found.push(Found::Damage(range)),
+        }
+    }
+}
+
+/// A message.
+struct Frame {
+    tag: u8,
+    bytes: Range<usize>,
+    /// The next tag.
+    behind: usize,
+}
+
+impl Frame {
+    fn found(&self, at: usize) -> Found {
+        if self.tag == BUSY { Found::Busy(at) } else { Found::Message(self.bytes.clone()) }
+    }
+}
+
+/// Readers on one tag of a damaged ring: more are not believed, because that would be text.
+const FEW_READERS: u8 = 8;
+
+/// So many bytes of empty messages in a row are an area that was never written.
+const MOST_EMPTY: usize = 128;
+
+/// How much a search finds at a time.
+const MOST_FOUND: usize = 1 << 16;
+
+/// How many messages are tried inside of one.
+const CANDIDATES: usize = 8;
