@@ -407,6 +407,9 @@ impl Exchange {
             match sent {
                 Sent::All => return Ok(()),
                 Sent::Failed(_) => return Err(aborted),
+                Sent::Part(_) if self.session.killed.get() && self.ending.by != By::Killed => {
+                    return Err(Ending::new(By::Killed, During::Data));
+                }
                 Sent::Part(0) if clock::passed(deadline) => {
                     return Err(Ending::new(By::ClientTimeout, During::Data));
                 }

@@ -38,7 +38,7 @@ pub struct Session {
     pub handshake_ms: Cell<u32>,
     /// Requests begun on this connection.
     pub requests: Cell<u32>,
-    /// Set by `shutdown session`: the stream ends at its next step.
+    /// Set by `shutdown session`: the stream ends at its next step, or is killed.
     pub killed: Cell<bool>,
     /// The connection counts as long as this lives.
     _admitted: Admitted,

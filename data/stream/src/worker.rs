@@ -3,6 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
+use weir_sched::{Class, Kind};
+
 use crate::session::Session;
 
 /// Figures that each worker counts for the whole process, summed by readers.
@@ -111,6 +113,35 @@ pub(crate) fn enlist(session: &Rc<Session>) {
         sessions.push(Rc::downgrade(session));
     });
 }
+
+/// Ends the streams in progress on this worker that `which` chooses; how many there are (`shutdown session`,
+/// `shutdown sessions server`).
+///
+/// Each is told, so that it says in its log line how it ended. One that is still there after [`LAST_WORDS_MS`] is killed:
+/// it ends wherever in its work it waits, whether or not that place looks (R67).
+pub fn end_streams(which: impl Fn(&Session) -> bool) -> usize {
+    let told: Vec<Weak<Session>> = sessions()
+        .into_iter()
+        .filter(|session| session.view.id.get() != 0 && which(session))
+        .map(|session| {
+            session.killed.set(true);
+            weir_sched::wake(session.task.get());
+            Rc::downgrade(&session)
+        })
+        .collect();
+    let count = told.len();
+    if count > 0 {
+        weir_sched::spawn(&ENDING, Class::Urgent, async move {
+            weir_sched::sleep_until(weir_sched::now().after(LAST_WORDS_MS)).await;
+            told.iter().filter_map(Weak::upgrade).for_each(|session| weir_sched::kill(session.task.get()));
+        });
+    }
+    count
+}
+
+static ENDING: Kind = Kind::new("streams to end");
+/// How long a stream that was told to end may take to answer its client and write its log line.
+const LAST_WORDS_MS: u64 = 100;
 
 /// The living sessions of this worker.
 pub fn sessions() -> Vec<Rc<Session>> {

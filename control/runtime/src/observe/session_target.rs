@@ -8,7 +8,6 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_backend::ServerKey;
@@ -294,29 +293,16 @@ impl SessionTarget for LiveTarget {
 
 /// Ends the session of the current worker that has this stream.
 fn end_session(id: u64) -> bool {
-    let sessions = weir_stream::worker::sessions();
-    let found = sessions.iter().find(|session| id != 0 && session.view.id.get() == id);
-    found.is_some_and(|session| {
-        end(session);
-        true
-    })
-}
-
-fn end(session: &Rc<Session>) {
-    session.killed.set(true);
-    weir_sched::wake(session.task.get());
+    weir_stream::worker::end_streams(|session| session.view.id.get() == id) > 0
 }
 
 /// Ends all sessions on a server, on every worker.
 pub(super) fn shutdown_on_server(proxy: usize, server: ServerKey) {
     let end_all = move || {
-        for session in weir_stream::worker::sessions() {
+        weir_stream::worker::end_streams(|session| {
             let view = &session.view;
-            let here = view.backend.get() as usize == proxy && view.server.get() as usize == server.index();
-            if here && view.id.get() != 0 {
-                end(&session);
-            }
-        }
+            view.backend.get() as usize == proxy && view.server.get() as usize == server.index()
+        });
     };
     on_every_worker(end_all);
 }
