@@ -18,7 +18,9 @@ import threading
 import time
 
 import log_backends
+import scheduling
 import ring
+import scheduling
 from program import ANSWERING, HUP, INT, TERM, USR1, Program, answering, ask, connects, free_port, main, request, run, wait_until
 
 
@@ -740,4 +742,4 @@ def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main("process", [sys.modules[__name__], log_backends]))
+    sys.exit(main("process", [sys.modules[__name__], log_backends, scheduling]))

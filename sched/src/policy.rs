@@ -10,7 +10,7 @@ pub enum Class {
     Normal,
     /// Work that can always go on: whatever wakes itself.
     Bulk,
-    /// Long computation without a pause (a TLS handshake): one at most in each turn (R44).
+    /// Long computation without a pause (a piece of an operator's dump, a TLS handshake): one at most in each turn (R44).
     Heavy,
 }
 

@@ -438,7 +438,7 @@ impl Talk {
 /// Sends a text to somebody who waits for nothing else, then closes.
 pub(crate) fn answer(master: Rc<Master>, client: OwnedFd, text: String) {
     let Ok(descriptor) = Descriptor::register(client) else { return };
-    weir_sched::spawn(&ANSWER, Class::Normal, async move {
+    weir_sched::spawn(&ANSWER, Class::Urgent, async move {
         descriptor.set_owner(weir_sched::current());
         let mut connection = Connection::new(descriptor);
         let text = format!("{text}\n");

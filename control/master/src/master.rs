@@ -382,7 +382,7 @@ impl Master {
         let Some(Ok(channel)) = own else { return };
         let address = format!("sockpair@{}", channel.as_raw_fd());
         let Ok(channel) = Descriptor::register(channel) else { return };
-        weir_sched::spawn(&CHANNEL, Class::Normal, async move {
+        weir_sched::spawn(&CHANNEL, Class::Urgent, async move {
             channel.set_owner(weir_sched::current());
             loop {
                 match pass::receive_descriptors(&channel, &mut [0; 64]) {
@@ -407,7 +407,7 @@ impl Master {
     /// Speaks with a client of the command line.
     pub(crate) fn hear(self: Rc<Self>, client: Client, socket: OwnedFd, place: Option<Place>) {
         let Ok(descriptor) = Descriptor::register(socket) else { return };
-        weir_sched::spawn(&SESSION, Class::Normal, async move {
+        weir_sched::spawn(&SESSION, Class::Urgent, async move {
             let _counted = (place, self.own.meet());
             descriptor.set_owner(weir_sched::current());
             cli::converse(self, client, Connection::new(descriptor)).await;

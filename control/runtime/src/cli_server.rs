@@ -62,7 +62,7 @@ impl Door for CliDoor {
         ticket.0.keep();
         ticket.1.keep();
         let CliDoor { live, socket: door } = *self;
-        weir_sched::spawn(&SESSION, Class::Normal, async move {
+        weir_sched::spawn(&SESSION, Class::Urgent, async move {
             let _counted = ticket;
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
@@ -107,7 +107,7 @@ pub async fn answer(
         out.clear();
         match status {
             Status::NeedInput => listen(client, session).await?,
-            Status::More => yield_now().await,
+            Status::More => make_more().await,
             Status::Pending => await_answer(client, silence(session)).await?,
             Status::Watch => watch(live, client, session).await?,
             Status::WaitUntil(at_ms) => pause(client, Tick::from_ms(at_ms)).await?,
@@ -120,6 +120,13 @@ pub async fn answer(
             Status::Close => return Some(()),
         }
     }
+}
+
+/// The next piece of a long answer is heavy work: whoever dumps, and however many do, one piece is made a turn (R44).
+async fn make_more() {
+    weir_sched::set_class(Class::Heavy);
+    yield_now().await;
+    weir_sched::set_class(Class::Urgent);
 }
 
 /// Passes the listening sockets.

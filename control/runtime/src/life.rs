@@ -16,7 +16,7 @@ use weir_backend::{BackendCounter, FrontendCounter};
 use weir_config::model::CloseSpread;
 use weir_events::Level;
 use weir_net::Gate;
-use weir_sched::{Class, Kind, Signals, TaskKey, Tick, sleep_until};
+use weir_sched::{Class, Kind, Signals, TaskKey, Tick, WorkerSet, sleep_until};
 use weir_stream::site::{Proxy, ProxyState, Site};
 use weir_sys::signal::{self, Signal, SignalReader};
 
@@ -93,7 +93,9 @@ impl Life {
         if self.site.stopping.load(SeqCst) {
             return;
         }
-        weir_sched::spawn(&LEAVING, Class::Urgent, async move {
+        // Shared work: the end of the process, and `hard-stop-after` above all, waits for no worker that is busy.
+        let every_worker = WorkerSet::all(weir_sched::worker_count());
+        weir_sched::spawn_shared(&LEAVING, &every_worker, async move {
             if let Some(grace) = self.grace {
                 sleep_until(after(grace)).await;
             }
@@ -104,7 +106,7 @@ impl Life {
             self.site.closing.begin(weir_sched::now().as_ms());
             wake_sessions();
             if let CloseSpread::Over(window) = self.site.closing.spread {
-                weir_sched::spawn(&CLOSING, Class::Bulk, wake_sessions_for(window));
+                weir_sched::spawn_shared(&CLOSING, &every_worker, wake_sessions_for(window));
             }
             self.wait_for_the_last().await;
             crate::forward::drain(self.forwards).await;

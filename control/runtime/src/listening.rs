@@ -274,7 +274,8 @@ impl Entrance {
         // Without descriptors left at start, other workers accept.
         let descriptor = descriptor.ok()?;
         let accepting = Accepting::new();
-        Some(weir_sched::spawn(&ACCEPT, Class::Normal, async move {
+        // Before what is served already: who waits in the kernel's queue waits unseen.
+        Some(weir_sched::spawn(&ACCEPT, Class::Urgent, async move {
             weir_net::listener::accept(descriptor, door, batch).await;
             drop(accepting);
         }))

@@ -72,7 +72,7 @@ pub fn attend(
     channel: OwnedFd,
 ) -> weir_sys::Result<()> {
     let channel = Descriptor::register(channel)?;
-    weir_sched::spawn(&CHANNEL, Class::Normal, async move {
+    weir_sched::spawn(&CHANNEL, Class::Urgent, async move {
         channel.set_owner(weir_sched::current());
         loop {
             match pass::receive_descriptors(&channel, &mut [0; 64]) {
@@ -93,7 +93,7 @@ pub fn attend(
 
 fn admit(live: Live, socket: &'static CliSocket, client: OwnedFd) {
     let place = live.record.cli_connections.enter(u32::MAX);
-    weir_sched::spawn(&SESSION, Class::Normal, async move {
+    weir_sched::spawn(&SESSION, Class::Urgent, async move {
         let _counted = place;
         if let Ok(descriptor) = Descriptor::register(client) {
             descriptor.set_owner(weir_sched::current());

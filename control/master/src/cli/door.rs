@@ -105,7 +105,7 @@ impl Entrance {
     pub(crate) fn open(&self, master: &Rc<Master>, position: usize) -> weir_sys::Result<()> {
         let descriptor = process::duplicate(&self.opened.socket).and_then(Descriptor::register)?;
         let door = MasterDoor { master: master.clone(), position, gate: Box::leak(Box::default()) };
-        weir_sched::spawn(&ACCEPT, Class::Normal, listener::accept(descriptor, door, BATCH));
+        weir_sched::spawn(&ACCEPT, Class::Urgent, listener::accept(descriptor, door, BATCH));
         Ok(())
     }
 }

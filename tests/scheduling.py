@@ -1,0 +1,88 @@
+"""What runs in which class, and what waits for no worker: the scheduler as operators and clients meet it."""
+import os
+import re
+import socket
+import threading
+import time
+
+from program import USR1, Program, answering, ask, connects, free_port, request, wait_until
+
+
+def served(folder, port, words="", more=""):
+    """A configuration with a socket for administrators on the first worker; the path of both."""
+    path = os.path.join(folder.path, "cli")
+    config = answering(folder, port, extra=f"stats socket {path} level admin thread 1\n    {words}")
+    with open(config, "a") as file:
+        file.write(more)
+    return config, path
+
+
+def figure(path, name):
+    """The sum of a line of `show activity` over the workers."""
+    return int(re.search(rf"^{name}: (\d+)", ask(path, "show activity"), re.M)[1])
+
+
+def accepting_and_operators_are_urgent_work(binary, folder):
+    """R30: who waits in the kernel's queue, and who asks how the process is, comes before what is served already."""
+    port = free_port()
+    config, path = served(folder, port, "nbthread 1")
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        assert wait_until(lambda: os.path.exists(path))
+        first = figure(path, "run_urgent")
+        asking = figure(path, "run_urgent") - first
+        # Once the acceptor, once the session: at least.
+        assert asking >= 2, asking
+        for _ in range(30):
+            assert b"200" in request(port)
+        accepting = figure(path, "run_urgent") - first - 2 * asking
+        # Two may be accepted at once.
+        assert accepting >= 20, (accepting, asking)
+        assert program.process.poll() is None
+
+
+def long_answers_are_heavy_work(binary, folder):
+    """R31, R43, R44: an operator's long answer is made in pieces, one a turn whoever else dumps; short ones are none."""
+    port = free_port()
+    backends = "".join(f"backend b{number}\n    server s 127.0.0.1:1\n" for number in range(100))
+    config, path = served(folder, port, "nbthread 1", backends)
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        assert wait_until(lambda: os.path.exists(path))
+        ask(path, "show info")
+        assert figure(path, "run_heavy") == 0, "short answers need one piece"
+        size = len(ask(path, "show stat typed"))
+        heavy = figure(path, "run_heavy")
+        assert size > 500_000 and size // 50_000 <= heavy <= size // 8_000, (size, heavy)
+
+
+def a_soft_stop_waits_for_no_busy_worker(binary, folder):
+    """R54, R58: the soft stop is shared work. `grace` ends on time though the worker that began it computes."""
+    port = free_port()
+    config, path = served(folder, port, "nbthread 2\n    grace 300ms\n    warn-blocked-traffic-after 1s")
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        assert wait_until(lambda: os.path.exists(path))
+        # An operator on the worker that hears of signals.
+        operator = socket.socket(socket.AF_UNIX)
+        operator.settimeout(10)
+        operator.connect(path)
+        operator.sendall(b"prompt\nexpert-mode on\nshow threads\n")
+        heard = b""
+        while b"Thread 2" not in heard or not heard.endswith(b"\n> "):
+            heard += operator.recv(65536)
+        assert re.search(rb"\* Thread 1 :", heard), heard
+        said = []
+        threading.Thread(target=lambda: said.extend(iter(program.process.stdout.readline, "")), daemon=True).start()
+        program.send(USR1)
+        # The signal first: what computes hears of none.
+        time.sleep(0.1)
+        operator.sendall(b"debug dev loop 900\n")
+        answered = threading.Event()
+        threading.Thread(target=lambda: (operator.recv(100), answered.set()), daemon=True).start()
+        # Its neighbour is woken by clients, and finds that the time has come.
+        assert wait_until(lambda: (connects(port), any("Proxy f stopped" in line for line in said))[1]), said
+        assert not answered.is_set(), "it stopped only when the busy worker was back"
+        assert answered.wait(10)
+        operator.close()
+        assert program.status(10) == 0
