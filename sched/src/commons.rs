@@ -148,12 +148,11 @@ impl Commons {
     /// Puts a task that has to run into the queue, and sees to it that one of its workers is awake.
     #[track_caller]
     pub(crate) fn enqueue(&self, slot: u32) {
-        let task = self.task(slot);
+        let (task, place) = (self.task(slot), Location::caller());
         let workers = {
             let mut order = lock(&task.order);
             let measured = self.peers.iter().any(|peer| peer.profile.is_on());
-            order.stamp =
-                measured.then(|| Stamp { date_ns: crate::worker::precise_ns(), place: Location::caller() });
+            order.stamp = measured.then(|| Stamp { date_ns: crate::worker::precise_ns(), place });
             order.workers
         };
         let later = i64::from(task.nice.load(Relaxed)) * i64::from(self.depth) / 1024;
@@ -401,6 +400,41 @@ mod tests {
             spawn();
             assert_eq!(rung(), expected, "asleep: {asleep:?}");
         }
+        drop(memberships);
+        peers.iter().for_each(|peer| peer.retire());
+    }
+
+    /// R54, R55: who finds another one scanning leaves the deadlines to it at once, and whoever wants to know the next one
+    /// waits for no lock.
+    #[test]
+    fn a_scan_is_left_to_who_scans() {
+        let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
+        let (peers, commons, memberships) =
+            crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
+        let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
+        commons.set_deadline(key.slot(), Tick::from_ms(5));
+        let (tell, told) = std::sync::mpsc::channel();
+        let soon = std::time::Duration::from_secs(20);
+        std::thread::scope(|scope| {
+            let expire = |tell: std::sync::mpsc::Sender<(Option<u64>, u32)>| {
+                let commons = &commons;
+                scope.spawn(move || {
+                    let next = commons.next_due();
+                    let _ = tell.send((next, commons.expire(Tick::from_ms(10), 100)));
+                });
+            };
+            let seeking = commons.timers.try_seek().expect("nobody else");
+            expire(tell.clone());
+            let beside_a_scan = told.recv_timeout(soon);
+            let writing = seeking.upgrade();
+            expire(tell.clone());
+            let beside_a_writer = told.recv_timeout(soon);
+            drop(writing);
+            assert_eq!((beside_a_scan, beside_a_writer), (Ok((Some(5), 0)), Ok((Some(5), 0))));
+        });
+        assert_eq!(commons.expire(Tick::from_ms(4), 100), 0, "it is not due");
+        assert_eq!(commons.expire(Tick::from_ms(5), 100), 1);
+        assert_eq!((commons.next_due(), commons.expire(Tick::from_ms(5), 100)), (None, 0));
         drop(memberships);
         peers.iter().for_each(|peer| peer.retire());
     }

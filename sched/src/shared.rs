@@ -161,11 +161,10 @@ impl Shared {
 
     #[track_caller]
     pub(crate) fn wake(&self, key: TaskKey) {
-        let stamp = self.profile.is_on().then(|| Stamp {
-            // Before the mark is set, so that the latency is never shorter than it was (R81).
-            date_ns: crate::worker::precise_ns(),
-            place: Location::caller(),
-        });
+        // Not within the closure, whose caller is this function.
+        let place = Location::caller();
+        // Before the mark is set, so that the latency is never shorter than it was (R81).
+        let stamp = self.profile.is_on().then(|| Stamp { date_ns: crate::worker::precise_ns(), place });
         // A slot that was given to another task meanwhile makes that one look for news that it has not: harmless.
         if self.door.wakes.wake_stamped(key.slot(), stamp) {
             self.ring();

@@ -88,3 +88,19 @@ impl Default for Task {
 
 // One cache line, so that waking and running a task touches few of them.
 const _: () = assert!(size_of::<Task>() <= 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R17: 32 bits, each of its own, and the application's is the highest: narrower copies would lose it.
+    #[test]
+    fn a_state_has_32_bits() {
+        let state: Cell<u32> = Task::default().state;
+        let bits = [QUEUED, RUNNING, WOKEN, KILLED, EVENT, OCCUPIED, FLAG];
+        assert_eq!(bits.iter().map(|bit| bit.count_ones()).sum::<u32>(), bits.len() as u32);
+        assert_eq!(bits.iter().fold(0, |all, bit| all | bit).count_ones(), bits.len() as u32);
+        state.set(FLAG);
+        assert_eq!((state.get().leading_zeros(), FLAG as u16), (0, 0));
+    }
+}

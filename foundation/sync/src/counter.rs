@@ -104,6 +104,19 @@ mod tests {
         assert_eq!(counter.value(), 0);
     }
 
+    /// R25: our own helpers return nothing, so nobody has to ask whether it is the value before or after.
+    #[test]
+    fn helpers_say_nothing_of_before_or_after() {
+        let _: [fn(&Counter); 2] = [Counter::increment, Counter::reset];
+        let _: fn(&Counter, u64) = Counter::add;
+        let _: [fn(&Gauge); 3] = [Gauge::increment, Gauge::decrement, Gauge::reset_highest];
+        let _: fn(&Gauge, u64) = Gauge::set;
+        let counter = Counter::new();
+        counter.add(u64::MAX);
+        counter.add(3);
+        assert_eq!(counter.value(), 2, "it goes round");
+    }
+
     #[test]
     fn a_gauge_remembers_its_highest() {
         let gauge = Gauge::new();

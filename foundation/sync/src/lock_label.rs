@@ -357,6 +357,13 @@ mod tests {
             drop(holding);
             let (ended_ns, waited_ns) = waiter.join().expect("it ends");
             assert!(waited_ns > 0 && waited_ns <= ended_ns - began_ns);
+            // R82: the label knows it too, in the mode that was waited for.
+            let figures = lock_figures().into_iter().find(|figures| figures.name == "TEST_WAIT");
+            let [write, seek, read] = figures.expect("it was used").modes;
+            assert_eq!((read.locks, read.unlocks, read.waited_ns), (1, 1, waited_ns));
+            assert_eq!(seek.waited_ns, 0);
+            // The holder's own is counted in the build for that.
+            assert_eq!(write.locks, u64::from(cfg!(feature = "lock-statistics")));
         });
     }
 }

@@ -234,6 +234,36 @@ mod tests {
         assert_eq!((queue.len(), picked(&queue, 0, 0).len(), picked(&queue, 0, 1000).len()), (60, 0, 60));
     }
 
+    /// R9, R10: the length falls once for a batch, before the batch runs, and not once for each.
+    #[test]
+    fn the_length_falls_by_batches() {
+        let queue = SharedQueue::new();
+        for number in 0..40 {
+            queue.push(&ThreadSet::all(1), number, 0);
+        }
+        let mut lengths = Vec::new();
+        assert_eq!(queue.pick(0, 35, |_| lengths.push(queue.len())), 35);
+        let expected = [vec![40 - BATCH; BATCH], vec![40 - 2 * BATCH; BATCH], vec![5; 3]].concat();
+        assert_eq!(lengths, expected);
+    }
+
+    /// R72: how much waits is looked up without the lock, while another thread holds it.
+    #[test]
+    fn the_length_is_read_beside_the_lock() {
+        let queue = SharedQueue::new();
+        queue.push(&ThreadSet::all(1), 7, 0);
+        let held = queue.lanes.lock();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| tell.send((queue.len(), queue.is_empty())));
+            let seen = told.recv_timeout(std::time::Duration::from_secs(20));
+            drop(held);
+            assert_eq!(seen, Ok((1, false)));
+        });
+        // What others picked meanwhile is no mistake: who looks in vain finds nothing.
+        assert_eq!((picked(&queue, 0, 9).len(), picked(&queue, 0, 9).len()), (1, 0));
+    }
+
     #[test]
     fn a_set_knows_its_threads() {
         let set: ThreadSet = [0, 63, 64, 1023, 1024].into_iter().collect();

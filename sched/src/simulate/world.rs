@@ -333,3 +333,95 @@ impl Random {
 }
 
 const NS_PER_MS: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Cause, ProfileMode, ProfileSettings};
+    use crate::task::Kind;
+    use crate::{Class, TaskKey, Tick, kill, profile, set_profiling, spawn, wait, wake};
+
+    static KIND: Kind = Kind::new("world");
+
+    fn world(workers: usize) -> World {
+        World::new(1, workers, Tuning::default(), Faults::default()).expect("a world")
+    }
+
+    /// A task of that worker that waits for ever, again and again.
+    fn waiter(world: &World, worker: usize) -> TaskKey {
+        world.on(worker, || {
+            spawn(&KIND, Class::Normal, async {
+                loop {
+                    wait(Tick::NEVER).await;
+                }
+            })
+        })
+    }
+
+    /// R3, R14, R85: what a worker does to its own tasks rings no bell, wakes nobody from sleep and writes nothing that
+    /// others read but the counts of tasks that are born; only what it leaves for another one rings, and that one alone.
+    #[test]
+    fn a_local_wake_is_nobody_else_s_affair() {
+        let mut world = world(3);
+        let (own, mortal, other) = (waiter(&world, 0), waiter(&world, 0), waiter(&world, 1));
+        assert!(world.settle(100), "all of them sleep");
+        let rung = |world: &World| -> Vec<bool> { world.workers.iter().map(Simulated::is_rung).collect() };
+        let asleep =
+            |world: &World| world.workers.iter().all(|worker| worker.shared.door.doorbell.is_asleep());
+        let figures = |world: &World| format!("{:?}", world.workers[0].shared.activity);
+        let before = figures(&world);
+        world.look(0, || {
+            for _ in 0..100 {
+                wake(own);
+            }
+            kill(mortal);
+        });
+        assert_eq!((rung(&world), asleep(&world)), (vec![false; 3], true));
+        assert_eq!(figures(&world), before);
+        world.look(0, || spawn(&KIND, Class::Urgent, async {}));
+        assert_eq!((rung(&world), asleep(&world)), (vec![false; 3], true));
+        world.look(0, || wake(other));
+        assert_eq!((rung(&world), asleep(&world)), (vec![false, true, false], false));
+    }
+
+    /// R66, R81: a wake from another worker is dated when it is sent, however late it is taken.
+    #[test]
+    fn a_wake_from_elsewhere_is_as_old_as_it_is() {
+        let mut world = world(2);
+        let sleeper = waiter(&world, 1);
+        let settings = ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() };
+        world.on(1, || set_profiling(settings));
+        assert!(world.settle(100));
+        // A worker obeys when it goes round its loop.
+        world.on(1, || wake(sleeper));
+        assert!(world.settle(100));
+        let sent_at = world.look(0, || {
+            wake(sleeper);
+            line!() - 1
+        });
+        world.pass_time(5);
+        // It is listed already: this wake does not make it younger.
+        world.look(0, || wake(sleeper));
+        world.pass_time(2);
+        assert!(world.settle(100));
+        let report = world.look(1, profile);
+        // The place is that of the caller, too, which no closure on the way may hide.
+        let from_here = |line: &&crate::ProfileLine| {
+            line.origin.is_some_and(|origin| origin.cause == Cause::Wake && origin.place.line() == sent_at)
+        };
+        let woken = report.lines.iter().find(from_here);
+        let woken = woken.expect("it ran, and was measured");
+        assert_eq!((woken.latencies, woken.latency_ns), (1, 7 * NS_PER_MS));
+    }
+
+    /// R86: what is shared begins on cache lines of its own, wherever the allocator puts it.
+    #[test]
+    fn workers_and_their_shared_sides_are_aligned() {
+        let world = world(3);
+        let apart = align_of::<weir_sync::CachePadded<u8>>();
+        for simulated in &world.workers {
+            assert_eq!(simulated.worker.as_ptr() as usize % 128, 0);
+            assert_eq!(Arc::as_ptr(&simulated.shared) as usize % apart, 0);
+        }
+    }
+}

@@ -177,3 +177,23 @@ fn reason(cause: Cause) -> u32 {
 pub(crate) fn dispose<T>(value: Option<T>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+    use crate::Tuning;
+    use crate::simulate::{Faults, World};
+
+    /// R60: a deadline of shared work never enters a worker's own timers.
+    #[test]
+    #[should_panic(expected = "a timer of this worker is for its own tasks")]
+    fn a_shared_task_has_no_timer_of_a_worker() {
+        let world = World::new(1, 1, Tuning::default(), Faults::default()).expect("a world");
+        world.look(0, || {
+            let worker = Worker::current();
+            worker.running_slot.set(STAND_IN);
+            let stand_in = worker.tasks.get(STAND_IN).expect("made with the worker");
+            worker.set_deadline(stand_in, Tick::from_ms(5));
+        });
+    }
+}
