@@ -215,7 +215,7 @@ def r159_what_needs_rights_is_checked_after_the_identity_changed(binary, folder)
                 program.ready(port)
             else:
                 assert program.status() == 1
-                assert "needs full privileges" in program.process.stdout.read()
+                assert "requires full privileges" in program.process.stdout.read()
 
 
 def a_priority_for_reading_the_configuration_and_one_for_serving(binary, folder):

@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 
 use weir_master::notify::Supervisor;
-use weir_master::{Carried, Setup, Side, cli, launch};
+use weir_master::{Carried, FirstStart, Setup, Side, cli, launch};
 use weir_runtime::messages::{Manner, Messages};
-use weir_runtime::process::{Background, Precedence, write_pid_file};
+use weir_runtime::process::{Background, PidFile, Precedence};
 use weir_runtime::start::Invocation;
 use weir_syntax::SourceMap;
 use weir_sys::{process as system, signal};
@@ -95,10 +95,12 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
     };
     let daemon = arguments.daemon || global.is_some_and(|global| global.daemon);
     let pid_file = arguments.pid_file.clone().or_else(|| global.and_then(|global| global.pidfile.clone()));
-    let mut master = Start { arguments, messages, carried, daemon: daemon && !arguments.foreground };
-    let Some((entrances, background)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
+    // A service manager that is told how it goes watches the process that it started.
+    let foreground = arguments.foreground || arguments.notify;
+    let mut master = Start { arguments, messages, carried, daemon: daemon && !foreground };
+    let Some((entrances, first)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
     let reached = entrances.spelling();
-    match launch(setup, master.carried, background, entrances, messages) {
+    match launch(setup, master.carried, first, entrances, messages) {
         Some(Side::Worker(link)) => {
             let precedence = Precedence::of_start(niceness, messages);
             let invocation = Invocation { worker: Some(link), precedence, ..invocation(arguments) };
@@ -123,16 +125,15 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Opens the master's command line, goes to the background (R156), writes the pid file (R157): once, not for a reload.
-    /// `None` when the process must not start; that was said.
-    fn prepare(
-        &mut self,
-        pid_file: Option<&std::path::Path>,
-    ) -> Option<(cli::Entrances, Option<Background>)> {
+    /// Opens the master's command line, goes to the background (R156) and makes sure that the pid file can be written (R157): once,
+    /// not for a reload. `None` when the process must not start; that was said.
+    fn prepare(&mut self, pid_file: Option<&std::path::Path>) -> Option<(cli::Entrances, FirstStart)> {
         let first = self.carried.is_none();
         let binds = configuration::master_sockets(self.arguments, self.messages)?;
         let sockets = self.carried.as_mut().map(|carried| std::mem::take(&mut carried.sockets));
-        let entrances = cli::Entrances::open(&binds, sockets.unwrap_or_default(), self.messages);
+        let pid_file = pid_file.filter(|_| first).map(PidFile::check).transpose();
+        let pid_file = pid_file.map_err(|text| self.messages.alert(text)).ok()?;
+        let entrances = cli::Entrances::open(&binds, sockets, self.messages);
         let entrances = match entrances {
             // A master without its command line still serves; one that starts must not.
             None if first => return None,
@@ -146,14 +147,7 @@ impl Start<'_> {
                 return None;
             }
         };
-        if let Some(path) = pid_file.filter(|_| first)
-            && let Err(error) = write_pid_file(path)
-        {
-            let text = format!("[weir.main()] Cannot create pidfile {}: {error}", path.display());
-            self.messages.alert(text);
-            return None;
-        }
-        Some((entrances, background))
+        Some((entrances, FirstStart { background, pid_file }))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 
 use weir_runtime::messages::Messages;
-use weir_runtime::process::{Background, wait_for_byte};
+use weir_runtime::process::{Background, PidFile, wait_for_byte};
 use weir_runtime::worker::WorkerLink;
 use weir_sys::process::{self, Fork};
 use weir_sys::signal::{self, Signal, SignalReader};
@@ -40,6 +40,15 @@ pub struct Setup {
     pub readable: bool,
 }
 
+/// What a master does once its first worker serves, and a start that fails never does.
+#[derive(Default)]
+pub struct FirstStart {
+    /// Whoever started it is told, when it goes to the background.
+    pub background: Option<Background>,
+    /// Where its number is written.
+    pub pid_file: Option<PidFile>,
+}
+
 /// Which side of the fork this is.
 pub enum Side {
     /// A worker: it reads the configuration, and serves it.
@@ -50,12 +59,12 @@ pub enum Side {
 
 /// Starts a worker, or finds out that it cannot. `None` when a first start failed; that was said.
 ///
-/// The process must have one thread. `background` is told once the first worker serves.
+/// The process must have one thread.
 pub fn launch(
     setup: Setup,
     carried: Option<Carried>,
-    background: Option<Background>,
-    entrances: Entrances,
+    start: FirstStart,
+    mut entrances: Entrances,
     messages: &'static Messages,
 ) -> Option<Side> {
     let first = carried.is_none();
@@ -73,8 +82,9 @@ pub fn launch(
     let started = if setup.readable { fork(&mut carried, now, messages) } else { Ok(None) };
     match started {
         Ok(Some(mut link)) => {
-            link.background = background.is_some();
-            drop((signals, carried, background, entrances));
+            link.background = start.background.map(Background::into_null_device);
+            entrances.leave_to_the_master();
+            drop((signals, carried, entrances));
             return Some(Side::Worker(link));
         }
         Ok(None) => {}
@@ -83,7 +93,14 @@ pub fn launch(
     if first && carried.processes.starting().is_none() {
         return None;
     }
-    Some(Side::Master(Box::new(Master::new(setup, carried, background, entrances, signals, messages))))
+    Some(Side::Master(Box::new(Master::new(
+        setup,
+        carried,
+        first.then_some(start),
+        entrances,
+        signals,
+        messages,
+    ))))
 }
 
 fn fresh(setup: &Setup, now: u64) -> weir_sys::Result<Carried> {
@@ -112,7 +129,7 @@ fn fork(carried: &mut Carried, now: u64, messages: &Messages) -> weir_sys::Resul
             if !wait_for_byte(&theirs) {
                 std::process::exit(1);
             }
-            Ok(Some(WorkerLink { channel: theirs, former, background: false }))
+            Ok(Some(WorkerLink { channel: theirs, former, background: None }))
         }
         Fork::Parent(pid) => {
             drop(theirs);

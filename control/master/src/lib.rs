@@ -17,5 +17,5 @@ pub mod notify;
 pub mod processes;
 
 pub use carried::Carried;
-pub use launch::{Setup, Side, launch};
+pub use launch::{FirstStart, Setup, Side, launch};
 pub use master::Master;

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use weir_net::{Connection, Place};
 use weir_runtime::messages::Messages;
 use weir_runtime::observe::{Bystander, Live};
-use weir_runtime::process::Background;
+use weir_runtime::process::PidFile;
 use weir_sched::{Class, Descriptor, Kind, Signals, Tick, wait};
 use weir_sys::child::{self, Exit};
 use weir_sys::signal::{self, Signal, SignalReader};
@@ -26,7 +26,7 @@ use weir_sys::{Errno, pass, process};
 
 use crate::carried::{self, Carried};
 use crate::cli::{self, Client, Entrance, Entrances};
-use crate::launch::{Setup, wall_seconds};
+use crate::launch::{FirstStart, Setup, wall_seconds};
 use crate::processes::{Order, Processes, Worker};
 
 /// The process that watches.
@@ -44,7 +44,8 @@ pub struct Master {
     /// Who waits for the next one.
     next: RefCell<Next>,
     at_once: bool,
-    background: Cell<Option<Background>>,
+    /// What is still to be done of a first start.
+    start: Cell<Option<FirstStart>>,
     signals: Cell<Option<SignalReader>>,
     /// Whether the workers were told to end, and the master ends with the last of them.
     ending: Cell<bool>,
@@ -84,7 +85,7 @@ impl Master {
     pub(crate) fn new(
         setup: Setup,
         carried: Carried,
-        background: Option<Background>,
+        start: Option<FirstStart>,
         entrances: Entrances,
         signals: SignalReader,
         messages: &'static Messages,
@@ -100,7 +101,7 @@ impl Master {
             waiting: waiting.expect("a process that just started has descriptors left"),
             next: RefCell::default(),
             at_once: carried.at_once,
-            background: Cell::new(background),
+            start: Cell::new(start),
             signals: Cell::new(Some(signals)),
             ending: Cell::new(false),
             status: Cell::new(0),
@@ -195,13 +196,21 @@ impl Master {
     pub(crate) fn worker_is_ready(self: &Rc<Self>, pid: u32) {
         let reloads_max = self.setup.reloads_max;
         let Some(orders) = self.processes.borrow_mut().ready(pid, reloads_max, self.at_once) else { return };
+        let start = self.start.take();
+        let pid_file = start.as_ref().and_then(|start| start.pid_file.as_ref());
+        let placed = pid_file.map_or(Ok(()), PidFile::write).and_then(|()| self.entrances.put_in_place());
+        if let Err(text) = placed {
+            self.messages.alert(text);
+            self.status.set(1);
+            self.begin_to_end();
+            self.tell_all(signal::SIGTERM);
+            return;
+        }
         self.messages.announce("Loading success.");
         self.carry_out(&orders);
         self.setup.service.ready();
-        if let Some(background) = self.background.take()
-            && let Err(errno) = background.ready()
-        {
-            self.messages.warning(format!("Cannot go to the background: {errno}."));
+        if let Some(background) = start.and_then(|start| start.background) {
+            background.ready();
         }
         self.loaded(Loading::Done);
     }
@@ -209,7 +218,12 @@ impl Master {
     /// The worker that was started does not serve, or could not be started (R124, R126).
     fn load_failed(self: &Rc<Self>) {
         self.processes.borrow_mut().failed += 1;
-        self.setup.service.reload_failed();
+        if self.start.take().is_some() {
+            // It is not ready, and will not be.
+            self.setup.service.start_failed();
+        } else {
+            self.setup.service.reload_failed();
+        }
         self.loaded(Loading::Failed);
     }
 
@@ -310,6 +324,8 @@ impl Master {
     }
 
     fn finish(&self) {
+        // Of one that never served nothing stays.
+        self.entrances.withdraw();
         self.messages.warning(format!("All workers exited. Exiting... ({})", self.status.get()));
         weir_sched::stop();
     }

@@ -38,6 +38,11 @@ impl Supervisor {
         self.tell(&format!("READY=1\nMAINPID={}\nSTATUS=Reload failed!\n", weir_sys::process::id()));
     }
 
+    /// The first worker does not serve: the master ends.
+    pub fn start_failed(&self) {
+        self.tell("STATUS=Start failed!\n");
+    }
+
     /// The master ends with its workers.
     pub fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=Stopping.\n");
@@ -79,6 +84,8 @@ mod tests {
         assert!(number.is_some_and(|number| number.parse::<u64>().is_ok_and(|now| now >= before)), "{text}");
         service.reload_failed();
         assert!(heard().contains("STATUS=Reload failed!"));
+        service.start_failed();
+        assert_eq!(heard(), "STATUS=Start failed!\n", "and not that it is ready");
         service.stopping();
         assert!(heard().starts_with("STOPPING=1\n"));
     }

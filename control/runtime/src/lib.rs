@@ -19,6 +19,7 @@ pub mod listening;
 pub mod log_farm;
 pub mod messages;
 pub mod observe;
+mod privileges;
 pub mod process;
 pub mod start;
 pub mod traces;

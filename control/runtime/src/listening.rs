@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_config::model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
-use weir_net::{Door, Endpoint, HandedOver, OpenError, Opened, Opener, SocketOptions};
+use weir_net::{Door, Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 use weir_sched::{Class, Descriptor, Kind};
 use weir_stream::site::{Listener, Proxy, Site};
 use weir_sys::{Address, process, socket, users};
@@ -38,15 +38,14 @@ pub struct Surroundings<'s> {
 pub trait Predecessor {
     /// Asks it to release its addresses. `false` when there is nobody to ask.
     fn release(&self) -> bool;
-
-    /// It may have them again: this process gives up.
-    fn resume(&self);
 }
 
 /// All listening sockets.
 #[derive(Default)]
 pub struct Listening {
     sockets: Vec<Entrance>,
+    /// UNIX sockets that have no path of their own yet, and where each was written.
+    placements: Vec<(Placement, String)>,
 }
 
 /// The sockets of one listener.
@@ -123,9 +122,6 @@ impl Listening {
                 std::thread::sleep(RETRY);
                 continue;
             }
-            if asked {
-                predecessor.resume();
-            }
             for (wanted, error) in faults {
                 complain(surroundings.messages, wanted, error);
             }
@@ -134,21 +130,26 @@ impl Listening {
                 .alert("[weir.main()] Some protocols failed to start their listeners! Exiting.");
             return None;
         }
-        // Nothing else can fail: now paths may be taken from a former process.
-        let mut faults = Vec::new();
-        for (wanted, opened) in wanted.iter().zip(&mut opened) {
-            for opened in opened.iter_mut().flatten() {
-                faults.extend(opened.put_in_place().err().map(|error| (wanted, error)));
+        let mut listening = Listening::default();
+        for (wanted, opened) in wanted.iter().zip(opened) {
+            let mut opened = opened.expect("the loop ends when all are open");
+            let beside = opened.iter_mut().filter_map(Opened::take_placement);
+            listening.placements.extend(beside.map(|placement| (placement, wanted.place.clone())));
+            listening.sockets.push(wanted.entrance(opened, surroundings.messages));
+        }
+        Some(listening)
+    }
+
+    /// Gives UNIX sockets their paths, which may be a former process's until now. To be called once nothing else can fail. `None`
+    /// when that did; it was said.
+    pub fn put_in_place(&mut self, messages: &Messages) -> Option<()> {
+        for (placement, place) in std::mem::take(&mut self.placements) {
+            if let Err(error) = placement.put_in_place() {
+                messages.alert(format!("Binding {place}: {error} for [{placement}]"));
+                return None;
             }
         }
-        if !faults.is_empty() {
-            faults.into_iter().for_each(|(wanted, error)| complain(surroundings.messages, wanted, error));
-            return None;
-        }
-        let sockets = wanted.iter().zip(opened).map(|(wanted, opened)| {
-            wanted.entrance(opened.expect("the loop ends when all are open"), surroundings.messages)
-        });
-        Some(Listening { sockets: sockets.collect() })
+        Some(())
     }
 
     /// Each listener's sockets.
@@ -389,7 +390,7 @@ fn complain(messages: &Messages, wanted: &Wanted<'_>, error: OpenError) {
 }
 
 /// Opens the sockets of a line that belongs to no site: a master's command line. `None` when one cannot be opened; that was
-/// said.
+/// said. UNIX sockets are still beside their paths.
 pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<Opened>> {
     let global = Global::default();
     let resolver = &crate::build::SystemResolver::default();
@@ -400,9 +401,7 @@ pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Opti
         for address in &bind.addresses {
             for endpoint in plan::endpoints(address, &surroundings) {
                 let because = |error: OpenError| format!("{error} for [{}]", bind.spelling);
-                let mut socket = opener.open(&endpoint?, &options).map_err(because)?;
-                socket.put_in_place().map_err(because)?;
-                opened.push(socket);
+                opened.push(opener.open(&endpoint?, &options).map_err(because)?);
             }
         }
         Ok(())

@@ -1,15 +1,18 @@
 //! What the process does to itself while it starts: limits, background, pid file, root folder, identity.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use weir_config::model::{Account, Chroot, CoreDump, Global};
 use weir_sys::capability::{self, Capabilities, Held};
-use weir_sys::process::{self, Fork, Limit};
+use weir_sys::process::{self, Fork, Limit, NullDevice, Refused};
 use weir_sys::{Errno, Result, signal, socket, users};
 
 use crate::limits::Capacity;
 use crate::messages::Messages;
+use crate::privileges::{self, Need};
 
 /// Raises the limit of open files to what is needed; `false` when the process must not start (`strict-limits`).
 pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &Messages) -> bool {
@@ -71,18 +74,20 @@ fn renice(when: &str, wanted: Option<i32>, messages: &Messages) {
 /// The end of a line from the background process to the one that the shell waits for.
 pub struct Background {
     parent: OwnedFd,
+    null: NullDevice,
 }
 
 impl Background {
     /// Goes to the background. The original process waits until [`Background::ready`] and ends with status 0, or with 1
     /// when this process ends before.
     pub fn enter() -> Result<Background> {
+        let null = NullDevice::open()?;
         let (parent, child) = socket::stream_pair()?;
         match process::fork()? {
             Fork::Child => {
                 drop(child);
                 process::start_session()?;
-                Ok(Background { parent })
+                Ok(Background { parent, null })
             }
             Fork::Parent(_) => {
                 drop(parent);
@@ -92,9 +97,15 @@ impl Background {
     }
 
     /// The process serves: whoever started it may go on. Nothing is written to the terminal any more.
-    pub fn ready(self) -> Result<()> {
-        process::detach_standard_streams()?;
-        socket::send(&self.parent, b"R", false).map(drop)
+    pub fn ready(self) {
+        // Both are descriptors that are open, and who waits no more need not be told.
+        let _ = self.null.replace_standard_streams();
+        let _ = socket::send(&self.parent, b"R", false);
+    }
+
+    /// In a worker of a process that is in the background: what its standard streams are to become.
+    pub fn into_null_device(self) -> NullDevice {
+        self.null
     }
 }
 
@@ -114,19 +125,73 @@ pub fn wait_for_byte(socket: &OwnedFd) -> bool {
     }
 }
 
-/// Writes the process's number to the pid file.
-pub fn write_pid_file(path: &Path) -> std::io::Result<()> {
-    std::fs::write(path, format!("{}\n", process::id()))
+/// The pid file of a process that starts.
+#[derive(Clone, Debug)]
+pub struct PidFile(PathBuf);
+
+impl PidFile {
+    /// Makes sure that it can be written, and leaves it as it is. The error says why it cannot.
+    pub fn check(path: &Path) -> std::result::Result<Self, String> {
+        let existing = File::options().write(true).open(path);
+        let checked = match existing {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                File::create_new(path).and_then(|_| std::fs::remove_file(path))
+            }
+            other => other.map(drop),
+        };
+        checked.map_err(|error| cannot_create(path, &error))?;
+        Ok(PidFile(path.to_owned()))
+    }
+
+    /// Writes the number of this process. When that fails, the file holds what it held.
+    pub fn write(&self) -> std::result::Result<(), String> {
+        let former = former_content(&self.0);
+        let written = std::fs::write(&self.0, format!("{}\n", process::id()));
+        if written.is_err() {
+            // A disk that was full before has the room that the former content had.
+            let _ = match former {
+                Some(former) => std::fs::write(&self.0, former),
+                None => std::fs::remove_file(&self.0),
+            };
+        }
+        written.map_err(|error| cannot_create(&self.0, &error))
+    }
 }
 
+/// What a file holds; none when there is no such file. A device holds nothing.
+fn former_content(path: &Path) -> Option<Vec<u8>> {
+    let file = std::fs::metadata(path).ok()?;
+    let mut content = Vec::new();
+    if file.is_file() {
+        // One that may not be read is as good as empty.
+        let _ = File::open(path).and_then(|file| file.take(LONGEST_PID_FILE).read_to_end(&mut content));
+    }
+    Some(content)
+}
+
+fn cannot_create(path: &Path, error: &io::Error) -> String {
+    format!("[weir.main()] Cannot create pidfile {}: {error}", path.display())
+}
+
+/// More than any pid file has: the numbers of all former processes at most.
+const LONGEST_PID_FILE: u64 = 64 * 1024;
+
 /// Who the process will be and where it locks itself in, looked up before it does.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Identity {
     user: Option<u32>,
     group: Option<u32>,
-    root: Option<PathBuf>,
+    root: Option<Root>,
     /// What to keep of root's rights.
     capabilities: Capabilities,
+}
+
+/// The root directory to be, opened while it can be seen.
+#[derive(Debug)]
+struct Root {
+    /// As the configuration names it.
+    name: String,
+    directory: OwnedFd,
 }
 
 impl Identity {
@@ -150,26 +215,57 @@ impl Identity {
         };
         let root = match &global.chroot {
             None => None,
-            Some(Chroot::Folder(folder)) => Some(folder.clone()),
-            Some(Chroot::Auto) => {
-                Some(empty_folder().map_err(|error| format!("cannot make a folder: {error}"))?)
+            Some(Chroot::Folder(folder)) => {
+                Some((folder.display().to_string(), process::open_directory(folder).map_err(io::Error::from)))
             }
+            Some(Chroot::Auto) => Some(("auto".to_owned(), empty_folder())),
         };
+        let root = root.map(|(name, opened)| match opened {
+            Ok(directory) => Ok(Root { name, directory }),
+            Err(error) => Err(format!("[weir.main()] Cannot chroot({name}): {error}")),
+        });
+        let root = root.transpose()?;
         let named = global.capabilities.iter().filter_map(|name| Capabilities::named(name));
         let capabilities = named.fold(Capabilities::NONE, Capabilities::with);
         Ok(Identity { user, group, root, capabilities })
+    }
+
+    /// Whether `assume` will succeed, and who the process will be can do what the configuration `needs`. The process stays who it is.
+    pub fn rehearse(&self, needs: &[Need]) -> std::result::Result<(), String> {
+        let root = self.root.as_ref().map(|root| &root.directory);
+        process::rehearse_identity(self.user, self.group, root).map_err(|(refused, errno)| {
+            let what = match refused {
+                Refused::Root => {
+                    format!("chroot({})", self.root.as_ref().map_or("", |root| root.name.as_str()))
+                }
+                Refused::Group => format!("set gid {}", self.group.unwrap_or(0)),
+                Refused::User => format!("set uid {}", self.user.unwrap_or(0)),
+            };
+            format!("[weir.main()] Cannot {what}: {errno}")
+        })?;
+        let held = capability::held();
+        let held = held.map_err(|errno| format!("[weir.main()] Cannot ask for capabilities: {errno}"))?;
+        privileges::check(needs, self.will_hold(held))
+    }
+
+    /// The capabilities that are effective once `assume` was called.
+    fn will_hold(&self, held: Held) -> Capabilities {
+        let stays = process::effective_user() == 0 && self.user.is_none_or(|user| user == 0);
+        let kept = held.permitted.and(self.capabilities);
+        match (stays, self.capabilities.is_empty()) {
+            (true, _) => held.effective,
+            (false, false) => kept,
+            (false, true) if process::effective_user() == 0 => Capabilities::NONE,
+            (false, true) => held.effective,
+        }
     }
 
     /// Locks the process in and drops its privileges, in every thread. The error says what failed.
     pub fn assume(&self, global: &Global, messages: &Messages) -> std::result::Result<(), String> {
         let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
         if let Some(root) = &self.root {
-            process::change_root(root)
-                .map_err(|errno| format!("[weir.main()] Cannot chroot({}): {errno}", root.display()))?;
-            if global.chroot == Some(Chroot::Auto) {
-                // Nobody finds it any more; the process stays inside.
-                let _ = std::fs::remove_dir(root);
-            }
+            process::change_root(&root.directory)
+                .map_err(|errno| format!("[weir.main()] Cannot chroot({}): {errno}", root.name))?;
         }
         if let Some(group) = self.group {
             if process::effective_user() == 0 {
@@ -309,25 +405,39 @@ mod tests {
         let global = Global {
             user: Some(Account::Name("root".into())),
             group: Some(Account::Id(7)),
-            chroot: Some(Chroot::Folder("/var/empty".into())),
+            chroot: Some(Chroot::Folder("/proc".into())),
             ..Global::default()
         };
-        let expected = Identity {
-            user: Some(0),
-            group: Some(7),
-            root: Some("/var/empty".into()),
-            ..Identity::default()
-        };
-        assert_eq!(Identity::new(&global), Ok(expected));
+        let identity = Identity::new(&global).expect("all of it is there");
+        assert_eq!((identity.user, identity.group), (Some(0), Some(7)));
+        assert_eq!(identity.root.expect("a root").name, "/proc");
+        let refusal = |global| Identity::new(&global).expect_err("unknown");
         let unknown = Global { user: Some(Account::Name("no such user".into())), ..Global::default() };
-        assert_eq!(Identity::new(&unknown), Err("cannot find user id for 'no such user'".into()));
+        assert_eq!(refusal(unknown), "cannot find user id for 'no such user'");
+        let absent = Global { chroot: Some(Chroot::Folder("/nonexistent".into())), ..Global::default() };
+        assert!(refusal(absent).starts_with("[weir.main()] Cannot chroot(/nonexistent): No such file"));
     }
 
     #[test]
-    fn the_pid_file_has_one_line() {
+    fn the_pid_file_has_one_line_once_it_is_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pid");
-        write_pid_file(&path).expect("writable");
-        assert_eq!(std::fs::read_to_string(path).expect("readable"), format!("{}\n", std::process::id()));
+        let own = format!("{}\n", std::process::id());
+        let content = || std::fs::read_to_string(&path).ok();
+        let file = PidFile::check(&path).expect("writable");
+        assert_eq!(content(), None, "a start that fails leaves none");
+        file.write().expect("room");
+        assert_eq!(content(), Some(own.clone()));
+        let longer = "a line that is longer than any number\n";
+        std::fs::write(&path, longer).expect("writable");
+        let file = PidFile::check(&path).expect("writable");
+        assert_eq!(content().as_deref(), Some(longer), "nor does it change one");
+        file.write().expect("room");
+        assert_eq!(content(), Some(own));
+        let full = PidFile::check(Path::new("/dev/full")).expect("a device").write();
+        assert!(full.is_err_and(|text| text.contains("/dev/full: No space left")));
+        assert!(
+            PidFile::check(Path::new("/nonexistent/pid")).is_err() && PidFile::check(folder.path()).is_err()
+        );
     }
 }

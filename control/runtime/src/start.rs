@@ -1,5 +1,6 @@
 //! The order in which a process starts: limits, background, live objects, sockets, identity, workers.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ use crate::limits::{self, Bounds, Capacity};
 use crate::listening::{Listening, Owner, Predecessor, Surroundings};
 use crate::messages::{Manner, Messages};
 use crate::observe::{self, CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
+use crate::privileges;
 use crate::process::{self, Precedence};
 use crate::tuning::{self, Habits};
 use crate::watch;
@@ -132,7 +134,7 @@ fn try_serve(
     }
     invocation.precedence.of_service(global.tuning.niceness.runtime, messages);
     let workers = worker_count(&global);
-    let needs = privileged(&config);
+    let needs = privileges::needs(&config);
     let capacity = capacity(&config, &invocation, workers);
     if capacity.automatic {
         messages.notice(format!("Automatically setting global.maxconn to {}.", capacity.maxconn));
@@ -141,6 +143,7 @@ fn try_serve(
         return Err(None);
     }
     let identity = process::Identity::new(&global).map_err(Some)?;
+    identity.rehearse(&needs).map_err(Some)?;
     let background = (invocation.daemon || global.daemon) && !invocation.foreground && link.is_none();
     let background = background.then(process::Background::enter).transpose();
     let background = background.map_err(said("[weir.main()] Cannot fork"))?;
@@ -148,12 +151,13 @@ fn try_serve(
     let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
     // Writers of logs are the first threads.
     process::forbid_privileges(&global, messages);
-    let events = build::events(
+    let mut events = build::events(
         &config,
         &SystemResolver { ipv4_only: invocation.ipv4_only },
         invocation.ignore_unresolved,
     )
     .map_err(|faults| refused(&faults, messages))?;
+    let ring_files = events.take_files();
     let record = ProcessRecord {
         events,
         description: global.description.as_deref().map(str::to_owned),
@@ -178,8 +182,13 @@ fn try_serve(
         resolver: &SystemResolver { ipv4_only: invocation.ipv4_only },
         messages,
     };
+    process::rehearse_threads(workers).map_err(said("Cannot start the workers"))?;
+    // A master writes its own number.
+    let pid_file = invocation.pid_file.as_ref().or(global.pidfile.as_ref()).filter(|_| link.is_none());
+    let pid_file = pid_file.map(|path| process::PidFile::check(path)).transpose().map_err(Some)?;
     let gave = handed_over(&mut invocation, link.as_ref(), messages);
-    let listening = Listening::open(site, relays, &surroundings, gave, &invocation.former).ok_or(None)?;
+    let takeover = Takeover::new(std::mem::take(&mut invocation.former));
+    let mut listening = Listening::open(site, relays, &surroundings, gave, &takeover).ok_or(None)?;
     let sockets = cli_sockets(&listening, &global).into_iter();
     // Set once, here: nobody else knows the sockets.
     let _ = record.cli_sockets.set(sockets.chain(link.as_ref().map(|link| link.socket(&global))).collect());
@@ -188,21 +197,17 @@ fn try_serve(
             "[weir.main()] No enabled listener found (check for 'bind' directives) ! Exiting.".to_owned(),
         ));
     }
-    invocation.former.finish();
-    // A master has written its own number.
-    let pid_file = invocation.pid_file.as_ref().or(global.pidfile.as_ref()).filter(|_| link.is_none());
-    if let Some(path) = pid_file {
-        process::write_pid_file(path).map_err(|error| {
-            Some(format!("[weir.main()] Cannot create pidfile {}: {error}", path.display()))
-        })?;
-    }
+    // Up to here a start that fails has changed nothing that another process has. What can still fail comes first.
+    pid_file.map(|file| file.write()).transpose().map_err(Some)?;
+    listening.put_in_place(messages).ok_or(None)?;
+    ring_files.put_in_place(messages);
+    takeover.finish();
     // The built-in configuration is there to look at.
     if prepared.greeting.is_none() {
         identity.advise(&global, messages);
     }
     core_dump::prepare(global.core_dump, messages);
     identity.assume(&global, messages).map_err(Some)?;
-    process::last_checks(&needs).map_err(Some)?;
     let life: &'static Life = Box::leak(Box::new(Life {
         site,
         listening,
@@ -226,11 +231,11 @@ fn try_serve(
     let watchdog = watch::start(&runtime, site, global.profiling.warn_blocked_after)
         .map_err(said("Cannot start the watchdog"))?;
     process::forbid_processes(&global, messages);
-    if let Some(link) = link {
-        link.ready().map_err(|error| Some(format!("Cannot tell the master: {error}.")))?;
-        if link.background {
-            system::detach_standard_streams().map_err(said("Cannot go to the background"))?;
+    if let Some(mut link) = link {
+        if let Some(null) = link.background.take() {
+            null.replace_standard_streams().map_err(said("Cannot go to the background"))?;
         }
+        link.ready().map_err(|error| Some(format!("Cannot tell the master: {error}.")))?;
     }
     messages.finish_startup();
     if let Some(greeting) = &prepared.greeting {
@@ -238,7 +243,7 @@ fn try_serve(
         let _ = writeln!(std::io::stdout(), "{greeting}");
     }
     if let Some(background) = background {
-        background.ready().map_err(said("Cannot go to the background"))?;
+        background.ready();
     }
     let ended = runtime.join();
     drop(watchdog);
@@ -302,15 +307,6 @@ fn worker_count(global: &Global) -> usize {
     let most = usize::from(MAX_THREADS);
     let usable = || system::processors().map_or(1, |processors| processors.len());
     global.threads.map_or_else(usable, usize::from).clamp(1, most)
-}
-
-/// What only a privileged process can do while it serves, and whether this configuration asks for it.
-fn privileged(config: &Config) -> [(&'static str, bool); 1] {
-    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.settings.source);
-    let of_servers =
-        config.proxies.iter().flat_map(|proxy| &proxy.servers).flat_map(|server| &server.settings.source);
-    let transparent = of_proxies.chain(of_servers).any(|source| source.transparent.is_some());
-    [("'source ... usesrc'", transparent)]
 }
 
 fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacity {
@@ -500,22 +496,42 @@ impl Station {
     }
 }
 
-impl Predecessor for Former {
-    fn release(&self) -> bool {
-        self.tell(signal::SIGTTOU)
+/// The processes that this one replaces, while it starts. If it does not, those that released their addresses for it may have
+/// them again.
+struct Takeover {
+    former: Former,
+    /// They were asked to release their addresses.
+    released: Cell<bool>,
+}
+
+impl Takeover {
+    fn new(former: Former) -> Self {
+        Takeover { former, released: Cell::new(false) }
     }
 
-    fn resume(&self) {
-        self.tell(signal::SIGTTIN);
+    /// Tells them to end: this process has the addresses now.
+    fn finish(self) {
+        self.released.set(false);
+        self.former.tell(if self.former.at_once { signal::SIGTERM } else { signal::SIGUSR1 });
+    }
+}
+
+impl Predecessor for Takeover {
+    fn release(&self) -> bool {
+        self.released.set(true);
+        self.former.tell(signal::SIGTTOU)
+    }
+}
+
+impl Drop for Takeover {
+    fn drop(&mut self) {
+        if self.released.get() {
+            self.former.tell(signal::SIGTTIN);
+        }
     }
 }
 
 impl Former {
-    /// Tells them to end: this process has the addresses now.
-    fn finish(&self) {
-        self.tell(if self.at_once { signal::SIGTERM } else { signal::SIGUSR1 });
-    }
-
     /// Whether there was anybody to tell.
     fn tell(&self, signal: signal::Signal) -> bool {
         self.processes.iter().filter(|&&process| signal::send(process, signal) == Ok(true)).count() > 0

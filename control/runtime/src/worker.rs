@@ -12,6 +12,7 @@ use weir_cli::outcome::{Level, SeverityOutput};
 use weir_config::model::Global;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};
+use weir_sys::process::NullDevice;
 use weir_sys::{Errno, pass};
 
 use crate::cli_server::converse;
@@ -26,8 +27,8 @@ pub struct WorkerLink {
     pub channel: OwnedFd,
     /// The master's end of the pair of the worker that serves now, to take the listening sockets from.
     pub former: Option<OwnedFd>,
-    /// The process goes to the background with its master: nothing is written to the terminal once it serves.
-    pub background: bool,
+    /// What the standard streams become once it serves, when it goes to the background with its master.
+    pub background: Option<NullDevice>,
 }
 
 impl WorkerLink {

@@ -69,29 +69,58 @@ pub struct Opened {
     pub inherited: bool,
     /// Options that the kernel refused, and without which it listens all the same.
     pub refused: Vec<OpenError>,
-    /// Where a UNIX socket waits for [`Opened::put_in_place`].
-    beside: Option<Beside>,
+    /// Where a UNIX socket waits to be put in place.
+    placement: Option<Placement>,
 }
 
 impl Opened {
-    /// Gives a UNIX socket its path, in one step: whoever connects meanwhile reaches the former socket or this one. To be
-    /// called once nothing else can fail, so that a failed start leaves the former process's sockets alone.
-    pub fn put_in_place(&mut self) -> Result<(), OpenError> {
-        let (Some(beside), Address::Unix(path)) = (&self.beside, &self.address) else { return Ok(()) };
-        std::fs::rename(&beside.0, path)
-            .map_err(because_io("cannot switch final and temporary UNIX sockets"))?;
-        self.beside = None;
-        Ok(())
+    /// How a UNIX socket gets its path; none when it has it.
+    pub fn take_placement(&mut self) -> Option<Placement> {
+        self.placement.take()
     }
 }
 
-/// A path that nobody shall find; it goes away unless it was put in place.
+/// A UNIX socket that is beside its path, where nobody looks. It goes away with this.
 #[derive(Debug)]
-struct Beside(PathBuf);
+pub struct Placement {
+    beside: PathBuf,
+    path: PathBuf,
+}
 
-impl Drop for Beside {
+impl Placement {
+    /// Gives the socket its path, in one step: whoever connects meanwhile reaches the former socket or this one. To be called once
+    /// nothing else can fail, so that a failed start leaves the former process's sockets alone.
+    pub fn put_in_place(&self) -> Result<(), OpenError> {
+        std::fs::rename(&self.beside, &self.path)
+            .map_err(because_io("cannot switch final and temporary UNIX sockets"))
+    }
+
+    /// Whether somebody listens at the path now.
+    pub fn is_taken(&self) -> bool {
+        let Ok(socket) = socket::stream(AddressFamily::Unix) else { return true };
+        // A queue that is full has somebody behind it.
+        !matches!(
+            socket::connect(&socket, &Address::Unix(self.path.clone())),
+            Err(Errno::NOENT | Errno::CONNREFUSED)
+        )
+    }
+
+    /// The path to be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Address::Unix(self.path.clone()).fmt(f)
+    }
+}
+
+impl Drop for Placement {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        // Nothing is there once it was put in place.
+        let _ = std::fs::remove_file(&self.beside);
     }
 }
 
@@ -236,7 +265,7 @@ impl Opener {
         let socket = process::duplicate(own).map_err(because("cannot duplicate the descriptor"))?;
         let address = socket::local_address(&socket).map_err(because("the descriptor is no socket"))?;
         socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
-        Ok(Opened { socket, address, inherited: true, refused: Vec::new(), beside: None })
+        Ok(Opened { socket, address, inherited: true, refused: Vec::new(), placement: None })
     }
 }
 
@@ -246,7 +275,7 @@ fn take(handed: HandedOver, options: &SocketOptions) -> Result<Opened, OpenError
     let mut refused = Vec::new();
     socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
     begin(&socket, address.family(), options, &mut refused)?;
-    Ok(Opened { socket, address, inherited: false, refused, beside: None })
+    Ok(Opened { socket, address, inherited: false, refused, placement: None })
 }
 
 /// Lets a bound socket have connections; one for datagrams receives without.
@@ -276,7 +305,7 @@ fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, Op
     socket::bind(&socket, address).map_err(because("cannot bind socket"))?;
     begin(&socket, family, options, &mut refused)?;
     let address = socket::local_address(&socket).map_err(because("cannot find the socket's address"))?;
-    Ok(Opened { socket, address, inherited: false, refused, beside: None })
+    Ok(Opened { socket, address, inherited: false, refused, placement: None })
 }
 
 /// Options that must be there before the address is bound; those that may fail are returned.
@@ -341,23 +370,26 @@ fn set_segment(socket: &OwnedFd, size: i32) -> weir_sys::Result<()> {
     option::set_maximum_segment(socket, bytes)
 }
 
-/// Binds beside the path: see [`Opened::put_in_place`].
+/// Binds beside the path: see [`Placement::put_in_place`].
 fn open_unix(path: &Path, options: &SocketOptions) -> Result<Opened, OpenError> {
+    if path.is_dir() {
+        return Err(because("cannot switch final and temporary UNIX sockets")(Errno::ISDIR));
+    }
     let beside = beside(path);
     // What an earlier process of the same number left behind.
     let _ = std::fs::remove_file(&beside);
     let opened = open_address(&Address::Unix(beside.clone()), options)?;
-    let beside = Beside(beside);
+    let placement = Placement { beside, path: path.to_owned() };
     if options.user.is_some() || options.group.is_some() {
-        std::os::unix::fs::chown(&beside.0, options.user, options.group)
+        std::os::unix::fs::chown(&placement.beside, options.user, options.group)
             .map_err(because_io("cannot change UNIX socket ownership"))?;
     }
     if let Some(mode) = options.mode {
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(&beside.0, permissions)
+        std::fs::set_permissions(&placement.beside, permissions)
             .map_err(because_io("cannot change UNIX socket ownership"))?;
     }
-    Ok(Opened { address: Address::Unix(path.to_owned()), beside: Some(beside), ..opened })
+    Ok(Opened { address: Address::Unix(path.to_owned()), placement: Some(placement), ..opened })
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -440,18 +472,25 @@ mod tests {
         assert!(client.is_ok());
     }
 
+    fn place(opened: &mut Opened, taken: bool) {
+        let placement = opened.take_placement().expect("it is beside its path");
+        assert_eq!(placement.is_taken(), taken);
+        placement.put_in_place().expect("the folder is ours");
+    }
+
     #[test]
     fn a_unix_socket_replaces_the_former_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
         let wanted = SocketOptions { mode: Some(0o600), ..options() };
         let mut first = open(Address::Unix(path.clone()), &wanted).expect("a new path");
-        first.put_in_place().expect("the folder is ours");
+        place(&mut first, false);
         drop(open(Address::Unix(path.clone()), &wanted).expect("a start that fails later"));
         std::os::unix::net::UnixStream::connect(&path).expect("the former one still listens");
         assert!(socket::accept(&first.socket).is_ok());
         let mut second = open(Address::Unix(path.clone()), &wanted).expect("a used path");
-        second.put_in_place().expect("the folder is ours");
+        place(&mut second, true);
+        assert!(socket::accept(&first.socket).is_ok(), "somebody looked whether it is there");
         assert_eq!(second.address, Address::Unix(path.clone()));
         let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -459,6 +498,7 @@ mod tests {
         assert!(socket::accept(&second.socket).is_ok());
         assert_eq!(socket::accept(&first.socket).err(), Some(Errno::AGAIN));
         assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1);
+        assert!(open(Address::Unix(folder.path().into()), &wanted).is_err(), "a folder is in the way");
     }
 
     #[test]
@@ -467,7 +507,7 @@ mod tests {
         let unix = Address::Unix(folder.path().join("s"));
         let inet = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
         let mut path = open(unix.clone(), &options()).expect("a new path");
-        path.put_in_place().expect("the folder is ours");
+        place(&mut path, false);
         let mut opener = Opener::new();
         let give = |opened: &Opened| {
             let copy = process::duplicate(&opened.socket).expect("a descriptor");

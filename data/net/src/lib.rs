@@ -13,6 +13,6 @@ pub mod gate;
 pub mod listener;
 
 pub use connection::{Connection, Fill, Received, Sent};
-pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, SocketOptions};
+pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 pub use gate::{Gate, Place};
 pub use listener::{Door, DoorState};

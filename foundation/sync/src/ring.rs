@@ -77,7 +77,12 @@ struct Queue {
 impl Ring {
     /// A ring of about `size` bytes in memory, its header included.
     pub fn in_memory(size: usize, queues: usize) -> Arc<Self> {
-        Arc::new(Self::over(Storage::allocate(size), queues))
+        Self::try_in_memory(size, queues).expect("memory for a ring of a constant size")
+    }
+
+    /// As [`Ring::in_memory`], of a size that somebody wrote; none when there is not so much memory.
+    pub fn try_in_memory(size: usize, queues: usize) -> Option<Arc<Self>> {
+        Some(Arc::new(Self::over(Storage::allocate(size)?, queues)))
     }
 
     /// A ring in a file of `size` bytes at `path`. Whoever has the file can read what was written, even after the process

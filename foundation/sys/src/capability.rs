@@ -20,6 +20,10 @@ impl Capabilities {
     pub const NET_ADMIN: Self = Self(1 << 12);
     /// Transparent proxying and raw sockets.
     pub const NET_RAW: Self = Self(1 << 13);
+    /// Change the root directory.
+    pub const SYS_CHROOT: Self = Self(1 << 18);
+    /// Namespaces, and much else.
+    pub const SYS_ADMIN: Self = Self(1 << 21);
 
     /// The one of that name (`cap_net_admin`).
     pub fn named(name: &str) -> Option<Self> {
@@ -39,6 +43,11 @@ impl Capabilities {
     /// Whether all of `other` are in it.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Those that are in both.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     /// Whether there are none.

@@ -3,9 +3,7 @@
 use crate::{Errno, Result};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::CpuSet;
-use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Drops all supplementary groups and takes those of `groups`, in every thread.
@@ -49,10 +47,77 @@ pub fn thread_sleeps(thread: u32) -> Option<bool> {
     Some(state.starts_with(['S', 'D']))
 }
 
-/// Makes `directory` the root and the current directory.
-pub fn change_root(directory: &Path) -> Result<()> {
-    rustix::process::chroot(directory)?;
-    rustix::process::chdir("/")
+/// Whether the process could take this root directory ([`change_root`]), group and user: each is taken and given back, except
+/// that the root is only entered. The error says what cannot be had, and why.
+///
+/// Another thread could see a false identity or current directory meanwhile: call it before there is any.
+pub fn rehearse_identity(
+    user: Option<u32>,
+    group: Option<u32>,
+    root: Option<&OwnedFd>,
+) -> std::result::Result<(), (Refused, Errno)> {
+    if let Some(root) = root {
+        let refused = |errno| (Refused::Root, errno);
+        let here = current_directory().map_err(refused)?;
+        // Entering takes the rights that `chroot` takes, and `chroot` a privilege beyond them.
+        let entered = return_to(root);
+        return_to(here).and(entered).map_err(refused)?;
+        let held = crate::capability::held().map_err(refused)?;
+        if !held.effective.contains(crate::capability::Capabilities::SYS_CHROOT) {
+            return Err(refused(Errno::PERM));
+        }
+    }
+    if let Some(group) = group {
+        let refused = |errno| (Refused::Group, errno);
+        if effective_user() == 0 {
+            let groups = rustix::process::getgroups().map_err(refused)?;
+            let groups: Vec<u32> = groups.iter().map(|group| group.as_raw()).collect();
+            set_groups(&groups).map_err(refused)?;
+        }
+        let before = rustix::process::getegid().as_raw();
+        set_effective_group(group).and_then(|()| set_effective_group(before)).map_err(refused)?;
+    }
+    if let Some(user) = user {
+        let refused = |errno| (Refused::User, errno);
+        let before = effective_user();
+        set_effective_user(user).and_then(|()| set_effective_user(before)).map_err(refused)?;
+    }
+    Ok(())
+}
+
+/// What a process may not become ([`rehearse_identity`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The root directory.
+    Root,
+    /// The group.
+    Group,
+    /// The user.
+    User,
+}
+
+/// The real and the saved group stay: what is left can be taken again.
+fn set_effective_group(group: u32) -> Result<()> {
+    // SAFETY: touches no memory; the C library applies it to all threads.
+    status(unsafe { libc::setegid(group) }).map(drop)
+}
+
+/// The real and the saved user stay: what is left can be taken again.
+fn set_effective_user(user: u32) -> Result<()> {
+    // SAFETY: touches no memory; the C library applies it to all threads.
+    status(unsafe { libc::seteuid(user) }).map(drop)
+}
+
+/// Makes `directory` ([`open_directory`]) the root and the current directory.
+pub fn change_root(directory: &OwnedFd) -> Result<()> {
+    return_to(directory)?;
+    rustix::process::chroot(".")
+}
+
+/// A descriptor of a directory, to enter it ([`change_root`], [`return_to`]).
+pub fn open_directory(path: &Path) -> Result<OwnedFd> {
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, MODE)
 }
 
 /// Whether a crash leaves a core file even though the process changed its user.
@@ -179,21 +244,30 @@ pub fn start_session() -> Result<()> {
     rustix::process::setsid().map(drop)
 }
 
-/// Points standard input, output and error at `/dev/null`.
-pub fn detach_standard_streams() -> Result<()> {
-    let path = CString::new(Path::new("/dev/null").as_os_str().as_bytes()).expect("no zero byte");
-    let null = rustix::fs::open(&path, rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, MODE)?;
-    for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-        // SAFETY: both numbers are descriptors; the standard library expects these three to be replaceable.
-        status(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
+/// `/dev/null`, opened before the root directory changes: the new one need not have it.
+#[derive(Debug)]
+pub struct NullDevice(OwnedFd);
+
+impl NullDevice {
+    /// Opens it.
+    pub fn open() -> Result<Self> {
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+        rustix::fs::open(c"/dev/null", flags, MODE).map(Self)
     }
-    Ok(())
+
+    /// Points standard input, output and error at it.
+    pub fn replace_standard_streams(self) -> Result<()> {
+        for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            // SAFETY: both numbers are descriptors; the standard library expects these three to be replaceable.
+            status(unsafe { libc::dup2(self.0.as_raw_fd(), stream) })?;
+        }
+        Ok(())
+    }
 }
 
 /// A descriptor of the current directory, to come back to it ([`return_to`]).
 pub fn current_directory() -> Result<OwnedFd> {
-    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-    rustix::fs::open(".", flags, MODE)
+    open_directory(Path::new("."))
 }
 
 /// Makes the directory that a descriptor stands for the current one.
@@ -304,6 +378,17 @@ mod tests {
         let limit = descriptor_limit();
         assert!(limit.hard.is_none_or(|hard| limit.soft.is_some_and(|soft| soft <= hard)));
         assert_eq!(set_descriptor_limit(limit), Ok(()));
+    }
+
+    #[test]
+    fn an_identity_is_rehearsed_in_vain_where_it_cannot_be_had() {
+        let (user, group) = (effective_user(), rustix::process::getegid().as_raw());
+        assert_eq!(rehearse_identity(Some(user), Some(group), None), Ok(()));
+        assert_eq!(effective_user(), user);
+        // No process has this one: it means "unchanged".
+        let refused = rehearse_identity(Some(u32::MAX), None, None);
+        assert!(refused.is_ok() || refused == Err((Refused::User, Errno::INVAL)), "{refused:?}");
+        assert_eq!(open_directory(Path::new("/dev/null")).err(), Some(Errno::NOTDIR));
     }
 
     #[test]

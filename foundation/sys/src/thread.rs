@@ -33,6 +33,18 @@ pub fn reserve(count: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether so many threads can be had beside those that there are: they are created, and end at once.
+pub fn rehearse(count: usize) -> io::Result<()> {
+    let all_there = Mutex::new(());
+    std::thread::scope(|scope| {
+        let until_all_are_there = all_there.lock();
+        let wait = || drop(all_there.lock());
+        let created = (0..count).try_for_each(|_| Builder::new().spawn_scoped(scope, wait).map(drop));
+        drop(until_all_are_there);
+        created
+    })
+}
+
 /// Has a thread run `body` until it ends: one of the reserve, or a new one when there is none.
 pub fn start(name: &'static CStr, body: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
     let spare = RESERVE.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -51,6 +63,11 @@ pub fn start(name: &'static CStr, body: impl FnOnce() + Send + 'static) -> io::R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_can_be_rehearsed() {
+        assert!(rehearse(0).is_ok() && rehearse(20).is_ok());
+    }
 
     /// One test: the reserve is of the whole process.
     #[test]

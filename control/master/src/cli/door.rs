@@ -1,12 +1,15 @@
 //! Where the master's command line is reached: the sockets of `-S`.
 
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use weir_cli::outcome::{Level, SeverityOutput};
 use weir_config::model::{self, Bind};
-use weir_net::{Door, DoorState, Gate, HandedOver, Opened, Opener, Place, listener};
+use weir_net::{Door, DoorState, Gate, HandedOver, Opened, Opener, Place, Placement, listener};
 use weir_runtime::listening::open_apart;
 use weir_runtime::messages::Messages;
 use weir_runtime::observe::record::{CliSettings, CliSocket, LONGEST_PAYLOAD, spelled};
@@ -20,6 +23,10 @@ use crate::master::Master;
 #[derive(Default)]
 pub struct Entrances {
     list: Vec<Entrance>,
+    /// UNIX sockets beside paths where another master is reached now.
+    waiting: RefCell<Vec<Placement>>,
+    /// The paths that were given to sockets before the first worker serves, and the numbers of their files.
+    placed: RefCell<Vec<(PathBuf, u64)>>,
     /// Sockets that somebody else made (`fd@`) stay open for the next execution.
     _opener: Option<Opener>,
 }
@@ -31,11 +38,16 @@ pub struct Entrance {
 }
 
 impl Entrances {
-    /// Opens the sockets of `-S`, or uses those of the former execution. `None` when one cannot be opened; that was said.
-    pub fn open(binds: &[Bind], carried: Vec<OwnedFd>, messages: &Messages) -> Option<Self> {
+    /// Opens the sockets of `-S`, or uses those of the former execution if this is a reload. `None` when one cannot be opened; that
+    /// was said.
+    ///
+    /// A path that nobody listens at can be reached from now on; one of another master waits for [`Entrances::put_in_place`].
+    pub fn open(binds: &[Bind], carried: Option<Vec<OwnedFd>>, messages: &Messages) -> Option<Self> {
+        let first = carried.is_none();
+        let carried = carried.unwrap_or_default();
         let mut opener = Opener::new();
         opener.adopt(carried.into_iter().flat_map(|socket| HandedOver::new(socket, None)).collect());
-        let mut list = Vec::new();
+        let (mut list, mut placements) = (Vec::new(), Vec::new());
         for bind in binds {
             let client = |address| Client {
                 address,
@@ -51,12 +63,64 @@ impl Entrances {
                 },
                 worker: None,
             };
-            for opened in open_apart(&mut opener, bind, messages)? {
+            for mut opened in open_apart(&mut opener, bind, messages)? {
+                placements.extend(opened.take_placement());
                 let client = client(spelled(&opened.address));
                 list.push(Entrance { opened, client });
             }
         }
-        Some(Entrances { list, _opener: Some(opener) })
+        let (now, later): (Vec<_>, Vec<_>) =
+            placements.into_iter().partition(|placement| !first || !placement.is_taken());
+        let entrances = Entrances {
+            list,
+            waiting: RefCell::default(),
+            placed: RefCell::default(),
+            _opener: Some(opener),
+        };
+        entrances.place(now).map_err(|text| messages.alert(text)).ok()?;
+        if !first {
+            entrances.placed.take();
+        }
+        entrances.waiting.replace(later);
+        Some(entrances)
+    }
+
+    /// The first worker serves: paths of another master are this one's from now on, and all of them stay. The error says what
+    /// failed.
+    pub fn put_in_place(&self) -> Result<(), String> {
+        let placed = self.place(self.waiting.take());
+        if placed.is_ok() {
+            self.placed.take();
+        }
+        placed
+    }
+
+    /// The first worker does not serve: nothing of this start stays.
+    pub fn withdraw(&self) {
+        self.waiting.take();
+        for (path, number) in self.placed.take() {
+            // Somebody else may have put another one there.
+            if std::fs::metadata(&path).is_ok_and(|file| file.ino() == number) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+
+    /// In a worker: what becomes of the paths is the master's business.
+    pub(crate) fn leave_to_the_master(&mut self) {
+        self.waiting.take().into_iter().for_each(std::mem::forget);
+        self.placed.take();
+    }
+
+    fn place(&self, placements: Vec<Placement>) -> Result<(), String> {
+        for placement in placements {
+            placement
+                .put_in_place()
+                .map_err(|error| format!("Binding [{placement}] for proxy MASTER: {error}"))?;
+            let number = std::fs::metadata(placement.path()).map_or(0, |file| file.ino());
+            self.placed.borrow_mut().push((placement.path().to_owned(), number));
+        }
+        Ok(())
     }
 
     /// Each socket.
@@ -68,6 +132,12 @@ impl Entrances {
     pub fn spelling(&self) -> String {
         let all: Vec<&str> = self.list.iter().map(Entrance::spelling).collect();
         all.join(";")
+    }
+}
+
+impl Drop for Entrances {
+    fn drop(&mut self) {
+        self.withdraw();
     }
 }
 

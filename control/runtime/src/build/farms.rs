@@ -54,7 +54,8 @@ fn door(
     let name = format!("{}/{}", proxy.name, server.name);
     let size = settings.log_buffer.unwrap_or(u64::from(config.global.tuning.buffer_size));
     let size = usize::try_from(size).map_err(|_| "'log-bufsize' is too large".to_owned())?;
-    let ring = Ring::in_memory(size, queues);
+    let ring = Ring::try_in_memory(size, queues)
+        .ok_or_else(|| format!("'log-bufsize': there are no {size} bytes of memory"))?;
     let description = format!("lines on their way to log server {name}");
     let sink = Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, Arc::clone(&ring));
     events.sinks.add(sink);

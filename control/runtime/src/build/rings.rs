@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use super::logs;
 use super::names::{self, Resolver};
 use crate::forward::conversation::Conversation;
 use crate::log_farm::LogFarm;
+use crate::messages::Messages;
 
 /// A server that gets a copy of what is written to a ring.
 #[derive(Debug)]
@@ -104,9 +105,16 @@ pub struct Events {
     implicit: Vec<(ServerAddress, Result<String, String>)>,
     /// The rings whose sections do not say a format.
     unformatted: Vec<Arc<str>>,
+    /// The files of rings that are not where they shall be yet.
+    files: RingFiles,
 }
 
 impl Events {
+    /// The files of rings that are not at their paths yet.
+    pub fn take_files(&mut self) -> RingFiles {
+        std::mem::take(&mut self.files)
+    }
+
     /// Lets the backends in log mode follow their servers, before any worker runs.
     ///
     /// # Errors
@@ -128,7 +136,49 @@ impl Events {
     }
 }
 
-/// Makes the rings of a configuration. What a file held before is beside it, with the suffix `.bak`.
+/// Files of rings beside their paths, where a former process may still write. They go away with this.
+#[derive(Debug, Default)]
+pub struct RingFiles(Vec<BesideFile>);
+
+impl RingFiles {
+    /// Gives the files their paths. What was there is beside it then, with the suffix `.bak`. To be called once nothing else can fail.
+    pub fn put_in_place(&self, messages: &Messages) {
+        for file in &self.0 {
+            if let Err(error) = file.put_in_place() {
+                let path = file.path.display();
+                messages.warning(format!(
+                    "[weir.main()] The backing-file '{path}' of a ring cannot be replaced: {error}"
+                ));
+            }
+        }
+    }
+}
+
+/// A ring's file that is beside its path.
+#[derive(Debug)]
+struct BesideFile {
+    beside: PathBuf,
+    path: PathBuf,
+}
+
+impl BesideFile {
+    /// Gives the file its path; what was there is put aside.
+    fn put_in_place(&self) -> io::Result<()> {
+        if fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > 0) {
+            fs::rename(&self.path, with_suffix(&self.path, ".bak"))?;
+        }
+        fs::rename(&self.beside, &self.path)
+    }
+}
+
+impl Drop for BesideFile {
+    fn drop(&mut self) {
+        // Nothing is there once it was put in place.
+        let _ = fs::remove_file(&self.beside);
+    }
+}
+
+/// Makes the rings of a configuration. Those in files are beside their paths ([`RingFiles`]).
 ///
 /// # Errors
 /// When a file cannot be made, or a server's name is unknown. All faults are collected.
@@ -235,11 +285,16 @@ fn add(
 ) -> Result<(), String> {
     let size = usize::try_from(section.size).map_err(|_| format!("ring '{}' is too large", section.name))?;
     let ring = match &section.file {
-        None => Ring::in_memory(size, queues),
-        Some(path) => in_file(path, size, queues).map_err(|error| {
-            let (path, name) = (path.display(), &section.name);
-            format!("cannot open backing-file '{path}' for ring '{name}': {error}")
-        })?,
+        None => Ring::try_in_memory(size, queues)
+            .ok_or_else(|| format!("ring '{}' cannot have {} bytes of memory", section.name, section.size))?,
+        Some(path) => {
+            let (ring, beside) = in_file(path, size, queues).map_err(|error| {
+                let (path, name) = (path.display(), &section.name);
+                format!("cannot open backing-file '{path}' for ring '{name}': {error}")
+            })?;
+            events.files.0.extend(beside);
+            ring
+        }
     };
     let header = logs::format(section.header.unwrap_or_default(), global);
     if section.header.is_none() {
@@ -263,15 +318,26 @@ fn add(
     Ok(())
 }
 
-/// A ring in a file; messages of an earlier process are put aside first.
-fn in_file(path: &Path, size: usize, queues: usize) -> io::Result<Arc<Ring>> {
-    if fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(".bak");
-        // A folder that cannot be written to is how an operator says that no copy is wanted.
-        let _ = fs::rename(path, aside);
+/// A ring in a file beside its path. Where the folder cannot be written to, which is how an operator says that no copy is wanted,
+/// it is the file itself, and its messages are lost.
+fn in_file(path: &Path, size: usize, queues: usize) -> io::Result<(Arc<Ring>, Option<BesideFile>)> {
+    let beside = with_suffix(path, &format!(".{}.tmp", weir_sys::process::id()));
+    // What an earlier process of the same number left behind.
+    let _ = fs::remove_file(&beside);
+    let file = BesideFile { beside, path: path.to_owned() };
+    match Ring::in_file(&file.beside, size, queues) {
+        Ok(ring) => Ok((ring, Some(file))),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Ok((Ring::in_file(path, size, queues)?, None))
+        }
+        Err(error) => Err(error),
     }
-    Ring::in_file(path, size, queues)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// Where a ring's server is: `init-addr` says how its name is looked up, and may say that it begins without an address. No

@@ -5,7 +5,7 @@ use loom::sync::atomic::AtomicUsize as Count;
 use loom::thread;
 
 fn ring(size: usize) -> Arc<Ring> {
-    Arc::new(Ring::over(Storage::allocate(size), 1))
+    Arc::new(Ring::over(Storage::allocate(size).expect("memory"), 1))
 }
 
 fn model(test: impl Fn() + Sync + Send + 'static) {

@@ -169,15 +169,13 @@ mod real {
     unsafe impl Sync for Storage {}
 
     impl Storage {
-        /// Header and area of `size` bytes together, in memory.
-        pub(crate) fn allocate(size: usize) -> Self {
+        /// Header and area of `size` bytes together, in memory; none when there is not so much.
+        pub(crate) fn allocate(size: usize) -> Option<Self> {
             let size = size.max(2 * HEADER);
-            let layout =
-                Layout::from_size_align(size, LINE).expect("no ring is larger than half of the memory");
+            let layout = Layout::from_size_align(size, LINE).ok()?;
             // SAFETY: the layout is not empty. Pages that nobody writes to stay the kernel's.
-            let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) });
-            let start = start.unwrap_or_else(|| alloc::handle_alloc_error(layout));
-            Self::prepare(start, size, Kind::Allocated(layout))
+            let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
+            Some(Self::prepare(start, size, Kind::Allocated(layout)))
         }
 
         /// Header and area of `size` bytes together, in a new file.
@@ -352,13 +350,13 @@ mod model {
     unsafe impl Sync for Storage {}
 
     impl Storage {
-        pub(crate) fn allocate(size: usize) -> Self {
-            Self {
+        pub(crate) fn allocate(size: usize) -> Option<Self> {
+            Some(Self {
                 tail: AtomicUsize::new(1),
                 head: AtomicUsize::new(0),
                 tags: (0..size).map(|_| AtomicU8::new(0)).collect(),
                 bytes: (0..size).map(|_| UnsafeCell::new(0)).collect(),
-            }
+            })
         }
 
         pub(crate) fn is_file(&self) -> bool {

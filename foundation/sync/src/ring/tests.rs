@@ -173,6 +173,14 @@ fn r112_a_ring_knows_whether_it_is_a_file() {
 }
 
 #[test]
+fn a_size_that_cannot_be_had_makes_no_ring() {
+    for size in [usize::MAX, usize::MAX - 63, isize::MAX as usize, isize::MAX as usize - 63, 1 << 60] {
+        assert!(Ring::try_in_memory(size, 1).is_none(), "{size}");
+    }
+    assert!(Ring::try_in_memory(0, 1).is_some());
+}
+
+#[test]
 fn r113_one_reader_too_many_is_refused() {
     let ring = ring(1024);
     ring.write(0, &[b"x"]);
