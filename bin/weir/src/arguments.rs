@@ -137,7 +137,12 @@ pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, 
             Act::Processes { at_once } => {
                 arguments.former.at_once = at_once;
                 while let Some(word) = words.next_if(|word| !word.starts_with('-')) {
-                    arguments.former.processes.push(number(word, "process number")?);
+                    let process = number(word, "process number")?;
+                    // The system has other meanings for 0 and for what is none of its numbers.
+                    if !(1..=i32::MAX as u32).contains(&process) {
+                        return Err(Fault::Text(format!("'{word}' is not a valid process number.")));
+                    }
+                    arguments.former.processes.push(process);
                 }
             }
             Act::NotYet => return Err(Fault::Text(format!("'{}' is not implemented yet.", flag.name))),
@@ -181,7 +186,7 @@ fn find(word: &str) -> Option<(&'static Flag, &str)> {
 }
 
 fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, Fault> {
-    word.parse().map_err(|_| Fault::Text(format!("'{word}' is no {what}.")))
+    word.parse().map_err(|_| Fault::Text(format!("'{word}' is not a valid {what}.")))
 }
 
 /// The usage, as standard error shows it.
@@ -276,7 +281,7 @@ pub static FLAGS: &[Flag] = &[
         value: "<number>",
         help: "holds at most so many connections",
         act: Act::Take(|arguments, word| {
-            number(word, "number of connections").map(|n| arguments.maxconn = Some(n))
+            number(word, "connection count").map(|n| arguments.maxconn = Some(n))
         }),
     },
     Flag {
@@ -284,7 +289,7 @@ pub static FLAGS: &[Flag] = &[
         value: "<number>",
         help: "frontends without maxconn hold at most so many connections",
         act: Act::Take(|arguments, word| {
-            number(word, "number of connections").map(|n| arguments.proxy_maxconn = Some(n))
+            number(word, "connection count").map(|n| arguments.proxy_maxconn = Some(n))
         }),
     },
     Flag {
@@ -515,8 +520,10 @@ mod tests {
         refuse("-foo", None);
         refuse("file.cfg", None);
         refuse("-f", None);
-        refuse("-n many", Some("'many' is no number of connections."));
-        refuse("-sf 12x", Some("'12x' is no process number."));
+        refuse("-n many", Some("'many' is not a valid connection count."));
+        for word in ["12x", "0", "2147483648", "4294967296", "99999999999999999999"] {
+            refuse(&format!("-sf 1 {word}"), Some(&format!("'{word}' is not a valid process number.")));
+        }
     }
 
     #[test]

@@ -45,6 +45,14 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
         let _ = signal::restore_default(crash);
     }
     let carried = Carried::take(|name| std::env::var(name).ok(), &own_version(), now());
+    if carried.is_none() {
+        // What a shell in the background, nohup or a runner of tests ignores or blocks is its own business: a master that ignores
+        // the ends of children never hears of them. A reload keeps its mask, as signals may wait behind it.
+        for listened in [signal::SIGCHLD].iter().chain(&weir_runtime::life::SIGNALS) {
+            let _ = signal::restore_default(*listened);
+        }
+        let _ = signal::unblock_all();
+    }
     let sources = configuration::read(arguments, carried.is_some(), messages);
     if arguments.check {
         return sources.map_or(Role::End(1), |sources| Role::Serve(sources, Box::default(), None));

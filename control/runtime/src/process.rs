@@ -359,40 +359,35 @@ pub fn forbid_processes(global: &Global, messages: &Messages) {
     }
 }
 
+/// Whether the threads of a process with so many workers can be had.
+pub fn rehearse_threads(workers: usize) -> Result<()> {
+    let created = weir_sys::thread::rehearse(workers + WATCHDOG + LATE_THREADS);
+    created.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+}
+
+/// Who ends a process that is stuck.
+const WATCHDOG: usize = 1;
 /// Who begins when asked to: the writers of events to standard output and to standard error, and who finds names for memory.
 const LATE_THREADS: usize = 3;
 
-/// What parts of the configuration need of root's rights, checked once the process has become who it will be (R159): what it
-/// was given to keep may be enough.
-pub fn last_checks(config: &[(&str, bool)]) -> std::result::Result<(), String> {
-    let Some((what, _)) = config.iter().find(|(_, needed)| *needed) else { return Ok(()) };
-    let either = [Capabilities::NET_ADMIN, Capabilities::NET_RAW];
-    let held =
-        capability::held().map_err(|errno| format!("[weir.main()] Cannot ask for capabilities: {errno}"))?;
-    if either.into_iter().any(|one| held.effective.contains(one)) {
-        return Ok(());
-    }
-    Err(format!(
-        "[weir.main()] {what} needs full privileges, or one of the capabilities cap_net_admin and cap_net_raw (see \
-         'setcap'), which this process does not have."
-    ))
-}
-
-/// A folder of our own with nothing in it.
-fn empty_folder() -> std::io::Result<PathBuf> {
+/// A folder of our own with nothing in it, which nobody finds: it is removed at once.
+fn empty_folder() -> io::Result<OwnedFd> {
     use std::os::unix::fs::DirBuilderExt;
     let name = format!("weir-{}-{:016x}", process::id(), weir_sys::random::number()?);
     let path = std::env::temp_dir().join(name);
     std::fs::DirBuilder::new().mode(0o100).create(&path)?;
-    Ok(path)
+    let opened = process::open_directory(&path);
+    std::fs::remove_dir(&path)?;
+    Ok(opened?)
 }
 
 /// Ends the process by a signal, so that whoever waits for it sees which.
 pub fn die_of(number: signal::Signal) -> ! {
-    // Both only fail for a signal that does not exist.
+    // They only fail for a signal that does not exist. Whoever started the process may have had it ignored.
+    let _ = signal::restore_default(number);
     let _ = signal::unblock_all();
     let _ = signal::send(process::id(), number);
-    // The signal was ignored by whoever started the process.
+    // It does nothing to the first process of a container.
     std::process::exit(128 + number);
 }
 

@@ -82,9 +82,10 @@ pub fn restore_default(signal: Signal) -> Result<()> {
     if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
 }
 
-/// Sends `signal` to a process. `false` when there is no such process.
+/// Sends `signal` to a process. `false` when there is no such process: 0, which is every process of the caller's group to the
+/// kernel, is none.
 pub fn send(process: u32, signal: Signal) -> Result<bool> {
-    let Ok(process) = libc::pid_t::try_from(process) else { return Ok(false) };
+    let Ok(process @ 1..) = libc::pid_t::try_from(process) else { return Ok(false) };
     // SAFETY: `kill` touches no memory.
     let status = unsafe { libc::kill(process, signal) };
     match crate::process::status(status) {
@@ -178,6 +179,15 @@ mod tests {
         assert_eq!(reader.next(), Ok(Some(SIGWINCH)));
         // Numbers of threads are below 2^22.
         assert_eq!(send_to_thread(1 << 30, SIGWINCH), Ok(false));
+    }
+
+    #[test]
+    fn a_signal_is_for_one_process() {
+        // The first would be this test's whole group, the last is not a number of the kernel's.
+        for nobody in [0, 1 << 30, u32::MAX] {
+            assert_eq!(send(nobody, SIGWINCH), Ok(false), "{nobody}");
+        }
+        assert_eq!(send(crate::process::id(), 0), Ok(true));
     }
 
     #[test]

@@ -1,0 +1,60 @@
+"""Signals: what is inherited about them changes nothing, and who is told to end is who was named."""
+import os
+import signal
+import subprocess
+
+from masters.as_installed import Service
+from masters.support import USR2, alive, field
+from program import Program, answering, connects, free_port, run, wait_until
+
+
+def inherited_dispositions_and_masks_change_nothing(binary, folder):
+    """As a shell in the background, nohup, or a runner with its own handling of signals starts it."""
+    everything = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2,
+                  signal.SIGPIPE, signal.SIGTTIN, signal.SIGTTOU}
+
+    def ignore():
+        for number in everything:
+            signal.signal(number, signal.SIG_IGN)
+
+    def block():
+        signal.pthread_sigmask(signal.SIG_BLOCK, everything)
+
+    def close():
+        os.closerange(0, 3)
+
+    for prepare in (ignore, block, close):
+        for number, status in ((signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGUSR1, 0)):
+            port = free_port()
+            with Service([binary, "-db", "-f", answering(folder, port)], folder, preexec_fn=prepare) as service:
+                assert wait_until(lambda: connects(port)), (prepare, service.said())
+                service.process.send_signal(number)
+                assert service.process.wait(10) == status, (prepare, number, service.process.poll())
+        port = free_port()
+        command = [binary, "-W", "-f", answering(folder, port), "-p", f"{folder.path}/pid"]
+        with Service(command, folder, preexec_fn=prepare) as service:
+            assert wait_until(lambda: connects(port)) and wait_until(service.workers), prepare
+            first = service.workers()[0]
+            service.process.send_signal(USR2)
+            assert wait_until(lambda: service.workers() not in ([], [first])), prepare
+            # It hears of the ends of its children.
+            assert wait_until(lambda: not alive(first) and field(service.process.pid, "SigIgn") == ["0000000000001000"]), prepare
+            os.kill(service.workers()[0], signal.SIGKILL)
+            assert service.process.wait(10) == 137, prepare
+
+
+def wrong_numbers_to_replace_do_no_harm(binary, folder):
+    port = free_port()
+    config = answering(folder, port)
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        # 2^22 and above is nobody; what is no number of a process is refused before anything happens. 0 would be this group.
+        with Program(binary, "-db", "-f", config, "-sf", "4194305", "2147483647") as program:
+            program.ready(port)
+        for word in ("12x", "2147483648", "4294967296", "99999999999999999999", "0"):
+            status, _, said = run(binary, "-db", "-f", config, "-sf", word)
+            assert status == 1 and f"'{word}'" in said, (word, status, said)
+    finally:
+        assert sleeper.poll() is None
+        sleeper.kill()
+        sleeper.wait()
