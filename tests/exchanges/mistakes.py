@@ -136,12 +136,11 @@ DIFFERENT |= {name: "whoever finds it can say where it is, and what else is wron
     'program',
 )}
 DIFFERENT |= {
-    'frontend: http-request set-header a ""': 'an empty value is one',
     'frontend: stats http-request': 'what has no effect here is warned of, not read',
     'frontend: stats http-request nonsense': 'what has no effect here is warned of, not read',
     'frontend: use-server s if TRUE': 'what has no effect here is warned of, not read',
-    'frontend: description "$NOBODY"': 'an empty text is one',
     'backend: default_backend b': 'what has no effect here is warned of, not read',
     'backend: use_backend b if TRUE': 'what has no effect here is warned of, not read',
+    'frontend: http-request set-var-fmt(txn.a) ""': '3.4 and later refuse empty arguments',
     'global: tune.fd.edge-triggered on': 'it is no experiment any more',
 }

@@ -102,7 +102,17 @@ pub fn load(
     let Outcome { config, environment, diagnostics } = weir_config::parse(inputs, environment);
     show(&diagnostics, sources, arguments, messages);
     if diagnostics.has_alerts() {
-        for (_, source) in sources.iter() {
+        if arguments.check {
+            // What the other lines name is looked up too, so that one run tells all.
+            let resolver = build::SystemResolver { ipv4_only: arguments.ipv4_only };
+            let unknown = build::verify(&config, &resolver, arguments.ignore_unresolved);
+            unknown.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
+        }
+        let at_fault = |id| {
+            let mut alerts = diagnostics.iter().filter(|known| known.severity == Severity::Alert);
+            alerts.any(|known| known.span.is_none_or(|span| span.file == id))
+        };
+        for (_, source) in sources.iter().filter(|(id, _)| at_fault(*id)) {
             messages.alert(format!("config : Error(s) found in configuration file : {}", source.name()));
         }
         messages.alert("config : Fatal errors found in configuration.");
@@ -169,18 +179,28 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
 /// Shows what was found, for people on a terminal and for tools elsewhere.
 fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, messages: &Messages) {
     let pretty = io::stderr().is_terminal() && !arguments.quiet;
-    for diagnostic in diagnostics.iter() {
-        if diagnostic.severity == Severity::Diag && !arguments.diagnose {
+    for report in diagnostics.reports() {
+        let severity = report.diagnostic.severity;
+        if severity == Severity::Diag && !arguments.diagnose {
             continue;
         }
-        messages.say(diagnostic.severity, &format!("config : {}", diagnostic.classic_message(sources)));
-        if pretty && diagnostic.span.is_some() {
-            eprintln!("{}", diagnostic.pretty(sources, true));
+        let classic = format!("config : {}", report.classic(sources));
+        match pretty && report.diagnostic.span.is_some() {
+            true => {
+                messages.say_as(severity, &classic, &format!("{}\n\n", report.pretty(sources, is_colored())))
+            }
+            false => messages.say(severity, &classic),
         }
     }
-    if diagnostics.dropped_count() > 0 {
-        messages.notice(format!("config : {} more messages are not shown.", diagnostics.dropped_count()));
+    for line in diagnostics.summary() {
+        messages.notice(format!("config : {line}"));
     }
+}
+
+/// Whether a terminal wants colors (no-color.org).
+fn is_colored() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
 /// `-cc`: 0 when the condition holds, 1 when it does not, 2 when it means nothing. It is read as in a file: with quotes

@@ -83,6 +83,15 @@ impl Messages {
 
     /// Says something.
     pub fn say(&self, severity: Severity, text: &str) {
+        self.say_line(severity, text, None);
+    }
+
+    /// Says something in the words of `shown`, which end their line, and remembers `text`.
+    pub fn say_as(&self, severity: Severity, text: &str, shown: &str) {
+        self.say_line(severity, text, Some(shown));
+    }
+
+    fn say_line(&self, severity: Severity, text: &str, shown: Option<&str>) {
         let mut state = self.lock();
         state.warned |= severity == Severity::Warning;
         let process = weir_sys::process::id();
@@ -96,7 +105,17 @@ impl Messages {
                 state.write(Severity::Notice, &classic_line(Severity::Notice, process, &path));
             }
         }
-        state.write(severity, &classic_line(severity, process, text));
+        let line = classic_line(severity, process, text);
+        match shown {
+            None => state.write(severity, &line),
+            Some(shown) => {
+                state.remember(&line);
+                if state.shows(severity) {
+                    // Nobody is left to be told that standard error is closed.
+                    let _ = std::io::stderr().write_all(shown.as_bytes());
+                }
+            }
+        }
     }
 
     /// Whether there was a warning.
@@ -135,15 +154,16 @@ impl Messages {
 
 impl State {
     fn write(&mut self, severity: Severity, line: &str) {
-        let introduced = self.introduced;
-        self.write_if(
-            |manner| match manner {
-                Manner::Quiet => false,
-                Manner::Verbose => true,
-                Manner::Normal => severity != Severity::Notice || introduced,
-            },
-            line,
-        );
+        let shows = self.shows(severity);
+        self.write_if(|_| shows, line);
+    }
+
+    fn shows(&self, severity: Severity) -> bool {
+        match self.manner {
+            Manner::Quiet => false,
+            Manner::Verbose => true,
+            Manner::Normal => severity != Severity::Notice || self.introduced,
+        }
     }
 
     fn write_if(&mut self, shown: impl FnOnce(Manner) -> bool, line: &str) {

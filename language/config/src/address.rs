@@ -361,9 +361,30 @@ fn host_of(text: &str, family: Family) -> Option<Host> {
         };
         return suits.then_some(Host::Ip(ip));
     }
+    if text.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
+        // No top-level domain is a number: this is an address, or a mistake.
+        return numeric_address(text).filter(|_| family != Family::V6).map(|ip| Host::Ip(ip.into()));
+    }
     let is_name = text.len() <= MAX_HOST_NAME
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
     is_name.then(|| Host::Name { name: text.into(), family })
+}
+
+/// An IPv4 address of one to four decimal numbers, the last of which fills what is left: `127.1` is 127.0.0.1.
+fn numeric_address(text: &str) -> Option<Ipv4Addr> {
+    let mut numbers = Vec::new();
+    for part in text.split('.') {
+        let decimal = part.len() == 1 || !part.starts_with('0');
+        let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        numbers.push(part.parse::<u32>().ok().filter(|_| digits && decimal && numbers.len() < 4)?);
+    }
+    let last = numbers.pop()?;
+    let mut address = 0;
+    for (index, number) in numbers.iter().enumerate() {
+        address |= u32::from(u8::try_from(*number).ok()?) << (24 - 8 * index);
+    }
+    let room = u32::MAX.checked_shr(8 * numbers.len() as u32)?;
+    (last <= room).then(|| Ipv4Addr::from_bits(address | last))
 }
 
 /// A domain name has at most this many characters (RFC 1035, section 2.3.4).

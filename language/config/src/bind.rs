@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::numbers::{delay_of, integer, integer_in};
 use crate::rows::{Handler, Row, Table};
-use crate::words::{Parsed, Words, fault, not_yet, suggesting};
+use crate::words::{Fault, LineFaults, Parsed, Words, fault, not_yet, suggesting};
 
 /// Reads the arguments of one word of a `bind` line.
 #[derive(Clone, Copy, Debug)]
@@ -76,25 +76,38 @@ pub(crate) fn read_bind_options(
     keyword: &str,
     section: &str,
 ) -> Parsed {
+    let subject = format!("'{keyword} {}' in section '{section}'", bind.spelling);
+    let prefix = |mut fault: Fault| {
+        fault.message = format!("{subject} : {}", fault.message);
+        fault
+    };
+    let mut faults = LineFaults::default();
     while let Some(word) = words.take() {
         let Some(row) = BIND_OPTIONS.find(word.text()) else {
-            let message =
-                format!("'{keyword} {}' in section '{section}': unknown keyword '{word}'", bind.spelling);
+            let message = format!("{subject}: unknown keyword '{word}'");
             let nearest = BIND_OPTIONS.nearest(word.text());
-            return Err(suggesting(fault(word.span(), message), nearest));
+            faults.unknown(word, suggesting(fault(word.span(), message), nearest));
+            continue;
         };
-        let read = match row.handler {
-            Handler::Ready(reader) => (reader.0)(bind, words),
-            Handler::NotYet => Err(not_yet(word.span(), row.name)),
-            Handler::Removed(instead) => Err(fault(word.span(), format!("'{}' : {instead}", row.name))),
-        };
-        read.map_err(|mut fault| {
-            fault.message =
-                format!("'{keyword} {}' in section '{section}' : {}", bind.spelling, fault.message);
-            fault
-        })?;
+        match row.handler {
+            Handler::Ready(reader) => {
+                faults.known();
+                if let Err(fault) = (reader.0)(bind, words) {
+                    // Where the next word begins is not known.
+                    faults.push(prefix(fault));
+                    break;
+                }
+            }
+            Handler::NotYet => {
+                faults.push(prefix(not_yet(word.span(), row.name)));
+                faults.skip_arguments(words, row.arguments, |word| BIND_OPTIONS.find(word).is_some());
+            }
+            Handler::Removed(instead) => {
+                faults.push(prefix(fault(word.span(), format!("'{}' : {instead}", row.name))));
+            }
+        }
     }
-    Ok(())
+    faults.into_result()
 }
 
 /// Reads a whole `stats socket` line (or another listener of the runtime API) whose address is word `index`.
@@ -272,7 +285,7 @@ const READY: &[Row<BindReader>] = &[
     ),
     option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |bind, words| {
         let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
-        let delay = delay_of(word, "tcp-ut")?;
+        let delay = delay_of(words, word, "tcp-ut")?;
         bind.options.tcp_user_timeout = (delay > Duration::ZERO).then_some(delay);
         Ok(())
     }),

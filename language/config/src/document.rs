@@ -1,6 +1,6 @@
 //! The whole configuration: walks the lines of all files and gives each to the section that it belongs to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
@@ -12,7 +12,10 @@ use weir_syntax::{
 use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
-use crate::model::{Config, Global, Location, LogForward, Mode, Proxy, Ring, TraceLine, Userlist};
+use crate::model::{
+    Config, ErrorMessage, ErrorReplies, ErrorReply, Global, Location, LogForward, Mode, Proxy, Ring,
+    TraceLine, Userlist,
+};
 use crate::proxy::{ProxyParser, Resources, Surroundings};
 use crate::ring::{self, RingReader};
 use crate::rows::Handler;
@@ -83,6 +86,8 @@ struct Document<'d> {
     file: Option<(FileId, Arc<str>)>,
     /// Whether a section other than `global` was read (R155).
     late: bool,
+    /// The kinds and names of sections that were refused. Whoever refers to them is not at fault.
+    refused: HashSet<(&'static str, Box<str>)>,
 }
 
 /// The section that is being read.
@@ -126,6 +131,7 @@ impl<'d> Document<'d> {
             current: Current::Outside,
             file: None,
             late: false,
+            refused: HashSet::new(),
         }
     }
 
@@ -140,12 +146,18 @@ impl<'d> Document<'d> {
             let Some(line) = line else { break };
             self.notice_file(&line, diagnostics);
             match SECTIONS.find(line.keyword().text()) {
+                Some(_) if line.is_cut() => {
+                    self.end_section(diagnostics);
+                    self.current = Current::Skipped;
+                }
+                None if line.is_cut() => {}
                 Some(row) => {
                     self.end_section(diagnostics);
                     reader.set_section(section_name(&line));
                     self.late |= row.name != "global";
                     self.current = self.begin(&line, &row.handler, diagnostics).unwrap_or_else(|fault| {
                         diagnostics.push(*fault);
+                        self.refused.insert((row.name, line.text(1).into()));
                         Current::Skipped
                     });
                 }
@@ -291,6 +303,7 @@ impl<'d> Document<'d> {
             Current::LogForward(reader, _) => reader.line(line, at, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
         }
+        line.take_remarks().into_iter().for_each(|remark| diagnostics.push(remark));
     }
 
     fn end_section(&mut self, diagnostics: &mut Diagnostics) {
@@ -314,19 +327,29 @@ impl<'d> Document<'d> {
     fn finish(self, diagnostics: &mut Diagnostics) -> Config {
         for (name, span) in &self.ring_uses {
             let known = self.rings.iter().map(|ring| &*ring.name).chain([ring::BUILT_IN_RING]);
-            if !name.is_empty() && !known.clone().any(|known| *known == **name) {
+            let refused = self.refused.contains(&("ring", name.clone()));
+            if !name.is_empty() && !refused && !known.clone().any(|known| *known == **name) {
                 let nearest = did_you_mean(name, known);
                 let message = format!("log : unknown ring '{name}'");
                 diagnostics.push(Diagnostic::alert(*span, message).suggestion(nearest));
             }
         }
         let surroundings = Surroundings {
-            userlist: &|name| self.userlist_positions.get(name).copied(),
-            http_errors: &|name| self.http_errors.get(name),
+            userlist: &|name| {
+                let refused = self.refused.contains(&("userlist", name.into())).then_some(0);
+                self.userlist_positions.get(name).copied().or(refused)
+            },
+            http_errors: &|name| {
+                let refused = self.refused.contains(&("http-errors", name.into()));
+                self.http_errors.get(name).or_else(|| refused.then(any_error))
+            },
             has_global_logs: !self.global.logs.is_empty(),
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
         let proxies = self.proxies.finish(&surroundings, diagnostics);
+        if let Some(threads) = self.global.threads {
+            check_threads(&proxies, threads, diagnostics);
+        }
         for (name, span) in self.backend_uses.iter().filter(|(name, _)| !name.is_empty()) {
             if let Some(diagnostic) = log_backend_fault(name, *span, &proxies) {
                 diagnostics.push(diagnostic);
@@ -353,6 +376,34 @@ impl<'d> Document<'d> {
 
     fn location(&self, line: &Line) -> Location {
         Location::new(self.file_name(), line.span().line)
+    }
+}
+
+/// The messages of an `http-errors` section that was refused: there is one for every status.
+fn any_error() -> Arc<ErrorReplies> {
+    let mut replies = ErrorReplies::default();
+    for status in ErrorReplies::STATUSES {
+        let message = ErrorMessage { path: "".into(), raw: Vec::new().into() };
+        replies.set(status, ErrorReply::Message(Arc::new(message)));
+    }
+    Arc::new(replies)
+}
+
+/// Complains of listeners that no thread would serve.
+fn check_threads(proxies: &[Proxy], threads: u16, diagnostics: &mut Diagnostics) {
+    for proxy in proxies {
+        for bind in &proxy.binds {
+            if bind.options.threads.as_ref().is_some_and(|set| !set.reaches(threads)) {
+                let message = format!(
+                    "{} '{}': 'thread' directive only references non-existing threads in 'bind {}' at [{}].",
+                    proxy.section.name(),
+                    proxy.name,
+                    bind.spelling,
+                    bind.at
+                );
+                diagnostics.push(Diagnostic::alert(None, message));
+            }
+        }
     }
 }
 
@@ -527,9 +578,58 @@ pub(crate) mod tests {
     #[test]
     fn the_section_has_a_name_in_messages() {
         check(
-            ".notice \"$.SECTION\"\nglobal\n.notice \"$.SECTION\"\nuserlist u\n.notice \"$.SECTION\"\n",
-            &["parsing [test.cfg:1]: ''.", "parsing [test.cfg:3]: 'global'.", "parsing [test.cfg:5]: 'u'."],
+            ".notice \"<$.SECTION\"\nglobal\n.notice \"$.SECTION\"\nuserlist u\n.notice \"$.SECTION\"\n",
+            &["parsing [test.cfg:1]: '<'.", "parsing [test.cfg:3]: 'global'.", "parsing [test.cfg:5]: 'u'."],
         );
+    }
+
+    #[test]
+    fn sections_that_were_refused_are_known_by_name() {
+        let http = "mode http\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n";
+        check(
+            &format!(
+                "userlist u x\nring r x\nhttp-errors e x\ndefaults\n {http} log ring@r local0\n log ring@s local0\n\
+                 frontend f\n bind :1\n errorfiles e 404\n errorfiles g\n"
+            ),
+            &[
+                "parsing [test.cfg:1] : 'userlist' cannot handle unexpected argument 'x'.",
+                "parsing [test.cfg:2] : 'ring' cannot handle unexpected argument 'x'.",
+                "parsing [test.cfg:3] : 'http-errors' cannot handle unexpected argument 'x'.",
+                "parsing [test.cfg:10] : log : unknown ring 's'",
+                "frontend 'f': unknown http-errors section 'g' (at test.cfg:14).",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_section_without_a_name_that_was_set_is_left_out() {
+        check(
+            "frontend \"$NAME\"\n bind nonsense\n foo\nglobal\n",
+            &[
+                "parsing [test.cfg:1]: argument number 1 at position 10 is empty and marks the end of the argument list:\n  \
+                 frontend \"$NAME\"\n           ^",
+            ],
+        );
+    }
+
+    #[test]
+    fn listeners_need_threads_that_exist() {
+        let text = |threads: &str| {
+            format!(
+                "global\n nbthread 2\nfrontend f\n mode http\n timeout client 1s\n bind :1 thread {threads}\n"
+            )
+        };
+        for threads in ["1", "2", "1-2", "2-9", "all", "odd", "even", "1/2", "3,1"] {
+            check(&text(threads), &[]);
+        }
+        for threads in ["3", "3-64", "1/3"] {
+            check(
+                &text(threads),
+                &[
+                    "frontend 'f': 'thread' directive only references non-existing threads in 'bind :1' at [test.cfg:6].",
+                ],
+            );
+        }
     }
 
     #[test]

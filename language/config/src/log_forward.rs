@@ -125,7 +125,7 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
         "how long a sender may say nothing",
         |section, _, words| {
             let word = words.expect("missing timeout client value.")?;
-            let timeout = delay_of(word, "timeout client")?;
+            let timeout = delay_of(words, word, "timeout client")?;
             section.client_timeout = (!timeout.is_zero()).then_some(timeout);
             words.end("timeout client")
         },

@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use weir_syntax::Word;
-use weir_syntax::units::{TimeUnit, parse_size, parse_time};
+use weir_syntax::units::{TimeUnit, parse_size, parse_time_prefix};
+use weir_syntax::{Diagnostic, Word};
 
 use crate::words::{Parsed, Words, fault};
 
@@ -61,20 +61,29 @@ pub(crate) fn prefixed_integer(text: &str) -> Option<u32> {
 }
 
 /// The delay that `word` writes, in milliseconds unless a unit says otherwise.
-pub(crate) fn delay_of(word: &Word, keyword: &str) -> Parsed<Duration> {
-    duration(word, keyword, TimeUnit::Milliseconds)
+pub(crate) fn delay_of(words: &Words<'_>, word: &Word, keyword: &str) -> Parsed<Duration> {
+    duration(words, word, keyword, TimeUnit::Milliseconds)
 }
 
 /// The delay that `word` writes, in seconds unless a unit says otherwise.
-pub(crate) fn seconds_of(word: &Word, keyword: &str) -> Parsed<Duration> {
-    duration(word, keyword, TimeUnit::Seconds)
+pub(crate) fn seconds_of(words: &Words<'_>, word: &Word, keyword: &str) -> Parsed<Duration> {
+    duration(words, word, keyword, TimeUnit::Seconds)
 }
 
-fn duration(word: &Word, keyword: &str, unit: TimeUnit) -> Parsed<Duration> {
-    match parse_time(word.text(), unit) {
-        Ok(count) => Ok(Duration::from_micros(count.saturating_mul(unit.microseconds()))),
-        Err(error) => Err(fault(word.span(), error.describe(keyword, word.text(), unit))),
+/// What follows the unit, as in `30sec`, is warned of: HAProxy 3.2 does the same.
+fn duration(words: &Words<'_>, word: &Word, keyword: &str, unit: TimeUnit) -> Parsed<Duration> {
+    let text = word.text();
+    let (count, length) = parse_time_prefix(text, unit)
+        .map_err(|error| fault(word.span(), error.describe(keyword, text, unit)))?;
+    if let Some(character) = text[length..].chars().next() {
+        let message = format!(
+            "unexpected character '{character}' after the timer value '{text}' of '{keyword}': '{}' is used. The units \
+             are us, ms, s, m, h and d.",
+            &text[..length]
+        );
+        words.line().remark(Diagnostic::warning(word.span_of(length..text.len()), message));
     }
+    Ok(Duration::from_micros(count.saturating_mul(unit.microseconds())))
 }
 
 /// The size that `word` writes, in bytes unless a unit says otherwise.

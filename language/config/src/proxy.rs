@@ -23,7 +23,7 @@ mod tests;
 mod timeouts;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use weir_expr::{AclTable, Loader, PatternStore, Places, Registry, VariableNames};
@@ -114,17 +114,18 @@ struct Finished {
     /// The section's ACLs, if they refer to other objects.
     acls: Option<AclTable>,
     references: Vec<WrittenReference>,
+    refused: Refused,
 }
 
 impl From<Draft> for Finished {
     fn from(draft: Draft) -> Self {
-        let Draft { mut proxy, span, extras, pending, acls, notes, .. } = draft;
+        let Draft { mut proxy, span, extras, pending, acls, notes, refused, .. } = draft;
         // A vector grows to four at once, and most backends of a large configuration have one server.
         proxy.servers.shrink_to_fit();
         let mut refers = false;
         acls.visit_references(&mut |_| refers = true);
         let references = notes.into_inner().references;
-        Finished { proxy, span, extras, pending, acls: refers.then_some(acls), references }
+        Finished { proxy, span, extras, pending, acls: refers.then_some(acls), references, refused }
     }
 }
 
@@ -168,6 +169,33 @@ pub(crate) struct Draft {
     pub(crate) rule_memory: RuleMemory,
     /// What depends on whether log messages are balanced.
     pub(crate) logs: log_mode::LogNotes,
+    /// What was written and could not be read.
+    pub(crate) refused: Refused,
+}
+
+/// The names of what a section declares in lines that were refused. Whoever refers to them is not at fault.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    pub(crate) servers: HashSet<Box<str>>,
+    acls: HashSet<Box<str>>,
+    pub(crate) captures: bool,
+}
+
+impl Refused {
+    fn note(&mut self, line: &Line) {
+        match line.text(0) {
+            "server" => drop(self.servers.insert(line.text(1).into())),
+            "acl" => drop(self.acls.insert(line.text(1).into())),
+            "capture" | "declare" => self.captures = true,
+            _ => {}
+        }
+    }
+
+    /// Whether the fault is nothing but a name whose own line was refused.
+    fn explains(&self, fault: &Fault) -> bool {
+        let Some((_, name)) = fault.message.rsplit_once("no such ACL : '") else { return false };
+        name.split_once('\'').is_some_and(|(name, _)| self.acls.contains(name))
+    }
 }
 
 /// Where a condition is, and where it was written.
@@ -269,6 +297,10 @@ impl Section {
 
     pub(crate) fn is_defaults(self) -> bool {
         matches!(self, Section::Defaults { .. })
+    }
+
+    pub(crate) fn is_defaults_without_name(self) -> bool {
+        self == Section::Defaults { named: false }
     }
 
     pub(crate) fn is_frontend(self) -> bool {
@@ -373,7 +405,9 @@ impl<'r> ProxyParser<'r> {
             Ok(header) => header,
             Err(fault) => {
                 diagnostics.push(*fault);
-                Header { section: section_of(line.text(0), false), name: line.keyword(), from: None }
+                // What refers to it finds it: this is its one fault.
+                let name = line.get(1).unwrap_or(line.keyword());
+                Header { section: section_of(line.text(0), line.len() > 1), name, from: None }
             }
         };
         let mut draft = Draft::new(&header, at, line.span());
@@ -395,6 +429,10 @@ impl<'r> ProxyParser<'r> {
         let read = read_line(&mut context, line);
         draft.notes.get_mut().warnings.drain(..).for_each(|warning| diagnostics.push(warning));
         if let Err(fault) = read {
+            if draft.refused.explains(&fault) {
+                return;
+            }
+            draft.refused.note(line);
             diagnostics.push(*fault);
         }
     }
@@ -461,6 +499,9 @@ impl<'r> ProxyParser<'r> {
         }
         draft.proxy.settings = defaults.finished.proxy.settings.clone();
         draft.extras = defaults.finished.extras.clone();
+        if draft.section.is_backend() || draft.section.is_defaults() {
+            draft.proxy.server_state_file = defaults.finished.proxy.server_state_file.clone();
+        }
         if draft.section.is_frontend() {
             // Rules of the section may have made slots: the proxy's own follow them.
             draft.proxy.captures = defaults.finished.proxy.captures.clone();
@@ -626,6 +667,7 @@ impl Draft {
             notes: RefCell::default(),
             rule_memory: RuleMemory::default(),
             logs: log_mode::LogNotes::default(),
+            refused: Refused::default(),
         }
     }
 }

@@ -60,9 +60,18 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
     }),
     Row::ready("maxlen", "<length>", "1200", "longer messages are cut", |context, words| {
         let word = words.peek_text();
-        let length = word.parse().ok().filter(|length| (1..=LONGEST_MESSAGE).contains(length));
-        context.reader.ring.length_max =
+        let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        let length = word.parse::<u64>().ok().or(digits.then_some(u64::MAX)).filter(|length| *length > 0);
+        let length =
             length.ok_or_else(|| words.fault(format!("invalid size '{word}' for new sink buffer.")))?;
+        if length > LONGEST_MESSAGE.into() {
+            let message = format!(
+                "ring '{}' event max length '{word}' exceeds max payload size, forced to '{LONGEST_MESSAGE}'.",
+                context.reader.ring.name
+            );
+            context.diagnostics.warning(words.here(), message);
+        }
+        context.reader.ring.length_max = length.min(LONGEST_MESSAGE.into()) as u32;
         words.take();
         words.end("maxlen")
     }),
@@ -83,7 +92,7 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
         "how long connecting to a server may take",
         |context, words| {
             let word = words.expect("'timeout connect' expects <time> as argument.")?;
-            context.reader.ring.connect_timeout = Some(delay_of(word, "timeout connect")?);
+            context.reader.ring.connect_timeout = Some(delay_of(words, word, "timeout connect")?);
             words.end("timeout connect")
         },
     ),
@@ -94,7 +103,7 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
         "how long a server may take nothing",
         |context, words| {
             let word = words.expect("'timeout server' expects <time> as argument.")?;
-            context.reader.ring.server_timeout = Some(delay_of(word, "timeout server")?);
+            context.reader.ring.server_timeout = Some(delay_of(words, word, "timeout server")?);
             words.end("timeout server")
         },
     ),

@@ -335,7 +335,7 @@ pub(crate) fn read_inspect_delay(
     let expects =
         format!("'{keyword}' expects a positive delay in milliseconds, in proxy '{}'", context.name());
     let word = words.expect(&expects)?;
-    let delay = delay_of(word, keyword).map_err(|mut fault| {
+    let delay = delay_of(words, word, keyword).map_err(|mut fault| {
         fault.message = format!("{expects} ({})", fault.message);
         fault
     })?;

@@ -13,7 +13,7 @@ use crate::model::{Framing, HashKey, InitialAddress, Ring, SendProxy, ServerSett
 use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
-use crate::words::{Parsed, Words, fault, not_yet, suggesting};
+use crate::words::{Fault, LineFaults, Parsed, Words, fault, not_yet, suggesting};
 
 /// A server line while it is read.
 #[derive(Debug)]
@@ -71,14 +71,34 @@ pub(crate) fn read_server_options(
     subject: Option<&str>,
 ) -> Parsed {
     let prefix = subject.map_or_else(String::new, |subject| format!("'{subject}' : "));
+    let located = |mut fault: Fault| {
+        fault.message = format!("{prefix}{}", fault.message);
+        fault.layout = Layout::Place;
+        fault
+    };
+    let mut faults = LineFaults::default();
     while let Some(word) = words.take() {
-        read_word(server, word, words).map_err(|mut fault| {
-            fault.message = format!("{prefix}{}", fault.message);
-            fault.layout = Layout::Place;
-            fault
-        })?;
+        let name = word.text().split('(').next().unwrap_or_default();
+        let row = SERVER_OPTIONS.find(name);
+        let Err(fault) = read_word(server, word, words) else {
+            faults.known();
+            continue;
+        };
+        match row.map(|row| (row.handler, row.arguments)) {
+            None => faults.unknown(word, located(fault)),
+            Some((Handler::NotYet, arguments)) => {
+                faults.push(located(fault));
+                faults.skip_arguments(words, arguments, |word| SERVER_OPTIONS.find(word).is_some());
+            }
+            Some((Handler::Removed(_), _)) => faults.push(located(fault)),
+            Some((Handler::Ready(_), _)) => {
+                // Where the next word begins is not known.
+                faults.push(located(fault));
+                break;
+            }
+        }
     }
-    Ok(())
+    faults.into_result()
 }
 
 fn read_word(server: &mut ServerLine<'_>, word: &Word, words: &mut Words<'_>) -> Parsed {
@@ -268,7 +288,7 @@ const READY: &[Row<ServerReader>] = &[
         "how often idle connections are thinned out",
         |server, words| {
             let word = words.expect("'pool-purge-delay' expects <value> as argument.")?;
-            server.settings.pool_purge_delay = delay_of(word, "pool-purge-delay")?;
+            server.settings.pool_purge_delay = delay_of(words, word, "pool-purge-delay")?;
             Ok(())
         },
     ),
@@ -332,7 +352,7 @@ const READY: &[Row<ServerReader>] = &[
     ),
     option("slowstart", "<start_time_in_ms>", "30s", "how long the weight takes to grow", |server, words| {
         let word = words.expect("'slowstart' expects a delay in milliseconds.")?;
-        server.settings.slowstart = delay_of(word, "slowstart")?;
+        server.settings.slowstart = delay_of(words, word, "slowstart")?;
         Ok(())
     }),
     option(
@@ -347,7 +367,7 @@ const READY: &[Row<ServerReader>] = &[
     ),
     option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |server, words| {
         let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
-        let delay = delay_of(word, "tcp-ut")?;
+        let delay = delay_of(words, word, "tcp-ut")?;
         server.settings.tcp_user_timeout = (delay > Duration::ZERO).then_some(delay);
         Ok(())
     }),

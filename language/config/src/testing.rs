@@ -76,11 +76,15 @@ pub(crate) fn read(text: &str) -> Outcome {
     let mut parser = ProxyParser::new(resources);
     let conditions = StaticFeatures { features: &[], enabled: &[] };
     while let Some(line) = reader.next_line(&Environment::new(), &conditions, &mut diagnostics) {
+        if line.is_cut() {
+            continue;
+        }
         if ProxyParser::SECTIONS.contains(&line.text(0)) {
             parser.begin(&line, "t.cfg", &mut diagnostics);
         } else {
             parser.line(&line, "t.cfg", &mut diagnostics);
         }
+        line.take_remarks().into_iter().for_each(|remark| diagnostics.push(remark));
     }
     let mut pages = ErrorReplies::default();
     let message = ErrorMessage { path: "p".into(), raw: b"HTTP/1.0 503 x\r\n\r\n"[..].into() };

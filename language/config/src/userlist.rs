@@ -143,6 +143,10 @@ impl Entries<'_> {
 
     fn group(&mut self, words: &mut Words<'_>) -> Parsed {
         let name = words.expect("'group' expects <name> as arguments.")?;
+        if let Some(stranger) = name.text().chars().find(|c| !crate::proxy::is_name_character(*c)) {
+            let message = format!("character '{stranger}' is not permitted in 'group' name '{name}'.");
+            return Err(crate::words::tight(fault(name.span(), message)));
+        }
         if self.reader.groups.contains_key(name.text()) {
             self.ignore_duplicate("group", name.text(), name.span());
             return Ok(());

@@ -107,6 +107,63 @@ impl<'l> Words<'l> {
     }
 }
 
+/// The faults of a line that goes on after one: all unknown words, and all that are not there yet.
+#[derive(Debug, Default)]
+pub(crate) struct LineFaults {
+    first: Option<Fault>,
+    /// Whether the word before was unknown: then what follows may be its arguments.
+    after_unknown: bool,
+}
+
+impl LineFaults {
+    /// Adds a fault.
+    pub fn push(&mut self, fault: Fault) {
+        self.after_unknown = false;
+        match &mut self.first {
+            None => self.first = Some(fault),
+            Some(first) if first.also.len() < MAX_LINE_FAULTS => first.also.push(*fault),
+            Some(_) => {}
+        }
+    }
+
+    /// Adds an unknown word, unless it is what an unknown word before it may take: a number, an address, a path.
+    pub fn unknown(&mut self, word: &Word, fault: Fault) {
+        let regular = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        let text = word.text();
+        let is_keyword =
+            text.starts_with(|first: char| first.is_ascii_lowercase()) && text.bytes().all(regular);
+        if is_keyword || !self.after_unknown {
+            self.push(fault);
+        }
+        self.after_unknown = true;
+    }
+
+    /// A known word follows.
+    pub fn known(&mut self) {
+        self.after_unknown = false;
+    }
+
+    /// Passes over the arguments of a word that is not there yet: those that it must have, or one that is not known.
+    pub fn skip_arguments(
+        &mut self,
+        words: &mut Words<'_>,
+        arguments: &str,
+        is_known: impl Fn(&str) -> bool,
+    ) {
+        if !arguments.is_empty() && !words.at_end() && !is_known(words.peek_text()) {
+            words.take();
+        }
+    }
+
+    /// The first fault with all others.
+    pub fn into_result(self) -> Parsed {
+        self.first.map_or(Ok(()), Err)
+    }
+}
+
+/// No more faults of one line are told.
+const MAX_LINE_FAULTS: usize = 16;
+
 /// An error at `span`.
 pub(crate) fn fault(span: Span, message: impl Into<String>) -> Fault {
     Box::new(Diagnostic::alert(span, message))
@@ -114,7 +171,8 @@ pub(crate) fn fault(span: Span, message: impl Into<String>) -> Fault {
 
 /// The error for something that the language has and weir does not have yet.
 pub(crate) fn not_yet(span: Span, what: &str) -> Fault {
-    fault(span, format!("'{what}' is not implemented yet"))
+    let text = format!("'{what}' is not implemented yet");
+    Box::new(Diagnostic::alert(span, text.clone()).group(text))
 }
 
 /// The same error with words in front of its message.

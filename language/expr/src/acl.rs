@@ -381,6 +381,9 @@ impl<'p> TestParser<'p, '_> {
         let method = self.required_method(&expr)?;
         let patterns = self.patterns(method, ignore_case)?;
         if method.takes_patterns() {
+            if patterns.is_empty() && indexes.is_empty() && expr.decl().name == "http_auth_group" {
+                return Err(self.error("no groups specified for 'http_auth_group'"));
+            }
             if patterns.is_empty() && indexes.is_empty() && !explicit_end {
                 self.warn_of_no_pattern();
             }

@@ -1,6 +1,7 @@
 //! What is said to the operator: all of it, never only the first fault.
 
 use crate::source::Span;
+use std::collections::HashMap;
 
 /// How grave a diagnostic is. An `Alert` makes the configuration unusable; a `Warning` is fatal under `-dW` and
 /// `zero-warning` only; `Diag` is shown under `-dD` only.
@@ -48,15 +49,34 @@ pub struct Diagnostic {
     /// The line as the classic form repeats it below the message, and the byte in it that the caret points to.
     /// Broken quoting and broken conditions have one.
     pub excerpt: Option<(String, usize)>,
+    /// What the message says of every subject alike, when that is not the whole message: those that repeat are counted.
+    pub group: Option<String>,
+    /// More faults of the same line.
+    pub also: Vec<Diagnostic>,
+    /// Whether the operator asked for it (`.warning` and its like): then it is said whatever else is.
+    pub asked_for: bool,
 }
 
-/// Collects diagnostics. Keeps the first [`MAX_DIAGNOSTICS`] and counts the rest.
+/// Collects diagnostics. Keeps [`MAX_DIAGNOSTICS`] different ones, counts those that repeat, and counts the rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics {
-    list: Vec<Diagnostic>,
+    /// Of those that repeat, the first two.
+    list: Vec<(Diagnostic, usize)>,
+    groups: Vec<Group>,
+    positions: HashMap<(Severity, String), usize>,
     alerts: usize,
     warnings: usize,
     dropped: usize,
+}
+
+/// Diagnostics that say the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Group {
+    count: usize,
+    /// The places of the first [`MAX_PLACES`].
+    places: Vec<Span>,
+    /// The position of the first in the list.
+    first: usize,
 }
 
 impl Diagnostic {
@@ -64,7 +84,18 @@ impl Diagnostic {
     pub fn new(severity: Severity, span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         let span = span.into();
         let layout = if span.is_some() { Layout::Parsing } else { Layout::Bare };
-        Self { severity, span, message: message.into(), note: None, suggestion: None, layout, excerpt: None }
+        Self {
+            severity,
+            span,
+            message: message.into(),
+            note: None,
+            suggestion: None,
+            layout,
+            excerpt: None,
+            group: None,
+            also: Vec::new(),
+            asked_for: false,
+        }
     }
 
     /// An error at `span`.
@@ -95,6 +126,12 @@ impl Diagnostic {
         self
     }
 
+    /// Says what the message says of every subject alike.
+    pub fn group(mut self, text: impl Into<String>) -> Self {
+        self.group = Some(text.into());
+        self
+    }
+
     /// Makes the classic form repeat the line with a caret below byte `caret`.
     pub fn with_excerpt(mut self, line: impl Into<String>, caret: usize) -> Self {
         self.excerpt = Some((line.into(), caret));
@@ -109,16 +146,39 @@ impl Diagnostics {
     }
 
     /// Adds a diagnostic.
-    pub fn push(&mut self, diagnostic: Diagnostic) {
+    pub fn push(&mut self, mut diagnostic: Diagnostic) {
+        let others = std::mem::take(&mut diagnostic.also);
         match diagnostic.severity {
             Severity::Alert => self.alerts += 1,
             Severity::Warning => self.warnings += 1,
             Severity::Notice | Severity::Diag => {}
         }
-        if self.list.len() < MAX_DIAGNOSTICS {
-            self.list.push(diagnostic);
-        } else {
-            self.dropped += 1;
+        self.keep(diagnostic);
+        others.into_iter().for_each(|other| self.push(other));
+    }
+
+    fn keep(&mut self, diagnostic: Diagnostic) {
+        let text = diagnostic.group.as_ref().unwrap_or(&diagnostic.message);
+        let key = (diagnostic.severity, text.clone());
+        let position = match self.positions.get(&key) {
+            Some(position) => *position,
+            None if self.groups.len() == MAX_DIAGNOSTICS => {
+                self.dropped += 1;
+                return;
+            }
+            None => {
+                self.positions.insert(key, self.groups.len());
+                self.groups.push(Group { count: 0, places: Vec::new(), first: self.list.len() });
+                self.groups.len() - 1
+            }
+        };
+        let group = &mut self.groups[position];
+        group.count += 1;
+        if group.places.len() < MAX_PLACES {
+            group.places.extend(diagnostic.span);
+        }
+        if group.count < GROUPED_FROM {
+            self.list.push((diagnostic, position));
         }
     }
 
@@ -162,30 +222,61 @@ impl Diagnostics {
         self.dropped
     }
 
-    /// All kept diagnostics in the order they were found.
-    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
-        self.list.iter()
+    /// All kept diagnostics in the order they were found: of those that repeat, the first two.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> + Clone {
+        self.list.iter().map(|(diagnostic, _)| diagnostic)
+    }
+
+    /// What an operator is told. Those that repeat are one, with their number and the first places; warnings wait until no
+    /// error is left.
+    pub fn reports(&self) -> Vec<Report<'_>> {
+        let mut reports = Vec::new();
+        for (index, (diagnostic, position)) in self.list.iter().enumerate() {
+            let group = &self.groups[*position];
+            let waits = self.alerts > 0 && diagnostic.severity < Severity::Alert && !diagnostic.asked_for;
+            let repeats = group.count >= GROUPED_FROM;
+            if waits || (repeats && group.first != index) {
+                continue;
+            }
+            let places = if repeats { group.places.as_slice() } else { &[] };
+            let count = if repeats { group.count } else { 1 };
+            reports.push(Report { diagnostic, count, places });
+        }
+        reports
+    }
+
+    /// How many warnings wait until no error is left.
+    pub fn waiting_count(&self) -> usize {
+        let asked_for =
+            self.iter().filter(|known| known.asked_for && known.severity == Severity::Warning).count();
+        if self.alerts > 0 { self.warnings.saturating_sub(asked_for) } else { 0 }
     }
 
     /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
-
-    /// Moves all of `other` to the end of this list.
-    pub fn append(&mut self, other: Diagnostics) {
-        self.dropped += other.dropped;
-        // What `other` dropped was never in its list, so its counters come over whole.
-        let (alerts, warnings) = (self.alerts + other.alerts, self.warnings + other.warnings);
-        for diagnostic in other.list {
-            self.push(diagnostic);
-        }
-        (self.alerts, self.warnings) = (alerts, warnings);
-    }
 }
 
-/// A file with more faults than this is not a configuration; the rest is counted, not kept.
-pub const MAX_DIAGNOSTICS: usize = 1000;
+/// A diagnostic as an operator is told of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Report<'d> {
+    /// The first of those that say the same.
+    pub diagnostic: &'d Diagnostic,
+    /// How many say the same: 1, or [`GROUPED_FROM`] and more.
+    pub count: usize,
+    /// The places of the first ones, if there are several.
+    pub places: &'d [Span],
+}
+
+/// A file with more different faults than this is not a configuration; the rest is counted, not kept.
+pub const MAX_DIAGNOSTICS: usize = 200;
+
+/// So many that say the same are told as one.
+pub const GROUPED_FROM: usize = 3;
+
+/// So many places are told of those that say the same.
+const MAX_PLACES: usize = 5;
 
 #[cfg(test)]
 mod tests {
@@ -194,18 +285,59 @@ mod tests {
     #[test]
     fn everything_is_counted_and_the_list_is_bounded() {
         let mut diagnostics = Diagnostics::new();
-        for _ in 0..MAX_DIAGNOSTICS + 5 {
-            diagnostics.alert(None, "x");
+        for number in 0..MAX_DIAGNOSTICS + 5 {
+            diagnostics.alert(None, format!("x{number}"));
         }
         diagnostics.warning(None, "y");
         assert_eq!(diagnostics.alert_count(), MAX_DIAGNOSTICS + 5);
         assert_eq!(diagnostics.warning_count(), 1);
         assert_eq!(diagnostics.dropped_count(), 6);
         assert_eq!(diagnostics.iter().count(), MAX_DIAGNOSTICS);
-        let mut other = Diagnostics::new();
-        other.alert(None, "z");
-        other.append(diagnostics);
-        assert_eq!(other.alert_count(), MAX_DIAGNOSTICS + 6);
-        assert_eq!(other.dropped_count(), 7);
+        assert_eq!(diagnostics.reports().len(), MAX_DIAGNOSTICS);
+    }
+
+    /// The message, how many there are, and the lines.
+    fn told(diagnostics: &Diagnostics) -> Vec<(&str, usize, Vec<u32>)> {
+        let reports = diagnostics.reports();
+        let lines = |report: &Report<'_>| report.places.iter().map(|place| place.line).collect();
+        reports.iter().map(|report| (&*report.diagnostic.message, report.count, lines(report))).collect()
+    }
+
+    #[test]
+    fn what_repeats_is_told_once() {
+        let file = crate::source::SourceMap::new().add("f", Vec::new());
+        let mut diagnostics = Diagnostics::new();
+        for line in 1..=1000 {
+            let span = Span::new(file, line, 0, 1);
+            let message = format!("server {line}: 'check' is not there");
+            diagnostics.push(Diagnostic::alert(span, message).group("'check' is not there"));
+            if line <= 2 {
+                diagnostics.alert(span, "twice");
+            }
+        }
+        assert_eq!(
+            told(&diagnostics),
+            [
+                ("server 1: 'check' is not there", 1000, vec![1, 2, 3, 4, 5]),
+                ("twice", 1, vec![]),
+                ("twice", 1, vec![])
+            ]
+        );
+        assert_eq!((diagnostics.alert_count(), diagnostics.dropped_count()), (1002, 0));
+    }
+
+    #[test]
+    fn warnings_wait_behind_errors() {
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.warning(None, "a");
+        let mut asked_for = Diagnostic::warning(None, "b");
+        asked_for.asked_for = true;
+        diagnostics.push(asked_for);
+        assert_eq!((told(&diagnostics).len(), diagnostics.waiting_count()), (2, 0));
+        let mut alert = Diagnostic::alert(None, "c");
+        alert.also.push(Diagnostic::alert(None, "d"));
+        diagnostics.push(alert);
+        let messages: Vec<&str> = told(&diagnostics).iter().map(|(message, ..)| *message).collect();
+        assert_eq!((messages, diagnostics.waiting_count()), (vec!["b", "c", "d"], 1));
     }
 }

@@ -8,7 +8,7 @@
 //! | `$` is text | `$NAME` `${NAME}` `${NAME-default}` `${NAME[*]}` expand | |
 //!
 //! A backslash before anything else stays. What a variable holds is text: quotes and comments in it mean
-//! nothing, and only `[*]` cuts it into several words.
+//! nothing, and only `[*]` cuts it into several words. Where that leaves an empty word, there is none.
 
 use crate::environment::Environment;
 use crate::source::{FileId, Span};
@@ -18,8 +18,8 @@ use std::fmt;
 /// The most words of one line.
 pub const MAX_WORDS: usize = 64;
 
-/// The most bytes of one line, raw and after its variables were expanded. The reference grows without a limit;
-/// weir bounds what one line can cost.
+/// The most bytes of one line up to the end of its last word, raw and after its variables were expanded. Comments do not
+/// count. The reference grows without a limit; weir bounds what one line can cost.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// What the pseudo-variables `.FILE`, `.LINE` and `.SECTION` say on this line.
@@ -68,9 +68,6 @@ pub fn lex_line(
     pseudo: Pseudo<'_>,
     environment: &Environment,
 ) -> Result<Vec<Word>, LexError> {
-    if raw.len() > MAX_LINE_BYTES {
-        return Err(LexError { fault: LexFault::LineTooLong, column: MAX_LINE_BYTES as u32 });
-    }
     let lexer = Lexer {
         raw,
         at: 0,
@@ -82,6 +79,7 @@ pub fn lex_line(
         bytes: Vec::new(),
         columns: Vec::new(),
         quoted: false,
+        split: false,
         budget: MAX_LINE_BYTES,
     };
     lexer.run()
@@ -99,6 +97,8 @@ struct Lexer<'a> {
     bytes: Vec<u8>,
     columns: Vec<u32>,
     quoted: bool,
+    /// Whether `[*]` cut or made the word: then it is none when it is empty.
+    split: bool,
     /// How many more bytes variables may add to this line.
     budget: usize,
 }
@@ -147,6 +147,7 @@ impl Lexer<'_> {
             }
             self.push(byte, self.at);
             self.at += 1;
+            self.check_length()?;
         }
         Err(fault(LexFault::UnmatchedQuote, opening))
     }
@@ -166,6 +167,7 @@ impl Lexer<'_> {
                     self.at += 1;
                 }
             }
+            self.check_length()?;
         }
         Err(fault(LexFault::UnmatchedQuote, opening))
     }
@@ -258,6 +260,7 @@ impl Lexer<'_> {
     /// another, even at the ends of the value.
     fn expand(&mut self, value: &[u8], dollar: usize, split: bool) -> Result<(), LexError> {
         let mut after_space = false;
+        self.split |= split;
         for &byte in value {
             if split && (is_space(byte) || byte == b'\n') {
                 after_space = true;
@@ -278,6 +281,7 @@ impl Lexer<'_> {
         self.finish_word()?;
         self.started = Some(dollar);
         self.quoted = true;
+        self.split = true;
         Ok(())
     }
 
@@ -290,7 +294,18 @@ impl Lexer<'_> {
         let Some(start) = self.started.take() else { return Ok(()) };
         let bytes = std::mem::take(&mut self.bytes);
         let columns = std::mem::take(&mut self.columns);
+        if std::mem::take(&mut self.split) && bytes.is_empty() {
+            self.quoted = false;
+            return Ok(());
+        }
         self.add_word(start, bytes, Some(columns))
+    }
+
+    fn check_length(&self) -> Result<(), LexError> {
+        match self.at > MAX_LINE_BYTES {
+            true => Err(fault(LexFault::LineTooLong, MAX_LINE_BYTES)),
+            false => Ok(()),
+        }
     }
 
     fn add_word(&mut self, start: usize, bytes: Vec<u8>, columns: Option<Vec<u32>>) -> Result<(), LexError> {
@@ -299,6 +314,7 @@ impl Lexer<'_> {
             let kept = last.text().chars().take(MAX_QUOTED_CHARS).collect();
             return Err(LexError { fault: LexFault::TooManyWords(kept), column: last.span().start });
         }
+        self.check_length()?;
         let span = Span::new(self.file, self.pseudo.line, start as u32, self.at as u32);
         let word = Word::new(bytes, span, columns);
         self.words.push(word.with_quotes(std::mem::take(&mut self.quoted)));
@@ -425,10 +441,21 @@ mod tests {
     fn variables_that_become_words() {
         check(r#""${A[*]}" z"#, &["one", "two", "z"]);
         check(r#""${L[*]}""#, &["a", "b", "c"]);
-        check(r#""${S[*]}x""#, &["", "a", "b", "x"]);
-        check(r#""x${S[*]}" y"#, &["x", "a", "b", "", "y"]);
-        check(r#""${E[*]}" "${N[*]}" "a${E[*]}b""#, &["", "", "ab"]);
+        check(r#""${S[*]}x""#, &["a", "b", "x"]);
+        check(r#""x${S[*]}" y"#, &["x", "a", "b", "y"]);
+        check(r#""${E[*]}" "${N[*]}" "a${E[*]}b""#, &["ab"]);
         check(r#""${N[*]-a b}""#, &["a", "b"]);
+    }
+
+    #[test]
+    fn only_words_have_a_bound() {
+        check(&format!("a #{}", "x".repeat(10 << 20)), &["a"]);
+        check(&" ".repeat(MAX_LINE_BYTES + 1), &[]);
+        check(&format!("a{}", " ".repeat(MAX_LINE_BYTES)), &["a"]);
+        let too_long = |text: String| check_fault(&text, LexFault::LineTooLong, MAX_LINE_BYTES as u32 + 1);
+        too_long(format!("{}b", " ".repeat(MAX_LINE_BYTES)));
+        too_long(format!("'{}'", "b".repeat(MAX_LINE_BYTES)));
+        too_long(format!("\"{}\"", "b".repeat(MAX_LINE_BYTES)));
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod word;
 pub use condition::{
     ConditionContext, ConditionError, MAX_CONDITION_DEPTH, StaticFeatures, evaluate_condition,
 };
-pub use diagnostic::{Diagnostic, Diagnostics, Layout, MAX_DIAGNOSTICS, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, GROUPED_FROM, Layout, MAX_DIAGNOSTICS, Report, Severity};
 pub use environment::Environment;
 pub use lexer::{LexError, LexFault, MAX_LINE_BYTES, MAX_WORDS, Pseudo, lex_line};
 pub use reader::{MAX_CONDITION_NESTING, Reader};

@@ -83,6 +83,15 @@ impl<'s> Reader<'s> {
                 self.report_truncation(file, raw, diagnostics);
             }
             let Some(line) = self.cut(file, source.name(), raw, environment, diagnostics) else { continue };
+            let empty = line.words().iter().position(|word| word.bytes().is_empty());
+            let line = match empty {
+                Some(index) if self.is_taking() => {
+                    diagnostics.push(empty_argument(&line, index, raw));
+                    let Some(line) = line.cut_at(index) else { continue };
+                    line
+                }
+                _ => line,
+            };
             if line.keyword().text().starts_with('.') {
                 self.directive(&line, environment, conditions, diagnostics);
             } else if self.is_taking() {
@@ -274,7 +283,23 @@ fn message(line: &Line, severity: Severity, diagnostics: &mut Diagnostics) {
         );
         return tight(diagnostics, Severity::Alert, extra.span(), text);
     }
-    tight(diagnostics, severity, line.span(), format!("'{}'.", line.text(1)));
+    let mut diagnostic = Diagnostic::new(severity, line.span(), format!("'{}'.", line.text(1)));
+    diagnostic.asked_for = true;
+    diagnostics.push(diagnostic.layout(Layout::ParsingTight));
+}
+
+/// The complaint about an empty word. A variable that is not set would otherwise change what a line means.
+fn empty_argument(line: &Line, index: usize, raw: &[u8]) -> Diagnostic {
+    let span = line.span_at(index);
+    let message = format!(
+        "argument number {index} at position {} is empty and marks the end of the argument list",
+        span.start + 1
+    );
+    let (shown, caret) = shown_line(raw, span.start as usize);
+    Diagnostic::alert(span, message)
+        .layout(Layout::ParsingTight)
+        .with_excerpt(shown, caret)
+        .note("a variable that is not set is empty; \"${NAME-default}\" has a default")
 }
 
 fn lone(line: &Line, diagnostics: &mut Diagnostics) {
@@ -371,7 +396,7 @@ mod tests {
     #[test]
     fn a_line_sees_what_the_line_before_set() {
         check("setenv A 1\nx \"$A\"\nsetenv A 2\nx \"$A\"\n", &["x 1", "x 2"], &[]);
-        check("x \"$.SECTION\"\nfrontend f\nx \"$.SECTION:$.LINE\"\n", &["x ", "x f:3"], &[]);
+        check("x \"<$.SECTION\"\nfrontend f\nx \"$.SECTION:$.LINE\"\n", &["x <", "x f:3"], &[]);
     }
 
     #[test]
@@ -462,6 +487,29 @@ mod tests {
         );
         check("a\r\nb\r\n", &["a", "b"], &[]);
         check("", &[], &[]);
+    }
+
+    /// As HAProxy 3.4 and later; 3.2 warns and reads the words before.
+    #[test]
+    fn empty_arguments_are_refused() {
+        let empty = |line: u32, number: u32, position: u32, text: &str| {
+            format!(
+                "parsing [0.cfg:{line}]: argument number {number} at position {position} is empty and marks the end of \
+                 the argument list:\n  {text}\n  {:1$}^",
+                "",
+                position as usize - 1
+            )
+        };
+        check(
+            "a b\nacl a path_beg \"$UNSET\" x\n.if 0\nx \"\"\n.endif\n\"\" x\n.if \"\"\nb\n.endif\n",
+            &["a b", "acl a path_beg"],
+            &[
+                &empty(2, 3, 16, "acl a path_beg \"$UNSET\" x"),
+                &empty(6, 0, 1, "\"\" x"),
+                &empty(7, 1, 5, ".if \"\""),
+            ],
+        );
+        check("a \"${UNSET[*]}\" b\nc \"${UNSET[*]}\"\nd \"${UNSET-x}\"\n", &["a b", "c", "d x"], &[]);
     }
 
     #[test]

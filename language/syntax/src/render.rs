@@ -1,42 +1,105 @@
 //! Diagnostics as text: the classic line that tools and tests know, and the pretty form for people.
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Layout, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Layout, Report, Severity};
 use crate::source::{SourceMap, Span};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt::Write;
 
 impl Diagnostics {
-    /// Every diagnostic as [`Diagnostic::classic`] writes it, `Diag` ones only when `show_diag`.
+    /// Every report as [`Report::classic`] writes it, `Diag` ones only when `show_diag`.
     pub fn classic(&self, sources: &SourceMap, process: u32, show_diag: bool) -> String {
-        let shown = self.iter().filter(|diagnostic| show_diag || diagnostic.severity != Severity::Diag);
-        let mut text: String = shown.map(|diagnostic| diagnostic.classic(sources, process)).collect();
-        if self.dropped_count() > 0 {
-            let message = format!("config : {} more messages are not shown.", self.dropped_count());
-            text.push_str(&classic_line(Severity::Notice, process, &message));
+        let shown = self.reports().into_iter();
+        let shown = shown.filter(|report| show_diag || report.diagnostic.severity != Severity::Diag);
+        let mut text: String = shown
+            .map(|report| {
+                let message = format!("config : {}", report.classic(sources));
+                classic_line(report.diagnostic.severity, process, &message)
+            })
+            .collect();
+        for message in self.summary() {
+            text.push_str(&classic_line(Severity::Notice, process, &format!("config : {message}")));
         }
         text
     }
 
-    /// Every diagnostic as [`Diagnostic::pretty`] writes it, an empty line between them.
+    /// Every report as [`Report::pretty`] writes it, an empty line between them.
     pub fn pretty(&self, sources: &SourceMap, color: bool, show_diag: bool) -> String {
-        let mut text = String::new();
-        for diagnostic in self.iter().filter(|diagnostic| show_diag || diagnostic.severity != Severity::Diag)
-        {
-            let _ = writeln!(text, "{}\n", diagnostic.pretty(sources, color));
-        }
+        let shown = self.reports().into_iter();
+        let shown = shown.filter(|report| show_diag || report.diagnostic.severity != Severity::Diag);
+        shown.map(|report| format!("{}\n\n", report.pretty(sources, color))).collect()
+    }
+
+    /// What is not told: messages beyond the bound, and warnings that wait.
+    pub fn summary(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         if self.dropped_count() > 0 {
-            let _ = writeln!(text, "note: {} more messages are not shown", self.dropped_count());
+            lines.push(format!("{} more messages are not shown.", self.dropped_count()));
+        }
+        if self.waiting_count() > 0 {
+            let count = self.waiting_count();
+            let noun = if count == 1 { "warning is" } else { "warnings are" };
+            lines.push(format!("{count} {noun} not shown before the errors are gone."));
+        }
+        lines
+    }
+}
+
+impl Report<'_> {
+    /// The classic form without severity and process. It always has a place where there is one.
+    pub fn classic(&self, sources: &SourceMap) -> String {
+        let diagnostic = self.diagnostic;
+        if self.count == 1 {
+            let text = diagnostic.classic_message(sources);
+            return match diagnostic.span.filter(|_| diagnostic.layout == Layout::Bare) {
+                Some(span) => with_place(&text, &format!("({}:{})", sources.name(span.file), span.line)),
+                None => text,
+            };
+        }
+        let text = diagnostic.group.as_ref().unwrap_or(&diagnostic.message);
+        let place = diagnostic.span.map_or_else(String::new, |span| {
+            format!("parsing [{}:{}] : ", sources.name(span.file), span.line)
+        });
+        format!("{place}{}{}", text.trim_end_matches('.'), self.count_and_places(sources))
+    }
+
+    /// `: 770 times, first at lines 12, 13, 14`.
+    fn count_and_places(&self, sources: &SourceMap) -> String {
+        let mut text = format!(": {} times", self.count);
+        let Some(first) = self.places.first() else { return text };
+        let mut file = first.file;
+        for (index, place) in self.places.iter().enumerate() {
+            text.push_str(if index == 0 { ", first at lines " } else { ", " });
+            if place.file != file {
+                let _ = write!(text, "{}:", sources.name(place.file));
+                file = place.file;
+            }
+            let _ = write!(text, "{}", place.line);
         }
         text
+    }
+
+    /// The line with a caret, what was expected, and what was probably meant.
+    pub fn pretty(&self, sources: &SourceMap, color: bool) -> String {
+        let diagnostic = self.diagnostic;
+        if self.count == 1 {
+            return diagnostic.pretty(sources, color);
+        }
+        let text = diagnostic.group.as_ref().unwrap_or(&diagnostic.message);
+        let message = format!("{}{}", text.trim_end_matches('.'), self.count_and_places(sources));
+        Diagnostic { message, ..diagnostic.clone() }.pretty(sources, color)
+    }
+}
+
+/// The text with a place at the end of its first line.
+fn with_place(text: &str, place: &str) -> String {
+    let (first, rest) = text.split_at(text.find('\n').unwrap_or(text.len()));
+    match first.strip_suffix('.') {
+        Some(sentence) => format!("{sentence} {place}.{rest}"),
+        None => format!("{first} {place}{rest}"),
     }
 }
 
 impl Diagnostic {
-    /// The reference's form, newline included: `[ALERT]    (pid) : config : parsing [file:line] : message`.
-    pub fn classic(&self, sources: &SourceMap, process: u32) -> String {
-        classic_line(self.severity, process, &format!("config : {}", self.classic_message(sources)))
-    }
-
     /// The classic form without severity and process: `parsing [file:line] : message`.
     pub fn classic_message(&self, sources: &SourceMap) -> String {
         let mut text = match self.span {
@@ -160,17 +223,51 @@ mod tests {
     fn the_classic_line_is_the_references() {
         let sources = sources();
         let message = "'nbthread' passed a missing or unparsable integer value in '2x'";
-        let diagnostic = Diagnostic::alert(span(&sources), message);
+        let said = |diagnostic: Diagnostic| {
+            let mut diagnostics = Diagnostics::new();
+            diagnostics.push(diagnostic);
+            diagnostics.classic(&sources, 1584, false)
+        };
         assert_eq!(
-            diagnostic.classic(&sources, 1584),
+            said(Diagnostic::alert(span(&sources), message)),
             format!("[ALERT]    (1584) : config : parsing [bad.cfg:4] : {message}\n")
         );
-        let tight = Diagnostic::warning(span(&sources), "'W'.").layout(Layout::ParsingTight);
-        assert_eq!(tight.classic(&sources, 1), "[WARNING]  (1) : config : parsing [bad.cfg:4]: 'W'.\n");
-        let bare = Diagnostic::alert(None, "Fatal errors found in configuration.");
         assert_eq!(
-            bare.classic(&sources, 1),
-            "[ALERT]    (1) : config : Fatal errors found in configuration.\n"
+            said(Diagnostic::warning(span(&sources), "'W'.").layout(Layout::ParsingTight)),
+            "[WARNING]  (1584) : config : parsing [bad.cfg:4]: 'W'.\n"
+        );
+        assert_eq!(
+            said(Diagnostic::alert(None, "Fatal errors found in configuration.")),
+            "[ALERT]    (1584) : config : Fatal errors found in configuration.\n"
+        );
+        // Where the reference names no place, the end of the first line does.
+        assert_eq!(
+            said(Diagnostic::alert(span(&sources), "Proxy 'f': lost.\n  | more").layout(Layout::Bare)),
+            "[ALERT]    (1584) : config : Proxy 'f': lost (bad.cfg:4).\n  | more\n"
+        );
+    }
+
+    #[test]
+    fn what_repeats_is_one_line_with_a_number() {
+        let mut sources = sources();
+        let other = sources.add("b.cfg", b"x\n".to_vec());
+        let first = span(&sources);
+        let mut diagnostics = Diagnostics::new();
+        for (file, line) in [(first.file, 2), (first.file, 4), (other, 1), (other, 7)] {
+            let message = format!("'server b/s{line}' : 'check' is not implemented yet");
+            let alert = Diagnostic::alert(Span::new(file, line, 0, 0), message);
+            diagnostics.push(alert.group("'check' is not implemented yet"));
+        }
+        diagnostics.warning(None, "hidden");
+        assert_eq!(
+            diagnostics.classic(&sources, 1, false),
+            "[ALERT]    (1) : config : parsing [bad.cfg:2] : 'check' is not implemented yet: 4 times, first at lines 2, 4, \
+             b.cfg:1, 7\n[NOTICE]   (1) : config : 1 warning is not shown before the errors are gone.\n"
+        );
+        let pretty = diagnostics.reports()[0].pretty(&sources, false);
+        assert!(
+            pretty.contains("error: 'check' is not implemented yet: 4 times") && pretty.contains("bad.cfg:2"),
+            "{pretty}"
         );
     }
 

@@ -1,23 +1,42 @@
 //! "Did you mean": the nearest known word, when one is near enough to be meant.
 
-/// The candidate nearest to `word`, or `None` when nothing is close enough to be a slip of the fingers: about one
-/// edit for every three letters. Of several that are as near, the first by name, whatever the order of `candidates`.
+/// The candidate that was probably meant by `word`, or `None` when nothing is close enough: an abbreviation (`set-hdr`), or
+/// a slip of the fingers, about one edit for every three letters. Of several that are as near, the one that is used more,
+/// then the first by name, whatever the order of `candidates`.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.is_empty() || word.len() > MAX_SUGGESTED_BYTES {
         return None;
     }
     let mut limit = (word.len() / 3).clamp(1, MAX_EDITS);
-    let mut best: Option<(usize, &str)> = None;
+    let mut best: Option<(usize, bool, &str)> = None;
     for candidate in candidates {
         // Replacing all of a short word is not a typing mistake.
         let possible = |distance: &usize| *distance < candidate.len().min(word.len());
-        if let Some(distance) = edit_distance(word, candidate, limit).filter(possible) {
-            let found = (distance, candidate);
+        let typed = edit_distance(word, candidate, limit).filter(possible);
+        // Whoever abbreviates means it: as near as one edit.
+        let distance = if is_abbreviation(word, candidate) { Some(typed.unwrap_or(1).min(1)) } else { typed };
+        if let Some(distance) = distance {
+            let found = (distance, !USED_MOST.contains(&candidate), candidate);
             best = Some(best.map_or(found, |best| best.min(found)));
-            limit = limit.min(distance);
+            limit = limit.min(distance.max(1));
         }
     }
-    best.map(|(_, candidate)| candidate)
+    best.map(|(_, _, candidate)| candidate)
+}
+
+/// Whether `word` shortens `whole` part by part: `set-hdr` for `set-header`, `def_backend` for `default_backend`. Each part
+/// keeps its first letter, at least two letters, and their order.
+fn is_abbreviation(word: &str, whole: &str) -> bool {
+    let parts = |text: &'_ str| text.split(['-', '_', '.']).map(str::to_ascii_lowercase).collect::<Vec<_>>();
+    let (short, long) = (parts(word), parts(whole));
+    word.len() < whole.len()
+        && short.len() == long.len()
+        && short.iter().zip(&long).all(|(short, long)| {
+            let mut rest = long.bytes();
+            let ordered = short.bytes().all(|byte| rest.any(|other| other == byte));
+            short == long
+                || (short.len() >= 2 && short.as_bytes().first() == long.as_bytes().first() && ordered)
+        })
 }
 
 /// Edits (insert, delete, replace, swap of neighbours) that turn one word into the other, `None` above `limit`.
@@ -58,6 +77,54 @@ fn fold(byte: u8) -> u8 {
     }
 }
 
+/// What most configurations have. Of two words that are as near, the one of these is meant.
+const USED_MOST: [&str; 44] = [
+    "acl",
+    "add-header",
+    "allow",
+    "backend",
+    "backup",
+    "balance",
+    "bind",
+    "capture",
+    "check",
+    "chroot",
+    "client",
+    "connect",
+    "cookie",
+    "daemon",
+    "default_backend",
+    "defaults",
+    "del-header",
+    "deny",
+    "errorfile",
+    "forwardfor",
+    "frontend",
+    "global",
+    "group",
+    "http-keep-alive",
+    "http-request",
+    "http-response",
+    "httplog",
+    "listen",
+    "log",
+    "maxconn",
+    "mode",
+    "option",
+    "redirect",
+    "redispatch",
+    "return",
+    "server",
+    "set-header",
+    "set-path",
+    "set-var",
+    "stats",
+    "timeout",
+    "use_backend",
+    "user",
+    "weight",
+];
+
 /// Longer words are payloads, not keywords; this also bounds the work of one comparison.
 const MAX_SUGGESTED_BYTES: usize = 64;
 
@@ -88,5 +155,20 @@ mod tests {
         assert_eq!(did_you_mean("", words), None);
         assert_eq!(did_you_mean("uid", ["uuid", "pid"]), Some("pid"));
         assert_eq!(did_you_mean("uid", ["pid", "uuid"]), Some("pid"));
+    }
+
+    #[test]
+    fn abbreviations_and_use() {
+        let actions =
+            ["set-dst", "set-header", "set-src", "set-tos", "set-uri", "set-var", "add-header", "del-header"];
+        assert_eq!(did_you_mean("set-hdr", actions), Some("set-header"));
+        assert_eq!(did_you_mean("add-hdr", actions), Some("add-header"));
+        assert_eq!(did_you_mean("set-vra", actions), Some("set-var"));
+        assert_eq!(did_you_mean("sethdr", actions), None);
+        assert_eq!(did_you_mean("def_backend", ["default_backend", "use_backend"]), Some("default_backend"));
+        assert_eq!(did_you_mean("srv", ["source", "server", "stats"]), Some("server"));
+        // One edit from both: the one that is used more.
+        assert_eq!(did_you_mean("logg", ["logs", "log"]), Some("log"));
+        assert_eq!(did_you_mean("denx", ["deny", "dena"]), Some("deny"));
     }
 }

@@ -48,25 +48,31 @@ pub const MAX_TIME: u64 = i32::MAX as u64;
 /// Reads a time. A number without a unit counts in `default`; the result counts in `default` too, rounded up, so
 /// that only zero is zero.
 pub fn parse_time(text: &str, default: TimeUnit) -> Result<u64, TimeError> {
+    let (value, length) = parse_time_prefix(text, default)?;
+    match text[length..].chars().next() {
+        None => Ok(value),
+        Some(character) => Err(TimeError::Unexpected(character, length)),
+    }
+}
+
+/// Reads a time that other characters may follow, such as `30sec`: its value, and how many bytes it has.
+pub fn parse_time_prefix(text: &str, default: TimeUnit) -> Result<(u64, usize), TimeError> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
     if number.is_empty() {
         return Err(text.chars().next().map_or(TimeError::Empty, |first| TimeError::Unexpected(first, 0)));
     }
-    let unit = match suffix {
-        "" => default,
-        "us" => TimeUnit::Microseconds,
-        "ms" => TimeUnit::Milliseconds,
-        "s" => TimeUnit::Seconds,
-        "m" => TimeUnit::Minutes,
-        "h" => TimeUnit::Hours,
-        "d" => TimeUnit::Days,
-        _ => return Err(unexpected_suffix(text, digits)),
+    let known = TimeUnit::ALL.into_iter().find(|unit| suffix.starts_with(unit.suffix()));
+    let (unit, length) = match (known, suffix.chars().next()) {
+        (Some(unit), _) => (unit, digits + unit.suffix().len()),
+        (None, None) => (default, digits),
+        (None, Some(character)) => return Err(TimeError::Unexpected(character, digits)),
     };
     let value: u128 = number.parse().map_err(|_| TimeError::Overflow)?;
     let micros = value.checked_mul(unit.microseconds().into()).ok_or(TimeError::Overflow)?;
     let result = micros.div_ceil(default.microseconds().into());
-    u64::try_from(result).ok().filter(|&value| value <= MAX_TIME).ok_or(TimeError::Overflow)
+    let value = u64::try_from(result).ok().filter(|&value| value <= MAX_TIME).ok_or(TimeError::Overflow)?;
+    Ok((value, length))
 }
 
 /// Reads a size in bytes (or of whatever is counted): a number, perhaps with `k`, `m` or `g` in either case, which
@@ -100,14 +106,11 @@ pub fn parse_integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-fn unexpected_suffix(text: &str, digits: usize) -> TimeError {
-    // The longest unit that the suffix starts with is fine; what follows it is not.
-    let known = ["us", "ms", "s", "m", "h", "d"].iter().find(|unit| text[digits..].starts_with(**unit));
-    let at = digits + known.map_or(0, |unit| unit.len());
-    TimeError::Unexpected(text[at..].chars().next().unwrap_or('\0'), at)
-}
-
 impl TimeUnit {
+    /// All units; those that begin like another come first.
+    const ALL: [TimeUnit; 6] =
+        [Self::Microseconds, Self::Milliseconds, Self::Seconds, Self::Minutes, Self::Hours, Self::Days];
+
     /// How many microseconds one of it is.
     pub fn microseconds(self) -> u64 {
         match self {
@@ -192,6 +195,19 @@ mod tests {
         check_time("10sx", Err(TimeError::Unexpected('x', 3)));
         check_time("10ms1", Err(TimeError::Unexpected('1', 4)));
         check_time("10 s", Err(TimeError::Unexpected(' ', 2)));
+    }
+
+    #[test]
+    fn a_time_may_be_followed_by_more() {
+        let read = |text| parse_time_prefix(text, TimeUnit::Milliseconds);
+        assert_eq!(read("30sec"), Ok((30_000, 3)));
+        assert_eq!(read("15min"), Ok((900_000, 3)));
+        assert_eq!(read("10msec"), Ok((10, 4)));
+        assert_eq!(read("10usx"), Ok((1, 4)));
+        assert_eq!(read("10"), Ok((10, 2)));
+        assert_eq!(read("10x"), Err(TimeError::Unexpected('x', 2)));
+        assert_eq!(read("10u"), Err(TimeError::Unexpected('u', 2)));
+        assert_eq!(read("25days"), Err(TimeError::Overflow));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What the lexer hands out: a line of words, each of which knows where it was written.
 
+use crate::diagnostic::Diagnostic;
 use crate::source::Span;
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 
@@ -9,6 +11,8 @@ use std::ops::Range;
 pub struct Line {
     words: Vec<Word>,
     span: Span,
+    is_cut: bool,
+    remarks: RefCell<Vec<Diagnostic>>,
 }
 
 /// One word after quotes, escapes and variables were resolved.
@@ -29,12 +33,34 @@ impl Line {
     ///
     /// A line always has at least one word.
     pub fn new(words: Vec<Word>, span: Span) -> Option<Self> {
-        (!words.is_empty()).then_some(Self { words, span })
+        (!words.is_empty()).then_some(Self { words, span, is_cut: false, remarks: RefCell::default() })
     }
 
     /// All words, the keyword first.
     pub fn words(&self) -> &[Word] {
         &self.words
+    }
+
+    /// The words before word `index`: what is left of a line that has a fault there. `None` when that is the keyword.
+    pub fn cut_at(mut self, index: usize) -> Option<Self> {
+        self.words.truncate(index);
+        self.is_cut = true;
+        (!self.words.is_empty()).then_some(self)
+    }
+
+    /// Whether words are missing: only what the line begins counts, and what is wrong with it was said.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Notes something about the line while it is read, for whoever reads it to say.
+    pub fn remark(&self, remark: Diagnostic) {
+        self.remarks.borrow_mut().push(remark);
+    }
+
+    /// What was noted.
+    pub fn take_remarks(&self) -> Vec<Diagnostic> {
+        self.remarks.take()
     }
 
     /// The line with another word in the place of word `index`.

@@ -64,7 +64,7 @@ impl GlobalContext<'_> {
     /// The only argument, a delay in milliseconds unless a unit says otherwise.
     pub fn delay(&self, words: &mut Words<'_>) -> Parsed<Duration> {
         let word = words.expect(&format!("'{}' expects <time> as argument.", self.keyword))?;
-        let delay = delay_of(word, self.keyword)?;
+        let delay = delay_of(words, word, self.keyword)?;
         words.end(self.keyword)?;
         Ok(delay)
     }

@@ -125,24 +125,26 @@ fn numbers(text: &str) -> Result<Vec<u16>, String> {
         _ => {}
     }
     let invalid = || format!("'{text}' is not a valid number/range.");
-    let range = range(text).ok_or_else(invalid)?;
+    let range = range(text, MAX_THREADS).ok_or_else(invalid)?;
     if *range.start() < 1 || *range.end() > MAX_THREADS {
         return Err(format!("{} It supports numbers from 1 to {MAX_THREADS}.", invalid()));
     }
     Ok(range.collect())
 }
 
-/// `0`, `0-3`.
+/// `0`, `0-3`, `4-`.
 fn cpu_range(text: &str) -> Option<RangeInclusive<u16>> {
-    range(text).filter(|range| *range.end() <= MAX_CPU)
+    range(text, MAX_CPU).filter(|range| *range.end() <= MAX_CPU)
 }
 
-fn range(text: &str) -> Option<RangeInclusive<u16>> {
+/// `1`, `1-4`, or `3-` for all from 3 to `max`.
+fn range(text: &str, max: u16) -> Option<RangeInclusive<u16>> {
     let number = |digits: &str| {
         let regular = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         regular.then(|| digits.parse::<u16>().ok()).flatten()
     };
     let (first, last) = match text.split_once('-') {
+        Some((first, "")) => (number(first)?, max),
         Some((first, last)) => (number(first)?, number(last)?),
         None => (number(text)?, number(text)?),
     };

@@ -53,7 +53,10 @@ fn name_and_value<'l>(words: &mut Words<'l>, keyword: &str) -> Parsed<(&'l str, 
     let name = words.take().filter(|name| !name.text().is_empty());
     let value = words.take().filter(|value| !value.bytes().is_empty());
     match (name, value) {
-        (Some(name), Some(value)) => Ok((name.text(), value.bytes())),
+        (Some(name), Some(value)) => {
+            words.end(keyword)?;
+            Ok((name.text(), value.bytes()))
+        }
         _ => Err(tight(words, &complaint)),
     }
 }

@@ -254,7 +254,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready("tune.ssl.lifetime", "<timeout>", "300", "TLS: how long sessions can be resumed", |l, w| {
         l.keep(w, |line, words| {
             let word = line.word(words, "ssl sessions <lifetime> in seconds as argument")?;
-            crate::numbers::seconds_of(word, line.keyword).map(drop)
+            crate::numbers::seconds_of(words, word, line.keyword).map(drop)
         })
     }),
     Row::ready(

@@ -1,9 +1,9 @@
 //! Words about the process: identity, files, names, ending.
 
-use super::context::GlobalReader;
+use super::context::{GlobalContext, GlobalReader};
 use crate::model::{Account, Chroot, CloseSpread, CoreDump, MasterWorker};
 use crate::rows::Row;
-use crate::words::fault;
+use crate::words::{Parsed, Words, fault};
 use weir_syntax::{Diagnostic, Layout};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
@@ -71,11 +71,19 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::ready("expose-experimental-directives", "", "", "allow words that may still change", |line, _| {
-        line.global.expose_experimental = true;
-        Ok(())
-    }),
-    Row::ready("expose-deprecated-directives", "", "", "allow words that will go away", |line, _| {
+    Row::ready(
+        "expose-experimental-directives",
+        "",
+        "",
+        "allow words that may still change",
+        |line, words| {
+            words.end(line.keyword)?;
+            line.global.expose_experimental = true;
+            Ok(())
+        },
+    ),
+    Row::ready("expose-deprecated-directives", "", "", "allow words that will go away", |line, words| {
+        words.end(line.keyword)?;
         line.global.expose_deprecated = true;
         Ok(())
     }),
@@ -121,16 +129,16 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         Ok(())
     }),
     Row::ready("uid", "<number>", "33", "user to become after start, by number", |line, words| {
-        let id = line.number(words, 0..=u32::MAX - 1)?;
+        let account = account(line, words, "user")?;
         if line.first_time(words, line.global.user.is_some()) {
-            line.global.user = Some(Account::Id(id));
+            line.global.user = Some(account);
         }
         Ok(())
     }),
     Row::ready("gid", "<number>", "33", "group to join after start, by number", |line, words| {
-        let id = line.number(words, 0..=u32::MAX - 1)?;
+        let account = account(line, words, "group")?;
         if line.first_time(words, line.global.group.is_some()) {
-            line.global.group = Some(Account::Id(id));
+            line.global.group = Some(account);
         }
         Ok(())
     }),
@@ -289,6 +297,19 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::removed("nogetaddrinfo", "there is only one way to resolve names"),
     Row::removed("stats bind-process", "there is only one process"),
 ];
+
+/// The argument of `uid` or `gid`. HAProxy warns of a name and goes on as root; here the name is taken as one.
+fn account(line: &mut GlobalContext<'_>, words: &mut Words<'_>, kind: &str) -> Parsed<Account> {
+    let is_name = words.peek_text().starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    if !is_name {
+        return Ok(Account::Id(line.number(words, 0..=u32::MAX - 1)?));
+    }
+    let name = line.word(words, "a number as an argument")?;
+    let message =
+        format!("'{}' : string '{name}' is not a number; it is read as '{kind} {name}'.", line.keyword);
+    line.diagnostics.warning(name.span(), message);
+    Ok(Account::Name(name.text().into()))
+}
 
 /// What `setcap` can keep (manual, "setcap").
 const CAPABILITIES: [&str; 4] = ["cap_net_admin", "cap_net_bind_service", "cap_net_raw", "cap_sys_admin"];

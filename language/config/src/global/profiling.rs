@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "for how long a thread may not go on before that is said; 100ms by default",
         |line, words| {
             let word = words.expect(&format!("'{}' expects a time of 1 to 1000 ms.", line.keyword))?;
-            let delay = delay_of(word, line.keyword)?;
+            let delay = delay_of(words, word, line.keyword)?;
             if !(LEAST_WARNING..=MOST_WARNING).contains(&delay) {
                 let message =
                     format!("'{}' expects a time of 1 to 1000 ms but got '{}'.", line.keyword, word.text());

@@ -338,3 +338,70 @@ fn names_to_write_in_another_case_come_from_a_file_too() {
     complains("host HOST;host Host", "duplicate entry 'host' at line 2.");
     complains("host HOSTS", "<from> and <to> must not differ except the case at line 1.");
 }
+
+/// HAProxy 3.2 warns and goes on as root.
+#[test]
+fn a_name_for_a_number_is_looked_up_as_a_name() {
+    let (global, messages) = read("uid nobody\ngid nogroup");
+    assert_eq!(
+        messages,
+        [
+            "parsing [test.cfg:2] : 'uid' : string 'nobody' is not a number; it is read as 'user nobody'.",
+            "parsing [test.cfg:3] : 'gid' : string 'nogroup' is not a number; it is read as 'group nogroup'.",
+        ]
+    );
+    assert_eq!(
+        (global.user, global.group),
+        (Some(Account::Name("nobody".into())), Some(Account::Name("nogroup".into())))
+    );
+    refuse("uid 3x", "'uid' expects an integer argument, which '3x' is not.");
+    refuse("uid -1", "'uid' : invalid value '-1', allowed range is 0..4294967294.");
+}
+
+/// Manual, 3.1, "cpu-map": a range without an end goes on to the last.
+#[test]
+fn ranges_of_cpus_and_threads_may_be_open() {
+    let cpus = |line: &str| accept(line).cpu_map.threads;
+    let open = cpus("cpu-map 1/1 1020-");
+    assert_eq!(open[&1], [1020, 1021, 1022, 1023]);
+    assert_eq!(cpus("cpu-map 1/1 0-1,1022-")[&1], [0, 1, 1022, 1023]);
+    let last = crate::model::MAX_THREADS;
+    let threads: Vec<u16> = cpus(&format!("cpu-map 1/{}- 0", last - 1)).keys().copied().collect();
+    assert_eq!(threads, [last - 1, last]);
+    refuse("cpu-map 1/1 -3", "cpu-map : '-3' is not a CPU range.");
+    refuse("cpu-map 1/1 -", "cpu-map : '-' is not a CPU range.");
+    refuse("cpu-map 1/1 1024-", "cpu-map : '1024-' is not a CPU range.");
+}
+
+#[test]
+fn what_has_no_meaning_is_refused() {
+    refuse(
+        "expose-experimental-directives x",
+        "'expose-experimental-directives' cannot handle unexpected argument 'x'.",
+    );
+    refuse(
+        "expose-deprecated-directives on",
+        "'expose-deprecated-directives' cannot handle unexpected argument 'on'.",
+    );
+    refuse("setenv A b c", "'setenv' cannot handle unexpected argument 'c'.");
+    refuse("presetenv A b c", "'presetenv' cannot handle unexpected argument 'c'.");
+    refuse(
+        "tune.maxpollevents 1000001",
+        "'tune.maxpollevents' : invalid value '1000001', allowed range is 1..1000000.",
+    );
+    accept("tune.maxpollevents 1000000");
+}
+
+/// One row of the reader of times is enough for all words that take one.
+#[test]
+fn a_unit_in_words_is_warned_of() {
+    let (global, messages) = read("hard-stop-after 30sec");
+    assert_eq!(global.hard_stop_after, Some(Duration::from_secs(30)));
+    assert_eq!(
+        messages,
+        [
+            "parsing [test.cfg:2] : unexpected character 'e' after the timer value '30sec' of 'hard-stop-after': '30s' is \
+             used. The units are us, ms, s, m, h and d."
+        ]
+    );
+}

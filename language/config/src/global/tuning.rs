@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "100",
         "events to take from the kernel in one turn",
         |line, words| {
-            line.global.tuning.poll_events_max = Some(line.number(words, 1..=MAX)?);
+            line.global.tuning.poll_events_max = Some(line.number(words, 1..=1_000_000)?);
             Ok(())
         },
     ),

@@ -131,6 +131,19 @@ pub enum ThreadSet {
     Ranges(Vec<ThreadRange>),
 }
 
+impl ThreadSet {
+    /// Whether one of its threads exists, when there are so many in the one group.
+    pub fn reaches(&self, threads: u16) -> bool {
+        match self {
+            ThreadSet::All | ThreadSet::Odd => true,
+            ThreadSet::Even => threads >= 2,
+            ThreadSet::Ranges(ranges) => ranges
+                .iter()
+                .any(|range| range.first <= threads && range.group.is_none_or(|group| group == 1)),
+        }
+    }
+}
+
 /// One element of a thread list: `1-4`, `2/1-4`, `2/all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadRange {

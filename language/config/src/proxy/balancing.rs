@@ -451,12 +451,12 @@ fn read_cookie(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
             "maxidle" => {
                 let value =
                     words.expect("'maxidle' expects <idletime> in seconds as argument.").map_err(tight)?;
-                cookie.max_idle = seconds_of(value, "maxidle").map_err(tight)?;
+                cookie.max_idle = seconds_of(words, value, "maxidle").map_err(tight)?;
             }
             "maxlife" => {
                 let value =
                     words.expect("'maxlife' expects <lifetime> in seconds as argument.").map_err(tight)?;
-                cookie.max_life = seconds_of(value, "maxlife").map_err(tight)?;
+                cookie.max_life = seconds_of(words, value, "maxlife").map_err(tight)?;
             }
             _ => {
                 let message = "'cookie' supports 'rewrite', 'insert', 'prefix', 'indirect', 'nocache', 'postonly', \

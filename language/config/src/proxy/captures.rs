@@ -2,7 +2,7 @@
 
 use weir_syntax::Word;
 
-use super::keywords::keyword;
+use super::keywords::{keyword, strict_keyword};
 use super::{FRONTENDS, LineContext, ProxyReader};
 use crate::model::{CaptureSlot, CookieCapture};
 use crate::numbers::integer_in;
@@ -57,7 +57,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             Ok(())
         },
     ),
-    keyword(
+    strict_keyword(
         "declare capture",
         "[ request | response ] len <length>",
         "request len 20",

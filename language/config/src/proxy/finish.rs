@@ -39,6 +39,7 @@ pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
 }
 
 fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
+    warn_about_bytes(draft, diagnostics);
     for written in &draft.conditions {
         let (list, index) = written.rule;
         let Some(condition) = condition_at(&draft.proxy, list, index) else { continue };
@@ -60,6 +61,23 @@ fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
+/// Warns of tests on the bytes of a connection where HTTP is spoken.
+fn warn_about_bytes(draft: &Draft, diagnostics: &mut Diagnostics) {
+    if draft.section.is_defaults() || draft.proxy.mode() != Mode::Http {
+        return;
+    }
+    let mut conditions = draft.conditions.iter();
+    let needs_bytes =
+        |list, index| condition_at(&draft.proxy, list, index).is_some_and(Condition::needs_bytes);
+    if let Some(written) = conditions.find(|written| needs_bytes(written.rule.0, written.rule.1)) {
+        let message = format!(
+            "Proxy '{}': L6 sample fetches ignored on HTTP proxies (declared at {}).",
+            draft.proxy.name, draft.proxy.at
+        );
+        diagnostics.push(Diagnostic::warning(written.span, message).layout(Layout::Bare));
+    }
+}
+
 fn condition_at(proxy: &Proxy, list: ConditionList, index: usize) -> Option<&Condition> {
     match list {
         ConditionList::Rules(kind) => proxy.rules.get(kind).get(index)?.condition.as_ref(),
@@ -76,6 +94,7 @@ fn settle_use_server(draft: &mut Draft, diagnostics: &mut Diagnostics) {
                 draft.proxy.use_server[rule].target = ServerTarget::Static(*index);
                 draft.proxy.servers[*index as usize].is_referenced = true;
             }
+            None if draft.refused.servers.contains(&name) => {}
             None => {
                 let message = format!(
                     "{} '{}' : unable to find server '{name}' referenced in a 'use-server' rule.",
@@ -432,7 +451,7 @@ fn normalize_servers(proxy: &mut Proxy) {
 }
 
 fn check_captures(finished: &Finished, diagnostics: &mut Diagnostics) {
-    if !finished.proxy.is_frontend() {
+    if !finished.proxy.is_frontend() || finished.refused.captures {
         return;
     }
     let captures = &finished.proxy.captures;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE, keyword};
-use super::{BACKENDS, FRONTENDS, LineContext, PROXIES, ProxyReader};
+use super::{FRONTENDS, LineContext, PROXIES, ProxyReader};
 use crate::bind::read_bind;
 use crate::model::{Mode, ServerStates};
 use crate::numbers::{integer, integer_in, seconds_of};
@@ -213,7 +213,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "[ { use-backend-name | <file> } ]",
         "states",
         "file with the servers' states; the backend's name without one",
-        BACKENDS,
+        DEFAULTS_AND_BACKENDS,
         |context, words| {
             context.draft.proxy.server_state_file = match words.peek_text() {
                 "" | "use-backend-name" => None,
@@ -252,7 +252,7 @@ fn probe_count(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<u32>> {
 
 fn probe_delay(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<Duration>> {
     let word = words.expect(&format!("'{keyword}' expects an integer value (in seconds)"))?;
-    let delay = seconds_of(word, keyword)?;
+    let delay = seconds_of(words, word, keyword)?;
     words.end(keyword)?;
     Ok((delay > Duration::ZERO).then_some(delay))
 }

@@ -460,6 +460,10 @@ pub(super) fn read_option(
             return Err(Box::new(Diagnostic::alert(word.span(), message).layout(Layout::ParsingTight)));
         }
     };
+    if polarity != Polarity::Set && matches!(reader.kind, Positive(_)) {
+        let message = format!("negation/default is not supported for option '{name}'.");
+        return Err(Box::new(Diagnostic::alert(word.span(), message).layout(Layout::ParsingTight)));
+    }
     if !reader.sections.allows(context.draft.section) {
         return misplaced(context, line, word.span(), name, reader.sections);
     }
@@ -490,13 +494,7 @@ pub(super) fn read_option(
             words.end(&mode_option)
         }
         Own(read) => read(context, &mut words, polarity),
-        Positive(read) => {
-            if polarity != Polarity::Set {
-                let message = format!("negation/default is not supported for option '{name}'.");
-                return Err(Box::new(Diagnostic::alert(word.span(), message).layout(Layout::ParsingTight)));
-            }
-            read(context, &mut words)
-        }
+        Positive(read) => read(context, &mut words),
     }
 }
 

@@ -23,6 +23,7 @@ impl Names {
         for (index, this) in finished.iter().enumerate() {
             let proxy = &this.proxy;
             let position = ProxyIndex(index as u32);
+            let namesake = names.frontends.get(&proxy.name).or(names.backends.get(&proxy.name)).copied();
             let mut twin = None;
             if proxy.is_frontend() {
                 twin = names.frontends.insert(proxy.name.clone(), position);
@@ -41,6 +42,18 @@ impl Names {
                     other.at
                 );
                 diagnostics.push(Diagnostic::alert(this.span, message).layout(Layout::ParsingTight));
+            } else if let Some(namesake) = namesake {
+                // HAProxy 3.2 warns as well; later ones refuse it.
+                let other = &finished[namesake.get()].proxy;
+                let message = format!(
+                    "{} '{}' has the same name as {} '{}' declared at {}. HAProxy 3.3 and later refuse this.",
+                    noun(proxy),
+                    proxy.name,
+                    noun(other),
+                    other.name,
+                    other.at
+                );
+                diagnostics.push(Diagnostic::warning(this.span, message).layout(Layout::ParsingTight));
             }
         }
         names
@@ -139,8 +152,19 @@ impl ProxyParser<'_> {
         };
         match target {
             Some(target) => reference.resolve(target),
+            None if reference.kind == ArgKind::Server && self.is_refused_server(name, own, names) => {}
             None => unknown.push((reference.kind.name(), name.clone())),
         }
+    }
+
+    /// Whether the line of the server called `[backend/]server` was refused.
+    fn is_refused_server(&self, name: &str, own: Option<ProxyIndex>, names: &Names) -> bool {
+        let (backend, server) = match name.split_once('/') {
+            Some((backend, server)) => (names.backend(backend), server),
+            None => (own, name),
+        };
+        let finished = backend.and_then(|backend| self.finished.get(backend.get()));
+        finished.is_some_and(|finished| finished.refused.servers.contains(server))
     }
 
     /// The server called `[backend/]server`.

@@ -50,7 +50,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         EVERYWHERE,
         |context, words| {
             let word = words.expect("'refresh' needs a positive interval.")?;
-            let delay = seconds_of(word, "stats refresh")?;
+            let delay = seconds_of(words, word, "stats refresh")?;
             stats(context).refresh = (delay > Duration::ZERO).then_some(delay);
             words.end("stats refresh")
         },
@@ -112,6 +112,12 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "the node's name in the title",
         EVERYWHERE,
         |context, words| {
+            let regular = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+            if !words.peek_text().chars().all(regular) {
+                let message = "'stats show-node' invalid node name - should be a string with digits(0-9), \
+                               letters(A-Z, a-z), hyphen(-) or underscode(_).";
+                return Err(words.fault(message));
+            }
             let text = words.take().map_or(StatsText::Global, |word| StatsText::Own(word.text().into()));
             stats(context).show_node = Some(text);
             words.end("stats show-node")

@@ -3,6 +3,8 @@
 mod checks;
 mod faults;
 mod inheritance;
+mod newer;
+mod reports;
 mod rows;
 mod sections;
 mod values;

@@ -111,7 +111,7 @@ fn read(
     field: fn(&mut Timeouts) -> &mut Option<Duration>,
 ) -> Parsed {
     let word = words.expect(&format!("'{keyword}' expects an integer value (in milliseconds)"))?;
-    let delay = delay_of(word, keyword)?;
+    let delay = delay_of(words, word, keyword)?;
     if let Some(extra) = words.peek() {
         let message = format!("'{keyword}' : unexpected extra argument '{extra}' after value '{word}'.");
         return Err(fault(extra.span(), message));
@@ -122,7 +122,7 @@ fn read(
     Ok(())
 }
 
-/// A plain number below 100 was rarely meant in milliseconds: a remark for diagnostic mode.
+/// A plain number below 100 was rarely meant in milliseconds.
 fn warn_if_probably_seconds(
     context: &mut LineContext<'_>,
     span: Span,
@@ -132,7 +132,12 @@ fn warn_if_probably_seconds(
 ) {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit());
     if plain && delay > Duration::ZERO && delay < Duration::from_millis(100) {
-        let message = format!("'{keyword}' is {text} milliseconds: add a unit if this is meant");
-        context.diagnostics.diag(span, message);
+        let name = if context.draft.section.is_defaults_without_name() { "".into() } else { context.name() };
+        let message = format!(
+            "'{keyword} {text}' in {} '{name}' is suspiciously small for a value in milliseconds. Please use an explicit \
+             unit ('{text}ms') if that was the intent.",
+            context.draft.section.noun()
+        );
+        context.warn(span, message);
     }
 }

@@ -113,9 +113,18 @@ fn name_and_format<'l>(
 ) -> Parsed<(&'l Word, LogFormat)> {
     let expects = "expects exactly 2 arguments.";
     let name = words.expect(expects)?;
+    if let Some(character) = name.text().chars().find(|character| !is_token_character(*character)) {
+        let message = format!("header name '{name}' contains forbidden character '{character}'.");
+        context.line.warn(name.span(), message);
+    }
     let value = words.take().ok_or_else(|| words.fault(expects))?;
     let format = context.line.expressions().format_with(value, context.places, FormatOptions::HTTP)?;
     Ok((name, format))
+}
+
+/// Whether the name of a field may have the character (RFC 9110, 5.6.2).
+fn is_token_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }
 
 fn name_and_replacement<'l>(

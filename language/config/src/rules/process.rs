@@ -151,6 +151,16 @@ fn read_timeout(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> P
     if words.at_end() || words.at_condition() {
         return Err(words.fault(expects));
     }
+    let section = context.line.draft.section;
+    let lacking = match timeout {
+        TimeoutName::Client => (!section.is_frontend()).then_some("frontend"),
+        TimeoutName::Tarpit => None,
+        _ => (!section.is_backend()).then_some("backend"),
+    };
+    if let Some(lacking) = lacking.filter(|_| !section.is_defaults()) {
+        let message = format!("'{}' has no {lacking} capability.", context.line.name());
+        return Err(fault(word.span(), message));
+    }
     let value = delay_or_expression(context, words, "set-timeout")?;
     Ok(Action::SetTimeout { timeout, value })
 }
@@ -162,7 +172,7 @@ fn delay_or_expression(
 ) -> Parsed<DelayOrExpression> {
     if at_digit(words) {
         let word = words.expect("expects a delay.")?;
-        return Ok(DelayOrExpression::Fixed(delay_of(word, keyword)?));
+        return Ok(DelayOrExpression::Fixed(delay_of(words, word, keyword)?));
     }
     let value = context.line.expressions().expression(words, context.places)?;
     Ok(DelayOrExpression::Expression(value))
@@ -176,7 +186,7 @@ fn read_wait(words: &mut Words<'_>) -> Parsed<Action> {
             "time" => {
                 words.take();
                 let word = words.expect("missing argument for 'time'.")?;
-                time = Some(delay_of(word, "time")?);
+                time = Some(delay_of(words, word, "time")?);
             }
             "at-least" => {
                 words.take();

@@ -107,7 +107,10 @@ fn what_is_not_there_yet_is_an_error() {
     check(
         "listen l",
         "bind :80 ssl crt x",
-        &["A parsing [t.cfg:9] : 'bind :80' in section 'listen' : 'ssl' is not implemented yet"],
+        &[
+            "A parsing [t.cfg:9] : 'bind :80' in section 'listen' : 'ssl' is not implemented yet",
+            "A parsing [t.cfg:9] : 'bind :80' in section 'listen' : 'crt' is not implemented yet",
+        ],
     );
 }
 

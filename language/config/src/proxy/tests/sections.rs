@@ -31,7 +31,12 @@ fn section_lines() {
         "backend a\nbackend a\n",
         &["A parsing [t.cfg:2]: backend 'a' has the same name as backend 'a' declared at t.cfg:1."],
     );
-    check_text("frontend a\n bind :1\n timeout client 1s\nbackend a\n", &[]);
+    check_text(
+        "frontend a\n bind :1\n timeout client 1s\nbackend a\n",
+        &[
+            "W parsing [t.cfg:4]: backend 'a' has the same name as frontend 'a' declared at t.cfg:1. HAProxy 3.3 and later refuse this.",
+        ],
+    );
     check_text(
         "backend a\n id 3\nbackend b\n id 3\n",
         &["A parsing [t.cfg:3]: backend b reuses same custom id as backend a (declared at t.cfg:1)."],

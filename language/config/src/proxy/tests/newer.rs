@@ -1,0 +1,153 @@
+//! What HAProxy 2.6 took and later ones do not, or the other way round.
+
+use std::time::Duration;
+
+use crate::testing::{check, check_text};
+
+/// Manual, 2.5.
+#[test]
+fn what_follows_a_unit_is_warned_of() {
+    let warning = |text: &str, character: char, used: &str| {
+        format!(
+            "W parsing [t.cfg:9] : unexpected character '{character}' after the timer value '{text}' of 'timeout client': \
+             '{used}' is used. The units are us, ms, s, m, h and d."
+        )
+    };
+    for (text, character, used, seconds) in [
+        ("30sec", 'e', "30s", 30),
+        ("15min", 'i', "15m", 900),
+        ("1hour", 'o', "1h", 3600),
+        ("2days", 'a', "2d", 172_800),
+    ] {
+        let outcome =
+            check("frontend f", &format!("timeout client {text}"), &[&warning(text, character, used)]);
+        let settings = &outcome.proxies.last().unwrap().settings;
+        assert_eq!(settings.timeouts.client, Some(Duration::from_secs(seconds)), "{text}");
+    }
+    check(
+        "frontend f",
+        "timeout client 30S",
+        &["A parsing [t.cfg:9] : unexpected character 'S' in 'timeout client'"],
+    );
+    check(
+        "frontend f",
+        "timeout client 10x",
+        &["A parsing [t.cfg:9] : unexpected character 'x' in 'timeout client'"],
+    );
+}
+
+/// Manual, 4.2, "timeout client".
+#[test]
+fn a_timeout_without_a_unit_is_rarely_meant_so_small() {
+    check(
+        "frontend f",
+        "timeout client 99",
+        &["W parsing [t.cfg:9] : 'timeout client 99' in frontend 'f' is suspiciously small..."],
+    );
+    for fine in ["100", "99ms"] {
+        check("frontend f", &format!("timeout client {fine}"), &[]);
+    }
+}
+
+#[test]
+fn an_empty_argument_is_refused_and_its_line_says_nothing_else() {
+    check(
+        "frontend f",
+        "http-request set-path \"\"",
+        &[
+            "A parsing [t.cfg:9]: argument number 2 at position 24 is empty and marks the end of the argument list...",
+        ],
+    );
+}
+
+/// Manual, 7.2: "or" may also be written in any case.
+#[test]
+fn or_has_no_case() {
+    for or in ["or", "OR", "Or", "oR", "||"] {
+        check("frontend f", &format!("http-request deny if FALSE {or} TRUE"), &[]);
+    }
+    check(
+        "frontend f",
+        "http-request deny if TRUE ORR TRUE",
+        &[
+            "A parsing [t.cfg:9] : error detected while parsing an 'http-request deny' condition : no such ACL : 'ORR'.",
+        ],
+    );
+}
+
+#[test]
+fn header_names_are_tokens() {
+    let warning = |name: &str, character: char| {
+        format!("W parsing [t.cfg:9] : header name '{name}' contains forbidden character '{character}'.")
+    };
+    check("frontend f", "http-request set-header \"a b\" x", &[&warning("a b", ' ')]);
+    check("frontend f", "http-request add-header a: x", &[&warning("a:", ':')]);
+    check("frontend f", "http-after-response set-header a(b x", &[&warning("a(b", '(')]);
+    check("frontend f", "http-request set-header a!$%&*+-.^_`|~9\\#\\' x", &[]);
+}
+
+#[test]
+fn a_host_that_is_a_wrong_address_is_no_name() {
+    let refused =
+        |host: &str| format!("A parsing [t.cfg:9] : 'bind' : invalid address: '{host}' in '{host}:80'");
+    for host in
+        ["300.1.1.1", "1.2.3.4.5", "127.0.0.256", "a.1", "1.2.65536", "4294967296", "01.2.3.4", "1..2"]
+    {
+        check("frontend f", &format!("bind {host}:80"), &[&refused(host)]);
+    }
+    for host in ["127.1", "1.2.65535", "4294967295", "10.0.0.1", "a1", "1.a"] {
+        check("frontend f", &format!("bind {host}:80"), &[]);
+    }
+    let outcome = check("frontend f", "bind 127.1:80", &[]);
+    let bind = outcome.proxies.last().unwrap().binds.last().unwrap();
+    assert!(format!("{:?}", bind.addresses).contains("127.0.0.1"), "{:?}", bind.addresses);
+}
+
+/// Manual, 4.4, "set-timeout".
+#[test]
+fn a_timeout_of_a_side_that_is_not_there_cannot_be_set() {
+    let refused = |subject: &str, name: &str, side: &str| {
+        // A backend has no "bind" before the line.
+        let line = if subject == "backend" { 8 } else { 9 };
+        format!(
+            "A parsing [t.cfg:{line}] : error detected in {subject} '{name}' while parsing 'http-request set-timeout' rule : \
+             '{name}' has no {side} capability."
+        )
+    };
+    check("frontend f", "http-request set-timeout server 5s", &[&refused("frontend", "f", "backend")]);
+    check("frontend f", "http-request set-timeout queue 5s", &[&refused("frontend", "f", "backend")]);
+    check("backend b", "http-request set-timeout client 5s", &[&refused("backend", "b", "frontend")]);
+    check("frontend f", "http-request set-timeout client 5s", &[]);
+    check("backend b", "http-request set-timeout tunnel 5s", &[]);
+    check("listen l", "http-request set-timeout server 5s ;; http-request set-timeout client 5s", &[]);
+}
+
+#[test]
+fn negation_is_refused_before_the_section_is_looked_at() {
+    check(
+        "backend b",
+        "no option tcplog",
+        &["A parsing [t.cfg:8]: negation/default is not supported for option 'tcplog'."],
+    );
+    check(
+        "backend b",
+        "declare capture request len 5",
+        &["A parsing [t.cfg:8] : 'declare' not allowed because backend 'b' has no frontend capability."],
+    );
+    check(
+        "frontend f",
+        "stats show-node ::1",
+        &["A parsing [t.cfg:9] : 'stats show-node' invalid node name..."],
+    );
+}
+
+/// Manual, 4.1: server-state-file-name may be in defaults.
+#[test]
+fn defaults_may_name_the_state_file() {
+    let outcome = check_text(
+        "defaults\n server-state-file-name x\nbackend b\nbackend c\n server-state-file-name\n",
+        &[],
+    );
+    let names: Vec<_> = outcome.proxies.iter().map(|proxy| proxy.server_state_file.as_deref()).collect();
+    assert_eq!(names, [Some("x"), None]);
+}

@@ -1,0 +1,58 @@
+//! One fault is told once: all of a line, and none that only follows from another.
+
+use crate::testing::{check, check_text};
+
+#[test]
+fn all_unknown_words_of_a_line_are_named() {
+    let server = |word: &str| format!("A [t.cfg:9] : 'server l/s' : unknown keyword '{word}'");
+    let not_yet = |word: &str| format!("A [t.cfg:9] : 'server l/s' : '{word}' is not implemented yet");
+    check(
+        "listen l",
+        "server s 127.0.0.1:80 foo 5 bar baz weight 3 quux",
+        &[&server("foo"), &server("bar"), &server("baz"), &server("quux")],
+    );
+    // The arguments of what is not there yet are not looked at.
+    check(
+        "listen l",
+        "server s 127.0.0.1:80 check inter 5s rise 2 ssl verify none weight 3",
+        &[&not_yet("check"), &not_yet("inter"), &not_yet("rise"), &not_yet("ssl"), &not_yet("verify")],
+    );
+    check(
+        "listen l",
+        "server s 127.0.0.1:80 quux weight x nonsense",
+        &[
+            &server("quux"),
+            "A [t.cfg:9] : 'server l/s' : 'weight' expects an integer argument, which 'x' is not.",
+        ],
+    );
+    let bind = |word: &str| {
+        format!("A parsing [t.cfg:9] : 'bind :80' in section 'listen': unknown keyword '{word}'")
+    };
+    check("listen l", "bind :80 foo /x bar name a quux", &[&bind("foo"), &bind("bar"), &bind("quux")]);
+}
+
+#[test]
+fn what_was_refused_is_known_by_its_name() {
+    check(
+        "listen l",
+        "use-server s if TRUE ;; server s 127.0.0.1:80 quux",
+        &["A [t.cfg:10] : 'server l/s' : unknown keyword 'quux'"],
+    );
+    check(
+        "listen l",
+        "acl a nonsense ;; http-request deny if a ;; http-request deny if !a ;; http-request deny if b",
+        &[
+            "A parsing [t.cfg:9] : error detected while parsing ACL 'a' : unknown fetch method 'nonsense' in ACL expression...",
+            "A parsing [t.cfg:12] : error detected while parsing an 'http-request deny' condition : no such ACL : 'b'.",
+        ],
+    );
+    check(
+        "listen l",
+        "capture request header a len x ;; http-request capture path id 0",
+        &["A parsing [t.cfg:9] : 'len' expects an integer argument, which 'x' is not."],
+    );
+    check_text(
+        "frontend f\n timeout client 1s\n bind :1\n default_backend b/c\nbackend b/c\n",
+        &["A parsing [t.cfg:5] : character '/' is not permitted in 'backend' name 'b/c'."],
+    );
+}
