@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 
+from attackers import held
 from program import Program, free_port, main, wait_until
 
 CONFIGURATION = """
@@ -525,4 +526,4 @@ def senders_of_logs_may_lie(binary, folder):
 if __name__ == "__main__":
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    sys.exit(main("attacks", [sys.modules[__name__]], "withstood"))
+    sys.exit(main("attacks", [sys.modules[__name__], held], "withstood"))

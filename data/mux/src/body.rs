@@ -31,6 +31,8 @@ pub struct BodyFlow {
     ends_sink: bool,
     /// The first bytes leave together with a head.
     with_head: bool,
+    /// How many bytes still come in small pieces, because the sink was full.
+    small_pieces: u32,
     /// There is none.
     bodiless: bool,
     /// What was told of it. Boxed, because flows are made and moved with every message, and hardly any is ever told.
@@ -96,6 +98,7 @@ impl BodyFlow {
             drops_trailers: false,
             ends_sink: false,
             with_head: ready > 0,
+            small_pieces: 0,
             told: None,
         }
     }
@@ -243,6 +246,7 @@ impl BodyFlow {
                     Sent::All => self.left(leaving),
                     Sent::Part(done) => {
                         self.left(done);
+                        self.small_pieces = SMALL_PIECES;
                         return Flow::AwaitSink;
                     }
                     Sent::Failed(errno) => return Flow::Failed(Side::Sink, errno),
@@ -264,7 +268,7 @@ impl BodyFlow {
                     Sent::Failed(errno) => return Flow::Failed(Side::Sink, errno),
                 }
             }
-            match source.receive_bulk() {
+            match self.receive(source) {
                 Received::Bytes(_) => {}
                 Received::Nothing => return Flow::AwaitSource,
                 Received::End => match self.framing {
@@ -277,6 +281,19 @@ impl BodyFlow {
             }
         }
         Flow::Yield
+    }
+
+    /// What a slow sink does not take stays here: then no more than a buffer is taken in.
+    #[inline]
+    fn receive(&mut self, source: &mut Connection) -> Received {
+        if self.small_pieces == 0 {
+            return source.receive_bulk();
+        }
+        let received = source.receive_piece();
+        if let Received::Bytes(count) = received {
+            self.small_pieces = self.small_pieces.saturating_sub(count as u32);
+        }
+        received
     }
 
     /// Takes note of that many bytes that follow the ready ones.
@@ -323,6 +340,8 @@ impl BodyFlow {
     }
 }
 
+/// After a sink was full so many bytes come in pieces of a buffer (`tune.bufsize`), not of a bulk buffer.
+const SMALL_PIECES: u32 = 256 * 1024;
 /// How many receives one call makes before others get their turn: 128 kB with full bulk buffers, which takes about as long as
 /// three small requests. With four times as much, those beside eight downloads waited twice as long.
 const ROUNDS: usize = 8;

@@ -53,6 +53,11 @@ impl Message {
         self.case = None;
     }
 
+    /// How many bytes it keeps when it is cleared.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.head.capacity()
+    }
+
     /// From now until it is cleared, the message is written with the names of fields as the map says.
     pub fn adjust_case(&mut self, case: Option<&'static CaseMap>) {
         self.case = case;

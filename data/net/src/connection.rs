@@ -1,6 +1,6 @@
 //! One end of an exchange: a descriptor, the bytes that came and were not used yet, and what is left to send.
 
-use weir_containers::Buffer;
+use weir_containers::{Buffer, BufferPool};
 use weir_sched::{Descriptor, Received as Raw, Sent as RawSent, Tick};
 use weir_sys::Errno;
 use weir_sys::splice::Pipe;
@@ -51,6 +51,9 @@ pub struct Connection {
     /// Bytes sent since the connection was made.
     pub sent: u64,
 }
+
+/// What a full buffer takes beside its bytes.
+const PIECE_MARGIN: usize = 16;
 
 /// What must leave before anything else: at least one byte.
 #[derive(Debug, Default)]
@@ -160,14 +163,27 @@ impl Connection {
         result
     }
 
+    /// Whether the bytes that wait take more memory than they need.
+    #[inline]
+    pub fn has_slack(&self) -> bool {
+        self.input.as_ref().is_some_and(Buffer::has_slack)
+    }
+
+    /// Keeps the bytes that wait in no more memory than they need: for who waits for long.
+    #[inline]
+    pub fn shrink_input(&mut self) {
+        if let Some(buffer) = &mut self.input {
+            buffer.shrink();
+        }
+    }
+
     /// Puts bytes before anything that comes: what a protocol engine took and did not use.
     pub fn unread(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
-        let mut buffer = Buffer::with_capacity(
-            weir_containers::BufferPool::buffer_size().max(bytes.len() + self.input().len()),
-        );
+        let mut buffer =
+            Buffer::with_capacity(BufferPool::buffer_size().max(bytes.len() + self.input().len()));
         buffer.append(bytes);
         buffer.append(self.input());
         self.input = Some(buffer);
@@ -243,7 +259,7 @@ impl Connection {
         let space = buffer.space();
         let length = space.len().min(allowed);
         if length == 0 {
-            return Received::Full;
+            return self.receive_in_larger(limit);
         }
         let outcome = match self.descriptor.receive_into(&mut space[..length]) {
             Ok(Raw::Bytes(count)) => {
@@ -268,14 +284,36 @@ impl Connection {
         outcome
     }
 
+    /// The input has no room: perhaps because it was shrunk.
+    #[cold]
+    fn receive_in_larger(&mut self, limit: usize) -> Received {
+        let held = self.input();
+        if held.len() >= BufferPool::buffer_size() {
+            return Received::Full;
+        }
+        let Ok(mut larger) = Buffer::take() else { return Received::Failed(Errno::NOBUFS) };
+        larger.append(held);
+        self.input = Some(larger);
+        self.receive_now(limit)
+    }
+
     /// Receives forwarded bytes: like [`Connection::receive`], but into a large buffer, which the cache keeps warm
-    /// because the pool lends the one that came back last.
+    /// because the pool lends the one that came back last. Into one of the usual size while many of those are in use.
     #[inline]
     pub fn receive_bulk(&mut self) -> Received {
         if self.input.is_none() && self.descriptor.is_readable() && !self.ended && self.broken.is_none() {
             self.input = Buffer::take_bulk().ok();
+            if self.input.is_none() {
+                return self.receive_piece();
+            }
         }
         self.receive(usize::MAX)
+    }
+
+    /// Receives forwarded bytes that may wait for long: at most what a buffer takes without another page of memory.
+    #[inline]
+    pub fn receive_piece(&mut self) -> Received {
+        self.receive(BufferPool::buffer_size() - PIECE_MARGIN)
     }
 
     /// Sends all of it, and waits while the far end takes none. `None` when that fails or lasts until after `deadline`.

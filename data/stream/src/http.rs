@@ -12,6 +12,7 @@ mod request;
 mod response;
 mod route;
 
+use weir_containers::PoolBox;
 use weir_net::Connection;
 
 use crate::ending::{By, During, Ending};
@@ -20,19 +21,22 @@ use crate::life::Waited;
 
 impl Exchange {
     /// Runs the exchange; the connection comes back if it can carry another one.
-    pub(crate) async fn run(mut self, waited: Waited) -> Option<Connection> {
-        self.begin_view();
-        let outcome = match self.process(waited).await {
+    ///
+    /// It comes in a box: an async function keeps what it is given by value twice, and again in those that it calls.
+    pub(crate) async fn run(mut exchange: PoolBox<Exchange>, waited: Waited) -> Option<Connection> {
+        exchange.begin_view();
+        let outcome = match exchange.process(waited).await {
             Ok(()) => Ok(()),
-            Err(stop) => self.answer(stop).await,
+            Err(stop) => exchange.answer(stop).await,
         };
         if let Err(ending) = outcome {
-            self.facts.keep_client = false;
-            if self.ending.is_normal() {
-                self.ending = ending;
+            exchange.facts.keep_client = false;
+            if exchange.ending.is_normal() {
+                exchange.ending = ending;
             }
         }
-        self.finish().await
+        let again = exchange.finish().await;
+        again.then(|| PoolBox::into_inner(exchange).into_client())
     }
 
     async fn process(&mut self, waited: Waited) -> Phase {

@@ -20,6 +20,7 @@ pub mod ending;
 pub mod errors;
 pub mod exchange;
 pub mod fetch;
+mod holding;
 mod http;
 pub mod keepalive;
 mod life;

@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use weir_containers::PooledFuture;
+use weir_containers::{PoolBox, PooledFuture};
 use weir_net::{Connection, Received};
 use weir_sched::{Descriptor, Tick, Wait, wait};
 use weir_sys::{Address, socket};
@@ -117,8 +117,8 @@ impl Life {
         if session.frontend.is_http() {
             return State::Idle { client, wait: wait(idle_deadline(session)) };
         }
-        let exchange = Exchange::new(Rc::clone(session), client, self.began_us);
-        State::Streaming(PooledFuture::new(exchange.run_tcp()))
+        let exchange = PoolBox::new(Exchange::new(Rc::clone(session), client, self.began_us));
+        State::Streaming(PooledFuture::new(Exchange::run_tcp(exchange)))
     }
 
     /// A request begins, or will not come. Between requests an end is no event.
@@ -129,8 +129,8 @@ impl Life {
         if session.requests.get() > 0 && nothing {
             return State::Ended;
         }
-        let exchange = Exchange::new(Rc::clone(session), client, self.began_us);
-        State::Exchanging(PooledFuture::new(exchange.run(waited)))
+        let exchange = PoolBox::new(Exchange::new(Rc::clone(session), client, self.began_us));
+        State::Exchanging(PooledFuture::new(Exchange::run(exchange, waited)))
     }
 }
 

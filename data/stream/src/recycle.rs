@@ -5,27 +5,41 @@
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
 
 use weir_mux::Message;
 
 /// Something that can be used again.
 pub trait Recycle: Sized + 'static {
-    /// Makes it as new; false if it grew too large to keep.
-    fn renew(&mut self) -> bool;
+    /// Makes it as new.
+    fn renew(&mut self);
+    /// How many bytes it keeps.
+    fn kept_bytes(&self) -> usize;
+    /// One that nobody changes.
+    fn empty() -> &'static Self;
     /// Calls `then` with the thread's store.
     fn with_store<R>(then: impl FnOnce(&RefCell<Vec<Box<Self>>>) -> R) -> R;
     /// A new one.
     fn create() -> Self;
 }
 
-/// Lent from the worker's store; goes back when dropped.
+/// Lent from the worker's store as soon as it is changed; goes back when dropped.
 #[derive(Debug)]
 pub struct Lent<T: Recycle>(Option<Box<T>>);
 
 impl<T: Recycle> Lent<T> {
-    fn take() -> Self {
+    /// As new: what it was goes back.
+    #[inline]
+    pub fn reset(&mut self) {
+        if self.0.is_some() {
+            *self = Lent(None);
+        }
+    }
+
+    #[inline]
+    fn fetch() -> Box<T> {
         let kept = T::with_store(|store| store.borrow_mut().pop());
-        Lent(Some(kept.unwrap_or_else(|| Box::new(T::create()))))
+        kept.unwrap_or_else(|| Box::new(T::create()))
     }
 }
 
@@ -34,26 +48,28 @@ impl<T: Recycle> Deref for Lent<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("only dropping empties it")
+        match &self.0 {
+            Some(value) => value,
+            None => T::empty(),
+        }
     }
 }
 
 impl<T: Recycle> DerefMut for Lent<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("only dropping empties it")
+        self.0.get_or_insert_with(Self::fetch)
     }
 }
 
 impl<T: Recycle> Drop for Lent<T> {
     fn drop(&mut self) {
         let Some(mut value) = self.0.take() else { return };
-        if !value.renew() {
-            return;
-        }
+        value.renew();
         T::with_store(|store| {
             let mut store = store.borrow_mut();
-            if store.len() < KEPT {
+            let most = if value.kept_bytes() > LARGE { KEPT_LARGE } else { KEPT };
+            if store.len() < most {
                 store.push(value);
             }
         });
@@ -62,12 +78,12 @@ impl<T: Recycle> Drop for Lent<T> {
 
 /// A head to fill.
 pub fn message() -> Lent<Message> {
-    Lent::take()
+    Lent(None)
 }
 
 /// An empty byte buffer.
 pub fn bytes() -> Lent<Vec<u8>> {
-    Lent::take()
+    Lent(None)
 }
 
 /// Sets how many fields a head of this worker may have (`tune.http.maxhdr`).
@@ -80,8 +96,10 @@ const KEPT: usize = 1024;
 /// What a byte buffer has room for from the start: most log lines, which would otherwise grow it now and then, whenever one
 /// is a few digits longer than those before.
 const FIRST_CAPACITY: usize = 512;
-/// What grew beyond this is not kept.
-const KEPT_CAPACITY: usize = 64 * 1024;
+/// What grew beyond this is kept only as long as few wait: a burst of long heads leaves little behind.
+const LARGE: usize = 2 * 1024;
+/// How many may wait when one that grew is to be kept.
+const KEPT_LARGE: usize = 32;
 
 thread_local! {
     static HEADER_COUNT: std::cell::Cell<u16> = const { std::cell::Cell::new(weir_http::Head::DEFAULT_MAX_FIELDS) };
@@ -90,9 +108,17 @@ thread_local! {
 }
 
 impl Recycle for Message {
-    fn renew(&mut self) -> bool {
+    fn renew(&mut self) {
         self.clear();
-        true
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.capacity()
+    }
+
+    fn empty() -> &'static Self {
+        static EMPTY: LazyLock<Message> = LazyLock::new(Message::default);
+        &EMPTY
     }
 
     fn with_store<R>(then: impl FnOnce(&RefCell<Vec<Box<Self>>>) -> R) -> R {
@@ -105,9 +131,17 @@ impl Recycle for Message {
 }
 
 impl Recycle for Vec<u8> {
-    fn renew(&mut self) -> bool {
+    fn renew(&mut self) {
         self.clear();
-        self.capacity() <= KEPT_CAPACITY
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.capacity()
+    }
+
+    fn empty() -> &'static Self {
+        static EMPTY: Vec<u8> = Vec::new();
+        &EMPTY
     }
 
     fn with_store<R>(then: impl FnOnce(&RefCell<Vec<Box<Self>>>) -> R) -> R {
@@ -131,6 +165,27 @@ mod tests {
         drop(first);
         let second = bytes();
         assert!(second.is_empty());
+        let mut second = second;
+        second.push(b'x');
         assert_eq!(second.as_ptr(), place);
+    }
+
+    #[test]
+    fn what_is_only_looked_at_is_not_taken() {
+        let (head, text) = (message(), bytes());
+        assert!(head.bytes().is_empty() && text.is_empty());
+        assert!(head.0.is_none() && text.0.is_none());
+    }
+
+    #[test]
+    fn a_burst_of_long_ones_leaves_few_behind() {
+        let mut many: Vec<_> = (0..200).map(|_| bytes()).collect();
+        many.iter_mut().for_each(|one| one.resize(LARGE + 1, 0));
+        drop(many);
+        assert_eq!(BYTES.with_borrow(Vec::len), KEPT_LARGE);
+        let mut many: Vec<_> = (0..2 * KEPT).map(|_| bytes()).collect();
+        many.iter_mut().for_each(|one| one.push(0));
+        drop(many);
+        assert_eq!(BYTES.with_borrow(Vec::len), KEPT);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_h1::BodyFraming;
 use weir_mux::{BodyFlow, Flow, Side, Spliced, Step};
 use weir_net::Connection;
-use weir_sched::{Tick, wait, yield_now};
+use weir_sched::{Tick, yield_now};
 
 use crate::clock;
 use crate::counters::Event;
@@ -54,7 +54,7 @@ impl Exchange {
             if up == Flow::Yield || down == Flow::Yield {
                 yield_now().await;
             } else {
-                wait(deadlines.next()).await;
+                self.wait_for_peers(deadlines.next()).await;
             }
         }
     }

@@ -159,6 +159,7 @@ impl Exchange {
 
     async fn pause(&mut self, time: Duration, during: During) -> Phase {
         let deadline = clock::after(time);
+        self.hold_little();
         while !clock::passed(deadline) {
             self.check_alive()?;
             if self.client.is_broken() || (during == During::Tarpit && self.client.peer_closed()) {

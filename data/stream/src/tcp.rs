@@ -1,12 +1,17 @@
 //! TCP mode: one stream for the whole connection.
 
 use weir_config::model::RulesetKind;
+use weir_containers::PoolBox;
 
 use crate::exchange::{Exchange, Phase};
 
 impl Exchange {
     /// Serves a client until its connection ends.
-    pub(crate) async fn run_tcp(mut self) {
+    pub(crate) async fn run_tcp(mut exchange: PoolBox<Exchange>) {
+        exchange.run_session().await;
+    }
+
+    async fn run_session(&mut self) {
         self.session.requests.set(1);
         self.frontend.count_connection_request();
         self.begin_view();

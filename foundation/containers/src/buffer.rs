@@ -6,9 +6,11 @@
 //! The memory is zeroed once, when it comes from the allocator, so the free space can be offered to the kernel
 //! as a plain slice; what a former user left in it stays until it is overwritten.
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
 
 /// A pooled block of bytes: dereferences to the bytes that were filled in and not yet consumed.
 ///
@@ -29,8 +31,7 @@ impl Buffer {
     }
 
     /// Takes an empty buffer of [`BULK_SIZE`] for bytes that are forwarded and not parsed. The one that came back last
-    /// is lent first, so a copy through it stays in the cache; it may be kept while the far end blocks, without
-    /// copying the rest elsewhere.
+    /// is lent first, so a copy through it stays in the cache. There are few of them.
     #[inline]
     pub fn take_bulk() -> Result<Self, BufferExhausted> {
         let block = POOL.with_borrow_mut(BufferPool::pop_bulk).ok_or(BufferExhausted)?;
@@ -120,6 +121,26 @@ impl Buffer {
         self.len() == self.capacity()
     }
 
+    /// Whether the held bytes would do with an eighth less memory, or still less.
+    #[inline]
+    pub fn has_slack(&self) -> bool {
+        let needed = fitting_size(self.len());
+        self.block.len() > needed + needed / 8
+    }
+
+    /// Moves the held bytes to a block outside the pool that is hardly larger than they are, if that saves an eighth or more:
+    /// for bytes that wait for long. There is little room behind them then. Where memory is short nothing changes.
+    pub fn shrink(&mut self) {
+        if !self.has_slack() {
+            return;
+        }
+        let Some(block) = zeroed(fitting_size(self.len())) else { return };
+        let mut fitting = Self { block };
+        fitting.set_range(0..0);
+        fitting.append(self);
+        *self = fitting;
+    }
+
     /// Appends as much of `bytes` as fits behind the held ones and returns how much that was.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let space = self.space();
@@ -196,6 +217,8 @@ pub struct BufferPool {
     free: Vec<Box<[u8]>>,
     /// Free buffers of [`BULK_SIZE`].
     free_bulk: Vec<Box<[u8]>>,
+    /// How many of these are lent.
+    bulk_used: usize,
     size: usize,
     /// The most buffers in use at once.
     limit: usize,
@@ -236,6 +259,7 @@ impl BufferPool {
         Self {
             free: Vec::new(),
             free_bulk: Vec::new(),
+            bulk_used: 0,
             size: DEFAULT_SIZE,
             limit: usize::MAX,
             reserve: DEFAULT_RESERVE,
@@ -257,41 +281,43 @@ impl BufferPool {
                 statistics.free -= 1;
                 Some(block)
             }
-            None => Some(self.allocate()),
+            None => self.allocate(self.size),
         }
     }
 
     #[inline]
     fn pop_bulk(&mut self) -> Option<Box<[u8]>> {
         let statistics = &mut self.statistics;
-        if statistics.used >= self.limit {
-            statistics.refused += 1;
+        if self.bulk_used >= MOST_BULK || statistics.used >= self.limit {
             return None;
         }
         statistics.used += 1;
         statistics.high_water = statistics.high_water.max(statistics.used);
-        match self.free_bulk.pop() {
-            Some(block) => Some(block),
-            None => {
-                statistics.allocated += 1;
-                Some(vec![0; HEADER + BULK_SIZE].into_boxed_slice())
-            }
-        }
+        let block = self.free_bulk.pop().or_else(|| self.allocate(BULK_SIZE))?;
+        self.bulk_used += 1;
+        Some(block)
     }
 
+    /// A block that was counted as used; none where memory is short.
     #[cold]
-    fn allocate(&mut self) -> Box<[u8]> {
-        self.statistics.allocated += 1;
-        vec![0; HEADER + self.size].into_boxed_slice()
+    fn allocate(&mut self, size: usize) -> Option<Box<[u8]>> {
+        let block = zeroed(HEADER + size);
+        match block {
+            Some(_) => self.statistics.allocated += 1,
+            None => {
+                self.statistics.used -= 1;
+                self.statistics.refused += 1;
+            }
+        }
+        block
     }
 
     #[inline]
     fn push(&mut self, block: Box<[u8]>) {
         if block.len() == HEADER + BULK_SIZE && self.size != BULK_SIZE {
             self.statistics.used = self.statistics.used.saturating_sub(1);
-            if self.free_bulk.len() < BULK_RESERVE {
-                self.free_bulk.push(block);
-            }
+            self.bulk_used = self.bulk_used.saturating_sub(1);
+            self.free_bulk.push(block);
             return;
         }
         if block.len() != HEADER + self.size {
@@ -324,8 +350,24 @@ pub struct BufferPoolStatistics {
 /// How much one receive of forwarded bytes takes at most, independent of `tune.bufsize`: measured, copying 1 MB through
 /// 16, 32 and 64 kB costs 318, 238 and 517 us (the cache holds what is written at once after it was read).
 pub const BULK_SIZE: usize = 32 * 1024;
-/// 2 MB of bulk buffers are kept: more are in use only while many receivers block.
-const BULK_RESERVE: usize = 64;
+/// No more than 2 MB of bulk buffers: as many are in use only while many receivers block, and those gain nothing by them.
+const MOST_BULK: usize = 64;
+/// A block of zeroes, which the kernel may give without touching it; none where memory is short.
+fn zeroed(size: usize) -> Option<Box<[u8]>> {
+    let layout = Layout::array::<u8>(size).ok().filter(|layout| layout.size() > 0)?;
+    // SAFETY: the layout's size is not zero.
+    let block = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+    let block = NonNull::slice_from_raw_parts(block, size);
+    // SAFETY: the global allocator made the block with the layout of such a slice, and it is initialised with zeroes.
+    Some(unsafe { Box::from_raw(block.as_ptr()) })
+}
+
+/// The size of a block for that many bytes and one more: in steps of an eighth, as allocators have them.
+fn fitting_size(length: usize) -> usize {
+    let size = HEADER + length + 1;
+    size.next_multiple_of((size.next_power_of_two() / 16).max(16))
+}
+
 /// Start and end, as two `u32`; sixteen bytes keep the data aligned.
 const HEADER: usize = 16;
 /// HAProxy's default for `tune.bufsize`.
@@ -385,6 +427,16 @@ mod tests {
     }
 
     #[test]
+    fn bulk_buffers_are_few() {
+        let many: Vec<_> = (0..MOST_BULK).map_while(|_| Buffer::take_bulk().ok()).collect();
+        assert_eq!(many.len(), MOST_BULK);
+        assert!(Buffer::take_bulk().is_err());
+        drop(many);
+        assert!(Buffer::take_bulk().is_ok());
+        assert_eq!(BufferPool::statistics().refused, 0, "there are others");
+    }
+
+    #[test]
     fn the_limit_holds_and_recovers() {
         BufferPool::configure(128, 2, 1);
         let (first, second) = (Buffer::take().expect("first"), Buffer::take().expect("second"));
@@ -409,6 +461,26 @@ mod tests {
         buffer.compact();
         assert_eq!(buffer.append(b"e"), 1);
         assert_eq!(&buffer[..], b"bcde");
+    }
+
+    #[test]
+    fn what_waits_for_long_moves_to_a_block_of_its_size() {
+        for length in [0, 1, 31, 100, 1000, 14_000] {
+            let mut buffer = Buffer::take().expect("no limit is set");
+            let used = BufferPool::statistics().used;
+            buffer.append(&vec![7; length + 3]);
+            buffer.consume(3);
+            assert!(buffer.has_slack(), "{length}");
+            buffer.shrink();
+            assert_eq!((&buffer[..], buffer.headroom()), (&vec![7; length][..], 0));
+            assert!(buffer.room() > 0 && buffer.capacity() < length + length / 7 + 64, "{buffer:?}");
+            assert!(!buffer.has_slack(), "{buffer:?}");
+            assert_eq!(BufferPool::statistics().used, used - 1, "the pool has its own again");
+        }
+        let mut full = Buffer::take().expect("no limit is set");
+        full.append(&[7; 16_000]);
+        full.shrink();
+        assert_eq!(full.capacity(), 16_384, "hardly anything is to be had");
     }
 
     #[test]

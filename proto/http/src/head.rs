@@ -119,6 +119,11 @@ impl Head {
         self.edits.clear();
     }
 
+    /// How many bytes it keeps when it is cleared.
+    pub fn capacity(&self) -> usize {
+        self.fields.capacity() * size_of::<Field>() + self.edits.capacity()
+    }
+
     /// Gives back the memory too: for a connection that goes idle.
     pub fn shrink(&mut self) {
         self.clear();

@@ -1,7 +1,7 @@
 //! The bodies of a request and of its response, on their ways at the same time.
 
 use weir_mux::{Flow, Side};
-use weir_sched::{Tick, wait, yield_now};
+use weir_sched::{Tick, yield_now};
 use weir_sys::Errno;
 
 use crate::clock;
@@ -98,7 +98,7 @@ impl Exchange {
             if yields {
                 yield_now().await;
             } else {
-                wait(deadline).await;
+                self.wait_for_peers(deadline).await;
             }
         }
     }

@@ -1,6 +1,5 @@
 //! The end of an exchange: connections settle, counters count, the log line is written.
 
-use weir_net::Connection;
 use weir_sched::wait;
 
 use crate::clock;
@@ -9,8 +8,8 @@ use crate::exchange::Exchange;
 use crate::server::idle;
 
 impl Exchange {
-    /// Ends the exchange; the client's connection comes back if it can carry another one.
-    pub(super) async fn finish(mut self) -> Option<Connection> {
+    /// Ends the exchange; whether the client's connection can carry another one.
+    pub(super) async fn finish(&mut self) -> bool {
         self.timers.close = Some(self.elapsed());
         self.count_end();
         // The line may say something of the server's connection, which may be another stream's thereafter.
@@ -19,10 +18,10 @@ impl Exchange {
         self.settle_server();
         self.end_view();
         if self.facts.keep_client && !self.facts.tunnel && self.request_body.is_done() {
-            return Some(self.client);
+            return true;
         }
         self.linger().await;
-        None
+        false
     }
 
     /// Gives the server's connection to whoever comes next, or closes it.

@@ -4,7 +4,7 @@ use weir_h1::{BodyFraming, connection as persistence, request_framing, response_
 use weir_http::{Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, Flow, ReadHead, Side};
 use weir_net::Sent;
-use weir_sched::{wait, yield_now};
+use weir_sched::yield_now;
 use weir_sys::Errno;
 
 use super::bodies::no_server;
@@ -238,8 +238,9 @@ impl Exchange {
                 yield_now().await;
             } else {
                 let awaits_client = uploading || stalled;
-                wait(if awaits_client { server_deadline.min(client_deadline) } else { server_deadline })
-                    .await;
+                let deadline =
+                    if awaits_client { server_deadline.min(client_deadline) } else { server_deadline };
+                self.wait_for_peers(deadline).await;
             }
         }
     }

@@ -44,6 +44,7 @@ impl Exchange {
                 return Err(self.no_request(ReadHead::Incomplete));
             }
             self.check_alive()?;
+            self.client.shrink_input();
             wait(deadline).await;
         }
         self.begin_request()

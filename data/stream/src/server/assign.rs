@@ -116,6 +116,7 @@ impl Exchange {
                 self.count(Event::FailedConnection);
                 return Err(Stop::error(503, By::ServerTimeout, During::Queue));
             }
+            self.hold_little();
             wait(deadline).await;
         }
     }
