@@ -442,7 +442,7 @@ impl Station {
         weir_stream::log::install(logger());
         weir_relay::install(logger());
         let timeline = Arc::clone(&self.live.record.timelines[worker]);
-        weir_stream::timeline::install(timeline, SLOW_STREAM_MS);
+        weir_stream::timeline::install(timeline, self.habits.timeline_slow_ms);
         weir_stream::server::idle::start_keeper(site);
         pulse::start(self.live);
         crate::forward::start(&self.live.record.events.forwards);
@@ -557,7 +557,5 @@ fn flush_logs(site: &Site, relays: &LiveRelays) {
 
 /// Free buffers that a worker keeps: a burst of more gives them back to the allocator.
 const BUFFERS_KEPT: usize = 256;
-/// From how many milliseconds on a stream is on the timeline although it ended well.
-const SLOW_STREAM_MS: u32 = 1_000;
 /// How long the end of the process waits for a slow reader of its log.
 const LAST_LOGS: Duration = Duration::from_secs(1);

@@ -47,6 +47,8 @@ pub(crate) struct Habits {
     pub accept_batch: u32,
     /// How connections are spread over workers.
     pub spread: Spread,
+    /// From how many milliseconds on a stream is on the timeline although it ended well.
+    pub timeline_slow_ms: u32,
 }
 
 impl Habits {
@@ -55,6 +57,9 @@ impl Habits {
         Habits {
             buffer_size: tuning.buffer_size as usize,
             buffers: limits::buffers_of_a_worker(tuning.buffers_max, memory, tuning.buffer_size, workers),
+            timeline_slow_ms: tuning
+                .timeline_slow
+                .map_or(u32::MAX, |slow| u32::try_from(slow.as_millis()).unwrap_or(u32::MAX)),
             accept_batch: tuning.accept_max.unwrap_or(ACCEPT_BATCH),
             spread: match tuning.listener_queues {
                 ListenerQueues::Off => Spread::Keep,

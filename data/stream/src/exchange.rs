@@ -299,6 +299,29 @@ pub struct Facts {
     pub head_only: bool,
     /// The stream is the statistics page or another local service.
     pub local: bool,
+    /// A rule stopped the stream, or had to and could not be applied.
+    pub stopped_by_rule: bool,
+    /// The option that refused the request or the response.
+    pub stopped_by_option: Option<RefusingOption>,
+}
+
+/// An option that refuses messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusingOption {
+    /// `option http-restrict-req-hdr-names reject`.
+    HeaderNames,
+    /// `option checkcache`.
+    CheckCache,
+}
+
+impl RefusingOption {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            RefusingOption::HeaderNames => "option http-restrict-req-hdr-names",
+            RefusingOption::CheckCache => "option checkcache",
+        }
+    }
 }
 
 impl Facts {

@@ -97,6 +97,7 @@ impl Exchange {
                 Done::Failed => return Ok(Verdict::Stop(self.failed_rule(kind, proxy))),
                 Done::Stop(stop) => {
                     self.decided_at = Some(&rule.at);
+                    self.facts.stopped_by_rule = true;
                     return Ok(Verdict::Stop(stop));
                 }
                 Done::Tarpit => {}
@@ -121,6 +122,7 @@ impl Exchange {
             }
             Done::Stop(stop) => {
                 self.decided_at = Some(at);
+                self.facts.stopped_by_rule = true;
                 Ok(Some(Verdict::Stop(stop)))
             }
             Done::Failed if !self.strict => {
@@ -142,6 +144,7 @@ impl Exchange {
             }
             Done::Tarpit => {
                 self.decided_at = Some(at);
+                self.facts.stopped_by_rule = true;
                 let time = self.timeouts.tarpit.unwrap_or_default();
                 self.enter(During::Tarpit);
                 let held = self.pause(time, During::Tarpit).await;
@@ -174,6 +177,7 @@ impl Exchange {
     /// A rule could not do what it says, and strict mode forbids to go on without it.
     fn failed_rule(&mut self, kind: RulesetKind, proxy: &'static Proxy) -> Stop {
         proxy.count_failed_rewrite();
+        self.facts.stopped_by_rule = true;
         let during = if kind == RulesetKind::HttpRequest { During::Request } else { During::Headers };
         Stop::error(500, By::Internal, during)
     }

@@ -10,8 +10,11 @@ use weir_config::model::Balance;
 use weir_events::timeline::{Entry, Word};
 use weir_sync::Ring;
 
-use crate::ending::{By, During};
+use crate::ending::By;
 use crate::exchange::Exchange;
+use sentence::Ended;
+
+mod sentence;
 
 thread_local! {
     static RING: RefCell<Option<Arc<Ring>>> = const { RefCell::new(None) };
@@ -55,6 +58,7 @@ impl Exchange {
     fn entry(&mut self) -> Entry {
         let timers = &self.timers;
         let [by, during] = self.ending.letters();
+        let [cookie, set_cookie] = crate::cookie::logged_letters(self);
         let age_us = weir_sched::now_us().saturating_sub(timers.began_us);
         let mut entry = Entry {
             began_us: weir_sched::wall_us().saturating_sub(age_us),
@@ -64,7 +68,7 @@ impl Exchange {
             retries: self.retries,
             queued: self.queued.server.saturating_add(self.queued.backend),
             bytes: [self.bytes_in(), self.bytes_out()],
-            code: [by, during, self.cookie_letters[0], self.cookie_letters[1]],
+            code: [by, during, cookie, set_cookie],
             redispatched: self.redispatched,
             moments: [
                 timers.first_byte,
@@ -88,15 +92,28 @@ impl Exchange {
         if let Some(at) = self.decided_at {
             entry.set_word(Word::Rule, &at.to_string());
         }
-        entry.set_word(Word::Ending, &described(self.ending.by, self.ending.during));
+        entry.set_word(Word::Ending, &self.ended().sentence());
         let line = self.line_of_request();
         entry.set_word(Word::Request, &line);
         entry
     }
 
+    fn ended(&self) -> Ended {
+        Ended {
+            ending: self.ending,
+            status: self.status,
+            http: self.frontend.is_http(),
+            has_request: self.facts.have_request,
+            by_rule: self.facts.stopped_by_rule,
+            option: self.facts.stopped_by_option.map(|option| option.name()),
+            has_backend: self.backend_entered || self.backend.backend.is_some(),
+            has_server: self.chosen_server().is_some(),
+        }
+    }
+
     fn how_chosen(&self) -> &'static str {
         if self.redispatched {
-            return "another after a failure";
+            return "redispatch";
         }
         if self.facts.persistent {
             return "persistence";
@@ -129,51 +146,5 @@ impl Exchange {
             return String::new();
         }
         format!("{} {}", String::from_utf8_lossy(method), String::from_utf8_lossy(target))
-    }
-}
-
-/// Who ended a stream and while what, in words.
-fn described(by: By, during: During) -> String {
-    let who = match by {
-        By::Nobody => return "normal end".to_owned(),
-        By::Client => "the client left",
-        By::ClientTimeout => "the client was silent for too long",
-        By::Server => "the server refused, left or made no sense",
-        By::ServerTimeout => "the server was silent for too long",
-        By::Proxy => "a rule or a limit forbade it",
-        By::Resource => "a resource ran out",
-        By::Internal => "an internal error",
-        By::Local => "answered without a server",
-        By::Killed => "an administrator ended it",
-        By::Down => "its server went down",
-        By::Up => "a main server came back",
-    };
-    let when = match during {
-        During::End => return who.to_owned(),
-        During::Request => "during the request",
-        During::Queue => "in the queue",
-        During::Connect => "while connecting to the server",
-        During::Headers => "while waiting for the response",
-        During::Data => "during the transfer",
-        During::Last => "while sending the last data",
-        During::Tarpit => "in a tarpit",
-    };
-    format!("{who} {when}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn endings_are_told_in_words() {
-        let check = |by, during, expected: &str| assert_eq!(described(by, during), expected);
-        check(
-            By::ServerTimeout,
-            During::Headers,
-            "the server was silent for too long while waiting for the response",
-        );
-        check(By::Nobody, During::End, "normal end");
-        check(By::Killed, During::End, "an administrator ended it");
     }
 }

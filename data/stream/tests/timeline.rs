@@ -96,3 +96,49 @@ fn a_client_that_leaves_without_a_word_is_not_kept() {
         assert_eq!(entries(&ring), []);
     });
 }
+
+/// Endings that one code does not tell apart, and letters as the log has them.
+#[test]
+fn endings_are_true() {
+    let cases = [
+        (
+            "",
+            "GET / HTTP/1.1\r\nhost: x\r\n bad\r\nx\r\n\r\n",
+            "PR--",
+            "the request was malformed or too large",
+        ),
+        (" http-request deny\n", GET, "PR--", "a rule refused the request"),
+        (
+            " option http-restrict-req-hdr-names reject\n",
+            "GET / HTTP/1.1\r\nhost: x\r\na_b: c\r\n\r\n",
+            "PR--",
+            "the request was refused by 'option http-restrict-req-hdr-names'",
+        ),
+        (" server s1 127.0.0.1:1 disabled\n", GET, "SC--", "no server was available"),
+        (" server s1 127.0.0.1:1 disabled\n cookie A insert\n", GET, "SCNN", "no server was available"),
+        ("", GET, "SC--", "no server was available"),
+        (" server s1 {closed}\n retries 0\n", GET, "SC--", "the connection to the server failed"),
+        (" http-request return status 503\n", GET, "LR--", "a rule answered the request"),
+        (" use_backend none if TRUE\nbackend none\n", GET, "SC--", "no server was available"),
+        (
+            " http-request tarpit\n timeout tarpit 1ms\n",
+            GET,
+            "PT--",
+            "a rule held the request in the tarpit, then refused it",
+        ),
+    ];
+    for (lines, request, code, ending) in cases {
+        let text = format!("{HTTP}listen front\n bind 127.0.0.1:1\n{lines}");
+        run(text, move |world| async move {
+            let ring = install(60_000);
+            let mut client = world.client();
+            client.send(request).await;
+            client.head().await;
+            world.log().await;
+            let entries = entries(&ring);
+            let told =
+                (std::str::from_utf8(&entries[0].code).expect("letters"), entries[0].word(Word::Ending));
+            assert_eq!(told, (code, ending), "{lines} {request}");
+        });
+    }
+}

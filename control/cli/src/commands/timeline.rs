@@ -161,9 +161,9 @@ impl Stream for ShowTimeline {
 const MOMENTS: [(Moment, &str, &str); Moment::COUNT] = [
     (Moment::FirstByte, "first byte of the request", "first_byte"),
     (Moment::Request, "request complete", "request"),
-    (Moment::Place, "a server had a place", "place"),
+    (Moment::Place, "assigned to server", "place"),
     (Moment::Connected, "connected to the server", "connected"),
-    (Moment::Response, "first bytes of the response", "response"),
+    (Moment::Response, "response head complete", "response"),
     (Moment::End, "end", "end"),
 ];
 
@@ -200,33 +200,53 @@ fn write_text(entry: &Entry, date: &str, text: &mut String) {
         entry.duration_ms()
     );
     let _ = writeln!(text, "  {:>8} accepted from {} by worker {}", "+0", named(Word::Source), entry.worker);
+    let has_server = !entry.word(Word::Server).is_empty();
     for (moment, what, _) in MOMENTS {
         let Some(at) = entry.moment(moment) else { continue };
+        let mut what = what.to_owned();
         let detail = match moment {
             Moment::Request if !entry.word(Word::Request).is_empty() => {
                 format!(": {}", entry.word(Word::Request))
             }
-            Moment::Place => {
-                let chosen = format!(": {} chosen by {}", named(Word::Server), named(Word::Chosen));
-                let queued = if entry.queued > 0 {
-                    format!(", {} were before it", entry.queued)
-                } else {
-                    String::new()
-                };
-                chosen + &queued
+            Moment::Place if has_server => {
+                format!(" {} by {}{}", named(Word::Server), named(Word::Chosen), queued(entry.queued))
             }
-            Moment::Connected if entry.retries > 0 => format!(" after {} retries", entry.retries),
+            // The end of the wait in the queue, or of that in a tarpit.
+            Moment::Place => {
+                what.clear();
+                format!("no server assigned{}", queued(entry.queued))
+            }
+            // What answers in place of a server has no connection.
+            Moment::Connected | Moment::Response if !has_server => continue,
+            Moment::Connected if entry.retries > 0 => format!(" after {}", retries(entry)),
             Moment::End => {
-                let sizes = format!(", {} bytes in, {} out", entry.bytes[0], entry.bytes[1]);
-                format!(": {}{sizes}", named(Word::Ending))
+                // Connecting may have failed to the last.
+                let failed = entry.retries > 0 && entry.moment(Moment::Connected).is_none();
+                let tried = if failed { format!(" after {}", retries(entry)) } else { String::new() };
+                let [received, sent] = entry.bytes;
+                format!(": {}{tried}; {received} bytes from the client, {sent} to it", named(Word::Ending))
             }
             _ => String::new(),
         };
         let _ = writeln!(text, "  {:>8} {what}{detail}", format!("+{at}"));
         if moment == Moment::Request && !entry.word(Word::Rule).is_empty() {
-            let _ = writeln!(text, "  {:>8} decided by the rule at {}", "", entry.word(Word::Rule));
+            let _ = writeln!(text, "  {:>8} last deciding rule: {}", "", entry.word(Word::Rule));
         }
     }
+}
+
+/// How many streams were before one in queues.
+fn queued(count: u32) -> String {
+    match count {
+        0 => String::new(),
+        1 => ", behind 1 stream in the queue".to_owned(),
+        count => format!(", behind {count} streams in the queue"),
+    }
+}
+
+fn retries(entry: &Entry) -> String {
+    let count = if entry.retries == 1 { "1 retry".to_owned() } else { format!("{} retries", entry.retries) };
+    if entry.redispatched { count + " and a redispatch" } else { count }
 }
 
 fn write_json(entry: &Entry, text: &mut String) {
@@ -287,7 +307,7 @@ mod tests {
             retries: 3,
             queued: 1,
             bytes: [70, 198],
-            code: *b"sH--",
+            code: *b"sHNN",
             moments: [Some(1), Some(2), Some(2), Some(5), None, Some(5001)],
             ..Entry::default()
         };
@@ -299,7 +319,7 @@ mod tests {
             (Word::Chosen, "roundrobin"),
             (Word::Request, "GET /\"x\" HTTP/1.1"),
             (Word::Rule, "a.cfg:12"),
-            (Word::Ending, "the server was silent for too long while waiting for the response"),
+            (Word::Ending, "the server sent no response in time"),
         ];
         words.iter().for_each(|(word, text)| entry.set_word(*word, text));
         entry
@@ -311,15 +331,37 @@ mod tests {
         write_text(&entry(), "20/Nov/2026:13:05:05.007", &mut text);
         assert_eq!(
             text,
-            "[20/Nov/2026:13:05:05.007] #7 web -> app/s1 status 504 code sH-- 5000 ms\n\
+            "[20/Nov/2026:13:05:05.007] #7 web -> app/s1 status 504 code sHNN 5000 ms\n\
              \x20       +0 accepted from 127.0.0.1:5000 by worker 2\n\
              \x20       +1 first byte of the request\n\
              \x20       +2 request complete: GET /\"x\" HTTP/1.1\n\
-             \x20          decided by the rule at a.cfg:12\n\
-             \x20       +2 a server had a place: s1 chosen by roundrobin, 1 were before it\n\
+             \x20          last deciding rule: a.cfg:12\n\
+             \x20       +2 assigned to server s1 by roundrobin, behind 1 stream in the queue\n\
              \x20       +5 connected to the server after 3 retries\n\
-             \x20    +5001 end: the server was silent for too long while waiting for the response, 70 bytes in, 198 out\n"
+             \x20    +5001 end: the server sent no response in time; 70 bytes from the client, 198 to it\n"
         );
+    }
+
+    /// What is told of a stream that got no server, and of retries.
+    #[test]
+    fn what_did_not_happen_is_not_told() {
+        let text_of = |entry: &Entry| {
+            let mut text = String::new();
+            write_text(entry, "", &mut text);
+            text
+        };
+        let mut queued = entry();
+        queued.set_word(Word::Server, "");
+        let text = text_of(&queued);
+        assert!(text.contains("+2 no server assigned, behind 1 stream in the queue\n"), "{text}");
+        assert!(!text.contains("connected") && !text.contains("assigned to"), "{text}");
+        let mut failed = entry();
+        failed.moments[Moment::Connected as usize] = None;
+        assert!(text_of(&failed).contains("in time after 3 retries; 70 bytes"), "{}", text_of(&failed));
+        (failed.retries, failed.redispatched) = (1, true);
+        assert!(text_of(&failed).contains(" after 1 retry and a redispatch; "), "{}", text_of(&failed));
+        failed.retries = 0;
+        assert!(!text_of(&failed).contains(" after "), "{}", text_of(&failed));
     }
 
     #[test]
@@ -328,11 +370,11 @@ mod tests {
         write_json(&entry(), &mut text);
         assert_eq!(
             text,
-            "{\"began_us\":1795179905007181,\"number\":7,\"worker\":2,\"status\":504,\"code\":\"sH--\",\
+            "{\"began_us\":1795179905007181,\"number\":7,\"worker\":2,\"status\":504,\"code\":\"sHNN\",\
              \"duration_ms\":5000,\"retries\":3,\"redispatched\":false,\"queued\":1,\"bytes_in\":70,\"bytes_out\":198,\
              \"source\":\"127.0.0.1:5000\",\"frontend\":\"web\",\"backend\":\"app\",\"server\":\"s1\",\
              \"chosen_by\":\"roundrobin\",\"request_line\":\"GET /\\\"x\\\" HTTP/1.1\",\"rule\":\"a.cfg:12\",\
-             \"ending\":\"the server was silent for too long while waiting for the response\",\
+             \"ending\":\"the server sent no response in time\",\
              \"moments_ms\":{\"first_byte\":1,\"request\":2,\"place\":2,\"connected\":5,\"end\":5001}}"
         );
     }
@@ -355,7 +397,7 @@ mod tests {
         check("code .H", true);
         check("code sC", false);
         check("proxy web", true);
-        check("proxy app status 504 slower 1000 code sH--", true);
+        check("proxy app status 504 slower 1000 code sHNN", true);
         check("proxy other", false);
         for wrong in ["status", "status x", "slower x", "statsu 5", "last x"] {
             let words: Vec<String> = wrong.split(' ').map(str::to_owned).collect();

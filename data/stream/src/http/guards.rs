@@ -6,7 +6,7 @@ use weir_http::{Flags, KnownName};
 use crate::caching::Caching;
 use crate::counters::Event;
 use crate::ending::{By, During};
-use crate::exchange::{Exchange, Phase, Stop};
+use crate::exchange::{Exchange, Phase, RefusingOption, Stop};
 use crate::site::Proxy;
 
 impl Exchange {
@@ -24,6 +24,7 @@ impl Exchange {
                 let (head, raw) = (&self.request.head, self.request.bytes());
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     self.count(Event::DeniedRequest);
+                    self.facts.stopped_by_option = Some(RefusingOption::HeaderNames);
                     return Err(Stop::error(403, By::Proxy, During::Request));
                 }
             }
@@ -57,6 +58,7 @@ impl Exchange {
             return Ok(());
         }
         self.count(Event::DeniedResponse);
+        self.facts.stopped_by_option = Some(RefusingOption::CheckCache);
         Err(Stop::error(502, By::Proxy, During::Headers))
     }
 }

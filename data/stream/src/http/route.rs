@@ -53,6 +53,7 @@ impl Exchange {
             let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
             if applies && self.prepare_redirect(&rule.redirect) {
                 self.decided_at = Some(&rule.at);
+                self.facts.stopped_by_rule = true;
                 proxy.count_intercepted();
                 return Err(Stop::Reply(Ending::new(By::Local, During::Request)));
             }

@@ -89,6 +89,17 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
+    Row::ready(
+        "tune.timeline.slow",
+        "{ <time> | off }",
+        "500ms",
+        "from this duration on 'show timeline' keeps streams that ended well (default: 1s)",
+        |line, words| {
+            line.global.tuning.timeline_slow =
+                if words.take_if("off") { None } else { Some(line.delay(words)?) };
+            Ok(())
+        },
+    ),
     Row::discovered(
         "tune.renice.startup",
         "<-20..19>",
@@ -282,4 +293,27 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 /// A size of which 0 stands for "not set"; the caller has bounded it.
 fn socket_buffer(size: u64) -> Option<u32> {
     u32::try_from(size).ok().filter(|size| *size > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::document::tests::parse_text;
+
+    #[test]
+    fn what_is_slow_on_the_timeline_is_tunable() {
+        let slow = |line: &str| {
+            let parsed = parse_text(&format!("global\n{line}"));
+            assert!(parsed.messages.is_empty(), "{line}");
+            parsed.config.global.tuning.timeline_slow.map(|slow| slow.as_millis())
+        };
+        assert_eq!(slow(""), Some(1000));
+        assert_eq!(slow(" tune.timeline.slow 250\n"), Some(250));
+        assert_eq!(slow(" tune.timeline.slow 2s\n"), Some(2000));
+        assert_eq!(slow(" tune.timeline.slow 0\n"), Some(0));
+        assert_eq!(slow(" tune.timeline.slow off\n"), None);
+        for wrong in ["", "never", "1s 2s", "-1"] {
+            let text = format!("global\n tune.timeline.slow {wrong}\n");
+            assert_eq!(parse_text(&text).messages.len(), 1, "{wrong}");
+        }
+    }
 }

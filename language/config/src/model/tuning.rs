@@ -1,5 +1,7 @@
 //! `tune.*`: sizes and habits that rarely need a change.
 
+use std::time::Duration;
+
 use super::bind::Shards;
 
 /// What the `tune.*` words say. None means that weir chooses.
@@ -43,9 +45,14 @@ pub struct Tuning {
     pub listener_shards: Shards,
     /// `tune.vars.*-max-size`: bytes that variables may take.
     pub variable_sizes: VariableSizes,
+    /// `tune.timeline.slow`: from how long on a stream that ended well is on the timeline; none for never.
+    pub timeline_slow: Option<Duration>,
     /// `tune.ring.queues`: how many queues threads that write to a ring wait in.
     pub ring_queues: Option<u32>,
 }
+
+/// `tune.timeline.slow` unless told: what somebody who waits for an answer notices.
+const TIMELINE_SLOW: Duration = Duration::from_secs(1);
 
 /// Priorities as of `setpriority`: -20 comes first, 19 last. None keeps what the process has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +133,7 @@ impl Default for Tuning {
             listener_queues: ListenerQueues::default(),
             listener_shards: Shards::Count(1),
             variable_sizes: VariableSizes::default(),
+            timeline_slow: Some(TIMELINE_SLOW),
             ring_queues: None,
         }
     }
