@@ -40,7 +40,9 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         Alias::TimeQueue => out.number(exchange.timers.queue_wait()),
         Alias::BytesRead => early(exchange, out, exchange.logged_bytes() as i64),
         Alias::BytesUploaded => out.number(exchange.bytes_in() as i64),
-        Alias::Status => out.number(if exchange.status == 0 { -1 } else { i64::from(exchange.status) }),
+        // There is no status in TCP mode; in HTTP mode there may be none.
+        Alias::Status if exchange.status == 0 && exchange.frontend.is_http() => out.number(-1),
+        Alias::Status => out.number(i64::from(exchange.status)),
         Alias::RequestCookie => captured(exchange.captures.request_cookie.as_deref(), out),
         Alias::ResponseCookie => captured(exchange.captures.response_cookie.as_deref(), out),
         Alias::RequestHeaders | Alias::RequestHeadersClf => {
@@ -57,11 +59,11 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         Alias::LogCounter => out.counter(i64::from(exchange.frontend.log_count.load(Relaxed))),
         Alias::LogOrigin => out.text(if exchange.facts.logged { b"txn_response" } else { b"txn_close" }),
         Alias::UniqueId => out.text(exchange.unique_id.as_deref().unwrap_or_default()),
-        Alias::TerminationState => out.text(&exchange.ending.letters()),
+        Alias::TerminationState => out.raw(&exchange.ending.letters()),
         Alias::TerminationStateCookie => {
             let [by, during] = exchange.ending.letters();
             let [request, response] = crate::cookie::logged_letters(exchange);
-            out.text(&[by, during, request, response]);
+            out.raw(&[by, during, request, response]);
         }
         Alias::Retries => retries(exchange, out),
         Alias::Frontend | Alias::FrontendTransport => out.text(exchange.frontend.name().as_bytes()),
@@ -163,7 +165,7 @@ fn accept_date(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
     let time = crate::clock::wall_time(micros);
     match alias {
         Alias::AcceptTimestamp => out.counter((micros / 1_000_000) as i64),
-        Alias::AcceptMillis => date(exchange, time, b"%N", out),
+        Alias::AcceptMillis => out.milliseconds(time.micros / 1000),
         Alias::AcceptDateUtc => utc_date(time, out),
         Alias::AcceptDateLocal => date(exchange, time, b"%d/%b/%Y:%H:%M:%S %z", out),
         _ => date(exchange, time, b"%d/%b/%Y:%H:%M:%S.%N", out),
@@ -183,7 +185,7 @@ fn request_date(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
 fn utc_date(time: WallTime, out: &mut LogWriter<'_>) {
     let mut text = weir_expr::scratch::take();
     weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S +0000", time, weir_expr::TimeZone::utc(), &mut text);
-    out.text(&text);
+    out.raw(&text);
     weir_expr::scratch::give(text);
 }
 
@@ -200,7 +202,7 @@ fn date(exchange: &Exchange, time: WallTime, format: &'static [u8], out: &mut Lo
             weir_expr::time::format(format, time, &exchange.site.identity.time_zone, &mut date.text);
         }
         if !millis {
-            return out.text(&date.text);
+            return out.raw(&date.text);
         }
         let length = date.text.len();
         let millis = time.micros / 1000;
@@ -209,7 +211,7 @@ fn date(exchange: &Exchange, time: WallTime, format: &'static [u8], out: &mut Lo
             b'0' + (millis / 10 % 10) as u8,
             b'0' + (millis % 10) as u8,
         ]);
-        out.text(&date.text);
+        out.raw(&date.text);
         date.text.truncate(length);
     });
 }
@@ -244,7 +246,8 @@ fn request_line(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
         Alias::HttpMethod => out.encoded(method),
         Alias::HttpPath => out.encoded(path),
         Alias::HttpPathOnly => out.encoded(weir_http::uri::path(path)),
-        Alias::HttpQuery if query.is_empty() => out.raw(b""),
+        // Without a query there is an empty one, which is nothing missing.
+        Alias::HttpQuery if query.is_empty() => out.quoted_raw(b""),
         Alias::HttpQuery => out.encoded(query),
         Alias::HttpUri => out.encoded(target),
         Alias::HttpVersion => out.encoded(version),

@@ -99,7 +99,7 @@ impl<'o> LogWriter<'o> {
         self.quoted(|writer| {
             for (index, header) in headers.enumerate() {
                 writer.out.push(if index == 0 { b'{' } else { b'|' });
-                writer.encode(header.unwrap_or_default(), b"\"#{|}");
+                writer.encode(header.unwrap_or_default(), HEADER_MARKS);
             }
             writer.out.push(b'}');
         });
@@ -111,7 +111,10 @@ impl<'o> LogWriter<'o> {
             if index > 0 {
                 self.out.push(b' ');
             }
-            self.encoded(header.unwrap_or_default());
+            match header.unwrap_or_default() {
+                b"" => self.missing(),
+                header => self.quoted(|writer| writer.encode(header, HEADER_MARKS)),
+            }
         }
     }
 
@@ -163,9 +166,22 @@ impl<'o> LogWriter<'o> {
         self.counter(port.map(i64::from));
     }
 
+    /// The milliseconds of a second: three digits, or as few hexadecimal ones as are needed, but two.
+    pub fn milliseconds(&mut self, millis: u32) {
+        let _ = match self.flags.has(FormatFlags::HEX) {
+            true => write!(self.out, "{millis:02X}"),
+            false => write!(self.out, "{millis:03}"),
+        };
+    }
+
     /// Bytes exactly as they are, without quotes: dates, states, what the caller formatted itself.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
+    }
+
+    /// Bytes exactly as they are, quoted as the flags say, even when there are none.
+    pub fn quoted_raw(&mut self, bytes: &[u8]) {
+        self.quoted(|writer| writer.out.extend_from_slice(bytes));
     }
 
     /// There is no value: a dash in logs, two quotes if they are asked for.
@@ -260,6 +276,10 @@ impl<'o> LogWriter<'o> {
         }
     }
 }
+
+/// What is encoded in captured headers besides what is not printable: the marks between them too.
+const HEADER_MARKS: &[u8] = b"\"#{|}";
+
 #[cfg(test)]
 mod tests {
     use super::*;
