@@ -61,6 +61,20 @@ pub enum Fill {
     Zero,
     /// Zero in `mode http`, nothing otherwise.
     HttpZero,
+    /// Zero of a frontend in any mode, else as [`Fill::HttpZero`].
+    FrontendZero,
+}
+
+impl Fill {
+    /// Whether the field of such an object is zero when nobody says anything.
+    pub fn is_zero(self, kind: Kind, http: bool) -> bool {
+        match self {
+            Fill::Set => false,
+            Fill::Zero => true,
+            Fill::HttpZero => http,
+            Fill::FrontendZero => http || kind == Kind::Frontend,
+        }
+    }
 }
 
 /// One row of the dictionary.
@@ -157,7 +171,7 @@ fields! {
     Hanafail: "hanafail", S, "MCPV", U64, Set, "Number of failed checks that the observation of the server's responses caused ('observe' setting)";
     ReqRate: "req_rate", F, "MRPP", U32, Zero, "Number of HTTP requests processed over the last second on this object";
     ReqRateMax: "req_rate_max", F, "MMPV", U32, Zero, "Highest value of http requests observed since the worker process started";
-    ReqTot: "req_tot", F|B|S, "MCPP", U64, HttpZero, "Total number of HTTP requests processed by this object since the worker process started";
+    ReqTot: "req_tot", F|B|S, "MCPP", U64, FrontendZero, "Total number of HTTP requests processed by this object since the worker process started";
     CliAbrt: "cli_abrt", B|S, "MCPP", U64, Zero, "Total number of requests or connections aborted by the client since the worker process started";
     SrvAbrt: "srv_abrt", B|S, "MCPP", U64, Zero, "Total number of requests or connections aborted by the server since the worker process started";
     CompIn: "comp_in", F|B, "MCPP", U64, Zero, "Total number of bytes submitted to the HTTP compressor for this object since the worker process started";

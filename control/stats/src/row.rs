@@ -1,6 +1,6 @@
 //! One object's figures, ready to be written.
 
-use crate::fields::{FIELD_COUNT, FIELDS, Field, Fill, Kind, Type};
+use crate::fields::{FIELD_COUNT, FIELDS, Field, Kind, Type};
 
 /// One figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -181,7 +181,7 @@ impl Row {
         self.cells.reset(FIELD_COUNT);
         let http = proxy.mode == "http";
         for (position, row) in FIELDS.iter().enumerate() {
-            let zero = row.fill == Fill::Zero || (row.fill == Fill::HttpZero && http);
+            let zero = row.fill.is_zero(kind, http);
             if zero && row.applies & kind.mask() != 0 {
                 self.cells.set(position, zero_of(row.type_));
             }

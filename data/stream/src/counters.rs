@@ -253,9 +253,8 @@ impl Proxy {
         listener.figures.increment(worker, ListenerCounter::Sessions);
     }
 
-    /// A connection in TCP mode carries one request, so to say.
-    pub(crate) fn count_connection_request(&self) {
-        self.frontend_figures.increment(weir_sched::worker_index(), FrontendCounter::RequestsOther);
+    /// A connection in TCP mode carries one request for the process, none for its frontend.
+    pub(crate) fn count_connection_request() {
         crate::worker::count_request();
     }
 

@@ -4,6 +4,7 @@ use weir_config::model::RulesetKind;
 use weir_containers::PoolBox;
 
 use crate::exchange::{Exchange, Phase};
+use crate::site::Proxy;
 
 impl Exchange {
     /// Serves a client until its connection ends.
@@ -13,7 +14,7 @@ impl Exchange {
 
     async fn run_session(&mut self) {
         self.session.requests.set(1);
-        self.frontend.count_connection_request();
+        Proxy::count_connection_request();
         self.begin_view();
         if let Err(stop) = self.process_tcp().await {
             self.ending = stop.ending();

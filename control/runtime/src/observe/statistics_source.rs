@@ -10,7 +10,6 @@ use weir_backend::{
     ServerCounter,
 };
 use weir_config::model::Mode;
-use weir_stats::fields::Fill;
 use weir_stats::{Cursor, Field, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
 use weir_stream::site::{Listener, Proxy, ProxyState};
 
@@ -297,13 +296,8 @@ fn fill<C: CounterSet, const N: usize, const R: usize>(
     fields: &[(C, Field)],
 ) {
     for &(counter, field) in fields {
-        let fits = match field.decl().fill {
-            Fill::Zero => true,
-            Fill::HttpZero => proxy.is_http(),
-            // Only some objects have it, and whoever knows which sets it.
-            Fill::Set => false,
-        };
-        if fits && field.applies_to(kind) {
+        // What only some objects have is set by whoever knows which.
+        if field.decl().fill.is_zero(kind, proxy.is_http()) && field.applies_to(kind) {
             row.set(field, figures.sum(counter));
         }
     }
