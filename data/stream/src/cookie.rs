@@ -45,6 +45,14 @@ pub(crate) fn overrule(exchange: &mut Exchange) {
     }
 }
 
+/// The server that the client comes back to cannot take it: for the log and the response it is as good as down.
+pub(crate) fn lose_server(exchange: &mut Exchange) {
+    let letter = &mut exchange.cookie_letters[0];
+    if state_of(*letter) == PresentedState::Valid {
+        *letter = PresentedState::Down.letter() as u8;
+    }
+}
+
 /// A request that is refused shows whom its cookie meant, in the log.
 pub(crate) fn on_refused(exchange: &mut Exchange) {
     if exchange.backend.backend.as_ref().is_some_and(|backend| backend.settings().cookie.is_some()) {

@@ -1,5 +1,6 @@
 //! Counting: which objects an event belongs to.
 
+use weir_backend::ServerKey;
 use weir_backend::figures::{
     BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, Phases, ProcessRate, ServerCounter,
 };
@@ -99,6 +100,28 @@ impl Exchange {
         }
         if let (Some(counter), Some(lease)) = (server, &self.lease) {
             lease.server().figures().increment(worker, counter);
+        }
+    }
+
+    /// Counts a request that was to go to a server, or waited for it, and went to another one.
+    pub(crate) fn count_redispatch_from(&self, left: Option<ServerKey>) {
+        self.count_without_slot(left, BackendCounter::Redispatches, ServerCounter::Redispatches);
+    }
+
+    /// Counts a request that got no slot, of a certain server or of any.
+    pub(crate) fn count_failed_in_queue(&self) {
+        self.count_without_slot(
+            self.server_key,
+            BackendCounter::FailedConnections,
+            ServerCounter::FailedConnections,
+        );
+    }
+
+    fn count_without_slot(&self, key: Option<ServerKey>, backend: BackendCounter, server: ServerCounter) {
+        let worker = weir_sched::worker_index();
+        self.backend.backend_figures.increment(worker, backend);
+        if let Some(known) = key.and_then(|key| self.backend.servers().server(key)) {
+            known.figures().increment(worker, server);
         }
     }
 

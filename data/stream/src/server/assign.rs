@@ -33,18 +33,35 @@ impl Exchange {
             };
             let backend = self.backend.servers();
             let choice = match &designated {
-                Some(server) => backend.take(server.key(), self.facts.persistent, &input, wake),
+                Some(server) => {
+                    // Only these words keep a request at a server that is down (manual, "option persist", "force-persist").
+                    let stays = self.facts.persistent && (self.facts.forced || backend.settings().persist);
+                    backend.take(server.key(), stays, &input, wake)
+                }
                 None => backend.choose(&input, wake),
             };
             match choice {
                 Choice::Server(lease) => return self.leased(lease),
                 Choice::Wait(waiting) => {
+                    let queue = waiting.server();
+                    self.server_key = queue;
                     if let Some(lease) = self.wait_in_queue(waiting, deadline).await? {
                         return self.leased(lease);
                     }
                     designated = None;
+                    self.leave_server(queue);
                 }
-                Choice::Full | Choice::None if designated.is_some() => {
+                Choice::Full if designated.is_some() => {
+                    let server = designated.take().map(|server| server.key());
+                    let forced = self.facts.persistent && self.facts.forced;
+                    if forced || backend.settings().redispatch == 0 {
+                        self.server_key = server;
+                        self.count_failed_in_queue();
+                        return Err(Stop::error(503, By::Server, During::Queue));
+                    }
+                    self.leave_server(server);
+                }
+                Choice::None if designated.is_some() => {
                     designated = None;
                     self.facts.persistent = false;
                 }
@@ -53,6 +70,17 @@ impl Exchange {
                     return Err(Stop::error(503, By::Server, During::Connect));
                 }
             }
+        }
+    }
+
+    /// The server that the request was to go to cannot take it: any other may.
+    fn leave_server(&mut self, server: Option<ServerKey>) {
+        self.facts.persistent = false;
+        self.server_key = None;
+        if server.is_some() {
+            crate::cookie::lose_server(self);
+            self.redispatched = true;
+            self.count_redispatch_from(server);
         }
     }
 
@@ -113,7 +141,7 @@ impl Exchange {
             if clock::passed(deadline) {
                 self.queued.add(waiting.give_up());
                 self.timers.queue = Some(self.elapsed());
-                self.count(Event::FailedConnection);
+                self.count_failed_in_queue();
                 return Err(Stop::error(503, By::ServerTimeout, During::Queue));
             }
             self.hold_little();
@@ -158,6 +186,7 @@ impl Exchange {
                 }
                 // Down as it is, its queue is where the request stays.
                 self.facts.persistent = true;
+                self.facts.forced = !backend.servers().settings().persist;
             }
             return Some(server);
         }
