@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress};
 use weir_config::model::{self, SendProxy};
 use weir_net::{Connection, Sent};
-use weir_sched::{Descriptor, wait, yield_now};
+use weir_sched::{Descriptor, wait};
 use weir_sys::{Address, Errno, option, socket};
 
 use super::idle::{self, InUse};
@@ -157,11 +157,7 @@ impl Exchange {
             }
             self.check_alive()?;
             // Most connections stand at the second look: who has said everything already still gets an answer.
-            if std::mem::take(&mut first) {
-                yield_now().await;
-                continue;
-            }
-            if self.client_left() {
+            if !std::mem::take(&mut first) && self.client_left() {
                 return Err(Stop::close(By::Client, During::Connect).into());
             }
             if clock::passed(deadline) {
