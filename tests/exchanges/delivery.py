@@ -285,6 +285,8 @@ OWN = "what is configured is used"
 DIFFERENT = {
     "message for a bad request": OWN,
     "message /silent": "a message that closes says so when the connection closes",
+    **dict.fromkeys(("retry conn cuthead", "retry all cuthead", "retry empty cuthead", "retry statuses cuthead", "retry all cuthead, and the client ends",
+                     "retry allstaying cuthead, and the client ends"), "since 3.x a part of a head is a junk response, not none (manual, \"retry-on\")"),
     "content denied": "the request was read, and the log has it",
     "retry all silent, and the client ends": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "file /status/502": "the manual says that the status counts",

@@ -60,14 +60,6 @@ impl Method {
         }
     }
 
-    /// Whether repeating it has the effect of doing it once (RFC 9110, 9.2.2), so that a retry is harmless.
-    pub fn is_idempotent(self) -> bool {
-        matches!(
-            self,
-            Method::Get | Method::Head | Method::Put | Method::Delete | Method::Options | Method::Trace
-        )
-    }
-
     /// Whether it is meant to change nothing (RFC 9110, 9.2.1).
     pub fn is_safe(self) -> bool {
         matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace)

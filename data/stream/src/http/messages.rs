@@ -131,17 +131,20 @@ impl Exchange {
         let options = |proxy: &crate::site::Proxy| proxy.config.settings.options.http_no_delay;
         let no_delay = options(self.frontend) || options(self.backend);
         let more = !no_delay && (!body.is_empty() || (!bodiless && !self.client.input().is_empty()));
+        let before = upstream.connection.sent;
         let sent = self.request.send(&mut upstream.connection, &mut self.scratch, more);
         let sent = match sent {
             Sent::Failed(_) => sent,
             _ if body.is_empty() => sent,
             _ => upstream.connection.send_head(body, false),
         };
+        let nothing_left = upstream.connection.sent == before;
         if !body.is_empty() {
             self.trace_sent(Direction::Request, body.len(), false);
         }
         match sent {
-            Sent::Failed(errno) => Err(Converse::Failed(Failure::Aborted(Some(errno)))),
+            Sent::Failed(errno) if nothing_left => Err(Converse::Failed(Failure::Unsent(errno))),
+            Sent::Failed(errno) => Err(Converse::Failed(Failure::Aborted(errno))),
             _ => Ok(()),
         }
     }
@@ -176,7 +179,7 @@ impl Exchange {
                 && upstream.connection.has_pending()
                 && let Sent::Failed(errno) = upstream.connection.flush(false)
             {
-                return Err(Converse::Failed(Failure::Aborted(Some(errno))));
+                return Err(Converse::Failed(Failure::Aborted(errno)));
             }
             if self.client.has_pending() {
                 // An interim response that did not fit; that the client is gone is noticed below.
@@ -204,7 +207,7 @@ impl Exchange {
                     return Err(Converse::Failed(Failure::Empty));
                 }
                 ReadHead::Ended | ReadHead::Failed(_) => {
-                    return Err(Converse::Failed(Failure::Aborted(None)));
+                    return Err(Converse::Failed(Failure::Cut));
                 }
                 ReadHead::TooLarge => return Err(Converse::Failed(Failure::TooLarge)),
                 ReadHead::Invalid(error) => {

@@ -21,8 +21,12 @@ pub enum Failure {
     ConnectTimeout,
     /// It closed before the first byte of a response.
     Empty,
-    /// It broke in the middle of a head, or while the request was sent.
-    Aborted(Option<Errno>),
+    /// It was broken already: nothing of the request left.
+    Unsent(Errno),
+    /// It broke while the request was sent, before the first byte of a response.
+    Aborted(Errno),
+    /// It closed in the middle of a head.
+    Cut,
     /// What came was no response.
     Junk,
     /// The response's head does not fit the buffer.
@@ -42,8 +46,8 @@ impl Failure {
     fn retry_on(self) -> RetryOn {
         match self {
             Failure::Refused(_) | Failure::ConnectTimeout => RetryOn::CONNECTION_FAILURE,
-            Failure::Empty | Failure::Aborted(_) => RetryOn::EMPTY_RESPONSE,
-            Failure::Junk | Failure::TooLarge => RetryOn::JUNK_RESPONSE,
+            Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => RetryOn::EMPTY_RESPONSE,
+            Failure::Cut | Failure::Junk | Failure::TooLarge => RetryOn::JUNK_RESPONSE,
             Failure::TimedOut => RetryOn::RESPONSE_TIMEOUT,
             Failure::Status(status) => RetryOn::status(status),
         }
@@ -57,8 +61,10 @@ impl Failure {
             )) => Stop::error(503, By::Resource, During::Connect),
             Failure::Refused(_) => Stop::error(503, By::Server, During::Connect),
             Failure::ConnectTimeout => Stop::error(503, By::ServerTimeout, During::Connect),
-            Failure::Empty | Failure::Aborted(_) => Stop::error(502, By::Server, During::Headers),
-            Failure::Junk | Failure::TooLarge => Stop::error(502, By::Proxy, During::Headers),
+            Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => {
+                Stop::error(502, By::Server, During::Headers)
+            }
+            Failure::Cut | Failure::Junk | Failure::TooLarge => Stop::error(502, By::Proxy, During::Headers),
             Failure::TimedOut => Stop::error(504, By::ServerTimeout, During::Headers),
             Failure::Status(status) => Stop::error(status, By::Server, During::Headers),
         }
@@ -80,13 +86,24 @@ impl Exchange {
     /// After a failed attempt: returns to try again, or says how the stream ends.
     pub(crate) async fn retry_after(&mut self, failure: Failure) -> Phase {
         self.trace_failure(failure);
-        // A connection that others used before may have been closed by the server just as the request left: that says
-        // nothing about the server, and costs no retry.
+        // The server may close a connection that was used before just as the next request leaves. What did not leave is no
+        // second request; what did is sent again only if it changes nothing and retries are allowed.
         let reused = std::mem::take(&mut self.facts.on_reused_connection)
-            && matches!(failure, Failure::Empty | Failure::Aborted(_));
-        if reused && self.may_replay() && self.is_idempotent() {
-            self.facts.fresh_connection_only = true;
-            return Ok(());
+            && matches!(failure, Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_));
+        if reused && self.may_replay() {
+            if matches!(failure, Failure::Unsent(_)) {
+                self.facts.fresh_connection_only = true;
+                return Ok(());
+            }
+            let settings = &self.backend.config.settings;
+            let allowed = self.retries < self.retries_allowed
+                && settings.retry_on.contains(RetryOn::CONNECTION_FAILURE);
+            if allowed && self.request.head.method().is_safe() {
+                self.facts.fresh_connection_only = true;
+                self.retries += 1;
+                self.count(Event::Retry);
+                return Ok(());
+            }
         }
         let wanted = self.backend.config.settings.retry_on.contains(failure.retry_on());
         let possible = failure.is_connection() || self.may_replay();
@@ -155,11 +172,6 @@ impl Exchange {
             self.check_alive()?;
         }
         Ok(())
-    }
-
-    /// Whether sending the request twice does no more than sending it once (RFC 9110, 9.2.2).
-    fn is_idempotent(&self) -> bool {
-        !self.facts.have_request || self.request.head.method().is_idempotent()
     }
 
     fn give_up(&mut self, failure: Failure) -> Stop {
