@@ -350,6 +350,7 @@ STRICT = "it is refused: RFC 9112 does not have it"
 AS_IT_CAME = "chunks are forwarded as they came"
 NO_INTERIM = "version 1.0 knows no interim responses (RFC 9110, 15.2)"
 TWO_WAYS = "a message that says its length in two ways ends its connection"
+UPLOADING = "the server's time begins when it has the request"
 FORGOTTEN = "2.6 loses the condition of a normalizer that could have an argument"
 DIFFERENT = {
     "request te in two fields": TWO_WAYS,
@@ -357,6 +358,9 @@ DIFFERENT = {
     "request te and a length of version 1.0": TWO_WAYS,
     "request chunk with leading zeroes": AS_IT_CAME,
     "request upgrade to h2c": "nobody is offered h2c (RFC 9113, 3.1, has withdrawn it): it would lead past the rules",
+    "buffered cut": "the manual says 400 (8.5, CR)",
+    "body that stops": UPLOADING,
+    "chunked body that stops": UPLOADING,
     "no abort without the option": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "request the preface of version 2": "HTTP/2 is not implemented yet",
     "request expect of version 1.0": NO_INTERIM,

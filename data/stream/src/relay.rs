@@ -88,7 +88,8 @@ impl Exchange {
         }
     }
 
-    fn progress(&self) -> Progress {
+    /// What passed so far.
+    pub(crate) fn progress(&self) -> Progress {
         let server = self
             .server
             .as_ref()
@@ -213,12 +214,20 @@ impl Drop for Pipes {
 /// A direction that carried this much is worth a pipe.
 const WORTHWHILE: u64 = 16 * 1024;
 
+/// Bytes that passed on both connections since they were made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Progress {
+pub(crate) struct Progress {
     from_client: u64,
     to_client: u64,
     from_server: u64,
     to_server: u64,
+}
+
+impl Progress {
+    /// Of the request, at both ends.
+    pub(crate) fn request(self) -> (u64, u64) {
+        (self.from_client, self.to_server)
+    }
 }
 
 /// Until when each side may be quiet.

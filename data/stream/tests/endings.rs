@@ -152,9 +152,9 @@ fn a_client_that_leaves_in_its_body() {
         let mut server = world.accept("s1").await;
         server.expect(format!("{POST}abc")).await;
         client.finish();
-        client.closed().await;
+        check_reply(&client.head().await, "400 Bad request");
         server.closed().await;
-        assert_eq!(world.log().await, "front/s1 0/0/0/-1 -1 0 CD-- 0 0/0");
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 400 206 CH-- 0 0/0");
         assert_eq!(world.backend("front", B::ClientAborts), 1);
         world.check_idle().await;
     });
@@ -421,7 +421,7 @@ fn a_client_whose_body_does_not_come() {
         server.expect(format!("{POST}abc")).await;
         check_reply(&client.head().await, "408 Request Time-out");
         assert_eq!(weir_sched::now().since(began), 3_000);
-        assert_eq!(world.log().await, "front/s1 0/0/0/-1 408 232 cD-- 0 0/0");
+        assert_eq!(world.log().await, "front/s1 0/0/0/-1 408 232 cH-- 0 0/0");
         server.closed().await;
         client.finish();
         world.check_idle().await;

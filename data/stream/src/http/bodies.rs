@@ -1,5 +1,6 @@
 //! The bodies of a request and of its response, on their ways at the same time.
 
+use weir_h1::BodyFraming;
 use weir_mux::{Flow, Side};
 use weir_sched::{Tick, yield_now};
 use weir_sys::Errno;
@@ -11,27 +12,21 @@ use crate::errors::Direction;
 use crate::exchange::{Exchange, Phase, Stop};
 
 impl Exchange {
-    /// Both bodies, until the response is complete at the client's.
-    pub(super) async fn exchange_bodies(&mut self) -> Phase {
+    /// Both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
+    pub(super) async fn exchange_bodies(&mut self, framing: BodyFraming) -> Phase {
         let mut server_deadline = clock::after_some(self.timeouts.server);
         let mut client_deadline = clock::after_some(self.timeouts.client);
-        let mut progress = (self.client.received, self.client.sent);
+        let mut progress = self.progress();
         loop {
             let Some(down) = self.move_response_body() else { return Err(no_server()) };
             match down {
                 Flow::Done if self.request_body.is_done() => return Ok(()),
-                Flow::Done => {
-                    // The server answered without wanting the rest of the request. Its connection is of no more use,
-                    // and what the client still sends belongs to no request that we would answer.
-                    self.facts.keep_client = false;
-                    self.facts.keep_server = false;
-                    if !self.facts.upload_refused {
-                        return Ok(());
-                    }
+                Flow::Done if self.facts.upload_refused => {
                     self.count(Event::FailedResponse);
                     self.count_server_abort();
                     return Err(Stop::close(By::Server, During::Data));
                 }
+                Flow::Done => self.response_left(framing),
                 Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
                 Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
                 Flow::Malformed => {
@@ -48,7 +43,9 @@ impl Exchange {
                     return Err(Stop::close(By::Client, During::Data));
                 }
             }
+            let during = self.phase;
             let mut uploading = false;
+            let mut stuck = false;
             let mut yields = down == Flow::Yield;
             if !self.request_body.is_done() && !self.facts.upload_refused {
                 match self.move_request_body().ok_or_else(no_server)? {
@@ -57,26 +54,33 @@ impl Exchange {
                     Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
                     Flow::Truncated | Flow::Failed(Side::Source, _) => {
                         self.count_client_abort();
-                        return Err(Stop::close(By::Client, During::Data));
+                        return Err(Stop::close(By::Client, during));
                     }
                     Flow::Malformed => {
                         self.count_bad_request();
-                        return Err(Stop::close(By::Proxy, During::Data));
+                        return Err(Stop::close(By::Proxy, during));
                     }
                     // It answers already, and does not want the rest.
-                    Flow::Failed(Side::Sink, _) => self.refuse_upload(),
-                    Flow::Done | Flow::AwaitSink => {}
+                    Flow::Failed(Side::Sink, _) => {
+                        self.refuse_upload();
+                        continue;
+                    }
+                    Flow::Done if down == Flow::Done => return Ok(()),
+                    Flow::Done => {}
+                    Flow::AwaitSink => stuck = true,
                 }
             }
             self.check_alive()?;
-            if progress != (self.client.received, self.client.sent) {
-                progress = (self.client.received, self.client.sent);
+            let now = self.progress();
+            if progress != now {
+                progress = now;
                 server_deadline = clock::after_some(self.timeouts.server);
                 client_deadline = clock::after_some(self.timeouts.client);
                 self.count_bytes_if_continuous();
             }
             let mut deadline = Tick::NEVER;
-            if down == Flow::AwaitSource {
+            // A server that does not have the whole request may wait for it, as we do.
+            if stuck || (down == Flow::AwaitSource && !uploading) {
                 if clock::passed(server_deadline) {
                     self.count_server_abort();
                     return Err(Stop::close(By::ServerTimeout, During::Data));
@@ -86,20 +90,33 @@ impl Exchange {
             if down == Flow::AwaitSink || uploading {
                 if clock::passed(client_deadline) {
                     self.count_client_abort();
-                    return Err(Stop::close(By::ClientTimeout, During::Data));
+                    return Err(Stop::close(By::ClientTimeout, during));
                 }
                 deadline = deadline.min(client_deadline);
             }
-            // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens.
-            if self.client.is_broken() {
+            // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens. Once both sides
+            // are closed, there may be something left to read: that it was the last is noticed then.
+            if self.client.is_broken() && !self.client.shut() {
                 self.count_client_abort();
-                return Err(Stop::close(By::Client, During::Data));
+                return Err(Stop::close(By::Client, during));
             }
             if yields {
                 yield_now().await;
             } else {
                 self.wait_for_peers(deadline).await;
             }
+        }
+    }
+
+    /// The response is with the client, the request not yet with the server.
+    fn response_left(&mut self, framing: BodyFraming) {
+        if self.phase == During::Last {
+            return;
+        }
+        self.enter(During::Last);
+        // The client knows the end by this only.
+        if framing == BodyFraming::UntilClose {
+            self.client.shut_write();
         }
     }
 

@@ -20,7 +20,7 @@ impl Exchange {
     pub(super) async fn forward(&mut self) -> Phase {
         if self.client.ended() && !self.request_body.is_complete() {
             self.count(Event::ClientAbort);
-            return Err(Stop::close(By::Client, During::Request));
+            return Err(Stop::error(400, By::Client, During::Request));
         }
         self.prepare_request()?;
         loop {
@@ -155,7 +155,7 @@ impl Exchange {
         let limit = self.site.limits.head_limit();
         let mut server_deadline = clock::after_some(self.timeouts.server);
         let mut client_deadline = clock::after_some(self.timeouts.client);
-        let mut uploaded = self.client.received;
+        let mut progress = self.progress();
         loop {
             let mut uploading = false;
             let mut yields = false;
@@ -169,7 +169,7 @@ impl Exchange {
                     // Whoever leaves in the middle of its own request does not wait for an answer.
                     Flow::Truncated | Flow::Failed(Side::Source, _) => {
                         self.count_client_abort();
-                        return Err(Stop::close(By::Client, During::Data).into());
+                        return Err(Stop::error(400, By::Client, During::Headers).into());
                     }
                     Flow::Malformed => return Err(self.malformed_request_body().into()),
                     // The server may have answered before it stopped listening: its answer decides.
@@ -217,21 +217,25 @@ impl Exchange {
                 }
             }
             self.check_alive()?;
-            if self.client.received != uploaded {
-                uploaded = self.client.received;
+            let now = self.progress();
+            if now.request() != progress.request() {
+                progress = now;
                 client_deadline = clock::after_some(self.timeouts.client);
                 server_deadline = clock::after_some(self.timeouts.server);
             }
+            // The server's time begins when it has the request (manual, "timeout server"), or when the client waits for its consent.
+            let expects = self.facts.expects_continue && self.request_body.payload() == 0;
+            let uploading = uploading && !expects;
             if self.client.is_broken() || (!uploading && self.client_left()) {
                 self.count_client_abort();
                 return Err(Stop::error(400, By::Client, During::Headers).into());
             }
-            if clock::passed(server_deadline) {
+            if !uploading && clock::passed(server_deadline) {
                 return Err(Converse::Failed(Failure::TimedOut));
             }
             if uploading && clock::passed(client_deadline) {
                 self.count_client_abort();
-                return Err(Stop::error(408, By::ClientTimeout, During::Data).into());
+                return Err(Stop::error(408, By::ClientTimeout, During::Headers).into());
             }
             if stalled && clock::passed(client_deadline) {
                 self.count_client_abort();
@@ -240,9 +244,11 @@ impl Exchange {
             if yields {
                 yield_now().await;
             } else {
-                let awaits_client = uploading || stalled;
-                let deadline =
-                    if awaits_client { server_deadline.min(client_deadline) } else { server_deadline };
+                let deadline = match (uploading, stalled) {
+                    (true, _) => client_deadline,
+                    (false, true) => server_deadline.min(client_deadline),
+                    (false, false) => server_deadline,
+                };
                 self.wait_for_peers(deadline).await;
             }
         }
@@ -300,7 +306,8 @@ impl Exchange {
         if self.frontend.config.settings.options.http_drop_response_trailers {
             self.response_body.drop_trailers();
         }
-        let closes = !self.facts.keep_client;
+        // While the request is on its way, nothing closes behind the response.
+        let closes = !self.facts.keep_client && (self.request_body.is_done() || self.facts.upload_refused);
         if closes {
             self.response_body.end_sink();
         }
@@ -339,7 +346,7 @@ impl Exchange {
             self.request_body = BodyFlow::new(BodyFraming::Tunnel, 0);
             return self.relay().await;
         }
-        self.exchange_bodies().await
+        self.exchange_bodies(framing).await
     }
 
     /// What follows the head that the client gets: rules may have given a body to a response that has none, or taken it from
