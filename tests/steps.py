@@ -140,6 +140,14 @@ def attacks():
     return run([sys.executable, "tests/attacks.py", "--bin", WEIR])
 
 
+def phases():
+    return run([sys.executable, "tests/phases.py", "--bin", WEIR])
+
+
+def servers():
+    return run([sys.executable, "tests/servers.py", "--bin", WEIR])
+
+
 def differential():
     return run([sys.executable, "tests/differential.py", "--bin", WEIR])
 
@@ -165,6 +173,8 @@ STEPS = [
     ("master", master, True),
     ("vtc", vtc, True),
     ("attacks", attacks, True),
+    ("phases", phases, True),
+    ("servers", servers, True),
     ("differential", differential, True),
     ("explore", explore, True),
     ("parity", parity, True),

@@ -1,0 +1,50 @@
+"""Bodies on their ways: servers that answer before they have the whole request; ends and resets of either side."""
+from phases import case
+
+CASES = [
+    # The answer is there, the request is not: the server gets the rest for as long as it takes it.
+    case("early_answer_reads_on", "", "head ok bytes=8000000 head ok fin rest", "postlong long answer get answer rest",
+         "200 2 200 2 FIN", "POST 8000000 GET FIN", "200 ---- 0 s 51 / 200 ---- 0 s 51"),
+    case("early_answer_close_reads_on", "", "head okclose bytes=8000000 close", "postlong long answer rest",
+         "200 2 FIN", "POST 8000000", "200 ---- 0 s 66"),
+    case("early_answer_half_closed_reads_on", "", "head ok fin bytes=8000000 rest", "postlong long answer rest",
+         "200 2 FIN", "POST 8000000 FIN", "200 ---- 0 s 51"),
+    case("early_answer_without_length_reads_on", "", "head okend fin bytes=8000000 rest", "postlong pause=50 long rest",
+         "41 FIN", "POST 8000000 FIN", "200 ---- 0 s 37"),
+    case("early_answer_slow_client", "", "head ok bytes=10 head ok fin rest", "post pause=50 three pause=50 :xxxxxxx answer get answer rest",
+         "200 2 200 2 FIN", "POST 10 GET FIN", "200 ---- 0 s 51 / 200 ---- 0 s 51"),
+    case("early_answer_chunks", "", "head ok bytes=13 fin rest", "postchunked answer :3\\r\\nabc\\r\\n pause=30 :0\\r\\n\\r\\n rest",
+         "200 2 FIN", "POST 13 FIN", "200 ---- 0 s 51"),
+    case("early_answer_to_head", "", "head :HTTP/1.1\\x20200\\x20OK\\r\\nContent-Length:\\x2010\\r\\n\\r\\n bytes=10 fin rest",
+         ":HEAD\\x20/\\x20HTTP/1.1\\r\\nHost:x\\r\\nContent-Length:10\\r\\n\\r\\n head pause=50 ten rest", "200 FIN", "HEAD 10 FIN", "200 ---- 0 s 50"),
+    # It ends before the server has all.
+    case("early_answer_closes", "", "head ok pause=30 close", "post three answer pause=100 three pause=100 three rest", "200 2 FIN", "POST", "200 SD-- 0 s 51"),
+    case("early_answer_resets", "", "head ok pause=30 rst", "post three answer pause=100 three rest", "200 2 FIN", "POST", "200 SD-- 0 s 51"),
+    case("early_answer_client_closes", "", "head bytes=3 ok rest", "post three answer fin rest", "200 2 FIN", "POST 3 FIN", "200 CL-- 0 s 51"),
+    case("early_answer_client_resets", "", "head bytes=3 ok rest", "post three answer rst", "200 2", "POST 3 FIN", "200 CL-- 0 s 51"),
+    case("early_answer_bad_chunk", "", "head ok rest", "postchunked answer :zz\\r\\n rest", "200 2 FIN", "POST FIN", "200 PL-- 0 s 51"),
+    case("early_answer_client_silent", "timeout client 200ms", "head bytes=3 ok rest", "post three answer rest", "200 2 FIN", "POST 3 FIN", "200 cL-- 0 s 51", 0.2),
+    case("early_answer_server_silent", "timeout server 300ms", "small head ok pause=4000", "postlong long answer rest",
+         "sent-in-vain", "POST", "200 sD-- 0 s 51", 0.3),
+    case("half_answer_upload_ends", "", "head okten bytes=10 three :xxxxxxx fin rest", "post three pause=30 :xxxxxxx answer rest",
+         "200 10 FIN", "POST 10 FIN", "200 ---- 0 s 60"),
+    # No answer, and the request is not whole.
+    case("no_answer_closes", "", "head bytes=3 close", "post three answer rest", "502 FIN", "POST 3", "502 SH-- 0 s 209"),
+    case("no_answer_resets", "", "head bytes=3 rst", "post three pause=50 three answer rest", "502 FIN", "POST 3", "502 SH-- 0 s 209"),
+    case("no_answer_client_closes", "", "head bytes=3 rest", "post three pause=50 fin answer rest", "400 FIN", "POST 3 FIN", "400 CH-- 0 s 206"),
+    case("no_answer_client_resets", "", "head bytes=3 rest", "post three pause=50 rst", "", "POST 3 FIN", "400 CH-- 0 s 206"),
+    case("no_answer_bad_chunk", "", "head rest", "postchunked pause=50 :zz\\r\\n answer rest", "400 FIN", "POST FIN", "400 PH-- 0 s 206"),
+    # The request is whole.
+    case("waiting_client_closes", "", "head rest", "get pause=50 fin answer rest", "400 FIN", "GET FIN", "400 CH-- 0 s 206"),
+    case("waiting_client_closes_stays", "no option abortonclose", "head pause=150 ok fin rest", "get pause=50 fin answer rest", "200 2 FIN", "GET FIN", "200 ---- 0 s 51"),
+    case("waiting_client_resets", "", "head rest", "get pause=50 rst", "", "GET FIN", "400 CH-- 0 s 206"),
+    case("answer_cut", "", "head okten three close", "get answer rest", "200 3 FIN", "GET", "200 SD-- 0 s 53"),
+    case("answer_reset", "", "head okten three pause=50 rst", "get answer rest", "200 3 FIN", "GET", "200 SD-- 0 s 53"),
+    case("answer_chunks_cut", "", "head okchunk close", "get head rest", "200 8 FIN", "GET", "200 SD-- 0 s 61"),
+    case("answer_without_length", "", "head okend close", "get head rest", "200 3 FIN", "GET", "200 ---- 0 s 37"),
+    case("answer_without_length_reset", "", "head okend pause=50 rst", "get head rest", "200 3 FIN", "GET", "200 SD-- 0 s 37"),
+    case("tcp_server_resets", "mode tcp", "bytes=3 rst", "three rest", "FIN", "3", "0 SD-- 0 s 0"),
+    case("tcp_client_resets", "mode tcp", "bytes=3 rest", "three pause=50 rst", "", "3 FIN", "0 CD-- 0 s 0"),
+    case("tcp_server_answers", "mode tcp", "bytes=3 three close", "three rest", "3 FIN", "3", "0 ---- 0 s 3"),
+    case("tcp_reset_after_fin", "mode tcp", "bytes=3 three fin pause=50 rst", "three bytes=3 pause=200 fin rest", "3 FIN", "3", "0 ---- 0 s 3"),
+]

@@ -1,0 +1,52 @@
+"""A server's connection breaks before its answer: is the request sent once more, and what does the client see (manual, "retries", "retry-on", "http-reuse")?"""
+from phases import case
+
+# What a server does on a connection that carried a request before, and with which words that is tried again.
+_ENDS = {"closed": "close", "reset": "rst", "byte": "first close", "cut": "cut close", "junk": "junk close"}
+
+
+def _reused(retries, on, method, name):
+    """A connection that was used before breaks: nothing is sent twice that an operator did not allow or that changes something."""
+    text = {"get": "GET", "delete": "DELETE", "post": "POST"}[method]
+    came = name not in ("closed", "reset")
+    body = {"post": "post ten"}.get(method, method)
+    again = retries and method == "get" and not came and on != "none"
+    if again:
+        ended = ("200 2 200 2 FIN", f"GET {text} | {text} FIN", "200 ---- 0 s 51 / 200 ---- 1 s 51")
+    elif came:
+        ended = ("200 2 502 FIN", f"GET {text}", "200 ---- 0 s 51 / 502 PH-- 0 s 209")
+    else:
+        # The client knows that a connection may close between two requests, and decides itself.
+        ended = ("200 2 FIN", f"GET {text}", "200 ---- 0 s 51")
+    return case(f"reused_{retries}_{on}_{method}_{name}".replace("-", "_"), f"retries {retries}; retry-on {on}; http-reuse always",
+                f"head ok head {_ENDS[name]} | head ok fin rest", f"get answer {body} answer rest", *ended)
+
+
+def _fresh(on, method, name):
+    """A connection of the request's own breaks."""
+    came = name not in ("closed", "reset")
+    text = {"get": "GET", "delete": "DELETE"}[method]
+    wanted = {"empty-response": not came, "junk-response": came}.get(on, False)
+    if wanted:
+        ended = ("200 2 FIN", f"{text} | {text} FIN", "200 ---- 1 s 51")
+    else:
+        ended = ("502 FIN", text, f"502 {'PH' if came else 'SH'}-- 0 s 209")
+    return case(f"fresh_{on}_{method}_{name}".replace("-", "_"), f"retries 1; retry-on {on}",
+                f"head {_ENDS[name]} | head ok fin rest", f"{method} answer rest", *ended)
+
+
+CASES = [
+    _reused(retries, on, method, name)
+    for retries, on in ((0, "conn-failure"), (1, "conn-failure"), (1, "none"))
+    for method in ("get", "delete", "post") for name in _ENDS
+] + [
+    _fresh(on, method, name)
+    for on in ("none", "conn-failure", "empty-response", "junk-response") for method in ("get", "delete") for name in _ENDS
+] + [
+    case("late_again", "retries 1; retry-on response-timeout; timeout server 200ms", "head rest | head ok fin rest", "get answer rest",
+         "200 2 FIN", "GET FIN | GET FIN", "200 ---- 1 s 51", 0.2),
+    case("late_not_again", "retries 1; timeout server 200ms", "head rest | head ok fin rest", "get answer rest",
+         "504 FIN", "GET FIN", "504 sH-- 0 s 198", 0.2),
+    case("refused", "server s @closed@; timeout connect 100ms", "head", "get answer rest", "503 FIN", "", "503 SC-- 1 s 217", 0.1),
+    case("refused_none", "server s @closed@; retry-on none", "head", "get answer rest", "503 FIN", "", "503 SC-- 0 s 217"),
+]

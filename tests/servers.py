@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""Between a stream and its server: queues while servers come and go, what is counted and logged of it, what connecting costs.
+
+  servers.py --bin target/release/weir [--only REGEX]
+"""
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+
+from program import *  # noqa: F403
+
+CONFIGURATION = """
+global
+    log 127.0.0.1:{log} local0
+    stats socket {cli} level admin
+    nbthread {threads}
+defaults
+    mode http
+    log global
+    log-format "line %ST %tsc %rc %s sq=%sq bq=%bq %HU"
+    timeout connect 2s
+    timeout client 20s
+    timeout server 20s
+    timeout queue {queue}
+listen l
+    bind 127.0.0.1:{port}
+    balance roundrobin
+    {lines}
+"""
+
+
+class Held:
+    """A server that names itself and answers each request when it is let go, or at once."""
+
+    def __init__(self, name, at_once=True):
+        self.name = name
+        self.go = threading.Event()
+        if at_once:
+            self.go.set()
+        self.inside = self.most = self.served = 0
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=200)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        """One thread a connection."""
+        while True:
+            connection, _ = self.listener.accept()
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        """Requests without bodies, until the connection ends."""
+        with connection:
+            try:
+                while True:
+                    head = b""
+                    while b"\r\n\r\n" not in head:
+                        more = connection.recv(65536)
+                        if not more:
+                            return
+                        head += more
+                    with self.lock:
+                        self.inside += 1
+                        self.most = max(self.most, self.inside)
+                        self.served += 1
+                    self.go.wait(20)
+                    # No longer inside before the proxy can know it.
+                    with self.lock:
+                        self.inside -= 1
+                    close = b"Connection: close\r\n" if b"close" in head else b""
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Server: " + self.name.encode() + b"\r\n" + close + b"\r\nok")
+                    if close:
+                        return
+            except OSError:
+                return
+
+
+class World:
+    """A program in front of two servers."""
+
+    def __init__(self, binary, folder, lines, servers, queue="10s", threads=1):
+        self.port = free_port()
+        self.cli = os.path.join(folder.path, f"cli{self.port}")
+        self.log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.log.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self.log.bind(("127.0.0.1", 0))
+        self.lines, self.all = [], []
+        threading.Thread(target=self.read_log, daemon=True).start()
+        for server in servers:
+            lines = lines.replace(f"@{server.name}@", f"127.0.0.1:{server.port}")
+        text = CONFIGURATION.format(log=self.log.getsockname()[1], cli=self.cli, port=self.port, queue=queue, threads=threads, lines=lines)
+        self.program = Program(binary, "-f", folder.file("w.cfg", text))
+
+    def read_log(self):
+        """Takes in the lines of streams."""
+        while True:
+            text = self.log.recv(65536).decode("latin-1")
+            self.all.append(re.sub(r"^<\d+>.*?\]: ", "", text).rstrip("\n"))
+            if "line " in text:
+                self.lines.append(text.split("line ", 1)[1].strip())
+
+    def __enter__(self):
+        self.program.__enter__()
+        if not wait_until(self.listens):
+            raise AssertionError(self.program.process.communicate()[0])
+        return self
+
+    def listens(self):
+        """Whether it answers operators."""
+        try:
+            return "Uptime" in self.ask("show info")
+        except OSError:
+            return False
+
+    def __exit__(self, *_):
+        self.program.__exit__()
+
+    def ask(self, command):
+        """A runtime command's answer."""
+        return ask(self.cli, command)
+
+    def counters(self, name):
+        """The statistics of a server, the frontend or the backend."""
+        names, *rows = self.ask("show stat").splitlines()
+        found = next(row.split(",") for row in rows if row.startswith(f"l,{name},"))
+        return dict(zip(names.removeprefix("# ").split(","), found))
+
+    def begin(self, cookie="", path="/"):
+        """A connection with a request on it."""
+        connection = socket.create_connection(("127.0.0.1", self.port), 20)
+        line = f"Cookie: S={cookie}\r\n" if cookie else ""
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{line}\r\n".encode())
+        return connection
+
+    def queued(self, name, count):
+        """Waits until so many wait there."""
+        assert wait_until(lambda: self.counters(name)["qcur"] == str(count)), self.counters(name)
+
+    def logged(self, *patterns):
+        """Waits for exactly these lines, in any order."""
+        wait_until(lambda: len(self.lines) >= len(patterns))
+        left = list(self.lines)
+        for pattern in patterns:
+            found = next((line for line in left if re.match(pattern, line)), None)
+            assert found, (pattern, self.lines)
+            left.remove(found)
+        assert not left, left
+
+
+def answer(connection):
+    """The status and the server that an answer names."""
+    text = b""
+    with connection:
+        while more := connection.recv(65536):
+            text += more
+    server = re.search(rb"x-server: (\w+)", text, re.I)
+    return text[9:12].decode(), server[1].decode() if server else None, text
+
+
+STICKY = """cookie S insert indirect
+    {options}
+    server s1 @s1@ cookie a maxconn 1
+    server s2 @s2@ cookie b maxconn 1"""
+DOWN = ["disable server l/s1", "set server l/s1 state maint", "set server l/s1 health down"]
+
+
+def a_request_leaves_the_queue_of_a_server_that_goes_down(binary, folder):
+    """R168, R169: persistence alone does not keep a request waiting for a server that is down while another one is free."""
+    for command in DOWN:
+        for options in ("", "option redispatch", "option redispatch 1"):
+            s1, s2 = Held("s1", at_once=False), Held("s2")
+            with World(binary, folder, STICKY.format(options=options), [s1, s2]) as world:
+                first = world.begin("a", "/first")
+                assert wait_until(lambda: s1.inside == 1)
+                second = world.begin("a", "/second")
+                world.queued("s1", 1)
+                world.ask(command)
+                status, server, text = answer(second)
+                assert (status, server) == ("200", "s2") and b"set-cookie: S=b" in text.replace(b"Set-Cookie", b"set-cookie"), (command, text)
+                s1.go.set()
+                assert answer(first)[:2] == ("200", "s1")
+                world.logged(r"200 --VN 0 s1 sq=0 bq=0 /first", r"200 --DI \+0 s2 sq=1 bq=0 /second")
+                figures = [(world.counters(name)["wredis"], world.counters(name)["wretr"], world.counters(name)["qcur"]) for name in ("s1", "s2", "BACKEND")]
+                assert figures == [("1", "0", "0"), ("0", "0", "0"), ("1", "0", "0")], figures
+
+
+def the_words_that_keep_a_request_at_its_server_do(binary, folder):
+    """`option persist` and `force-persist` (manual, 4.2): the request waits for the server that its cookie names, down as it is."""
+    for options in ("option persist", "force-persist if { path_beg / }"):
+        s1, s2 = Held("s1", at_once=False), Held("s2")
+        with World(binary, folder, STICKY.format(options=options), [s1, s2]) as world:
+            first = world.begin("a", "/first")
+            assert wait_until(lambda: s1.inside == 1)
+            second = world.begin("a", "/second")
+            world.queued("s1", 1)
+            world.ask("set server l/s1 health down")
+            world.queued("s1", 1)
+            world.ask("set server l/s1 health up")
+            s1.go.set()
+            assert answer(first)[:2] == answer(second)[:2] == ("200", "s1")
+            world.logged(r"200 --VN 0 s1 sq=0 bq=0 /first", r"200 --VN 0 s1 sq=1 bq=0 /second")
+
+
+def the_queue_of_a_server_times_out(binary, folder):
+    """`timeout queue` for a designated server: its name is in the log, the failure among its figures."""
+    s1, s2 = Held("s1", at_once=False), Held("s2")
+    with World(binary, folder, STICKY.format(options=""), [s1, s2], queue="100ms") as world:
+        first = world.begin("a", "/first")
+        assert wait_until(lambda: s1.inside == 1)
+        assert answer(world.begin("a", "/second"))[0] == "503"
+        s1.go.set()
+        answer(first)
+        world.logged(r"200 --VN 0 s1 sq=0 bq=0 /first", r"503 sQVN 0 s1 sq=1 bq=0 /second")
+        assert [world.counters(name)["econ"] for name in ("s1", "s2", "BACKEND")] == ["1", "0", "1"]
+
+
+def a_full_queue_sends_on_or_refuses(binary, folder):
+    """`maxqueue`: with `option redispatch` the next request goes elsewhere, without it is refused."""
+    lines = "cookie S insert indirect\n    {}\n    server s1 @s1@ cookie a maxconn 1 maxqueue 1\n    server s2 @s2@ cookie b maxconn 1"
+    for options, third, counted in (("", r"503 SQVN 0 s1 sq=0 bq=0 /third", ("1", "0")), ("option redispatch", r"200 --DI \+0 s2 sq=0 bq=0 /third", ("0", "1"))):
+        s1, s2 = Held("s1", at_once=False), Held("s2")
+        with World(binary, folder, lines.format(options), [s1, s2]) as world:
+            first = world.begin("a", "/first")
+            assert wait_until(lambda: s1.inside == 1)
+            second = world.begin("a", "/second")
+            world.queued("s1", 1)
+            assert answer(world.begin("a", "/third"))[0] == third[:3]
+            s1.go.set()
+            assert answer(first)[0] == answer(second)[0] == "200"
+            world.logged(r"200 --VN 0 s1 sq=0 bq=0 /first", r"200 --VN 0 s1 sq=1 bq=0 /second", third)
+            for name in ("s1", "BACKEND"):
+                figures = world.counters(name)
+                assert (figures["econ"], figures["wredis"]) == counted, figures
+
+
+def the_last_server_takes_the_queues_along(binary, folder):
+    """R169: who waits for any server is told at once when the last one is gone, and does not wait for its timeout."""
+    for cookie, line in (("", r"503 SCNN 0 <NOSRV> sq=0 bq=1 /second"), ("a", r"503 SCDN \+0 <NOSRV> sq=1 bq=0 /second")):
+        s1, s2 = Held("s1", at_once=False), Held("s2")
+        with World(binary, folder, STICKY.format(options="option redispatch") + " disabled", [s1, s2]) as world:
+            first = world.begin(cookie, "/first")
+            assert wait_until(lambda: s1.inside == 1)
+            second = world.begin(cookie, "/second")
+            world.queued("s1" if cookie else "BACKEND", 1)
+            world.ask("disable server l/s1")
+            assert answer(second)[0] == "503"
+            s1.go.set()
+            answer(first)
+            world.logged(r"200 --", line)
+
+
+def no_request_waits_while_servers_come_and_go(binary, folder):
+    """Many clients, one slot a server, random commands: every request ends well before the queue's timeout, each has one line,
+    no server has more than its slot, and all figures add up."""
+    for threads in (1, 2):
+        servers = [Held(f"s{number}") for number in (1, 2, 3)]
+        lines = "cookie S insert indirect\n    option redispatch 1\n    retries 2\n" + "".join(
+            f"    server {server.name} @{server.name}@ cookie {server.name} maxconn 1\n" for server in servers)
+        with World(binary, folder, lines, servers, queue="15s", threads=threads) as world:
+            chance, statuses, over = random.Random(7), [], threading.Event()
+
+            def client(number, chance=chance, statuses=statuses, world=world):
+                for turn in range(25):
+                    cookie = ("", "s1", "s2", "s3", "gone")[(number + turn) % 5]
+                    statuses.append(answer(world.begin(cookie, f"/{number}/{turn}"))[0])
+
+            def operator(chance=chance, over=over, world=world):
+                # The third stays: there is always one to go to.
+                while not over.is_set():
+                    name = chance.choice(("s1", "s2"))
+                    world.ask(chance.choice((f"disable server l/{name}", f"enable server l/{name}", f"set server l/{name} health down",
+                                             f"set server l/{name} health up", f"set weight l/{name} {chance.choice((0, 1, 9))}",
+                                             f"set maxconn server l/{name} 1", f"set server l/{name} state drain", f"set server l/{name} state ready")))
+
+            clients = [threading.Thread(target=client, args=(number,)) for number in range(16)]
+            commands = threading.Thread(target=operator)
+            began = time.monotonic()
+            commands.start()
+            for thread in clients:
+                thread.start()
+            for thread in clients:
+                thread.join(30)
+            took = time.monotonic() - began
+            over.set()
+            commands.join(5)
+            assert statuses == ["200"] * 400 and took < 14, (len(statuses), set(statuses), took)
+            assert wait_until(lambda: len(world.lines) == 400), len(world.lines)
+            assert len({line.split()[-1] for line in world.lines}) == 400
+            assert all(line.startswith("200 --") for line in world.lines), [line for line in world.lines if not line.startswith("200 --")][:5]
+            assert [server.most for server in servers] <= [1, 1, 1], [server.most for server in servers]
+            assert sum(server.served for server in servers) == 400
+            figures = {name: world.counters(name) for name in ("s1", "s2", "s3", "FRONTEND", "BACKEND")}
+            for field in ("qcur", "scur"):
+                assert {figures[name][field] for name in ("s1", "s2", "s3", "BACKEND")} == {"0"}, (field, figures)
+            assert figures["FRONTEND"]["req_tot"] == figures["BACKEND"]["stot"] == "400"
+            for field in ("stot", "hrsp_2xx", "wredis"):
+                assert sum(int(figures[name][field]) for name in ("s1", "s2", "s3")) == int(figures["BACKEND"][field]), (field, figures)
+            moved = sum(line.split()[2].startswith("+") for line in world.lines)
+            assert moved <= int(figures["BACKEND"]["wredis"]), (moved, figures["BACKEND"]["wredis"])
+
+
+def a_new_connection_makes_no_bulk_run(binary, folder):
+    """R38: the first connect of a request waits for its event; it does not give up its turn."""
+    s1 = Held("s1")
+    with World(binary, folder, "http-reuse never\n    option http-server-close\n    server s1 @s1@", [s1]) as world:
+        def figures():
+            return {name: int(value.split()[0]) for name, value in (line.split(": ", 1) for line in world.ask("show activity").splitlines() if line.startswith("run_"))}
+        with socket.create_connection(("127.0.0.1", world.port)) as client:
+            def turn():
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                text = b""
+                while not text.endswith(b"ok"):
+                    text += client.recv(65536)
+            turn()
+            before = figures()
+            for _ in range(200):
+                turn()
+            after = figures()
+        assert s1.served == 201 and world.counters("s1")["connect"] == "201"
+        normal, bulk = after["run_normal"] - before["run_normal"], after["run_bulk"] - before["run_bulk"]
+        # Asking for the figures takes some.
+        assert normal >= 200 and bulk <= 20, (normal, bulk)
+
+
+def frontends_in_tcp_mode_count_no_requests(binary, folder):
+    """`req_tot` is zero in TCP mode, and no other protocol's requests are counted either."""
+    s1 = Held("s1")
+    with World(binary, folder, "mode tcp\n    server s1 @s1@", [s1]) as world:
+        assert answer(world.begin())[0] == "200"
+        wait_until(lambda: world.counters("FRONTEND")["scur"] == "0")
+        figures = world.counters("FRONTEND")
+        assert (figures["stot"], figures["req_tot"], figures["req_other"]) == ("1", "0", "0"), figures
+        assert (world.counters("BACKEND")["req_tot"], world.counters("s1")["req_tot"]) == ("", "")
+
+
+CLF = {
+    # Text is quoted, dates, numbers and termination codes are not: a log analyser takes what is between brackets for a date.
+    "option httplog clf\n    capture request header X-A len 20":
+        r'127\.0\.0\.1 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \+0000\] "GET / HTTP/1\.1" 200 \d+ "" "" \d+ \d{3} "l" "l" "s1" '
+        r'(\d+ ){5}---- (\d+ ){4}0 0 0 "" "" "" ?$',
+    "mode tcp\n    option tcplog clf":
+        r'127\.0\.0\.1 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \+0000\] "TCP " 000 \d+ "" "" \d+ \d{3} "l" "l" "s1" '
+        r'(\d+ ){5}---- (\d+ ){4}0 0 0 "" "" ?$',
+}
+
+
+def clf_lines_are_what_log_analysers_read(binary, folder):
+    """`option httplog clf`, `option tcplog clf`."""
+    for lines, pattern in CLF.items():
+        s1 = Held("s1")
+        with World(binary, folder, lines + "\n    server s1 @s1@", [s1]) as world:
+            assert answer(world.begin())[0] == "200"
+            assert wait_until(lambda: world.all), "no line"
+            line = world.all[0]
+            assert re.match(pattern, line), line
+            program = shutil.which("goaccess")
+            if program and "http" in lines:
+                report = subprocess.run([program, "-", "--log-format", '%h %^ %^ [%d:%t %^] "%r" %s %b %^', "--date-format", "%d/%b/%Y", "--time-format", "%T",
+                                         "-o", "json"], input=line + "\n", capture_output=True, text=True, timeout=20).stdout
+                assert '"valid_requests": 1' in report and '"failed_requests": 0' in report, report[:500]
+
+
+if __name__ == "__main__":
+    sys.exit(main("servers", [sys.modules[__name__]]))
