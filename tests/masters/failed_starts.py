@@ -8,7 +8,7 @@ import subprocess
 
 import ring
 from masters.as_installed import Service
-from masters.support import ROOT, Master, needs_root, talk
+from masters.support import ROOT, Master, many_patterns, needs_root, talk
 from program import TERM, Program, answering, ask, connects, free_port, request, run, wait_until
 
 RUNNING = """
@@ -147,9 +147,8 @@ def those_that_released_their_addresses_have_them_again(binary, folder):
 
 def a_master_that_is_killed_in_any_phase_leaves_nobody_behind(binary, folder):
     """`kill -9` while its worker reads, and while that one serves: no process stays, and the next start has the addresses."""
-    port, pipe = free_port(), os.path.join(folder.path, "patterns")
-    os.mkfifo(pipe)
-    waits = answering(folder, port, name="b.cfg", frontend=f"acl a src -f {pipe}")
+    port = free_port()
+    waits = answering(folder, port, name="b.cfg", frontend=f"acl a path_reg -f {many_patterns(folder)}")
     serves = answering(folder, port)
     with contextlib.ExitStack() as stack:
         for config, ready in ((waits, lambda master: master.workers()), (serves, lambda master: connects(port))):
@@ -157,9 +156,6 @@ def a_master_that_is_killed_in_any_phase_leaves_nobody_behind(binary, folder):
             assert wait_until(lambda: ready(master)), master.said()
             worker = master.current()
             os.kill(master.pid, signal.SIGKILL)
-            if config == waits:
-                with open(pipe, "w") as patterns:
-                    patterns.write("127.0.0.1\n")
             assert wait_until(lambda: not os.path.exists(f"/proc/{worker}")), (config, master.said())
         last = stack.enter_context(Master(binary, folder, serves))
         last.served()

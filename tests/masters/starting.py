@@ -4,7 +4,7 @@ import re
 import signal
 import sys
 
-from masters.support import Master, alive, field, needs_root, talk
+from masters.support import Master, alive, field, many_patterns, needs_root, talk
 from program import TERM, Program, answering, connects, free_port, request, run, wait_until
 
 
@@ -220,18 +220,15 @@ def r159_what_needs_rights_is_checked_after_the_identity_changed(binary, folder)
 
 def a_priority_for_reading_the_configuration_and_one_for_serving(binary, folder):
     needs_root()
-    port, pipe = free_port(), os.path.join(folder.path, "patterns")
-    os.mkfifo(pipe)
+    port, patterns = free_port(), many_patterns(folder)
     for words, reading, serving in (("tune.renice.startup 7", 7, 0), ("tune.renice.runtime -3", 0, -3),
                                     ("tune.renice.startup 7\n    tune.renice.runtime 2", 7, 2)):
-        config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    {words}", frontend=f"acl a src -f {pipe}")
+        config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    {words}", frontend=f"acl a path_reg -f {patterns}")
         with Master(binary, folder, config) as master:
-            # It waits for its patterns.
+            # It reads its patterns.
             assert wait_until(lambda: master.workers()), master.said()
             worker = master.current()
             assert wait_until(lambda: niceness(worker) == reading), niceness(worker)
-            with open(pipe, "w") as patterns:
-                patterns.write("127.0.0.1\n")
             master.served()
             threads = [int(thread) for thread in os.listdir(f"/proc/{worker}/task")]
             assert len(threads) > 2 and {niceness(thread) for thread in threads} == {serving}, master.said()

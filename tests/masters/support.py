@@ -197,3 +197,8 @@ def needs_root():
 def needs_haproxy():
     if HAPROXY is None:
         raise LeftOut("needs the packaged haproxy")
+
+
+def many_patterns(folder):
+    """The path of a file of regular expressions that a worker reads for some tenths of a second."""
+    return folder.file("patterns", "".join(f"^/{number}/(b|c)+[0-9]{{1,9}}$\n" for number in range(60_000)))
