@@ -8,8 +8,8 @@ the packaged haproxy, is left out where they are not there, and says so.
 """
 import sys
 
-from masters import as_installed, bad_cases, command_line, ends, failed_starts, hand_over, reloads, starting
+from masters import as_installed, bad_cases, command_line, ends, failed_starts, hand_over, limits, reloads, signals, starting
 from program import main
 
 if __name__ == "__main__":
-    sys.exit(main("master", [starting, as_installed, failed_starts, reloads, ends, bad_cases, command_line, hand_over]))
+    sys.exit(main("master", [starting, as_installed, failed_starts, reloads, ends, bad_cases, command_line, hand_over, signals, limits]))

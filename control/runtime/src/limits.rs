@@ -17,8 +17,8 @@ pub struct Bounds {
     pub splices: bool,
     /// `tune.bufsize`.
     pub buffer_size: u32,
-    /// Descriptors that are not connections' (see [`fixed_descriptors`]).
-    pub fixed: u32,
+    /// Descriptors that are not connections'.
+    pub fixed: FixedDescriptors,
     /// The limits of open files that the process was started with, none for no limit: the one in force.
     pub system_soft: Option<u64>,
     /// And how far it may be raised.
@@ -32,8 +32,11 @@ pub struct Capacity {
     pub maxconn: u32,
     /// Whether that was computed here.
     pub automatic: bool,
-    /// Descriptors that this takes.
+    /// Descriptors that this takes when everything happens at once.
     pub open_files: u32,
+    /// With fewer the process must not start: what the reference program would count, so that it starts where that one does. What
+    /// is missing then is missed by the last connections only.
+    pub open_files_least: u32,
     /// Pipes at once.
     pub pipes: u32,
     /// The most connections that memory and descriptors would bear.
@@ -45,19 +48,21 @@ pub fn capacity(bounds: &Bounds) -> Capacity {
     let ideal = ideal_maxconn(bounds);
     let maxconn = bounds.maxconn.filter(|&limit| limit > 0).unwrap_or(ideal);
     let pipes = bounds.pipes.unwrap_or(if bounds.splices { (maxconn / PIPE_SHARE).max(1) } else { 0 });
-    let needed = needed_descriptors(bounds, maxconn, pipes);
+    let needed = |fixed| needed_descriptors(maxconn, pipes, fixed);
+    let open_files = bounds.open_files.unwrap_or(needed(bounds.fixed.most));
     Capacity {
         maxconn,
         automatic: bounds.maxconn.is_none_or(|limit| limit == 0),
-        open_files: bounds.open_files.unwrap_or(needed),
+        open_files,
+        open_files_least: bounds.open_files.unwrap_or(needed(bounds.fixed.least)).min(open_files),
         pipes,
         hard_maxconn: maxconn.max(ideal),
     }
 }
 
 /// Two descriptors each connection (the client's, the server's), two each pipe, and the fixed ones.
-fn needed_descriptors(bounds: &Bounds, maxconn: u32, pipes: u32) -> u32 {
-    let needed = u64::from(maxconn) * 2 + u64::from(pipes) * 2 + u64::from(bounds.fixed);
+fn needed_descriptors(maxconn: u32, pipes: u32, fixed: u32) -> u32 {
+    let needed = u64::from(maxconn) * 2 + u64::from(pipes) * 2 + u64::from(fixed);
     u32::try_from(needed).unwrap_or(u32::MAX)
 }
 
@@ -72,7 +77,7 @@ fn by_descriptors(bounds: &Bounds) -> u32 {
         None => system.min(u64::from(bounds.open_files_hard.unwrap_or(DEFAULT_HARD_LIMIT))),
     };
     let pipes = bounds.pipes.map_or(0, |pipes| u64::from(pipes) * 2);
-    let left = limit.saturating_sub(u64::from(bounds.fixed) + pipes);
+    let left = limit.saturating_sub(u64::from(bounds.fixed.most) + pipes);
     // A pipe for each so many connections takes its two descriptors from what is left.
     let share = if bounds.splices && bounds.pipes.is_none() { u64::from(PIPE_SHARE) } else { 0 };
     let connections = if share > 0 { left * share / (2 * share + 2) } else { left / 2 };
@@ -95,14 +100,27 @@ fn two_digits(number: u64) -> u64 {
     number / unit * unit
 }
 
-/// Descriptors that are there whatever the traffic: listening sockets (the main thread's and each worker's), two of
-/// each worker's own, and [`SPARE_DESCRIPTORS`].
-pub fn fixed_descriptors(listening: usize, workers: usize, runtime_api_clients: u32) -> u32 {
-    let fixed = listening * (workers + 1) + workers * DESCRIPTORS_OF_A_WORKER;
-    u32::try_from(fixed)
-        .unwrap_or(u32::MAX)
-        .saturating_add(runtime_api_clients)
-        .saturating_add(SPARE_DESCRIPTORS)
+/// Descriptors that are there whatever the traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FixedDescriptors {
+    /// All of them: listening sockets (the main thread's and each worker's), each worker's own, clients of the runtime API, and
+    /// [`SPARE_DESCRIPTORS`].
+    pub most: u32,
+    /// What the reference program counts: each listening socket once, three of each worker, clients of the runtime API, and ten.
+    pub least: u32,
+}
+
+impl FixedDescriptors {
+    /// Of a process with so many of each.
+    pub fn new(listening: usize, workers: usize, runtime_api_clients: u32) -> Self {
+        let number =
+            |count: usize| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(runtime_api_clients);
+        let most = listening * (workers + 1) + workers * DESCRIPTORS_OF_A_WORKER;
+        FixedDescriptors {
+            most: number(most).saturating_add(SPARE_DESCRIPTORS),
+            least: number(listening + 3 * workers).saturating_add(10),
+        }
+    }
 }
 
 /// How many buffers one worker may lend at once: its share of `tune.buffers.limit`, or of the memory of `-m`. That is how
@@ -139,7 +157,7 @@ mod tests {
     fn bounds() -> Bounds {
         Bounds {
             buffer_size: 16_384,
-            fixed: 50,
+            fixed: FixedDescriptors { most: 50, least: 30 },
             system_soft: Some(1024),
             system_hard: Some(20_000),
             ..Bounds::default()
@@ -158,6 +176,23 @@ mod tests {
         check(Bounds { maxconn: Some(100), open_files: Some(9000), ..bounds() }, 100, 9000, 0);
         check(Bounds { maxconn: Some(100), pipes: Some(7), ..bounds() }, 100, 264, 7);
         check(Bounds { maxconn: Some(100), splices: true, ..bounds() }, 100, 300, 25);
+    }
+
+    #[test]
+    fn it_starts_with_what_the_reference_starts_with() {
+        // Measured: two listening sockets, two threads and ten clients of the runtime API are 28; 16 threads are 70; 19 more
+        // sockets are 19 more.
+        for (listening, workers, least) in [(2, 2, 28), (2, 16, 70), (21, 2, 47)] {
+            let fixed = FixedDescriptors::new(listening, workers, 10);
+            assert_eq!(fixed.least, least);
+            let bounds = Bounds { maxconn: Some(80), fixed, ..bounds() };
+            assert_eq!(capacity(&bounds).open_files_least, 160 + least);
+        }
+        let written = Bounds { maxconn: Some(80), open_files: Some(500), ..bounds() };
+        assert_eq!(capacity(&written).open_files_least, 500);
+        let endless = Bounds { maxconn: Some(u32::MAX), pipes: Some(u32::MAX), ..bounds() };
+        assert_eq!(capacity(&endless).open_files_least, u32::MAX);
+        assert_eq!(FixedDescriptors::new(1, 1, u32::MAX).least, u32::MAX);
     }
 
     #[test]

@@ -14,22 +14,35 @@ use crate::limits::Capacity;
 use crate::messages::Messages;
 use crate::privileges::{self, Need};
 
-/// Raises the limit of open files to what is needed; `false` when the process must not start (`strict-limits`).
+/// Raises the limit of open files to what is needed, or as far as it goes if that is enough; `false` when the process must not
+/// start (`strict-limits`). A limit is never lowered.
 pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &Messages) -> bool {
-    let wanted = u64::from(capacity.open_files);
     let current = process::descriptor_limit();
-    if current.soft.is_none_or(|soft| soft >= wanted) && global.limits.open_files.is_none() {
+    // Who writes how many wants them all (manual, "fd-hard-limit").
+    let bound = match global.limits.open_files {
+        Some(_) => u64::MAX,
+        None => u64::from(global.limits.open_files_hard.unwrap_or(u32::MAX)),
+    };
+    let least = u64::from(capacity.open_files_least);
+    let wanted = u64::from(capacity.open_files).min(bound);
+    if current.soft.is_none_or(|soft| soft >= wanted) && bound >= least {
         return true;
     }
     let hard = current.hard.map(|hard| hard.max(wanted));
-    if process::set_descriptor_limit(Limit { soft: Some(wanted), hard }).is_ok() {
+    if bound >= least && process::set_descriptor_limit(Limit { soft: Some(wanted), hard }).is_ok() {
         return true;
     }
-    // Without privileges the hard limit stays: as far as it goes.
+    // Without privileges the hard limit stays.
     let reachable = current.hard.unwrap_or(wanted).min(wanted);
-    let _ = process::set_descriptor_limit(Limit { soft: Some(reachable), hard: current.hard });
+    if current.soft.is_some_and(|soft| soft < reachable) {
+        // Below the hard limit any is allowed.
+        let _ = process::set_descriptor_limit(Limit { soft: Some(reachable), hard: current.hard });
+    }
+    if reachable >= least {
+        return true;
+    }
     let text = format!(
-        "Cannot raise FD limit to {wanted}, limit is {reachable}. This will only support that many open files at once."
+        "Cannot raise FD limit to {least}, limit is {reachable}. This will only support that many open files at once."
     );
     if global.limits.strict {
         messages.alert(format!("[weir.main()] {text}"));

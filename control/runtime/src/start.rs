@@ -26,7 +26,7 @@ use crate::cli_server::{self, CliDoor};
 use crate::core_dump;
 use crate::handover::{self, Giver};
 use crate::life::{Life, SIGNALS};
-use crate::limits::{self, Bounds, Capacity};
+use crate::limits::{self, Bounds, Capacity, FixedDescriptors};
 use crate::listening::{Listening, Owner, Predecessor, Surroundings};
 use crate::messages::{Manner, Messages};
 use crate::observe::{self, CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
@@ -327,7 +327,7 @@ fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacit
         pipes: global.limits.pipes,
         splices: !global.no_splice && config.proxies.iter().any(splices),
         buffer_size: global.tuning.buffer_size,
-        fixed: limits::fixed_descriptors(listening, workers, global.stats_maxconn),
+        fixed: FixedDescriptors::new(listening, workers, global.stats_maxconn),
         system_soft: limit.soft,
         system_hard: limit.hard,
     })

@@ -61,6 +61,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "100",
         "events to take from the kernel in one turn",
         |line, words| {
+            // The reference's bound; the kernel refuses more than 178 million, and each takes memory.
             line.global.tuning.poll_events_max = Some(line.number(words, 1..=1_000_000)?);
             Ok(())
         },
