@@ -4,8 +4,8 @@
   phases.py --bin target/release/weir [--only REGEX] [--reference BINARY] [--show]
 
 A case is a row: lines of a `listen` section, what the server does, what the client does, and what comes of it. Client and server
-are scripts of words (`WORDS` of [`Peer`]); nothing here understands HTTP. With `--reference`, another program gets the same
-and what differs is printed beside; what weir does is expected in the rows. phases/ has them, by subject.
+are scripts of words, methods of `Peer` and texts of `TEXTS`. With `--reference`, another program gets the same and what differs
+is printed beside; what weir does is expected in the rows. phases/ has them, by subject. All cases are played at once.
 """
 import argparse
 import concurrent.futures
@@ -70,8 +70,9 @@ PATIENCE = 8.0
 class Peer:
     """A client or a server that does what its script says. What it saw is `seen`, in words."""
 
-    def __init__(self, connection):
+    def __init__(self, connection, news):
         self.connection = connection
+        self.news = news
         self.connection.settimeout(PATIENCE)
         self.held = b""
         self.seen = []
@@ -181,24 +182,22 @@ class Peer:
         self.connection.close()
         raise Ended("")
 
+    def tell(self):
+        """Lets the other side of the proxy go on."""
+        self.news.release()
+
+    def told(self):
+        """Waits until the other side of the proxy tells."""
+        self.news.acquire(timeout=PATIENCE)
+
     def slow(self, argument):
         """Sends so many bytes, one every 100 ms."""
         for _ in range(int(argument)):
             time.sleep(0.1)
             self.send(b"x")
 
-    def slowly(self, argument):
-        """Reads so many pieces of at most 4096 bytes, one every 100 ms."""
-        for _ in range(int(argument)):
-            time.sleep(0.1)
-            try:
-                if not self.connection.recv(4096):
-                    raise Ended("FIN")
-            except ConnectionResetError:
-                raise Ended("RST") from None
-
     def pause(self, argument):
-        """Does nothing for so many milliseconds, or until the other side resets."""
+        """Does nothing for so many milliseconds."""
         time.sleep(int(argument) / 1000)
 
     def small(self):
@@ -215,6 +214,7 @@ class Server:
 
     def __init__(self, scripts):
         self.scripts = scripts
+        self.news = threading.Semaphore(0)
         self.listener = socket.socket()
         if "small" in scripts[0]:
             self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -230,7 +230,7 @@ class Server:
         while True:
             connection, _ = self.listener.accept()
             script = self.scripts[min(self.accepted, len(self.scripts) - 1)]
-            peer = Peer(connection)
+            peer = Peer(connection, self.news)
             thread = threading.Thread(target=peer.play, args=(script,), daemon=True)
             self.accepted += 1
             self.players.append((peer, thread))
@@ -284,7 +284,7 @@ class World:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             began = time.monotonic()
             client.connect(("127.0.0.1", self.ports[case.name]))
-            peer = Peer(client)
+            peer = Peer(client, self.servers[case.name].news)
             seen = " ".join(filter(None, peer.play(case.client).split()))
             took = time.monotonic() - began
         server = self.servers[case.name].seen()
@@ -324,7 +324,9 @@ def main():
     for case in cases:
         *outcome, took = outcomes[case.name]
         expected = [case.client_sees, case.server_sees, case.logged]
-        wrong = outcome != expected or took < case.least - 0.02
+        # How much fits the sockets' buffers before an end is seen differs.
+        differs = any(want not in (got, "*") for want, got in zip(expected, outcome))
+        wrong = differs or took < case.least - 0.02
         failed += wrong
         theirs = [other[case.name] for other in others]
         if wrong or options.show or any(list(seen) != outcome or abs(time - took) > 0.15 for *seen, time in theirs):

@@ -16,5 +16,6 @@ class Case:
 
 
 def case(name, lines, server, client, client_sees="?", server_sees="?", logged="?", least=0):
-    """A row, which takes at `least` so many seconds. The scripts are words; `|` parts those of a server's connections; `;` parts the lines of the section."""
+    """A row, which takes at `least` so many seconds. The scripts are words; `|` parts those of a server's connections, `;` the lines
+    of the section. `*` stands for anything."""
     return Case(name, lines, [script.split() for script in server.split("|")], client.split(), client_sees, server_sees, logged, least)

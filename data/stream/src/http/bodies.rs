@@ -94,6 +94,13 @@ impl Exchange {
                 }
                 deadline = deadline.min(client_deadline);
             }
+            // A server that is gone takes no more of the request.
+            if down == Flow::Done
+                && self.server.as_ref().is_some_and(|upstream| upstream.connection.is_broken())
+            {
+                self.refuse_upload();
+                continue;
+            }
             // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens. Once both sides
             // are closed, there may be something left to read: that it was the last is noticed then.
             if self.client.is_broken() && !self.client.shut() {
