@@ -85,3 +85,78 @@ const DELIVERY_MS: u64 = 1;
 const START_NS: u64 = 1_000_000_000_000;
 /// Makes the virtual wall show the first minutes of 2024.
 const WALL_OFFSET_NS: u64 = 1_704_067_200_000_000_000 - START_NS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Cause, ProfileMode, ProfileSettings};
+    use crate::task::Kind;
+    use crate::{Class, Descriptor, Tick, current, profile, set_profiling, spawn, wait, yield_now};
+    use std::os::fd::OwnedFd;
+
+    static READER: Kind = Kind::new("reader");
+    const WAIT_NS: u64 = 7_000_000;
+
+    /// Where each wait takes seven milliseconds, after which the only descriptor has news, once.
+    struct SlowPoller {
+        time: Rc<Cell<u64>>,
+        token: Rc<Cell<Option<u64>>>,
+    }
+
+    impl Poller for SlowPoller {
+        fn watch(&mut self, _: BorrowedFd<'_>, token: u64) -> Result<()> {
+            // Not the worker's own event counter, which comes first.
+            self.token.set(Some(token).filter(|token| *token != u64::MAX));
+            Ok(())
+        }
+
+        fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
+            self.watch(descriptor, token)
+        }
+
+        fn forget(&mut self, _: BorrowedFd<'_>) -> Result<()> {
+            Ok(())
+        }
+
+        fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
+            if timeout_ms == Some(0) {
+                return Ok(0);
+            }
+            self.time.set(self.time.get() + WAIT_NS);
+            let Some(token) = self.token.take() else { return Ok(0) };
+            report(token, Readiness::IN);
+            Ok(1)
+        }
+    }
+
+    /// R75: what the poller woke is dated at the poller's return: the time that nothing happened in is no latency.
+    #[test]
+    fn events_are_dated_when_the_poller_returns() {
+        let time = Rc::new(Cell::new(START_NS));
+        let (poller, clock) =
+            (SlowPoller { time: time.clone(), token: Rc::default() }, VirtualClock { time: time.clone() });
+        let report = crate::runtime::run_on(Box::new(poller), Box::new(clock), 1, async {
+            set_profiling(ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() });
+            yield_now().await;
+            yield_now().await;
+            let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+            ours.set_nonblocking(true).expect("a socket can be made so");
+            let main = current();
+            spawn(&READER, Class::Normal, async move {
+                let descriptor = Descriptor::register(OwnedFd::from(ours)).expect("a descriptor");
+                descriptor.set_owner(current());
+                descriptor.clear_readable();
+                wait(Tick::NEVER).await;
+                crate::wake(main);
+            });
+            wait(Tick::NEVER).await;
+            profile()
+        });
+        let report = report.expect("a worker").expect("it ends");
+        let of_event =
+            |line: &&crate::ProfileLine| line.origin.is_some_and(|origin| origin.cause == Cause::Event);
+        let line = report.lines.iter().find(of_event).expect("the poller woke it");
+        assert_eq!((line.calls, line.latencies, line.latency_ns), (1, 1, 0));
+        assert!(time.get() >= START_NS + WAIT_NS);
+    }
+}

@@ -213,6 +213,10 @@ mod tests {
         processes
     }
 
+    fn starting() -> Worker {
+        processes(&[(State::Init, 0)]).workers.remove(0)
+    }
+
     #[track_caller]
     fn check(workers: &[(State, u32)], reloads_max: u32, at_once: bool, expected: &[(u32, bool)]) {
         let mut processes = processes(workers);
@@ -242,6 +246,29 @@ mod tests {
         check(&[(Init, 0), (Ready, 2)], 1, true, &[(11, true)]);
         // It survived a reload that failed, and serves: it goes all the same.
         check(&[(Init, 0), (Ready, 3)], 50, false, &[(11, false)]);
+    }
+
+    /// R121: a worker that was told to end at once and takes its time is not told again by later reloads.
+    #[test]
+    fn r121_nobody_is_told_again_by_later_reloads() {
+        use State::{Init, Ready};
+        for (reloads_max, at_once) in [(1, false), (50, true)] {
+            let mut processes = processes(&[(Init, 0), (Ready, 2), (State::Leaving, 3)]);
+            let mut ended: Vec<u32> = Vec::new();
+            for pid in [10, 20, 21, 22] {
+                if pid > 10 {
+                    processes.workers.iter_mut().for_each(|worker| worker.reloads += 1);
+                    processes.workers.insert(0, Worker { pid, ..starting() });
+                }
+                let orders = processes.ready(pid, reloads_max, at_once).expect("it starts");
+                ended.extend(orders.iter().filter(|order| order.at_once).map(|order| order.pid));
+                if pid == 10 {
+                    assert_eq!(ended, [11, 12]);
+                }
+            }
+            let once = ended.iter().all(|pid| ended.iter().filter(|other| *other == pid).count() == 1);
+            assert!(once && ended.len() >= 4, "{ended:?}");
+        }
     }
 
     #[test]

@@ -49,6 +49,12 @@ impl Pending {
         }
     }
 
+    /// The one that came before it to its queue.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn following(&self) -> *mut Pending {
+        self.next.get()
+    }
+
     /// The message.
     ///
     /// # Safety
