@@ -8,8 +8,11 @@ the packaged haproxy, is left out where they are not there, and says so.
 """
 import sys
 
-from masters import as_installed, bad_cases, command_line, ends, failed_starts, hand_over, limits, reloads, signals, starting
+from masters import (as_installed, bad_cases, command_line, ends, failed_starts, hand_over, limits, processes, reloads, signals,
+                     starting)
 from program import main
 
+SUBJECTS = [starting, as_installed, failed_starts, reloads, ends, bad_cases, command_line, hand_over, signals, limits, processes]
+
 if __name__ == "__main__":
-    sys.exit(main("master", [starting, as_installed, failed_starts, reloads, ends, bad_cases, command_line, hand_over, signals, limits]))
+    sys.exit(main("master", SUBJECTS))

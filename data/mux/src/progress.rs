@@ -57,3 +57,25 @@ impl Step {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_what_happened_since_the_last_look() {
+        let mut told = Progress::default();
+        let first = Progress { received: 10, sent: 4, ..Progress::default() };
+        let step = Step::between(&mut told, first);
+        assert_eq!((step.received, step.sent, step.completed, step.finished), (10, 4, false, false));
+        let last =
+            Progress { received: 12, sent: 9, trailers_received: 3, complete: true, done: true, ..first };
+        let step = Step::between(&mut told, last);
+        assert_eq!((step.received, step.sent, step.trailers_received, step.now), (2, 5, 3, last));
+        assert!(step.completed && step.finished);
+        // What was told to be over stays so, and counts that begin anew are no step back.
+        let step = Step::between(&mut told, Progress { received: 1, ..Progress::default() });
+        assert_eq!((step.received, step.completed, step.finished), (0, false, false));
+        assert!(told.complete && told.done && told.received == 1);
+    }
+}

@@ -106,7 +106,7 @@ mod tests {
 
     /// R25: our own helpers return nothing, so nobody has to ask whether it is the value before or after.
     #[test]
-    fn helpers_say_nothing_of_before_or_after() {
+    fn adding_returns_nothing() {
         let _: [fn(&Counter); 2] = [Counter::increment, Counter::reset];
         let _: fn(&Counter, u64) = Counter::add;
         let _: [fn(&Gauge); 3] = [Gauge::increment, Gauge::decrement, Gauge::reset_highest];

@@ -1,18 +1,32 @@
 //! What proves each requirement of a part: a table beside the part, checked against the sources.
 //!
-//! A row is a number, the tests that prove it (`file::function`, separated by blanks; `-` for none), and a sentence that
-//! says how it holds, or why it cannot arise. A benchmark's function may stand for a test where a figure is what was
-//! asked for. A number without a row, a row without a sentence, and a name that is nowhere are faults.
+//! A row is a number, the tests that prove it (separated by blanks; `-` for none), and a sentence that says how it holds.
+//! Tests are `file.rs::function`, `tests/file.py::check`, `tests/steps.py::step`, a script (`.vtc`) or
+//! `tests/parity/passing.txt::script`. A benchmark proves nothing: it measures, and asserts nothing. A row without tests says
+//! why: [`WITHOUT_TESTS`]. A number without a row, a row without a sentence, a name that is nowhere, and a test that
+//! asserts nothing are faults.
 
 use std::fs;
 
 use crate::{Fault, Workspace};
 
 /// The tables, from the project's root, with the first and the last requirement that each has to have.
-pub const TABLES: [(&str, u32, u32); 2] =
-    [("sched/requirements.tsv", 1, 86), ("foundation/sync/requirements.tsv", 97, 116)];
+pub const TABLES: [(&str, u32, u32); 5] = [
+    ("sched/requirements.tsv", 1, 86),
+    ("data/backend/requirements.tsv", 87, 96),
+    ("foundation/sync/requirements.tsv", 97, 116),
+    ("control/master/requirements.tsv", 117, 163),
+    ("data/requirements.tsv", 164, 196),
+];
 /// A sentence is not shorter than this.
 const SENTENCE: usize = 20;
+/// How the sentence of a row without tests begins: nothing holds it yet, the language or the design leaves nothing to test, or
+/// the requirement asks for nothing.
+const WITHOUT_TESTS: [&str; 3] = ["not yet: ", "by design: ", "information: "];
+/// A test may leave its assertions to what it calls, so many calls deep.
+const CALLS: u32 = 3;
+/// One of these is in a test that can fail.
+const ASSERTIONS: [&str; 6] = ["assert", "check", "expect(", "unwrap(", "panic", "let _: "];
 
 /// Gaps in the table.
 pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
@@ -43,6 +57,9 @@ fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<Stri
         if sentence.len() < SENTENCE {
             faults.push(Fault::new(&place, format!("{requirement} has no sentence that says how it holds")));
         }
+        if proofs == "-" && !WITHOUT_TESTS.iter().any(|why| sentence.starts_with(why)) {
+            faults.push(Fault::new(&place, format!("{requirement} has no test, and does not say why")));
+        }
         for proof in proofs.split(' ').filter(|proof| *proof != "-") {
             if let Some(why) = unproven(proof, &file) {
                 faults.push(Fault::new(&place, format!("{requirement}: {proof} {why}")));
@@ -57,23 +74,53 @@ fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<Stri
 
 /// What is wrong with a proof, if something is.
 fn unproven(proof: &str, file: &impl Fn(&str) -> Option<String>) -> Option<String> {
-    let (path, function) = match proof.split_once("::") {
-        Some((path, function)) => (path, Some(function)),
+    let (path, name) = match proof.split_once("::") {
+        Some((path, name)) => (path, Some(name)),
         None => (proof, None),
     };
+    if path.starts_with("bench/") || path.contains("/benches/") {
+        return Some("is a benchmark, which asserts nothing".to_owned());
+    }
     let Some(text) = file(path) else { return Some("names a file that is not there".to_owned()) };
-    let Some(function) = function else {
+    let Some(name) = name else {
         // A script is a test as a whole.
-        return (path.ends_with(".rs")).then(|| "names a file and none of its tests".to_owned());
+        return (!path.ends_with(".vtc")).then(|| "names a file and none of its tests".to_owned());
     };
-    let definition =
-        if path.ends_with(".py") { format!("def {function}(") } else { format!("fn {function}(") };
+    if path.ends_with(".txt") {
+        return (!text.lines().any(|line| line == name)).then(|| "is not on that list".to_owned());
+    }
+    let is_rust = path.ends_with(".rs");
+    let definition = if is_rust { format!("fn {name}(") } else { format!("\ndef {name}(") };
     let Some(at) = text.find(&definition) else { return Some("names a test that is not there".to_owned()) };
-    let is_test = !path.ends_with(".rs")
-        || path.starts_with("bench/")
-        || path.contains("/benches/")
-        || is_marked(&text[..at]);
-    (!is_test).then(|| "names a function that is no test".to_owned())
+    let arguments = &text[at + definition.len()..];
+    let is_test = if is_rust {
+        is_marked(&text[..at])
+    } else {
+        arguments.starts_with("binary, folder") || text.contains(&format!("(\"{name}\", {name}, "))
+    };
+    if !is_test {
+        return Some("names a function that is no test".to_owned());
+    }
+    let marks = text[..at].rfind("\n\n").map_or(&text[..at], |before| &text[before..at]);
+    (is_rust && !marks.contains("should_panic") && !asserts(&text, name, CALLS))
+        .then(|| "asserts nothing".to_owned())
+}
+
+/// Whether a function can fail: it asserts something, or a function of the same file that it calls does.
+fn asserts(text: &str, name: &str, calls: u32) -> bool {
+    let Some(at) = text.find(&format!("fn {name}(")) else { return false };
+    let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let indent = text[line..].len() - text[line..].trim_start().len();
+    let end = format!("\n{}}}", " ".repeat(indent));
+    let body = &text[at + 3 + name.len()..];
+    let body = &body[..body.find(&end).unwrap_or(body.len())];
+    if ASSERTIONS.iter().any(|assertion| body.contains(assertion)) {
+        return true;
+    }
+    // Any word may be a function that is called, or handed on to be called.
+    let mut words =
+        body.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    calls > 0 && words.any(|word| word != name && asserts(text, word, calls - 1))
 }
 
 /// Whether what precedes a function ends in attributes, one of which makes it a test; within `proptest!` all are marked too.
@@ -94,24 +141,39 @@ mod tests {
     fn faults(proofs: &str, sentence: &str) -> Vec<String> {
         let mut table = String::from("# a comment\n");
         for number in 1..PART.2 {
-            table += &format!("R{number}\t-\tit cannot arise in this language\n");
+            table += &format!("R{number}\t-\tby design: it cannot arise\n");
         }
         table += &format!("R{}\t{proofs}\t{sentence}\n", PART.2);
         let file = |path: &str| match path {
-            "a.rs" => Some("#[test]\n/// Why.\nfn one() {}\nfn no_test() {}\n".to_owned()),
-            "b.py" => Some("def two(x):\n".to_owned()),
-            "bench/c.rs" => Some("pub fn three() {}\n".to_owned()),
+            "a.rs" => Some(RUST.to_owned()),
+            "tests/b.py" => {
+                Some("\ndef two(binary, folder):\n    pass\n\ndef tool(x):\n    pass\n".to_owned())
+            }
+            "tests/steps.py" => {
+                Some("\ndef units():\n    pass\n\nSTEPS = [(\"units\", units, False)]\n".to_owned())
+            }
+            "a.vtc" => Some(String::new()),
+            "passing.txt" => Some("x/y.vtc\n".to_owned()),
+            "bench/c.rs" | "a/benches/c.rs" => Some("#[test]\nfn three() { assert!(true) }\n".to_owned()),
             _ => None,
         };
         check(PART, &table, file).iter().map(ToString::to_string).collect()
     }
 
+    const RUST: &str = "#[test]\n/// Why.\nfn one() {\n    assert!(true);\n}\n\nfn no_test() {\n    assert!(true);\n}\n\n\
+        fn run() {\n    tool();\n}\n\nfn tool() {\n}\n\n\
+        #[test]\nfn empty() {\n    run();\n}\n\n#[test]\nfn by_another() {\n    no_test();\n}\n\n#[test]\n#[should_panic]\nfn ends() {\n    run();\n}\n";
     const SAID: &str = "as the tests say, turn by turn";
 
     #[test]
     fn a_full_table_has_no_gap() {
-        assert_eq!(faults("a.rs::one b.py::two bench/c.rs::three b.py", SAID), [""; 0]);
-        assert_eq!(faults("-", SAID), [""; 0]);
+        let proofs = "a.rs::one a.rs::by_another a.rs::ends tests/b.py::two tests/steps.py::units a.vtc passing.txt::x/y.vtc";
+        assert_eq!(faults(proofs, SAID), [""; 0]);
+        for why in
+            ["not yet: it waits for HTTP/2", "by design: it cannot arise", "information: nothing to do"]
+        {
+            assert_eq!(faults("-", why), [""; 0]);
+        }
     }
 
     #[test]
@@ -120,18 +182,25 @@ mod tests {
             ("a.rs::gone", "names a test that is not there"),
             ("z.rs::one", "names a file that is not there"),
             ("a.rs::no_test", "names a function that is no test"),
+            ("a.rs::empty", "asserts nothing"),
             ("a.rs", "names a file and none of its tests"),
-            ("b.py::three", "names a test that is not there"),
+            ("tests/b.py", "names a file and none of its tests"),
+            ("tests/b.py::three", "names a test that is not there"),
+            ("tests/b.py::tool", "names a function that is no test"),
+            ("passing.txt::x/z.vtc", "is not on that list"),
+            ("bench/c.rs::three", "is a benchmark, which asserts nothing"),
+            ("a/benches/c.rs::three", "is a benchmark, which asserts nothing"),
         ] {
             assert_eq!(faults(proofs, SAID), [format!("a.tsv:87: R86: {proofs} {why}")]);
         }
+        assert_eq!(faults("-", SAID), ["a.tsv:87: R86 has no test, and does not say why"]);
     }
 
     #[test]
     fn gaps_are_found() {
-        assert_eq!(faults("-", "so"), ["a.tsv:87: R86 has no sentence that says how it holds"]);
+        assert_eq!(faults("a.rs::one", "so"), ["a.tsv:87: R86 has no sentence that says how it holds"]);
         assert_eq!(check(PART, "", |_| None).len(), 1);
-        assert_eq!(check(PART, "R2\t-\tit cannot arise here at all\n", |_| None).len(), 2);
-        assert_eq!(check(PART, "R1 - it cannot arise\n", |_| None).len(), 2);
+        assert_eq!(check(PART, "R2\t-\tby design: it cannot arise\n", |_| None).len(), 2);
+        assert_eq!(check(PART, "R1 - by design: it cannot arise\n", |_| None).len(), 2);
     }
 }

@@ -1,0 +1,142 @@
+"""Which processes there are, who they are, what stays of those that are gone."""
+import os
+import signal
+import subprocess
+import threading
+import time
+
+from masters.support import Master, alive, field, link, needs_root, quiet_client
+from program import TERM, Program, answering, connects, free_port, request, wait_until
+
+
+def marked(mark):
+    """The processes that have a mark in the environment that they were started with."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark in file.read() and alive(pid):
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def r127_no_process_is_left_of_a_first_start_that_fails(binary, folder):
+    """Neither the master nor the worker nor what daemons leave on the way; and the status says so at once."""
+    bad = folder.file("bad.cfg", "frontend f\n    nonsense\n")
+    for words in (["-W"], ["-W", "-D"], ["-Ws"]):
+        mark = f"WEIR_TEST_MARK={os.getpid()}.{time.monotonic_ns()}"
+        name, value = mark.split("=")
+        began = time.monotonic()
+        done = subprocess.run([binary, *words, "-f", bad], env=dict(os.environ, **{name: value}), stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=10)
+        assert done.returncode == 1, (words, done)
+        assert time.monotonic() - began < 5
+        assert wait_until(lambda: not marked(mark.encode())), (words, marked(mark.encode()))
+
+
+def r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder):
+    """The master goes on, without a descriptor more and without being called for one that is gone."""
+    port = free_port()
+    config = answering(folder, port, frontend="option http-keep-alive")
+    with Master(binary, folder, config) as master:
+        master.served()
+        before = None
+        for _ in range(6):
+            with quiet_client(master, port) as (_, first):
+                master.reload()
+                assert alive(first)
+                os.kill(first, signal.SIGKILL)
+                assert wait_until(lambda: f"Former worker ({first}) exited with code 137" in master.said()), master.said()
+            held = master.descriptors()
+            before = before or held
+            assert wait_until(lambda: master.descriptors() <= before), (before, master.descriptors())
+        assert f"Pid: {master.current()}\n" in master.ask("@1 show info")
+
+        def ticks():
+            with open(f"/proc/{master.pid}/stat") as file:
+                return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+
+        first = ticks()
+        time.sleep(0.3)
+        assert ticks() - first <= 5, "it is awake all the time"
+
+
+def r140_every_thread_of_a_worker_answers_its_master(binary, folder):
+    """One thread has the channel to the master; what is asked about the others, they answer through it."""
+    with Master(binary, folder, answering(folder, free_port(), extra="nbthread 3")) as master:
+        master.served()
+        threads = master.ask("@1 show threads")
+        assert [f" Thread {number} :" in threads for number in (1, 2, 3, 4)] == [True, True, True, False], threads
+        # `show sess` asks each thread for its own.
+        assert "error" not in master.ask("@1 show sess").lower()
+        spawned = [line for line in master.ask("@1 show activity").splitlines() if line.startswith("tasks_spawned:")]
+        counts = spawned[0].split("[", 1)[1].split()[:3]
+        assert all(int(count) > 0 for count in counts), spawned
+
+
+def r149_a_configuration_is_read_once_and_parsed_twice(binary, folder):
+    """It comes through a pipe that is written once: the master looks through it, and the worker parses it."""
+    port, pipe = free_port(), os.path.join(folder.path, "pipe")
+    with open(answering(folder, port, extra="nbthread 2")) as file:
+        text = file.read()
+    os.mkfifo(pipe)
+
+    def write_once():
+        with open(pipe, "w") as file:
+            file.write(text)
+
+    writer = threading.Thread(target=write_once, daemon=True)
+    writer.start()
+    with Master(binary, folder, pipe) as master:
+        master.served()
+        assert request(port).startswith(b"HTTP/1.1 200")
+        with open(f"/proc/{master.pid}/task/{master.pid}/children") as children:
+            assert len(children.read().split()) == 1
+    writer.join(5)
+    assert not writer.is_alive()
+
+
+def r156_the_background_begins_before_the_worker(binary, folder):
+    """With -D and -W both are in the background, in a session of their own, and the worker is the master's child."""
+    port, pid_file = free_port(), os.path.join(folder.path, "pid")
+    started = subprocess.Popen([binary, "-W", "-D", "-p", pid_file, "-f", answering(folder, port)], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert started.wait(10) == 0, started.stdout.read()
+    with open(pid_file) as file:
+        master = int(file.read())
+    try:
+        assert master != started.pid and field(master, "PPid")[0] not in (str(started.pid), str(os.getpid()))
+        with open(f"/proc/{master}/task/{master}/children") as children:
+            worker = int(children.read())
+        assert field(worker, "PPid") == [str(master)] and connects(port)
+        assert os.getsid(master) == os.getsid(worker) != os.getsid(0)
+        for pid in (master, worker):
+            assert {link(f"/proc/{pid}/fd/{number}") for number in range(3)} == {"/dev/null"}, pid
+    finally:
+        os.kill(master, TERM)
+    assert wait_until(lambda: not alive(master) and not alive(worker))
+
+
+def r158_r160_alone_too_a_process_becomes_somebody_else(binary, folder):
+    """In the foreground and in the background without a master: one change of identity, with the capabilities that are kept."""
+    needs_root()
+    for words in (["-db"], ["-D"]):
+        port, pid_file = free_port(), os.path.join(folder.path, "pid")
+        config = answering(folder, port, extra="uid 65534\n    gid 65534\n    nbthread 2\n    setcap cap_net_admin,cap_net_bind_service")
+        with Program(binary, *words, "-p", pid_file, "-f", config) as program:
+            assert wait_until(lambda: connects(port)), program.process.poll()
+            with open(pid_file) as file:
+                pid = int(file.read())
+            try:
+                threads = [f"{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
+                names = {thread: open(f"/proc/{thread}/comm").read().strip() for thread in threads}
+                assert sum(name.startswith("worker") for name in names.values()) == 2, names
+                for thread in threads:
+                    assert field(thread, "Uid") == ["65534"] * 4 and field(thread, "Gid") == ["65534"] * 4, (words, names[thread])
+                    if names[thread].startswith("worker"):
+                        assert int(field(thread, "CapEff")[0], 16) == 0x1400, (words, field(thread, "CapEff"))
+            finally:
+                os.kill(pid, TERM)
+            assert wait_until(lambda: not alive(pid))
