@@ -12,7 +12,7 @@ use weir_backend::{
     Backend, CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, Server,
     ServerAddress, ServerKey,
 };
-use weir_http::{Head, KnownName, Method, NoRoom};
+use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit};
 
 use crate::caching::Caching;
 use crate::exchange::Exchange;
@@ -221,20 +221,11 @@ fn edit_fields(
     name: KnownName,
     edit: impl Fn(&[u8]) -> HeaderEdit,
 ) -> Result<(), NoRoom> {
-    let mut position = 0;
-    while let Some(field) = head.index().get(position) {
-        let wanted = field.known == name;
-        let edit = if wanted { edit(head.text(raw, field).1) } else { HeaderEdit::Keep };
-        match edit {
-            HeaderEdit::Keep => position += 1,
-            HeaderEdit::Remove => head.remove_at(position),
-            HeaderEdit::Replace(value) => {
-                head.replace_value(position, &value)?;
-                position += 1;
-            }
-        }
-    }
-    Ok(())
+    head.edit_values(raw, name, |value| match edit(value) {
+        HeaderEdit::Keep => ValueEdit::Keep,
+        HeaderEdit::Remove => ValueEdit::Remove,
+        HeaderEdit::Replace(value) => ValueEdit::Replace(value),
+    })
 }
 
 fn letters(

@@ -14,7 +14,7 @@ mod tests;
 
 use crate::{Flags, KnownName, Method, Span, Version};
 
-pub use edit::NoRoom;
+pub use edit::{NoRoom, ValueEdit};
 
 /// The index over a message head, and the edits made to it.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct Head {
     max_edits: u32,
     /// How long the head may become by edits; forgotten with the message.
     max_length: u32,
+    /// How long it is now, if somebody measured it since it was limited; else 0.
+    length: u32,
     fields: Vec<Field>,
     edits: Vec<u8>,
 }
@@ -95,6 +97,7 @@ impl Head {
             max_fields,
             max_edits,
             max_length: u32::MAX,
+            length: 0,
             fields: Vec::new(),
             edits: Vec::new(),
         }
@@ -115,6 +118,7 @@ impl Head {
         self.content_length = 0;
         self.host_count = 0;
         self.max_length = u32::MAX;
+        self.length = 0;
         self.fields.clear();
         self.edits.clear();
     }

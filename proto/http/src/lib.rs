@@ -28,7 +28,7 @@ pub mod version;
 
 pub use case::CaseMap;
 pub use flags::Flags;
-pub use head::{Field, Head, Kind, NoRoom, TooManyFields};
+pub use head::{Field, Head, Kind, NoRoom, TooManyFields, ValueEdit};
 pub use method::Method;
 pub use name::KnownName;
 pub use span::Span;

@@ -116,8 +116,7 @@ impl<'a> Iterator for Cookies<'a> {
     fn next(&mut self) -> Option<Cookie<'a>> {
         loop {
             let [from_index, from_offset] = self.position;
-            let index =
-                self.head.positions(self.raw, self.field.name()).find(|index| *index >= from_index)?;
+            let index = self.head.position_from(self.raw, self.field.name(), from_index)?;
             let line = self.head.field_value(self.raw, index)?;
             let offset = if index == from_index { from_offset } else { 0 };
             if let Some(cookie) = self.field.first(line.get(offset..)?) {

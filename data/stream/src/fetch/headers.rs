@@ -189,7 +189,7 @@ fn next<'a>(
     part: Part,
     position: &mut [usize; 2],
 ) -> Option<&'a [u8]> {
-    let index = head.positions(raw, name).find(|index| *index >= position[0])?;
+    let index = head.position_from(raw, name, position[0])?;
     let line = head.field_value(raw, index)?;
     let from = if index == position[0] { position[1] } else { 0 };
     let rest = line.get(from..)?;

@@ -7,6 +7,17 @@ use crate::{Flags, KnownName, Method, Span, Version, uri};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
+/// What becomes of a field's value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ValueEdit {
+    /// It stays.
+    Keep,
+    /// The field goes.
+    Remove,
+    /// Another value takes its place.
+    Replace(Vec<u8>),
+}
+
 /// What no head has more of, whatever is added to it: edits that take no room must be bounded too.
 const MAX_FIELDS: usize = u16::MAX as usize;
 
@@ -56,14 +67,25 @@ impl Head {
     pub fn set_path(&mut self, raw: &[u8], path: &[u8]) -> Result<(), NoRoom> {
         let target = self.start_line[1].of(raw, &self.edits);
         let place = if uri::has_path(target) { uri::path_place(target) } else { 0..target.len() };
-        self.splice_uri(raw, place.start, place.end, path)
+        self.splice_path(raw, place.start, place.end, path)
     }
 
     /// Changes the path and the query; scheme and authority stay.
     pub fn set_path_and_query(&mut self, raw: &[u8], text: &[u8]) -> Result<(), NoRoom> {
         let target = self.start_line[1].of(raw, &self.edits);
         let from = if uri::has_path(target) { uri::path_place(target).start } else { 0 };
-        self.splice_uri(raw, from, target.len(), text)
+        self.splice_path(raw, from, target.len(), text)
+    }
+
+    /// Replaces the part `from..to` of the request target, a path. What follows an authority begins with a slash: no text
+    /// becomes part of the host.
+    fn splice_path(&mut self, raw: &[u8], from: usize, to: usize, text: &[u8]) -> Result<(), NoRoom> {
+        let absolute = uri::form(self.start_line[1].of(raw, &self.edits)) == uri::Form::Absolute;
+        self.splice_uri(raw, from, to, text)?;
+        if absolute && !text.starts_with(b"/") {
+            self.splice_uri(raw, from, from, b"/")?;
+        }
+        Ok(())
     }
 
     /// Changes the query string. `query` comes without `?`; with an empty one the mark stays if there is one.
@@ -79,6 +101,7 @@ impl Head {
         self.edits.extend_from_slice(mark);
         self.edits.extend_from_slice(query);
         self.start_line[1] = Span::edited(start, self.edits.len());
+        self.resized(old.len(), self.start_line[1].len());
         self.edited = true;
         Ok(())
     }
@@ -117,6 +140,7 @@ impl Head {
         let field =
             Field { name: self.append(name), value: self.append(value), known: KnownName::from_bytes(name) };
         self.fields.push(field);
+        self.resized(0, name.len() + value.len() + FRAMING);
         self.edited = true;
     }
 
@@ -132,8 +156,8 @@ impl Head {
     /// Removes every field with this name, then appends one. Nothing is removed when there is no room.
     pub fn set(&mut self, raw: &[u8], name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
         if self.reserve_field(name, value, 0).is_err() {
-            let lines = self.lines(raw, name).map(|value| name.len() + value.len() + FRAMING);
-            self.reserve_field(name, value, lines.sum())?;
+            let lines = self.lines(raw, name).map(|value| name.len() + value.len() + FRAMING).sum();
+            self.reserve_field(name, value, lines)?;
         }
         self.remove(raw, name);
         self.push(name, value);
@@ -167,9 +191,45 @@ impl Head {
     /// Removes field number `position`.
     pub fn remove_at(&mut self, position: usize) {
         if position < self.fields.len() {
-            self.fields.remove(position);
+            let field = self.fields.remove(position);
+            self.resized(field.name.len() + field.value.len() + FRAMING, 0);
             self.edited = true;
         }
+    }
+
+    /// Edits the value of every field with this known name, in one walk over the fields. Those before the one that finds no
+    /// room are edited.
+    pub fn edit_values(
+        &mut self,
+        raw: &[u8],
+        known: KnownName,
+        mut edit: impl FnMut(&[u8]) -> ValueEdit,
+    ) -> Result<(), NoRoom> {
+        if !self.fields.iter().any(|field| field.known == known) {
+            return Ok(());
+        }
+        // While fields move up, the index cannot be measured.
+        self.length = self.measure();
+        let mut outcome = Ok(());
+        let mut kept = 0;
+        for position in 0..self.fields.len() {
+            let field = self.fields[position];
+            if field.known == known && outcome.is_ok() {
+                match edit(field.value.of(raw, &self.edits)) {
+                    ValueEdit::Keep => {}
+                    ValueEdit::Remove => {
+                        self.resized(field.name.len() + field.value.len() + FRAMING, 0);
+                        self.edited = true;
+                        continue;
+                    }
+                    ValueEdit::Replace(value) => outcome = self.replace_value(position, &value),
+                }
+            }
+            self.fields[kept] = self.fields[position];
+            kept += 1;
+        }
+        self.fields.truncate(kept);
+        outcome
     }
 
     /// Gives field number `position` another value.
@@ -177,7 +237,8 @@ impl Head {
         self.reserve(value.len(), self.fields.get(position).map_or(0, |field| field.value.len()))?;
         let span = self.append(value);
         if let Some(field) = self.fields.get_mut(position) {
-            field.value = span;
+            let before = std::mem::replace(&mut field.value, span);
+            self.resized(before.len(), span.len());
             self.edited = true;
         }
         Ok(())
@@ -188,8 +249,9 @@ impl Head {
         self.reserve(name.len(), self.fields.get(position).map_or(0, |field| field.name.len()))?;
         let span = self.append(name);
         if let Some(field) = self.fields.get_mut(position) {
-            field.name = span;
+            let before = std::mem::replace(&mut field.name, span);
             field.known = KnownName::from_bytes(name);
+            self.resized(before.len(), span.len());
             self.edited = true;
         }
         Ok(())
@@ -198,7 +260,10 @@ impl Head {
     /// Cuts the value of field number `position` to its first `length` bytes.
     pub fn narrow_value(&mut self, position: usize, length: usize) {
         if let Some(field) = self.fields.get_mut(position) {
-            field.value = field.value.narrowed(length);
+            let before = field.value;
+            field.value = before.narrowed(length);
+            let after = field.value.len();
+            self.resized(before.len(), after);
             self.edited = true;
         }
     }
@@ -221,7 +286,9 @@ impl Head {
         self.copy(raw, old, 0, from);
         self.put(text);
         self.copy(raw, old, to, old.len());
-        self.fields[position].value = Span::edited(start, self.edits.len());
+        let new = Span::edited(start, self.edits.len());
+        self.fields[position].value = new;
+        self.resized(old.len(), new.len());
         self.edited = true;
         Ok(())
     }
@@ -243,6 +310,7 @@ impl Head {
     /// Sets how long the head may become by edits, until it is cleared. A head that is longer already may shrink.
     pub fn limit_length(&mut self, max_length: usize) {
         self.max_length = u32::try_from(max_length).unwrap_or(u32::MAX);
+        self.length = 0;
     }
 
     /// Replaces the part `from..to` of the request target.
@@ -255,7 +323,9 @@ impl Head {
         self.copy(raw, old, 0, from);
         self.put(text);
         self.copy(raw, old, to, old.len());
-        self.start_line[1] = Span::edited(start, self.edits.len());
+        let new = Span::edited(start, self.edits.len());
+        self.start_line[1] = new;
+        self.resized(old.len(), new.len());
         self.edited = true;
         Ok(())
     }
@@ -264,8 +334,10 @@ impl Head {
         if self.kind != kind {
             return Ok(());
         }
-        self.reserve(text.len(), self.start_line[part].len())?;
+        let before = self.start_line[part].len();
+        self.reserve(text.len(), before)?;
         self.start_line[part] = self.append(text);
+        self.resized(before, text.len());
         self.edited = true;
         Ok(())
     }
@@ -294,7 +366,7 @@ impl Head {
 
     /// Whether there is room for a new field, once `freed` bytes have gone.
     #[inline]
-    fn reserve_field(&self, name: &[u8], value: &[u8], freed: usize) -> Result<(), NoRoom> {
+    fn reserve_field(&mut self, name: &[u8], value: &[u8], freed: usize) -> Result<(), NoRoom> {
         let text = name.len() + value.len();
         if self.fields.len() >= MAX_FIELDS {
             return Err(NoRoom);
@@ -305,7 +377,7 @@ impl Head {
 
     /// Whether there is room for `text` bytes in the place of `freed` bytes.
     #[inline]
-    fn reserve(&self, text: usize, freed: usize) -> Result<(), NoRoom> {
+    fn reserve(&mut self, text: usize, freed: usize) -> Result<(), NoRoom> {
         self.reserve_edits(text)?;
         self.reserve_length(text, freed)
     }
@@ -316,26 +388,42 @@ impl Head {
     }
 
     #[inline]
-    fn reserve_length(&self, more: usize, freed: usize) -> Result<(), NoRoom> {
+    fn reserve_length(&mut self, more: usize, freed: usize) -> Result<(), NoRoom> {
         let max_length = self.max_length as usize;
         // What was received and every edit together are longer than the head: mostly there is no need to measure. A head
         // that is being parsed has no end yet, and what the parser puts in is no longer than what it stands for.
         let received = self.end.saturating_sub(self.start) as usize;
         let most = received + self.edits.len() + FRAMING * self.fields.len() + more;
-        if most > max_length && self.length() + more > max_length + freed { Err(NoRoom) } else { Ok(()) }
+        if most <= max_length {
+            return Ok(());
+        }
+        if self.length == 0 {
+            self.length = self.measure();
+        }
+        if self.length as usize + more > max_length + freed { Err(NoRoom) } else { Ok(()) }
     }
 
-    /// How many bytes the head has now.
-    fn length(&self) -> usize {
+    /// Keeps the length of the head, if somebody asked for it: many edits of a long head measure it once.
+    fn resized(&mut self, before: usize, after: usize) {
+        if self.length != 0 {
+            self.length = (self.length as usize + after).saturating_sub(before) as u32;
+        }
+    }
+
+    /// How many bytes the head has now, by a walk over its fields.
+    fn measure(&self) -> u32 {
+        #[cfg(test)]
+        MEASURED.with(|count| count.set(count.get() + 1));
         let start_line = self.start_line.iter().map(|part| part.len() + 1).sum::<usize>();
         let fields = self.fields.iter().map(|field| field.name.len() + field.value.len() + FRAMING);
         // Two blanks and a line's end are in the start line, and another line's end comes last.
-        start_line + fields.sum::<usize>() + 3
+        u32::try_from(start_line + fields.sum::<usize>() + 3).unwrap_or(u32::MAX)
     }
 
     fn removed_since(&mut self, before: usize) -> usize {
         let removed = before - self.fields.len();
         self.edited |= removed > 0;
+        self.length = 0;
         removed
     }
 
@@ -344,4 +432,10 @@ impl Head {
         self.content_length = 0;
         self.flags.remove(Flags::HAS_CONTENT_LENGTH);
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often a head was measured.
+    pub(super) static MEASURED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }

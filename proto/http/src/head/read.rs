@@ -172,6 +172,15 @@ impl Head {
             .filter_map(move |(position, field)| self.matches(raw, field, name, known).then_some(position))
     }
 
+    /// The first of [`Head::positions`] that is `from` or after it. The fields before are not looked at: who goes on where it
+    /// stopped walks over the fields once.
+    #[inline]
+    pub fn position_from(&self, raw: &[u8], name: &[u8], from: usize) -> Option<usize> {
+        let known = KnownName::from_bytes(name);
+        let rest = self.fields.get(from..)?;
+        rest.iter().position(|field| self.matches(raw, field, name, known)).map(|ahead| from + ahead)
+    }
+
     /// Full values of the fields with this name (the `fhdr` way: commas are not looked at).
     #[inline]
     pub fn lines<'a>(

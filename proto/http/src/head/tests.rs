@@ -226,3 +226,117 @@ fn a_head_has_a_length_of_its_own() {
     assert_eq!(head.set_path(raw, b"/x"), Ok(()));
     assert_eq!(head.set_path(raw, b"/xy"), Err(NoRoom));
 }
+
+/// As many edits as there are fields, on a head that has no room left by the cheap estimate: it is measured once, not once an edit.
+#[test]
+fn edits_of_many_fields_walk_over_them_once() {
+    const COUNT: usize = 900;
+    let raw = format!("GET / HTTP/1.1\r\n{}\r\n", "Cookie: a=1\r\nX: y\r\n".repeat(COUNT));
+    let long = || {
+        let mut head = Head::with_limits(u16::MAX, 1 << 20);
+        let small = index(Kind::Request, "GET / HTTP/1.1\r\n\r\n");
+        head.begin_request(0, small.start_line[0], small.start_line[1], small.start_line[2]);
+        let mut at = 16;
+        for line in raw[16..].split_inclusive("\r\n").take_while(|line| line.len() > 2) {
+            let name = line.find(':').unwrap();
+            head.push_field(Field {
+                name: Span::raw(at, at + name),
+                value: Span::raw(at + name + 2, at + line.len() - 2),
+                known: KnownName::from_bytes(&line.as_bytes()[..name]),
+            })
+            .unwrap();
+            at += line.len();
+        }
+        head.finish(raw.len());
+        head.limit_length(raw.len() + 3000);
+        head
+    };
+    let measured = |work: &dyn Fn(&mut Head)| {
+        let mut head = long();
+        let before = edit::MEASURED.get();
+        work(&mut head);
+        let count = edit::MEASURED.get() - before;
+        // What is kept is what a walk over the fields says.
+        let kept = head.length;
+        assert!(kept == 0 || kept as usize == head.written_len(raw.as_bytes()), "{kept}");
+        count
+    };
+    let bytes = raw.as_bytes();
+    assert!(measured(&|head| (0..head.len()).for_each(|at| head.replace_value(at, b"zzz").unwrap())) <= 1);
+    assert!(measured(&|head| (0..head.len()).for_each(|at| head.rename(at, b"N").unwrap())) <= 1);
+    assert!(
+        measured(&|head| (0..head.len()).for_each(|at| head.splice_value(bytes, at, 0, 1, b"z").unwrap()))
+            <= 1
+    );
+    assert!(measured(&|head| (0..head.len()).for_each(|at| head.narrow_value(at, 1))) <= 1);
+    assert!(
+        measured(&|head| while !head.is_empty() {
+            head.remove_at(head.len() - 1)
+        }) <= 1
+    );
+    for edit in [ValueEdit::Keep, ValueEdit::Remove, ValueEdit::Replace(b"b=2".to_vec())] {
+        let walk = |head: &mut Head| {
+            let mut seen = 0;
+            head.edit_values(bytes, KnownName::Cookie, |value| {
+                assert_eq!(value, b"a=1");
+                seen += 1;
+                edit.clone()
+            })
+            .unwrap();
+            assert_eq!(seen, COUNT);
+            let left = if edit == ValueEdit::Remove { COUNT } else { 2 * COUNT };
+            assert_eq!(head.len(), left);
+            assert_eq!(head.count_lines(bytes, b"x"), COUNT);
+        };
+        assert_eq!(measured(&walk), 1);
+    }
+}
+
+#[test]
+fn edited_values_stay_in_their_order_and_stop_where_no_room_is_left() {
+    let raw = "GET / HTTP/1.1\r\nCookie: a\r\nX: 1\r\nCookie: b\r\nCookie: c\r\nX: 2\r\nCookie: d\r\n\r\n";
+    let edited = |room: u32| {
+        let mut head = index(Kind::Request, raw);
+        head.limit_edits(room);
+        let outcome = head.edit_values(raw.as_bytes(), KnownName::Cookie, |value| match value {
+            b"a" => ValueEdit::Remove,
+            b"b" => ValueEdit::Keep,
+            _ => ValueEdit::Replace([value, b"!"].concat()),
+        });
+        let values: Vec<_> = head.fields(raw.as_bytes()).map(|(_, value)| value.to_vec()).collect();
+        (outcome, String::from_utf8(values.join(&b","[..])).unwrap())
+    };
+    assert_eq!(edited(100), (Ok(()), "1,b,c!,2,d!".to_owned()));
+    assert_eq!(edited(3), (Err(NoRoom), "1,b,c!,2,d".to_owned()));
+}
+
+#[test]
+fn positions_go_on_where_they_stopped() {
+    let head = index(Kind::Request, REQUEST);
+    let raw = REQUEST.as_bytes();
+    for (from, want) in [(0, Some(1)), (1, Some(1)), (2, Some(3)), (3, Some(3)), (4, None), (9, None)] {
+        assert_eq!(head.position_from(raw, b"x-LIST", from), want, "{from}");
+    }
+}
+
+/// Whatever a rule calls a path, the host stays what it was.
+#[test]
+fn a_path_after_an_authority_begins_with_a_slash() {
+    for (target, path, want, both) in [
+        ("http://h/a?b", "x", "http://h/x?b", "http://h/x"),
+        ("http://h/a?b", "", "http://h/?b", "http://h/"),
+        ("http://h/a?b", "?c", "http://h/?c?b", "http://h/?c"),
+        ("http://h/a?b", "@evil/", "http://h/@evil/?b", "http://h/@evil/"),
+        ("http://h/a?b", "/x", "http://h/x?b", "http://h/x"),
+        ("http://h", ".evil", "http://h/.evil", "http://h/.evil"),
+        ("/a?b", "x", "x?b", "x"),
+    ] {
+        let raw = format!("GET {target} HTTP/1.1\r\n\r\n");
+        let mut head = index(Kind::Request, &raw);
+        head.set_path(raw.as_bytes(), path.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8_lossy(head.uri(raw.as_bytes())), want);
+        let mut head = index(Kind::Request, &raw);
+        head.set_path_and_query(raw.as_bytes(), path.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8_lossy(head.uri(raw.as_bytes())), both);
+    }
+}
