@@ -156,6 +156,7 @@ impl Exchange {
         let mut server_deadline = clock::after_some(self.timeouts.server);
         let mut client_deadline = clock::after_some(self.timeouts.client);
         let mut progress = self.progress();
+        let mut interim = Interim::default();
         loop {
             let mut uploading = false;
             let mut yields = false;
@@ -194,9 +195,12 @@ impl Exchange {
             };
             match read {
                 ReadHead::Complete if self.is_interim() => {
+                    if !interim.admits(self.response.head.end()) {
+                        return Err(Converse::Failed(Failure::Junk));
+                    }
                     self.forward_interim()?;
-                    // The server is alive. It may send many of them: others have their turns in between.
-                    server_deadline = clock::after_some(self.timeouts.server);
+                    // The server's time goes on: it is that of the whole wait for a final response. Others have their turns
+                    // in between.
                     client_deadline = clock::after_some(self.timeouts.client);
                     yields = true;
                 }
@@ -476,6 +480,27 @@ fn mode_of(proxy: &crate::site::Proxy) -> persistence::Mode {
         ConnectionMode::Close => persistence::Mode::Close,
     }
 }
+
+/// What came of interim responses to one request.
+#[derive(Default)]
+struct Interim {
+    count: u32,
+    bytes: usize,
+}
+
+impl Interim {
+    /// Whether one more, of so many bytes, is within the bounds.
+    fn admits(&mut self, bytes: usize) -> bool {
+        self.count += 1;
+        self.bytes += bytes;
+        self.count <= MAX_INTERIM_RESPONSES && self.bytes <= MAX_INTERIM_BYTES
+    }
+}
+
+/// More interim responses to one request are no answer but a flood: it ends as an invalid response does.
+const MAX_INTERIM_RESPONSES: u32 = 200;
+/// The same of their heads together.
+const MAX_INTERIM_BYTES: usize = 256 * 1024;
 
 /// This much of a body is copied behind an edited head, to leave in the same system call.
 const SENT_WITH_HEAD: usize = 16 * 1024;
