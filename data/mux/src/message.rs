@@ -30,6 +30,8 @@ pub enum ReadHead {
     Incomplete,
     /// The peer closed in the middle of a head, or before it.
     Ended,
+    /// The start line does not fit the buffer.
+    StartLineTooLarge,
     /// The head does not fit the buffer.
     TooLarge,
     /// The head breaks the protocol.
@@ -115,7 +117,8 @@ impl Message {
                 Received::Bytes(_) => fresh = true,
                 Received::Nothing => return ReadHead::Incomplete,
                 Received::End => return ReadHead::Ended,
-                Received::Full => return ReadHead::TooLarge,
+                Received::Full if self.parser.has_start_line() => return ReadHead::TooLarge,
+                Received::Full => return ReadHead::StartLineTooLarge,
                 Received::Failed(errno) => return ReadHead::Failed(errno),
             }
         }

@@ -8,7 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use weir_h1::HeadError;
+use weir_h1::{HeadError, HeadErrorKind, Options, Parser, Progress};
+use weir_http::Head;
 use weir_sync::Ring;
 use weir_sync::ring::{HEADER, Seek, Wait};
 
@@ -185,6 +186,50 @@ pub(crate) fn keep_response(exchange: &Exchange, error: HeadError) {
     let Some(upstream) = &exchange.server else { return };
     let message = describe(exchange, Direction::Response, error, upstream.connection.input());
     exchange.site.refused.keep(exchange.backend.index, message);
+}
+
+/// Keeps a request whose head does not fit its buffer.
+#[cold]
+pub(crate) fn keep_long_request(exchange: &Exchange) {
+    let position = exchange.client.input().len();
+    keep_request(exchange, HeadError { kind: HeadErrorKind::TooLong, position });
+}
+
+/// Keeps a response whose head does not fit its buffer.
+#[cold]
+pub(crate) fn keep_long_response(exchange: &Exchange) {
+    let position = exchange.server.as_ref().map_or(0, |upstream| upstream.connection.input().len());
+    keep_response(exchange, HeadError { kind: HeadErrorKind::TooLong, position });
+}
+
+/// Keeps a request that is taken only because violations are (manual, "option accept-unsafe-violations-in-http-request").
+#[cold]
+pub(crate) fn keep_tolerated_request(exchange: &Exchange) {
+    if let Some(error) = refusal_of(Direction::Request, exchange.request.bytes()) {
+        keep_request(exchange, error);
+    }
+}
+
+/// The same of a response.
+#[cold]
+pub(crate) fn keep_tolerated_response(exchange: &Exchange) {
+    if let Some(error) = refusal_of(Direction::Response, exchange.response.bytes()) {
+        keep_response(exchange, error);
+    }
+}
+
+/// Why a head would be refused if violations were not accepted.
+fn refusal_of(direction: Direction, bytes: &[u8]) -> Option<HeadError> {
+    let (mut parser, mut head) = (Parser::default(), Head::with_limits(u16::MAX, u32::MAX));
+    let options = Options { accept_fragment: true, ..Options::default() };
+    let progress = match direction {
+        Direction::Request => parser.request(bytes, &options, &mut head),
+        Direction::Response => parser.response(bytes, &options, &mut head),
+    };
+    match progress {
+        Progress::Error(error) => Some(error),
+        _ => None,
+    }
 }
 
 fn describe(exchange: &Exchange, direction: Direction, error: HeadError, bytes: &[u8]) -> RefusedMessage {

@@ -383,13 +383,23 @@ fn check_bad_request(world: &World) {
 
 #[test]
 fn a_head_that_does_not_fit_is_refused() {
-    run(plain(""), |world| async move {
-        let mut client = world.client();
-        let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "u".repeat(20_000));
-        client.send(long).await;
-        assert!(client.rest().await.starts_with("HTTP/1.1 400 Bad request\r\n"));
-        assert_eq!(world.log().await, "front/<NOSRV> -1/-1/-1/-1 400 0 PR-- 0 0/0");
-    });
+    let head = |path: usize, field: usize| {
+        format!("GET /{} HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "u".repeat(path), "v".repeat(field))
+    };
+    // Which of both is too large is seen from what fits the buffer (RFC 6585, 5; RFC 9110, 15.5.15).
+    for (long, status, reason) in [
+        (head(20_000, 0), 414, "URI Too Long"),
+        (head(1, 20_000), 431, "Request Header Fields Too Large"),
+        (head(8_000, 8_000), 431, "Request Header Fields Too Large"),
+    ] {
+        run(plain(""), move |world| async move {
+            let mut client = world.client();
+            client.send(long).await;
+            let answer = client.rest().await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} {reason}\r\n")), "{answer}");
+            assert_eq!(world.log().await, format!("front/<NOSRV> -1/-1/-1/-1 {status} 0 PR-- 0 0/0"));
+        });
+    }
 }
 
 #[test]

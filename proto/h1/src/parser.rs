@@ -109,6 +109,11 @@ impl Parser {
         self.awaiting != Awaiting::EmptyLines
     }
 
+    /// Whether the start line was read.
+    pub fn has_start_line(&self) -> bool {
+        self.awaiting == Awaiting::Fields
+    }
+
     /// Forgets a head that was begun.
     pub fn reset(&mut self) {
         *self = Parser::default();

@@ -110,7 +110,9 @@ impl Exchange {
         match self.request.read_request(&mut self.client, &options, limit) {
             ReadHead::Complete => Ok(()),
             ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
-            ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => Err(Absent::Missing),
+            ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => {
+                Err(Absent::Missing)
+            }
         }
     }
 
@@ -137,7 +139,9 @@ impl Exchange {
         match self.response.read_response(&mut upstream.connection, &options, limit) {
             ReadHead::Complete => Ok(()),
             ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
-            ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => Err(Absent::Missing),
+            ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => {
+                Err(Absent::Missing)
+            }
         }
     }
 

@@ -94,6 +94,9 @@ impl Exchange {
         self.send_request_head()?;
         self.await_response().await?;
         self.server_status = self.response.head.status();
+        if self.response.head.flags().contains(Flags::VIOLATION) {
+            crate::errors::keep_tolerated_response(self);
+        }
         // Nobody asked to leave HTTP: what would follow is no response.
         if self.server_status == 101 && !persistence::may_switch_protocols(&self.request.head) {
             return Err(Converse::Failed(Failure::Junk));
@@ -213,7 +216,10 @@ impl Exchange {
                 ReadHead::Ended | ReadHead::Failed(_) => {
                     return Err(Converse::Failed(Failure::Cut));
                 }
-                ReadHead::TooLarge => return Err(Converse::Failed(Failure::TooLarge)),
+                ReadHead::TooLarge | ReadHead::StartLineTooLarge => {
+                    crate::errors::keep_long_response(self);
+                    return Err(Converse::Failed(Failure::TooLarge));
+                }
                 ReadHead::Invalid(error) => {
                     crate::errors::keep_response(self, error);
                     self.trace_refusal(Direction::Response, ReadHead::Invalid(error));

@@ -56,6 +56,9 @@ impl Exchange {
         self.facts.have_request = true;
         self.session.requests.set(self.session.requests.get().saturating_add(1));
         self.facts.counts_status = true;
+        if self.request.head.flags().contains(Flags::VIOLATION) {
+            crate::errors::keep_tolerated_request(self);
+        }
         let head = &self.request.head;
         self.facts.head_only = head.method() == Method::Head;
         // One of HTTP/1.0 expects nothing: it would not understand the confirmation (RFC 9110, 10.1.1).
@@ -119,7 +122,14 @@ impl Exchange {
             ReadHead::Incomplete => (408, By::ClientTimeout),
             ReadHead::Failed(Errno::NOBUFS) => (500, By::Resource),
             ReadHead::Ended | ReadHead::Failed(_) => (400, By::Client),
-            ReadHead::TooLarge => (400, By::Proxy),
+            ReadHead::TooLarge => {
+                crate::errors::keep_long_request(self);
+                (431, By::Proxy)
+            }
+            ReadHead::StartLineTooLarge => {
+                crate::errors::keep_long_request(self);
+                (414, By::Proxy)
+            }
             ReadHead::Invalid(error) => {
                 crate::errors::keep_request(self, error);
                 (error.kind.status(), By::Proxy)
