@@ -6,7 +6,7 @@
 //! may stay.
 
 use weir_http::values::Values;
-use weir_http::{Field, Flags, Head, KnownName, NoRoom, Version};
+use weir_http::{Field, Flags, Head, KnownName, NoRoom, ValueEdit, Version};
 
 use crate::framing::BodyFraming;
 
@@ -37,7 +37,7 @@ pub enum Announce {
 #[inline]
 pub fn wants_persistence(head: &Head) -> bool {
     let flags = head.flags();
-    !flags.intersects(Flags::CONNECTION_CLOSE | Flags::INSECURE_FRAMING)
+    !flags.intersects(Flags::CONNECTION_CLOSE | Flags::DOUBTFUL)
         && (head.version().is_11_or_later() || flags.contains(Flags::CONNECTION_KEEP_ALIVE))
 }
 
@@ -53,10 +53,12 @@ pub fn server_persists(response: &Head, response_framing: BodyFraming, mode: Mod
     mode == Mode::KeepAlive && is_delimited(response_framing) && wants_persistence(response)
 }
 
-/// What to tell the server with a request.
+/// What to tell the server with a request. A doubtful one is the last on its connection, whatever the mode: the server may read
+/// more or less of it than was meant.
 #[inline]
 pub fn announcement_to_server(request: &Head, mode: Mode) -> Announce {
     match mode {
+        _ if request.flags().intersects(Flags::DOUBTFUL) => Announce::Close,
         Mode::ServerClose | Mode::Close => Announce::Close,
         Mode::KeepAlive if request.version().is_11_or_later() => Announce::Nothing,
         Mode::KeepAlive => Announce::KeepAlive,
@@ -143,12 +145,7 @@ fn rewrite(head: &mut Head, raw: &[u8], announce: Announce, has_tokens: bool) ->
 
 /// Removes `close` and `keep-alive` from every `Connection` field, and the fields that have nothing else.
 fn remove_tokens(head: &mut Head, raw: &[u8]) -> Result<(), NoRoom> {
-    for position in (0..head.len()).rev() {
-        let Some(field) = head.index().get(position).filter(|field| field.known == KnownName::Connection)
-        else {
-            continue;
-        };
-        let value = head.span_text(raw, field.value);
+    head.edit_values(raw, KnownName::Connection, |value| {
         let mut kept = Vec::new();
         let mut removed = false;
         for token in Values::new(value) {
@@ -159,13 +156,12 @@ fn remove_tokens(head: &mut Head, raw: &[u8]) -> Result<(), NoRoom> {
                 kept.extend_from_slice(token);
             }
         }
-        if removed && kept.is_empty() {
-            head.remove_at(position);
-        } else if removed {
-            head.replace_value(position, &kept)?;
+        match removed {
+            false => ValueEdit::Keep,
+            true if kept.is_empty() => ValueEdit::Remove,
+            true => ValueEdit::Replace(kept),
         }
-    }
-    Ok(())
+    })
 }
 
 #[inline]

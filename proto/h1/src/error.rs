@@ -27,7 +27,7 @@ pub enum HeadErrorKind {
     Http09,
     /// A status line that does not begin with `HTTP/`.
     NotHttp,
-    /// A status that is not three digits, 100 or more.
+    /// A status that is not three digits, 100 or more; if violations are accepted, not a number of 16 bits.
     InvalidStatus,
     /// A byte that a reason phrase must not have.
     InvalidReason,
@@ -62,6 +62,10 @@ pub enum HeadErrorKind {
     /// A body after an HTTP/1.0 `GET`, `HEAD` or `DELETE`, which other parsers may take for a next request (status
     /// 413).
     PayloadForbidden,
+    /// A `Host`, or the authority of a target, that is no host: a list, a path, a user, a byte that no host has.
+    InvalidHost,
+    /// A `CONNECT` that announces content.
+    ConnectWithContent,
     /// Several `Host` that differ.
     ConflictingHost,
     /// A `Host` that differs from the authority of the target.

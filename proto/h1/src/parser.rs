@@ -221,6 +221,11 @@ impl Parser {
                 }
                 Some(b'\r') => match after_carriage_return(raw, at) {
                     Ok(next) => next,
+                    // A name may have anything where its field goes no further.
+                    Err(Stop::Wrong(_)) if options.accept_unsafe_violations && self.in_name(raw, at) => {
+                        self.at = at + 1;
+                        continue;
+                    }
                     Err(stop) => {
                         self.at = at;
                         return Err(stop);
@@ -233,7 +238,10 @@ impl Parser {
                 Some(0) if !options.accept_unsafe_violations => {
                     return wrong(field_line::kind_of_nul(&raw[self.line..at]), at);
                 }
-                Some(_) => {
+                Some(control) => {
+                    if *control == 0 {
+                        head.note(Flags::VIOLATION);
+                    }
                     self.at = at + 1;
                     continue;
                 }
@@ -260,7 +268,17 @@ impl Parser {
             self.at = next;
         }
     }
+
+    /// Whether the place `at` comes before the colon of the line under way. Every carriage return of a name asks it: a name that
+    /// may have some has an end.
+    #[cold]
+    fn in_name(&self, raw: &[u8], at: usize) -> bool {
+        at - self.line <= MAX_ODD_NAME && memchr::memchr(b':', &raw[self.line..at]).is_none()
+    }
 }
+
+/// The longest name that may have carriage returns, where impossible names are tolerated.
+const MAX_ODD_NAME: usize = 256;
 
 /// The place after `\r\n`, given the place of `\r`.
 #[inline]

@@ -35,7 +35,8 @@ impl Flags {
     pub const ABSOLUTE_FORM: Flags = Flags(1 << 11);
     /// The request target is in authority form (`host:port`, with `CONNECT`).
     pub const AUTHORITY_FORM: Flags = Flags(1 << 12);
-    /// The message said how long it is in two ways: its connection must not be used again (RFC 9112, 6.3).
+    /// The message says how long it is in a way that others may not follow: in two ways, or by a coding that HTTP/1.0 does not
+    /// have (RFC 9112, 6.1 and 6.3).
     pub const INSECURE_FRAMING: Flags = Flags(1 << 13);
     /// There is a `Cookie` (request) or `Set-Cookie` (response) field.
     pub const HAS_COOKIE: Flags = Flags(1 << 14);
@@ -48,6 +49,8 @@ impl Flags {
     pub const MUST_REWRITE: Flags = Flags(1 << 17);
     /// Something was accepted only because unsafe violations are (`option accept-unsafe-violations-in-...`).
     pub const VIOLATION: Flags = Flags(1 << 18);
+    /// The peer's framing, or what was tolerated of it, can be read in two ways: neither connection is used again.
+    pub const DOUBTFUL: Flags = Flags(Flags::INSECURE_FRAMING.0 | Flags::VIOLATION.0);
     /// There is a `Trailer` or a `TE: trailers`.
     pub const TE_TRAILERS: Flags = Flags(1 << 19);
     /// There is a `Date` field.

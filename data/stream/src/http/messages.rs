@@ -41,7 +41,8 @@ impl Exchange {
         let mode = self.connection_mode();
         let (head, raw) = self.request.edit();
         restate(head, raw, request_framing(head)).map_err(|_| no_room())?;
-        let closes = persistence::asks_to_close(head, raw);
+        let written = persistence::asks_to_close(head, raw);
+        let closes = written || head.flags().intersects(Flags::DOUBTFUL);
         self.facts.keep_server = mode == persistence::Mode::KeepAlive && !closes;
         let pretends = self.backend.config.settings.options.http_pretend_keep_alive;
         let mode = match () {
@@ -52,7 +53,7 @@ impl Exchange {
         // After an upgrade the connection's fate is in the response: nothing is said of it, and what the client said of its own
         // connection stays behind (RFC 9110, 7.6.1).
         let upgrade = persistence::may_switch_protocols(&self.request.head);
-        if !(upgrade && closes) {
+        if !(upgrade && written) {
             let announcement = match upgrade {
                 true => persistence::Announce::Nothing,
                 false => persistence::announcement_to_server(&self.request.head, mode),
@@ -415,9 +416,9 @@ impl Exchange {
         let mode = self.connection_mode();
         let (request, response) = (&self.request.head, &self.response.head);
         self.facts.keep_server &= persistence::server_persists(response, self.response_framing, mode);
-        // A response whose end is told in two ways cannot be trusted to have been understood by everybody.
-        let insecure = response.flags().contains(Flags::INSECURE_FRAMING);
-        self.facts.keep_client &= !insecure
+        // A response whose end can be read in two ways cannot be trusted to have been understood by everybody.
+        let doubtful = response.flags().intersects(Flags::DOUBTFUL);
+        self.facts.keep_client &= !doubtful
             && !persistence::asks_to_close(response, self.response.bytes())
             && persistence::client_persists(request, framing, self.client_mode())
             && !self.site.closes(&self.session);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use weir_http::{Field, Flags, Head, KnownName, Span};
+use weir_http::{Field, Flags, Head, KnownName, Span, values};
 
 use super::meaning::{Meaning, Verdict};
 use super::scan::{find_colon, is_token_byte};
@@ -21,15 +21,14 @@ pub(super) fn read(
     head: &mut Head,
 ) -> Result<(), Stop> {
     let bytes = &raw[..line.end];
-    let mut colon = find_colon(bytes, line.start);
-    let mut known = KnownName::from_bytes(&bytes[line.start..colon]);
+    let colon = find_colon(bytes, line.start);
+    let known = KnownName::from_bytes(&bytes[line.start..colon]);
     // A known name is made of token bytes; others have to be looked at.
     if known == KnownName::Other || colon == line.end {
         let odd = bytes[line.start..colon].iter().position(|byte| !is_token_byte(*byte));
         if odd.is_some() || colon == line.start || colon == line.end {
             let at = line.start + odd.unwrap_or(colon - line.start);
-            colon = odd_name(bytes, &line, at, options, head)?;
-            known = KnownName::from_bytes(&bytes[line.start..colon]);
+            return odd_name(bytes, &line, at, options, head);
         }
     }
     let mut start = colon + 1;
@@ -61,7 +60,8 @@ pub(super) fn read(
     head.push_field(Field { name, value, known }).or_else(|_| wrong(HeadErrorKind::TooManyFields, line.start))
 }
 
-/// A name with something in it that no name has: where its colon is, if that is accepted.
+/// A name with something in it that no name has: its field goes no further where that is accepted (manual, "option
+/// accept-unsafe-violations-in-http-request").
 #[cold]
 fn odd_name(
     bytes: &[u8],
@@ -69,22 +69,20 @@ fn odd_name(
     at: usize,
     options: &Options,
     head: &mut Head,
-) -> Result<usize, Stop> {
+) -> Result<(), Stop> {
     let colon = memchr::memchr(b':', &bytes[at..]).map(|ahead| at + ahead);
     if options.accept_unsafe_violations
         && let Some(colon) = colon
         && colon > line.start
-        && memchr::memchr2(b'\r', b'\n', &bytes[at..colon]).is_none()
+        && memchr::memchr(b'\n', &bytes[at..colon]).is_none()
     {
-        head.note(Flags::VIOLATION);
-        return Ok(colon);
+        head.note(Flags::VIOLATION | Flags::MUST_REWRITE);
+        return Ok(());
     }
     let kind = match bytes.get(at) {
         Some(b':') => HeadErrorKind::EmptyName,
         Some(b' ' | b'\t') if at == line.start => HeadErrorKind::FoldedFirstField,
-        Some(b' ' | b'\t') if bytes[at..].trim_ascii_start().starts_with(b":") => {
-            HeadErrorKind::SpaceBeforeColon
-        }
+        Some(b' ' | b'\t') if values::trim(&bytes[at..]).starts_with(b":") => HeadErrorKind::SpaceBeforeColon,
         Some(_) => HeadErrorKind::InvalidName,
         None => HeadErrorKind::MissingColon,
     };
@@ -94,7 +92,13 @@ fn odd_name(
 /// Joins the lines of a folded value: every byte of a line break becomes a space (RFC 9112, 5.2).
 #[cold]
 fn unfold(raw: &[u8], value: Span, head: &mut Head) -> Result<Span, Stop> {
-    let folded = value.of(raw, &[]).trim_ascii();
+    let mut folded = value.of(raw, &[]);
+    while let [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] = folded {
+        folded = rest;
+    }
+    while let [rest @ .., b' ' | b'\t' | b'\r' | b'\n'] = folded {
+        folded = rest;
+    }
     let joined = head.store_with(folded, |byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
     joined.or_else(|_| wrong(HeadErrorKind::TooLong, value.start()))
 }

@@ -1,9 +1,10 @@
 //! What a whole head must satisfy, once its last field is known.
 
 use weir_http::values::Values;
-use weir_http::{Flags, Head, Kind, KnownName, Method, NoRoom, Span, Version, status, uri};
+use weir_http::{Flags, Head, Kind, KnownName, Method, NoRoom, Span, ValueEdit, Version, status, uri};
 
 use super::meaning::{Meaning, TransferEncoding};
+use super::scan::is_host_byte;
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
 
@@ -24,6 +25,12 @@ pub(super) fn judge(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut
 #[cold]
 fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> Result<(), Stop> {
     let position = meaning.transfer_encoding_position;
+    if meaning.transfer_encoding_tolerated || meaning.transfer_encoding_respelled {
+        restate_coding(meaning, head).or_else(|_| wrong(HeadErrorKind::TooLong, position))?;
+        if !head.flags().contains(Flags::HAS_TRANSFER_ENCODING) {
+            return Ok(());
+        }
+    }
     match meaning.transfer_encoding {
         TransferEncoding::Chunked => {}
         TransferEncoding::OthersThenChunked => {
@@ -34,14 +41,34 @@ fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> R
         }
     }
     head.note(Flags::CHUNKED);
+    // No option makes HTTP/1.0 know codings.
     let mut insecure = !head.version().is_11_or_later();
     if head.flags().contains(Flags::HAS_CONTENT_LENGTH) {
-        insecure = true;
+        insecure |= !options.keep_insecure_transfer_encoding;
         head.remove_known(KnownName::ContentLength);
         head.forget_content_length();
     }
-    if insecure && !options.keep_insecure_transfer_encoding {
+    if insecure {
         head.note(Flags::INSECURE_FRAMING);
+    }
+    Ok(())
+}
+
+/// Codings go on in the plain form that everybody reads alike: `chunked` once, in small letters, or none.
+fn restate_coding(meaning: &Meaning, head: &mut Head) -> Result<(), NoRoom> {
+    if meaning.transfer_encoding_tolerated {
+        head.note(Flags::VIOLATION);
+    }
+    match meaning.transfer_encoding {
+        TransferEncoding::None => {
+            head.remove_known(KnownName::TransferEncoding);
+            head.unnote(Flags::HAS_TRANSFER_ENCODING);
+        }
+        TransferEncoding::Chunked => {
+            head.remove_known(KnownName::TransferEncoding);
+            head.add(b"transfer-encoding", b"chunked")?;
+        }
+        TransferEncoding::OthersThenChunked | TransferEncoding::Others => {}
     }
     Ok(())
 }
@@ -52,23 +79,31 @@ fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) ->
     if head.method() == Method::Connect || !head.uri(raw).starts_with(b"/") {
         target(meaning, raw, options, head)?;
     }
+    if let Some(host) = meaning.host {
+        host_is_one(head.span_text(raw, host), host.start())?;
+    }
     let has_body =
         flags.contains(Flags::HAS_TRANSFER_ENCODING) || head.content_length().is_some_and(|n| n > 0);
     if has_body {
+        let position = meaning.content_length_position.max(meaning.transfer_encoding_position);
+        // Some would take it for the tunnel's first bytes, others not (RFC 9110, 9.3.6).
+        if head.method() == Method::Connect {
+            return wrong(HeadErrorKind::ConnectWithContent, position);
+        }
         if head.version() < Version::HTTP_11
             && matches!(head.method(), Method::Get | Method::Head | Method::Delete)
-            && !options.accept_payload_with_any_method
         {
-            return wrong(
-                HeadErrorKind::PayloadForbidden,
-                meaning.content_length_position.max(meaning.transfer_encoding_position),
-            );
+            if !options.accept_payload_with_any_method {
+                return wrong(HeadErrorKind::PayloadForbidden, position);
+            }
+            head.note(Flags::INSECURE_FRAMING);
         }
-        // A server that switched protocols while a body is under way would leave two readings of it.
-        if flags.contains(Flags::HAS_UPGRADE) {
-            head.remove_known(KnownName::Upgrade);
-            head.unnote(Flags::HAS_UPGRADE | Flags::UPGRADE_WEBSOCKET | Flags::UPGRADE_H2C);
-        }
+    }
+    // A server that switched protocols while a body is under way would leave two readings of it; and what `Connection` does not
+    // name is no offer (RFC 9110, 7.8).
+    if flags.contains(Flags::HAS_UPGRADE) && (has_body || !flags.contains(Flags::CONNECTION_UPGRADE)) {
+        head.remove_known(KnownName::Upgrade);
+        head.unnote(Flags::HAS_UPGRADE | Flags::UPGRADE_WEBSOCKET | Flags::UPGRADE_H2C);
     }
     if head.flags().contains(Flags::UPGRADE_H2C) {
         without_h2c(raw, head).or_else(|_| wrong(HeadErrorKind::TooLong, head.start()))?;
@@ -88,27 +123,18 @@ fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) ->
 #[cold]
 fn without_h2c(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
     let mut offers = false;
-    let mut position = 0;
-    while let Some(field) = head.index().get(position).copied() {
-        if field.known != KnownName::Upgrade {
-            position += 1;
-            continue;
-        }
+    head.edit_values(raw, KnownName::Upgrade, |value| {
         let is_h2c = |protocol: &[u8]| protocol.eq_ignore_ascii_case(b"h2c");
-        let protocols: Vec<&[u8]> = Values::new(head.span_text(raw, field.value)).collect();
+        let protocols: Vec<&[u8]> = Values::new(value).collect();
         let kept: Vec<&[u8]> =
             protocols.iter().copied().filter(|protocol| !protocol.is_empty() && !is_h2c(protocol)).collect();
-        if kept.is_empty() {
-            head.remove_at(position);
-            continue;
+        offers |= !kept.is_empty();
+        match kept.len() {
+            0 => ValueEdit::Remove,
+            count if count < protocols.len() => ValueEdit::Replace(kept.join(&b", "[..])),
+            _ => ValueEdit::Keep,
         }
-        offers = true;
-        if kept.len() < protocols.len() {
-            let kept = kept.join(&b", "[..]);
-            head.replace_value(position, &kept)?;
-        }
-        position += 1;
-    }
+    })?;
     head.remove(raw, b"http2-settings");
     head.unnote(Flags::UPGRADE_H2C);
     if !offers {
@@ -158,24 +184,67 @@ fn target(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> 
         (Method::Connect, uri::Form::Authority) if has_port(target) => {
             head.note(Flags::AUTHORITY_FORM);
         }
-        (_, uri::Form::Absolute) => head.note(Flags::ABSOLUTE_FORM),
-        (Method::Connect, _) if unsafe_accepted => head.note(Flags::VIOLATION),
+        (Method::Connect, uri::Form::Authority) if unsafe_accepted => head.note(Flags::VIOLATION),
+        (Method::Options, uri::Form::Asterisk) => return Ok(()),
         (Method::Connect, _) => return wrong(HeadErrorKind::TargetForm, position),
-        (_, uri::Form::Asterisk) => return Ok(()),
-        (_, _) if unsafe_accepted => {
-            head.note(Flags::VIOLATION);
-            return Ok(());
-        }
+        (_, uri::Form::Absolute) => head.note(Flags::ABSOLUTE_FORM),
         (_, _) => return wrong(HeadErrorKind::TargetForm, position),
     }
-    host_fits(meaning, raw, unsafe_accepted, head)
+    host_fits(meaning, raw, unsafe_accepted, head)?;
+    give_path(raw, head).or_else(|_| wrong(HeadErrorKind::TooLong, position))
+}
+
+/// An absolute target without a path asks for the path `/` (RFC 9110, 4.2.3): rules see no other name of it. With `OPTIONS` it
+/// asks for the server as a whole, unless it has a query (RFC 9112, 3.2.4).
+fn give_path(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
+    let target = head.uri(raw);
+    let start = uri::path_place(target).start;
+    let whole = start == target.len() && head.method() == Method::Options;
+    if uri::form(target) != uri::Form::Absolute || target.get(start) == Some(&b'/') || whole {
+        return Ok(());
+    }
+    head.splice_uri(raw, start, start, b"/")
+}
+
+/// A host, with a port or without, or nothing: no list, and no other part of a target. Which names exist is not looked at, nor
+/// are bytes that no part of a target begins or ends with (RFC 9112, 3.2; RFC 3986, 3.2.2).
+#[inline]
+fn host_is_one(host: &[u8], position: usize) -> Result<(), Stop> {
+    match host.iter().position(|byte| !is_host_byte(*byte)) {
+        None => Ok(()),
+        Some(at) => host_in_brackets(host, position, at),
+    }
+}
+
+/// The same of a host in which the byte at `at` is none of a name: an address of IPv6 and of later versions has its brackets.
+#[cold]
+fn host_in_brackets(host: &[u8], position: usize, at: usize) -> Result<(), Stop> {
+    let inside = host.strip_prefix(b"[");
+    let parts = inside.and_then(|inside| Some((inside, memchr::memchr(b']', inside)?)));
+    let Some((inside, end)) = parts else { return wrong(HeadErrorKind::InvalidHost, position + at) };
+    let (address, rest) = (&inside[..end], &inside[end + 1..]);
+    let odd = |text: &[u8]| text.iter().any(|byte| !is_host_byte(*byte));
+    if odd(address) || odd(rest) || !(rest.is_empty() || rest[0] == b':') {
+        return wrong(HeadErrorKind::InvalidHost, position + at);
+    }
+    Ok(())
 }
 
 fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut Head) -> Result<(), Stop> {
     let target = head.uri(raw);
     let Some(authority) = uri::authority(target) else { return Ok(()) };
-    let authority = uri::without_userinfo(authority);
     let connect = head.method() == Method::Connect;
+    // What some end the authority at, others take for user information.
+    let odd = authority.iter().any(|byte| matches!(byte, b',' | b'\\'));
+    let authority = uri::without_userinfo(authority);
+    if odd || host_is_one(authority, 0).is_err() {
+        // Of CONNECT's the manual says that it is not looked at.
+        if !(connect && unsafe_accepted) {
+            return wrong(HeadErrorKind::InvalidHost, head.start());
+        }
+        head.note(Flags::VIOLATION);
+        return Ok(());
+    }
     // CONNECT has no scheme: the ports of both schemes are the ones that may be left out.
     let implied = match uri::scheme(target) {
         Some(scheme) => uri::default_port(scheme),

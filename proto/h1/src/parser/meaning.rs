@@ -12,6 +12,10 @@ pub(super) struct Meaning {
     /// The last `Transfer-Encoding` list so far ended with `chunked`, and where it stands.
     pub transfer_encoding: TransferEncoding,
     pub transfer_encoding_position: usize,
+    /// Empty codings, or `chunked` several times, were tolerated.
+    pub transfer_encoding_tolerated: bool,
+    /// `chunked` came in letters that not everybody may know.
+    pub transfer_encoding_respelled: bool,
     pub content_length_position: usize,
     /// The value of the first `Host`.
     pub host: Option<Span>,
@@ -58,7 +62,7 @@ impl Meaning {
             KnownName::Host if head.kind() == Kind::Request => self.host(raw, value, head),
             KnownName::Connection => connection(raw, value, head),
             KnownName::ContentLength => self.content_length(raw, value, head),
-            KnownName::TransferEncoding => self.transfer_encoding(raw, value, head),
+            KnownName::TransferEncoding => self.transfer_encoding(raw, value, options, head),
             KnownName::Upgrade => upgrade(raw, value, head),
             KnownName::Expect => {
                 if text(raw, value, head).eq_ignore_ascii_case(b"100-continue") {
@@ -80,10 +84,7 @@ impl Meaning {
                 self.websocket_proof |= head.kind() == Kind::Response;
                 Ok(Verdict::Keep)
             }
-            _ => {
-                let _ = options;
-                Ok(Verdict::Keep)
-            }
+            _ => Ok(Verdict::Keep),
         }
     }
 
@@ -103,9 +104,10 @@ impl Meaning {
     fn content_length(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
         let line = text(raw, value, head);
         if let (Some(length), None) = (number(line), head.content_length()) {
+            let verdict = without_noughts(line, value);
             head.note_content_length(length);
             self.content_length_position = value.start();
-            return Ok(Verdict::Keep);
+            return Ok(verdict);
         }
         self.content_length_list(raw, value, head)
     }
@@ -132,23 +134,42 @@ impl Meaning {
             Some(before) if before != length => wrong(HeadErrorKind::ConflictingContentLength, value.start()),
             Some(_) => Ok(Verdict::Drop),
             None => {
+                let one = value.narrowed(first_length);
+                let verdict = match without_noughts(text(raw, one, head), one) {
+                    Verdict::Keep if one.len() < value.len() => Verdict::Narrow(one),
+                    verdict => verdict,
+                };
                 head.note_content_length(length);
                 self.content_length_position = value.start();
-                let one = value.narrowed(first_length);
-                Ok(if one.len() == value.len() { Verdict::Keep } else { Verdict::Narrow(one) })
+                Ok(verdict)
             }
         }
     }
 
-    fn transfer_encoding(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+    fn transfer_encoding(
+        &mut self,
+        raw: &[u8],
+        value: Span,
+        options: &Options,
+        head: &mut Head,
+    ) -> Result<Verdict, Stop> {
+        // Manual, "option accept-unsafe-violations-in-http-response".
+        let tolerates = options.accept_unsafe_violations && head.kind() == Kind::Response;
         head.note(Flags::HAS_TRANSFER_ENCODING);
         self.transfer_encoding_position = value.start();
         let mut so_far = self.transfer_encoding;
         for coding in Values::new(text(raw, value, head)) {
+            let again = so_far == TransferEncoding::Chunked && coding.eq_ignore_ascii_case(b"chunked");
+            if tolerates && (coding.is_empty() || again) {
+                self.transfer_encoding_tolerated = true;
+                continue;
+            }
             if coding.is_empty() {
                 return wrong(HeadErrorKind::InvalidTransferEncoding, value.start());
             }
-            so_far = match (so_far, coding.eq_ignore_ascii_case(b"chunked")) {
+            let is_chunked = coding.eq_ignore_ascii_case(b"chunked");
+            self.transfer_encoding_respelled |= is_chunked && coding != b"chunked";
+            so_far = match (so_far, is_chunked) {
                 (TransferEncoding::None, true) => TransferEncoding::Chunked,
                 (TransferEncoding::Others, true) => TransferEncoding::OthersThenChunked,
                 (TransferEncoding::None | TransferEncoding::Others, false) => TransferEncoding::Others,
@@ -200,7 +221,7 @@ fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
     let mut start = 0;
     for coding in line.split(|byte| *byte == b',') {
         if trim(coding).eq_ignore_ascii_case(b"trailers") {
-            let from = start + coding.len() - coding.trim_ascii_start().len();
+            let from = start + coding.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
             let span = value.part(from, from + b"trailers".len());
             head.note(Flags::TE_TRAILERS);
             return Ok(if span == value { Verdict::Keep } else { Verdict::Narrow(span) });
@@ -208,6 +229,14 @@ fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
         start += coding.len() + 1;
     }
     Ok(Verdict::Drop)
+}
+
+/// A length goes on as everybody writes it: noughts before a number say octal to some.
+fn without_noughts(digits: &[u8], value: Span) -> Verdict {
+    match digits.iter().take_while(|digit| **digit == b'0').count().min(digits.len().saturating_sub(1)) {
+        0 => Verdict::Keep,
+        noughts => Verdict::Narrow(value.part(noughts, digits.len())),
+    }
 }
 
 /// A decimal number of at most 63 bits, without sign or space.

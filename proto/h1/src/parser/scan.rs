@@ -71,19 +71,33 @@ pub fn is_target_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TARGET != 0
 }
 
+/// Whether a byte may be in a host or a port, brackets aside. More than RFC 3986 allows, as servers take more; never a byte
+/// that ends a host for somebody.
+#[inline]
+pub fn is_host_byte(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & HOST != 0
+}
+
 const TOKEN: u8 = 1;
 const TARGET: u8 = 2;
+const HOST: u8 = 4;
 
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0x21;
     while byte < 0x7f {
-        classes[byte] = TARGET;
+        classes[byte] = TARGET | HOST;
         byte += 1;
     }
     classes[b'#' as usize] = 0;
-    let token = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let not_host = b",/?@\\[]";
     let mut at = 0;
+    while at < not_host.len() {
+        classes[not_host[at] as usize] &= !HOST;
+        at += 1;
+    }
+    let token = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    at = 0;
     while at < token.len() {
         classes[token[at] as usize] |= TOKEN;
         at += 1;

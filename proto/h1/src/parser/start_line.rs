@@ -86,24 +86,27 @@ pub(super) fn status_line(
     let version_end = skip(bytes, line.start, |byte| byte.is_ascii_graphic());
     let version = &bytes[line.start..version_end];
     let protocol = version.get(..5).unwrap_or_default();
-    if !matches!(protocol, b"HTTP/" | b"RTSP/") {
+    if !matches!(protocol, b"HTTP/" | b"RTSP/") && !options.accept_unsafe_violations {
         return wrong(HeadErrorKind::NotHttp, line.start);
     }
     let status_start = after_blank(bytes, version_end, head);
     let status_end = skip(bytes, status_start, |byte| byte.is_ascii_digit());
     let status = &bytes[status_start..status_end];
-    let [hundreds @ b'1'..=b'9', tens, ones] = *status else {
-        return wrong(HeadErrorKind::InvalidStatus, status_start);
+    let number = match *status {
+        [hundreds @ b'1'..=b'9', tens, ones] => {
+            u16::from(hundreds - b'0') * 100 + u16::from(tens - b'0') * 10 + u16::from(ones - b'0')
+        }
+        _ => long_status(status, status_start, options, head)?,
     };
     if !matches!(bytes.get(status_end), None | Some(b' ' | b'\t')) {
         return wrong(HeadErrorKind::InvalidStatus, status_end);
     }
     let reason_start = after_blank(bytes, status_end, head);
-    if has_controls
-        && !options.accept_unsafe_violations
-        && let Some(at) = memchr::memchr(0, &bytes[reason_start..])
-    {
-        return wrong(HeadErrorKind::InvalidReason, reason_start + at);
+    if has_controls && let Some(at) = memchr::memchr(0, &bytes[reason_start..]) {
+        if !options.accept_unsafe_violations {
+            return wrong(HeadErrorKind::InvalidReason, reason_start + at);
+        }
+        head.note(Flags::VIOLATION);
     }
     head.begin_response(
         line.start,
@@ -111,13 +114,30 @@ pub(super) fn status_line(
         Span::raw(status_start, status_end),
         Span::raw(reason_start, line.end),
     );
-    head.note_status(u16::from(hundreds - b'0') * 100 + u16::from(tens - b'0') * 10 + u16::from(ones - b'0'));
+    head.note_status(number);
+    if status.len() > 3 && number < 1000 {
+        // Noughts before it go no further.
+        head.set_status(number).or_else(|_| wrong(HeadErrorKind::TooLong, status_start))?;
+    }
     match version {
         b"HTTP/1.1" => {
             head.note_version(Version::HTTP_11);
             Ok(())
         }
         _ => response_version(version, line.start, options, head),
+    }
+}
+
+/// A status of more than three digits, if that is accepted (manual, "option accept-unsafe-violations-in-http-response").
+#[cold]
+fn long_status(digits: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<u16, Stop> {
+    let text = std::str::from_utf8(digits).unwrap_or_default();
+    match text.parse::<u16>() {
+        Ok(number @ 100..) if options.accept_unsafe_violations && digits.len() > 3 => {
+            head.note(Flags::VIOLATION);
+            Ok(number)
+        }
+        _ => wrong(HeadErrorKind::InvalidStatus, start),
     }
 }
 
