@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The same configuration and the same bytes to the packaged haproxy and to weir: what clients, servers and logs see is compared.
 
-  differential.py --bin target/release/weir [--only REGEX] [--reference haproxy] [--show]
+  differential.py --bin target/release/weir [--only REGEX] [--haproxy haproxy] [--show]
 
 An exchange is raw bytes, sent in the pieces that it is written in, so nothing here understands HTTP better than the
 programs under test. The origin answers what the path asks for and can echo the request that reached it. Times, ports and
-process numbers are taken out before the comparison. A difference that is meant carries its reason (`DIFFERENT`).
+process numbers are taken out before the comparison. A difference that is meant carries its reason (`DIFFERENT`), which may
+be one for one version of haproxy only.
 tests/exchanges has the exchanges, one file a subject; its opening page says how they are written.
 """
 import argparse
@@ -27,13 +28,15 @@ import exchanges
 from program import Folder, Program, free_port, run
 
 # What stands for something else than the port of a listener.
-SERVERS = ("origin", "bytes", "s1", "s2", "s3", "s4", "closed", "log", "folder")
+SERVERS = ("origin", "deaf", "bytes", "s1", "s2", "s3", "s4", "closed", "log", "folder")
 
 class Origin:
     """Answers what the path asks for."""
 
     def __init__(self, name="", answers=None):
         self.name = name
+        # It knows no transfer codings, as a server of HTTP/1.0 need not, and passes over what is no request line.
+        self.deaf = name == "deaf"
         # The answers that a path names: the bytes, and whether it closes behind them.
         self.answers = answers or {}
         # The requests that were whole, by the exchange that they name as theirs.
@@ -67,19 +70,28 @@ class Origin:
                             return
                         held += more
                     head, held = held.split(b"\r\n\r\n", 1)
+                    if self.deaf:
+                        head = re.sub(rb"\A(?:(?![A-Z]+ \S+ HTTP/)[^\n]*\n)*", b"", head)
+                        if not head:
+                            continue
                     body, held = self.body(connection, head, held)
                     self.note(head, body)
                     path = head.split(b" ", 2)[1].decode("latin-1").removeprefix("http://a.example").removeprefix(":80")
-                    if not self.answer(connection, path, head, body, held):
+                    if not self.answer(connection, path, head, body, held) or (self.deaf and not self.stays(head)):
                         return
             except (OSError, IndexError, ValueError, KeyError):
                 return  # it is gone, or what it sends cannot be understood
 
     @staticmethod
-    def body(connection, head, held):
+    def stays(head):
+        """Whether the connection outlives this request, as the request says."""
+        said = b",".join(re.findall(rb"^connection:(.*)", head, re.M | re.I)).lower()
+        return b"close" not in said and (b"HTTP/1.1" in head.split(b"\n")[0] or b"keep-alive" in said)
+
+    def body(self, connection, head, held):
         """The request's body as it came, and what follows it."""
         length = re.search(rb"^content-length: *(\d+)", head, re.M | re.I)
-        if re.search(rb"^transfer-encoding:[ \t]*chunked", head, re.M | re.I):
+        if not self.deaf and re.search(rb"^transfer-encoding:[ \t]*chunked", head, re.M | re.I):
             last = rb"(^|\r\n)0+(;.*)?\r\n(.+\r\n)*\r\n"
             while not re.search(last, held):
                 more = connection.recv(65536)
@@ -292,7 +304,7 @@ def observe(subject, binary, names, folder, label):
         name = match[1]
         if name == "bytes":
             servers.setdefault(name, Bytes().port)
-        elif re.fullmatch(r"s\d", name):
+        elif re.fullmatch(r"s\d|deaf", name):
             if name not in servers:
                 origins.append(Origin(name, answers))
                 servers[name] = origins[-1].port
@@ -428,6 +440,24 @@ def plain(line):
     return re.sub(r"(?<= \d{3}) \+?\d+(?= \S+ \S+ [-A-Za-z]{4} )", " N", line)
 
 
+def taken(subject, options):
+    """The subject without the lines of its configuration that the reference program refuses; those lines."""
+    refused = []
+    with Folder() as folder:
+        for name, content in getattr(subject, "FILES", {}).items():
+            folder.file(name, content)
+        for _ in range(20):
+            text = re.sub(r"@(\w+)@", lambda match: folder.path if match[1] == "folder" else "1", subject.CONFIGURATION)
+            status, _, said = run(options.reference, "-c", "-f", folder.file("taken.cfg", text), seconds=30)
+            numbers = {int(number) for number in re.findall(r"^\[ALERT\].*?\[" + re.escape(folder.path) + r"/taken\.cfg:(\d+)\]", said, re.M)}
+            if not status or not numbers:
+                break
+            lines = subject.CONFIGURATION.split("\n")
+            refused += [lines[number - 1].strip() for number in sorted(numbers)]
+            subject.CONFIGURATION = "\n".join(line for number, line in enumerate(lines, 1) if number not in numbers)
+    return refused
+
+
 def compare(subject, names, options, label):
     """Sends the exchanges of a subject to both programs; what the reference did in each of its goes, and what was found."""
     with Folder() as folder:
@@ -441,8 +471,12 @@ def compare(subject, names, options, label):
         first, found = both(names)
         expected = {name: [seen] for name, seen in first.items()}
         # What differs may differ by timing only: the reference has several goes, and so have we.
+        different = exchanges.meant(subject, options.version)
+        # What a subject compares of a view.
+        shown = getattr(subject, "shown", lambda view: view)
+        same = lambda name: shown(found[name]) in map(shown, expected[name])  # noqa: E731
         for _ in range(3):
-            again = [n for n in names if found[n] not in expected[n] and n not in subject.DIFFERENT]
+            again = [n for n in names if not same(n) and n not in different]
             if again:
                 more, retried = both(again)
                 for name in again:
@@ -450,7 +484,7 @@ def compare(subject, names, options, label):
                 found.update(retried)
         # What is meant to differ may be the same by timing: it is off the list only if it is the same every time.
         for _ in range(3):
-            again = [n for n in names if found[n] in expected[n] and n in subject.DIFFERENT]
+            again = [n for n in names if same(n) and n in different]
             if again:
                 more, retried = both(again)
                 expected.update({name: [more[name]] for name in again})
@@ -481,15 +515,22 @@ def compare_configurations(subject, names, options):
     return {name: [view[0]] for name, view in views.items()}, {name: view[1] for name, view in views.items()}
 
 
+def version(reference):
+    """The branch of a haproxy: `2.6`."""
+    _, said, complaint = run(reference, "-v", seconds=30)
+    return re.search(r"version (\d+\.\d+)", said + complaint)[1]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
-    parser.add_argument("--reference", default="haproxy")
+    parser.add_argument("--haproxy", "--reference", dest="reference", default="haproxy")
     parser.add_argument("--only", default="", help="a regular expression that `subject/exchange` has to match")
     parser.add_argument("--show", action="store_true", help="print what the reference does")
     options = parser.parse_args()
     options.reference = shutil.which(options.reference, path=os.environ["PATH"] + ":/usr/sbin")
     options.bin = os.path.abspath(options.bin)
+    options.version = version(options.reference)
     failed = total = meant = 0
     for module in sorted(pkgutil.iter_modules(exchanges.__path__), key=lambda module: module.name):
         subject = importlib.import_module(f"exchanges.{module.name}")
@@ -498,24 +539,33 @@ def main():
         if not names:
             continue
         total += len(names)
-        meant += len(set(names) & set(subject.DIFFERENT))
+        different = exchanges.meant(subject, options.version)
+        meant += len(set(names) & set(different))
         if checks:
             expected, found = compare_configurations(subject, names, options)
         else:
+            for line in taken(subject, options) if hasattr(subject, "CONFIGURATION") else ():
+                print(f"LEFT OUT  {module.name}: {options.version} refuses '{line}'")
             expected, found = compare(subject, names, options, module.name)
         for name in names:
             if options.show:
                 print(f"=== {module.name}/{name}\n" + "\n".join(expected[name][0]))
-            same = found[name] in expected[name]
-            if same and name in subject.DIFFERENT:
-                print(f"SAME  {module.name}/{name}: no longer differs ({subject.DIFFERENT[name]}); take it off the list")
+            complaint = getattr(subject, "never", lambda view: None)(found[name])
+            if complaint:
                 failed += 1
-            elif not same and name not in subject.DIFFERENT:
+                print(f"NEVER  {module.name}/{name}: {complaint}\n" + "\n".join(found[name])[:3000])
+                continue
+            shown = getattr(subject, "shown", lambda view: view)
+            same = shown(found[name]) in map(shown, expected[name])
+            if same and name in different:
+                print(f"SAME  {module.name}/{name}: no longer differs ({different[name]}); take it off the list")
+                failed += 1
+            elif not same and name not in different:
                 failed += 1
                 print(f"DIFFERS  {module.name}/{name}")
-                lines = difflib.unified_diff(expected[name][0], found[name], "reference", "weir", lineterm="", n=0)
+                lines = difflib.unified_diff(shown(expected[name][0]), shown(found[name]), "reference", "weir", lineterm="", n=0)
                 print("\n".join(list(lines)[2:])[:3000])
-    print(f"differential: {total - failed} of {total} exchanges as meant ({meant} meant to differ)")
+    print(f"differential: beside {options.version}, {total - failed} of {total} exchanges as meant ({meant} meant to differ)")
     return 1 if failed or not total else 0
 
 

@@ -5,10 +5,23 @@ A file has `CONFIGURATION` (`@name@` becomes the port of that listener; `@origin
 `EXCHANGES` has under each name the listener and the pieces to send: a text as it is, None half-closes, a number waits that
 many seconds. Or it has `CONFIGURATIONS` instead, texts that both programs are asked to check. Or a `log-forward` `SECTION` and
 `TARGETS`: then each exchange is sent alone, as a datagram or over a connection, and what reaches each target is compared.
-`DIFFERENT` has under a name why weir is meant to differ from the packaged 2.6 (the reference is 3.5).
+`DIFFERENT` has under a name why weir is meant to differ from what it is compared with, which is older than the manual (3.5). A
+reason that holds for one version of it only says which: `only("2.6", "...")`, or `{"2.6": "...", "3.2": "..."}` for two reasons. A file's `never(view)` says what is a fault in a view of weir's, whatever the other program does, and `shown(view)` what of a view
+is compared.
 """
 
 H = "Host: x\r\n"
+
+
+def only(version, why):
+    """A reason to differ from this version alone."""
+    return {version: why}
+
+
+def meant(subject, version):
+    """What is meant to differ from this version, with its reasons."""
+    reasons = {name: why.get(version) if isinstance(why, dict) else why for name, why in subject.DIFFERENT.items()}
+    return {name: why for name, why in reasons.items() if why}
 
 
 def get(path, *headers, method="GET", host="x"):

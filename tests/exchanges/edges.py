@@ -1,6 +1,6 @@
 """Requests and responses at the edge of what is allowed, and what attackers send."""
 
-from exchanges import H, answer, answered, get, post
+from exchanges import H, answer, answered, get, only, post
 
 CONFIGURATION = r"""
 global
@@ -349,12 +349,37 @@ for kind, paths in {
 STRICT = "it is refused: RFC 9112 does not have it"
 AS_IT_CAME = "chunks are forwarded as they came"
 NO_INTERIM = "version 1.0 knows no interim responses (RFC 9110, 15.2)"
-TWO_WAYS = "a message that says its length in two ways ends its connection"
+TWO_WAYS = "a message that says its length in two ways ends its connections"
+TOLERATED = "a message that was tolerated ends its connections"
+NO_HOST = "what is no host is refused (RFC 9112, 3.2)"
+DROPPED = "a field whose name has what no name has is dropped, as the manual says, and ends the connections"
+TOO_LARGE = "a head that is too large has a status of its own (RFC 6585, 5)"
 UPLOADING = "the server's time begins when it has the request"
 FORGOTTEN = "2.6 loses the condition of a normalizer that could have an argument"
 DIFFERENT = {
     "request te in two fields": TWO_WAYS,
     "request te of version 1.0": TWO_WAYS,
+    "request length and te and a second request": TWO_WAYS,
+    "request te with an upper case": only("2.6", "codings go on in the letters that everybody knows"),
+    "request upgrade without connection": only("2.6", "an upgrade that Connection does not name is no offer (RFC 9110, 7.8)"),
+    "request length with zeroes": only("2.6", "noughts before a length say octal to some"),
+    "request a star": only("2.6", "an asterisk is a target of OPTIONS (RFC 9112, 3.2.4)"),
+    "request an absolute target without a path": only("2.6", "an empty path is a slash (RFC 9110, 4.2.3)"),
+    "request a host with a blank": only("2.6", NO_HOST),
+    "request a host with a slash": only("2.6", NO_HOST),
+    "request a host with a user": only("2.6", NO_HOST),
+    "lax a host with a blank": only("2.6", NO_HOST),
+    "lax a host with a slash": only("2.6", NO_HOST),
+    "request a field that is too large": only("2.6", TOO_LARGE),
+    "lax value with a nul": TOLERATED,
+    "lax a target with eight bits": TOLERATED,
+    "lax a target with a fragment": TOLERATED,
+    "lax an absolute target and another port": TOLERATED,
+    "lax response a nul": TOLERATED,
+    "lax name with a bracket": DROPPED,
+    "lax name with a nul": DROPPED,
+    "lax response a bad name": DROPPED,
+    "lax response a blank before a colon": DROPPED,
     "request te and a length of version 1.0": TWO_WAYS,
     "request chunk with leading zeroes": AS_IT_CAME,
     "request upgrade to h2c": "nobody is offered h2c (RFC 9113, 3.1, has withdrawn it): it would lead past the rules",

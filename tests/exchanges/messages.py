@@ -1,6 +1,6 @@
 """HTTP/1 messages and TCP streams: what passes, what is refused, how each ends."""
 
-from exchanges import H
+from exchanges import H, only
 
 CONFIGURATION = """
 global
@@ -182,6 +182,8 @@ EXCHANGES |= {f"{method} {path} on a connection that was used before": ("plain",
 
 PARTIAL = "since 3.x a part of a head is a junk response, not none (manual, \"retry-on\")"
 DIFFERENT = {
+    "length and chunks": "a message that says its length in two ways ends its connections",
+    "head too large": only("2.6", "a head that is too large has a status of its own (RFC 6585, 5)"),
     "GET /bye on a connection that was used before": "it is asked for again, on a fresh connection",
     "GET /cuthead on a connection that was used before": PARTIAL,
     "POST /cuthead on a connection that was used before": PARTIAL,

@@ -1,6 +1,6 @@
 """What rules do to requests and responses."""
 
-from exchanges import answer, answered, get, post
+from exchanges import answer, answered, get, only, post
 
 CONFIGURATION = r"""
 global
@@ -289,7 +289,9 @@ EXCHANGES |= {
     "captures of a bad request after a good one": ("controls", get("/nothing") + "GET / HTTP/1.1\r\nBad Name: x\r\n\r\n"),
 }
 
+EMPTY = "an empty path is a slash (RFC 9110, 4.2.3): rules and servers see no other name of it"
 DIFFERENT = {
+    **dict.fromkeys(("query without a path", "strip of no path", "replace of no path", "replaceq of no path", "query of no path", "nothing of no path"), only("2.6", EMPTY)),
     "redirect of a post": "a body that nobody wants is read, and the connection lives on",
     "return /errorfile": "a message without a length gets one, and the connection lives on",
     "return /mine": "a message without a length gets one, and the connection lives on",
