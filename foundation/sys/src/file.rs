@@ -46,12 +46,16 @@ pub fn read_stream(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 /// A file of `/proc` says that it has no length, and any file may grow: only reading tells.
 fn read_to_limit(file: File, limit: u64) -> io::Result<Vec<u8>> {
-    let expected = file.metadata()?.len().min(limit);
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes"));
+    let expected = file.metadata()?.len();
+    if expected > limit {
+        return Err(too_large());
+    }
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(usize::try_from(expected).unwrap_or(usize::MAX))?;
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes")));
+        return Err(too_large());
     }
     Ok(bytes)
 }

@@ -14,7 +14,7 @@ use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
 use crate::model::{
     Config, ErrorMessage, ErrorReplies, ErrorReply, Global, Location, LogForward, Mode, Proxy, Ring,
-    TraceLine, Userlist,
+    ServerStates, TraceLine, Userlist,
 };
 use crate::proxy::{ProxyParser, Resources, Surroundings};
 use crate::ring::{self, RingReader};
@@ -347,6 +347,9 @@ impl<'d> Document<'d> {
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
         let proxies = self.proxies.finish(&surroundings, diagnostics);
+        if self.global.server_state_file.is_none() {
+            warn_about_states(&proxies, diagnostics);
+        }
         if let Some(threads) = self.global.threads {
             check_threads(&proxies, threads, diagnostics);
         }
@@ -387,6 +390,20 @@ fn any_error() -> Arc<ErrorReplies> {
         replies.set(status, ErrorReply::Message(Arc::new(message)));
     }
     Arc::new(replies)
+}
+
+/// Warns of backends that want the states of their servers from a file that is not named.
+fn warn_about_states(proxies: &[Proxy], diagnostics: &mut Diagnostics) {
+    let wants = |proxy: &&Proxy| proxy.is_backend() && proxy.settings.server_states == ServerStates::Global;
+    for proxy in proxies.iter().filter(wants) {
+        let message = format!(
+            "[{}] : backend '{}' configured to load server state file from global section 'server-state-file' directive. \
+             Unfortunately, 'server-state-file' is not set!",
+            proxy.at, proxy.name
+        );
+        let group = "backend without a global 'server-state-file' to load server states from";
+        diagnostics.push(Diagnostic::warning(None, message).group(group));
+    }
 }
 
 /// Complains of listeners that no thread would serve.

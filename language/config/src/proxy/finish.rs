@@ -11,7 +11,7 @@ use super::options::{OPTIONS, OptionKind};
 use super::resolve::Names;
 use super::{ConditionList, Draft, Finished, ProxyParser, Section, errors, log_mode};
 use crate::model::{
-    BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex,
+    BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex, RetryOn,
     RulesetKind, ServerTarget,
 };
 use crate::rows::Handler;
@@ -318,12 +318,19 @@ impl ProxyParser<'_> {
         }
         let logging = &proxy.settings.logging;
         let logs = !logging.targets.is_empty() || (logging.global && surroundings.has_global_logs);
-        if proxy.is_frontend() && matches!(logging.line, LogLine::Format { .. }) && !logs {
+        let formats = matches!(logging.line, LogLine::Format { .. }) || logging.structured_data.is_some();
+        if proxy.is_frontend() && formats && !logs {
             warn(format!("log format ignored for {who} since it has no log address."));
+        }
+        if proxy.default_backend.is_some() && !proxy.servers.is_empty() {
+            warn(format!(
+                "In {who}, the 'default_backend' rule always has precedence over the servers, which will never be used."
+            ));
         }
         if proxy.mode() == Mode::Tcp {
             warn_about_http_only(proxy, &who, &mut warn);
         }
+        warn_about_fast_open(proxy, diagnostics);
         check_protocols(proxy, finished.span, diagnostics);
         if proxy.mode() == Mode::Tcp {
             check_servers_without_http(proxy, finished.span, diagnostics);
@@ -532,6 +539,24 @@ fn warn_about_http_only(proxy: &mut Proxy, who: &str, warn: &mut dyn FnMut(Strin
     ignored.sort_unstable();
     for name in ignored {
         warn(format!("'option {name}' ignored for {who} as it requires HTTP mode."));
+    }
+}
+
+/// Data that goes with a SYN can be lost in ways that only these retries mend.
+fn warn_about_fast_open(proxy: &Proxy, diagnostics: &mut Diagnostics) {
+    let wanted = [RetryOn::CONNECTION_FAILURE, RetryOn::EMPTY_RESPONSE, RetryOn::RESPONSE_TIMEOUT];
+    if wanted.into_iter().all(|retry| proxy.settings.retry_on.contains(retry)) {
+        return;
+    }
+    for server in proxy.servers.iter().filter(|server| server.settings.tcp_fast_open) {
+        let message = format!(
+            "[{}] : 'server {}/{}' : server has tfo activated, the backend should be configured with at least \
+             'conn-failure', 'empty-response' and 'response-timeout' or we wouldn't be able to retry the connection on \
+             failure.",
+            server.at, proxy.name, server.name
+        );
+        diagnostics
+            .push(Diagnostic::warning(None, message).group("server with 'tfo' whose backend does not retry"));
     }
 }
 

@@ -469,6 +469,15 @@ pub(super) fn read_option(
     }
     if polarity == Polarity::Set {
         context.draft.logs.note_option(row.name, word.span());
+        if let Some(message) = name.strip_prefix("accept-invalid-http-") {
+            context.warn_tight(
+                word.span(),
+                format!(
+                    "option '{name}' is deprecated. please use 'option accept-unsafe-violations-in-http-{message}' if \
+                     absolutely needed."
+                ),
+            );
+        }
     }
     let mode_option = format!("option {name}");
     match reader.kind {

@@ -151,3 +151,38 @@ fn defaults_may_name_the_state_file() {
     let names: Vec<_> = outcome.proxies.iter().map(|proxy| proxy.server_state_file.as_deref()).collect();
     assert_eq!(names, [Some("x"), None]);
 }
+
+/// HAProxy 3.2 says the same.
+#[test]
+fn what_is_in_vain_is_warned_of() {
+    check(
+        "listen l",
+        "default_backend other ;; server s 127.0.0.1:80",
+        &[
+            "W In proxy 'l', the 'default_backend' rule always has precedence over the servers, which will never be used.",
+        ],
+    );
+    check("listen l", "default_backend other", &[]);
+    check(
+        "frontend f",
+        "log-format-sd %%",
+        &["W log format ignored for frontend 'f' since it has no log address."],
+    );
+    check("frontend f", "log 127.0.0.1 local0 ;; log-format-sd %%", &[]);
+    check(
+        "frontend f",
+        "option accept-invalid-http-request",
+        &["W parsing [t.cfg:9]: option 'accept-invalid-http-request' is deprecated. please use 'option \
+         accept-unsafe-violations-in-http-request' if absolutely needed."],
+    );
+    check("frontend f", "no option accept-invalid-http-request", &[]);
+    let all = "retry-on conn-failure empty-response response-timeout";
+    check("backend b", &format!("server s 127.0.0.1:80 tfo ;; {all}"), &[]);
+    check(
+        "backend b",
+        "server s 127.0.0.1:80 tfo ;; retry-on conn-failure empty-response",
+        &[
+            "W [t.cfg:8] : 'server b/s' : server has tfo activated, the backend should be configured with at least...",
+        ],
+    );
+}
