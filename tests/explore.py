@@ -5,7 +5,8 @@
 
 A seed and a number make a case, always the same one (tests/explorers says of what). Both programs check its configuration;
 lines that both refuse are left out, and a line that only one of them refuses is a finding. Then `differential.compare` sends
-the exchanges. What differs and is not in tests/explorers/meant.py is made as small as it can be, and printed.
+the exchanges. What differs and is not in tests/explorers/meant.py is made as small as it can be, and printed. `--kind keywords`
+only checks lines, and wants a newer `--reference`.
 """
 import argparse
 import collections
@@ -24,7 +25,7 @@ import differential
 from explorers import meant
 from program import Folder, run
 
-KINDS = ("connections", "proxies", "values")
+KINDS = ("connections", "keywords", "proxies", "values")
 
 
 def refused(binary, case, lines):
@@ -186,6 +187,9 @@ def report(title, case, name, seen):
 def explore(number, kind, options):
     """One case; how many findings, how many exchanges, and the reasons of what is meant to differ."""
     module = importlib.import_module(f"explorers.{kind}")
+    if hasattr(module, "explore"):
+        title = f"--kind {kind} --seed {options.seed} --first {number} --count 1"
+        return module.explore(random.Random(f"{options.seed}/{kind}/{number}"), title, options)
     case = module.case(random.Random(f"{options.seed}/{kind}/{number}"))
     title = f"--kind {kind} --seed {options.seed} --first {number} --count 1"
     if options.show:
@@ -242,7 +246,7 @@ def main():
     options = parser.parse_args()
     options.reference = shutil.which(options.reference, path=os.environ["PATH"] + ":/usr/sbin")
     options.bin = os.path.abspath(options.bin)
-    kinds = [kind for kind in KINDS if re.search(options.kind, kind)]
+    kinds = [kind for kind in KINDS if re.search(options.kind, kind) and (options.kind or kind != "keywords")]
     end, findings, exchanges, cases, reasons = time.monotonic() + options.seconds, 0, 0, 0, collections.Counter()
     for number in range(options.first, options.first + options.count):
         for kind in kinds:

@@ -17,6 +17,7 @@ import tarfile
 import threading
 import time
 
+import diagnosis
 import log_backends
 import scheduling
 import ring
@@ -742,4 +743,4 @@ def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main("process", [sys.modules[__name__], log_backends, scheduling]))
+    sys.exit(main("process", [sys.modules[__name__], diagnosis, log_backends, scheduling]))

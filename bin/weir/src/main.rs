@@ -9,6 +9,8 @@
 mod arguments;
 mod configuration;
 mod keywords;
+#[cfg(test)]
+mod manual;
 mod process;
 mod version;
 

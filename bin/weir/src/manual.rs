@@ -1,0 +1,93 @@
+//! The walk through the manual: each keyword of the configuration with arguments that are right, missing, too many, out of
+//! range and of the wrong kind, and in sections where it has no place.
+//!
+//! `tests/manual.tsv` has a row for each line: the manual's section, where the line stands, the line, what becomes of it
+//! (`ok`, `warning`, `error`), what HAProxy 3.2 makes of it and why when that is something else, and the beginning of
+//! the first message.
+
+use weir_runtime::messages::{Manner, Messages};
+use weir_syntax::SourceMap;
+
+use crate::arguments::Arguments;
+use crate::configuration::{Verdict, load};
+
+const TABLE: &str = include_str!("../tests/manual.tsv");
+
+const DEFAULTS: &str =
+    "defaults\n    mode http\n    timeout client 1s\n    timeout server 1s\n    timeout connect 1s\n";
+const FRONTEND: &str = "frontend f\n    bind 127.0.0.1:1\n";
+const TO_BACKEND: &str = "    default_backend b\n";
+const BACKEND: &str = "backend b\n    server s 127.0.0.1:2\n";
+const LISTEN: &str = "listen l\n    bind 127.0.0.1:1\n    server s 127.0.0.1:2\n";
+
+/// The configuration of a line: nothing else in it is worth a message.
+fn written(place: &str, line: &str) -> String {
+    let complete = format!("{DEFAULTS}{FRONTEND}{TO_BACKEND}{BACKEND}");
+    let line = format!("    {line}\n");
+    match place {
+        "global" => format!("global\n{line}{complete}"),
+        "defaults" => format!("{DEFAULTS}{line}{FRONTEND}{TO_BACKEND}{BACKEND}"),
+        "named defaults" => {
+            let (defaults, frontend) =
+                (DEFAULTS.replace("defaults", "defaults d"), FRONTEND.replace("f\n", "f from d\n"));
+            format!("{defaults}{line}{frontend}")
+        }
+        "frontend" => format!("{DEFAULTS}{FRONTEND}{line}{TO_BACKEND}{BACKEND}"),
+        "backend" => format!("{complete}{line}"),
+        "listen" => format!("{DEFAULTS}{LISTEN}{line}{BACKEND}"),
+        "tcp" => format!("{}{LISTEN}{line}{BACKEND}", DEFAULTS.replace("http", "tcp")),
+        "bind" => format!("{DEFAULTS}{} {}{BACKEND}", FRONTEND.trim_end(), line.trim_start()),
+        "server" => format!("{} {}", complete.trim_end(), line.trim_start()),
+        "default-server" => format!(
+            "{DEFAULTS}{FRONTEND}{TO_BACKEND}backend b\n    default-server {}    server s 127.0.0.1:2\n",
+            line.trim_start()
+        ),
+        "userlist" => format!("{complete}userlist u\n{line}    user z insecure-password z\n"),
+        "http-errors" => format!("{complete}http-errors e\n{line}"),
+        "ring" => format!("{complete}ring buf\n{line}"),
+        "log-forward" => format!("{complete}log-forward lf\n    bind 127.0.0.1:3\n{line}"),
+        "traces" => format!("{complete}traces\n{line}"),
+        other => panic!("no section is called {other}"),
+    }
+}
+
+/// What becomes of a configuration, and what is said.
+fn read(text: &str) -> (&'static str, String) {
+    let mut sources = SourceMap::new();
+    sources.add("t.cfg", text.as_bytes().to_vec());
+    let arguments =
+        Arguments { check: true, quiet: true, files: vec!["t.cfg".into()], ..Arguments::default() };
+    let messages = Messages::new();
+    messages.set_manner(Manner::Quiet);
+    let verdict = match load(&sources, &arguments, None, &messages) {
+        Verdict::Refused => "error",
+        _ if messages.warned() => "warning",
+        _ => "ok",
+    };
+    (verdict, messages.startup_logs())
+}
+
+#[test]
+fn each_line_is_taken_warned_of_or_refused_as_the_table_says() {
+    let mut faults = Vec::new();
+    let mut rows = 0;
+    for row in TABLE.lines().filter(|row| !row.starts_with('#')) {
+        let columns: Vec<&str> = row.split('\t').collect();
+        let [_, place, line, expected, difference, message] = columns[..] else {
+            panic!("six columns: {row}")
+        };
+        rows += 1;
+        let (verdict, said) = read(&written(place, line));
+        let message = message.replace("CFG", "t.cfg");
+        if verdict != expected || !said.contains(&message) {
+            faults.push(format!("{place} | {line}: {verdict}, not {expected} '{message}'\n{said}"));
+        }
+        // A difference has its reason.
+        assert!(
+            difference.is_empty() || difference.split_once(": ").is_some_and(|(_, why)| why.len() > 1),
+            "{row}"
+        );
+    }
+    assert!(rows > 3000, "{rows} rows");
+    assert!(faults.is_empty(), "{} of {rows}:\n{}", faults.len(), faults.join("\n"));
+}

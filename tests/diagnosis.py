@@ -1,0 +1,122 @@
+"""What an operator reads when a configuration is wrong: on a terminal, in a pipe, and how much of it. Run by tests/process.py."""
+import os
+import pty
+import re
+import subprocess
+import time
+
+from program import run
+
+HEAD = "defaults\n    mode http\n    timeout client 1s\n    timeout server 1s\n    timeout connect 1s\n"
+
+
+def said(binary, folder, text, *options):
+    """The exit status and the standard error of a check."""
+    path = folder.file("a.cfg", text)
+    status, _, messages = run(binary, "-c", "-f", path, *options)
+    return status, messages.replace(path, "a.cfg")
+
+
+def on_terminal(binary, path, **environment):
+    """What a terminal gets of a check. Variables without a value are taken away."""
+    ours, theirs = pty.openpty()
+    known = {name: value for name, value in {**os.environ, **environment}.items() if value is not None}
+    process = subprocess.Popen([binary, "-c", "-f", path], stdin=theirs, stdout=theirs, stderr=theirs, env=known)
+    os.close(theirs)
+    text = b""
+    try:
+        while piece := os.read(ours, 65536):
+            text += piece
+    except OSError:
+        pass  # the other side is closed
+    os.close(ours)
+    assert process.wait(10) == 1
+    return text.decode(errors="replace").replace("\r\n", "\n")
+
+
+def a_terminal_gets_each_fault_once_with_its_line(binary, folder):
+    path = folder.file("a.cfg", HEAD + "frontend f\n    bind 127.0.0.1:1\n    maxcon 5\n    default_backend nobody\n")
+    plain = on_terminal(binary, path, NO_COLOR="1", TERM="xterm")
+    assert plain.count("unknown keyword 'maxcon'") == 1, plain
+    assert plain.count("unable to find required default_backend") == 1, plain
+    assert "    maxcon 5" in plain and "^^^^^^" in plain and "did you mean 'maxconn'?" in plain, plain
+    assert "a.cfg:8:5" in plain and "a.cfg:9:" in plain, plain
+    assert "\x1b" not in plain, plain
+    assert "\x1b" not in on_terminal(binary, path, NO_COLOR=None, TERM="dumb")
+    assert "\x1b[" in on_terminal(binary, path, NO_COLOR=None, TERM="xterm")
+    # An empty variable asks for nothing (no-color.org).
+    assert "\x1b[" in on_terminal(binary, path, NO_COLOR="", TERM="xterm")
+
+
+def a_pipe_gets_a_line_with_file_and_number_for_each_fault(binary, folder):
+    status, text = said(binary, folder, HEAD + "frontend f\n    bind 127.0.0.1:1\n    default_backend nobody\n    maxcon 5\n")
+    alerts = [line for line in text.split("\n") if line.startswith("[ALERT]") and "rror" not in line]
+    assert status == 1 and len(alerts) == 2, text
+    assert all(re.search(r"a\.cfg:\d+", line) for line in alerts), alerts
+    assert "(a.cfg:8)" in text and "[a.cfg:9]" in text, text
+    status, text = said(binary, folder, "frontend f\n    mode http\n    bind 127.0.0.1:1\n")
+    assert status == 0 and "missing timeouts for frontend 'f' (a.cfg:1)." in text, text
+
+
+def what_repeats_is_told_once_with_its_number(binary, folder):
+    servers = "".join(f"    server s{number} 127.0.0.1:{number} check inter 5s ssl verify none\n" for number in range(1, 801))
+    status, text = said(binary, folder, HEAD + "backend b\n" + servers)
+    alerts = [line for line in text.split("\n") if line.startswith("[ALERT]")]
+    assert status == 1 and len(alerts) == 6, text[:2000]
+    for word in ("check", "inter", "ssl", "verify"):
+        line = f"config : parsing [a.cfg:7] : '{word}' is not implemented yet: 800 times, first at lines 7, 8, 9, 10, 11"
+        assert line in text, text[:2000]
+    assert "no more" not in text and "more messages" not in text, text[:2000]
+    # Different ones have a bound.
+    unknown = "".join(f"    nonsense{number} x\n" for number in range(5000))
+    status, text = said(binary, folder, HEAD + "backend b\n" + unknown)
+    assert status == 1 and text.count("unknown keyword") == 200 and "4800 more messages are not shown." in text, text[-2000:]
+
+
+def warnings_wait_behind_errors(binary, folder):
+    text = "frontend f\n    mode http\n    bind 127.0.0.1:1\n.warning mine\n{}"
+    status, messages = said(binary, folder, text.format(""))
+    assert status == 0 and "missing timeouts" in messages and "'mine'" in messages, messages
+    status, messages = said(binary, folder, text.format("    foo\n"))
+    assert status == 1 and "missing timeouts" not in messages and "'mine'" in messages, messages
+    assert "1 warning is not shown before the errors are gone." in messages, messages
+
+
+def only_files_with_errors_are_named(binary, folder):
+    good, bad = folder.file("good.cfg", HEAD), folder.file("bad.cfg", "frontend f\n    bind :1\n    foo\n")
+    status, _, messages = run(binary, "-c", "-f", good, "-f", bad)
+    named = re.findall(r"Error\(s\) found in configuration file : (\S+)", messages)
+    assert status == 1 and named == [bad], messages
+
+
+def names_are_looked_up_whatever_else_is_wrong(binary, folder):
+    status, text = said(binary, folder, HEAD + "frontend f\n    bind nobody.invalid:80\n    bind 300.1.1.1:80\n    foo\n")
+    assert status == 1, text
+    for line in (7, 8, 9):
+        assert f"[a.cfg:{line}]" in text, text
+
+
+def files_without_an_end_are_refused_at_once(binary, folder):
+    """Devices, pipes, folders and files of any size, wherever the configuration names a file."""
+    pipe, large = os.path.join(folder.path, "pipe"), os.path.join(folder.path, "large")
+    os.mkfifo(pipe)
+    with open(large, "wb") as file:
+        file.truncate(8 << 30)
+    lines = ["frontend|errorfile 404 {}", "frontend|http-request return status 200 content-type a file {}",
+             "frontend|http-request return status 200 content-type a lf-file {}", "frontend|http-request deny if {{ path -f {} }}",
+             "frontend|use_backend %[path,map({})]", "global|h1-case-adjust-file {}", "frontend|http-error status 404 content-type a file {}"]
+    began = time.monotonic()
+    for place, line in (line.split("|") for line in lines):
+        for path in ("/dev/zero", pipe, folder.path, large):
+            line_with = line.format(path)
+            head = f"global\n    {line_with}\n" if place == "global" else ""
+            rest = "" if place == "global" else f"    {line_with}\n"
+            path_of = folder.file("a.cfg", head + HEAD + "frontend f\n    bind 127.0.0.1:1\n" + rest)
+            status, _, text = run(binary, "-c", "-f", path_of, seconds=5)
+            assert status == 1 and "a.cfg:" in text, (line_with, text)
+    assert time.monotonic() - began < 10
+    # A configuration itself may come from a pipe, but has an end too.
+    status, _, text = run(binary, "-c", "-f", "/dev/zero", seconds=10)
+    assert status == 1 and "larger than" in text, text
+    comment = folder.file("comment.cfg", "# " + "x" * (10 << 20) + "\n" + HEAD + "frontend f\n    bind 127.0.0.1:1\n")
+    assert run(binary, "-c", "-f", comment)[0] == 0
