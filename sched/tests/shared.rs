@@ -166,6 +166,51 @@ fn nice_moves_it_among_the_shared_ones() {
     assert_eq!(order, ["early", "plain", "plain too", "late"]);
 }
 
+/// R2: a `nice` of 1024 lets one depth of the run queue pass, half of it half a depth; what lies before, goes before.
+#[test]
+fn nice_moves_it_by_its_part_of_the_depth() {
+    for (nice, expected) in [(512, 100), (1024, 200), (256, 50), (0, 0)] {
+        let passed = run(async move {
+            let (passed, seen) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(u32::MAX)));
+            let moved = spawn_shared(&KIND, &everybody(), {
+                let (passed, seen) = (passed.clone(), seen.clone());
+                async move {
+                    set_nice(nice);
+                    wait(Tick::NEVER).await;
+                    seen.store(passed.load(Relaxed), Relaxed);
+                }
+            });
+            sleep_until(now().after(1)).await;
+            wake(moved);
+            for _ in 0..300 {
+                let passed = passed.clone();
+                spawn_shared(&KIND, &everybody(), async move {
+                    passed.fetch_add(1, Relaxed);
+                });
+            }
+            sleep_until(now().after(1)).await;
+            seen.load(Relaxed)
+        });
+        assert_eq!(passed, expected, "nice {nice}");
+    }
+}
+
+/// A worker that does not exist is none of its workers, the first one after the last least of all.
+#[test]
+fn workers_that_are_not_there_are_left_out() {
+    run(async {
+        for set in [WorkerSet::one(1), [0, 1].into_iter().collect(), WorkerSet::all(64), WorkerSet::none()] {
+            let ran = Arc::new(AtomicU32::new(0));
+            let count = ran.clone();
+            spawn_shared(&KIND, &set, async move {
+                count.fetch_add(1, Relaxed);
+            });
+            sleep_until(now().after(1)).await;
+            assert_eq!(ran.load(Relaxed), 1, "{set:?}");
+        }
+    });
+}
+
 /// Neither own nor shared normal work keeps the other from running.
 #[test]
 fn own_and_shared_work_share_the_normal_budget() {

@@ -61,10 +61,10 @@ impl<T> Inbox<T> {
         if !cfg!(loom) && self.is_empty() {
             return 0;
         }
-        let batch = Batch { first: reverse(self.head.swap(ptr::null_mut(), Ordering::Acquire)) };
+        let first = reverse(self.head.swap(ptr::null_mut(), Ordering::Acquire));
+        let batch = Batch { first, length: &self.length };
         let mut count = 0;
         for value in batch {
-            self.length.fetch_sub(1, Ordering::Relaxed);
             count += 1;
             receive(value);
         }
@@ -85,11 +85,12 @@ impl<T> std::fmt::Debug for Inbox<T> {
 }
 
 /// Nodes that belong to the receiver; what is left is freed when `receive` panics.
-struct Batch<T> {
+struct Batch<'i, T> {
     first: *mut Node<T>,
+    length: &'i AtomicUsize,
 }
 
-impl<T> Iterator for Batch<T> {
+impl<T> Iterator for Batch<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
@@ -99,11 +100,12 @@ impl<T> Iterator for Batch<T> {
         // SAFETY: `push` made the node from a box, and the swap in `drain` gave it to this batch alone.
         let node = unsafe { Box::from_raw(self.first) };
         self.first = node.next;
+        self.length.fetch_sub(1, Ordering::Relaxed);
         Some(node.value)
     }
 }
 
-impl<T> Drop for Batch<T> {
+impl<T> Drop for Batch<'_, T> {
     fn drop(&mut self) {
         self.for_each(drop);
     }
@@ -124,6 +126,18 @@ fn reverse<T>(mut node: *mut Node<T>) -> *mut Node<T> {
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    /// A receiver that panics loses what it was handed, not the memory of the rest.
+    #[test]
+    fn what_a_receiver_leaves_is_freed() {
+        let (inbox, value) = (Inbox::new(5), Arc::new(()));
+        (0..5).for_each(|_| inbox.push(value.clone()).expect("there is room"));
+        let receive =
+            std::panic::AssertUnwindSafe(|| inbox.drain(|_| std::panic::resume_unwind(Box::new(()))));
+        assert!(std::panic::catch_unwind(receive).is_err());
+        assert_eq!((Arc::strong_count(&value), inbox.is_empty()), (1, true));
+        assert!((0..5).all(|_| inbox.push(value.clone()).is_ok()), "and leaves all the room");
+    }
 
     #[test]
     fn values_arrive_in_order_and_within_the_limit() {

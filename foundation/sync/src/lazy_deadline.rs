@@ -92,6 +92,21 @@ const NEVER: u64 = u64::MAX;
 mod tests {
     use super::*;
 
+    /// R59: an entry that was taken out is not there, and one that was not is known.
+    #[test]
+    fn it_is_known_whether_there_is_an_entry() {
+        let deadline = LazyDeadline::default();
+        assert!(!deadline.is_armed());
+        assert!(
+            deadline.set(50) && !deadline.is_armed() && deadline.arm() == Some(50) && deadline.is_armed()
+        );
+        assert!(!deadline.set(50), "there is an entry already");
+        deadline.disarm();
+        assert!(!deadline.is_armed() && deadline.set(60) && deadline.arm() == Some(60));
+        assert_eq!((deadline.expire(59), deadline.is_armed()), (Expiry::Later(60), true));
+        assert_eq!((deadline.expire(60), deadline.is_armed()), (Expiry::Due, false));
+    }
+
     /// R58: an entry that came up too early moves to where the deadline is.
     #[test]
     fn a_deadline_moves_both_ways() {

@@ -331,9 +331,49 @@ mod tests {
         *lock.lock() += 1;
         assert_eq!(*lock.lock(), 2);
         measure_locks(false);
-        let figures =
-            lock_figures().into_iter().find(|figures| figures.name == "TEST_LOCK").expect("it was used");
-        assert_eq!((figures.modes[0].locks, figures.modes[0].unlocks), (2, 2));
+        let figures: Vec<_> =
+            lock_figures().into_iter().filter(|figures| figures.name == "TEST_LOCK").collect();
+        assert_eq!(figures.len(), 1, "however often it is locked");
+        assert_eq!((figures[0].modes[0].locks, figures[0].modes[0].unlocks), (2, 2));
+        // A mode that was used is told even where it waits for its first unlock; seeking only then.
+        let told = figures[0].to_string();
+        assert!(told.contains("write lock : 2") && told.contains("read lock : 0") && !told.contains("seek"));
+        let seeks = ModeReport { locks: 1, ..ModeReport::default() };
+        let modes = [ModeReport::default(), seeks, ModeReport::default()];
+        assert!(LockFigures { name: "X", modes }.to_string().contains("seek lock : 1\n\tseek unlock: 0 (1)"));
+    }
+
+    /// How long a thread holds locks is the time from the first that it takes to the last that it gives back.
+    #[test]
+    fn held_is_from_the_first_lock_to_the_last() {
+        static LABEL: LockLabel = LockLabel::new("TEST_HELD");
+        let (outer, inner) = (Lock::new((), &LABEL), Lock::new((), &LABEL));
+        let pass = |nanoseconds: u64| {
+            let end = monotonic_ns() + nanoseconds;
+            while monotonic_ns() < end {}
+        };
+        let held = || lock_times_ns().1;
+        measure_locks(true);
+        let (before, began_ns) = (held(), monotonic_ns());
+        let first = outer.lock();
+        pass(1_000_000);
+        let second = inner.lock();
+        pass(1_000_000);
+        drop(second);
+        assert_eq!(held(), before, "one is held on");
+        pass(1_000_000);
+        drop(first);
+        let (measured, elapsed) = (held() - before, monotonic_ns() - began_ns);
+        assert!((3_000_000..=elapsed).contains(&measured), "{measured} of {elapsed}");
+        // What is locked while nobody measures leaves no trace, whenever it is given back.
+        let kept = outer.lock();
+        measure_locks(false);
+        let before = held();
+        drop(kept);
+        measure_locks(true);
+        drop(inner.lock());
+        measure_locks(false);
+        assert!(held() - before < elapsed);
     }
 
     #[test]

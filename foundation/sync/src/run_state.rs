@@ -197,6 +197,46 @@ mod tests {
         assert_eq!(state.occupant(), None);
     }
 
+    /// R19: what a run leaves is what the next one finds, and a wake that was served wakes once.
+    #[test]
+    fn a_run_leaves_its_flag_and_nothing_else() {
+        let (state, generation) = waiting();
+        for (flag, woken, expected) in [
+            (true, false, Finish::Wait),
+            (false, true, Finish::Queue),
+            (false, false, Finish::Wait),
+            (true, true, Finish::Queue),
+        ] {
+            if state.0.load(Ordering::Relaxed) & QUEUED == 0 {
+                assert!(state.wake(generation, true));
+            }
+            assert!(matches!(state.begin(), Begin::Run { .. }));
+            if woken {
+                assert!(!state.wake(generation, false));
+            }
+            assert_eq!(state.finish(false, flag), expected);
+            let left = if flag { FLAG } else { 0 } | if woken { QUEUED } else { 0 };
+            assert_eq!(state.0.load(Ordering::Relaxed) & STATE, OCCUPIED | left);
+        }
+    }
+
+    /// Each task of a place has a generation of its own, never zero, also when they go round.
+    #[test]
+    fn a_name_is_of_one_task() {
+        let state = RunState(AtomicU64::new(u64::from(u32::MAX - 1) << 32));
+        let mut names = Vec::new();
+        for _ in 0..4 {
+            assert_eq!(state.occupant(), None);
+            let name = state.occupy();
+            assert_eq!(state.occupant(), Some(name));
+            assert!(names.iter().all(|stale| !state.wake(*stale, true) && !state.kill(*stale)));
+            assert!(matches!(state.begin(), Begin::Run { .. }));
+            state.end();
+            names.push(name);
+        }
+        assert_eq!(names, [u32::MAX - 1, u32::MAX, 1, 2]);
+    }
+
     /// R60: debug builds notice who breaks the protocol.
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "only what is queued is begun"))]
