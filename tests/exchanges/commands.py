@@ -71,7 +71,7 @@ enable|enable server|enable server b0|enable server b0/nobody|enable frontend|en
 add|add map|add acl|add map nonsense a b|add acl nonsense a|add map #999 a b|add acl #x a|del map|del acl|del map nonsense a|del acl nonsense a|clear map|clear acl|clear map nonsense|clear acl nonsense|clear|clear nonsense|clear counters nonsense|get map|get acl|get map nonsense a|get acl nonsense a|set map|set map nonsense a b|prepare map|prepare map nonsense|prepare acl|commit map|commit map @1 nonsense|commit acl
 show map nonsense|show acl nonsense|show map #999|get map @folder@/paths.map|get map @folder@/paths.map /a/x|get map @folder@/paths.map /none|get acl @folder@/src.acl 10.1.1.1|get acl @folder@/src.acl 11.1.1.1|get acl @folder@/src.acl|get acl @folder@/words.acl ONE|get map @folder@/ips.map 10.1.1.1|get map @folder@/ips.map nonsense|get map @folder@/ints.map 5|get map @folder@/regs.map abc|add map @folder@/ips.map nonsense x|add map @folder@/ints.map nonsense x|add map @folder@/regs.map ( x|add acl @folder@/src.acl nonsense|set map @folder@/paths.map /none x|del map @folder@/paths.map /none|del acl @folder@/src.acl 1.1.1.1|add map @folder@/paths.map|add map @folder@/paths.map a
 show servers state nobody|show servers conn nobody|show backend|show errors x|show cli level|show cli sockets nonsense|show schema nonsense|show env HAPROXY_NOBODY
-get var|get var nonsense|get var proc.none|set var|set var proc.x|set var nonsense str(a)|add server|add server b0|add server b0/|add server b0/s1|add server b0/s1 127.0.0.1|add server nobody/s1 127.0.0.1:1|add server b0/s9|add server static/s9 127.0.0.1:1|add server hashed/s9 127.0.0.1:1|add server b0/s9 nonsense:x|add server b0/s9 127.0.0.1:80 nonsense|add server b0/s9 127.0.0.1:80 redir http://x|add server b0/s9 127.0.0.1:80 id 0|add server b0/s*9 127.0.0.1:80|enable dynamic-cookie backend nobody|enable dynamic-cookie backend static|disable dynamic-cookie backend static|set dynamic-cookie-key backend static|set dynamic-cookie-key backend static k|set server b0/s1 agent down|set server b0/s1 agent-addr 1.1.1.1|set server b0/s1 agent-port 3|set server b0/s1 agent-send x|set server b0/s1 check-port 3|set server b0/s1 check-addr 1.1.1.1|del server|del server b0|del server nobody/s1|del server b0/nobody|del server b0/s1|del|del nonsense|abort|expert-mode|expert-mode x|experimental-mode|experimental-mode on|prompt x|user|operator|user;show cli level|operator;show cli level|operator;set maxconn global 1|quit|help nonsense|help set server|  get weight b0/s1  |get weight b0/s1 ; get weight b0/s1|get weight b0/s1;;get weight b0/s2
+get var|get var nonsense|get var proc.none|set var|set var proc.x|set var nonsense str(a)|add server|add server b0|add server b0/|add server b0/s1|add server b0/s1 127.0.0.1|add server nobody/s1 127.0.0.1:1|add server b0/s9|add server static/s9 127.0.0.1:1|add server hashed/s9 127.0.0.1:1|add server b0/s9 nonsense:x|add server b0/s9 127.0.0.1:80 nonsense|add server b0/s9 127.0.0.1:80 redir http://x|add server b0/s9 127.0.0.1:80 id 0|add server b0/s*9 127.0.0.1:80|enable dynamic-cookie backend nobody|enable dynamic-cookie backend static|disable dynamic-cookie backend static|set dynamic-cookie-key backend static|set dynamic-cookie-key backend static k|set server b0/s1 agent down|set server b0/s1 agent-addr 1.1.1.1|set server b0/s1 agent-port 3|set server b0/s1 agent-send x|set server b0/s1 check-port 3|set server b0/s1 check-addr 1.1.1.1|del server|del server b0|del server nobody/s1|del server b0/nobody|del server b0/s1|del|del nonsense|abort|expert-mode|expert-mode x|experimental-mode|experimental-mode on|prompt x|user|operator|user;show cli level|operator;show cli level|operator;set maxconn global 1|quit|help nonsense|help set server|  get weight b0/s1  |get weight b0/s1 ; get weight b0/s1|get weight static/s1;;get weight hashed/s1|;|show cli level;
 """.replace("\n", "|").strip("|").split("|")
 
 EXCHANGES = {f"answer to {command}": ("admin", [command.replace("@folder@", "%FOLDER%") + "\n", None]) for command in ANSWERS}
@@ -98,7 +98,7 @@ EXCHANGES |= {f"change {change}": ("admin", [f"{change};show servers state B\n".
 MAP = "%FOLDER%/"
 EXCHANGES |= {name: ("admin", [text.replace("M/", MAP) + "\n", None]) for name, text in {
     "map added": "add map M/add.map b 2;add map M/add.map b 3;add map M/add.map a 4;set map M/add.map b 5;get map M/add.map b",
-    "map added as a payload": "add map M/regs.map <<\n^b y\n^c two words\n\n",
+    "map added as a payload": "add map M/regs.map <<\n^b y\n^c two words\n",
     "map deleted": "del map M/del.map a;del map M/del.map a;get map M/del.map b",
     "map cleared": "clear map M/clear.map;show map M/clear.map;get map M/clear.map a",
     "map versions": "prepare map M/version.map;add map @1 M/version.map c 3;get map M/version.map c;show map @1 M/version.map;commit map @1 M/version.map;get map M/version.map c;get map M/version.map a;commit map @9 M/version.map",
@@ -107,6 +107,7 @@ EXCHANGES |= {name: ("admin", [text.replace("M/", MAP) + "\n", None]) for name, 
     "frontend limited": "set maxconn frontend limited 5;set maxconn frontend limited 0;set maxconn frontend limited x",
     "variables": "experimental-mode on;set var proc.mine int(5);get var proc.mine;set var proc.mine str(abc);get var proc.mine;set var proc.mine fmt %[nbproc]x;get var proc.mine;set var sess.mine int(1)",
     "timeout": "set timeout cli 3;set timeout cli 0;show cli level",
+    "lines without a prompt": "show cli level\nshow cli level",
     "escapes": "get map M/paths.map /a\\;b;get map M/paths.map /a\\ b",
 }.items()}
 
@@ -117,6 +118,8 @@ def plain(text):
     at the end of a message, the health of servers that nobody checks, dates and addresses in memory."""
     lines = [line for line in text.split("\n") if not re.match(r"  \S.*: \w", line)]
     text = "\n".join(line.removesuffix(".") for line in lines).rstrip("\n")
+    # Since 3.2 the answer names the word.
+    text = re.sub(r"^Unknown command: '[^']*', but", "Unknown command, but", text, flags=re.M | re.I)
     text = re.sub(r"^(\d+ \S+ \d+ \S+ \S+(?: \d+){7}) \d", r"\1 N", text, flags=re.M)
     text = re.sub(r"^(\d+ \S+ \d+ \S+ \S+ \d+ \d+ \d+ \d+) \d+", r"\1 N", text, flags=re.M)
     text = re.sub(r"-(reference|weir)\.cfg", ".cfg", text)
@@ -125,12 +128,23 @@ def plain(text):
 
 
 STRICT = "what is no number is no 0"
+ADDRESS = "since 3.2, what did not change is not told, and nothing is changed when something is wrong"
+EMPTY = "since 3.2, an empty command does nothing; it was an unknown one"
 DIFFERENT = {
     "answer to set maxconn global x": STRICT,
     "answer to set maxconn server b0/s1 x": "3.5 says it so",
     "answer to set rate-limit connections global x": STRICT,
     "answer to del acl nonsense a": "it is an ACL that is not found",
     "answer to prompt x": "3.5 has several prompts",
+    "answer to get weight static/s1;;get weight hashed/s1": EMPTY,
+    "answer to ;": EMPTY,
+    "answer to set server b0/s1 addr nonsense": ADDRESS,
+    "answer to set server b0/s1 addr 10.0.0.1 port x": ADDRESS,
+    "change set server B/s1 addr 127.0.0.1": ADDRESS,
+    "change set server B/s1 addr 127.0.0.1 port 9": ADDRESS,
+    "change set server B/s1 addr 127.0.0.1 port +1": ADDRESS,
+    "answer to show cli level;": EMPTY,
+    "lines without a prompt": "since 3.2, one line is answered unless there is a prompt",
     "change set server B/s1 addr 10.0.0.1 port 70000": "a port has 16 bits",
     "frontend limited": "0 is a limit as well, what is no number is none",
 }

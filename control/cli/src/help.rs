@@ -13,15 +13,16 @@ const SYNTAX_WIDTH: usize = 40;
 
 /// What a session on a side hears that said something unknown.
 pub fn unknown(words: &[String], side: u8, manners: &Manners) -> String {
-    if words.is_empty() {
+    let Some(first) = words.first() else {
         return list(
             "Unknown command. Please enter one of the following commands only:",
             words,
             side,
             manners,
         );
-    }
-    list("Unknown command, but maybe one of the following ones is a better match:", words, side, manners)
+    };
+    let title = format!("Unknown command: '{first}', but maybe one of the following ones is a better match:");
+    list(&title, words, side, manners)
 }
 
 /// What `help` answers on a side: the commands that begin with these words, or look like them, or all.

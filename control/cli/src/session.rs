@@ -255,6 +255,12 @@ impl Session {
             self.execute(target, now_ms, &words, payload, out);
             return None;
         }
+        if self.is_over() {
+            // A line more is no command: nobody would know what a payload ended too early becomes.
+            self.refused = !self.input.is_empty();
+            self.doing = Doing::Closed;
+            return Some(Status::Close);
+        }
         match self.take_line() {
             Taken::Line(line) => {
                 self.hear(&line, target, out);
@@ -265,14 +271,18 @@ impl Session {
                 None
             }
             Taken::Nothing => {
-                let over = self.answered && self.manners.mode == Mode::Single && self.payload.is_none();
-                if self.end_of_input || over {
+                if self.end_of_input {
                     self.doing = Doing::Closed;
                     return Some(Status::Close);
                 }
                 Some(Status::NeedInput)
             }
         }
+    }
+
+    /// Whether the one line of a session that has no more of them was answered.
+    fn is_over(&self) -> bool {
+        self.answered && self.manners.mode == Mode::Single && self.payload.is_none()
     }
 
     fn take_line(&mut self) -> Taken {
@@ -358,6 +368,9 @@ impl Session {
     }
 
     fn outcome_of(&mut self, target: &mut dyn Target, words: &[String], payload: Option<&str>) -> Outcome {
+        if words.is_empty() {
+            return Outcome::Nothing;
+        }
         let Some((command, count)) = find_command(words, WORKER) else {
             return Outcome::info(help::unknown(words, WORKER, &self.manners));
         };
@@ -388,18 +401,15 @@ impl Session {
             return;
         }
         if self.manners.timed {
-            out.extend_from_slice(
-                format!("[{}] ", crate::commands::date(target, target.wall_time())).as_bytes(),
-            );
+            out.extend_from_slice(format!("[{}]", uptime(target.uptime_s())).as_bytes());
         }
         out.extend_from_slice(prompt.as_bytes());
     }
 
     fn end_waiting(&mut self, holds: Option<bool>, target: &mut dyn Target, out: &mut Vec<u8>) {
         match holds {
-            Some(true) => self.message(Severity::Info, "Done.\n", out),
-            Some(false) => self.message(Severity::Error, "Wait delay expired.\n", out),
-            None => {}
+            Some(true) | None => self.message(Severity::Info, "Done.\n", out),
+            Some(false) => self.message(Severity::Error, WAIT_FAILED, out),
         }
         self.finish(target, out);
     }
@@ -413,6 +423,12 @@ impl Session {
         self.payload = None;
         self.doing = Doing::Closed;
     }
+}
+
+/// How long a process runs, as prompts show it: `days:hours:minutes:seconds`.
+fn uptime(seconds: u64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    format!("{}:{:02}:{:02}:{:02}", hours / 24, hours % 24, minutes % 60, seconds % 60)
 }
 
 enum Taken {
@@ -431,6 +447,8 @@ pub(crate) fn denied() -> Outcome {
 
 /// The words for it.
 pub const PERMISSION_DENIED: &str = "Permission denied\n";
+/// What `wait` answers when its condition did not come true in time.
+const WAIT_FAILED: &str = "Failed.\n";
 /// What ends a session.
 pub const LINE_TOO_LONG: &str = "The line is too long.\n";
 /// What ends a session.

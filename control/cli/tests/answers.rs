@@ -56,23 +56,17 @@ fn servers() {
         ("enable server be/x", "No such server.\n\n"),
         ("enable server be/s1", "\n"),
         ("set server be/s1 addr", "set server <b>/<s> addr requires an address and optionally a port.\n\n"),
-        ("set server be/s1 addr foo", "Invalid addr 'foo' by 'stats socket command'\n\n"),
+        ("set server be/s1 addr foo", "Invalid addr 'foo'\n\n"),
         (
             "set server be/s1 addr 127.0.0.2",
             "IP changed from '127.0.0.1' to '127.0.0.2' by 'stats socket command'\n\n",
         ),
-        (
-            "set server be/s1 addr 127.0.0.2 port x",
-            "no need to change the addr, problem converting port 'x' to an int by 'stats socket command'\n\n",
-        ),
+        ("set server be/s1 addr 127.0.0.2 port x", "problem converting port 'x' to an int\n\n"),
         (
             "set server be/s1 addr 127.0.0.2 port 99",
-            "no need to change the addr, port changed from '1' to '99' by 'stats socket command'\n\n",
+            "port changed from '1' to '99' by 'stats socket command'\n\n",
         ),
-        (
-            "set server be/s1 addr 127.0.0.2 port 99",
-            "no need to change the addr, no need to change the port by 'stats socket command'\n\n",
-        ),
+        ("set server be/s1 addr 127.0.0.2 port 99", "nothing changed\n\n"),
         (
             "set server be/s1 addr ::1 port 1",
             "IP changed from '127.0.0.2' to '::1', port changed from '99' to '1' by 'stats socket command'\n\n",
@@ -298,10 +292,7 @@ fn the_conversation_itself() {
             "set severity-output number; show version; get weight be/x",
             "\n[6]: 3.5-weir\n\n[3]: No such server.\n\n",
         ),
-        (
-            "set severity-output string; set server be/s1 addr 127.0.0.1",
-            "\n[warning]: no need to change the addr by 'stats socket command'\n\n",
-        ),
+        ("set severity-output string; set server be/s1 addr 127.0.0.1", "\n[warning]: nothing changed\n\n"),
         ("expert-mode", "expert-mode is OFF\n\n"),
         ("expert-mode on; expert-mode", "\nexpert-mode is ON\n\n"),
         ("debug dev exit", "This command is restricted to expert mode only.\n\n"),
@@ -341,10 +332,15 @@ fn the_conversation_itself() {
              \x20            queued: urgent=0 normal=0 bulk=0 heavy=0 timers=0 tasks=0\n             cpu_ns: now=0\n\
              \x20            curr_task=0\n\n",
         ),
-        ("wait 10; show version", "\n3.5-weir\n\n"),
-        ("wait x", "Invalid duration, see 'wait -h'.\n\n"),
+        ("wait 10; show version", "Done.\n\n3.5-weir\n\n"),
+        ("wait", "Expects a duration in milliseconds.\n\n"),
+        ("wait x", "Invalid duration.\n\n"),
+        ("wait 0", "Invalid duration.\n\n"),
+        ("wait 10 srv-removable", "Missing server name (<backend>/<server>).\n\n"),
+        ("wait 10 srv-removable be", "Require 'backend/server'.\n\n"),
+        ("wait 10 srv-removable be/none", "No such server.\n\n"),
         ("disable server be/s1; wait 50ms srv-removable be/s1", "\nDone.\n\n"),
-        ("enable server be/s1; wait 50ms srv-removable be/s1", "\nWait delay expired.\n\n"),
+        ("enable server be/s1; wait 50ms srv-removable be/s1", "\nFailed.\n\n"),
     ]);
 }
 
@@ -406,6 +402,18 @@ fn sessions() {
              scb=[8,1h,fd=0/-1,rex=,wex=] exp= rc=0 c_exp=\n\n",
         ),
         ("show sess 0x1234", "Session not found.\n\n"),
+        ("show sess susp", "\n"),
+        ("show sess foo", "Unsupported option 'foo', try 'help' for more info.\n\n"),
+        ("show sess older", "Expects a minimum age (in seconds by default).\n\n"),
+        ("show sess older x", "Invalid age.\n\n"),
+        ("show sess older 5x", "Invalid age.\n\n"),
+        ("show sess frontend", "Missing frontend name.\n\n"),
+        ("show sess frontend none", "No such frontend.\n\n"),
+        ("show sess backend", "Missing backend name.\n\n"),
+        ("show sess backend none", "No such backend.\n\n"),
+        ("show sess server", "Missing server name (<backend>/<server>).\n\n"),
+        ("show sess server be", "Require 'backend/server'.\n\n"),
+        ("show sess server be/none", "No such server.\n\n"),
         ("shutdown session", "Session pointer expected (use 'show sess').\n\n"),
         ("shutdown session foo", "Session pointer expected (use 'show sess').\n\n"),
         ("shutdown session 0x1", "No such session (use 'show sess').\n\n"),
@@ -413,16 +421,18 @@ fn sessions() {
         ("show sess", "\n"),
     ]);
     let mut toy = toy();
-    assert!(
-        ask(&mut toy, "show sess 0x55aa")
-            .starts_with("0x55aa: id=7 proto=tcpv4 source=127.0.0.1:4000\n  phase=")
-    );
+    assert!(ask(&mut toy, "show sess 0x55aa").starts_with(
+        "0x55aa: [20/Nov/2026:11:27:22.010000] id=7 proto=tcpv4 source=127.0.0.1:4000\n  phase="
+    ));
     toy.pending = 3;
     assert!(ask(&mut toy, "show sess all").contains("frontend=fe\n"));
     // What no client began: a ring's connection to its server.
     (toy.sessions[0].protocol, toy.sessions[0].source) = ("?", None);
     assert!(ask(&mut toy, "show sess").starts_with("0x55aa: proto=? ts=00 epoch=0 age=0s calls=0 "));
-    assert!(ask(&mut toy, "show sess all").starts_with("0x55aa: id=7 proto=?\n  phase="));
+    assert!(
+        ask(&mut toy, "show sess all")
+            .starts_with("0x55aa: [20/Nov/2026:11:27:22.010000] id=7 proto=?\n  phase=")
+    );
 }
 
 #[test]
@@ -496,6 +506,6 @@ fn levels_keep_sessions_from_what_is_not_theirs() {
 #[test]
 fn severity_can_be_the_socket_s() {
     let settings = SessionSettings { severity_output: SeverityOutput::Text, ..admin() };
-    let found = converse(&mut toy(), settings, b"show version\nget weight x/y\n", 99, usize::MAX);
+    let found = converse(&mut toy(), settings, b"show version;get weight x/y\n", 99, usize::MAX);
     assert_eq!(found, "[info]: 3.5-weir\n\n[err]: No such backend.\n\n");
 }

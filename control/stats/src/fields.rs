@@ -94,6 +94,17 @@ pub struct FieldDecl {
     pub description: &'static str,
 }
 
+impl FieldDecl {
+    /// The tags on a kind. Backends have counts of servers as gauges where servers have a state, and the reference calls
+    /// their highest rate a gauge.
+    pub fn tags_on(&self, kind: Kind) -> &'static str {
+        match (kind, self.name) {
+            (Kind::Backend, "act" | "bck" | "rate_max") => "MGPV",
+            _ => self.tags,
+        }
+    }
+}
+
 macro_rules! fields {
     ($($variant:ident: $name:literal, $applies:expr, $tags:literal, $type:ident, $fill:ident, $description:literal;)*) => {
         /// A figure, by name. Its number is its position.

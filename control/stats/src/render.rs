@@ -63,7 +63,7 @@ pub fn write_typed(row: &Row, legends: bool, descriptions: bool, out: &mut Vec<u
             row.proxy_id(),
             row.object_id(),
             decl.name,
-            decl.tags
+            decl.tags_on(row.kind())
         );
         write_type_and_value(value, out);
         if descriptions {
@@ -87,7 +87,7 @@ pub fn write_json(row: &Row, legends: bool, out: &mut Vec<u8>) {
             row.object_id(),
             decl.name
         );
-        write_json_rest(decl.tags, value, out);
+        write_json_rest(decl.tags_on(row.kind()), value, out);
     }
     out.push(b']');
 }

@@ -164,13 +164,16 @@ fn set_timeout(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome 
         return Outcome::error("Expects an integer value.\n");
     }
     match duration_ms(arguments.word(1), 1000) {
-        Some(delay) if delay > 0 => {
+        Some(delay) if delay > 0 && delay <= LONGEST_TIMEOUT_MS => {
             context.manners.timeout_ms = Some(delay);
             Outcome::Nothing
         }
         _ => Outcome::error("Invalid timeout value.\n"),
     }
 }
+
+/// The longest timeout, as of any setting: more milliseconds do not fit into 32 bits.
+const LONGEST_TIMEOUT_MS: u64 = u32::MAX as u64;
 
 /// What `prompt help` answers.
 pub const PROMPT_HELP: &str = "\
@@ -180,23 +183,26 @@ Changes the default prompt and interactive mode. Available options:
   n       set to single-command mode (no prompt, single command)
   i       set to interactive mode only (no prompt, multi-command)
   p       set to prompt+interactive mode (prompt + multi-command)
-  timed   toggle displaying the current date in the prompt
+  timed   toggle displaying the uptime in the prompt
 Without any argument, toggles between n/i->p, p->n.
 ";
 
 fn prompt(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
-    if arguments.is_empty() {
-        context.manners.mode = if context.manners.mode == Mode::Prompt { Mode::Single } else { Mode::Prompt };
-    }
+    let (mut mode, mut timed) = (None, context.manners.timed);
     for word in arguments.from(0) {
         match word.as_str() {
-            "n" => context.manners.mode = Mode::Single,
-            "i" => context.manners.mode = Mode::Interactive,
-            "p" => context.manners.mode = Mode::Prompt,
-            "timed" => context.manners.timed = !context.manners.timed,
+            "n" => mode = Some(Mode::Single),
+            "i" => mode = Some(Mode::Interactive),
+            "p" => mode = Some(Mode::Prompt),
+            "timed" => timed = !context.manners.timed,
             _ => return Outcome::Text(PROMPT_HELP.to_owned()),
         }
     }
+    // Who asks for a timed prompt wants a prompt.
+    let turned_on = context.manners.mode == Mode::Prompt && arguments.is_empty();
+    let unless_said = if turned_on { Mode::Single } else { Mode::Prompt };
+    context.manners.mode = mode.unwrap_or(unless_said);
+    context.manners.timed = timed;
     Outcome::Nothing
 }
 
@@ -213,22 +219,27 @@ Usage: wait {-h|<duration>} [condition [args...]]
 
 fn wait(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     answer(|| {
-        if matches!(arguments.word(0), "" | "-h") {
-            return Ok(Outcome::Text(WAIT_HELP.to_owned()));
+        match arguments.word(0) {
+            "" => return Err(Outcome::error("Expects a duration in milliseconds.\n")),
+            "-h" => return Ok(Outcome::Text(WAIT_HELP.to_owned())),
+            _ => {}
         }
-        let delay_ms = duration_ms(arguments.word(0), 1)
-            .ok_or_else(|| Outcome::error("Invalid duration, see 'wait -h'.\n"))?;
-        let until = match arguments.word(1) {
-            "" => None,
-            "srv-removable" => Some(WaitCondition::Removable(server(context, arguments.word(2))?)),
-            _ => return Err(Outcome::error("Unknown condition to wait for, see 'wait -h'.\n")),
+        let delay_ms = duration_ms(arguments.word(0), 1).filter(|&delay| delay > 0);
+        let delay_ms = delay_ms.ok_or_else(|| Outcome::error("Invalid duration.\n"))?;
+        let until = match (arguments.word(1), arguments.word(2)) {
+            ("", _) => None,
+            ("srv-removable", "") => {
+                return Err(Outcome::error("Missing server name (<backend>/<server>).\n"));
+            }
+            ("srv-removable", name) => Some(WaitCondition::Removable(server(context, name)?)),
+            _ => return Err(Outcome::error(WAIT_HELP)),
         };
         Ok(Outcome::Wait { delay_ms, until })
     })
 }
 
 /// `10`, `10ms`, `2s`, ... in milliseconds, rounded up; a number alone counts `default_unit_ms`.
-fn duration_ms(text: &str, default_unit_ms: u64) -> Option<u64> {
+pub(super) fn duration_ms(text: &str, default_unit_ms: u64) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let number: u64 = text[..digits].parse().ok()?;
     let unit = match &text[digits..] {

@@ -104,7 +104,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind)
     answer(|| {
         let (version, skip) = version(arguments)?;
         let name = arguments.word(skip);
-        if name.is_empty() {
+        if name.is_empty() && skip == 0 {
             return Ok(Outcome::Stream(Box::new(ListSets { kind, begun: false, place: 0 })));
         }
         let (set, view) = find(context, kind, name)?;

@@ -278,6 +278,15 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
                 Ok(Outcome::Nothing)
             }
             "addr" => set_address(context, key, arguments),
+            "fqdn" if arguments.word(2).is_empty() => {
+                Err(Outcome::error("set server <b>/<s> fqdn requires a FQDN.\n"))
+            }
+            kind @ ("agent-addr" | "check-addr") if arguments.word(2).is_empty() => Err(Outcome::error(
+                format!("set server <b>/<s> {kind} requires an address and optionally a port.\n"),
+            )),
+            kind @ ("agent-port" | "check-port") if arguments.word(2).is_empty() => {
+                Err(Outcome::error(format!("set server <b>/<s> {kind} requires a port.\n")))
+            }
             "fqdn" => {
                 Err(Outcome::error("set server <b>/<s> fqdn failed because no resolution is configured.\n"))
             }
@@ -324,10 +333,18 @@ fn switch_checks(
 
 fn switch_dynamic_cookies(context: &mut Context<'_>, arguments: &Arguments<'_>, enabled: bool) -> Outcome {
     answer(|| {
-        let backend = backend(context, arguments.word(0))?;
+        let backend = expected_backend(context, arguments)?;
         context.target.enable_dynamic_cookies(backend, enabled);
         Ok(Outcome::Nothing)
     })
+}
+
+/// The backend of the first word, or what to answer.
+fn expected_backend(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<BackendKey, Outcome> {
+    match arguments.word(0) {
+        "" => Err(Outcome::error("A backend name is expected.\n")),
+        name => backend(context, name),
+    }
 }
 
 fn publish(context: &mut Context<'_>, arguments: &Arguments<'_>, published: bool) -> Outcome {
@@ -340,7 +357,7 @@ fn publish(context: &mut Context<'_>, arguments: &Arguments<'_>, published: bool
 
 fn set_dynamic_cookie_key(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     answer(|| {
-        let backend = backend(context, arguments.word(0))?;
+        let backend = expected_backend(context, arguments)?;
         match arguments.word(1) {
             "" => Err(Outcome::error("String value expected.\n")),
             key => {
@@ -350,9 +367,6 @@ fn set_dynamic_cookie_key(context: &mut Context<'_>, arguments: &Arguments<'_>) 
         }
     })
 }
-
-/// Who asks, at the end of each message about an address.
-const BY: &str = " by 'stats socket command'\n";
 
 fn set_address(
     context: &mut Context<'_>,
@@ -365,38 +379,32 @@ fn set_address(
     }
     let view = context.target.server_view(key).ok_or_else(gone)?;
     let Ok(address) = text.parse::<IpAddr>() else {
-        return Err(Outcome::warning(format!("Invalid addr '{text}'{BY}")));
+        return Err(Outcome::warning(format!("Invalid addr '{text}'\n")));
     };
+    // All is checked before anything is changed.
     let mut change = AddressChange { address: None, port: None };
-    let mut message = if view.address == Some(address) {
-        "no need to change the addr".to_owned()
-    } else {
+    let mut changes = Vec::new();
+    if view.address != Some(address) {
         change.address = Some(address);
         let old = view.address.map_or_else(|| "none".to_owned(), |old| old.to_string());
-        format!("IP changed from '{old}' to '{address}'")
-    };
+        changes.push(format!("IP changed from '{old}' to '{address}'"));
+    }
     if arguments.word(3) == "port" {
         let word = arguments.word(4);
-        let Some(setting) = port(word) else {
-            return Err(Outcome::warning(format!(
-                "{message}, problem converting port '{word}' to an int{BY}"
-            )));
-        };
-        if matches!(setting, PortSetting::Offset(_)) {
-            // Nothing says which port health checks would then use.
-            message += ", can't change <port> to port map because it is incompatible with current health check port \
-                        configuration (use 'port' statement from the 'server' directive.";
-        } else if setting == PortSetting::Fixed(view.port) {
-            message += ", no need to change the port";
-        } else {
-            change.port = Some(setting);
-            message += &format!(", port changed from '{}' to '{word}'", view.port);
+        match port(word) {
+            None => return Err(Outcome::warning(format!("problem converting port '{word}' to an int\n"))),
+            Some(setting) if setting == PortSetting::Fixed(view.port) => {}
+            Some(setting) => {
+                change.port = Some(setting);
+                changes.push(format!("port changed from '{}' to '{word}'", view.port));
+            }
         }
     }
-    if change.address.is_some() || change.port.is_some() {
-        context.target.set_server_address(key, change).map_err(refused)?;
+    if changes.is_empty() {
+        return Ok(Outcome::warning("nothing changed\n"));
     }
-    Ok(Outcome::warning(message + BY))
+    context.target.set_server_address(key, change).map_err(refused)?;
+    Ok(Outcome::warning(format!("{} by 'stats socket command'\n", changes.join(", "))))
 }
 
 /// `80`, or `+5` or `-5` relative to the port that the client connected to.

@@ -2,7 +2,11 @@
 
 use std::fmt::Write;
 
+use weir_events::WallTime;
+
 use crate::command::{Arguments, Command, Context, WORKER};
+use crate::commands::conversation::duration_ms;
+use crate::commands::{answer, backend, date, frontend, server};
 use crate::outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
 use crate::target::{NextSession, Place, SessionFilter, SessionView, Shutdown, Target};
 
@@ -26,45 +30,67 @@ pub(super) static COMMANDS: &[Command] = &[
 ];
 
 const SHOW_HELP: &str = "\
-Usage: show sess [<id> | all | help] [<options>*]
+Usage: show sess [<id> | all | susp | help] [<options>*]
 Lists sessions, one line each; with an identifier or 'all', in detail. Options:
-  older <age>        only those that began so many seconds ago, or before
+  older <age>        only those that began so long ago, or before (seconds unless a unit follows)
   frontend <name>    only those of this frontend
   backend <name>     only those of this backend
   server <bk>/<srv>  only those on this server
+'susp' lists sessions with broken invariants, of which there are none.
 ";
 
-fn show(_: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
-    let mut words = arguments.from(0).iter().map(String::as_str).peekable();
-    let mut filter = SessionFilter::default();
-    let mut detail = false;
-    match words.peek().copied() {
-        Some("help") => return Outcome::Text(SHOW_HELP.to_owned()),
-        Some("all") => {
-            detail = true;
-            words.next();
+fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    answer(|| {
+        let mut words =
+            arguments.from(0).iter().map(String::as_str).filter(|word| !word.is_empty()).peekable();
+        let mut filter = SessionFilter::default();
+        let mut detail = false;
+        match words.peek().copied() {
+            Some("help") => return Ok(Outcome::Text(SHOW_HELP.to_owned())),
+            // A session that is not as it should be is ended when that is noticed: none is left to show.
+            Some("susp") => return Ok(Outcome::Nothing),
+            Some("all") => {
+                detail = true;
+                words.next();
+            }
+            Some(word) if word.starts_with("0x") => {
+                filter.id = Some(identifier(word).unwrap_or(0));
+                detail = true;
+                words.next();
+            }
+            _ => {}
         }
-        Some(word) if word.starts_with("0x") => {
-            filter.id = Some(identifier(word).unwrap_or(0));
-            detail = true;
-            words.next();
+        while let Some(option) = words.next() {
+            let mut value = |missing| words.next().ok_or_else(|| Outcome::error(missing));
+            match option {
+                "older" => {
+                    let age = value("Expects a minimum age (in seconds by default).\n")?;
+                    let age_ms = duration_ms(age, 1000).ok_or_else(|| Outcome::error("Invalid age.\n"))?;
+                    filter.older_ms = Some(age_ms);
+                }
+                "frontend" => {
+                    let name = value("Missing frontend name.\n")?;
+                    frontend(context, name)?;
+                    filter.frontend = Some(name.to_owned());
+                }
+                "backend" => {
+                    let name = value("Missing backend name.\n")?;
+                    backend(context, name)?;
+                    filter.backend = Some(name.to_owned());
+                }
+                "server" => {
+                    let name = value("Missing server name (<backend>/<server>).\n")?;
+                    server(context, name)?;
+                    filter.server = Some(name.to_owned());
+                }
+                _ => {
+                    let text = format!("Unsupported option '{option}', try 'help' for more info.\n");
+                    return Err(Outcome::error(text));
+                }
+            }
         }
-        _ => {}
-    }
-    while let Some(option) = words.next() {
-        let value = words.next();
-        match (option, value) {
-            ("older", Some(age)) => match age.trim_end_matches('s').parse() {
-                Ok(age) => filter.older_s = Some(age),
-                Err(_) => return Outcome::error("Invalid age.\n"),
-            },
-            ("frontend", Some(name)) => filter.frontend = Some(name.to_owned()),
-            ("backend", Some(name)) => filter.backend = Some(name.to_owned()),
-            ("server", Some(name)) => filter.server = Some(name.to_owned()),
-            _ => return Outcome::error(format!("Unexpected option '{option}'. See 'show sess help'.\n")),
-        }
-    }
-    Outcome::Stream(Box::new(ShowSessions { filter, detail, place: 0, shown: 0 }))
+        Ok(Outcome::Stream(Box::new(ShowSessions { filter, detail, place: 0, shown: 0 })))
+    })
 }
 
 fn identifier(word: &str) -> Option<u64> {
@@ -84,7 +110,7 @@ impl Stream for ShowSessions {
             match target.next_session(&self.filter, &mut self.place) {
                 NextSession::Session(view) => {
                     self.shown += 1;
-                    let text = if self.detail { details(&view) } else { line(&view) };
+                    let text = if self.detail { details(target, &view) } else { line(&view) };
                     out.extend_from_slice(text.as_bytes());
                 }
                 NextSession::Pending => return Step::Pending,
@@ -126,7 +152,7 @@ fn line(view: &SessionView) -> String {
          exp={} rc={} c_exp=\n",
         view.id,
         view.protocol,
-        view.age_s,
+        view.age_ms / 1000,
         view.calls,
         view.request_waiting,
         view.response_waiting,
@@ -137,18 +163,31 @@ fn line(view: &SessionView) -> String {
     )
 }
 
-fn details(view: &SessionView) -> String {
+/// The lines of the reference, with what there is here.
+fn details(target: &dyn Target, view: &SessionView) -> String {
     let mut text = String::new();
-    let _ = write!(text, "0x{:x}: id={} proto={}", view.id, view.number, view.protocol);
+    let now = target.wall_time();
+    let began_us =
+        (now.seconds * 1_000_000 + i64::from(now.micros)).saturating_sub(view.age_ms as i64 * 1000);
+    let began = WallTime::from_micros(began_us);
+    let date = date(target, began);
+    let _ = write!(
+        text,
+        "0x{:x}: [{date}{:03}] id={} proto={}",
+        view.id,
+        began.micros % 1000,
+        view.number,
+        view.protocol
+    );
     let _ = match &view.source {
         Some(source) => writeln!(text, " source={source}"),
         None => writeln!(text),
     };
-    let _ = writeln!(text, "  phase={} conn_retries={} exp={}", view.phase, view.retries, expiry(view));
+    let _ = writeln!(text, "  phase={}, conn_retries={}, exp={}", view.phase, view.retries, expiry(view));
     let _ = writeln!(text, "  frontend={}", view.frontend);
     let _ = writeln!(text, "  backend={}", view.backend.as_deref().unwrap_or("<NONE>"));
     let _ = writeln!(text, "  server={}", view.server.as_deref().unwrap_or("<NONE>"));
-    let _ = writeln!(text, "  task=(calls={} tid={} age={}s)", view.calls, view.worker, view.age_s);
+    let _ = writeln!(text, "  task=(calls={} tid={} age={}s)", view.calls, view.worker, view.age_ms / 1000);
     let _ = writeln!(text, "  scf=(fd={} in={})", view.client_fd.unwrap_or(-1), view.request_waiting);
     let _ = writeln!(text, "  scb=(fd={} in={})", view.server_fd.unwrap_or(-1), view.response_waiting);
     text

@@ -45,7 +45,12 @@ fn set(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             return Outcome::error("Missing either 'expr', 'fmt' or expression.\n");
         }
         ("fmt", format) => VariableSource::Format(format),
-        ("expr", expression) | (expression, _) => VariableSource::Expression(expression),
+        ("expr", expression) | (expression, "") => VariableSource::Expression(expression),
+        (kind, _) => {
+            return Outcome::error(format!(
+                "'set var': 'expr' or 'fmt' is expected before the value, not '{kind}'.\n"
+            ));
+        }
     };
     match context.target.set_variable(name, source) {
         Ok(()) => Outcome::Nothing,

@@ -18,6 +18,9 @@ pub trait ProcessTarget {
     /// The version, as `show version` prints it.
     fn version(&self) -> String;
 
+    /// How many seconds the process has been running.
+    fn uptime_s(&self) -> u64;
+
     /// The wall clock now.
     fn wall_time(&self) -> WallTime;
 

@@ -41,8 +41,8 @@ pub enum NextSession {
 pub struct SessionFilter {
     /// Only this one.
     pub id: Option<u64>,
-    /// Only those at least so old, in seconds.
-    pub older_s: Option<u64>,
+    /// Only those at least so old, in milliseconds.
+    pub older_ms: Option<u64>,
     /// Only those of this frontend.
     pub frontend: Option<String>,
     /// Only those of this backend.
@@ -70,8 +70,8 @@ pub struct SessionView {
     pub server: Option<String>,
     /// Its worker, from 1.
     pub worker: u32,
-    /// Seconds since it began.
-    pub age_s: u64,
+    /// Milliseconds since it began.
+    pub age_ms: u64,
     /// How often its task ran.
     pub calls: u64,
     /// The file descriptor on the client's side.

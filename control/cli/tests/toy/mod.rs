@@ -158,6 +158,10 @@ impl ProcessTarget for Toy {
         "3.5-weir".into()
     }
 
+    fn uptime_s(&self) -> u64 {
+        2 * 86_400 + 3 * 3600 + 4 * 60 + 5
+    }
+
     fn wall_time(&self) -> WallTime {
         WallTime { seconds: 1_795_174_042, micros: 10_000 }
     }

@@ -23,7 +23,7 @@ pub(super) fn full_connections(proxies: &[model::Proxy], options: &Options<'_>) 
     let mut totals = vec![0_u32; proxies.len()];
     for (index, frontend) in proxies.iter().enumerate().filter(|(_, proxy)| proxy.is_frontend()) {
         let limit = frontend.settings.maxconn.or(options.frontend_connections).unwrap_or(options.connections);
-        for target in targets(index, frontend, proxies.len()) {
+        for target in targets(index, frontend) {
             if let Some(total) = totals.get_mut(target) {
                 *total = total.saturating_add(limit);
             }
@@ -33,7 +33,7 @@ pub(super) fn full_connections(proxies: &[model::Proxy], options: &Options<'_>) 
 }
 
 /// The positions of the proxies that a frontend may send to, each once.
-fn targets(index: usize, frontend: &model::Proxy, count: usize) -> BTreeSet<usize> {
+fn targets(index: usize, frontend: &model::Proxy) -> BTreeSet<usize> {
     let mut targets = BTreeSet::new();
     if frontend.is_backend() {
         targets.insert(index);
@@ -44,8 +44,8 @@ fn targets(index: usize, frontend: &model::Proxy, count: usize) -> BTreeSet<usiz
             BackendTarget::Static(target) => {
                 targets.insert(target.get());
             }
-            // Known only when a request comes: it may be any of them.
-            BackendTarget::Dynamic(_) => targets.extend(0..count),
+            // Nobody knows whether it is ever one of them (manual, "fullconn").
+            BackendTarget::Dynamic(_) => {}
         }
     }
     targets

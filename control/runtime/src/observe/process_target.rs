@@ -28,6 +28,10 @@ impl ProcessTarget for LiveTarget {
         self.live.record.version.clone()
     }
 
+    fn uptime_s(&self) -> u64 {
+        now_ms().saturating_sub(self.live.record.started_ms) / 1000
+    }
+
     fn wall_time(&self) -> WallTime {
         WallTime::from_micros(i64::try_from(weir_sched::wall_us()).unwrap_or(i64::MAX))
     }
@@ -167,7 +171,7 @@ impl LiveTarget {
                 pid: site.identity.process_id,
                 thread: weir_sched::worker_index() as u32,
                 thread_group: 1,
-                uptime: now_ms().saturating_sub(self.live.record.started_ms) / 1000,
+                uptime: self.uptime_s(),
                 stopping: site.is_stopping(),
             },
             now: weir_expr::WallTime { seconds: now.seconds, micros: now.micros },

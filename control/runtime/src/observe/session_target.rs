@@ -140,7 +140,7 @@ impl Query {
         id > self.after
             && since_ms <= self.until_ms
             && filter.id.is_none_or(|wanted| wanted == id)
-            && filter.older_s.is_none_or(|age_s| self.until_ms - since_ms >= age_s.saturating_mul(1000))
+            && filter.older_ms.is_none_or(|age_ms| self.until_ms - since_ms >= age_ms)
             && filter.frontend.as_deref().is_none_or(|name| session.frontend.name() == name)
             && filter.backend.as_deref().is_none_or(|name| backend_of(self.site, session) == Some(name))
             && filter.server.as_deref().is_none_or(|wanted| {
@@ -153,7 +153,7 @@ impl Query {
         let filter = &*self.filter;
         let names = view.backend.as_deref().zip(view.server.as_deref());
         filter.id.is_none_or(|wanted| wanted == view.id)
-            && filter.older_s.is_none_or(|age_s| view.age_s >= age_s)
+            && filter.older_ms.is_none_or(|age_ms| view.age_ms >= age_ms)
             && filter.frontend.as_deref().is_none_or(|name| view.frontend == name)
             && filter.backend.as_deref().is_none_or(|name| view.backend.as_deref() == Some(name))
             && filter.server.as_deref().is_none_or(|wanted| names == wanted.split_once('/'))
@@ -172,7 +172,7 @@ fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
         backend: Some(forward.sink.name.to_string()),
         server: Some(forward.server.to_string()),
         worker: seen.worker + 1,
-        age_s: now_ms().saturating_sub(seen.since_ms) / 1000,
+        age_ms: now_ms().saturating_sub(seen.since_ms),
         calls: seen.calls,
         client_fd: None,
         server_fd: seen.descriptor,
@@ -214,7 +214,7 @@ fn view(site: &'static Site, session: &Session) -> SessionView {
         backend: backend_of(site, session).map(str::to_owned),
         server: server_of(site, session),
         worker: weir_sched::worker_index() as u32 + 1,
-        age_s: now_ms().saturating_sub(view.since_ms.get()) / 1000,
+        age_ms: now_ms().saturating_sub(view.since_ms.get()),
         calls: u64::from(view.calls.get()),
         client_fd: descriptor(view.client_descriptor.get()),
         server_fd: descriptor(view.server_descriptor.get()),
@@ -406,7 +406,7 @@ mod tests {
                 list(&of("two/a")).await.len(),
                 list(&SessionFilter { id: Some(one[0].id), ..SessionFilter::default() }).await.len(),
                 list(&SessionFilter { id: Some(one[0].id + 1), ..SessionFilter::default() }).await.len(),
-                list(&SessionFilter { older_s: Some(9), ..SessionFilter::default() }).await.len(),
+                list(&SessionFilter { older_ms: Some(9_000), ..SessionFilter::default() }).await.len(),
             ];
             let mut target = LiveTarget::new(live, weir_sched::current());
             let ends = [one[0].id, one[0].id - 1, one[0].id + 1].map(|id| target.shutdown_session(id));
