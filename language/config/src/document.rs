@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 use weir_syntax::{
     ConditionContext, Diagnostic, Diagnostics, Environment, FileId, Layout, Line, Reader, SourceMap, Span,
-    did_you_mean,
+    Word, did_you_mean,
 };
 
 use crate::global::{self, GlobalContext};
@@ -72,6 +72,10 @@ struct Document<'d> {
     userlist_positions: HashMap<Arc<str>, u32>,
     http_errors: HttpErrorsSections,
     rings: Vec<Ring>,
+    /// The groups of each userlist.
+    groups: HashMap<Arc<str>, HashSet<Box<str>>>,
+    /// The userlist, the group and the place of each group that an ACL looks for.
+    group_uses: Vec<(Box<str>, Box<str>, Span)>,
     /// `ring@` targets, and where they were written.
     ring_uses: Vec<(Box<str>, Span)>,
     /// `backend@` targets, and where they were written.
@@ -120,6 +124,8 @@ impl<'d> Document<'d> {
             global: Global::default(),
             userlists: Vec::new(),
             userlist_positions: HashMap::new(),
+            groups: HashMap::new(),
+            group_uses: Vec::new(),
             http_errors: HttpErrorsSections::default(),
             rings: Vec::new(),
             ring_uses: Vec::new(),
@@ -296,7 +302,10 @@ impl<'d> Document<'d> {
                     diagnostics.push(*fault);
                 }
             }
-            Current::Proxy => self.proxies.line(line, &at.file, diagnostics),
+            Current::Proxy => {
+                self.group_uses.extend(groups_of(line));
+                self.proxies.line(line, &at.file, diagnostics);
+            }
             Current::Userlist(reader) => reader.line(line, diagnostics),
             Current::HttpErrors(reader) => reader.line(line, self.resources, diagnostics),
             Current::Ring(reader, _) => reader.line(line, &at, self.resources, diagnostics),
@@ -311,7 +320,9 @@ impl<'d> Document<'d> {
             Current::Outside | Current::Skipped | Current::Global | Current::Traces => {}
             Current::Proxy => self.proxies.end_section(diagnostics),
             Current::Userlist(reader) => {
+                let groups: HashSet<Box<str>> = reader.group_names().map(Into::into).collect();
                 let list = reader.end(diagnostics);
+                self.groups.insert(list.name.clone(), groups);
                 self.userlist_positions.insert(list.name.clone(), self.userlists.len() as u32);
                 self.userlists.push(list);
             }
@@ -346,6 +357,12 @@ impl<'d> Document<'d> {
             has_global_logs: !self.global.logs.is_empty(),
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
+        for (list, group, span) in &self.group_uses {
+            // A list that is not there is told by whoever looks for it.
+            if self.groups.get(&**list).is_some_and(|groups| !groups.contains(group)) {
+                diagnostics.alert(*span, format!("acl http_auth_group(): invalid group '{group}'."));
+            }
+        }
         let proxies = self.proxies.finish(&surroundings, diagnostics);
         if self.global.server_state_file.is_none() {
             warn_about_states(&proxies, diagnostics);
@@ -390,6 +407,25 @@ fn any_error() -> Arc<ErrorReplies> {
         replies.set(status, ErrorReply::Message(Arc::new(message)));
     }
     Arc::new(replies)
+}
+
+/// The groups that `http_auth_group` is compared with on a line: the userlist, the group, its place.
+fn groups_of(line: &Line) -> Vec<(Box<str>, Box<str>, Span)> {
+    let list =
+        |word: &Word| Some(word.text().strip_prefix("http_auth_group(")?.strip_suffix(')')?.to_owned());
+    let mut found = Vec::new();
+    let mut current = None;
+    for word in line.arguments() {
+        match (&current, word.text()) {
+            (None, _) => current = list(word),
+            (Some(_), "}") => current = None,
+            (Some(_), "-i" | "--") => {}
+            // A file, another way to match: what follows is no name of a group.
+            (Some(_), flag) if flag.starts_with('-') => return found,
+            (Some(list), group) => found.push((list.as_str().into(), group.into(), word.span())),
+        }
+    }
+    found
 }
 
 /// Warns of backends that want the states of their servers from a file that is not named.
@@ -626,6 +662,28 @@ pub(crate) mod tests {
                 "parsing [test.cfg:1]: argument number 1 at position 10 is empty and marks the end of the argument list:\n  \
                  frontend \"$NAME\"\n           ^",
             ],
+        );
+    }
+
+    /// The registry of these tests knows no fetch: only what is said of the groups counts.
+    #[test]
+    fn groups_that_acls_look_for_exist() {
+        let invalid = |lines: &str| -> Vec<String> {
+            let text =
+                format!("frontend f\n bind :1\n{lines}\nuserlist u\n group g\n user a password x groups g\n");
+            let of_groups = |message: &String| message.contains("invalid group");
+            parse_text(&text).messages.into_iter().filter(of_groups).collect()
+        };
+        assert_eq!(invalid(" acl x http_auth_group(u) g"), [""; 0]);
+        assert_eq!(invalid(" acl x http_auth_group(u) -i g"), [""; 0]);
+        assert_eq!(invalid(" acl x http_auth_group(nobody) h"), [""; 0]);
+        assert_eq!(invalid(" acl x http_auth_group(u) -f groups.txt"), [""; 0]);
+        assert_eq!(
+            invalid(" http-request deny if { http_auth_group(u) g h } other\n acl x http_auth_group(u) i"),
+            [
+                "parsing [test.cfg:3] : acl http_auth_group(): invalid group 'h'.",
+                "parsing [test.cfg:4] : acl http_auth_group(): invalid group 'i'.",
+            ]
         );
     }
 

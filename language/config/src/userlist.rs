@@ -71,6 +71,11 @@ impl UserlistReader {
         }
     }
 
+    /// The names of its groups, those without members too.
+    pub fn group_names(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(|name| &**name)
+    }
+
     /// Joins users and groups.
     pub fn end(mut self, diagnostics: &mut Diagnostics) -> Userlist {
         for (user, group, span) in std::mem::take(&mut self.memberships) {

@@ -51,6 +51,17 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "replace the number of retries",
         sets::CONTENT_REQUESTS,
         |context, words| {
+            let section = context.line.draft.section;
+            if section.is_defaults() {
+                return Err(fault(
+                    context.word.span(),
+                    "'set-retries' is not allowed in 'defaults' sections.",
+                ));
+            }
+            if !section.is_backend() {
+                let message = "'set-retries' only available in backend or listen section.";
+                return Err(fault(context.word.span(), message));
+            }
             if at_digit(words) {
                 let word = words.expect("expects a number.")?;
                 return Ok(Action::SetRetries(Number::Fixed(integer_in(

@@ -120,6 +120,21 @@ fn a_timeout_of_a_side_that_is_not_there_cannot_be_set() {
     check("frontend f", "http-request set-timeout client 5s", &[]);
     check("backend b", "http-request set-timeout tunnel 5s", &[]);
     check("listen l", "http-request set-timeout server 5s ;; http-request set-timeout client 5s", &[]);
+    check(
+        "frontend f",
+        "http-request set-retries 3",
+        &[
+            "A parsing [t.cfg:9] : error detected in frontend 'f' while parsing 'http-request set-retries' rule : 'set-retries' only available in backend or listen section.",
+        ],
+    );
+    check(
+        "defaults e",
+        "http-request set-retries 3",
+        &[
+            "A parsing [t.cfg:8] : error detected in defaults 'e' while parsing 'http-request set-retries' rule : 'set-retries' is not allowed in 'defaults' sections.",
+        ],
+    );
+    check("backend b", "tcp-request content set-retries 2 ;; http-request set-retries 3", &[]);
 }
 
 #[test]
