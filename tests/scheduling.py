@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 
-from program import USR1, Program, answering, ask, connects, free_port, request, wait_until
+from program import TERM, USR1, Program, answering, ask, connects, free_port, request, wait_until
 
 
 def served(folder, port, words="", more=""):
@@ -86,3 +86,18 @@ def a_soft_stop_waits_for_no_busy_worker(binary, folder):
         assert answered.wait(10)
         operator.close()
         assert program.status(10) == 0
+
+
+def an_end_at_once_ends_a_soft_stop_that_waits(binary, folder):
+    """R59, R67: shared work that waits for a deadline ends with the workers, and its deadline with it."""
+    port = free_port()
+    config, path = served(folder, port, "nbthread 2\n    grace 60s")
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        assert wait_until(lambda: os.path.exists(path))
+        count = lambda: int(re.search(r"^Tasks: (\d+)", ask(path, "show info"), re.M)[1])
+        before = count()
+        program.send(USR1)
+        assert wait_until(lambda: count() > before), "it begins"
+        program.send(TERM)
+        assert program.status(5) == -TERM, program.status(0)

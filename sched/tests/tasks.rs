@@ -332,6 +332,7 @@ fn low_latency_lets_urgent_work_pass() {
 #[test]
 fn a_task_is_woken_and_killed_from_another_worker() {
     let (sender, receiver) = std::sync::mpsc::channel();
+    let (tell, told) = std::sync::mpsc::channel();
     let settings = Settings { threads: 2, ..Settings::default() };
     let runtime = Runtime::start(&settings, move |index| {
         if index != 0 {
@@ -351,25 +352,22 @@ fn a_task_is_woken_and_killed_from_another_worker() {
             wait(Tick::NEVER).await;
             report.0.send("woken again").expect("the test listens");
         });
-        let bits = key.to_bits();
-        let other = move || {
-            let key = TaskKey::from_bits(bits);
-            wake(key);
-            // Messages are taken after wakes, but the task runs only in between if this comes later.
-            spawn(&KIND, Class::Normal, async move {
-                sleep_until(now().after(20)).await;
-                kill(key);
-            });
-        };
         // The first run of the task comes before anything that is sent back.
+        let tell = tell.clone();
         spawn(&KIND, Class::Bulk, async move {
             yield_now().await;
-            weir_sched::send_to(1, other).expect("the worker lives");
+            tell.send(key.to_bits()).expect("the test listens");
         });
     })
     .expect("two threads");
-    assert_eq!(receiver.recv(), Ok("woken"));
-    assert_eq!(receiver.recv(), Ok("dropped"));
+    let bits = told.recv().expect("it waits");
+    let by_the_other = |order: fn(TaskKey)| {
+        let sent = runtime.handle().send_to(1, move || order(TaskKey::from_bits(bits)));
+        sent.expect("the worker lives");
+        receiver.recv()
+    };
+    assert_eq!(by_the_other(wake), Ok("woken"));
+    assert_eq!(by_the_other(kill), Ok("dropped"));
     runtime.stop();
     assert_eq!(runtime.join(), Ok(()));
 }
