@@ -37,7 +37,7 @@ defaults
     timeout server 5s
     timeout queue 5s
     timeout http-request 5s
-    timeout http-keep-alive 100ms
+    timeout http-keep-alive 1s
     retries 1
 """
 

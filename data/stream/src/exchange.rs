@@ -385,6 +385,21 @@ pub type Phase<T = ()> = Result<T, Stop>;
 /// A version and a status have eleven characters; 21 more are the reference program's own.
 const STATUS_LINE_SIZE: usize = 21 + 11;
 
+/// What the log counts of a field: of a server's `Connection`, what does not concern this hop alone.
+fn logged_size(name: &[u8], value: &[u8], of_server: bool) -> usize {
+    if !of_server || !name.eq_ignore_ascii_case(b"connection") {
+        return name.len() + value.len();
+    }
+    let of_hop =
+        |token: &[u8]| [&b"close"[..], b"keep-alive"].iter().any(|word| token.eq_ignore_ascii_case(word));
+    let tokens = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let left = tokens.filter(|token| !of_hop(token)).map(|token| token.len() + SEPARATOR).sum::<usize>();
+    if left == 0 { 0 } else { name.len() + left - SEPARATOR }
+}
+
+/// Between two values of a list: a comma and a space.
+const SEPARATOR: usize = 2;
+
 impl Exchange {
     /// A stream on this connection that begins at `began_us` of the worker's clock.
     pub fn new(session: Rc<Session>, client: Connection, began_us: u64) -> Self {
@@ -495,13 +510,14 @@ impl Exchange {
     /// Adds the response's head to what the log counts, before anything is added for the connection's sake.
     ///
     /// The reference program does not log what went over the wire but the size of its own form of a message: 21 bytes,
-    /// then the parts of the start line and of each field without what separates them. Who compares logs sees it.
-    pub(crate) fn note_head_size(&mut self) {
+    /// then the parts of the start line and of each field without what separates them. Who compares logs sees it. Of a server's
+    /// response, what it says of its own connection does not count.
+    pub(crate) fn note_head_size(&mut self, of_server: bool) {
         if self.frontend.log_sinks.is_empty() {
             return;
         }
         let (head, raw) = (&self.response.head, self.response.bytes());
-        let fields: usize = head.fields(raw).map(|(name, value)| name.len() + value.len()).sum();
+        let fields: usize = head.fields(raw).map(|(name, value)| logged_size(name, value, of_server)).sum();
         let size = STATUS_LINE_SIZE + head.reason(raw).len() + fields;
         self.head_sizes += size as u64;
     }
@@ -513,7 +529,13 @@ impl Exchange {
         }
         // Rules on a response ask before any of it has left.
         match self.facts.response_started || self.facts.logging_early {
-            true => self.head_sizes + self.reply_bytes + self.response_body.payload(),
+            true => {
+                // The end of a chunked coding is one byte, of whatever size it was.
+                let end = self.response_framing == BodyFraming::Chunked
+                    && !self.facts.head_only
+                    && self.response_body.is_complete();
+                self.head_sizes + self.reply_bytes + self.response_body.payload() + u64::from(end)
+            }
             false => 0,
         }
     }

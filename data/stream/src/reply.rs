@@ -331,7 +331,7 @@ impl Exchange {
         self.status = if reply.logged_as > 0 { reply.logged_as } else { self.response.head.status() };
         // What answers no request is not the stream's: the reference program logs no byte of it.
         if self.facts.have_request {
-            self.note_head_size();
+            self.note_head_size(false);
         }
         let body = if self.facts.head_only || status::is_bodyless(self.response.head.status()) {
             &b""[..]

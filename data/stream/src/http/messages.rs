@@ -276,12 +276,12 @@ impl Exchange {
         if let Some(upstream) = &mut self.server {
             self.response.detach(&mut upstream.connection);
         }
+        self.note_head_size(true);
         // HTTP/1.0 clients do not know them (RFC 9110, 15.2).
         let sent = if self.request.head.version() == Version::HTTP_10 {
             Sent::All
         } else {
             self.facts.expects_continue = false;
-            self.note_head_size();
             self.adjust_response_case();
             self.response.send(&mut self.client, &mut self.scratch, false)
         };
@@ -299,7 +299,7 @@ impl Exchange {
         self.response_framing = response_framing(&self.response.head, self.request.head.method());
         // What a tunnel was asked from carries no other request, even if a rule refuses the tunnel.
         self.facts.keep_client &= self.response_framing != BodyFraming::Tunnel;
-        self.note_head_size();
+        self.note_head_size(true);
         self.bound_response_head();
         if let Err(stop) = self.response_phase().await {
             // What the client gets is not this response: it was not there, as far as the log goes.

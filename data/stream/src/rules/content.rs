@@ -140,7 +140,7 @@ impl Exchange {
                 Received::End => return Ok(()),
                 Received::Failed(_) => {
                     self.count_bad_request();
-                    return Err(Stop::close(By::Client, During::Request));
+                    return Err(Stop::error(400, By::Client, During::Request));
                 }
                 Received::Nothing => {}
             }
