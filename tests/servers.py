@@ -237,6 +237,32 @@ def a_full_queue_sends_on_or_refuses(binary, folder):
                 assert (figures["econ"], figures["wredis"]) == counted, figures
 
 
+# Lines of the section, the request's cookie, the line's `%rc` and server, and then retries, redispatches, failures and balanced
+# streams of the server that refuses.
+REFUSED = [
+    ("balance roundrobin\n    retries 3\n    option redispatch", "", r"200 --\S\S \+1 s2 ", "0101"),
+    ("balance roundrobin\n    retries 2", "", r"503 SC\S\S 2 s1 ", "2011"),
+    ("balance roundrobin\n    retries 0\n    option redispatch", "", r"503 SC\S\S 0 s1 ", "0011"),
+    ("cookie S insert\n    retries 2\n    option redispatch", "s1", r"200 --DI \+2 s2 ", "1100"),
+    ("cookie S insert\n    retries 2\n    option redispatch 1", "s1", r"200 --DI \+1 s2 ", "0100"),
+    ("cookie S insert\n    retries 1", "s1", r"503 SCV\S 1 s1 ", "1010"),
+    ("cookie S insert\n    retries 1\n    option redispatch\n    force-persist if TRUE", "s1", r"503 SCV\S 1 s1 ", "1010"),
+    ("use-server s1 if TRUE\n    retries 2\n    option redispatch", "", r"200 --\S\S \+2 s2 ", "1100"),
+]
+
+
+def a_refused_request_is_tried_again_where_the_options_say(binary, folder):
+    """`retries`, `option redispatch`: which server, how often, and what is counted."""
+    for lines, cookie, line, counted in REFUSED:
+        s2 = Held("s2")
+        servers = f"\n    timeout connect 50ms\n    server s1 127.0.0.1:{free_port()} cookie s1\n    server s2 @s2@ cookie s2"
+        with World(binary, folder, lines + servers, [s2]) as world:
+            assert answer(world.begin(cookie))[0] == line[:3], lines
+            world.logged(line)
+            figures = world.counters("s1")
+            assert "".join(figures[name] for name in ("wretr", "wredis", "econ", "lbtot")) == counted, (lines, figures)
+
+
 def the_last_server_takes_the_queues_along(binary, folder):
     """R169: who waits for any server is told at once when the last one is gone, and does not wait for its timeout."""
     for cookie, line in (("", r"503 SCNN 0 <NOSRV> sq=0 bq=1 /second"), ("a", r"503 SCDN \+0 <NOSRV> sq=1 bq=0 /second")):

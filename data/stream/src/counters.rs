@@ -165,7 +165,8 @@ impl Exchange {
 
     /// The stream got a slot of a server that nothing but balancing chose.
     pub(crate) fn count_balanced(&self) {
-        let Some(lease) = self.lease.as_ref().filter(|_| !self.facts.persistent) else { return };
+        let designated = self.facts.persistent || self.facts.ruled;
+        let Some(lease) = self.lease.as_ref().filter(|_| !designated) else { return };
         let worker = weir_sched::worker_index();
         lease.server().figures().increment(worker, ServerCounter::Balanced);
         self.backend.backend_figures.increment(worker, BackendCounter::Balanced);

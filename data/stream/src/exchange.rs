@@ -293,6 +293,8 @@ pub struct Facts {
     pub persistent: bool,
     /// A `use-server` rule had the word before the cookie.
     pub overruled: bool,
+    /// The server is the one that a `use-server` rule designated, not one that was chosen.
+    pub ruled: bool,
     /// `force-persist`: never another server than the designated one.
     pub forced: bool,
     /// The response must not carry a body (HEAD).

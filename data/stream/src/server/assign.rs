@@ -63,7 +63,7 @@ impl Exchange {
                 }
                 Choice::None if designated.is_some() => {
                     designated = None;
-                    self.facts.persistent = false;
+                    self.choose_freely();
                 }
                 Choice::Full | Choice::None => {
                     self.count(Event::FailedConnection);
@@ -75,13 +75,19 @@ impl Exchange {
 
     /// The server that the request was to go to cannot take it: any other may.
     fn leave_server(&mut self, server: Option<ServerKey>) {
-        self.facts.persistent = false;
+        self.choose_freely();
         self.server_key = None;
         if server.is_some() {
             crate::cookie::lose_server(self);
             self.redispatched = true;
             self.count_redispatch_from(server);
         }
+    }
+
+    /// Nothing designates a server from now on.
+    pub(super) fn choose_freely(&mut self) {
+        self.facts.persistent = false;
+        self.facts.ruled = false;
     }
 
     fn leased(&mut self, lease: weir_backend::Lease) -> Phase {
@@ -154,6 +160,7 @@ impl Exchange {
         let by_rule = self.server_by_rule();
         if by_rule.is_some() {
             crate::cookie::overrule(self);
+            self.facts.ruled = true;
             return by_rule;
         }
         let server = crate::cookie::designated(self);

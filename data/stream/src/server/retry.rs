@@ -126,7 +126,7 @@ impl Exchange {
                 let avoid = self.lease.as_ref().map(|lease| lease.server().key());
                 self.count(Event::Redispatch);
                 self.lease = None;
-                self.facts.persistent = false;
+                self.choose_freely();
                 self.assign_avoiding(avoid).await?;
                 let chosen = self.lease.as_ref().map(|lease| lease.server().key());
                 self.redispatched |= chosen != avoid;
@@ -146,7 +146,7 @@ impl Exchange {
             &retry::Failure {
                 retries_made: self.retries,
                 retries_allowed: self.retries_allowed,
-                designated: self.facts.persistent,
+                designated: self.facts.persistent || self.facts.ruled,
                 forced: self.facts.persistent && self.facts.forced,
                 usable_servers: usable + u32::from(wanted_though_down),
                 refused: matches!(failure, Failure::Refused(_)),
