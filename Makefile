@@ -32,15 +32,16 @@ vtc: build
 	@packaging/setup test
 	@exec python3 tests/vtc.py --bin $(WEIR) $(if $(ONLY),--only $(ONLY))
 
-# The same bytes to the packaged haproxy and to weir; `make differential ONLY=chunk` takes the exchanges that match.
+# The same bytes to the packaged haproxy and to weir; `make differential ONLY=chunk` takes the exchanges that match, and
+# `REFERENCE=/path/to/haproxy` another haproxy.
 differential: build
 	@packaging/setup test
-	@exec python3 tests/differential.py --bin $(WEIR) $(if $(ONLY),--only $(ONLY))
+	@exec python3 tests/differential.py --bin $(WEIR) $(if $(REFERENCE),--haproxy $(REFERENCE)) $(if $(ONLY),--only $(ONLY))
 
 # Random configurations and bytes to both; `make explore ARGS="--kind proxies --seed 7 --seconds 600"`.
 explore: build
 	@packaging/setup test
-	@exec python3 tests/explore.py --bin $(WEIR) $(ARGS)
+	@exec python3 tests/explore.py --bin $(WEIR) $(if $(REFERENCE),--haproxy $(REFERENCE)) $(ARGS)
 
 # The packaged HAProxy's own regression suite against weir; `make parity UPDATE=1` adds what passes now to the list.
 parity: build

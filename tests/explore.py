@@ -2,6 +2,7 @@
 """Random configurations and random bytes to the packaged haproxy and to weir: whatever differs is a fault or has its reason.
 
   explore.py --bin target/release/weir [--kind REGEX] [--seed N] [--count M] [--seconds S] [--first K] [--show]
+              [--haproxy haproxy]
 
 A seed and a number make a case, always the same one (tests/explorers says of what). Both programs check its configuration;
 lines that both refuse are left out, and a line that only one of them refuses is a finding. Then `differential.compare` sends
@@ -76,7 +77,7 @@ def differing(case, names, options, look=differential.compare):
             continue
         _, pieces = case.EXCHANGES[name]
         sent = "".join(piece for piece in pieces if isinstance(piece, str))
-        excused = meant.reasons(about(case, name).CONFIGURATION, sent, expected[name], found[name])
+        excused = meant.reasons(about(case, name).CONFIGURATION, sent, expected[name], found[name], options.version)
         if excused is None:
             faults[name] = (expected[name][0], found[name])
         else:
@@ -233,7 +234,7 @@ def explore(number, kind, options):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
-    parser.add_argument("--reference", default="haproxy")
+    parser.add_argument("--haproxy", "--reference", dest="reference", default="haproxy")
     parser.add_argument("--kind", default="", help="a regular expression that the kind of case has to match")
     parser.add_argument("--only", default="", help="a regular expression that the exchange has to match")
     parser.add_argument("--seed", type=int, default=1)
@@ -246,6 +247,7 @@ def main():
     options = parser.parse_args()
     options.reference = shutil.which(options.reference, path=os.environ["PATH"] + ":/usr/sbin")
     options.bin = os.path.abspath(options.bin)
+    options.version = differential.version(options.reference)
     kinds = [kind for kind in KINDS if re.search(options.kind, kind) and (options.kind or kind != "keywords")]
     end, findings, exchanges, cases, reasons = time.monotonic() + options.seconds, 0, 0, 0, collections.Counter()
     for number in range(options.first, options.first + options.count):
