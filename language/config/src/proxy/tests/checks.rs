@@ -168,3 +168,20 @@ fn error_messages_of_a_proxy() {
     assert!(section.message.get().is_some());
     assert_eq!(reply.status, 503);
 }
+
+#[test]
+fn names_that_no_field_has_are_warned_of() {
+    let warned = |rule: &str, name: &str, odd: char| {
+        let expected =
+            format!("W parsing [t.cfg:9] : header name '{name}' contains forbidden character '{odd}'.");
+        check("listen l", rule, &[&expected]);
+    };
+    warned("http-request set-header 'x y' z", "x y", ' ');
+    warned("http-request add-header x:y z", "x:y", ':');
+    warned("http-response set-header x%[src] z", "x%[src]", '[');
+    warned("http-after-response add-header a{}b z", "a{}b", '{');
+    warned("http-request early-hint 'l k' z", "l k", ' ');
+    // Nothing is written under these names, and these are names.
+    check("listen l", "http-request del-header 'x y' ;; http-request replace-header 'x y' a b", &[]);
+    check("listen l", "http-request set-header \"X-a!#%&'*+-.^_`|~9\" z ;; http-request set-header é z", &[]);
+}
