@@ -55,6 +55,21 @@ pub fn count(on: bool) {
     change(COUNTING, on);
 }
 
+/// Gives free memory back to the system now. mimalloc does so by itself when memory comes and goes; after much was freed
+/// and little is asked for, it would keep all of it. It takes as long as some megabytes take to free: milliseconds.
+pub fn give_back() {
+    mi_collect(true);
+}
+
+// The library that has it.
+use libmimalloc_sys as _;
+
+// SAFETY: mimalloc.h declares it so. It takes either value, from any thread, and moves no live block; where another
+// allocator is in use, there is nothing to give back.
+unsafe extern "C" {
+    safe fn mi_collect(force: bool);
+}
+
 /// Whether memory is counted.
 pub fn is_counting() -> bool {
     MEASURING.load(Relaxed) & COUNTING != 0
