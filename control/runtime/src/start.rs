@@ -29,7 +29,7 @@ use crate::life::{Life, SIGNALS};
 use crate::limits::{self, Bounds, Capacity, FixedDescriptors};
 use crate::listening::{Listening, Owner, Predecessor, Surroundings};
 use crate::messages::{Manner, Messages};
-use crate::observe::{self, CliSocket, Live, Page, ProcessRecord, RecordedLimits, pulse};
+use crate::observe::{self, CliSocket, Live, Page, ProcessRecord, RecordedLimits, pattern_care, pulse};
 use crate::privileges;
 use crate::process::{self, Precedence};
 use crate::tuning::{self, Habits};
@@ -422,6 +422,7 @@ impl Station {
             weir_config::model::SentHostName::Own => hostname.clone(),
             weir_config::model::SentHostName::Named(name) => name.to_string(),
         });
+        weir_expr::pattern::regex::limit::set_on_limit(global.tuning.regex_on_limit);
         Station {
             live,
             life,
@@ -445,6 +446,9 @@ impl Station {
         weir_stream::timeline::install(timeline, self.habits.timeline_slow_ms);
         weir_stream::server::idle::start_keeper(site);
         pulse::start(self.live);
+        if worker == 0 {
+            pattern_care::start(self.live);
+        }
         crate::forward::start(&self.live.record.events.forwards);
         self.accept();
         self.accept_operators();

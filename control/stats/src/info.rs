@@ -125,6 +125,7 @@ info_fields! {
     PatternsAdded: 79, "PatternsAdded", "MGPV", U64, "Total number of patterns added (acl/map entries)";
     PatternsFreed: 80, "PatternsFreed", "MGPV", U64, "Total number of patterns freed (acl/map entries)";
     NbThreadGroups: 81, "NbThreadGroups", "CGSV", U32, "Number of started thread groups (global.thread-groups)";
+    RegexLimitsReached: 82, "RegexLimitsReached", "MCPV", U64, "Total number of matches given up because a regular expression met a limit (tune.regex.on-limit)";
 }
 
 /// The figures of the process, ready to be written.

@@ -391,7 +391,8 @@ impl<'p> TestParser<'p, '_> {
             let set =
                 self.scope.patterns.anonymous(number, patterns).map_err(|message| self.error(message))?;
             set.used_by_acl(self.keyword(), self.scope.file, self.scope.line);
-            indexes.push(set.index(method, ignore_case).map_err(|message| self.error(message))?);
+            let index = set.index(method, ignore_case, &self.scope.place());
+            indexes.push(index.map_err(|message| self.error(message))?);
         }
         Ok(AclExpr { expr, method, indexes: indexes.into() })
     }
@@ -466,7 +467,8 @@ impl<'p> TestParser<'p, '_> {
             .named(&name, is_map, self.scope.loader)
             .map_err(|message| self.error(message))?;
         set.used_by_acl(self.keyword(), self.scope.file, self.scope.line);
-        set.index(method, ignore_case).map_err(|message| self.error(format!("in file '{name}': {message}")))
+        let index = set.index(method, ignore_case, &self.scope.place());
+        index.map_err(|message| self.error(format!("in file '{name}': {message}")))
     }
 
     /// The remaining words; operators before integers become ranges.
@@ -502,7 +504,7 @@ impl<'p> TestParser<'p, '_> {
             text = operator.apply(&text)?;
         }
         if method.takes_patterns() {
-            Parsed::parse(method, ignore_case, &text)?;
+            Parsed::parse(method, ignore_case, &text, &self.scope.place())?;
         }
         Ok(text)
     }

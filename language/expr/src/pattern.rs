@@ -6,6 +6,8 @@
 //! next.
 
 mod delimited;
+mod discarded;
+mod duplicates;
 mod file;
 mod index;
 mod net;
@@ -18,7 +20,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use file::{FileEntry, parse_acl_file, parse_map_file};
+pub use discarded::{any_discarded, free_some};
+pub use file::{FileEntry, acl_entries, map_entries};
 pub use index::{Found, PatternIndex};
 pub use set::{Entry, PatternSet, Report, Selector, SetError, ValueCheck, counts};
 pub use store::PatternStore;

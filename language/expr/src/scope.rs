@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::sync::Arc;
 
 use crate::acl::AclTable;
 use crate::error::ParseError;
@@ -51,6 +52,13 @@ pub struct Scope<'s> {
     pub file: &'s str,
     /// The line in it.
     pub line: usize,
+}
+
+impl Scope<'_> {
+    /// Where the expression is written, as `file:line`.
+    pub fn place(&self) -> Arc<str> {
+        format!("{}:{}", self.file, self.line).into()
+    }
 }
 
 /// What the parser found unusual, with the words it is about.

@@ -144,6 +144,7 @@ fn objects(live: Live, info: &mut InfoRow) {
     let (added, freed) = weir_expr::pattern::counts();
     info.set(InfoField::PatternsAdded, added);
     info.set(InfoField::PatternsFreed, freed);
+    info.set(InfoField::RegexLimitsReached, weir_expr::pattern::regex::limit::total());
 }
 
 /// Each sink counted once, however many proxies log to it.

@@ -8,6 +8,7 @@ use crate::model::{
     Account, Chroot, CloseSpread, ConnectionSharing, CoreDump, Global, Level, Niceness, SentHostName, Shards,
     TaskProfiling,
 };
+use weir_expr::pattern::regex::limit::OnLimit;
 use weir_syntax::Environment;
 
 /// Reads the lines of a `global` section.
@@ -246,6 +247,13 @@ fn tuning() {
     refuse(
         "tune.idle-pool.shared abc",
         "'tune.idle-pool.shared' expects either 'on', 'full' or 'off' but got 'abc'.",
+    );
+    assert_eq!(accept("tune.bufsize 16k").tuning.regex_on_limit, OnLimit::NoMatch);
+    assert_eq!(accept("tune.regex.on-limit match").tuning.regex_on_limit, OnLimit::Match);
+    assert_eq!(accept("tune.regex.on-limit no-match").tuning.regex_on_limit, OnLimit::NoMatch);
+    refuse(
+        "tune.regex.on-limit fail",
+        "'tune.regex.on-limit' expects either 'no-match' or 'match' but got 'fail'.",
     );
     refuse("tune.sched.low-latency", "'tune.sched.low-latency' expects either 'on' or 'off' but got ''.");
     refuse("tune.idletimer 2s", "'tune.idletimer' is not implemented yet");

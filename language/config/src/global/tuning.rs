@@ -1,5 +1,7 @@
 //! `tune.*`: sizes and habits that rarely need a change.
 
+use weir_expr::pattern::regex::limit::OnLimit;
+
 use super::context::GlobalReader;
 use crate::model::{ConnectionSharing, ListenerQueues, Shards};
 use crate::rows::Row;
@@ -98,6 +100,19 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         |line, words| {
             line.global.tuning.timeline_slow =
                 if words.take_if("off") { None } else { Some(line.delay(words)?) };
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "tune.regex.on-limit",
+        "{ no-match | match }",
+        "match",
+        "what a regular expression that meets its limit of work counts as, before any '!'",
+        |line, words| {
+            line.global.tuning.regex_on_limit = match line.choice(words, &["no-match", "match"])? {
+                "match" => OnLimit::Match,
+                _ => OnLimit::NoMatch,
+            };
             Ok(())
         },
     ),

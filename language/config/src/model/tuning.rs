@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_expr::pattern::regex::limit::OnLimit;
+
 use super::bind::Shards;
 
 /// What the `tune.*` words say. None means that weir chooses.
@@ -27,6 +29,8 @@ pub struct Tuning {
     pub run_queue_depth: Option<u32>,
     /// `tune.sched.low-latency`: look for new events more often.
     pub low_latency: bool,
+    /// `tune.regex.on-limit`: what a regular expression that meets its limit of work counts as.
+    pub regex_on_limit: OnLimit,
     /// `tune.renice.*`: priorities of the process.
     pub niceness: Niceness,
     /// `tune.idle-pool.shared`: who may use idle connections to servers.
@@ -124,6 +128,7 @@ impl Default for Tuning {
             poll_events_max: None,
             run_queue_depth: None,
             low_latency: false,
+            regex_on_limit: OnLimit::default(),
             niceness: Niceness::default(),
             idle_connections: ConnectionSharing::default(),
             receive_buffers: SocketBuffers::default(),

@@ -35,9 +35,10 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "X- -m beg",
         "remove header fields",
         sets::HTTP,
-        |_, words| {
+        |context, words| {
             let name = words.expect("expects at least 1 argument.")?;
-            let matching = if words.take_if("-m") { name_match(name, words)? } else { NameMatch::Exact };
+            let matching =
+                if words.take_if("-m") { name_match(context, name, words)? } else { NameMatch::Exact };
             Ok(header(name, HeaderEditKind::Delete(matching)))
         },
     ),
@@ -135,23 +136,24 @@ fn name_and_replacement<'l>(
     let name = words.expect(expects)?;
     let pattern = words.expect(expects)?;
     let replacement = words.take().ok_or_else(|| words.fault(expects))?;
-    let pattern = regex(pattern)?;
+    let pattern = regex(context, pattern)?;
     let format = context.line.expressions().format_with(replacement, context.places, FormatOptions::HTTP)?;
     Ok((name, pattern, format))
 }
 
 /// The regular expression that a word writes.
-pub(super) fn regex(word: &Word) -> Parsed<Arc<Regex>> {
-    compiled(word, false)
+pub(super) fn regex(context: &ActionContext<'_, '_>, word: &Word) -> Parsed<Arc<Regex>> {
+    compiled(context, word, false)
 }
 
-fn compiled(word: &Word, ignore_case: bool) -> Parsed<Arc<Regex>> {
-    let regex = Regex::new(word.text(), ignore_case)
+fn compiled(context: &ActionContext<'_, '_>, word: &Word, ignore_case: bool) -> Parsed<Arc<Regex>> {
+    let place = context.line.expressions().at.to_string().into();
+    let regex = Regex::new(word.text(), ignore_case, &place)
         .map_err(|error| fault(word.span(), format!("regex '{word}' is invalid ({error}).")))?;
     Ok(Arc::new(regex))
 }
 
-fn name_match(name: &Word, words: &mut Words<'_>) -> Parsed<NameMatch> {
+fn name_match(context: &ActionContext<'_, '_>, name: &Word, words: &mut Words<'_>) -> Parsed<NameMatch> {
     let method = words.expect("'-m' expects a matching method.")?;
     Ok(match method.text() {
         "str" => NameMatch::Exact,
@@ -159,7 +161,7 @@ fn name_match(name: &Word, words: &mut Words<'_>) -> Parsed<NameMatch> {
         "end" => NameMatch::Suffix,
         "sub" => NameMatch::Substring,
         // The names of fields have no case (RFC 9110, 5.1).
-        "reg" => NameMatch::Regex(compiled(name, true)?),
+        "reg" => NameMatch::Regex(compiled(context, name, true)?),
         _ => {
             let message = format!("-m with unsupported matching method '{method}'.");
             return Err(fault(method.span(), message));

@@ -78,7 +78,7 @@ fn replace(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>, part: Uri
     if !words.at_end() && !words.at_condition() {
         return Err(words.fault(expects));
     }
-    let pattern = regex(pattern)?;
+    let pattern = regex(context, pattern)?;
     let replacement =
         context.line.expressions().format_with(replacement, context.places, FormatOptions::HTTP)?;
     Ok(Action::ReplaceUri(Box::new(UriReplacement { part, pattern, replacement })))

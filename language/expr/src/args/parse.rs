@@ -154,7 +154,7 @@ fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, Optio
         ArgKind::Frontend | ArgKind::Backend | ArgKind::Table | ArgKind::Server | ArgKind::UserList => {
             Ok(Arg::Reference(Reference::new(kind, Some(utf8()?))))
         }
-        ArgKind::Regex => match Regex::new(utf8()?, false) {
+        ArgKind::Regex => match Regex::new(utf8()?, false, &scope.place()) {
             Ok(regex) => Ok(Arg::Regex(Arc::new(regex))),
             Err(error) => Err(Some(error.to_string())),
         },

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
-use crate::pattern::regex::{Regex, expand};
+use crate::pattern::regex::expand;
 use crate::sample::SampleType::{Bin, Bool, Int, Str};
 use crate::sample::Value;
 use crate::scope::Scope;
@@ -352,7 +352,7 @@ fn check_regsub(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     let (all, ignore_case) = (flags.contains(&b'g'), flags.contains(&b'i'));
     let Arg::Regex(regex) = args.get(0) else { return Err("missing regex".into()) };
     if ignore_case {
-        let regex = Regex::new(regex.text(), true).map_err(|error| error.to_string())?;
+        let regex = regex.with_case(true).map_err(|error| error.to_string())?;
         args.set(0, Arg::Regex(regex.into()));
     }
     args.set(2, Arg::Int(all.into()));

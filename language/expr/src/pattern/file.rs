@@ -1,34 +1,32 @@
 //! The lines of pattern and map files.
 
 /// One line of a file that is not empty and not a comment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileEntry {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileEntry<'f> {
     /// The line, from 1.
     pub line: usize,
     /// The pattern.
-    pub pattern: Vec<u8>,
+    pub pattern: &'f [u8],
     /// The value, in map files.
-    pub value: Option<Vec<u8>>,
+    pub value: Option<&'f [u8]>,
 }
 
 /// The entries of a file with one pattern a line.
 ///
 /// Lines that begin with `#` are comments, so a pattern that begins with `#` is written after a space; leading
 /// blanks are dropped, and so is the end of the line.
-pub fn parse_acl_file(bytes: &[u8]) -> Vec<FileEntry> {
-    lines(bytes).map(|(line, text)| FileEntry { line, pattern: text.to_vec(), value: None }).collect()
+pub fn acl_entries(bytes: &[u8]) -> impl Iterator<Item = FileEntry<'_>> {
+    lines(bytes).map(|(line, pattern)| FileEntry { line, pattern, value: None })
 }
 
 /// The entries of a file with a key and a value a line: the value is what follows the blanks after the first
 /// word, without trailing blanks. A key alone has an empty value.
-pub fn parse_map_file(bytes: &[u8]) -> Vec<FileEntry> {
-    lines(bytes)
-        .map(|(line, text)| {
-            let key = text.iter().position(|byte| is_blank(*byte)).unwrap_or(text.len());
-            let value = trim_end(trim_start(&text[key..]));
-            FileEntry { line, pattern: text[..key].to_vec(), value: Some(value.to_vec()) }
-        })
-        .collect()
+pub fn map_entries(bytes: &[u8]) -> impl Iterator<Item = FileEntry<'_>> {
+    lines(bytes).map(|(line, text)| {
+        let (pattern, rest) =
+            text.split_at(text.iter().position(|byte| is_blank(*byte)).unwrap_or(text.len()));
+        FileEntry { line, pattern, value: Some(trim_end(trim_start(rest))) }
+    })
 }
 
 fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
@@ -62,16 +60,17 @@ mod tests {
 
     #[test]
     fn comments_blanks_and_line_ends() {
-        let entries = parse_acl_file(b"# comment\n\n  \t\nfoo\r\n  bar baz\n #sharp\nlast");
-        let entries: Vec<_> = entries.iter().map(|entry| (entry.line, entry.pattern.as_slice())).collect();
+        let entries: Vec<_> = acl_entries(b"# comment\n\n  \t\nfoo\r\n  bar baz\n #sharp\nlast")
+            .map(|entry| (entry.line, entry.pattern))
+            .collect();
         assert_eq!(entries, [(4, b"foo".as_slice()), (5, b"bar baz"), (6, b"#sharp"), (7, b"last")]);
     }
 
     #[test]
     fn keys_and_values() {
-        let entries = parse_map_file(b"   2.22.246.0/23    United Kingdom      \nkey\n");
+        let entries: Vec<_> = map_entries(b"   2.22.246.0/23    United Kingdom      \nkey\n").collect();
         assert_eq!(entries[0].pattern, b"2.22.246.0/23");
-        assert_eq!(entries[0].value.as_deref(), Some(b"United Kingdom".as_slice()));
-        assert_eq!(entries[1].value.as_deref(), Some(b"".as_slice()));
+        assert_eq!(entries[0].value, Some(b"United Kingdom".as_slice()));
+        assert_eq!(entries[1].value, Some(b"".as_slice()));
     }
 }

@@ -1,9 +1,10 @@
 //! One way of matching a set: segments that are published to readers without a lock.
 //!
 //! What was loaded at start is one segment. The runtime API adds one-entry segments, which are merged when they
-//! are of similar size, so that n additions cost n log n and a lookup visits few segments. Deleting marks the
-//! entry dead in place. Nothing of this touches a set that nobody changes: its readers never see the published
-//! list, they go straight to the first segment.
+//! are of similar size, so that n additions cost n log n and a lookup visits few segments. A merge has a bound, since
+//! a worker makes it. Deleting marks the entry dead in place. Nothing of this touches a small set that nobody changes:
+//! its readers never see the published list, they go straight to the first segment. That of a large set may not
+//! outlive its last use, so its readers go by the published list from the start.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwap;
 
 use super::MatchMethod;
+use super::discarded::discard_published;
 use super::regex::Regex;
 use super::segment::{Hit, Item, Segment};
 use super::set::Entry;
@@ -22,8 +24,10 @@ use crate::sample::Value;
 pub struct PatternIndex {
     method: MatchMethod,
     ignore_case: bool,
-    /// What was there first; used as long as `changed` is not set.
-    first: Arc<Segment>,
+    /// The rule that was the first to match so, as `file:line`.
+    place: Arc<str>,
+    /// What was there first, if it is small; used as long as `changed` is not set.
+    first: Option<Arc<Segment>>,
     changed: AtomicBool,
     published: ArcSwap<Vec<Arc<Segment>>>,
 }
@@ -38,15 +42,26 @@ pub struct Found<'f> {
 }
 
 impl PatternIndex {
-    pub(super) fn new(method: MatchMethod, ignore_case: bool, items: Vec<Item>) -> PatternIndex {
+    pub(super) fn new(
+        method: MatchMethod,
+        ignore_case: bool,
+        items: Vec<Item>,
+        place: Arc<str>,
+    ) -> PatternIndex {
         let first = Arc::new(Segment::new(method, ignore_case, items));
         PatternIndex {
             method,
             ignore_case,
+            place,
             published: ArcSwap::from_pointee(vec![first.clone()]),
-            first,
+            first: (first.len() <= DIRECT_MAX).then_some(first),
             changed: AtomicBool::new(false),
         }
+    }
+
+    /// Parses an entry as this index compares it.
+    pub(super) fn parse(&self, entry: &Arc<Entry>) -> Result<Item, String> {
+        Item::parse(self.method, self.ignore_case, entry.clone(), &self.place)
     }
 
     /// The match method.
@@ -69,9 +84,7 @@ impl PatternIndex {
         };
         let value = cast.as_ref().unwrap_or(value);
         let lower = match value {
-            Value::Str(bytes)
-                if self.first.wants_lower_case() && bytes.iter().any(u8::is_ascii_uppercase) =>
-            {
+            Value::Str(bytes) if self.wants_lower_case() && bytes.iter().any(u8::is_ascii_uppercase) => {
                 let mut lower = crate::scratch::take();
                 lower.extend_from_slice(bytes);
                 lower.make_ascii_lowercase();
@@ -92,9 +105,9 @@ impl PatternIndex {
     }
 
     fn find_exactly<R>(&self, value: &Value<'_>, then: impl FnOnce(Found<'_>) -> R) -> Option<R> {
-        let found = |hit: Hit<'_>| then(Found { entry: &hit.item.entry, regex: hit.item.regex() });
-        if !self.changed.load(Ordering::Acquire) {
-            return self.first.find(value).map(found);
+        let found = |hit: Hit<'_>| then(Found { entry: hit.entry, regex: hit.regex });
+        if let Some(first) = self.first.as_ref().filter(|_| !self.changed.load(Ordering::Acquire)) {
+            return first.find(value).map(found);
         }
         let segments = self.published.load();
         let mut best = None::<Hit<'_>>;
@@ -121,37 +134,52 @@ impl PatternIndex {
         found
     }
 
+    /// True if subjects are to be given in lower case.
+    fn wants_lower_case(&self) -> bool {
+        self.ignore_case && !matches!(self.method, MatchMethod::Reg | MatchMethod::Bin | MatchMethod::Len)
+    }
+
     /// Appends an entry. The caller serialises writers.
     pub(super) fn push(&self, item: Item) {
         let mut segments: Vec<Arc<Segment>> = (**self.published.load()).clone();
-        let mut items = vec![item];
-        while let Some(last) = segments.last().filter(|last| last.items().len() <= items.len()) {
-            let alive = last.items().iter().filter(|item| item.entry.is_alive()).cloned();
-            items = alive.chain(items).collect();
-            segments.pop();
-        }
-        segments.push(Arc::new(Segment::new(self.method, self.ignore_case, items)));
+        self.append(&mut segments, item);
         self.publish(segments);
     }
 
+    /// Appends an entry to segments that are not published yet.
+    pub(super) fn append(&self, segments: &mut Vec<Arc<Segment>>, item: Item) {
+        let mut items = vec![item];
+        let most = MERGE_MAX.max(segments.iter().map(|segment| segment.len()).sum::<usize>() / 32);
+        let similar = |last: &&Arc<Segment>, items: &Vec<Item>| {
+            last.len() <= items.len() && last.len() + items.len() <= most
+        };
+        while let Some(last) = segments.last().filter(|last| similar(last, &items)) {
+            items = last.alive_items().chain(items).collect();
+            segments.pop();
+        }
+        segments.push(Arc::new(Segment::new(self.method, self.ignore_case, items)));
+    }
+
     /// Replaces everything. The caller serialises writers.
-    pub(super) fn replace(&self, items: Vec<Item>) {
-        self.publish(vec![Arc::new(Segment::new(self.method, self.ignore_case, items))]);
+    pub(super) fn replace(&self, segments: Vec<Arc<Segment>>) {
+        discard_published(self.publish(segments));
     }
 
-    /// Every parsed entry, for rebuilding.
-    pub(super) fn alive_items(&self) -> Vec<Item> {
-        let segments = self.published.load();
-        segments
-            .iter()
-            .flat_map(|segment| segment.items())
-            .filter(|item| item.entry.is_alive())
-            .cloned()
-            .collect()
+    /// Leaves out what was deleted. The caller serialises writers.
+    pub(super) fn sweep(&self) {
+        let segments = self.published.load_full();
+        let items = segments.iter().flat_map(|segment| segment.alive_items()).collect();
+        self.replace(vec![Arc::new(Segment::new(self.method, self.ignore_case, items))]);
     }
 
-    fn publish(&self, segments: Vec<Arc<Segment>>) {
-        self.published.store(Arc::new(segments));
+    fn publish(&self, segments: Vec<Arc<Segment>>) -> Arc<Vec<Arc<Segment>>> {
+        let before = self.published.swap(Arc::new(segments));
         self.changed.store(true, Ordering::Release);
+        before
     }
 }
+
+/// Up to so many entries are kept for good, so that lookups among what nobody changed need no published list.
+const DIRECT_MAX: usize = 1024;
+/// So many entries at most are merged at once, which takes some ten milliseconds, or a thirty-second of all.
+const MERGE_MAX: usize = 1 << 16;

@@ -1,67 +1,92 @@
 //! Networks of one family, finest first: the same idea as for prefixes of strings, on bits.
 
-/// Networks as left-aligned 128-bit numbers with a prefix length.
-#[derive(Debug, Default)]
-pub(super) struct NetIndex {
-    nets: Vec<Net>,
+use super::duplicates::Duplicates;
+
+/// The bits of an address.
+pub(super) trait Bits: Copy + Ord {
+    /// True if the first `length` bits are the same.
+    fn same_start(self, other: Self, length: u8) -> bool;
+}
+
+impl Bits for u32 {
+    fn same_start(self, other: Self, length: u8) -> bool {
+        length == 0 || (self ^ other) >> (32 - u32::from(length)) == 0
+    }
+}
+
+impl Bits for u128 {
+    fn same_start(self, other: Self, length: u8) -> bool {
+        length == 0 || (self ^ other) >> (128 - u32::from(length)) == 0
+    }
+}
+
+/// Networks as addresses with a prefix length.
+#[derive(Debug)]
+pub(super) struct NetIndex<A> {
+    nets: Vec<Net<A>>,
+    duplicates: Duplicates,
 }
 
 #[derive(Debug)]
-struct Net {
-    address: u128,
+struct Net<A> {
+    address: A,
+    /// Index of the next coarser network that holds this one, or `NO_PARENT`.
+    parent: u32,
+    /// The first entry for this network.
+    entry: u32,
     length: u8,
-    parent: Option<u32>,
-    entries: Vec<u32>,
 }
 
-fn covers(address: u128, length: u8, other: u128) -> bool {
-    length == 0 || (address ^ other) >> (128 - u32::from(length)) == 0
+const NO_PARENT: u32 = u32::MAX;
+
+impl<A> Net<A> {
+    fn parent(&self) -> Option<usize> {
+        (self.parent != NO_PARENT).then_some(self.parent as usize)
+    }
 }
 
-impl NetIndex {
-    pub(super) fn new(entries: impl Iterator<Item = (u128, u8, u32)>) -> Self {
-        let mut sorted: Vec<_> = entries.collect();
+impl<A: Bits> NetIndex<A> {
+    /// From some of a segment's `entries` entries.
+    pub(super) fn new(mut sorted: Vec<(A, u8, u32)>, entries: usize) -> Self {
         sorted.sort_unstable();
-        let mut nets: Vec<Net> = Vec::new();
+        let (mut nets, mut duplicates) = (Vec::<Net<A>>::with_capacity(sorted.len()), Duplicates::default());
+        let mut before = 0;
         for (address, length, entry) in sorted {
-            if let Some(last) =
-                nets.last_mut().filter(|last| last.address == address && last.length == length)
-            {
-                last.entries.push(entry);
+            if nets.last().is_some_and(|last| last.address == address && last.length == length) {
+                duplicates.link(before, entry, entries);
+                before = entry;
                 continue;
             }
+            before = entry;
             let mut parent = nets.len().checked_sub(1);
             while let Some(index) =
-                parent.filter(|index| !covers(nets[*index].address, nets[*index].length, address))
+                parent.filter(|index| !nets[*index].address.same_start(address, nets[*index].length))
             {
-                parent = nets[index].parent.map(|parent| parent as usize);
+                parent = nets[index].parent();
             }
-            nets.push(Net {
-                address,
-                length,
-                parent: parent.map(|index| index as u32),
-                entries: vec![entry],
-            });
+            let parent = parent.map_or(NO_PARENT, |index| index as u32);
+            nets.push(Net { address, parent, entry, length });
         }
-        NetIndex { nets }
+        nets.shrink_to_fit();
+        NetIndex { nets, duplicates }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.nets.is_empty()
     }
 
-    /// The entries whose network holds the address: finest first, equal ones in their order.
-    pub(super) fn holding(&self, address: u128) -> impl Iterator<Item = (usize, u32)> + '_ {
+    /// The entries whose network holds the address, with its prefix length: finest first, equal ones in their order.
+    pub(super) fn holding(&self, address: A) -> impl Iterator<Item = (usize, u32)> + '_ {
         let mut index = self.nets.partition_point(|net| net.address <= address).checked_sub(1);
         while let Some(at) =
-            index.filter(|at| !covers(self.nets[*at].address, self.nets[*at].length, address))
+            index.filter(|at| !self.nets[*at].address.same_start(address, self.nets[*at].length))
         {
-            index = self.nets[at].parent.map(|parent| parent as usize);
+            index = self.nets[at].parent();
         }
         std::iter::successors(index.map(|index| &self.nets[index]), |net| {
-            net.parent.map(|parent| &self.nets[parent as usize])
+            net.parent().map(|parent| &self.nets[parent])
         })
-        .flat_map(|net| net.entries.iter().map(|entry| (usize::from(net.length), *entry)))
+        .flat_map(|net| self.duplicates.from(net.entry).map(|entry| (usize::from(net.length), entry)))
     }
 }
 
@@ -79,7 +104,10 @@ mod tests {
             let align = |bits: u8| u128::from(bits) << 124;
             let mask = |length: u8| u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
             let nets: Vec<_> = nets.into_iter().map(|(bits, length)| (align(bits) & mask(length), length)).collect();
-            let index = NetIndex::new(nets.iter().enumerate().map(|(i, (net, length))| (*net, *length, i as u32)));
+            let numbered = nets.iter().enumerate().map(|(i, (net, length))| (*net, *length, i as u32));
+            let index = NetIndex::new(numbered.clone().collect(), nets.len());
+            let narrow = numbered.map(|(net, length, i)| ((net >> 96) as u32, length, i)).collect();
+            let index_v4 = NetIndex::new(narrow, nets.len());
             let mut expected: Vec<_> = nets
                 .iter()
                 .enumerate()
@@ -87,7 +115,8 @@ mod tests {
                 .map(|(i, (_, length))| (usize::from(*length), i as u32))
                 .collect();
             expected.sort_by_key(|(length, entry)| (std::cmp::Reverse(*length), *entry));
-            prop_assert_eq!(index.holding(align(subject)).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(&index.holding(align(subject)).collect::<Vec<_>>(), &expected);
+            prop_assert_eq!(index_v4.holding((align(subject) >> 96) as u32).collect::<Vec<_>>(), expected);
         }
     }
 }

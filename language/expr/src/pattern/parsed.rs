@@ -64,7 +64,13 @@ impl IntOperator {
 }
 
 impl Parsed {
-    pub(crate) fn parse(method: MatchMethod, ignore_case: bool, text: &[u8]) -> Result<Parsed, String> {
+    /// Parses a pattern of the rule at `place`.
+    pub(crate) fn parse(
+        method: MatchMethod,
+        ignore_case: bool,
+        text: &[u8],
+        place: &Arc<str>,
+    ) -> Result<Parsed, String> {
         Ok(match method {
             MatchMethod::Found | MatchMethod::Bool => Parsed::Text,
             MatchMethod::Int | MatchMethod::Len => {
@@ -75,7 +81,8 @@ impl Parsed {
             MatchMethod::Bin => Parsed::Bytes(parse_hex(text)?.into()),
             MatchMethod::Reg => {
                 let text = std::str::from_utf8(text).map_err(|_| "a regex must be plain text")?;
-                Parsed::Regex(Arc::new(Regex::new(text, ignore_case).map_err(|error| error.to_string())?))
+                let regex = Regex::new(text, ignore_case, place).map_err(|error| error.to_string())?;
+                Parsed::Regex(Arc::new(regex))
             }
             MatchMethod::Str | MatchMethod::Beg | MatchMethod::End | MatchMethod::Sub => {
                 if ignore_case && text.iter().any(u8::is_ascii_uppercase) {
@@ -125,7 +132,7 @@ pub(crate) fn undot(text: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// An address or a network of either family.
-fn parse_net(text: &[u8]) -> Result<Parsed, String> {
+pub(super) fn parse_net(text: &[u8]) -> Result<Parsed, String> {
     let error = || format!("'{}' is not a valid IPv4 or IPv6 address", show(text));
     let text = std::str::from_utf8(text).map_err(|_| error())?;
     let (address, mask) = match text.split_once('/') {

@@ -1,60 +1,105 @@
-//! Sorted keys that find every prefix of a subject.
+//! Sorted keys that find every prefix of a subject, or every suffix.
 //!
 //! Between a key that is a prefix of the subject and the subject itself, in order, everything begins with that
 //! key. So the last key not after the subject has all the prefixes of the subject among its own prefixes, and a
-//! link from each key to its longest proper prefix is all that is needed.
+//! link from each key to its longest proper prefix is all that is needed. Suffixes are prefixes read backwards.
+//!
+//! The keys stay where their entries are: the index holds eight bytes for each.
+
+use std::cmp::Ordering;
+
+use super::duplicates::Duplicates;
+
+/// From which end keys are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// Prefixes are found.
+    Front,
+    /// Suffixes are found.
+    Back,
+}
 
 /// The keys, with the longest proper prefix of each among them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PrefixIndex {
+    end: End,
     keys: Vec<Key>,
+    duplicates: Duplicates,
 }
 
 #[derive(Debug)]
 struct Key {
-    bytes: Box<[u8]>,
-    parent: Option<u32>,
-    /// Entries with this key, in their order.
-    entries: Vec<u32>,
+    /// The first entry with this key.
+    entry: u32,
+    /// Index of the longest proper prefix, or `NO_PARENT`.
+    parent: u32,
+}
+
+const NO_PARENT: u32 = u32::MAX;
+
+impl Key {
+    fn parent(&self) -> Option<usize> {
+        (self.parent != NO_PARENT).then_some(self.parent as usize)
+    }
 }
 
 impl PrefixIndex {
-    /// From keys and the entries they belong to.
-    pub(super) fn new(entries: impl Iterator<Item = (Vec<u8>, u32)>) -> Self {
-        let mut sorted: Vec<_> = entries.collect();
-        sorted.sort();
-        let mut keys: Vec<Key> = Vec::new();
-        for (bytes, entry) in sorted {
-            if let Some(last) = keys.last_mut().filter(|last| *last.bytes == *bytes) {
-                last.entries.push(entry);
+    /// From as many entries, whose keys `key` gives.
+    pub(super) fn new<'k>(end: End, entries: usize, key: impl Fn(u32) -> &'k [u8]) -> Self {
+        let mut sorted: Vec<u32> = (0..entries as u32).collect();
+        sorted.sort_unstable_by(|a, b| end.compare(key(*a), key(*b)).then(a.cmp(b)));
+        let (mut keys, mut duplicates) = (Vec::<Key>::with_capacity(entries), Duplicates::default());
+        let mut before = None;
+        for entry in sorted {
+            if let Some(before) = before.replace(entry).filter(|before| key(*before) == key(entry)) {
+                duplicates.link(before, entry, entries);
                 continue;
             }
             let mut parent = keys.len().checked_sub(1);
-            while let Some(index) = parent {
-                if bytes.starts_with(&keys[index].bytes) {
-                    break;
-                }
-                parent = keys[index].parent.map(|parent| parent as usize);
+            while let Some(index) = parent.filter(|index| !end.begins(key(entry), key(keys[*index].entry))) {
+                parent = keys[index].parent();
             }
-            keys.push(Key {
-                bytes: bytes.into(),
-                parent: parent.map(|index| index as u32),
-                entries: vec![entry],
-            });
+            keys.push(Key { entry, parent: parent.map_or(NO_PARENT, |index| index as u32) });
         }
-        PrefixIndex { keys }
+        keys.shrink_to_fit();
+        PrefixIndex { end, keys, duplicates }
     }
 
-    /// The entries whose key is a prefix of the subject: longest keys first, equal keys in their order.
-    pub(super) fn prefixes<'i>(&'i self, subject: &[u8]) -> impl Iterator<Item = (usize, u32)> + 'i {
-        let mut index = self.keys.partition_point(|key| *key.bytes <= *subject).checked_sub(1);
-        while let Some(at) = index.filter(|at| !subject.starts_with(&self.keys[*at].bytes)) {
-            index = self.keys[at].parent.map(|parent| parent as usize);
+    /// The entries whose key is a prefix of the subject, with its length: longest keys first, equal keys in their
+    /// order.
+    pub(super) fn prefixes<'i, 'k: 'i>(
+        &'i self,
+        subject: &[u8],
+        key: impl Fn(u32) -> &'k [u8] + 'i,
+    ) -> impl Iterator<Item = (usize, u32)> + 'i {
+        let not_after = |at: &Key| self.end.compare(key(at.entry), subject) != Ordering::Greater;
+        let mut index = self.keys.partition_point(not_after).checked_sub(1);
+        while let Some(at) = index.filter(|at| !self.end.begins(subject, key(self.keys[*at].entry))) {
+            index = self.keys[at].parent();
         }
         std::iter::successors(index.map(|index| &self.keys[index]), |key| {
-            key.parent.map(|parent| &self.keys[parent as usize])
+            key.parent().map(|parent| &self.keys[parent])
         })
-        .flat_map(|key| key.entries.iter().map(|entry| (key.bytes.len(), *entry)))
+        .flat_map(move |at| {
+            let length = key(at.entry).len();
+            self.duplicates.from(at.entry).map(move |entry| (length, entry))
+        })
+    }
+}
+
+impl End {
+    fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            End::Front => a.cmp(b),
+            End::Back => a.iter().rev().cmp(b.iter().rev()),
+        }
+    }
+
+    fn begins(self, subject: &[u8], key: &[u8]) -> bool {
+        match self {
+            End::Front => subject.starts_with(key),
+            End::Back => subject.ends_with(key),
+        }
     }
 }
 
@@ -68,16 +113,19 @@ mod tests {
         fn finds_what_a_scan_finds(
             keys in proptest::collection::vec("[ab/]{0,5}", 0..40),
             subject in "[ab/]{0,8}",
+            backwards: bool,
         ) {
-            let index = PrefixIndex::new(keys.iter().enumerate().map(|(i, key)| (key.clone().into_bytes(), i as u32)));
+            let end = if backwards { End::Back } else { End::Front };
+            let key = |entry: u32| keys[entry as usize].as_bytes();
+            let index = PrefixIndex::new(end, keys.len(), key);
             let mut expected: Vec<_> = keys
                 .iter()
                 .enumerate()
-                .filter(|(_, key)| subject.starts_with(key.as_str()))
+                .filter(|(_, key)| if backwards { subject.ends_with(*key) } else { subject.starts_with(*key) })
                 .map(|(i, key)| (key.len(), i as u32))
                 .collect();
             expected.sort_by_key(|(length, entry)| (std::cmp::Reverse(*length), *entry));
-            prop_assert_eq!(index.prefixes(subject.as_bytes()).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(index.prefixes(subject.as_bytes(), key).collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -1,42 +1,48 @@
-//! Regular expressions: PCRE2, compiled to machine code where possible, with a limit on the work of one match.
+//! Regular expressions: PCRE2, compiled to machine code where possible.
+//!
+//! The limits on the work of one match are PCRE2's own, as in the reference program: 10,000,000 steps and 32 kB of stack
+//! for machine code. A subject that needs more stack is tried once more without machine code, within some megabytes.
+//! What meets a limit all the same says neither that it matches nor that it does not: [`limit`] counts it, and an
+//! operator decides.
+
+pub mod limit;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use pcre2::bytes;
-
-/// How many steps one match may take. A pattern that needs more does not match: hostile input must not hold a
-/// worker. PCRE2's own default is ten times as much.
-const MATCH_LIMIT: u32 = 1_000_000;
 
 /// A compiled regular expression.
 #[derive(Clone)]
 pub struct Regex {
     inner: bytes::Regex,
     text: Box<str>,
+    ignore_case: bool,
+    /// Where the rule is that uses it (`file:line`), for whoever has to look for it.
+    place: Arc<str>,
 }
 
 /// Where the groups of a match lie in the subject; group 0 is the whole match.
 #[derive(Clone)]
-pub struct Groups(bytes::CaptureLocations);
+pub struct Groups {
+    places: bytes::CaptureLocations,
+    /// They are of a search without machine code.
+    patient: bool,
+}
 
 impl Regex {
-    /// Compiles a pattern.
-    pub fn new(pattern: &str, ignore_case: bool) -> Result<Regex, RegexError> {
-        let limited = format!("(*LIMIT_MATCH={MATCH_LIMIT}){pattern}");
-        let build =
-            |text: &str| bytes::RegexBuilder::new().caseless(ignore_case).jit_if_available(true).build(text);
-        match build(&limited) {
-            Ok(inner) => Ok(Regex { inner, text: pattern.into() }),
-            // Once more without the limit, so that offsets are those of the pattern as it was written.
-            Err(error) => {
-                let error = build(pattern).err().unwrap_or(error);
+    /// Compiles a pattern of the rule at `place`.
+    pub fn new(pattern: &str, ignore_case: bool, place: &Arc<str>) -> Result<Regex, RegexError> {
+        let built = bytes::RegexBuilder::new().caseless(ignore_case).jit_if_available(true).build(pattern);
+        built.map(|inner| Regex { inner, text: pattern.into(), ignore_case, place: place.clone() }).map_err(
+            |error| {
                 let text = error.to_string();
                 let reason = text.rsplit_once(": ").map_or(&*text, |(_, reason)| reason);
                 let offset = error.offset().unwrap_or(0);
-                Err(RegexError(format!("regex '{pattern}' is invalid (error={reason}, erroffset={offset})")))
-            }
-        }
+                RegexError(format!("regex '{pattern}' is invalid (error={reason}, erroffset={offset})"))
+            },
+        )
     }
 
     /// The pattern as it was written.
@@ -44,30 +50,93 @@ impl Regex {
         &self.text
     }
 
-    /// True if the pattern matches somewhere. Running into the limit counts as no match.
+    /// Where the rule is that uses it, as `file:line`.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// The same pattern, with or without regard to case.
+    ///
+    /// # Errors
+    /// As [`Regex::new`].
+    pub fn with_case(&self, ignore_case: bool) -> Result<Regex, RegexError> {
+        Regex::new(&self.text, ignore_case, &self.place)
+    }
+
+    /// True if the pattern matches somewhere; at a limit, what [`limit::on_limit`] says.
     pub fn is_match(&self, subject: &[u8]) -> bool {
-        self.inner.is_match(subject).unwrap_or(false)
+        let found = self.inner.is_match(subject);
+        self.answer(found, |patient| patient.is_match(subject))
+            .unwrap_or_else(|_| limit::on_limit() == limit::OnLimit::Match)
     }
 
     /// Room for the groups of this pattern.
     pub fn groups(&self) -> Groups {
-        Groups(self.inner.capture_locations())
+        Groups { places: self.inner.capture_locations(), patient: false }
     }
 
-    /// Finds the first match at or after `from`; gives the whole match.
+    /// Finds the first match at or after `from`; gives the whole match. At a limit there are no groups, so it is none.
     pub fn captures(&self, subject: &[u8], from: usize, groups: &mut Groups) -> Option<Range<usize>> {
         if from > subject.len() {
             return None;
         }
-        let found = self.inner.captures_read_at(&mut groups.0, subject, from).ok()??;
-        Some(found.start()..found.end())
+        if groups.patient {
+            *groups = self.groups();
+        }
+        let found = self.inner.captures_read_at(&mut groups.places, subject, from);
+        let found = found.map(|found| found.map(|found| found.start()..found.end()));
+        let again = |patient: &bytes::Regex| {
+            *groups = Groups { places: patient.capture_locations(), patient: true };
+            let found = patient.captures_read_at(&mut groups.places, subject, from)?;
+            Ok(found.map(|found| found.start()..found.end()))
+        };
+        self.answer(found, again).unwrap_or(None)
+    }
+
+    /// What a search found: of `again` if machine code had too little stack. A limit is counted.
+    fn answer<R: Default>(
+        &self,
+        found: Result<R, pcre2::Error>,
+        again: impl FnOnce(&bytes::Regex) -> Result<R, pcre2::Error>,
+    ) -> Result<R, LimitMet> {
+        let error = match found {
+            Err(error) if error.code() == limit::JIT_STACK => {
+                match self.patient().map(|patient| again(&patient)) {
+                    Some(Ok(found)) => return Ok(found),
+                    Some(Err(error)) => error,
+                    None => error,
+                }
+            }
+            Err(error) => error,
+            Ok(found) => return Ok(found),
+        };
+        if limit::is_limit(error.code()) {
+            limit::note(self);
+            return Err(LimitMet);
+        }
+        // A subject that is not what the expression asks for (UTF-8) does not match.
+        Ok(R::default())
+    }
+
+    /// The same expression without machine code. It is made when it is needed, since it keeps the memory that it took.
+    fn patient(&self) -> Option<bytes::Regex> {
+        let limited = format!("(*LIMIT_MATCH={PATIENT_STEPS})(*LIMIT_HEAP={PATIENT_HEAP_KB}){}", self.text);
+        bytes::RegexBuilder::new().caseless(self.ignore_case).build(&limited).ok()
     }
 }
+
+/// A match was given up.
+struct LimitMet;
+
+/// Steps without machine code take some ten times as long.
+const PATIENT_STEPS: u32 = 1_000_000;
+/// The memory of a search without machine code, in kilobytes.
+const PATIENT_HEAP_KB: u32 = 8_192;
 
 impl Groups {
     /// The bytes of group `index`, if it took part in the match.
     pub fn get<'s>(&self, index: usize, subject: &'s [u8]) -> Option<&'s [u8]> {
-        let (start, end) = self.0.get(index)?;
+        let (start, end) = self.places.get(index)?;
         subject.get(start..end)
     }
 }
@@ -122,21 +191,33 @@ mod tests {
 
     #[test]
     fn matches_and_groups() {
-        let regex = Regex::new("^/(a+)(b)?", false).unwrap();
+        let place = "t.cfg:1".into();
+        let regex = Regex::new("^/(a+)(b)?", false, &place).unwrap();
         let mut groups = regex.groups();
         assert_eq!(regex.captures(b"/aac", 0, &mut groups), Some(0..3));
         let mut out = Vec::new();
         expand(br"<\1|\2|\0|\\|\x41|\.>\", b"/aac", &groups, &mut out);
         assert_eq!(out, br"<aa||/aa|\|A|.>\".as_slice());
         assert!(!regex.is_match(b"/A"));
-        assert!(Regex::new("^/(a+)", true).unwrap().is_match(b"/A"));
-        assert!(Regex::new("(", false).is_err());
+        assert!(regex.with_case(true).unwrap().is_match(b"/A"));
+        assert!(Regex::new("(", false, &place).is_err());
+        let error = Regex::new("a(", true, &place).unwrap_err().to_string();
+        assert!(error.contains("'a('") && error.ends_with("erroffset=2)"), "{error}");
     }
 
+    /// Each turn takes some bytes of the 32 kB that machine code has: some thousand letters are too many for it.
     #[test]
-    fn a_hostile_subject_ends_in_no_match() {
-        let regex = Regex::new("^(a+)+$", false).unwrap();
-        let subject = [b'a'; 200].iter().copied().chain([b'b']).collect::<Vec<_>>();
-        assert!(!regex.is_match(&subject));
+    fn what_needs_more_stack_is_answered_all_the_same() {
+        let regex = Regex::new("^(?:(A)|b|ab)*c$", true, &"t.cfg:2".into()).unwrap();
+        let mut groups = regex.groups();
+        for turns in [1, 100, 1_000, 4_000, 8_000] {
+            let mut subject = b"ab".repeat(turns);
+            assert!(!regex.is_match(&subject));
+            subject.push(b'c');
+            assert!(regex.is_match(&subject), "{turns}");
+            assert_eq!(regex.captures(&subject, 0, &mut groups), Some(0..subject.len()), "{turns}");
+            assert_eq!(groups.get(1, &subject), Some(b"a".as_slice()));
+            assert_eq!(regex.captures(b"ac", 0, &mut groups), Some(0..2), "the groups serve again");
+        }
     }
 }

@@ -9,9 +9,10 @@ use std::hash::BuildHasher as _;
 
 use super::MatchMethod;
 use super::delimited;
+use super::duplicates::Duplicates;
 use super::net::NetIndex;
-use super::parsed::Parsed;
-use super::prefix::PrefixIndex;
+use super::parsed::{Parsed, parse_net};
+use super::prefix::{End, PrefixIndex};
 use super::regex::Regex;
 use super::set::Entry;
 use crate::sample::Value;
@@ -24,7 +25,9 @@ const SMALL: usize = 4;
 pub(super) struct Segment {
     method: MatchMethod,
     ignore_case: bool,
-    items: Vec<Item>,
+    entries: Vec<Arc<Entry>>,
+    /// What entries are compared as; empty if all are compared as they were written, or are in the index.
+    parsed: Vec<Parsed>,
     index: Index,
 }
 
@@ -38,29 +41,38 @@ pub(super) struct Item {
 enum Index {
     /// Compare one by one.
     Scan,
-    Exact(DefaultHashBuilder, HashTable<Vec<u32>>),
+    /// The first entry for each key.
+    Exact(DefaultHashBuilder, HashTable<u32>, Duplicates),
+    /// Prefixes or suffixes.
     Prefixes(PrefixIndex),
-    /// Prefixes of the reversed strings.
-    Suffixes(PrefixIndex),
     Substrings(AhoCorasick),
-    Numbers(hashbrown::HashMap<i64, Vec<u32>>),
+    /// The first entry for each number.
+    Numbers(hashbrown::HashMap<i64, u32>, Duplicates),
     Nets {
-        v4: NetIndex,
-        v6: NetIndex,
-        odd: Vec<u32>,
+        v4: NetIndex<u32>,
+        v6: NetIndex<u128>,
+        /// Networks whose mask has gaps.
+        odd: Vec<(Ipv4Addr, Ipv4Addr, u32)>,
     },
 }
 
 /// What was found in a segment.
 pub(super) struct Hit<'s> {
-    pub item: &'s Item,
+    pub entry: &'s Entry,
+    pub regex: Option<&'s Regex>,
     /// How long the matching prefix or netmask is; only for methods where the finest match wins.
     pub fineness: usize,
 }
 
 impl Item {
-    pub(super) fn parse(method: MatchMethod, ignore_case: bool, entry: Arc<Entry>) -> Result<Item, String> {
-        let parsed = Parsed::parse(method, ignore_case, entry.pattern())?;
+    /// Parses an entry for the rule at `place`.
+    pub(super) fn parse(
+        method: MatchMethod,
+        ignore_case: bool,
+        entry: Arc<Entry>,
+        place: &Arc<str>,
+    ) -> Result<Item, String> {
+        let parsed = Parsed::parse(method, ignore_case, entry.pattern(), place)?;
         Ok(Item { entry, parsed })
     }
 
@@ -68,31 +80,70 @@ impl Item {
     pub(super) fn of_text(entry: Arc<Entry>) -> Item {
         Item { entry, parsed: Parsed::Text }
     }
-
-    /// The bytes to compare with.
-    fn key(&self) -> &[u8] {
-        match &self.parsed {
-            Parsed::Bytes(bytes) => bytes,
-            _ => self.entry.pattern(),
-        }
-    }
-
-    pub(super) fn regex(&self) -> Option<&Regex> {
-        match &self.parsed {
-            Parsed::Regex(regex) => Some(regex),
-            _ => None,
-        }
-    }
 }
 
 impl Segment {
     pub(super) fn new(method: MatchMethod, ignore_case: bool, items: Vec<Item>) -> Segment {
-        let index = Index::new(method, ignore_case, &items);
-        Segment { method, ignore_case, items, index }
+        let mut segment =
+            Segment { method, ignore_case, entries: Vec::new(), parsed: Vec::new(), index: Index::Scan };
+        if method == MatchMethod::Ip {
+            segment.index = Index::nets(&items);
+            segment.entries = items.into_iter().map(|item| item.entry).collect();
+            return segment;
+        }
+        if items.iter().all(|item| matches!(item.parsed, Parsed::Text)) {
+            segment.entries = items.into_iter().map(|item| item.entry).collect();
+        } else {
+            (segment.entries, segment.parsed) =
+                items.into_iter().map(|item| (item.entry, item.parsed)).unzip();
+        }
+        segment.entries.shrink_to_fit();
+        segment.parsed.shrink_to_fit();
+        segment.index = Index::new(&segment);
+        segment
     }
 
-    pub(super) fn items(&self) -> &[Item] {
-        &self.items
+    /// How many entries there are, deleted ones too.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entries that were not deleted, for another segment.
+    pub(super) fn alive_items(&self) -> impl Iterator<Item = Item> + '_ {
+        let alive = self.entries.iter().enumerate().filter(|(_, entry)| entry.is_alive());
+        alive.map(|(index, entry)| {
+            let parsed = match self.parsed.get(index) {
+                Some(parsed) => parsed.clone(),
+                // It parsed before.
+                None if self.method == MatchMethod::Ip => parse_net(entry.pattern()).unwrap_or(Parsed::Text),
+                None => Parsed::Text,
+            };
+            Item { entry: entry.clone(), parsed }
+        })
+    }
+
+    /// Takes apart a segment that nobody looks into any more.
+    pub(super) fn into_parts(self) -> (Vec<Arc<Entry>>, Vec<Parsed>) {
+        (self.entries, self.parsed)
+    }
+
+    /// The bytes that an entry is compared with.
+    fn key(&self, index: u32) -> &[u8] {
+        match self.parsed.get(index as usize) {
+            Some(Parsed::Bytes(bytes)) => bytes,
+            _ => self.entries[index as usize].pattern(),
+        }
+    }
+
+    fn regex(&self, index: u32) -> Option<&Regex> {
+        match self.parsed.get(index as usize) {
+            Some(Parsed::Regex(regex)) => Some(regex),
+            _ => None,
+        }
+    }
+
+    fn is_alive(&self, index: u32) -> bool {
+        self.entries[index as usize].is_alive()
     }
 
     /// Finds the entry that matches a value already cast to the input type of the method, and, if case is
@@ -112,41 +163,38 @@ impl Segment {
 
     /// The entries with exactly this key, of a segment for equal strings.
     pub(super) fn equal(&self, key: &[u8], found: &mut Vec<Arc<Entry>>) {
-        let alive = |item: &&Item| item.entry.is_alive();
-        match &self.index {
-            Index::Exact(hasher, table) => {
-                let same = |group: &Vec<u32>| self.items[group[0] as usize].key() == key;
-                let group = table.find(hasher.hash_one(key), same).map_or(&[][..], |group| group);
-                let items = group.iter().map(|index| &self.items[*index as usize]);
-                found.extend(items.filter(alive).map(|item| item.entry.clone()));
+        let mut take = |index: u32| {
+            if self.is_alive(index) {
+                found.push(self.entries[index as usize].clone());
             }
-            _ => found.extend(
-                self.items
-                    .iter()
-                    .filter(|item| item.key() == key)
-                    .filter(alive)
-                    .map(|item| item.entry.clone()),
-            ),
+        };
+        match &self.index {
+            Index::Exact(hasher, table, duplicates) => {
+                if let Some(first) = table.find(hasher.hash_one(key), |index| self.key(*index) == key) {
+                    duplicates.from(*first).for_each(take);
+                }
+            }
+            _ => self.all().filter(|index| self.key(*index) == key).for_each(&mut take),
         }
+    }
+
+    fn all(&self) -> std::ops::Range<u32> {
+        0..self.entries.len() as u32
     }
 
     fn find_bytes(&self, subject: &[u8]) -> Option<Hit<'_>> {
         match &self.index {
-            Index::Exact(hasher, table) => {
-                let same = |group: &Vec<u32>| self.items[group[0] as usize].key() == subject;
-                self.alive(table.find(hasher.hash_one(subject), same)?.iter().map(|index| (0, *index)))
+            Index::Exact(hasher, table, duplicates) => {
+                let same = |index: &u32| self.key(*index) == subject;
+                let first = *table.find(hasher.hash_one(subject), same)?;
+                self.alive(duplicates.from(first).map(|index| (0, index)))
             }
-            Index::Prefixes(index) => self.alive(index.prefixes(subject)),
-            Index::Suffixes(index) => {
-                let mut reversed = crate::scratch::take();
-                reversed.extend(subject.iter().rev());
-                let first = index
-                    .prefixes(&reversed)
-                    .map(|(_, entry)| entry)
-                    .filter(|entry| self.items[*entry as usize].entry.is_alive())
-                    .min();
-                crate::scratch::give(reversed);
-                first.map(|index| self.hit(0, index))
+            Index::Prefixes(index) if self.method == MatchMethod::Beg => {
+                self.alive(index.prefixes(subject, |index| self.key(index)))
+            }
+            Index::Prefixes(index) => {
+                let found = index.prefixes(subject, |index| self.key(index)).map(|(_, entry)| entry);
+                found.filter(|entry| self.is_alive(*entry)).min().map(|index| self.hit(0, index))
             }
             Index::Substrings(automaton) => {
                 let mut best = None::<u32>;
@@ -154,7 +202,7 @@ impl Segment {
                     let index = found.pattern().as_u32();
                     let better = best.is_none_or(|best| index < best);
                     if better
-                        && self.items[index as usize].entry.is_alive()
+                        && self.is_alive(index)
                         && (self.method == MatchMethod::Sub
                             || (!found.is_empty()
                                 && delimited::stands_alone(self.method, subject, found.start(), found.end())))
@@ -167,19 +215,19 @@ impl Segment {
                 }
                 best.map(|index| self.hit(0, index))
             }
-            _ => self.scan(|item| self.compare(item, subject)),
+            _ => self.scan(|index| self.compare(index, subject)),
         }
     }
 
-    fn compare(&self, item: &Item, subject: &[u8]) -> Option<usize> {
-        let key = item.key();
+    fn compare(&self, index: u32, subject: &[u8]) -> Option<usize> {
+        let key = self.key(index);
         let matches = match self.method {
             MatchMethod::Str | MatchMethod::Bin => subject == key,
             MatchMethod::Beg => return subject.starts_with(key).then_some(key.len()),
             MatchMethod::End => subject.ends_with(key),
             MatchMethod::Sub => memchr::memmem::find(subject, key).is_some(),
             MatchMethod::Dir | MatchMethod::Dom => delimited::contains(self.method, subject, key),
-            MatchMethod::Reg => item.regex().is_some_and(|regex| regex.is_match(subject)),
+            MatchMethod::Reg => self.regex(index).is_some_and(|regex| regex.is_match(subject)),
             MatchMethod::Found
             | MatchMethod::Bool
             | MatchMethod::Int
@@ -191,9 +239,11 @@ impl Segment {
 
     fn find_number(&self, value: i64) -> Option<Hit<'_>> {
         match &self.index {
-            Index::Numbers(table) => self.alive(table.get(&value)?.iter().map(|index| (0, *index))),
-            _ => self.scan(|item| match item.parsed {
-                Parsed::Range(low, high) => (low <= value && value <= high).then_some(0),
+            Index::Numbers(table, duplicates) => {
+                self.alive(duplicates.from(*table.get(&value)?).map(|index| (0, index)))
+            }
+            _ => self.scan(|index| match self.parsed.get(index as usize) {
+                Some(Parsed::Range(low, high)) => (*low <= value && value <= *high).then_some(0),
                 _ => None,
             }),
         }
@@ -214,26 +264,27 @@ impl Segment {
         if address.is_ipv4() { in_v4().or_else(in_v6) } else { in_v6().or_else(in_v4) }
     }
 
-    fn find_v4(&self, nets: &NetIndex, odd: &[u32], address: Ipv4Addr) -> Option<Hit<'_>> {
-        let bits = u32::from(address);
-        let found = self.alive(nets.holding(u128::from(bits) << 96));
+    fn find_v4(
+        &self,
+        nets: &NetIndex<u32>,
+        odd: &[(Ipv4Addr, Ipv4Addr, u32)],
+        address: Ipv4Addr,
+    ) -> Option<Hit<'_>> {
+        let found = self.alive(nets.holding(u32::from(address)));
         found.or_else(|| {
-            self.alive(odd.iter().filter_map(|index| match self.items[*index as usize].parsed {
-                Parsed::Net4(net, mask) => (address & mask == net).then_some((0, *index)),
-                _ => None,
-            }))
+            self.alive(odd.iter().filter(|(net, mask, _)| address & *mask == *net).map(|odd| (0, odd.2)))
         })
     }
 
-    fn scan(&self, matches: impl Fn(&Item) -> Option<usize>) -> Option<Hit<'_>> {
+    fn scan(&self, matches: impl Fn(u32) -> Option<usize>) -> Option<Hit<'_>> {
         let mut best = None::<Hit<'_>>;
-        for item in self.items.iter().filter(|item| item.entry.is_alive()) {
-            if let Some(fineness) = matches(item) {
+        for index in self.all().filter(|index| self.is_alive(*index)) {
+            if let Some(fineness) = matches(index) {
                 if !self.method.prefers_finest() {
-                    return Some(Hit { item, fineness });
+                    return Some(self.hit(fineness, index));
                 }
                 if best.as_ref().is_none_or(|best| fineness > best.fineness) {
-                    best = Some(Hit { item, fineness });
+                    best = Some(self.hit(fineness, index));
                 }
             }
         }
@@ -242,68 +293,68 @@ impl Segment {
 
     /// The first entry of the list that was not deleted.
     fn alive(&self, mut candidates: impl Iterator<Item = (usize, u32)>) -> Option<Hit<'_>> {
-        candidates
-            .find(|(_, index)| self.items[*index as usize].entry.is_alive())
-            .map(|(fineness, index)| self.hit(fineness, index))
+        candidates.find(|(_, index)| self.is_alive(*index)).map(|(fineness, index)| self.hit(fineness, index))
     }
 
     fn hit(&self, fineness: usize, index: u32) -> Hit<'_> {
-        Hit { item: &self.items[index as usize], fineness }
-    }
-
-    /// True if subjects are to be given in lower case.
-    pub(super) fn wants_lower_case(&self) -> bool {
-        self.ignore_case && !matches!(self.method, MatchMethod::Reg | MatchMethod::Bin | MatchMethod::Len)
+        Hit { entry: &self.entries[index as usize], regex: self.regex(index), fineness }
     }
 }
 
 impl Index {
-    fn new(method: MatchMethod, ignore_case: bool, items: &[Item]) -> Index {
-        if method == MatchMethod::Ip {
-            return Index::nets(items);
-        }
-        if items.len() <= SMALL {
+    fn new(segment: &Segment) -> Index {
+        let (method, count) = (segment.method, segment.entries.len());
+        if count <= SMALL {
             return Index::Scan;
         }
-        let numbered = || items.iter().enumerate().map(|(index, item)| (item, index as u32));
         match method {
             MatchMethod::Str | MatchMethod::Bin => {
                 let hasher = DefaultHashBuilder::default();
-                let mut table: HashTable<Vec<u32>> = HashTable::with_capacity(items.len());
-                let hash = |group: &Vec<u32>| hasher.hash_one(items[group[0] as usize].key());
-                for (item, index) in numbered() {
-                    let same = |group: &Vec<u32>| items[group[0] as usize].key() == item.key();
-                    match table.find_mut(hasher.hash_one(item.key()), same) {
-                        Some(group) => group.push(index),
+                let (mut table, mut duplicates) =
+                    (HashTable::<u32>::with_capacity(count), Duplicates::default());
+                // From the end, so that the first of several comes to stand in the table.
+                for index in segment.all().rev() {
+                    let key = segment.key(index);
+                    let hash = hasher.hash_one(key);
+                    match table.find_mut(hash, |other| segment.key(*other) == key) {
+                        Some(first) => {
+                            duplicates.link(index, *first, count);
+                            *first = index;
+                        }
                         None => {
-                            table.insert_unique(hasher.hash_one(item.key()), vec![index], hash);
+                            table.insert_unique(hash, index, |other| hasher.hash_one(segment.key(*other)));
                         }
                     }
                 }
-                Index::Exact(hasher, table)
+                Index::Exact(hasher, table, duplicates)
             }
-            MatchMethod::Beg => Index::Prefixes(PrefixIndex::new(
-                numbered().map(|(item, index)| (item.key().to_vec(), index)),
-            )),
-            MatchMethod::End => Index::Suffixes(PrefixIndex::new(
-                numbered().map(|(item, index)| (item.key().iter().rev().copied().collect(), index)),
-            )),
+            MatchMethod::Beg => {
+                Index::Prefixes(PrefixIndex::new(End::Front, count, |index| segment.key(index)))
+            }
+            MatchMethod::End => {
+                Index::Prefixes(PrefixIndex::new(End::Back, count, |index| segment.key(index)))
+            }
             MatchMethod::Sub | MatchMethod::Dir | MatchMethod::Dom => {
                 // Too large for an automaton (it has limits of its own): compared one by one.
                 let automaton = AhoCorasick::builder()
-                    .ascii_case_insensitive(ignore_case)
-                    .build(items.iter().map(Item::key));
+                    .ascii_case_insensitive(segment.ignore_case)
+                    .build(segment.all().map(|index| segment.key(index)));
                 automaton.map_or(Index::Scan, Index::Substrings)
             }
             MatchMethod::Int | MatchMethod::Len => {
-                let mut table = hashbrown::HashMap::<i64, Vec<u32>>::new();
-                for (item, index) in numbered() {
-                    match item.parsed {
-                        Parsed::Range(low, high) if low == high => table.entry(low).or_default().push(index),
+                let (mut table, mut duplicates) =
+                    (hashbrown::HashMap::<i64, u32>::new(), Duplicates::default());
+                for index in segment.all().rev() {
+                    match segment.parsed.get(index as usize) {
+                        Some(Parsed::Range(low, high)) if low == high => {
+                            if let Some(first) = table.insert(*low, index) {
+                                duplicates.link(index, first, count);
+                            }
+                        }
                         _ => return Index::Scan,
                     }
                 }
-                Index::Numbers(table)
+                Index::Numbers(table, duplicates)
             }
             MatchMethod::Found | MatchMethod::Bool | MatchMethod::Ip | MatchMethod::Reg => Index::Scan,
         }
@@ -315,17 +366,17 @@ impl Index {
             let index = index as u32;
             match &item.parsed {
                 Parsed::Net4(net, mask) => {
-                    let mask = u32::from(*mask);
-                    if mask.leading_ones() + mask.trailing_zeros() >= 32 {
-                        v4.push((u128::from(u32::from(*net)) << 96, mask.leading_ones() as u8, index));
+                    let bits = u32::from(*mask);
+                    if bits.leading_ones() + bits.trailing_zeros() >= 32 {
+                        v4.push((u32::from(*net), bits.leading_ones() as u8, index));
                     } else {
-                        odd.push(index);
+                        odd.push((*net, *mask, index));
                     }
                 }
                 Parsed::Net6(net, length) => v6.push((u128::from(*net), *length, index)),
                 _ => {}
             }
         }
-        Index::Nets { v4: NetIndex::new(v4.into_iter()), v6: NetIndex::new(v6.into_iter()), odd }
+        Index::Nets { v4: NetIndex::new(v4, items.len()), v6: NetIndex::new(v6, items.len()), odd }
     }
 }

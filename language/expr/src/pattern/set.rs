@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwapOption;
 
 use super::MatchMethod;
+use super::discarded::{discard_entries, discard_published};
 use super::file::FileEntry;
 use super::index::PatternIndex;
-use super::segment::Item;
+use super::segment::{Item, Segment};
 use crate::sample::Value;
 
 /// One entry: a pattern, and a value if the set is a map.
@@ -18,20 +19,28 @@ use crate::sample::Value;
 pub struct Entry {
     id: u64,
     /// Where it stands in its file, 0 if in none.
-    line: usize,
-    pattern: Box<[u8]>,
-    value: ArcSwapOption<Box<[u8]>>,
+    line: u32,
+    /// How long the pattern is, at the beginning of the text.
+    pattern_length: u32,
+    /// The pattern, and the value that came with it.
+    text: Box<[u8]>,
+    /// The value that a command or a rule gave it later.
+    newer_value: ArcSwapOption<Box<[u8]>>,
+    has_value: bool,
     dead: AtomicBool,
 }
 
 impl Entry {
+    /// One allocation for the entry and one for its text: a list may have millions.
     fn new(line: usize, pattern: &[u8], value: Option<&[u8]>) -> Arc<Entry> {
         // Identifiers are shown by the runtime API and never come back.
         Arc::new(Entry {
             id: ADDED.fetch_add(1, Ordering::Relaxed) + 1,
-            line,
-            pattern: pattern.into(),
-            value: ArcSwapOption::from(value.map(|value| Arc::new(value.into()))),
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            pattern_length: pattern.len() as u32,
+            text: [pattern, value.unwrap_or_default()].concat().into(),
+            newer_value: ArcSwapOption::empty(),
+            has_value: value.is_some(),
             dead: AtomicBool::new(false),
         })
     }
@@ -43,12 +52,14 @@ impl Entry {
 
     /// The pattern as it was written.
     pub fn pattern(&self) -> &[u8] {
-        &self.pattern
+        &self.text[..self.pattern_length as usize]
     }
 
     /// Passes the value to `then`; maps only.
     pub fn with_value<R>(&self, then: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.value.load().as_ref().map(|value| then(value))
+        let newer = self.newer_value.load();
+        let first = &self.text[self.pattern_length as usize..];
+        self.has_value.then(|| then(newer.as_ref().map_or(first, |value| value)))
     }
 
     /// A copy of the value.
@@ -156,7 +167,7 @@ struct State {
     dead: usize,
     version: u32,
     next_version: u32,
-    prepared: BTreeMap<u32, Vec<Arc<Entry>>>,
+    prepared: BTreeMap<u32, Prepared>,
     indexes: Vec<Arc<PatternIndex>>,
     /// Finds entries by their text, for changes; made when it is first wanted, dropped when much has changed.
     by_pattern: Option<PatternIndex>,
@@ -164,17 +175,24 @@ struct State {
     outputs: Vec<ValueCheck>,
 }
 
+/// A version that is not looked up yet.
+#[derive(Debug, Default)]
+struct Prepared {
+    entries: Vec<Arc<Entry>>,
+    /// For each index of the set, in the same order, what it will publish.
+    segments: Vec<Vec<Arc<Segment>>>,
+}
+
 impl PatternSet {
-    pub(super) fn new(
+    pub(super) fn new<'e>(
         number: u32,
         name: Option<String>,
         has_values: bool,
-        entries: &[FileEntry],
+        entries: impl Iterator<Item = FileEntry<'e>>,
     ) -> PatternSet {
-        let entries = entries
-            .iter()
-            .map(|entry| Entry::new(entry.line, &entry.pattern, entry.value.as_deref()))
-            .collect();
+        let mut entries: Vec<_> =
+            entries.map(|entry| Entry::new(entry.line, entry.pattern, entry.value)).collect();
+        entries.shrink_to_fit();
         PatternSet { number, name, has_values, state: Mutex::new(State { entries, ..State::default() }) }
     }
 
@@ -244,7 +262,8 @@ impl PatternSet {
     /// How many entries there are, over all versions.
     pub fn len(&self) -> usize {
         let state = self.lock();
-        state.entries.len() - state.dead + state.prepared.values().map(Vec::len).sum::<usize>()
+        state.entries.len() - state.dead
+            + state.prepared.values().map(|prepared| prepared.entries.len()).sum::<usize>()
     }
 
     /// True if there is no entry.
@@ -262,7 +281,7 @@ impl PatternSet {
         let state = self.lock();
         let list = match version.filter(|version| *version != state.version) {
             None => &state.entries,
-            Some(version) => state.prepared.get(&version).ok_or(SetError::NoSuchVersion)?,
+            Some(version) => &state.prepared.get(&version).ok_or(SetError::NoSuchVersion)?.entries,
         };
         Ok(list.iter().filter(|entry| entry.is_alive()).cloned().collect())
     }
@@ -271,14 +290,21 @@ impl PatternSet {
     /// pieces, between which entries may come and go.
     pub fn next_entry(&self, version: u32, after: u64) -> Option<Arc<Entry>> {
         let state = self.lock();
-        let list = if version == state.version { &state.entries } else { state.prepared.get(&version)? };
+        let list =
+            if version == state.version { &state.entries } else { &state.prepared.get(&version)?.entries };
         // Entries are appended, so identifiers ascend.
         let next = list.partition_point(|entry| entry.id <= after);
         list[next..].iter().find(|entry| entry.is_alive()).cloned()
     }
 
-    /// The index for a way of matching, made if it is new. The error names an entry that does not parse.
-    pub fn index(&self, method: MatchMethod, ignore_case: bool) -> Result<Arc<PatternIndex>, String> {
+    /// The index for a way of matching, made if it is new, for the rule at `place` (`file:line`). The error names an
+    /// entry that does not parse.
+    pub fn index(
+        &self,
+        method: MatchMethod,
+        ignore_case: bool,
+        place: &Arc<str>,
+    ) -> Result<Arc<PatternIndex>, String> {
         let mut state = self.lock();
         let same =
             |index: &&Arc<PatternIndex>| index.method() == method && index.ignore_case() == ignore_case;
@@ -289,11 +315,11 @@ impl PatternSet {
             .entries
             .iter()
             .map(|entry| {
-                let item = Item::parse(method, ignore_case, entry.clone());
+                let item = Item::parse(method, ignore_case, entry.clone(), place);
                 item.map_err(|message| entry.located(message))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let index = Arc::new(PatternIndex::new(method, ignore_case, items));
+        let index = Arc::new(PatternIndex::new(method, ignore_case, items, place.clone()));
         state.indexes.push(index.clone());
         Ok(index)
     }
@@ -315,7 +341,8 @@ impl PatternSet {
         if value.is_some() != self.has_values {
             return Err(SetError::Value);
         }
-        let mut state = self.lock();
+        let mut guard = self.lock();
+        let state = &mut *guard;
         if state.entries.len() >= MAX_ENTRIES {
             return Err(SetError::Full);
         }
@@ -326,16 +353,20 @@ impl PatternSet {
         let items = state
             .indexes
             .iter()
-            .map(|index| Item::parse(index.method(), index.ignore_case(), entry.clone()))
+            .map(|index| index.parse(&entry))
             .collect::<Result<Vec<_>, _>>()
             .map_err(SetError::Pattern)?;
         match version.filter(|version| *version != state.version) {
             Some(version) => {
-                let list = state.prepared.get_mut(&version).ok_or(SetError::NoSuchVersion)?;
-                if list.len() >= MAX_ENTRIES {
+                let prepared = state.prepared.get_mut(&version).ok_or(SetError::NoSuchVersion)?;
+                if prepared.entries.len() >= MAX_ENTRIES {
                     return Err(SetError::Full);
                 }
-                list.push(entry);
+                prepared.segments.resize_with(state.indexes.len(), Vec::new);
+                for ((index, item), segments) in state.indexes.iter().zip(items).zip(&mut prepared.segments) {
+                    index.append(segments, item);
+                }
+                prepared.entries.push(entry);
             }
             None => {
                 for (index, item) in state.indexes.iter().zip(items) {
@@ -359,7 +390,7 @@ impl PatternSet {
         state.outputs.iter().try_for_each(|check| check(value)).map_err(SetError::Pattern)?;
         let selected = state.select(selector);
         for entry in &selected {
-            entry.value.store(Some(Arc::new(value.into())));
+            entry.newer_value.store(Some(Arc::new(value.into())));
         }
         if selected.is_empty() { Err(SetError::NotFound) } else { Ok(selected.len()) }
     }
@@ -380,9 +411,7 @@ impl PatternSet {
             state.entries.retain(|entry| entry.is_alive());
             state.dead = 0;
             state.by_pattern = None;
-            for index in &state.indexes {
-                index.replace(index.alive_items());
-            }
+            state.indexes.iter().for_each(|index| index.sweep());
         }
         Ok(selected.len())
     }
@@ -391,18 +420,11 @@ impl PatternSet {
     pub fn clear(&self, version: Option<u32>) -> Result<(), SetError> {
         let mut state = self.lock();
         match version.filter(|version| *version != state.version) {
-            Some(version) => state.prepared.get_mut(&version).ok_or(SetError::NoSuchVersion)?.clear(),
-            None => {
-                for entry in &state.entries {
-                    entry.dead.store(true, Ordering::Relaxed);
-                }
-                state.entries.clear();
-                state.dead = 0;
-                state.by_pattern = None;
-                for index in &state.indexes {
-                    index.replace(Vec::new());
-                }
+            Some(version) => {
+                let prepared = state.prepared.get_mut(&version).ok_or(SetError::NoSuchVersion)?;
+                std::mem::take(prepared).discard();
             }
+            None => state.put(Prepared::default()),
         }
         Ok(())
     }
@@ -413,32 +435,26 @@ impl PatternSet {
         let mut state = self.lock();
         state.next_version = state.next_version.wrapping_add(1).max(1);
         let version = state.next_version;
-        state.prepared.insert(version, Vec::new());
-        if state.prepared.len() > MAX_PREPARED {
-            state.prepared.pop_first();
+        state.prepared.insert(version, Prepared::default());
+        if state.prepared.len() > MAX_PREPARED
+            && let Some((_, oldest)) = state.prepared.pop_first()
+        {
+            oldest.discard();
         }
         version
     }
 
-    /// Makes a prepared version the current one, at once for every reader; older preparations are dropped.
+    /// Makes a prepared version the current one, for each use of the set at once; older preparations are dropped.
     pub fn commit(&self, version: u32) -> Result<(), SetError> {
         let mut state = self.lock();
-        let entries = state.prepared.remove(&version).ok_or(SetError::NoSuchVersion)?;
-        // All or nothing: every entry must parse for every use before any reader sees the new version.
-        let parse = |index: &Arc<PatternIndex>| {
-            let item = |entry: &Arc<Entry>| Item::parse(index.method(), index.ignore_case(), entry.clone());
-            entries.iter().map(item).collect::<Result<Vec<_>, _>>()
-        };
-        let parsed =
-            state.indexes.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(SetError::Pattern)?;
-        for (index, items) in state.indexes.iter().zip(parsed) {
-            index.replace(items);
+        // Every entry was parsed for every use when it was added: this only puts the version in place.
+        let prepared = state.prepared.remove(&version).ok_or(SetError::NoSuchVersion)?;
+        let newer = state.prepared.split_off(&version);
+        for (_, older) in std::mem::replace(&mut state.prepared, newer) {
+            older.discard();
         }
-        state.prepared.retain(|other, _| *other > version);
+        state.put(prepared);
         state.version = version;
-        state.entries = entries;
-        state.dead = 0;
-        state.by_pattern = None;
         Ok(())
     }
 
@@ -465,7 +481,26 @@ impl PatternSet {
     }
 }
 
+impl Prepared {
+    fn discard(self) {
+        self.segments.into_iter().for_each(|segments| discard_published(Arc::new(segments)));
+        discard_entries(self.entries);
+    }
+}
+
 impl State {
+    /// Puts other entries in place of the current ones.
+    fn put(&mut self, other: Prepared) {
+        let Prepared { entries, mut segments } = other;
+        segments.resize_with(self.indexes.len(), Vec::new);
+        for (index, segments) in self.indexes.iter().zip(segments) {
+            index.replace(segments);
+        }
+        discard_entries(std::mem::replace(&mut self.entries, entries));
+        self.dead = 0;
+        self.by_pattern = None;
+    }
+
     /// Up to this many entries looking at each is as good as an index of them.
     const SMALL: usize = 64;
 
@@ -481,14 +516,19 @@ impl State {
                     .collect()
             }
             Selector::Pattern(pattern) if self.entries.len() <= Self::SMALL => {
-                let same = |entry: &&Arc<Entry>| entry.is_alive() && *entry.pattern == *pattern;
+                let same = |entry: &&Arc<Entry>| entry.is_alive() && entry.pattern() == pattern;
                 self.entries.iter().filter(same).cloned().collect()
             }
             Selector::Pattern(pattern) => {
+                let as_written =
+                    |index: &&Arc<PatternIndex>| index.method() == MatchMethod::Str && !index.ignore_case();
+                if let Some(index) = self.indexes.iter().find(as_written) {
+                    return index.equal(pattern);
+                }
                 let entries = &self.entries;
                 let index = self.by_pattern.get_or_insert_with(|| {
                     let items = entries.iter().cloned().map(Item::of_text).collect();
-                    PatternIndex::new(MatchMethod::Str, false, items)
+                    PatternIndex::new(MatchMethod::Str, false, items, "".into())
                 });
                 index.equal(pattern)
             }

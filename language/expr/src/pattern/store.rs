@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 
-use super::file::{FileEntry, parse_acl_file, parse_map_file};
+use super::file::{FileEntry, acl_entries, map_entries};
 use super::set::PatternSet;
 use crate::scope::Loader;
 
@@ -77,19 +77,21 @@ impl PatternStore {
                 Err(_) => return Err(failed(path)),
             },
         };
-        let entries = if has_values { parse_map_file(&bytes) } else { parse_acl_file(&bytes) };
         let mut state = self.lock();
-        let set = Arc::new(PatternSet::new(state.free_number(None)?, Some(key.into()), has_values, &entries));
+        let (number, key) = (state.free_number(None)?, Some(key.into()));
+        let set = Arc::new(match has_values {
+            true => PatternSet::new(number, key, true, map_entries(&bytes)),
+            false => PatternSet::new(number, key, false, acl_entries(&bytes)),
+        });
         state.insert(set.clone());
         Ok(set)
     }
 
     /// A set for the words of one ACL line, with the number that `-u` asks for if any.
     pub fn anonymous(&self, number: Option<u32>, patterns: Vec<Vec<u8>>) -> Result<Arc<PatternSet>, String> {
-        let entries: Vec<_> =
-            patterns.into_iter().map(|pattern| FileEntry { line: 0, pattern, value: None }).collect();
+        let entries = patterns.iter().map(|pattern| FileEntry { line: 0, pattern, value: None });
         let mut state = self.lock();
-        let set = Arc::new(PatternSet::new(state.free_number(number)?, None, false, &entries));
+        let set = Arc::new(PatternSet::new(state.free_number(number)?, None, false, entries));
         state.insert(set.clone());
         Ok(set)
     }

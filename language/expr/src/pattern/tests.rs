@@ -20,6 +20,11 @@ fn map(content: &'static str) -> std::sync::Arc<PatternSet> {
     PatternStore::new().named("file", true, &File(content)).unwrap()
 }
 
+/// Where the rule is that the tests stand for.
+fn place() -> std::sync::Arc<str> {
+    "t.cfg:1".into()
+}
+
 /// The value that a lookup gives.
 fn value(index: &PatternIndex, subject: &str) -> Option<String> {
     index.find(&Value::str(subject.as_bytes()), |found| {
@@ -30,7 +35,7 @@ fn value(index: &PatternIndex, subject: &str) -> Option<String> {
 #[test]
 fn a_map_can_be_changed_while_it_is_used() {
     let set = map("a 1\nb 2\na 3\n");
-    let index = set.index(MatchMethod::Str, false).unwrap();
+    let index = set.index(MatchMethod::Str, false, &place()).unwrap();
     assert_eq!(value(&index, "a").as_deref(), Some("1"));
     set.add(None, b"c", Some(b"4")).unwrap();
     assert_eq!(value(&index, "c").as_deref(), Some("4"));
@@ -52,7 +57,7 @@ fn a_map_can_be_changed_while_it_is_used() {
 #[test]
 fn a_large_map_is_changed_by_key() {
     let set = PatternStore::new().named("virt@large", true, &File("")).unwrap();
-    let index = set.index(MatchMethod::Str, false).unwrap();
+    let index = set.index(MatchMethod::Str, false, &place()).unwrap();
     for number in 0..1000 {
         set.add(None, format!("key{}", number % 500).as_bytes(), Some(b"old")).unwrap();
     }
@@ -75,7 +80,7 @@ fn a_large_map_is_changed_by_key() {
 #[test]
 fn versions_replace_all_entries_at_once() {
     let set = map("a 1\n");
-    let index = set.index(MatchMethod::Str, false).unwrap();
+    let index = set.index(MatchMethod::Str, false, &place()).unwrap();
     let version = set.prepare();
     set.add(Some(version), b"b", Some(b"2")).unwrap();
     assert_eq!(value(&index, "b"), None, "not before it is committed");
@@ -99,21 +104,21 @@ fn versions_replace_all_entries_at_once() {
 #[test]
 fn what_does_not_parse_changes_nothing() {
     let set = map("1:5 low\n");
-    let index = set.index(MatchMethod::Int, false).unwrap();
+    let index = set.index(MatchMethod::Int, false, &place()).unwrap();
     assert!(matches!(set.add(None, b"nonsense", Some(b"x")), Err(SetError::Pattern(_))));
     assert_eq!(set.len(), 1);
     let version = set.prepare();
     assert!(set.add(Some(version), b"9:1", Some(b"x")).is_err());
     assert!(index.matches(&Value::Int(3)));
-    assert!(set.index(MatchMethod::Ip, false).unwrap_err().contains("at line 1"));
+    assert!(set.index(MatchMethod::Ip, false, &place()).unwrap_err().contains("at line 1"));
     assert!(set.check_values(|value| if value == b"low" { Err("no".into()) } else { Ok(()) }).is_err());
 }
 
 #[test]
 fn lookups_report_each_use() {
     let set = map("AB 1\n");
-    set.index(MatchMethod::Str, false).unwrap();
-    set.index(MatchMethod::Beg, true).unwrap();
+    set.index(MatchMethod::Str, false, &place()).unwrap();
+    set.index(MatchMethod::Beg, true, &place()).unwrap();
     let reports = set.lookup(b"abc");
     assert_eq!(reports[0].found, None);
     assert_eq!(reports[1].found.as_ref().map(|(_, pattern, _)| pattern.as_slice()), Some(&b"AB"[..]));
@@ -236,7 +241,7 @@ proptest! {
     ) {
         let store = PatternStore::new();
         let set = store.anonymous(None, initial.iter().map(|text| text.clone().into_bytes()).collect()).unwrap();
-        let index = set.index(method, ignore_case).unwrap();
+        let index = set.index(method, ignore_case, &place()).unwrap();
         let mut model: Vec<(u64, String)> =
             set.entries(None).unwrap().iter().map(|entry| entry.id()).zip(initial).collect();
         for change in [None].into_iter().chain(changes.into_iter().map(Some)) {
@@ -276,7 +281,7 @@ proptest! {
         };
         let store = PatternStore::new();
         let set = store.anonymous(None, ranges.iter().map(|range| text(range).into_bytes()).collect()).unwrap();
-        let index = set.index(MatchMethod::Int, false).unwrap();
+        let index = set.index(MatchMethod::Int, false, &place()).unwrap();
         let found = index.find(&Value::Int(subject), |found| found.entry.pattern().to_vec());
         let holds = |(low, length): &&(i64, i64)| *low <= subject && subject <= if singles { *low } else { low + length };
         prop_assert_eq!(found, ranges.iter().find(holds).map(|range| text(range).into_bytes()));

@@ -1,0 +1,91 @@
+//! What patterns need beside lookups: large lists are freed in pieces, and matches that met a limit are reported.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use weir_events::Level;
+use weir_expr::pattern::regex::limit::{self, LimitReport, OnLimit};
+use weir_expr::pattern::{any_discarded, free_some};
+use weir_sched::{Class, Kind};
+use weir_stream::log::announce;
+
+use super::Live;
+
+/// Starts it on the current worker; one is enough.
+pub(crate) fn start(live: Live) {
+    weir_sched::spawn(&PATTERNS, Class::Bulk, async move {
+        let mut next_report = weir_sched::now();
+        // Reading large files took memory that is free now.
+        weir_memory::give_back();
+        loop {
+            weir_sched::sleep_until(weir_sched::now().after(PERIOD_MS)).await;
+            if any_discarded() {
+                while free_some(PIECE) {
+                    weir_sched::yield_now().await;
+                }
+                weir_memory::give_back();
+            }
+            if weir_sched::now() < next_report {
+                continue;
+            }
+            let reports = limit::take_reports();
+            if !reports.is_empty() {
+                next_report = weir_sched::now().after(REPORT_MS);
+            }
+            for report in &reports {
+                say(live, &describe(report, limit::on_limit()));
+            }
+        }
+    });
+}
+
+fn describe(report: &LimitReport, on_limit: OnLimit) -> String {
+    let LimitReport { place, pattern, times } = report;
+    let matches = if *times == 1 { "1 match".to_owned() } else { format!("{times} matches") };
+    let counted = match on_limit {
+        OnLimit::NoMatch => "no match",
+        OnLimit::Match => "a match",
+    };
+    format!(
+        "[{place}] : the regular expression '{pattern}' met its limit of work: {matches} given up and counted as {counted} \
+         (tune.regex.on-limit)."
+    )
+}
+
+/// Tells standard error, and every log target of the proxies once: whose rule it is, is in the place.
+fn say(live: Live, text: &str) {
+    if let Some(messages) = live.record.messages {
+        messages.warning(text);
+    }
+    let mut told = HashSet::new();
+    for proxy in &live.site.proxies {
+        let new = proxy.log_sinks.iter().filter(|sink| told.insert(Arc::as_ptr(sink))).count();
+        if new > 0 {
+            announce(proxy, Level::Warning, text.as_bytes());
+        }
+    }
+}
+
+static PATTERNS: Kind = Kind::new("patterns");
+const PERIOD_MS: u64 = 1_000;
+/// How many entries are freed before others have their turn.
+const PIECE: usize = 4_096;
+/// Reports of one rule come that far apart at least: a client decides how many there are.
+const REPORT_MS: u64 = 60_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_the_rule_and_what_was_decided() {
+        let mut report = LimitReport { place: "t.cfg:7".into(), pattern: "^(a+)+$".into(), times: 1 };
+        assert_eq!(
+            describe(&report, OnLimit::NoMatch),
+            "[t.cfg:7] : the regular expression '^(a+)+$' met its limit of work: 1 match given up and counted as no match \
+             (tune.regex.on-limit)."
+        );
+        report.times = 20;
+        assert!(describe(&report, OnLimit::Match).contains("20 matches given up and counted as a match"));
+    }
+}

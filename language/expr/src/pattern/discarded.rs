@@ -1,0 +1,134 @@
+//! Entries that nobody can look up any more, freed a few at a time.
+//!
+//! A list of a million entries takes some tenths of a second to free, and a worker has others to serve. So who clears
+//! or replaces a large list leaves it here, and the process calls [`free_some`] in between.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::parsed::Parsed;
+use super::segment::Segment;
+use super::set::Entry;
+
+/// Something to free.
+enum Discarded {
+    /// What an index published; a reader may still look at it.
+    Published(Arc<Vec<Arc<Segment>>>),
+    Entries(Vec<Arc<Entry>>),
+    Parsed(Vec<Parsed>),
+}
+
+/// True if there is something to free.
+pub fn any_discarded() -> bool {
+    ANY.load(Ordering::Acquire)
+}
+
+/// Frees about `most` entries; false if none is left.
+pub fn free_some(most: usize) -> bool {
+    let mut list = lock();
+    let mut freed = 0;
+    // What a reader still holds is put aside, once.
+    let mut turns = list.len();
+    while freed < most && turns > 0 {
+        let Some(next) = list.pop() else { break };
+        match next {
+            Discarded::Published(segments) => match Arc::try_unwrap(segments) {
+                Ok(segments) => {
+                    for (entries, parsed) in
+                        segments.into_iter().filter_map(Arc::into_inner).map(Segment::into_parts)
+                    {
+                        list.push(Discarded::Entries(entries));
+                        list.push(Discarded::Parsed(parsed));
+                        turns += 2;
+                    }
+                }
+                Err(held) => list.insert(0, Discarded::Published(held)),
+            },
+            Discarded::Entries(mut entries) => {
+                if truncate(&mut entries, most, &mut freed) {
+                    list.push(Discarded::Entries(entries));
+                    turns += 1;
+                }
+            }
+            Discarded::Parsed(mut parsed) => {
+                if truncate(&mut parsed, most, &mut freed) {
+                    list.push(Discarded::Parsed(parsed));
+                    turns += 1;
+                }
+            }
+        }
+        turns -= 1;
+    }
+    ANY.store(!list.is_empty(), Ordering::Release);
+    !list.is_empty()
+}
+
+/// Drops what there is still room for; true if something is left.
+fn truncate<T>(list: &mut Vec<T>, most: usize, freed: &mut usize) -> bool {
+    let now = (most - *freed).min(list.len());
+    list.truncate(list.len() - now);
+    *freed += now;
+    !list.is_empty()
+}
+
+/// Leaves what an index published until now.
+pub(super) fn discard_published(segments: Arc<Vec<Arc<Segment>>>) {
+    if segments.iter().map(|segment| segment.len()).sum::<usize>() > SMALL {
+        put(Discarded::Published(segments));
+    }
+}
+
+/// Leaves a list of entries.
+pub(super) fn discard_entries(entries: Vec<Arc<Entry>>) {
+    if entries.len() > SMALL {
+        put(Discarded::Entries(entries));
+    }
+}
+
+fn put(discarded: Discarded) {
+    lock().push(discarded);
+    ANY.store(true, Ordering::Release);
+}
+
+fn lock() -> MutexGuard<'static, Vec<Discarded>> {
+    DISCARDED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+static DISCARDED: Mutex<Vec<Discarded>> = Mutex::new(Vec::new());
+static ANY: AtomicBool = AtomicBool::new(false);
+/// So many entries are freed at once, which takes less than a millisecond.
+const SMALL: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pattern::{MatchMethod, PatternStore};
+    use crate::sample::Value;
+
+    #[test]
+    fn what_is_cleared_is_freed_in_pieces() {
+        struct NoFiles;
+        impl crate::scope::Loader for NoFiles {
+            fn load(&self, _: &str) -> std::io::Result<Vec<u8>> {
+                Err(std::io::ErrorKind::NotFound.into())
+            }
+        }
+        let set = PatternStore::new().named("virt@m", true, &NoFiles).unwrap();
+        let index = set.index(MatchMethod::Str, false, &"t.cfg:1".into()).unwrap();
+        let all = 3 * SMALL;
+        for number in 0..all {
+            set.add(None, number.to_string().as_bytes(), Some(b"v")).unwrap();
+        }
+        let witness = Arc::downgrade(&set.entries(None).unwrap()[all / 2]);
+        set.clear(None).unwrap();
+        assert!(!index.matches(&Value::str(b"5")));
+        assert!(any_discarded() && witness.upgrade().is_some(), "not freed by who cleared it");
+        // Each entry is in two lists; other tests may leave and take some as well.
+        let mut pieces = 0;
+        while free_some(SMALL) {
+            pieces += 1;
+        }
+        assert!(pieces >= 3, "{pieces}");
+        assert!(witness.upgrade().is_none());
+    }
+}

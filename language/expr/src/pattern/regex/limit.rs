@@ -1,0 +1,129 @@
+//! Matches that met a limit: what they count as, how many there were, and of which rules.
+//!
+//! A subject that a client chose can make a regular expression try more ways than there is time for. The match is
+//! given up then, without an answer. Whoever runs the process asks for [`take_reports`] now and then, and tells an
+//! operator.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::Regex;
+
+/// What a match that met a limit counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLimit {
+    /// It does not match, as in the reference program.
+    #[default]
+    NoMatch,
+    /// It matches.
+    Match,
+}
+
+/// A rule whose regular expression met a limit since the last reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitReport {
+    /// Where the rule is, as `file:line`.
+    pub place: String,
+    /// The regular expression.
+    pub pattern: String,
+    /// How many matches were given up.
+    pub times: u64,
+}
+
+/// Decides what a match that met a limit counts as, for the whole process.
+pub fn set_on_limit(on_limit: OnLimit) {
+    MATCHES.store(on_limit == OnLimit::Match, Ordering::Relaxed);
+}
+
+/// What a match that met a limit counts as.
+pub fn on_limit() -> OnLimit {
+    if MATCHES.load(Ordering::Relaxed) { OnLimit::Match } else { OnLimit::NoMatch }
+}
+
+/// How many matches of the process met a limit.
+pub fn total() -> u64 {
+    TOTAL.load(Ordering::Relaxed)
+}
+
+/// The rules that met a limit since the last call, [`MAX_REPORTS`] of them at most.
+pub fn take_reports() -> Vec<LimitReport> {
+    std::mem::take(&mut *REPORTS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Counts a match that was given up; of rules beyond [`MAX_REPORTS`] only the total is kept. The match took
+/// milliseconds, so a lock is nothing beside it.
+pub(super) fn note(regex: &Regex) {
+    TOTAL.fetch_add(1, Ordering::Relaxed);
+    let mut reports = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = |report: &&mut LimitReport| report.place == regex.place() && report.pattern == regex.text();
+    if let Some(report) = reports.iter_mut().find(same) {
+        report.times += 1;
+    } else if reports.len() < MAX_REPORTS {
+        reports.push(LimitReport { place: regex.place().into(), pattern: regex.text().into(), times: 1 });
+    }
+}
+
+/// True for PCRE2's errors that say that a match was given up; the others (a subject that is no UTF-8) are answers.
+pub(super) fn is_limit(code: i32) -> bool {
+    const MATCH: i32 = -47;
+    const NO_MEMORY: i32 = -48;
+    const DEPTH: i32 = -53;
+    const HEAP: i32 = -63;
+    matches!(code, JIT_STACK | MATCH | NO_MEMORY | DEPTH | HEAP)
+}
+
+/// PCRE2's error for machine code that has too little stack.
+pub(super) const JIT_STACK: i32 = -46;
+/// How many rules are reported at once.
+pub const MAX_REPORTS: usize = 16;
+
+static MATCHES: AtomicBool = AtomicBool::new(false);
+static TOTAL: AtomicU64 = AtomicU64::new(0);
+static REPORTS: Mutex<Vec<LimitReport>> = Mutex::new(Vec::new());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test, since the setting and the reports are of the process. What other tests of this crate note is left out.
+    #[test]
+    fn what_meets_a_limit_is_counted_reported_and_decided() {
+        let regex = |pattern: &str, line: usize| {
+            Regex::new(pattern, false, &format!("limits.cfg:{line}").into()).unwrap()
+        };
+        // No way to divide the letters leads to the end, so all are tried; and each turn of the second takes stack.
+        let steps = regex("^(a+)+$", 1);
+        let stack = regex("^(a|b|ab)*c$", 2);
+        let many_ways = [b"a".repeat(64), b"!".to_vec()].concat();
+        let deep = [b"ab".repeat(400_000), b"c".to_vec()].concat();
+        let before = total();
+        assert!(!steps.is_match(&many_ways), "by default it does not match");
+        assert!(!stack.is_match(&deep));
+        assert!(!stack.is_match(&deep));
+        let mut groups = steps.groups();
+        assert_eq!(steps.captures(&many_ways, 0, &mut groups), None);
+        assert!(total() >= before + 4);
+
+        set_on_limit(OnLimit::Match);
+        assert!(steps.is_match(&many_ways) && stack.is_match(&deep));
+        assert!(!steps.is_match(b"aab"), "what is decided is decided");
+        assert_eq!(steps.captures(&many_ways, 0, &mut groups), None, "there is nothing to put in");
+        // A subject that is no UTF-8 does not match, which is an answer.
+        assert!(!regex("(*UTF)^.$", 3).is_match(b"\xff"));
+        set_on_limit(OnLimit::NoMatch);
+
+        let mut reports = take_reports();
+        reports.retain(|report| report.place.starts_with("limits.cfg:"));
+        let report = |line: usize, pattern: &str, times: u64| LimitReport {
+            place: format!("limits.cfg:{line}"),
+            pattern: pattern.into(),
+            times,
+        };
+        assert_eq!(reports, [report(1, "^(a+)+$", 4), report(2, "^(a|b|ab)*c$", 3)]);
+
+        for line in 0..MAX_REPORTS as u64 * 2 {
+            note(&regex("x", line as usize + 10));
+        }
+        assert_eq!(take_reports().len(), MAX_REPORTS);
+    }
+}
