@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from attackers import held
+from attackers import held, scarcity
 from program import Program, free_port, main, wait_until
 
 CONFIGURATION = """
@@ -210,11 +210,12 @@ def clients_that_do_not_read_hold_two_buffers(binary, folder):
 
     with Scene(binary, folder) as scene:
         scene.lie = endless
-        scene.attack(100, REQUEST, "lying")
+        scene.attack(300, REQUEST, "lying")
         for _ in range(10):
             scene.ask()
             time.sleep(0.05)
-        assert scene.each() < 3 * BUFFER, scene.each()
+        # What workers keep for all of them is some 10 kB for each of so few.
+        assert scene.each() < 2.5 * BUFFER, scene.each()
         scene.is_well()
 
 
@@ -526,4 +527,4 @@ def senders_of_logs_may_lie(binary, folder):
 if __name__ == "__main__":
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    sys.exit(main("attacks", [sys.modules[__name__], held], "withstood"))
+    sys.exit(main("attacks", [sys.modules[__name__], held, scarcity], "withstood"))

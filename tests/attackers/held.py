@@ -122,7 +122,7 @@ def settled(program, origin):
     return now[0]
 
 
-def bytes_each(binary, folder, kind):
+def bytes_each(path, folder, kind):
     """How many bytes each further client of a kind adds."""
     name, first, manner, _ = KINDS[kind]
     origin = Origin(manner)
@@ -142,7 +142,7 @@ def bytes_each(binary, folder, kind):
             client.sendall(first)
 
     try:
-        with Program(binary, "-db", "-f", folder.file("held.cfg", text)) as program:
+        with Program(path, "-db", "-f", folder.file("held.cfg", text)) as program:
             program.ready(ports[name])
             come(FEW)
             few = settled(program, origin)

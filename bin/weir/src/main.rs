@@ -72,6 +72,9 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     MESSAGES.set_manner(manner(arguments));
+    if let Some(megabytes) = arguments.memory_mb.filter(|&megabytes| megabytes > 0) {
+        weir_memory::shortage::limit(megabytes.saturating_mul(1 << 20));
+    }
     let origin = process::Origin::new(words);
     if let Some(folder) = &arguments.folder
         && let Err(error) = std::env::set_current_dir(folder)

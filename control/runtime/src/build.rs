@@ -22,7 +22,7 @@ use weir_http::CaseMap;
 use weir_net::Gate;
 use weir_stream::closing::Closing;
 use weir_stream::service::Statistics;
-use weir_stream::site::{AddedServers, Identity, Limits, Proxy, Site, SocketSizes};
+use weir_stream::site::{AddedServers, DescriptorMarks, Identity, Limits, Proxy, Site, SocketSizes};
 use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
 
@@ -39,6 +39,8 @@ pub struct Options<'o> {
     pub workers: usize,
     /// The process's connection limit, already computed.
     pub connections: u32,
+    /// How many descriptors the process may have.
+    pub open_files: u32,
     /// `-N`: the limit of frontends that have none of their own.
     pub frontend_connections: Option<u32>,
     /// Where events end.
@@ -217,6 +219,11 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
         },
         variables: VariableLimits::of(&tuning.variable_sizes),
         pipe_size: tuning.pipe_size.unwrap_or(0) as usize,
+        descriptors: DescriptorMarks::of(
+            options.open_files,
+            tuning.pool_low_descriptors,
+            tuning.pool_high_descriptors,
+        ),
     }
 }
 

@@ -34,6 +34,10 @@ pub struct CliDoor {
 pub const BATCH: u32 = 4;
 
 impl Door for CliDoor {
+    fn is_for_operators(&self) -> bool {
+        true
+    }
+
     type Ticket = (Place, Place);
 
     fn state(&self) -> DoorState {

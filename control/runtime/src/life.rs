@@ -233,7 +233,7 @@ impl Life {
         }
     }
 
-    /// SIGQUIT: says how much memory each worker's buffers take.
+    /// SIGQUIT: says how much memory each worker's buffers take, and gives back what is free.
     fn report_memory(&'static self) {
         self.messages.warning("SIGQUIT received, dumping memory usage.");
         for worker in 0..weir_sched::worker_count() {
@@ -249,6 +249,7 @@ impl Life {
                     buffers.free,
                     weir_sched::task_count()
                 ));
+                crate::observe::pulse::trim_memory();
             });
         }
     }

@@ -123,19 +123,15 @@ impl FixedDescriptors {
     }
 }
 
-/// How many buffers one worker may lend at once: its share of `tune.buffers.limit`, or of the memory of `-m`. That is how
-/// memory is limited: a limit of the kernel would end the process, where a lack of buffers ends a connection.
-pub fn buffers_of_a_worker(buffers_max: u32, memory: u64, buffer_size: u32, workers: usize) -> usize {
-    let configured = if buffers_max == 0 { u64::MAX } else { u64::from(buffers_max) };
-    let affordable = if memory == 0 { u64::MAX } else { memory / u64::from(buffer_size.max(1)) };
-    match configured.min(affordable) {
-        u64::MAX => usize::MAX,
-        all => usize::try_from(all).unwrap_or(usize::MAX).div_ceil(workers.max(1)).max(LEAST_BUFFERS),
-    }
+/// How many buffers all workers together may use (`tune.buffers.limit`); none for no limit. Never less than what is set aside and what
+/// a stream on each worker takes (manual, "tune.buffers.limit").
+pub fn buffers_of_all(buffers_max: u32, reserve: u32, workers: usize) -> Option<usize> {
+    let least = (reserve as usize + LEAST_BUFFERS) * workers.max(1);
+    (buffers_max > 0).then(|| (buffers_max as usize).max(least))
 }
 
 /// A worker with fewer than this could not serve one stream.
-const LEAST_BUFFERS: usize = 3;
+pub const LEAST_BUFFERS: usize = 3;
 /// One pipe for this many connections (manual, "maxpipes").
 const PIPE_SHARE: u32 = 4;
 /// Without `fd-hard-limit`, no more descriptors are asked for (manual, "fd-hard-limit").
@@ -208,10 +204,10 @@ mod tests {
 
     #[test]
     fn workers_share_buffers() {
-        assert_eq!(buffers_of_a_worker(0, 0, 16_384, 4), usize::MAX);
-        assert_eq!(buffers_of_a_worker(100, 0, 16_384, 4), 25);
-        assert_eq!(buffers_of_a_worker(100, 1 << 20, 16_384, 4), 16);
-        assert_eq!(buffers_of_a_worker(1, 0, 16_384, 4), 3);
+        assert_eq!(buffers_of_all(0, 4, 4), None);
+        assert_eq!(buffers_of_all(100, 4, 4), Some(100));
+        assert_eq!(buffers_of_all(1, 4, 4), Some(28));
+        assert_eq!(buffers_of_all(1, 0, 1), Some(3));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_config::model::{Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig};
-use weir_containers::BufferPool;
 use weir_events::calendar::ZoneOffset;
 use weir_events::{LogIdentity, Logger};
 use weir_expr::{PatternStore, Registry, VariableNames};
@@ -197,6 +196,11 @@ fn try_serve(
             "[weir.main()] No enabled listener found (check for 'bind' directives) ! Exiting.".to_owned(),
         ));
     }
+    if let Some(limit) = invocation.memory_mb.filter(|_| weir_memory::shortage::is_short()) {
+        return Err(Some(format!(
+            "[weir.main()] {limit} MB of memory ('-m') are not enough for this configuration."
+        )));
+    }
     // Up to here a start that fails has changed nothing that another process has. What can still fail comes first.
     pid_file.map(|file| file.write()).transpose().map_err(Some)?;
     listening.put_in_place(messages).ok_or(None)?;
@@ -354,6 +358,8 @@ fn site(
     let options = build::Options {
         workers,
         connections: capacity.maxconn,
+        open_files: u64::from(capacity.open_files).min(system::descriptor_limit().soft.unwrap_or(u64::MAX))
+            as u32,
         frontend_connections: invocation.proxy_maxconn,
         resolver: &SystemResolver { ipv4_only: invocation.ipv4_only },
         states: &states,
@@ -388,6 +394,7 @@ fn start_workers(
     weir_memory::name_work_with(observe::work_target::work_name);
     weir_memory::count(global.profiling.memory);
     let station = Station::new(live, life, global, workers);
+    station.habits.buffers.publish();
     let signals = Mutex::new(Some(signals));
     let channel = Mutex::new(channel);
     Runtime::start(&settings, move |worker| {
@@ -427,14 +434,15 @@ impl Station {
             live,
             life,
             log_identity: Arc::new(LogIdentity { hostname, process_id: system::id() }),
-            habits: Habits::new(&global.tuning, live.record.limits.memory, workers),
+            habits: Habits::new(&global.tuning, workers),
         }
     }
 
     /// Makes the current thread ready to serve.
     fn set_up(&self, worker: usize) {
         let site = self.life.site;
-        BufferPool::configure(self.habits.buffer_size, self.habits.buffers, BUFFERS_KEPT);
+        self.habits.buffers.set_up(site.figures.len());
+        weir_containers::keep_recycled(self.habits.hot_bytes);
         weir_stream::recycle::configure(site.limits.header_count);
         weir_stream::worker::install(&site.figures[worker]);
         let zone = site.identity.time_zone.clone();
@@ -559,7 +567,5 @@ fn flush_logs(site: &Site, relays: &LiveRelays) {
     }
 }
 
-/// Free buffers that a worker keeps: a burst of more gives them back to the allocator.
-const BUFFERS_KEPT: usize = 256;
 /// How long the end of the process waits for a slow reader of its log.
 const LAST_LOGS: Duration = Duration::from_secs(1);

@@ -1,6 +1,7 @@
 //! What the global section makes of workers: how they are scheduled, what they hold, how they accept.
 
 use weir_config::model::{Global, ListenerQueues, Profiling, TaskProfiling, Tuning as Configured};
+use weir_net::shortage::BufferLimits;
 use weir_sched::{ProfileMode, ProfileSettings, Settings, Tuning};
 use weir_stream::door::Spread;
 
@@ -39,10 +40,10 @@ fn profiling(asked: &Profiling) -> ProfileSettings {
 /// What each worker holds, and how it accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
-    /// Bytes of a buffer.
-    pub buffer_size: usize,
-    /// The most buffers.
-    pub buffers: usize,
+    /// What buffers are bounded by.
+    pub buffers: BufferLimits,
+    /// Bytes of free memory that each keeps.
+    pub hot_bytes: usize,
     /// Connections to accept in one turn.
     pub accept_batch: u32,
     /// How connections are spread over workers.
@@ -52,11 +53,17 @@ pub(crate) struct Habits {
 }
 
 impl Habits {
-    /// What each of `workers` gets of a process that may use `memory` bytes, 0 for no limit.
-    pub fn new(tuning: &Configured, memory: u64, workers: usize) -> Self {
+    /// What each of `workers` does.
+    pub fn new(tuning: &Configured, workers: usize) -> Self {
+        let (size, hot_bytes) = (tuning.buffer_size as usize, tuning.hot_bytes as usize);
         Habits {
-            buffer_size: tuning.buffer_size as usize,
-            buffers: limits::buffers_of_a_worker(tuning.buffers_max, memory, tuning.buffer_size, workers),
+            buffers: BufferLimits {
+                size,
+                most: limits::buffers_of_all(tuning.buffers_max, tuning.buffers_reserve, workers),
+                kept: (hot_bytes / size.max(1)).max(limits::LEAST_BUFFERS),
+                reserve: tuning.buffers_reserve as usize,
+            },
+            hot_bytes,
             timeline_slow_ms: tuning
                 .timeline_slow
                 .map_or(u32::MAX, |slow| u32::try_from(slow.as_millis()).unwrap_or(u32::MAX)),
@@ -102,7 +109,7 @@ mod tests {
             note(&live.site.proxies[0].servers().servers()[0].settings());
             note(&live.site.variables().limit());
             note(&scheduler(&global, WORKERS));
-            note(&Habits::new(&global.tuning, 0, WORKERS));
+            note(&Habits::new(&global.tuning, WORKERS));
             note(&plan::described(live.site, &global, WORKERS));
             let rings = live.record.events.sinks.all().iter().filter_map(|sink| sink.as_ring());
             note(&rings.map(|ring| ring.queues()).collect::<Vec<_>>());

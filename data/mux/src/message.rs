@@ -105,6 +105,9 @@ impl Message {
                 match parse(&mut self.parser, from.input(), &mut self.head) {
                     Progress::Complete { head_len } => {
                         self.bytes.clear();
+                        if head_len > self.bytes.capacity() && !self.make_room(head_len) {
+                            return ReadHead::Failed(Errno::NOBUFS);
+                        }
                         self.bytes.extend_from_slice(&from.input()[..head_len]);
                         self.unconsumed = head_len;
                         return ReadHead::Complete;
@@ -122,6 +125,11 @@ impl Message {
                 Received::Failed(errno) => return ReadHead::Failed(errno),
             }
         }
+    }
+
+    /// Gets the memory for a head; false where it is short.
+    fn make_room(&mut self, length: usize) -> bool {
+        !weir_net::shortage::is_short() && self.bytes.try_reserve(length).is_ok()
     }
 
     /// Reads a whole response head from bytes at hand (an error file): its length, or none if it is no head.

@@ -10,13 +10,13 @@ use weir_sys::splice::Pipe;
 pub enum Received {
     /// That many more bytes are in [`Connection::input`].
     Bytes(usize),
-    /// Nothing now: wait for an event.
+    /// Nothing now, or no buffer for it: wait for an event.
     Nothing,
     /// The peer will not send any more.
     End,
     /// The input buffer is full.
     Full,
-    /// The connection is broken, or no buffer is left.
+    /// The connection is broken.
     Failed(Errno),
 }
 
@@ -43,6 +43,10 @@ pub struct Connection {
     pending: Option<Box<Pending>>,
     ended: bool,
     shut: bool,
+    /// The last receive found no buffer.
+    starved: bool,
+    /// May use the buffers that were set aside.
+    privileged: bool,
     broken: Option<Errno>,
     /// Nothing can be sent any more. What the peer sent before it closed may still be there.
     deaf: Option<Errno>,
@@ -92,6 +96,8 @@ impl Connection {
             pending: None,
             ended: false,
             shut: false,
+            starved: false,
+            privileged: false,
             broken: None,
             deaf: None,
             received: 0,
@@ -241,10 +247,10 @@ impl Connection {
     fn receive_now(&mut self, limit: usize) -> Received {
         let buffer = match &mut self.input {
             Some(buffer) => buffer,
-            None => match Buffer::take() {
-                Ok(buffer) => self.input.insert(buffer),
-                Err(_) => return Received::Failed(Errno::NOBUFS),
-            },
+            None => {
+                let Some(buffer) = self.take_buffer() else { return Received::Nothing };
+                self.input.insert(buffer)
+            }
         };
         if buffer.len() >= limit {
             return Received::Full;
@@ -287,14 +293,45 @@ impl Connection {
     /// The input has no room: perhaps because it was shrunk.
     #[cold]
     fn receive_in_larger(&mut self, limit: usize) -> Received {
-        let held = self.input();
-        if held.len() >= BufferPool::buffer_size() {
+        if self.input().len() >= BufferPool::buffer_size() {
             return Received::Full;
         }
-        let Ok(mut larger) = Buffer::take() else { return Received::Failed(Errno::NOBUFS) };
-        larger.append(held);
+        let Some(mut larger) = self.take_buffer() else { return Received::Nothing };
+        larger.append(self.input());
         self.input = Some(larger);
         self.receive_now(limit)
+    }
+
+    /// A buffer; without one the current task is woken when there may be one.
+    #[inline]
+    fn take_buffer(&mut self) -> Option<Buffer> {
+        match Buffer::take() {
+            Ok(buffer) => {
+                self.starved = false;
+                Some(buffer)
+            }
+            Err(_) => self.take_aside(),
+        }
+    }
+
+    #[cold]
+    fn take_aside(&mut self) -> Option<Buffer> {
+        let buffer = if self.privileged { Buffer::take_aside().ok() } else { None };
+        self.starved = buffer.is_none();
+        if self.starved {
+            crate::shortage::await_buffer();
+        }
+        buffer
+    }
+
+    /// Whether it waits for a buffer to receive into.
+    pub fn is_starved(&self) -> bool {
+        self.starved
+    }
+
+    /// It may use the buffers that were set aside: what it receives ends something that takes memory.
+    pub fn privilege(&mut self) {
+        self.privileged = true;
     }
 
     /// Receives forwarded bytes: like [`Connection::receive`], but into a large buffer, which the cache keeps warm
@@ -374,6 +411,11 @@ impl Connection {
         match self.send(head, more) {
             Sent::Part(done) => {
                 let pending = self.pending.get_or_insert_default();
+                // Whoever does not read is the first to go.
+                if crate::shortage::is_short() || pending.bytes.try_reserve(head.len() - done).is_err() {
+                    self.deaf = Some(Errno::NOBUFS);
+                    return Sent::Failed(Errno::NOBUFS);
+                }
                 pending.bytes.extend_from_slice(&head[done..]);
                 Sent::Part(head.len())
             }

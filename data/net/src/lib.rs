@@ -11,6 +11,7 @@ pub mod connection;
 pub mod endpoint;
 pub mod gate;
 pub mod listener;
+pub mod shortage;
 
 pub use connection::{Connection, Fill, Received, Sent};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};

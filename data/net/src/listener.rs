@@ -7,7 +7,7 @@
 //!     ▲       │
 //!     │       └── a limit is reached: until a connection ends ([`Gate`])
 //!     ├── paused: until it is resumed
-//!     ├── too fast, or no descriptors left: for some milliseconds
+//!     ├── too fast, or no descriptors or memory left: for some milliseconds
 //!     └── stopped: the end
 //! ```
 //!
@@ -38,6 +38,11 @@ pub trait Door: 'static {
 
     /// A place that may have been offered to this task is not taken: whoever else waits may have it.
     fn give_way(&self);
+
+    /// Whether its connections are accepted even where memory is short: operators have to look what is wrong.
+    fn is_for_operators(&self) -> bool {
+        false
+    }
 
     /// Takes an accepted connection.
     fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, peer: Address);
@@ -138,6 +143,9 @@ fn accept_some<D: Door>(listener: &Descriptor, passed: bool, door: &D, batch: u3
     for _ in 0..batch.max(1) {
         if let Some(tick) = door.too_fast() {
             return Halt::Until(tick);
+        }
+        if crate::shortage::is_short_still() && !door.is_for_operators() {
+            return Halt::Failed(Errno::NOMEM);
         }
         let ticket = match door.admit() {
             Ok(ticket) => ticket,

@@ -164,6 +164,9 @@ impl Door for Entrance {
     fn exhausted(&self, errno: Errno) {
         let proxy = self.listener.proxy();
         let name = proxy.name();
+        if errno == Errno::MFILE {
+            crate::server::idle::give_up_any(usize::MAX);
+        }
         let text = match errno {
             Errno::MFILE => format!(
                 "Proxy {name} reached the limit of open files of the process. Please check 'ulimit-n' and restart."
@@ -172,7 +175,7 @@ impl Door for Entrance {
                 "Proxy {name} reached the limit of open files of the system. Please check the system's tunables."
             ),
             Errno::NOBUFS | Errno::NOMEM => format!(
-                "Proxy {name} found the system out of memory for connections. Please check the system's tunables."
+                "Proxy {name} found no memory for connections. They wait. Please check '-m' and the system's tunables."
             ),
             errno => format!("Proxy {name} cannot accept connections: {errno}."),
         };

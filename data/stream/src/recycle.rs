@@ -86,6 +86,12 @@ pub fn bytes() -> Lent<Vec<u8>> {
     Lent(None)
 }
 
+/// Gives what the worker keeps back to the allocator.
+pub fn trim() {
+    Message::with_store(RefCell::take);
+    <Vec<u8>>::with_store(RefCell::take);
+}
+
 /// Sets how many fields a head of this worker may have (`tune.http.maxhdr`).
 pub fn configure(header_count: u16) {
     HEADER_COUNT.set(header_count);

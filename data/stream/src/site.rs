@@ -86,6 +86,28 @@ pub struct Limits {
     pub variables: VariableLimits,
     /// `tune.pipesize`, 0 for the kernel's.
     pub pipe_size: usize,
+    /// When idle connections to servers are given up.
+    pub descriptors: DescriptorMarks,
+}
+
+/// How many descriptors may be in use before idle connections to servers are given up.
+///
+/// The kernel gives the lowest number that is free: so a descriptor's number tells how many were in use when it was opened,
+/// at no cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorMarks {
+    /// Beyond it a connection is not kept for later (`tune.pool-low-fd-ratio`).
+    pub low: u32,
+    /// Beyond it an idle one is closed for each that is opened (`tune.pool-high-fd-ratio`).
+    pub high: u32,
+}
+
+impl DescriptorMarks {
+    /// As many of `all` as these percentages say.
+    pub fn of(all: u32, low_percent: u8, high_percent: u8) -> Self {
+        let part = |percent: u8| (u64::from(all) * u64::from(percent) / 100) as u32;
+        DescriptorMarks { low: part(low_percent), high: part(high_percent) }
+    }
 }
 
 /// How much the kernel holds for a connection; none for what it chooses.

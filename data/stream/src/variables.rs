@@ -85,6 +85,9 @@ impl Exchange {
     /// How many bytes more the variables of a scope may take.
     fn variable_room(&self, scope: VariableScope) -> usize {
         let limits = &self.site.limits.variables;
+        if weir_net::shortage::is_short() {
+            return 0;
+        }
         if limits.is_none() {
             return NONE;
         }

@@ -30,6 +30,16 @@ impl Buffer {
         Ok(buffer)
     }
 
+    /// One of those that were [set aside](BufferPool::set_aside) for when there are no others: for who gives back more than
+    /// it takes.
+    #[cold]
+    pub fn take_aside() -> Result<Self, BufferExhausted> {
+        let block = POOL.with_borrow_mut(BufferPool::pop_aside).ok_or(BufferExhausted)?;
+        let mut buffer = Self { block };
+        buffer.set_range(0..0);
+        Ok(buffer)
+    }
+
     /// Takes an empty buffer of [`BULK_SIZE`] for bytes that are forwarded and not parsed. The one that came back last
     /// is lent first, so a copy through it stays in the cache. There are few of them.
     #[inline]
@@ -129,12 +139,17 @@ impl Buffer {
     }
 
     /// Moves the held bytes to a block outside the pool that is hardly larger than they are, if that saves an eighth or more:
-    /// for bytes that wait for long. There is little room behind them then. Where memory is short nothing changes.
+    /// for bytes that wait for long. There is little room behind them then. Where memory is short nothing changes, nor where
+    /// buffers are limited and the block would be one in all but name.
     pub fn shrink(&mut self) {
         if !self.has_slack() {
             return;
         }
-        let Some(block) = zeroed(fitting_size(self.len())) else { return };
+        let size = fitting_size(self.len());
+        if POOL.with_borrow(|pool| pool.is_limited() && size > pool.size / UNCOUNTED_PART) {
+            return;
+        }
+        let Some(block) = zeroed(size) else { return };
         let mut fitting = Self { block };
         fitting.set_range(0..0);
         fitting.append(self);
@@ -190,7 +205,9 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let block = std::mem::take(&mut self.block);
         // While the thread ends its pool may be gone already: then the allocator takes the block.
-        let _ = POOL.try_with(|pool| pool.borrow_mut().push(block));
+        if let Ok(Some(tell)) = POOL.try_with(|pool| pool.borrow_mut().push(block)) {
+            tell();
+        }
     }
 }
 
@@ -224,7 +241,27 @@ pub struct BufferPool {
     limit: usize,
     /// The most free buffers that are kept.
     reserve: usize,
+    /// Who has more than the limit, when it is the share of a larger one.
+    allowance: Option<Allowance>,
+    /// Buffers for when there are no others, and how many there are to be.
+    aside: Vec<Box<[u8]>>,
+    aside_count: usize,
+    /// Whether the allocator is not to be asked.
+    is_short: fn() -> bool,
+    /// Who is to know when a buffer comes back.
+    tell: Option<fn()>,
     statistics: BufferPoolStatistics,
+}
+
+/// Where a pool gets more from, of what all threads may use together.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    /// How many at a time.
+    pub batch: usize,
+    /// Takes up to so many; how many there were.
+    pub take: fn(usize) -> usize,
+    /// Gives so many back.
+    pub give: fn(usize),
 }
 
 impl BufferPool {
@@ -236,12 +273,47 @@ impl BufferPool {
             let size = size.clamp(MIN_SIZE, MAX_SIZE);
             if pool.size != size {
                 pool.free.clear();
+                pool.aside.clear();
             }
             pool.size = size;
             pool.limit = limit;
             pool.reserve = reserve;
             pool.free.truncate(reserve);
             pool.statistics.free = pool.free.len();
+        });
+    }
+
+    /// The current thread lends no more than what it gets from `allowance`: nothing to begin with.
+    pub fn share(allowance: Allowance) {
+        POOL.with_borrow_mut(|pool| (pool.limit, pool.allowance) = (0, Some(allowance)));
+    }
+
+    /// The current thread asks the allocator for no more as long as `is_short`.
+    pub fn grow_unless(is_short: fn() -> bool) {
+        POOL.with_borrow_mut(|pool| pool.is_short = is_short);
+    }
+
+    /// Keeps so many buffers of the current thread for [`Buffer::take_aside`]. They are there from now on.
+    pub fn set_aside(count: usize) {
+        POOL.with_borrow_mut(|pool| {
+            pool.aside_count = count;
+            pool.aside.truncate(count);
+            let missing = count - pool.aside.len();
+            let size = HEADER + pool.size;
+            pool.aside.extend((0..missing).map_while(|_| zeroed(size)));
+        });
+    }
+
+    /// Calls `tell` once, when a buffer comes back to the current thread's pool.
+    pub fn tell_of_next(tell: fn()) {
+        POOL.with_borrow_mut(|pool| pool.tell = Some(tell));
+    }
+
+    /// Gives what the current thread's pool keeps back to the allocator, but for what it set aside.
+    pub fn trim() {
+        POOL.with_borrow_mut(|pool| {
+            (pool.free, pool.free_bulk) = (Vec::new(), Vec::new());
+            pool.statistics.free = 0;
         });
     }
 
@@ -263,17 +335,22 @@ impl BufferPool {
             size: DEFAULT_SIZE,
             limit: usize::MAX,
             reserve: DEFAULT_RESERVE,
+            allowance: None,
+            aside: Vec::new(),
+            aside_count: 0,
+            is_short: || false,
+            tell: None,
             statistics: BufferPoolStatistics { used: 0, free: 0, high_water: 0, allocated: 0, refused: 0 },
         }
     }
 
     #[inline]
     fn pop(&mut self) -> Option<Box<[u8]>> {
-        let statistics = &mut self.statistics;
-        if statistics.used >= self.limit {
-            statistics.refused += 1;
+        if self.statistics.used >= self.limit && !self.extend() {
+            self.statistics.refused += 1;
             return None;
         }
+        let statistics = &mut self.statistics;
         statistics.used += 1;
         statistics.high_water = statistics.high_water.max(statistics.used);
         match self.free.pop() {
@@ -301,7 +378,7 @@ impl BufferPool {
     /// A block that was counted as used; none where memory is short.
     #[cold]
     fn allocate(&mut self, size: usize) -> Option<Box<[u8]>> {
-        let block = zeroed(HEADER + size);
+        let block = if (self.is_short)() { None } else { zeroed(HEADER + size) };
         match block {
             Some(_) => self.statistics.allocated += 1,
             None => {
@@ -312,23 +389,58 @@ impl BufferPool {
         block
     }
 
+    fn pop_aside(&mut self) -> Option<Box<[u8]>> {
+        let block = self.aside.pop()?;
+        self.statistics.used += 1;
+        Some(block)
+    }
+
+    fn is_limited(&self) -> bool {
+        self.limit != usize::MAX
+    }
+
+    /// Gets more from what is left for all; whether there was any.
+    #[cold]
+    fn extend(&mut self) -> bool {
+        let Some(allowance) = self.allowance else { return false };
+        let more = (allowance.take)(allowance.batch);
+        self.limit += more;
+        more > 0
+    }
+
+    /// Takes a block back; who is to be told of it.
     #[inline]
-    fn push(&mut self, block: Box<[u8]>) {
+    fn push(&mut self, block: Box<[u8]>) -> Option<fn()> {
         if block.len() == HEADER + BULK_SIZE && self.size != BULK_SIZE {
             self.statistics.used = self.statistics.used.saturating_sub(1);
             self.bulk_used = self.bulk_used.saturating_sub(1);
             self.free_bulk.push(block);
-            return;
+            return self.came_back();
         }
         if block.len() != HEADER + self.size {
             // From outside the pool, or from before a new size was set.
-            return;
+            return None;
         }
         self.statistics.used = self.statistics.used.saturating_sub(1);
-        if self.free.len() < self.reserve {
+        if self.aside.len() < self.aside_count {
+            self.aside.push(block);
+        } else if self.free.len() < self.reserve {
             self.free.push(block);
             self.statistics.free += 1;
         }
+        self.came_back()
+    }
+
+    /// One is lent less: others may have what this thread does not need, and somebody may wait.
+    #[inline]
+    fn came_back(&mut self) -> Option<fn()> {
+        if let Some(allowance) = self.allowance
+            && self.limit.saturating_sub(self.statistics.used) >= 2 * allowance.batch
+        {
+            self.limit -= allowance.batch;
+            (allowance.give)(allowance.batch);
+        }
+        self.tell.take()
     }
 }
 
@@ -350,8 +462,11 @@ pub struct BufferPoolStatistics {
 /// How much one receive of forwarded bytes takes at most, independent of `tune.bufsize`: measured, copying 1 MB through
 /// 16, 32 and 64 kB costs 318, 238 and 517 us (the cache holds what is written at once after it was read).
 pub const BULK_SIZE: usize = 32 * 1024;
-/// No more than 2 MB of bulk buffers: as many are in use only while many receivers block, and those gain nothing by them.
-const MOST_BULK: usize = 64;
+/// Where buffers are limited, what waits may leave its buffer only for a block smaller than it by this: else the limit would
+/// bound nothing.
+const UNCOUNTED_PART: usize = 4;
+/// No more than 1 MB of bulk buffers: as many are in use only while many receivers block, and those gain nothing by them.
+const MOST_BULK: usize = 32;
 /// A block of zeroes, which the kernel may give without touching it; none where memory is short.
 fn zeroed(size: usize) -> Option<Box<[u8]>> {
     let layout = Layout::array::<u8>(size).ok().filter(|layout| layout.size() > 0)?;
@@ -449,6 +564,62 @@ mod tests {
         let statistics = BufferPool::statistics();
         assert_eq!((statistics.used, statistics.free, statistics.high_water), (0, 1, 2));
         assert_eq!((statistics.allocated, statistics.refused), (2, 1));
+    }
+
+    #[test]
+    fn what_all_may_use_is_taken_and_given_in_batches() {
+        static LEFT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(5);
+        fn take(count: usize) -> usize {
+            let count = count.min(LEFT.load(Relaxed));
+            LEFT.fetch_sub(count, Relaxed);
+            count
+        }
+        fn give(count: usize) {
+            LEFT.fetch_add(count, Relaxed);
+        }
+        use std::sync::atomic::Ordering::Relaxed;
+        BufferPool::share(Allowance { batch: 2, take, give });
+        let mut held: Vec<_> = std::iter::from_fn(|| Buffer::take().ok()).collect();
+        assert_eq!((held.len(), LEFT.load(Relaxed), BufferPool::statistics().refused), (5, 0, 1));
+        held.truncate(2);
+        assert_eq!(LEFT.load(Relaxed), 0, "three are not two batches");
+        held.clear();
+        assert_eq!(LEFT.load(Relaxed), 2);
+        assert!(Buffer::take().is_ok());
+    }
+
+    #[test]
+    fn without_memory_there_are_those_that_were_set_aside() {
+        BufferPool::set_aside(1);
+        BufferPool::grow_unless(|| true);
+        assert!(Buffer::take().is_err() && Buffer::take_bulk().is_err());
+        let last = Buffer::take_aside().expect("one was set aside");
+        assert!(Buffer::take_aside().is_err());
+        drop(last);
+        drop(Buffer::take_aside().expect("it is there again"));
+        assert_eq!(BufferPool::statistics().used, 0);
+    }
+
+    #[test]
+    fn who_waits_is_told_once() {
+        thread_local!(static TOLD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+        let (one, other) = (Buffer::take().expect("one"), Buffer::take().expect("another"));
+        BufferPool::tell_of_next(|| TOLD.set(TOLD.get() + 1));
+        drop(one);
+        drop(other);
+        assert_eq!(TOLD.get(), 1);
+    }
+
+    #[test]
+    fn where_buffers_are_limited_only_few_bytes_leave_theirs() {
+        BufferPool::configure(16_384, 8, 8);
+        let mut buffer = Buffer::take().expect("the first");
+        buffer.append(&[0; 5_000]);
+        buffer.shrink();
+        assert_eq!(buffer.capacity(), 16_384);
+        buffer.consume(4_000);
+        buffer.shrink();
+        assert!(buffer.capacity() < 1_200);
     }
 
     #[test]

@@ -20,7 +20,9 @@ mod slab;
 mod timers;
 
 pub use arena::Arena;
-pub use buffer::{Buffer, BufferExhausted, BufferPool, BufferPoolStatistics};
-pub use recycle::{PoolBox, PooledFuture, RecycleStatistics, recycle_statistics};
+pub use buffer::{Allowance, Buffer, BufferExhausted, BufferPool, BufferPoolStatistics};
+pub use recycle::{
+    PoolBox, PooledFuture, RecycleStatistics, keep_recycled, recycle_statistics, trim_recycled,
+};
 pub use slab::{Key, Slab};
 pub use timers::TimerQueue;

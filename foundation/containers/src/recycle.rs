@@ -162,7 +162,19 @@ pub fn recycle_statistics() -> RecycleStatistics {
     })
 }
 
+/// How many bytes of free memory each class of the current thread may keep (`tune.memory.hot-size`).
+pub fn keep_recycled(bytes: usize) {
+    LISTS.with_borrow_mut(|lists| lists.reserve = bytes);
+}
+
+/// Gives the current thread's free memory back to the allocator.
+pub fn trim_recycled() {
+    LISTS.with_borrow_mut(Lists::trim);
+}
+
 struct Lists {
+    /// How many bytes of free memory each class may keep.
+    reserve: usize,
     free: [Vec<NonNull<u8>>; CLASSES.len()],
     allocated: u64,
     released: u64,
@@ -185,7 +197,7 @@ fn give_back(block: NonNull<u8>, layout: Layout) {
     let Some(class) = class_of(layout) else { return release(block, layout) };
     let kept = LISTS.try_with(|lists| {
         let mut lists = lists.borrow_mut();
-        let keep = lists.free[class].len() < RESERVE_BYTES / CLASSES[class];
+        let keep = lists.free[class].len() < lists.reserve / CLASSES[class];
         if keep {
             lists.free[class].push(block);
         }
@@ -197,13 +209,19 @@ fn give_back(block: NonNull<u8>, layout: Layout) {
     }
 }
 
-impl Drop for Lists {
-    fn drop(&mut self) {
+impl Lists {
+    fn trim(&mut self) {
         for (class, blocks) in self.free.iter_mut().enumerate() {
-            for block in blocks.drain(..) {
+            for block in std::mem::take(blocks) {
                 release(block, class_layout(class));
             }
         }
+    }
+}
+
+impl Drop for Lists {
+    fn drop(&mut self) {
+        self.trim();
     }
 }
 
@@ -250,12 +268,12 @@ const CLASSES: [usize; 23] = [
 ];
 /// A cache line: a future that starts on one needs fewest of them.
 const ALIGNMENT: usize = 64;
-/// How much free memory each class may keep on each thread.
+/// How much free memory each class may keep on each thread if nobody says.
 const RESERVE_BYTES: usize = 1 << 20;
 
 thread_local! {
     static LISTS: RefCell<Lists> =
-        const { RefCell::new(Lists { free: [const { Vec::new() }; CLASSES.len()], allocated: 0, released: 0 }) };
+        const { RefCell::new(Lists { reserve: RESERVE_BYTES, free: [const { Vec::new() }; CLASSES.len()], allocated: 0, released: 0 }) };
 }
 
 #[cfg(test)]
@@ -329,5 +347,12 @@ mod tests {
         drop(many);
         let statistics = recycle_statistics();
         assert_eq!((statistics.allocated, statistics.released, statistics.free), (40, 8, 32));
+        keep_recycled(100_000);
+        let many: Vec<_> = (0..40).map(|_| PoolBox::new([0_u8; 32_768])).collect();
+        trim_recycled();
+        drop(many);
+        assert_eq!(recycle_statistics().free, 3);
+        trim_recycled();
+        assert_eq!(recycle_statistics().free, 0);
     }
 }

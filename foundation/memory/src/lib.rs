@@ -1,4 +1,4 @@
-//! Who asks for memory, and how long that takes: a wrapper around any allocator.
+//! Who asks for memory, how long that takes, and what happens when there is none: a wrapper around any allocator.
 //!
 //! ```text
 //!  static ALLOCATOR: Measured<MiMalloc> = Measured::new(MiMalloc);
@@ -11,11 +11,13 @@
 //! its own: that takes as long as thousands of requests.
 //!
 //! Begin with [`Measured`], [`count`], [`name_places`] and [`report`]; [`spent_ns`] is what a scheduler reads around a task.
+//! [`shortage`] is what happens when there is none.
 //!
 //! This crate refuses to know what the memory is for, and never allocates for itself but the first time that a place is
 //! seen.
 
 mod names;
+pub mod shortage;
 mod stack;
 mod table;
 
@@ -24,6 +26,7 @@ pub use table::{Figures, Method, Place, Report};
 use stack::Stack;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -137,48 +140,100 @@ pub fn report() -> Report {
     Report { since_ns, until_ns, now_ns, lines: without_counting(|| TABLE.lines()) }
 }
 
-// SAFETY: every request is passed on to the wrapped allocator unchanged, and what comes back is returned unchanged. What is
-// measured beside it neither unwinds nor asks this allocator for memory that it would measure.
+// SAFETY: a request is passed on to the wrapped allocator unchanged, and what comes back is returned unchanged. When nothing came
+// back the region serves it, which takes its own blocks back. What is measured beside it neither unwinds nor asks this allocator
+// for memory that it would measure.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Measured<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract, which is the same.
         let request = || unsafe { self.allocator.alloc(layout) };
-        if MEASURING.load(Relaxed) == 0 {
-            return request();
-        }
-        measured(Method::Alloc, [layout.size(), 0], request)
+        let block = match MEASURING.load(Relaxed) {
+            0 => request(),
+            _ => measured(Method::Alloc, [layout.size(), 0], request),
+        };
+        if block.is_null() { shortage::relieve(layout) } else { block }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract, which is the same.
         let request = || unsafe { self.allocator.alloc_zeroed(layout) };
-        if MEASURING.load(Relaxed) == 0 {
-            return request();
-        }
-        measured(Method::AllocZeroed, [layout.size(), 0], request)
+        let block = match MEASURING.load(Relaxed) {
+            0 => request(),
+            _ => measured(Method::AllocZeroed, [layout.size(), 0], request),
+        };
+        if block.is_null() { zeroed_relief(layout) } else { block }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller keeps the contract, which is the same: the block came from the wrapped allocator.
         let request = || unsafe { self.allocator.realloc(block, layout, size) };
-        if MEASURING.load(Relaxed) == 0 {
-            return request();
+        let measuring = MEASURING.load(Relaxed);
+        if measuring & FAILED != 0 && shortage::lent(block) {
+            // SAFETY: the caller keeps the contract, which is the same.
+            return unsafe { self.move_block(block, layout, size) };
         }
-        measured(Method::Realloc, [size, layout.size()], request)
+        let moved = match measuring {
+            0 => request(),
+            _ => measured(Method::Realloc, [size, layout.size()], request),
+        };
+        if moved.is_null() {
+            // SAFETY: the caller keeps the contract, which is the same; the block stayed where it is.
+            return unsafe { self.move_block(block, layout, size) };
+        }
+        moved
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the caller keeps the contract, which is the same: the block came from the wrapped allocator.
         let request = || unsafe { self.allocator.dealloc(block, layout) };
-        if MEASURING.load(Relaxed) == 0 {
+        let measuring = MEASURING.load(Relaxed);
+        if measuring == 0 {
             return request();
+        }
+        if measuring & FAILED != 0
+            && shortage::lent(block)
+            && let Some(block) = NonNull::new(block)
+        {
+            // SAFETY: the region lent it for this layout, and the caller uses it no more.
+            return unsafe { shortage::give_back(block, layout) };
         }
         measured(Method::Free, [0, layout.size()], request);
     }
+}
+
+impl<A: GlobalAlloc> Measured<A> {
+    /// Gives a block another size where the wrapped allocator cannot: it has no memory, or it is not its block.
+    ///
+    /// # Safety
+    /// As [`GlobalAlloc::realloc`].
+    #[cold]
+    unsafe fn move_block(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let Ok(larger) = Layout::from_size_align(size, layout.align()) else { return std::ptr::null_mut() };
+        // SAFETY: the caller says that the size is not zero.
+        let moved = unsafe { self.alloc(larger) };
+        if !moved.is_null() {
+            // SAFETY: both blocks hold as many bytes, and the new one is nobody else's.
+            unsafe { moved.copy_from_nonoverlapping(block, size.min(layout.size())) };
+            // SAFETY: it was allocated here with this layout, and the caller uses it no more.
+            unsafe { self.dealloc(block, layout) };
+        }
+        moved
+    }
+}
+
+/// A block of zeroes for who got none.
+#[cold]
+fn zeroed_relief(layout: Layout) -> *mut u8 {
+    let block = shortage::relieve(layout);
+    if !block.is_null() {
+        // SAFETY: the block has that many bytes.
+        unsafe { block.write_bytes(0, layout.size()) };
+    }
+    block
 }
 
 /// Does what is asked, and measures it. `bytes` are those that are given and those that are taken back.
@@ -188,6 +243,9 @@ fn measured<R>(method: Method, bytes: [usize; 2], request: impl FnOnce() -> R) -
     let measuring = MEASURING.load(Relaxed);
     let began_ns = if measuring & TIMING != 0 { monotonic_ns() } else { 0 };
     let result = request();
+    if measuring & LIMITED != 0 {
+        shortage::charge(bytes[0] as i64 - bytes[1] as i64);
+    }
     if measuring & TIMING != 0 {
         SPENT_NS.set(SPENT_NS.get().wrapping_add(monotonic_ns().saturating_sub(began_ns)));
     }
@@ -229,6 +287,10 @@ impl std::ops::Deref for Switch {
 static MEASURING: Switch = Switch(AtomicU8::new(0));
 const COUNTING: u8 = 1;
 const TIMING: u8 = 2;
+/// What is used is counted, because there is a limit.
+const LIMITED: u8 = 4;
+/// The wrapped allocator had none at least once.
+const FAILED: u8 = 8;
 static SINCE_NS: AtomicU64 = AtomicU64::new(0);
 static UNTIL_NS: AtomicU64 = AtomicU64::new(0);
 static WORK: OnceLock<fn() -> Option<&'static str>> = OnceLock::new();

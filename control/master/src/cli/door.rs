@@ -187,6 +187,10 @@ struct MasterDoor {
 }
 
 impl Door for MasterDoor {
+    fn is_for_operators(&self) -> bool {
+        true
+    }
+
     type Ticket = Place;
 
     fn state(&self) -> DoorState {

@@ -112,6 +112,7 @@ impl Bystander {
         let options = Options {
             workers: 1,
             connections: 0,
+            open_files,
             frontend_connections: None,
             events: &record.events,
             resolver: &resolver,

@@ -124,6 +124,7 @@ fn options<'o>(
     Options {
         workers: 1,
         connections: 1000,
+        open_files: 2000,
         frontend_connections: None,
         events: &record.events,
         resolver,

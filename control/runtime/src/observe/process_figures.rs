@@ -127,7 +127,8 @@ fn memory(live: Live, info: &mut InfoRow) {
     info.set(InfoField::PoolUsedBytes, used);
     info.set(InfoField::PoolAllocMB, narrow(allocated >> 20));
     info.set(InfoField::PoolUsedMB, narrow(used >> 20));
-    info.set(InfoField::PoolFailed, narrow(pulse_sum(live, |pulse| pulse.buffers_refused.load(Relaxed))));
+    let refused = pulse_sum(live, |pulse| pulse.buffers_refused.load(Relaxed));
+    info.set(InfoField::PoolFailed, narrow(refused + weir_memory::shortage::shortages().failures));
 }
 
 fn objects(live: Live, info: &mut InfoRow) {

@@ -35,8 +35,18 @@ pub fn start(live: Live) {
                 pulse.beat(&last, &now);
             }
             last = now;
+            if weir_memory::shortage::is_short_still() {
+                trim_memory();
+            }
         }
     });
+}
+
+/// Gives back what the current worker keeps for later.
+pub fn trim_memory() {
+    BufferPool::trim();
+    weir_containers::trim_recycled();
+    weir_stream::recycle::trim();
 }
 
 /// Starts it on a worker that has run unobserved since `began_ns`: until the first second is over, all that time is it.

@@ -78,6 +78,9 @@ impl Exchange {
 
     /// Keeps a copy of a body that is wholly there, so that it can be sent again.
     fn keep_body(&mut self) -> Replay {
+        if weir_net::shortage::is_short() {
+            return Replay::No;
+        }
         self.request.detach(&mut self.client);
         if !self.request_body.inspect(&mut self.client) || !self.request_body.is_complete() {
             return Replay::No;
@@ -242,6 +245,9 @@ impl Exchange {
                 return Err(Stop::error(400, By::Client, During::Headers).into());
             }
             if !uploading && clock::passed(server_deadline) {
+                if self.server.as_ref().is_some_and(|upstream| upstream.connection.is_starved()) {
+                    return Err(out_of_buffers().into());
+                }
                 return Err(Converse::Failed(Failure::TimedOut));
             }
             if uploading && clock::passed(client_deadline) {

@@ -119,6 +119,7 @@ impl Exchange {
         }
         self.captures.bad_request = true;
         let (status, by) = match failure {
+            ReadHead::Incomplete if self.client.is_starved() => (500, By::Resource),
             ReadHead::Incomplete => (408, By::ClientTimeout),
             ReadHead::Failed(Errno::NOBUFS) => (500, By::Resource),
             ReadHead::Ended | ReadHead::Failed(_) => (400, By::Client),

@@ -127,14 +127,16 @@ impl Exchange {
             }
             None => {
                 let target = self.server_address().ok_or(ConnectError::Failed(Failure::Refused(None)))?;
-                let socket = self.open_socket(&target)?;
+                let socket = self.find_socket(&target).await?;
                 Descriptor::connect(socket, &target)?
             }
         };
         self.count(Event::Connect);
+        idle::opened(self, &descriptor);
         let in_use = InUse::begin(self);
         descriptor.set_owner(weir_sched::current());
         let mut connection = Connection::new(descriptor);
+        connection.privilege();
         let mut stands = self.await_connected(&connection).await;
         if stands.is_ok() {
             stands = self.send_proxy_header(&mut connection);
@@ -204,6 +206,19 @@ impl Exchange {
             ServerAddress::Pair(_) => Address::Unnamed,
             ServerAddress::Unknown => return None,
         })
+    }
+
+    /// A socket, if need be for the descriptor of an idle connection.
+    async fn find_socket(&mut self, target: &Address) -> Result<OwnedFd, ConnectError> {
+        for _ in 0..ATTEMPTS {
+            match self.open_socket(target) {
+                Err(ConnectError::Failed(Failure::Refused(Some(Errno::MFILE | Errno::NFILE)))) => {}
+                other => return other,
+            }
+            // Somebody else may be quicker to use what is free then.
+            idle::make_room().await;
+        }
+        self.open_socket(target)
     }
 
     fn open_socket(&mut self, target: &Address) -> Result<OwnedFd, ConnectError> {
@@ -277,6 +292,9 @@ impl Exchange {
         self.backend.known_server(self.lease.as_ref()?.server().key())
     }
 }
+
+/// How often an idle connection is closed for a new one's sake.
+const ATTEMPTS: usize = 3;
 
 /// What tells connections to one server apart.
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@
 //! A descriptor on its way belongs to the message that carries it, so whatever fails on the way closes it.
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 pub use weir_backend::IdlePools;
@@ -204,6 +204,8 @@ impl Shelf {
 thread_local! {
     /// By proxy, then by server.
     static SHELVES: RefCell<Vec<Vec<Shelf>>> = const { RefCell::new(Vec::new()) };
+    /// The proxy whose connection is given up next.
+    static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
     static KEEPER: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
     /// Whether the keeper waits for something to keep, and must be told.
     static KEEPER_SLEEPS: Cell<bool> = const { Cell::new(true) };
@@ -375,10 +377,65 @@ pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
     if upstream.private || !shared {
         return keep_own(exchange, upstream);
     }
+    if opened_beyond(exchange.site.limits.descriptors.low, upstream.connection.descriptor()) {
+        return;
+    }
     let Upstream { connection, requests, key, in_use, .. } = upstream;
     // It counts as used or as idle, never as both.
     drop(in_use);
     shelve(whose, Idle { connection, requests, key });
+}
+
+/// Whether more than `mark` descriptors were in use when this one was opened.
+fn opened_beyond(mark: u32, descriptor: &Descriptor) -> bool {
+    u32::try_from(descriptor.as_fd().as_raw_fd()).is_ok_and(|number| number >= mark)
+}
+
+/// A connection was opened for lack of an idle one: where many descriptors are in use, one that is idle is closed for it.
+pub(super) fn opened(exchange: &Exchange, descriptor: &Descriptor) {
+    if opened_beyond(exchange.site.limits.descriptors.high, descriptor) {
+        give_up_any(SHELVES_AT_ONCE);
+    }
+}
+
+/// No descriptor is left: closes an idle connection of this worker, or has the others close one of theirs each and waits
+/// a moment for it.
+pub(super) async fn make_room() {
+    if give_up_any(usize::MAX) {
+        return;
+    }
+    let own = weir_sched::worker_index();
+    let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
+    // A worker that drowns has other troubles.
+    let asked = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_any(usize::MAX)).is_ok());
+    if asked.count() > 0 {
+        weir_sched::sleep_until(clock::after(TAKEOVER)).await;
+    }
+}
+
+/// Closes the oldest idle connection to one of the servers of this worker, a different one each time; false when none was found
+/// at so many places.
+pub(crate) fn give_up_any(places: usize) -> bool {
+    let given_up = SHELVES.with_borrow_mut(|shelves| {
+        let count = shelves.len();
+        let first = NEXT_TO_GIVE.get();
+        let mut looked = 0;
+        for proxy in (0..count).map(|step| (first + step) % count) {
+            NEXT_TO_GIVE.set(proxy + 1);
+            looked += shelves[proxy].len();
+            if let Some(shelf) = shelves[proxy].iter_mut().find(|shelf| !shelf.idle.is_empty()) {
+                let oldest = shelf.remove(0);
+                shelf.tell();
+                return Some(oldest);
+            }
+            if looked >= places {
+                return None;
+            }
+        }
+        None
+    });
+    // It is closed here, outside of the borrow.
+    given_up.is_some()
 }
 
 /// A server connection that serves one client only, and waits for that client's next request.
@@ -525,6 +582,8 @@ fn sweep(site: &'static Site, purge: bool, away: &mut Vec<Idle>) -> usize {
 static KEEPER_KIND: Kind = Kind::new("idle connections");
 static CLOSING: Kind = Kind::new("idle connections that close");
 
+/// At how many servers an idle connection is looked for that may go: the search stays short with many servers.
+const SHELVES_AT_ONCE: usize = 1024;
 /// How many idle connections are looked at for one that fits: the search stays short on large shelves.
 const LOOK: usize = 32;
 /// How many are closed before others get their turn.

@@ -12,7 +12,7 @@ use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 use weir_stream::service::{Page, PageRequest, Statistics};
-use weir_stream::site::{Identity, Limits, Listener, Proxy, Site, SocketSizes};
+use weir_stream::site::{DescriptorMarks, Identity, Limits, Listener, Proxy, Site, SocketSizes};
 use weir_stream::variables::VariableLimits;
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
 
@@ -42,6 +42,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
         },
         variables: VariableLimits::of(&tuning.variable_sizes),
         pipe_size: 0,
+        descriptors: DescriptorMarks::of(u32::MAX, 100, 100),
     };
     let identity = Identity {
         hostname: "host".into(),

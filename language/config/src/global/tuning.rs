@@ -12,6 +12,9 @@ const MAX: u32 = i32::MAX as u32;
 /// Below this not even our own answers fit; above, one connection could hold a whole machine's memory.
 const BUFFER_SIZES: std::ops::RangeInclusive<u64> = 1024..=256 << 20;
 
+/// 1 GB of default buffers.
+const MOST_IN_RESERVE: u32 = 65_536;
+
 /// What `setpriority` takes.
 const NICENESS: std::ops::RangeInclusive<i32> = -20..=19;
 
@@ -34,6 +37,46 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         line.global.tuning.buffers_max = line.number(words, 0..=MAX)?;
         Ok(())
     }),
+    Row::ready(
+        "tune.buffers.reserve",
+        "<number>",
+        "8",
+        "buffers of each thread for when there are no others",
+        |line, words| {
+            line.global.tuning.buffers_reserve = line.number(words, 0..=MOST_IN_RESERVE)?;
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "tune.memory.hot-size",
+        "<size>",
+        "1m",
+        "bytes of free memory that each thread keeps for itself",
+        |line, words| {
+            line.global.tuning.hot_bytes = line.size(words, 1..=MAX.into())? as u32;
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "tune.pool-high-fd-ratio",
+        "<percentage>",
+        "50",
+        "with more descriptors in use, idle server connections are closed for new ones",
+        |line, words| {
+            line.global.tuning.pool_high_descriptors = line.number(words, 0..=100)?;
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "tune.pool-low-fd-ratio",
+        "<percentage>",
+        "50",
+        "with more descriptors in use, server connections are not kept",
+        |line, words| {
+            line.global.tuning.pool_low_descriptors = line.number(words, 0..=100)?;
+            Ok(())
+        },
+    ),
     Row::ready("tune.http.maxhdr", "<number>", "128", "most headers of a message", |line, words| {
         line.global.tuning.headers_max = line.number(words, 1..=32767)?;
         Ok(())

@@ -15,6 +15,14 @@ pub struct Tuning {
     pub maxrewrite: Option<u32>,
     /// `tune.buffers.limit`: most buffers of the process; 0 for no limit.
     pub buffers_max: u32,
+    /// `tune.buffers.reserve`: buffers of each thread for when there are no others.
+    pub buffers_reserve: u32,
+    /// `tune.memory.hot-size`: bytes of free memory that each thread keeps.
+    pub hot_bytes: u32,
+    /// `tune.pool-high-fd-ratio`: with more per cent of all descriptors in use, idle server connections are given up for new ones.
+    pub pool_high_descriptors: u8,
+    /// `tune.pool-low-fd-ratio`: with more per cent of all descriptors in use, server connections are not kept.
+    pub pool_low_descriptors: u8,
     /// `tune.http.maxhdr`: most headers of a message.
     pub headers_max: u16,
     /// `tune.http.logurilen`: longer URIs are cut in logs.
@@ -121,6 +129,10 @@ impl Default for Tuning {
             buffer_size: 16_384,
             maxrewrite: None,
             buffers_max: 0,
+            buffers_reserve: 4,
+            hot_bytes: 512 << 10,
+            pool_high_descriptors: 25,
+            pool_low_descriptors: 20,
             headers_max: 101,
             logged_uri_max: 1024,
             captured_cookie_max: 63,

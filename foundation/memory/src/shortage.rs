@@ -1,0 +1,305 @@
+//! What happens when memory runs short: what was begun can end, and nothing new is begun.
+//!
+//! ```text
+//!   the allocator has none ──► the region serves small requests ─┐
+//!                                                                ├──► short ──► who would begin something asks, and does not
+//!   `-m`: used > limit less a sixteenth ─────────────────────────┘
+//!
+//!   the allocator has some again / used < limit less an eighth ──► no longer short
+//! ```
+//! Most requests for memory in Rust cannot fail: the process would abort. So they do not: a region that is part of the program
+//! serves them when the allocator cannot. It is bounded, so whatever a client can make grow (connections, buffers, heads) asks
+//! [`is_short`] before it grows.
+
+use std::alloc::Layout;
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
+
+use weir_sys::time::monotonic_ns;
+
+use crate::{FAILED, LIMITED, change};
+
+/// Limits what the process may allocate, in bytes (`-m`). What was allocated before does not count.
+pub fn limit(bytes: u64) {
+    LIMIT.store(i64::try_from(bytes).unwrap_or(i64::MAX), Relaxed);
+    change(LIMITED, true);
+}
+
+/// Whether nothing may be begun that takes memory.
+#[inline]
+pub fn is_short() -> bool {
+    SHORT.load(Relaxed) != 0
+}
+
+/// The same, after another try of the allocator if the last one is some time ago.
+pub fn is_short_still() -> bool {
+    if SHORT.load(Relaxed) & NO_MEMORY != 0 {
+        look_again();
+    }
+    is_short()
+}
+
+/// How much memory is used, as far as it is counted, and how often there was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shortages {
+    /// Bytes in use; 0 without a limit.
+    pub used: u64,
+    /// How often the allocator had none.
+    pub failures: u64,
+    /// Bytes that the region holds for those who got none elsewhere.
+    pub emergency: u64,
+}
+
+/// Figures of the process.
+pub fn shortages() -> Shortages {
+    let used = u64::try_from(USED.load(Relaxed)).unwrap_or(0);
+    Shortages { used, failures: FAILURES.load(Relaxed), emergency: REGION.used() as u64 }
+}
+
+/// Counts what the current thread took or gave back. Shared figures change only now and then.
+#[inline]
+pub(crate) fn charge(bytes: i64) {
+    let charged = CHARGED.get() + bytes;
+    if charged.abs() < BATCH {
+        CHARGED.set(charged);
+        return;
+    }
+    CHARGED.set(0);
+    let used = USED.fetch_add(charged, Relaxed) + charged;
+    let limit = LIMIT.load(Relaxed);
+    if used > limit - limit / 16 {
+        SHORT.fetch_or(OVER_LIMIT, Relaxed);
+    } else if used < limit - limit / 8 && SHORT.load(Relaxed) & OVER_LIMIT != 0 {
+        SHORT.fetch_and(!OVER_LIMIT, Relaxed);
+    }
+}
+
+/// The allocator has no memory: a block of the region, or null when that is used up too.
+#[cold]
+pub(crate) fn relieve(layout: Layout) -> *mut u8 {
+    FAILURES.fetch_add(1, Relaxed);
+    SHORT.fetch_or(NO_MEMORY, Relaxed);
+    // For good: what the region lent is to be known when it comes back.
+    change(FAILED, true);
+    REGION.take(layout).map_or(std::ptr::null_mut(), NonNull::as_ptr)
+}
+
+/// Whether the region lent this block.
+#[inline]
+pub(crate) fn lent(block: *const u8) -> bool {
+    REGION.holds(block)
+}
+
+/// Takes a block back that the region lent.
+///
+/// # Safety
+/// The region lent it for this layout, and nobody uses it any more.
+pub(crate) unsafe fn give_back(block: NonNull<u8>, layout: Layout) {
+    // SAFETY: the caller keeps the contract, which is the same.
+    unsafe { REGION.give_back(block, layout) };
+}
+
+/// Asks the allocator again, now and then: as long as it has nothing, the answer comes out of the region.
+#[cold]
+fn look_again() {
+    let now = monotonic_ns();
+    let last = LOOKED_NS.load(Relaxed);
+    let due = now.saturating_sub(last) >= LOOK_EVERY_NS;
+    if !due || LOOKED_NS.compare_exchange(last, now, Relaxed, Relaxed).is_err() {
+        return;
+    }
+    let Ok(layout) = Layout::from_size_align(PROBE, 16) else { return };
+    // Set again by this very request if it fails.
+    SHORT.fetch_and(!NO_MEMORY, Relaxed);
+    // SAFETY: the layout's size is not zero.
+    let block = unsafe { std::alloc::alloc(layout) };
+    if !block.is_null() {
+        // SAFETY: it was allocated with this layout just now.
+        unsafe { std::alloc::dealloc(block, layout) };
+    }
+}
+
+/// Memory of the program's own, untouched until it is needed. Blocks have sizes of powers of two.
+#[repr(C, align(4096))]
+struct Region {
+    bytes: UnsafeCell<[u8; REGION_BYTES]>,
+    lists: UnsafeCell<Lists>,
+    locked: AtomicBool,
+}
+
+// SAFETY: blocks are disjoint parts of `bytes`, each used by whom it was lent to; `lists` is used under the lock only.
+unsafe impl Sync for Region {}
+
+struct Lists {
+    /// What begins here was never lent.
+    fresh: usize,
+    /// Bytes that are lent.
+    used: usize,
+    /// The first free block of each size, as an offset plus one; the offset of the next is in its first bytes.
+    free: [usize; SIZES],
+}
+
+impl Region {
+    const fn new() -> Self {
+        Region {
+            bytes: UnsafeCell::new([0; REGION_BYTES]),
+            lists: UnsafeCell::new(Lists { fresh: 0, used: 0, free: [0; SIZES] }),
+            locked: AtomicBool::new(false),
+        }
+    }
+
+    #[inline]
+    fn holds(&self, block: *const u8) -> bool {
+        let offset = (block as usize).wrapping_sub(self.bytes.get() as usize);
+        offset < REGION_BYTES
+    }
+
+    fn used(&self) -> usize {
+        self.with_lists(|lists| lists.used)
+    }
+
+    fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
+        let class = class_of(layout)?;
+        let offset = self.with_lists(|lists| {
+            let size = LEAST << class;
+            let offset = match lists.free[class].checked_sub(1) {
+                Some(offset) => {
+                    // SAFETY: the block is in the region.
+                    let next = unsafe { self.at(offset) }.cast::<usize>();
+                    // SAFETY: it is free, has room for a word and is aligned for one, and `give_back` wrote it.
+                    lists.free[class] = unsafe { next.read() };
+                    offset
+                }
+                None => {
+                    let offset = lists.fresh.next_multiple_of(size.min(PAGE));
+                    let end = offset.checked_add(size).filter(|end| *end <= REGION_BYTES)?;
+                    lists.fresh = end;
+                    offset
+                }
+            };
+            lists.used += size;
+            Some(offset)
+        })?;
+        // SAFETY: blocks end within the region.
+        NonNull::new(unsafe { self.at(offset) })
+    }
+
+    /// # Safety
+    /// [`Region::take`] gave it for this layout, and nobody uses it any more.
+    unsafe fn give_back(&self, block: NonNull<u8>, layout: Layout) {
+        let Some(class) = class_of(layout) else { return };
+        let offset = block.as_ptr() as usize - self.bytes.get() as usize;
+        self.with_lists(|lists| {
+            // SAFETY: the block is nobody's, has room for a word and is aligned for one.
+            unsafe { block.cast::<usize>().write(lists.free[class]) };
+            lists.free[class] = offset + 1;
+            lists.used -= LEAST << class;
+        });
+    }
+
+    /// # Safety
+    /// The offset is within the region.
+    unsafe fn at(&self, offset: usize) -> *mut u8 {
+        // SAFETY: the caller says that this stays inside.
+        unsafe { self.bytes.get().cast::<u8>().add(offset) }
+    }
+
+    /// A few instructions long: nobody sleeps here, and an allocator may not.
+    fn with_lists<R>(&self, then: impl FnOnce(&mut Lists) -> R) -> R {
+        while self.locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
+            std::hint::spin_loop();
+        }
+        // SAFETY: the lock is held, so nobody else refers to the lists.
+        let result = then(unsafe { &mut *self.lists.get() });
+        self.locked.store(false, Release);
+        result
+    }
+}
+
+/// Which power of two holds a layout; none for one that is too large.
+fn class_of(layout: Layout) -> Option<usize> {
+    let size = layout.size().max(layout.align()).max(LEAST).checked_next_power_of_two()?;
+    let class = (size / LEAST).trailing_zeros() as usize;
+    (class < SIZES && layout.align() <= PAGE).then_some(class)
+}
+
+static REGION: Region = Region::new();
+static LIMIT: AtomicI64 = AtomicI64::new(i64::MAX);
+static USED: AtomicI64 = AtomicI64::new(0);
+static FAILURES: AtomicU64 = AtomicU64::new(0);
+static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
+static SHORT: AtomicU8 = AtomicU8::new(0);
+const OVER_LIMIT: u8 = 1;
+const NO_MEMORY: u8 = 2;
+
+/// What everybody who holds something can still ask for until the shortage ends: 800 bytes for each of 20,000 connections. It costs
+/// address space, no memory.
+const REGION_BYTES: usize = 16 << 20;
+const PAGE: usize = 4096;
+/// The smallest block holds the link of a list.
+const LEAST: usize = 16;
+/// 16 bytes to 2 MB: tables double.
+const SIZES: usize = 18;
+/// How much a thread takes or gives before others see it.
+const BATCH: i64 = 32 * 1024;
+/// How often the allocator is asked whether it has memory again, and for how much: a buffer's worth.
+const LOOK_EVERY_NS: u64 = 10_000_000;
+const PROBE: usize = 64 * 1024;
+
+thread_local! {
+    /// What this thread took and nobody else has seen yet.
+    static CHARGED: Cell<i64> = const { Cell::new(0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(size: usize, align: usize) -> Layout {
+        Layout::from_size_align(size, align).expect("a layout")
+    }
+
+    #[test]
+    fn sizes_are_powers_of_two() {
+        let class = |size, align| class_of(layout(size, align));
+        assert_eq!(
+            [class(0, 1), class(16, 8), class(17, 8), class(1, 64)],
+            [Some(0), Some(0), Some(1), Some(2)]
+        );
+        assert_eq!([class(2 << 20, 8), class((2 << 20) + 1, 8), class(8, 8192)], [Some(17), None, None]);
+    }
+
+    #[test]
+    fn the_region_lends_disjoint_blocks_until_it_is_empty() {
+        // Too large for the stack of a thread.
+        // SAFETY: all of its fields may be zeroes.
+        let region: Box<Region> = unsafe { Box::<Region>::new_zeroed().assume_init() };
+        let mut taken = Vec::new();
+        for (number, size) in [1_usize, 100, 5_000, 16, 2 << 20].into_iter().cycle().enumerate() {
+            let layout = layout(size, 16);
+            let Some(block) = region.take(layout) else { break };
+            assert!(region.holds(block.as_ptr()) && (block.as_ptr() as usize).is_multiple_of(16));
+            // SAFETY: the block has room for that many bytes.
+            unsafe { block.as_ptr().write_bytes(number as u8, size) };
+            taken.push((block, layout, number as u8));
+        }
+        assert!(taken.len() > 25, "{}", taken.len());
+        for (block, layout, byte) in &taken {
+            // SAFETY: these bytes were written above.
+            let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), layout.size()) };
+            assert!(bytes.iter().all(|found| found == byte), "two share a block");
+        }
+        let (full, count) = (region.used(), taken.len());
+        for (block, layout, _) in taken.drain(..) {
+            // SAFETY: it was lent for this layout above.
+            unsafe { region.give_back(block, layout) };
+        }
+        assert_eq!(region.used(), 0);
+        let again = [1_usize, 100, 5_000, 16, 2 << 20].into_iter().cycle().take(count);
+        assert!(again.map(|size| region.take(layout(size, 16))).all(|block| block.is_some()));
+        assert_eq!(region.used(), full);
+        assert!(!region.holds(std::ptr::null()) && !region.holds((&raw const full).cast()));
+    }
+}

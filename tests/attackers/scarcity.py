@@ -1,0 +1,228 @@
+"""Clients that take all memory, all buffers or all descriptors: they are refused or wait, the process goes on, and so do the others afterwards."""
+import os
+import resource
+import selectors
+import socket
+import threading
+import time
+
+from program import Folder, Program, ask, free_port, request, wait_until
+
+CONFIGURATION = """
+global
+    nbthread {threads}
+    maxconn {maxconn}
+    stats socket {socket} mode 600 level admin
+    {extra}
+defaults
+    mode http
+    timeout connect 1s
+    timeout client 4s
+    timeout server 4s
+    timeout http-request 4s
+frontend door
+    bind 127.0.0.1:{door}
+    http-request return status 200 content-type text/plain string "fine" if {{ path /fine }}
+    use_backend second if {{ path_beg /second }}
+    default_backend first
+frontend hasty
+    bind 127.0.0.1:{hasty}
+    timeout http-request 1s
+    http-request return status 200 content-type text/plain string "fine"
+backend first
+    server s1 127.0.0.1:{first}
+backend second
+    server s1 127.0.0.1:{second}
+"""
+# An unfinished head that fits a buffer and fills most of it.
+LONG = b"GET / HTTP/1.1\r\nHost: x\r\nCookie: " + b"a" * 14_000
+FINE = b"GET /fine HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Scene:
+    """weir with little of something."""
+
+    def __init__(self, binary, folder, *arguments, extra="", threads=2, maxconn=6000, first=9, second=9, **options):
+        self.port, self.hasty, self.socket = free_port(), free_port(), os.path.join(folder.path, "cli.sock")
+        text = CONFIGURATION.format(door=self.port, hasty=self.hasty, socket=self.socket, extra=extra, threads=threads, maxconn=maxconn, first=first, second=second)
+        self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text), *arguments, **options)
+        self.clients = []
+
+    def __enter__(self):
+        self.program.__enter__()
+        self.program.ready(self.port)
+        assert self.is_fine()
+        return self
+
+    def __exit__(self, *arguments):
+        self.leave()
+        self.program.__exit__(*arguments)
+
+    def come(self, count, first):
+        """So many clients that send the same, as far as somebody takes it."""
+        for _ in range(count):
+            client = socket.create_connection(("127.0.0.1", self.port), 5)
+            client.setblocking(False)
+            client.send(first)
+            self.clients.append(client)
+
+    def leave(self):
+        while self.clients:
+            self.clients.pop().close()
+
+    def is_fine(self):
+        try:
+            return b" 200 " in request(self.port, FINE, 2)
+        except OSError:
+            return False
+
+    def figure(self, name):
+        """A line of `show info`, as a number."""
+        return int(ask(self.socket, "show info").split(f"\n{name}: ")[1].split("\n")[0])
+
+    def lives(self):
+        assert self.program.status(0) is None, f"it ended: {self.program.process.communicate()[0]}"
+
+
+def address_space(megabytes):
+    """Before it starts: no more address space than that."""
+    return lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+
+
+def memory_that_ends_ends_no_process(binary, folder):
+    """With no memory left for the heads of 5,000 clients nothing aborts: clients wait, operators look, and everybody is served afterwards."""
+    for megabytes in (110, 130, 150):
+        with Folder() as own, Scene(binary, own, preexec_fn=address_space(megabytes)) as scene:
+            scene.come(5000, LONG)
+            time.sleep(0.5)
+            scene.lives()
+            assert scene.figure("PoolFailed") > 0, f"{megabytes} MB were enough"
+            scene.leave()
+            assert wait_until(scene.is_fine), f"nobody is served after {megabytes} MB were used up"
+            # And once more: what was lent in need came back.
+            scene.come(2000, LONG)
+            time.sleep(0.2)
+            scene.leave()
+            assert wait_until(scene.is_fine)
+            scene.lives()
+
+
+def the_limit_of_memory_is_kept(binary, folder):
+    """`-m`: whatever maxconn says and clients do, the process takes hardly more; who waits is served when there is memory again."""
+    with Scene(binary, folder, "-m", "24") as scene:
+        rest = scene.program.resident_kb()
+        assert scene.figure("Memmax_MB") == 24
+        scene.come(5000, LONG)
+        time.sleep(0.5)
+        grown = scene.program.resident_kb() - rest
+        assert 8_000 < grown < 30_000, f"{grown} kB more"
+        scene.lives()
+        late = socket.create_connection(("127.0.0.1", scene.port), 2)
+        late.sendall(FINE)
+        scene.leave()
+        late.settimeout(3)
+        assert late.recv(100).startswith(b"HTTP/1.1 200 ")
+        late.close()
+        assert wait_until(scene.is_fine)
+
+
+def buffers_are_a_budget(binary, folder):
+    """`tune.buffers.limit`: who finds no buffer waits for one, in turn, on whichever worker; whose time is over gets 500."""
+    with Scene(binary, folder, extra="tune.buffers.limit 40\n    tune.buffers.reserve 2") as scene:
+        # 40 fit, on workers that take some of them at a time. The heads are too long to be held elsewhere.
+        scene.come(60, LONG)
+        time.sleep(0.2)
+        late = socket.create_connection(("127.0.0.1", scene.port), 2)
+        late.sendall(FINE)
+        late.settimeout(0.3)
+        try:
+            early = late.recv(100)
+        except TimeoutError:
+            early = b""
+        assert early == b"", f"there was a buffer left: {early}"
+        hasty = socket.create_connection(("127.0.0.1", scene.hasty), 2)
+        hasty.sendall(FINE)
+        answer = hasty.recv(100)
+        assert answer.startswith(b"HTTP/1.1 500 "), answer
+        assert scene.figure("PoolFailed") > 0
+        hasty.close()
+        scene.leave()
+        late.settimeout(3)
+        assert late.recv(100).startswith(b"HTTP/1.1 200 ")
+        late.close()
+        assert wait_until(scene.is_fine)
+
+
+class Server:
+    """A server that answers a number of requests at once, when all of them are there; it keeps its connections."""
+
+    def __init__(self, together):
+        self.listener = socket.create_server(("127.0.0.1", free_port()), backlog=1000)
+        self.port = self.listener.getsockname()[1]
+        self.together = together
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        selector, asking = selectors.DefaultSelector(), []
+        selector.register(self.listener, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is self.listener:
+                    selector.register(self.listener.accept()[0], selectors.EVENT_READ)
+                elif not key.fileobj.recv(65536):
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()
+                else:
+                    asking.append(key.fileobj)
+            if len(asking) >= self.together:
+                for connection in asking:
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                asking.clear()
+
+
+def open_descriptors(program):
+    return len(os.listdir(f"/proc/{program.pid}/fd"))
+
+
+def idle_server_connections_give_way(binary, folder):
+    """Without a descriptor left for a server, idle connections to others are closed for it: nobody gets 503."""
+    count = 30
+    for threads in (1, 2):
+        first, second = Server(count), Server(1)
+        extra = "tune.pool-low-fd-ratio 100\n    tune.pool-high-fd-ratio 100"
+        with Folder() as own, Scene(binary, own, extra=extra, threads=threads, maxconn=100, first=first.port, second=second.port) as scene:
+            base = open_descriptors(scene.program)
+            scene.come(count, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers(scene.clients))
+            assert wait_until(lambda: open_descriptors(scene.program) >= base + 2 * count - 2)
+            most = open_descriptors(scene.program) + 5
+            resource.prlimit(scene.program.pid, resource.RLIMIT_NOFILE, (most, most))
+            for client in scene.clients:
+                client.send(b"GET /second HTTP/1.1\r\nHost: x\r\n\r\n")
+            failed = [answer for answer in answers(scene.clients) if not answer.startswith(b"HTTP/1.1 200 ")]
+            assert not failed, f"{threads} workers: {len(failed)} of {count} were refused: {failed[0]}"
+
+
+def answers(clients):
+    """What each is answered."""
+    found = []
+    for client in clients:
+        client.settimeout(5)
+        found.append(client.recv(1000))
+        client.setblocking(False)
+    return found
+
+
+def few_server_connections_are_kept_where_descriptors_are_few(binary, folder):
+    """`tune.pool-low-fd-ratio`: with more descriptors in use than that, connections are not kept; `tune.pool-high-fd-ratio`: idle ones go for new ones."""
+    count = 30
+    for extra, low, high in (("", 0, 15), ("tune.pool-low-fd-ratio 100", count, count), ("tune.pool-low-fd-ratio 0", 0, 0)):
+        first = Server(count)
+        with Folder() as own, Scene(binary, own, extra=extra, threads=1, maxconn=60, first=first.port) as scene:
+            base = open_descriptors(scene.program)
+            scene.come(count, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers(scene.clients))
+            time.sleep(0.1)
+            kept = open_descriptors(scene.program) - base - count
+            # The client that asked first may still have been there.
+            assert low - 2 <= kept <= high, f"'{extra}': {kept} are kept"
