@@ -6,6 +6,7 @@
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -327,6 +328,73 @@ def no_request_waits_while_servers_come_and_go(binary, folder):
                 assert sum(int(figures[name][field]) for name in ("s1", "s2", "s3")) == int(figures["BACKEND"][field]), (field, figures)
             moved = sum(line.split()[2].startswith("+") for line in world.lines)
             assert moved <= int(figures["BACKEND"]["wredis"]), (moved, figures["BACKEND"]["wredis"])
+
+
+class Broken:
+    """A server that reads a request and then ends the connection in one of several ways."""
+
+    ANSWERS = (b"", b"H", b"nonsense\r\n\r\n", b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")
+
+    def __init__(self, name):
+        self.name = name
+        self.chance = random.Random(3)
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=200)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        """One after the other: each request is short."""
+        while True:
+            connection, _ = self.listener.accept()
+            with connection:
+                try:
+                    connection.recv(65536)
+                    connection.sendall(self.chance.choice(self.ANSWERS))
+                    if self.chance.random() < 0.5:
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                except OSError:
+                    pass
+
+
+def failing_servers_with_one_slot_hold_nobody(binary, folder):
+    """R167: one slot a server, two of three fail in every way, redispatching: requests end, none runs in circles, figures add up."""
+    for threads in (1, 2):
+        s2, s3 = Broken("s2"), Held("s3")
+        lines = f"""timeout connect 20ms
+    retries 3
+    option redispatch 1
+    retry-on all-retryable-errors
+    server s1 127.0.0.1:{free_port()} maxconn 1
+    server s2 @s2@ maxconn 1
+    server s3 @s3@ maxconn 1"""
+        with World(binary, folder, lines, [s2, s3], queue="15s", threads=threads) as world:
+            statuses = []
+
+            def client(number, statuses=statuses, world=world):
+                for turn in range(10):
+                    statuses.append(answer(world.begin(path=f"/{number}/{turn}"))[0])
+
+            clients = [threading.Thread(target=client, args=(number,)) for number in range(12)]
+            began = time.monotonic()
+            for thread in clients:
+                thread.start()
+            for thread in clients:
+                thread.join(30)
+            took = time.monotonic() - began
+            assert len(statuses) == 120 and took < 14 and s3.most == 1, (len(statuses), took, s3.most)
+            # Who fails at once is free most often, and so is tried most often.
+            assert statuses.count("200") >= 12, statuses
+            with open(f"/proc/{world.program.pid}/stat") as file:
+                times = file.read().rsplit(") ", 1)[1].split()
+            seconds = (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+            assert seconds < 2, seconds
+            assert wait_until(lambda: len(world.lines) == 120), len(world.lines)
+            figures = {name: world.counters(name) for name in ("s1", "s2", "s3", "BACKEND")}
+            assert {figures[name][field] for name in figures for field in ("qcur", "scur")} == {"0"}, figures
+            assert figures["BACKEND"]["stot"] == "120" and figures["s3"]["hrsp_2xx"] == str(statuses.count("200"))
+            logged = sum(int(line.split()[2]) for line in world.lines)
+            counted = sum(int(figures[name][field]) for name in ("s1", "s2", "s3") for field in ("wretr", "wredis"))
+            assert logged == counted == sum(int(figures["BACKEND"][field]) for field in ("wretr", "wredis")), (logged, counted, figures["BACKEND"])
 
 
 def a_new_connection_makes_no_bulk_run(binary, folder):

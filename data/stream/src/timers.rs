@@ -75,6 +75,11 @@ impl Timers {
         difference(self.response, self.close)
     }
 
+    /// `%Td` in TCP mode, where data begins with the connection to the server.
+    pub fn streaming(&self) -> i64 {
+        difference(self.connect, self.close)
+    }
+
     /// `%Ta`: from the request's first byte to the end.
     pub fn active(&self) -> i64 {
         match (self.first_byte, self.close) {

@@ -45,6 +45,8 @@ impl Exchange {
                 Choice::Wait(waiting) => {
                     let queue = waiting.server();
                     self.server_key = queue;
+                    // Whoever takes it out of the queue, another choice was made.
+                    self.redispatched |= avoid.is_some();
                     if let Some(lease) = self.wait_in_queue(waiting, deadline).await? {
                         return self.leased(lease);
                     }
