@@ -115,9 +115,6 @@ fn frontend(proxy: &Proxy, row: &mut Row) {
     row.set(Field::ReqRateMax, figures.rate_maximum(FrontendRate::Requests, now_ms));
     row.set(Field::ConnRate, figures.rate(FrontendRate::Connections, now_ms));
     row.set(Field::ConnRateMax, figures.rate_maximum(FrontendRate::Connections, now_ms));
-    if !proxy.is_http() {
-        row.set(Field::ReqTot, None::<u64>);
-    }
     if proxy.is_http() {
         // HTTP/1 is all that clients are spoken to in.
         row.set(Field::H1OpenConnections, u64::from(proxy.connections.inside()));
