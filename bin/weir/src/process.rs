@@ -9,7 +9,7 @@ use weir_master::notify::Supervisor;
 use weir_master::{Carried, FirstStart, Setup, Side, cli, launch};
 use weir_runtime::messages::{Manner, Messages};
 use weir_runtime::process::{Background, PidFile, Precedence};
-use weir_runtime::start::Invocation;
+use weir_runtime::start::{Former, Invocation};
 use weir_syntax::SourceMap;
 use weir_sys::{process as system, signal};
 
@@ -107,11 +107,17 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
     let foreground = arguments.foreground || arguments.notify;
     let mut master = Start { arguments, messages, carried, daemon: daemon && !foreground };
     let Some((entrances, first)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
-    let reached = entrances.spelling();
+    let (reached, reexecuted) = (entrances.spelling(), master.carried.is_some());
     match launch(setup, master.carried, first, entrances, messages) {
         Some(Side::Worker(link)) => {
             let precedence = Precedence::of_start(niceness, messages);
-            let invocation = Invocation { worker: Some(link), precedence, ..invocation(arguments) };
+            let mut invocation = Invocation { worker: Some(link), precedence, ..invocation(arguments) };
+            if reexecuted {
+                // The reference program's master names the workers, which this one knows: it tells them to leave later.
+                invocation.former = Former::default();
+                invocation.take_over =
+                    invocation.take_over.filter(|path| !path.to_string_lossy().starts_with("sockpair@"));
+            }
             // A worker is forked only when the files could be read.
             sources.map_or(Role::End(1), |sources| Role::Serve(sources, Box::new(invocation), Some(reached)))
         }

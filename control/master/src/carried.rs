@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use weir_sys::process;
+use weir_sys::{process, socket};
 
 use crate::processes::{Processes, State, Worker};
 
@@ -45,12 +45,19 @@ impl Carried {
         variable(REEXECUTED)?;
         let mut inheritance = Inheritance::default();
         let mut processes = Processes::new(process::id(), now, version.to_owned());
-        for record in variable(PROCESSES)?.split('|').filter(|record| !record.is_empty()) {
-            read_process(&Fields(record), &mut processes, &mut inheritance);
+        let mut given = None;
+        let written = variable(PROCESSES)?;
+        for record in written.split('|').filter(|record| !record.is_empty()) {
+            let fields = Fields(record);
+            read_process(&fields, &mut processes, &mut inheritance);
+            if fields.value("type") == Some("m") && given.is_none() {
+                // Where the reference program's master passes the connections of those who asked for the reload.
+                given = fields.value("cfd").zip(fields.value("fd"));
+            }
         }
         let own = variable(MASTER).unwrap_or_default();
         let own = Fields(&own);
-        let waiting = own.value("waiting").and_then(|pair| pair.split_once(','));
+        let waiting = own.value("waiting").and_then(|pair| pair.split_once(',')).or(given);
         Some(Carried {
             processes,
             waiting: waiting.and_then(|(out, into)| Some((inheritance.take(out)?, inheritance.take(into)?))),
@@ -172,6 +179,8 @@ impl Inheritance {
         }
         let descriptor = process::inherited_descriptor(number).ok()?;
         process::set_inheritable(&descriptor, false).ok()?;
+        // The reference program's master does not mind waiting.
+        socket::set_nonblocking(&descriptor).ok()?;
         Some(descriptor)
     }
 }
@@ -184,7 +193,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::os::fd::IntoRawFd;
-    use weir_sys::socket;
 
     fn taken(processes: &str, own: &str) -> Option<Carried> {
         let variable = |name: &str| match name {
@@ -244,7 +252,19 @@ mod tests {
             (2, 1, 39)
         );
         assert_eq!(carried.processes.current().map(|worker| worker.pid), Some(26986));
+        assert!(carried.waiting.is_none());
         assert!(Carried::take(|_| None, "v", 0).is_none());
+        // The master's own pair, since 3.1: who asked for the reload comes out of it.
+        let (out, into) = socket::stream_pair().expect("a pair");
+        let (out, into) = (out.into_raw_fd(), into.into_raw_fd());
+        let text = format!(
+            "|type=m;fd={into};cfd={out};pid=1;reloads=1;failedreloads=0;timestamp=51;id=;version=\
+             |type=w;fd=-1;cfd=-1;pid=7542;reloads=1;failedreloads=0;timestamp=51;id=;version=3.2.26-1"
+        );
+        let carried = taken(&text, "").expect("a second start");
+        let waiting = carried.waiting.expect("both are there");
+        assert_eq!((waiting.0.as_raw_fd(), waiting.1.as_raw_fd()), (out, into));
+        assert_eq!(carried.processes.current().map(|worker| worker.pid), Some(7542));
     }
 
     proptest! {
