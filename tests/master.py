@@ -9,10 +9,10 @@ the packaged haproxy, is left out where they are not there, and says so.
 import sys
 
 from masters import (as_installed, bad_cases, command_line, ends, failed_starts, hand_over, limits, processes, reloads, signals,
-                     starting)
+                     starting, walk)
 from program import main
 
-SUBJECTS = [starting, as_installed, failed_starts, reloads, ends, bad_cases, command_line, hand_over, signals, limits, processes]
+SUBJECTS = [starting, as_installed, failed_starts, reloads, ends, bad_cases, command_line, hand_over, signals, limits, processes, walk]
 
 if __name__ == "__main__":
     sys.exit(main("master", SUBJECTS))

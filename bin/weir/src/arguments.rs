@@ -62,6 +62,16 @@ pub struct Arguments {
     pub master: bool,
     /// `-Ws`.
     pub notify: bool,
+    /// `-dC`: what of the configuration is printed as it was understood.
+    pub dump: Option<Dump>,
+    /// `-dL`: list the files whose code runs.
+    pub objects: bool,
+    /// `-dA`: put those files into this archive.
+    pub archive: Option<PathBuf>,
+    /// `-dc`: list the processors and which threads run there.
+    pub processors: bool,
+    /// `-h`: print the usage, and end.
+    pub help: bool,
     /// `-S`, in the order of the command line.
     pub master_sockets: Vec<String>,
 }
@@ -81,11 +91,20 @@ pub enum VersionForm {
     Branch,
 }
 
+/// How `-dC` prints the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dump {
+    /// Its lines.
+    Lines,
+    /// Its lines with numbers.
+    Numbered,
+}
+
 /// Why a command line means nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The usage tells.
-    Usage,
+    /// This and the usage tell.
+    Usage(String),
     /// This does.
     Text(String),
 }
@@ -113,8 +132,8 @@ enum Act {
     Perhaps(fn(&mut Arguments, &str)),
     /// Process numbers follow.
     Processes { at_once: bool },
-    /// It will be.
-    NotYet,
+    /// It is known and cannot be done, for this reason.
+    Refuse(&'static str),
 }
 
 /// Reads the words that follow the program's name.
@@ -126,10 +145,19 @@ pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, 
             arguments.files.extend(words.by_ref().map(str::to_owned));
             break;
         }
-        let Some((flag, rest)) = find(word) else { return Err(Fault::Usage) };
+        let Some((flag, rest)) = find(word) else {
+            return Err(Fault::Usage(if word.starts_with('-') {
+                format!("unknown option '{word}'.")
+            } else {
+                format!("unknown argument '{word}': a configuration file follows '-f' or '--'.")
+            }));
+        };
         match flag.act {
             Act::Set(set) => set(&mut arguments),
-            Act::Take(take) => take(&mut arguments, words.next().ok_or(Fault::Usage)?)?,
+            Act::Take(take) => {
+                let missing = || Fault::Usage(format!("'{}' expects {}.", flag.name, flag.value));
+                take(&mut arguments, words.next().ok_or_else(missing)?)?;
+            }
             Act::Attached(take) => take(&mut arguments, rest)?,
             Act::Perhaps(take) => {
                 take(&mut arguments, words.next_if(|word| !word.starts_with('-')).unwrap_or_default());
@@ -145,7 +173,7 @@ pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, 
                     arguments.former.processes.push(process);
                 }
             }
-            Act::NotYet => return Err(Fault::Text(format!("'{}' is not implemented yet.", flag.name))),
+            Act::Refuse(why) => return Err(Fault::Text(format!("'{}' is not available: {why}.", flag.name))),
         }
     }
     Ok(arguments)
@@ -160,7 +188,12 @@ pub fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     while let Some(word) = words.next() {
         match word.as_slice() {
             b"-sf" | b"-st" => while words.next_if(|word| !word.starts_with(b"-")).is_some() {},
-            b"-x" => drop(words.next()),
+            // Where no sockets are to be taken, none are taken for a reload either.
+            b"-x" => {
+                if let Some(never) = words.next().filter(|path| path.as_slice() == b"/dev/null") {
+                    kept.extend([word.clone(), never.clone()]);
+                }
+            }
             b"--" => {
                 kept.push(word.clone());
                 kept.extend(words.by_ref().cloned());
@@ -192,7 +225,7 @@ fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, Fault> {
 /// The usage, as standard error shows it.
 pub fn usage(program: &str) -> String {
     let mut text = format!("Usage : {program} [-f <cfgfile|cfgdir>]* [options] [-- <cfgfile>*]\n");
-    for flag in FLAGS.iter().filter(|flag| !matches!(flag.act, Act::NotYet)) {
+    for flag in FLAGS.iter().filter(|flag| !matches!(flag.act, Act::Refuse(_))) {
         let head =
             format!("{}{}{}", flag.name, if flag.value.starts_with('[') { "" } else { " " }, flag.value);
         // Writing to a string does not fail.
@@ -440,15 +473,87 @@ pub static FLAGS: &[Flag] = &[
         act: Act::Set(|_| ()),
     },
     Flag { name: "-dp", value: "", help: "uses no poll(), which is never used", act: Act::Set(|_| ()) },
-    Flag { name: "-dA", value: "[file]", help: "", act: Act::NotYet },
-    Flag { name: "-dC", value: "[key]", help: "", act: Act::NotYet },
-    Flag { name: "-dF", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-dG", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-dL", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-dT", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-dZ", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-dc", value: "", help: "", act: Act::NotYet },
-    Flag { name: "-de", value: "", help: "", act: Act::NotYet },
+    Flag {
+        name: "-dA",
+        value: "[file]",
+        help: "puts the program and its libraries into a tar file, to read a core with",
+        act: Act::Attached(|arguments, word| {
+            if word.is_empty() {
+                return Err(Fault::Text(
+                    "'-dA' expects the name of a file, without a blank between.".to_owned(),
+                ));
+            }
+            arguments.archive = Some(word.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "-dC",
+        value: "[,line]",
+        help: "prints the configuration as it is understood, with numbers of lines if asked for",
+        act: Act::Attached(|arguments, word| {
+            arguments.dump = match word {
+                "" => Some(Dump::Lines),
+                ",line" => Some(Dump::Numbered),
+                _ => {
+                    let text = "'-dC' with a key is not implemented yet: only '-dC' and '-dC,line' are.";
+                    return Err(Fault::Text(text.to_owned()));
+                }
+            };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "-dF",
+        value: "",
+        help: "moves no bytes inside the kernel, as -dS",
+        act: Act::Set(|a| a.no_splice = true),
+    },
+    Flag {
+        name: "-dG",
+        value: "",
+        help: "",
+        act: Act::Refuse("getaddrinfo() is the only way to resolve names"),
+    },
+    Flag {
+        name: "-dL",
+        value: "",
+        help: "lists the program and its libraries once the configuration was read",
+        act: Act::Set(|a| a.objects = true),
+    },
+    Flag {
+        name: "-dT",
+        value: "",
+        help: "has the kernel encrypt nothing, which it never does",
+        act: Act::Set(|_| ()),
+    },
+    Flag {
+        name: "-dZ",
+        value: "",
+        help: "moves no bytes inside the kernel, as -dS",
+        act: Act::Set(|a| a.no_splice = true),
+    },
+    Flag {
+        name: "-dc",
+        value: "",
+        help: "lists processors, and the threads that run there",
+        act: Act::Set(|a| a.processors = true),
+    },
+    Flag { name: "-de", value: "", help: "", act: Act::Refuse("epoll is the only poller") },
+    Flag {
+        name: "-version",
+        value: "",
+        help: "says the version, as -v and --version do",
+        act: Act::Set(|a| a.version = Some(VersionForm::Usual)),
+    },
+    Flag {
+        name: "--version",
+        value: "",
+        help: "says the version, as -v does",
+        act: Act::Set(|a| a.version = Some(VersionForm::Usual)),
+    },
+    Flag { name: "-h", value: "", help: "prints this, as --help does", act: Act::Set(|a| a.help = true) },
+    Flag { name: "--help", value: "", help: "prints this", act: Act::Set(|a| a.help = true) },
 ];
 
 #[cfg(test)]
@@ -463,9 +568,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn refuse(line: &str, expected: Option<&str>) {
-        let expected = expected.map_or(Fault::Usage, |text| Fault::Text(text.to_owned()));
-        assert_eq!(parse(line.split_whitespace()), Err(expected), "{line}");
+    fn refuse(line: &str, expected: &str) {
+        let refused = match parse(line.split_whitespace()) {
+            Err(Fault::Usage(text) | Fault::Text(text)) => text,
+            Ok(arguments) => panic!("{line}: {arguments:?}"),
+        };
+        assert_eq!(refused, expected, "{line}");
     }
 
     #[test]
@@ -511,18 +619,39 @@ mod tests {
         check("-dt -V", |a| (a.traces, a.verbose) = (Some(String::new()), true));
         check("-dt h1:data,session::clean", |a| a.traces = Some("h1:data,session::clean".to_owned()));
         check("-dMhelp", |a| a.memory_help = true);
+        check("-dC", |a| a.dump = Some(Dump::Lines));
+        check("-dC,line -dL -dc -dT", |a| {
+            (a.dump, a.objects, a.processors) = (Some(Dump::Numbered), true, true);
+        });
+        check("-dA/tmp/a.tar", |a| a.archive = Some("/tmp/a.tar".into()));
+        for word in ["-dF", "-dZ", "-dS"] {
+            check(word, |a| a.no_splice = true);
+        }
+        for word in ["-version", "--version", "-v"] {
+            check(word, |a| a.version = Some(VersionForm::Usual));
+        }
+        check("--help", |a| a.help = true);
         check("-dKall", |a| a.keywords = Some("all".to_owned()));
         check("-dKcfg,smp", |a| a.keywords = Some("cfg,smp".to_owned()));
     }
 
     #[test]
     fn nonsense_is_refused() {
-        refuse("-foo", None);
-        refuse("file.cfg", None);
-        refuse("-f", None);
-        refuse("-n many", Some("'many' is not a valid connection count."));
+        refuse("-foo", "unknown option '-foo'.");
+        refuse("--foo", "unknown option '--foo'.");
+        refuse("-dc1", "unknown option '-dc1'.");
+        refuse("file.cfg", "unknown argument 'file.cfg': a configuration file follows '-f' or '--'.");
+        refuse("-f", "'-f' expects <file|folder>.");
+        refuse("-x", "'-x' expects <socket>.");
+        refuse("-S", "'-S' expects <bind>[,<option>...].");
+        refuse("-n many", "'many' is not a valid connection count.");
+        refuse("-n -1", "'-1' is not a valid connection count.");
+        refuse("-dA", "'-dA' expects the name of a file, without a blank between.");
+        refuse("-dC5", "'-dC' with a key is not implemented yet: only '-dC' and '-dC,line' are.");
+        refuse("-de", "'-de' is not available: epoll is the only poller.");
+        refuse("-dG", "'-dG' is not available: getaddrinfo() is the only way to resolve names.");
         for word in ["12x", "0", "2147483648", "4294967296", "99999999999999999999"] {
-            refuse(&format!("-sf 1 {word}"), Some(&format!("'{word}' is not a valid process number.")));
+            refuse(&format!("-sf 1 {word}"), &format!("'{word}' is not a valid process number."));
         }
     }
 
@@ -539,15 +668,17 @@ mod tests {
         assert_eq!(kept("weir -W -f a.cfg -sf 1 2 3 -D"), "weir -W -f a.cfg -D");
         assert_eq!(kept("weir -x /run/s -W -S -sf -st"), "weir -W -S -sf");
         assert_eq!(kept("-sf -W -- -x -sf 1"), "-sf -W -- -x -sf 1");
+        assert_eq!(kept("weir -W -x /dev/null -f a.cfg"), "weir -W -x /dev/null -f a.cfg");
     }
 
     #[test]
     fn the_usage_has_every_option_that_is_there() {
         let usage = usage("weir");
         for flag in FLAGS {
-            let shown = usage.contains(&format!("        {}", flag.name));
-            assert_eq!(shown, !matches!(flag.act, Act::NotYet), "{}", flag.name);
-            assert_eq!(flag.help.is_empty(), matches!(flag.act, Act::NotYet), "{}", flag.name);
+            let shown =
+                usage.lines().any(|line| line.trim_start().split([' ', '[', '<']).next() == Some(flag.name));
+            assert_eq!(shown, !matches!(flag.act, Act::Refuse(_)), "{}", flag.name);
+            assert_eq!(flag.help.is_empty(), matches!(flag.act, Act::Refuse(_)), "{}", flag.name);
         }
     }
 }

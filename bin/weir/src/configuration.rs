@@ -23,6 +23,7 @@ use weir_syntax::{
 use weir_sys::{file, users};
 
 use crate::arguments::Arguments;
+use crate::reports;
 
 /// What came of reading the configuration.
 pub enum Verdict {
@@ -59,6 +60,10 @@ pub fn discover(sources: &SourceMap, arguments: &Arguments) -> Discovery {
 pub fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<Bind>> {
     let mut sources = SourceMap::new();
     for text in &arguments.master_sockets {
+        if text.trim().is_empty() {
+            messages.alert("config : '-S' expects an address.");
+            return None;
+        }
         // Its words are separated by commas (manual, "-S").
         sources.add("-S", format!("{}\n", text.replace(',', " ")).into_bytes());
     }
@@ -99,6 +104,11 @@ pub fn load(
         variables: &variables,
         conditions: &features(&names),
     };
+    if let Some(dump) = arguments.dump.filter(|_| !arguments.quiet) {
+        let text = reports::configuration(sources, &discover(sources, arguments), &features(&names), dump);
+        // Nobody is left to be told that standard output is closed.
+        let _ = io::stdout().write_all(text.as_bytes());
+    }
     let Outcome { config, environment, diagnostics } = weir_config::parse(inputs, environment);
     show(&diagnostics, sources, arguments, messages);
     if diagnostics.has_alerts() {
@@ -123,6 +133,9 @@ pub fn load(
         return Verdict::Refused;
     }
     let config = with_arguments(config, arguments);
+    if !reports::print(&config, arguments, messages) {
+        return Verdict::Refused;
+    }
     if arguments.check {
         return conclude(&config, arguments, messages);
     }
@@ -139,7 +152,7 @@ pub fn load(
     }))
 }
 
-/// What `-c` says at the end. The reference has come to say it only with `-V`; tools of all ages look for it.
+/// What `-c` says at the end: that all is right only with `-V` (manual, "-c"). The exit status tells scripts.
 fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verdict {
     let resolver = build::SystemResolver { ipv4_only: arguments.ipv4_only };
     let unknown = build::verify(config, &resolver, arguments.ignore_unresolved);
@@ -151,15 +164,15 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verd
     let mut proxies = config.proxies.iter().filter(|proxy| !proxy.settings.disabled);
     let relays = config.log_forwards.iter().any(|section| section.all_binds().next().is_some());
     let listens = !config.global.sockets.is_empty() || relays || proxies.any(|proxy| !proxy.binds.is_empty());
-    let text = if listens {
-        "Configuration file is valid"
-    } else {
-        "Configuration file has no error but will not start (no listener) => exit(2)."
+    let text = match (listens, arguments.verbose) {
+        (true, true) => "Configuration file is valid\n",
+        (true, false) => "",
+        (false, _) => "Configuration file has no error but will not start (no listener) => exit(2).\n",
     };
     if !arguments.quiet {
         let found = if messages.warned() { "Warnings were found.\n" } else { "" };
         // Nobody is left to be told that standard output is closed.
-        let _ = writeln!(io::stdout(), "{found}{text}");
+        let _ = write!(io::stdout(), "{found}{text}");
     }
     if listens { Verdict::Valid } else { Verdict::Idle }
 }

@@ -12,6 +12,7 @@ mod keywords;
 #[cfg(test)]
 mod manual;
 mod process;
+mod reports;
 mod version;
 
 use std::ffi::OsString;
@@ -43,8 +44,9 @@ fn main() -> ExitCode {
     let program = texts.first().map_or("weir", AsRef::as_ref);
     match arguments::parse(texts.iter().skip(1).map(AsRef::as_ref)) {
         Ok(arguments) => run(program, &words, &arguments),
-        Err(Fault::Usage) => {
-            eprint!("{}{}", version::short(), arguments::usage(program));
+        Err(Fault::Usage(text)) => {
+            MESSAGES.alert(text);
+            eprint!("{}", arguments::usage(program));
             ExitCode::FAILURE
         }
         Err(Fault::Text(text)) => {
@@ -57,6 +59,10 @@ fn main() -> ExitCode {
 fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
     if let Some(form) = arguments.version {
         print!("{}", version::text(form));
+        return ExitCode::SUCCESS;
+    }
+    if arguments.help {
+        print!("{}{}", version::short(), arguments::usage(program));
         return ExitCode::SUCCESS;
     }
     if arguments.memory_help {

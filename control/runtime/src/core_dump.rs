@@ -30,7 +30,7 @@ pub fn prepare(wanted: CoreDump, messages: &Messages) {
 }
 
 /// The files whose code the process has in its memory: the program first, then libraries.
-fn running_files() -> io::Result<Vec<PathBuf>> {
+pub fn running_files() -> io::Result<Vec<PathBuf>> {
     let mut files = vec![std::env::current_exe()?];
     for line in std::fs::read_to_string("/proc/self/maps")?.lines() {
         // Addresses, rights, offset, device, number, and a path that may contain blanks.
@@ -45,7 +45,8 @@ fn running_files() -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn archive(files: &[PathBuf], messages: &Messages) -> io::Result<Box<[u8]>> {
+/// An archive (tar) of these files; the first is the program's own. One that cannot be read is said and left out.
+pub fn archive(files: &[PathBuf], messages: &Messages) -> io::Result<Box<[u8]>> {
     let sources: Vec<_> = files
         .iter()
         .enumerate()

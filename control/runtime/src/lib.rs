@@ -10,7 +10,7 @@
 
 pub mod build;
 pub mod cli_server;
-mod core_dump;
+pub mod core_dump;
 pub mod forward;
 pub mod handover;
 pub mod life;

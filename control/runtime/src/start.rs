@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -272,8 +272,12 @@ fn handed_over(
     let activated = std::mem::take(&mut invocation.activated);
     let mut sockets: Vec<_> =
         activated.into_iter().flat_map(|socket| HandedOver::new(socket, None)).collect();
-    let path = invocation.take_over.as_deref().map(Giver::Path);
-    for giver in path.into_iter().chain(link.and_then(WorkerLink::giver)) {
+    let path = invocation.take_over.as_deref();
+    if path == Some(Path::new("/dev/null")) {
+        // Who says so wants none at all (manual, "-x").
+        return sockets;
+    }
+    for giver in path.map(Giver::Path).into_iter().chain(link.and_then(WorkerLink::giver)) {
         match handover::take(&giver) {
             Ok(more) => sockets.extend(more),
             Err(fault) => messages.warning(fault),
@@ -307,7 +311,7 @@ fn said(what: &'static str) -> impl Fn(weir_sys::Errno) -> Fault {
 }
 
 /// `nbthread`, or one worker for each processor that the process may use.
-fn worker_count(global: &Global) -> usize {
+pub fn worker_count(global: &Global) -> usize {
     let most = usize::from(MAX_THREADS);
     let usable = || system::processors().map_or(1, |processors| processors.len());
     global.threads.map_or_else(usable, usize::from).clamp(1, most)

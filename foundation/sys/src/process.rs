@@ -175,6 +175,16 @@ pub fn processors() -> Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
 }
 
+/// The processors that are switched on, as far as the system tells.
+pub fn online_processors() -> std::collections::BTreeSet<usize> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let range = |text: &str| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        Some(first.parse().ok()?..=last.parse().ok().filter(|&last: &usize| last < CpuSet::MAX_CPU)?)
+    };
+    list.trim().split(',').filter_map(range).flatten().collect()
+}
+
 /// Binds the calling thread to `processors`.
 pub fn set_processors(processors: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();

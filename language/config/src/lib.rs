@@ -43,3 +43,4 @@ mod world;
 pub use added::{added_server, added_server_words};
 pub use discovery::{Discovery, discover};
 pub use document::{Inputs, Outcome, parse};
+pub use sections::is_section;

@@ -21,6 +21,11 @@ pub(crate) enum SectionKind {
     Traces,
 }
 
+/// Whether a line that begins with this word begins a section.
+pub fn is_section(word: &str) -> bool {
+    SECTIONS.find(word).is_some()
+}
+
 /// Every word that begins a section.
 pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::ready("global", "", "", "the process as a whole", SectionKind::Global),

@@ -45,8 +45,8 @@ fn conditions_decide_the_status() {
 
 #[test]
 fn what_is_not_there_says_so() {
-    check(&["-dG", "-f", "x"], 1, "", "'-dG' is not implemented yet.");
-    check(&["-nonsense"], 1, "", "Usage :");
+    check(&["-dG", "-f", "x"], 1, "", "'-dG' is not available: ");
+    check(&["-nonsense"], 1, "", "unknown option '-nonsense'.\nUsage :");
     check(&["-c"], 1, "", "Usage :");
     check(&["-f", "/no/such/file"], 1, "", "Cannot open configuration file");
 }
@@ -61,7 +61,7 @@ fn a_check_tells_by_its_status() {
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code().expect("it ends by itself"), out, err)
     };
-    assert_eq!(checked(&valid, &[]), (0, "Configuration file is valid\n".to_owned(), String::new()));
+    assert_eq!(checked(&valid, &[]), (0, String::new(), String::new()));
     assert_eq!(checked(&valid, &["-q"]), (0, String::new(), String::new()));
     assert_eq!(checked(&valid, &["-V"]).1, "Configuration file is valid\n");
     let (status, _, err) = checked(&format!("{valid}    nonsense\n"), &[]);
