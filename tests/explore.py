@@ -39,6 +39,9 @@ def refused(binary, case, lines):
         path = folder.file("case.cfg", re.sub(r"@(\w+)@", lambda match: ports[match[1]], "\n".join(lines)))
         status, _, said = run(binary, "-c", "-f", path, seconds=30)
     named = {int(line) - 1 for line in re.findall(r"^\[ALERT\] .*?\[" + re.escape(path) + r":(\d+)\]", said, re.M)}
+    # weir tells what repeats once, with the first places.
+    for places in re.findall(r" times, first at lines ([\d, ]+)$", said, re.M):
+        named |= {int(line) - 1 for line in places.split(", ")}
     return status == 0, named, said
 
 
