@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from attackers import held, scarcity
+from attackers import held, operators, scarcity
 from program import Program, free_port, main, wait_until
 
 CONFIGURATION = """
@@ -527,4 +527,4 @@ def senders_of_logs_may_lie(binary, folder):
 if __name__ == "__main__":
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    sys.exit(main("attacks", [sys.modules[__name__], held, scarcity], "withstood"))
+    sys.exit(main("attacks", [sys.modules[__name__], held, scarcity, operators], "withstood"))

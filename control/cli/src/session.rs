@@ -103,6 +103,8 @@ pub struct Session {
     settings: SessionSettings,
     manners: Manners,
     input: Vec<u8>,
+    /// How much of the input was taken.
+    taken: usize,
     end_of_input: bool,
     /// Commands of the line that is being answered.
     queue: VecDeque<Vec<String>>,
@@ -144,6 +146,7 @@ impl Session {
             },
             settings,
             input: Vec::new(),
+            taken: 0,
             end_of_input: false,
             queue: VecDeque::new(),
             payload: None,
@@ -184,12 +187,13 @@ impl Session {
 
     /// How many bytes it takes now. The transport must not feed more, and need not read while this is 0.
     pub fn room(&self) -> usize {
-        (self.settings.longest_line + 2).saturating_sub(self.input.len())
+        (self.settings.longest_line + 2).saturating_sub(self.heard().len())
     }
 
     /// Takes what was received.
     pub fn feed(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.room());
+        self.input.drain(..std::mem::take(&mut self.taken));
         self.input.extend_from_slice(bytes);
     }
 
@@ -199,7 +203,10 @@ impl Session {
     }
 
     /// Does what can be done, appending answers to `out` until it holds about `enough` bytes.
+    ///
+    /// Short commands add up as much as long answers: after [`STEPS_AT_ONCE`] it is for the transport to go on.
     pub fn run(&mut self, target: &mut dyn Target, now_ms: u64, enough: usize, out: &mut Vec<u8>) -> Status {
+        let mut steps = 0;
         loop {
             match &mut self.doing {
                 Doing::Closed => return Status::Close,
@@ -209,8 +216,8 @@ impl Session {
                     Step::More => return Status::More,
                     Step::Pending => return Status::Pending,
                     // Any key stops it, and is not a command.
-                    Step::Watch if !self.input.is_empty() => {
-                        self.input.clear();
+                    Step::Watch if !self.heard().is_empty() => {
+                        self.taken = self.input.len();
                         self.finish(target, out);
                     }
                     Step::Watch => return Status::Watch,
@@ -226,9 +233,10 @@ impl Session {
                     self.end_waiting(holds, target, out);
                 }
                 Doing::Nothing => {
-                    if out.len() >= enough {
+                    if out.len() >= enough || steps == STEPS_AT_ONCE {
                         return Status::More;
                     }
+                    steps += 1;
                     if let Some(status) = self.next_step(target, now_ms, out) {
                         return status;
                     }
@@ -257,7 +265,7 @@ impl Session {
         }
         if self.is_over() {
             // A line more is no command: nobody would know what a payload ended too early becomes.
-            self.refused = !self.input.is_empty();
+            self.refused = !self.heard().is_empty();
             self.doing = Doing::Closed;
             return Some(Status::Close);
         }
@@ -285,13 +293,19 @@ impl Session {
         self.answered && self.manners.mode == Mode::Single && self.payload.is_none()
     }
 
+    /// What was heard and not taken yet.
+    fn heard(&self) -> &[u8] {
+        &self.input[self.taken..]
+    }
+
     fn take_line(&mut self) -> Taken {
-        let Some(end) = self.input.iter().position(|&byte| byte == b'\n') else {
-            let too_long = self.input.len() > self.settings.longest_line;
+        let heard = self.heard();
+        let Some(end) = heard.iter().position(|&byte| byte == b'\n') else {
+            let too_long = heard.len() > self.settings.longest_line;
             return if too_long { Taken::TooLong } else { Taken::Nothing };
         };
-        let mut line: Vec<u8> = self.input.drain(..=end).collect();
-        line.pop();
+        let mut line = heard[..end].to_vec();
+        self.taken += end + 1;
         if line.last() == Some(&b'\r') {
             line.pop();
         }
@@ -436,6 +450,9 @@ enum Taken {
     TooLong,
     Nothing,
 }
+
+/// So many lines and commands are taken in one go, of which each takes some microseconds unless its answer is long.
+const STEPS_AT_ONCE: u32 = 32;
 
 /// A waiting session looks at its condition this often.
 const CONDITION_INTERVAL_MS: u64 = 10;

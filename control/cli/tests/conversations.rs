@@ -82,6 +82,27 @@ fn single_command_sessions_end_after_their_line() {
     assert_eq!(out, b"3.5-weir\n\n");
 }
 
+/// Whoever says much at once is answered a few commands at a time, so that others have their turn between.
+#[test]
+fn many_short_commands_are_taken_in_turns() {
+    let mut session = Session::new(admin());
+    session.feed(format!("prompt i\n{}", "show version\n".repeat(500)).as_bytes());
+    let (mut turns, mut answered) = (0, 0);
+    loop {
+        let mut out = Vec::new();
+        let status = session.run(&mut toy(), 0, usize::MAX, &mut out);
+        let answers = out.iter().filter(|byte| **byte == b'\n').count() / 2;
+        assert!(answers <= 32, "{answers} in one turn");
+        answered += answers;
+        turns += 1;
+        match status {
+            Status::More => {}
+            other => break assert_eq!(other, Status::NeedInput),
+        }
+    }
+    assert!(answered == 500 && turns > 15, "{answered} in {turns} turns");
+}
+
 #[test]
 fn the_timeout_follows_the_command() {
     let mut session = Session::new(admin());
