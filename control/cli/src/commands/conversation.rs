@@ -108,7 +108,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "wait",
         syntax: "wait {-h|<delay_ms>} cond [args...]",
-        level: Level::User,
+        level: Level::Operator,
         flags: WORKER,
         help: "wait so long, or until a condition holds (-h lists them)",
         run: Some(wait),

@@ -42,7 +42,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "show startup-logs",
         syntax: "show startup-logs",
-        level: Level::User,
+        level: Level::Operator,
         flags: WORKER | MASTER,
         help: "print what was logged while the process started",
         run: Some(|context, _| Outcome::Text(context.target.startup_logs())),

@@ -11,7 +11,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "show activity",
         syntax: "show activity [-1|0|thread_num]",
-        level: Level::User,
+        level: Level::Operator,
         flags: WORKER,
         help: "print what the workers did, for those who develop or support",
         run: Some(show_activity),
