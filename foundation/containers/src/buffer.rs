@@ -131,11 +131,11 @@ impl Buffer {
         self.len() == self.capacity()
     }
 
-    /// Whether the held bytes would do with an eighth less memory, or still less.
+    /// Whether the held bytes would do with an eighth less memory, or still less, and may have a block of that size.
     #[inline]
     pub fn has_slack(&self) -> bool {
         let needed = fitting_size(self.len());
-        self.block.len() > needed + needed / 8
+        self.block.len() > needed + needed / 8 && POOL.with_borrow(|pool| pool.tolerates(needed))
     }
 
     /// Moves the held bytes to a block outside the pool that is hardly larger than they are, if that saves an eighth or more:
@@ -145,11 +145,7 @@ impl Buffer {
         if !self.has_slack() {
             return;
         }
-        let size = fitting_size(self.len());
-        if POOL.with_borrow(|pool| pool.is_limited() && size > pool.size / UNCOUNTED_PART) {
-            return;
-        }
-        let Some(block) = zeroed(size) else { return };
+        let Some(block) = zeroed(fitting_size(self.len())) else { return };
         let mut fitting = Self { block };
         fitting.set_range(0..0);
         fitting.append(self);
@@ -395,8 +391,9 @@ impl BufferPool {
         Some(block)
     }
 
-    fn is_limited(&self) -> bool {
-        self.limit != usize::MAX
+    /// Whether a block of this size may be used beside the pool's.
+    fn tolerates(&self, size: usize) -> bool {
+        self.limit == usize::MAX || size <= self.size / UNCOUNTED_PART
     }
 
     /// Gets more from what is left for all; whether there was any.
@@ -615,6 +612,7 @@ mod tests {
         BufferPool::configure(16_384, 8, 8);
         let mut buffer = Buffer::take().expect("the first");
         buffer.append(&[0; 5_000]);
+        assert!(!buffer.has_slack());
         buffer.shrink();
         assert_eq!(buffer.capacity(), 16_384);
         buffer.consume(4_000);
