@@ -68,7 +68,7 @@ CONVERTERS = {
     "htonl": ("int", "bin", None), "hex2i": ("bin", "int", None), "hex": ("bin", "str", None),
     "base64": ("bin", "str", None), "b64dec": ("str", "bin", None), "ub64enc": ("bin", "str", None), "ub64dec": ("str", "bin", None),
     "be2hex": ("bin", "str", lambda c: optional(c, word(c), small(c), small(c))), "be2dec": ("bin", "str", lambda c: f"({word(c)}" + c.choice((",1", ",2", ",4", ",8", ",2,1", "")) + ")"),
-    "bytes": ("bin", "bin", lambda c: f"({small(c)}" + (f",{small(c)}" if maybe(c, 0.5) else "") + ")"),
+    "bytes": ("bin", "bin", lambda c: f"({c.choice((0, 1, 2, 3, 5, 100))}" + (f",{c.choice((1, 2, 3, 100))}" if maybe(c, 0.5) else "") + ")"),
     "concat": ("str", "str", lambda c: optional(c, word(c), c.choice(("txn.s", "txn.i", "txn.none", "req.t")), word(c)) or "(x)"),
     "add_item": ("str", "str", lambda c: f"({word(c)},{c.choice(('txn.s', 'txn.i', 'txn.none', ''))}" + (f",{word(c)}" if maybe(c, 0.5) else "") + ")"),
     "cut_crlf": ("str", "str", None), "length": ("str", "int", None), "lower": ("str", "str", None), "upper": ("str", "str", None),

@@ -380,6 +380,9 @@ impl<'p> TestParser<'p, '_> {
         }
         let method = self.required_method(&expr)?;
         let patterns = self.patterns(method, ignore_case)?;
+        if expr.decl().name == "http_auth_group" && patterns.is_empty() && indexes.is_empty() {
+            return Err(ParseError::new(self.criterion, "http_auth_group(): no groups specified"));
+        }
         if method.takes_patterns() {
             if patterns.is_empty() && indexes.is_empty() && expr.decl().name == "http_auth_group" {
                 return Err(self.error("no groups specified for 'http_auth_group'"));

@@ -227,6 +227,8 @@ mod tests {
         check("unless", yes);
         check("if TRUE or", yes);
         check("if FALSE || TRUE", yes);
+        check("if FALSE OR TRUE", yes);
+        check("if FALSE Or FALSE oR TRUE", yes);
     }
 
     #[test]

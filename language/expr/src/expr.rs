@@ -506,7 +506,9 @@ mod tests {
         }
         check("ipv6(2001:db8::1),rfc7239_nn", "[2001:db8::1]");
         check("ipv4(127.0.0.1),rfc7239_nn", "127.0.0.1");
-        check("str(_me),rfc7239_nn", "_me");
+        check("str(_me),rfc7239_nn", "__me");
+        check("str(),rfc7239_nn", "unknown");
+        check("str(80),rfc7239_np", "_80");
         check("int(80),rfc7239_np", "80");
         check("int(70000),rfc7239_np", "-");
         check(

@@ -283,7 +283,7 @@ pub(crate) fn parse_hex(digits: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 fn check_bool(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
-    let value = match args.str(0).unwrap_or_default() {
+    let value = match &*args.str(0).unwrap_or_default().to_ascii_lowercase() {
         b"true" | b"1" => 1,
         b"false" | b"0" => 0,
         _ => return Err("Expects 'true', 'false', '0' or '1'".into()),

@@ -30,6 +30,8 @@ mod condition;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
+mod manual;
+#[cfg(test)]
 mod testing;
 
 pub use acl::{Acl, AclTable, Verdict};

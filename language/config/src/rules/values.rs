@@ -120,7 +120,7 @@ fn patterns(context: &mut ActionContext<'_, '_>, key: &Word, edit: PatternEditKi
     };
     let has_values = matches!(edit, PatternEditKind::DeleteMap | PatternEditKind::SetMap { .. });
     let resources = context.line.resources;
-    let set = resources.patterns.named(file, has_values, resources.loader);
+    let set = resources.patterns.changed(file, has_values, resources.loader);
     let set = set.map_err(|message| fault(span, message))?;
     let key = context.line.expressions().format_with(key, context.places, FormatOptions::PLAIN)?;
     Ok(Action::Pattern(Box::new(PatternEdit { set, key, edit })))

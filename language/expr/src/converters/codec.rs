@@ -213,7 +213,11 @@ fn url_dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
                     let [high, low, after @ ..] = after else { return None };
                     rest = after;
                     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-                    digit(*high)? << 4 | digit(*low)?
+                    // A byte that ends strings elsewhere is no text.
+                    match digit(*high)? << 4 | digit(*low)? {
+                        0 => return None,
+                        byte => byte,
+                    }
                 }
                 b'+' if in_form => b' ',
                 b'?' => {

@@ -121,7 +121,7 @@ fn validity(message: &[u8]) -> Option<bool> {
 fn check_tag(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     let word = args.str(0).unwrap_or_default();
     let named = NAMES.iter().find(|(name, _)| *name == word).map(|(_, tag)| *tag);
-    let Some(tag) = named.or_else(|| number(word)) else {
+    let Some(tag) = named.or_else(|| number(word).filter(|tag| *tag > 0)) else {
         return Err(format!("unknown FIX tag name '{}'", String::from_utf8_lossy(word)));
     };
     args.set(0, Arg::Int(i64::from(tag)));

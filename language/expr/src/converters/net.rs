@@ -10,7 +10,7 @@ use crate::args::{Arg, ArgKind, Args};
 use crate::error::show;
 use crate::sample::SampleType::{Addr, Any, Bool, Int, Str};
 use crate::sample::Value;
-use crate::sample::cast::{embedded_ipv4, parse_ipv4, parse_ipv6};
+use crate::sample::cast::{parse_ipv4, parse_ipv6};
 use crate::scope::Scope;
 use crate::scratch;
 
@@ -201,52 +201,38 @@ fn rfc7239_n2np<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     piece(value, |_| made)
 }
 
+/// Addresses are written as they are, an empty text is an unknown node, and other texts are obfuscated identifiers.
 fn rfc7239_nn<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let mut out = scratch::take();
-    let address = match &value {
-        Value::Ipv4(address) => Some(NodeName::Ipv4(*address)),
-        Value::Ipv6(address) => Some(NodeName::Ipv6(*address)),
-        Value::Str(text) => Some(if text.eq_ignore_ascii_case(b"unknown") {
-            NodeName::Unknown
-        } else if is_obfuscated(text) {
-            NodeName::Obfuscated(text)
-        } else if let Some(address) = parse_ipv4(text) {
-            NodeName::Ipv4(address)
-        } else {
-            let inner = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text);
-            NodeName::Ipv6(parse_ipv6(inner)?)
-        }),
-        _ => None,
-    };
-    let _ = match address? {
-        NodeName::Ipv4(address) => write!(out, "{address}"),
-        NodeName::Ipv6(address) => {
-            match embedded_ipv4(address).filter(|_| address.to_ipv4_mapped().is_some()) {
-                Some(address) => write!(out, "{address}"),
-                None => write!(out, "[{address}]"),
-            }
-        }
-        NodeName::Unknown => write!(out, "unknown"),
-        NodeName::Obfuscated(name) => out.write_all(name),
+    let _ = match &value {
+        Value::Ipv4(address) => write!(out, "{address}"),
+        Value::Ipv6(address) => write!(out, "[{address}]"),
+        Value::Str(text) if text.is_empty() => write!(out, "unknown"),
+        _ => return obfuscated(value, out),
     };
     scratch::recycle(value);
     Some(Value::Str(Cow::Owned(out)))
 }
 
+/// Numbers are written as ports, other values as obfuscated identifiers.
 fn rfc7239_np<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    let port = match &value {
-        Value::Int(port) => NodePort::Number(u16::try_from(*port).ok()?),
-        Value::Str(text) if is_obfuscated(text) => NodePort::Obfuscated(text),
-        Value::Str(text) => NodePort::Number(parse_port(text)?),
-        _ => return None,
-    };
     let mut out = scratch::take();
-    let _ = match port {
-        NodePort::Number(port) => write!(out, "{port}"),
-        NodePort::Obfuscated(port) => out.write_all(port),
-    };
-    scratch::recycle(value);
+    match &value {
+        Value::Int(port) => {
+            let _ = write!(out, "{}", u16::try_from(*port).ok()?);
+        }
+        _ => return obfuscated(value, out),
+    }
     Some(Value::Str(Cow::Owned(out)))
+}
+
+/// An identifier that says nothing of the node (RFC 7239, 6.3); none of what cannot be one.
+fn obfuscated(value: Value<'_>, mut out: Vec<u8>) -> Option<Value<'_>> {
+    let text = value.cast(Str)?;
+    out.push(b'_');
+    out.extend_from_slice(text.bytes()?);
+    scratch::recycle(text);
+    is_obfuscated(&out).then_some(Value::Str(Cow::Owned(out)))
 }
 
 /// The parameters that RFC 7239 defines.
@@ -374,15 +360,14 @@ fn rfc7239_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
 fn rfc7239_field<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let wanted = args.str(0)?;
     let mut parameters = Parameters { rest: value.bytes()? };
-    let found = loop {
-        match parameters.next().ok()? {
-            None => break None,
-            Some((name, text)) if name.eq_ignore_ascii_case(wanted) => {
-                break is_valid_parameter(name, text).then(|| owned_str(&unquote(text)));
-            }
-            Some(_) => {}
+    let mut found = None;
+    while let Some((name, text)) = parameters.next().ok()? {
+        // A parameter that is there twice makes the element invalid (RFC 7239, 4).
+        if name.eq_ignore_ascii_case(wanted) && found.replace(text).is_some() {
+            return None;
         }
-    };
+    }
+    let found = found.filter(|text| is_valid_parameter(wanted, text)).map(|text| owned_str(&unquote(text)));
     scratch::recycle(value);
     found
 }

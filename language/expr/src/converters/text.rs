@@ -153,6 +153,8 @@ fn check_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 /// How many fields to take: one by default, all of them for zero and below.
 fn count(args: &Args) -> usize {
     match args.int(2) {
+        // An argument that is there and empty is a zero.
+        None if args.len() > 2 => usize::MAX,
         None => 1,
         Some(count) => usize::try_from(count).ok().filter(|count| *count > 0).unwrap_or(usize::MAX),
     }
@@ -191,23 +193,28 @@ fn word<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let (index, delimiters, count) = (args.int(0)?, args.str(1)?, count(args));
     let skip = usize::try_from(index.unsigned_abs() - 1).unwrap_or(usize::MAX);
     part(value, |text| {
-        Some(if index > 0 {
-            words(text.len(), |at| delimiters.contains(&text[at]), skip, count)
-        } else {
-            let last = text.len().wrapping_sub(1);
-            let (from, to) = words(text.len(), |at| delimiters.contains(&text[last - at]), skip, count);
-            (text.len() - to, text.len() - from)
-        })
+        if index > 0 {
+            return words(text.len(), |at| delimiters.contains(&text[at]), skip, count);
+        }
+        let last = text.len().wrapping_sub(1);
+        let (from, to) = words(text.len(), |at| delimiters.contains(&text[last - at]), skip, count)?;
+        Some((text.len() - to, text.len() - from))
     })
 }
 
-/// The range of `count` words after `skip` of them; if there are fewer, what is left with its delimiters.
-fn words(length: usize, is_delimiter: impl Fn(usize) -> bool, skip: usize, count: usize) -> (usize, usize) {
+/// The range of `count` words after `skip` of them; if there are fewer, what is left with its delimiters; none if
+/// there are not more than `skip`.
+fn words(
+    length: usize,
+    is_delimiter: impl Fn(usize) -> bool,
+    skip: usize,
+    count: usize,
+) -> Option<(usize, usize)> {
     let mut from = 0;
     for turn in 0..=skip {
         match (from..length).find(|at| !is_delimiter(*at)) {
             Some(begin) => from = begin,
-            None => return (0, 0),
+            None => return None,
         }
         if turn < skip {
             from = (from..length).find(|at| is_delimiter(*at)).unwrap_or(length);
@@ -215,24 +222,30 @@ fn words(length: usize, is_delimiter: impl Fn(usize) -> bool, skip: usize, count
     }
     let mut to = from;
     for _ in 0..count {
-        let Some(begin) = (to..length).find(|at| !is_delimiter(*at)) else { return (from, length) };
+        let Some(begin) = (to..length).find(|at| !is_delimiter(*at)) else { return Some((from, length)) };
         match (begin..length).find(|at| is_delimiter(*at)) {
             Some(end) => to = end,
-            None => return (from, length),
+            None => return Some((from, length)),
         }
     }
-    (from, to)
+    Some((from, to))
 }
 
-/// Offset and length may be variables, so they are parsed as text first.
+/// Offset and length may be variables, so they are parsed as text first. An offset that is not given is zero.
 fn check_bytes(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
     for index in 0..args.len() {
         let Some(text) = args.str(index) else { continue };
+        if index == 0 && text.is_empty() {
+            args.set(0, Arg::Int(0));
+            continue;
+        }
         let text = String::from_utf8_lossy(text).into_owned();
         let position = index + 1;
         let failed =
             || format!("failed to parse '{text}' as type 'integer' or 'variable' at position {position}");
-        let arg = match text.parse() {
+        let arg = match text.parse::<i64>() {
+            Ok(..0) if index == 0 => return Err("expects a non-negative integer".into()),
+            Ok(..=0) if index == 1 => return Err("expects a positive integer".into()),
             Ok(number) => Arg::Int(number),
             Err(_) => Arg::Variable(scope.variables.intern(&text).map_err(|_| failed())?),
         };
@@ -251,10 +264,13 @@ fn bytes<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         _ => Some(None),
     };
     // An offset that is outside leaves nothing, which is not the same as no value.
-    let from = usize::try_from(number(0)??).unwrap_or(usize::MAX).min(bytes.len());
+    // A variable may hold a negative number, which is no place and no length.
+    let from = usize::try_from(number(0)??).ok()?.min(bytes.len());
     let room = bytes.len() - from;
-    // A negative length means the rest, as the reference program has it.
-    let length = number(1)?.and_then(|length| usize::try_from(length).ok()).unwrap_or(room).min(room);
+    let length = match number(1)? {
+        Some(length) if from < bytes.len() => usize::try_from(length).ok()?.min(room),
+        _ => room,
+    };
     Some(Value::Bin(slice(bytes, from, from + length)))
 }
 
@@ -270,24 +286,31 @@ fn base2<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
 
 fn check_has_ctl(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     let Some(text) = args.str(0).filter(|text| !text.is_empty()) else {
-        args.set(0, Arg::Int(u32::MAX.into()));
+        args.set(0, Arg::Int(CONTROLS));
         return Ok(());
     };
     let text = String::from_utf8_lossy(text).into_owned();
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => i64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    let mask = parsed.map_err(|_| format!("'{text}' is not a 32-bit mask"))?;
-    args.set(0, Arg::Int(mask.into()));
+    let mask = parsed.ok().filter(|mask| (0..=CONTROLS).contains(mask));
+    let mask = mask.ok_or_else(|| format!("'{text}' is not a mask of the 33 control characters"))?;
+    args.set(0, Arg::Int(mask));
     Ok(())
 }
 
-/// Each bit of the mask stands for one character from 0 to 31.
+/// A bit for each character from 0 to 31, and bit 32 for DEL.
+const CONTROLS: i64 = (1 << 33) - 1;
+
 fn has_ctl<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let Value::Bin(bytes) = value else { return None };
-    let mask = args.int(0)? as u32;
-    let found = bytes.iter().any(|byte| *byte < 32 && mask >> byte & 1 == 1);
+    let mask = args.int(0)?;
+    let found = bytes.iter().any(|byte| match byte {
+        0..32 => mask >> byte & 1 == 1,
+        0x7f => mask >> 32 & 1 == 1,
+        _ => false,
+    });
     scratch::recycle(Value::Bin(bytes));
     Some(Value::Bool(found))
 }
@@ -321,7 +344,7 @@ fn reverse_dom<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
 
 fn check_param(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     match args.str(1) {
-        Some(delimiter) if delimiter.len() > 1 => Err("Delimiter must be exactly 1 character".into()),
+        Some(delimiter) if delimiter.len() != 1 => Err("Delimiter must be exactly 1 character".into()),
         _ => Ok(()),
     }
 }
@@ -401,7 +424,9 @@ fn language<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         }
     }
     scratch::recycle(value);
-    best.map(|(_, language)| language).or_else(|| args.str(1)).map(Value::str)
+    best.map(|(_, language)| language)
+        .or_else(|| args.str(1).filter(|default| !default.is_empty()))
+        .map(Value::str)
 }
 
 /// True if the offer is what is wanted, or its base language.
@@ -409,10 +434,13 @@ fn speaks(wanted: &[u8], offer: &[u8]) -> bool {
     !offer.is_empty() && matches!(wanted.strip_prefix(offer), Some([] | [b'-', ..]))
 }
 
-/// A quality in thousandths; one that does not parse is zero.
+/// A quality in thousandths; one that is no number is none, so the whole.
 fn quality(text: &[u8]) -> u32 {
     let Some(text) = text.trim_ascii().strip_prefix(b"q=") else { return 1000 };
     let text = text.trim_ascii();
+    if !text.first().is_some_and(u8::is_ascii_digit) {
+        return 1000;
+    }
     let (whole, fraction) = match text.iter().position(|byte| *byte == b'.') {
         Some(dot) => (&text[..dot], &text[dot + 1..]),
         None => (text, &[][..]),

@@ -1,9 +1,11 @@
 //! All pattern sets, by name and by number.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::file::{FileEntry, acl_entries, map_entries};
 use super::set::PatternSet;
@@ -20,6 +22,8 @@ struct State {
     by_name: HashMap<String, Arc<PatternSet>>,
     by_number: BTreeMap<u32, Arc<PatternSet>>,
     next_number: u32,
+    /// Files that were not there when an action named them: only actions may name them.
+    missing: HashSet<String>,
 }
 
 /// Where the entries of a named set come from.
@@ -48,6 +52,38 @@ impl PatternStore {
         has_values: bool,
         loader: &dyn Loader,
     ) -> Result<Arc<PatternSet>, String> {
+        let path = name.strip_prefix("file@").unwrap_or(name);
+        if self.lock().missing.contains(path) {
+            return Err(failed_to_open(path));
+        }
+        self.load(name, has_values, loader)
+    }
+
+    /// The set that an action changes. A file that does not exist is one without entries: nothing is looked up in it.
+    pub fn changed(
+        &self,
+        name: &str,
+        has_values: bool,
+        loader: &dyn Loader,
+    ) -> Result<Arc<PatternSet>, String> {
+        struct Lenient<'l>(&'l dyn Loader, Cell<bool>);
+        impl Loader for Lenient<'_> {
+            fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+                self.0.load(path).or_else(|error| {
+                    self.1.set(error.kind() == io::ErrorKind::NotFound);
+                    if self.1.get() { Ok(Vec::new()) } else { Err(error) }
+                })
+            }
+        }
+        let lenient = Lenient(loader, Cell::new(false));
+        let set = self.load(name, has_values, &lenient)?;
+        if lenient.1.get() && !name.starts_with("opt@") {
+            self.lock().missing.insert(name.strip_prefix("file@").unwrap_or(name).to_owned());
+        }
+        Ok(set)
+    }
+
+    fn load(&self, name: &str, has_values: bool, loader: &dyn Loader) -> Result<Arc<PatternSet>, String> {
         let (source, key) = match name {
             _ if name.starts_with("virt@") => (Source::Virtual, name),
             _ => match (name.strip_prefix("opt@"), name.strip_prefix("file@")) {
@@ -67,14 +103,13 @@ impl PatternStore {
                 )),
             };
         }
-        let failed = |path: &str| format!("failed to open pattern file <{path}>");
         let bytes = match source {
             Source::Virtual => Vec::new(),
-            Source::File(path) => loader.load(path).map_err(|_| failed(path))?,
+            Source::File(path) => loader.load(path).map_err(|_| failed_to_open(path))?,
             Source::Optional(path) => match loader.load(path) {
                 Ok(bytes) => bytes,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-                Err(_) => return Err(failed(path)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+                Err(_) => return Err(failed_to_open(path)),
             },
         };
         let mut state = self.lock();
@@ -120,6 +155,10 @@ impl PatternStore {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn failed_to_open(path: &str) -> String {
+    format!("failed to open pattern file <{path}>")
 }
 
 impl State {

@@ -171,6 +171,28 @@ fn names_have_prefixes() {
     assert_eq!(store.find("file@file").unwrap().number(), by_path.number());
 }
 
+/// What is looked up must be there; what is only changed need not (the reference program loads no file for an action).
+#[test]
+fn an_action_may_name_a_file_that_is_not_there() {
+    let store = PatternStore::new();
+    let set = store.changed("missing", true, &File("")).unwrap();
+    set.add(None, b"k", Some(b"v")).unwrap();
+    assert_eq!(store.changed("file@missing", true, &File("")).unwrap().number(), set.number());
+    assert!(
+        store
+            .named("missing", true, &File(""))
+            .unwrap_err()
+            .contains("failed to open pattern file <missing>")
+    );
+    assert!(store.named("file@missing", true, &File("")).is_err());
+    assert!(store.changed("missing", false, &File("")).is_err(), "a map is no plain list");
+    assert!(store.named("opt@other", true, &File("")).unwrap().is_empty());
+    // A file that is there is the same for all.
+    let changed = store.changed("file", true, &File("a 1\n")).unwrap();
+    assert_eq!(changed.len(), 1);
+    assert_eq!(store.named("file", true, &File("a 1\n")).unwrap().number(), changed.number());
+}
+
 #[test]
 fn numbers_are_unique() {
     let store = PatternStore::new();

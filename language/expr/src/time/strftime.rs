@@ -7,6 +7,9 @@ use super::{Calendar, DAYS, MONTHS, TimeZone, WallTime};
 /// How deep composite conversions may nest: `%c` uses `%T`, which uses `%H`.
 const MAX_DEPTH: u8 = 3;
 
+/// The widest that a conversion may be asked to be.
+const MAX_WIDTH: usize = 1024;
+
 /// Appends a date in the given format.
 ///
 /// `%N` gives the fraction of the second in nine digits, `%3N` in three (ms), `%6N` in six (us).
@@ -35,16 +38,23 @@ impl Writer<'_> {
                 rest = &rest[digits + 1..];
                 continue;
             }
+            let flags = rest.iter().take_while(|byte| b"_-0^#".contains(byte)).count();
+            let (flags, after) = rest.split_at(flags);
+            let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let width = after[..digits]
+                .iter()
+                .fold(0, |width, digit| MAX_WIDTH.min(width * 10 + usize::from(digit - b'0')));
             // E and O ask for alternative forms, which the C locale does not have.
-            if let [b'E' | b'O', _, ..] = rest {
-                rest = &rest[1..];
+            let skip = digits + usize::from(matches!(after.get(digits), Some(b'E' | b'O')));
+            let start = out.len();
+            match after.get(skip) {
+                Some(conversion) if self.conversion(*conversion, out, depth) => {
+                    adjust(*conversion, flags, width, out, start);
+                    rest = &after[skip + 1..];
+                }
+                // What is no conversion stays as it is.
+                _ => out.push(b'%'),
             }
-            let Some((&conversion, after)) = rest.split_first() else {
-                out.push(b'%');
-                return;
-            };
-            rest = after;
-            self.conversion(conversion, out, depth);
         }
         out.extend_from_slice(rest);
     }
@@ -54,7 +64,8 @@ impl Writer<'_> {
         let _ = write!(out, "{:0width$}", nanos / 10u64.pow(9 - width as u32));
     }
 
-    fn conversion(&self, conversion: u8, out: &mut Vec<u8>, depth: u8) {
+    /// Appends one conversion; false if there is none of that name.
+    fn conversion(&self, conversion: u8, out: &mut Vec<u8>, depth: u8) -> bool {
         let c = &self.calendar;
         let _ = match conversion {
             b'a' => write!(out, "{}", &DAYS[usize::from(c.week_day)][..3]),
@@ -99,14 +110,16 @@ impl Writer<'_> {
             }
             b'Z' => write!(out, "{}", self.zone_name),
             b'%' => write!(out, "%"),
-            other => out.write_all(&[b'%', other]),
+            _ => return false,
         };
+        true
     }
 
-    fn composite(&self, format: &[u8], out: &mut Vec<u8>, depth: u8) {
+    fn composite(&self, format: &[u8], out: &mut Vec<u8>, depth: u8) -> bool {
         if depth > 0 {
             self.run(format, out, depth - 1);
         }
+        true
     }
 
     /// The year and week of ISO 8601: weeks begin on Monday and belong to the year of their Thursday.
@@ -121,6 +134,36 @@ impl Writer<'_> {
         let days = if is_leap(c.year) { 366 } else { 365 };
         if thursday >= days { (c.year + 1, 1) } else { (c.year, thursday / 7 + 1) }
     }
+}
+
+/// Applies the flags and the width of glibc's strftime(3) to what a conversion appended from `start` on.
+fn adjust(conversion: u8, flags: &[u8], width: usize, out: &mut Vec<u8>, start: usize) {
+    if flags.is_empty() && width == 0 {
+        return;
+    }
+    let number = b"CdegGHIjklmMsSuUVwWyY".contains(&conversion);
+    if flags.contains(&b'^') || (flags.contains(&b'#') && b"aAbBh".contains(&conversion)) {
+        out[start..].make_ascii_uppercase();
+    } else if flags.contains(&b'#') {
+        out[start..].make_ascii_lowercase();
+    }
+    // The last flag that is about padding counts.
+    let padding = flags.iter().rev().find(|flag| b"_-0".contains(flag));
+    let fill = match padding {
+        Some(b'0') => b'0',
+        None if number && !b"ekl".contains(&conversion) => b'0',
+        _ => b' ',
+    };
+    if number && let Some(padding) = padding {
+        let digits = &out[start..];
+        let first = digits.iter().position(|digit| !b" 0".contains(digit)).unwrap_or(digits.len() - 1);
+        match padding {
+            b'-' => drop(out.drain(start..start + first)),
+            _ => out[start..start + first].fill(fill),
+        }
+    }
+    let missing = width.saturating_sub(out.len() - start);
+    out.splice(start..start, std::iter::repeat_n(fill, missing));
 }
 
 fn hour12(hour: u8) -> u8 {

@@ -1,0 +1,79 @@
+//! The walk through the manual: what each converter makes of values and arguments, those at and beyond their bounds too.
+//!
+//! `tests/data/manual.tsv` has a line for each case, under the section of the manual that it belongs to: the expression,
+//! what the reference program (3.2) makes of it, and, where weir differs, what it makes of it and why. `-` is no value,
+//! `error` a fault of the configuration.
+
+use hashbrown::HashMap;
+
+use crate::context::{Context, Fetched};
+use crate::sample::Value;
+use crate::testing::{Fixture, TestContext};
+use crate::variables::SetCondition;
+
+const FILES: [(&str, &str); 10] = [
+    (
+        "values.map",
+        "abc one\n# comment\nab two words\n  xabc   three\n/a path\nb be\n1 number\nh.example host\n",
+    ),
+    ("regs.map", "^x(.*)y$ got-\\1\n^/(.*)/ dir-\\1\n(a)(b) \\2\\1\n1 one\n"),
+    ("ips.map", "10.0.0.0/8 ten\n10.1.0.0/16 ten-one\n127.0.0.1 local\n2001:db8::/32 doc\n::1 six\n"),
+    ("ipnum.map", "10.0.0.0/8 10\n127.0.0.0/8 -127\n"),
+    ("ints.map", "5 five\n42 forty-two\n0 zero\n10:20 range\n"),
+    ("numbers.map", "abc 42\na -1\n/a 7\n1 11\n"),
+    ("addresses.map", "abc 1.2.3.4\na 10.0.0.7\n/a 2001:db8::7\n"),
+    ("empty.map", ""),
+    ("novalue.map", "k\nk2   \n"),
+    ("badnum.map", "a x\n"),
+];
+
+const VARIABLES: [(&str, Value<'static>); 8] = [
+    ("txn.s", Value::str(b"abc")),
+    ("txn.i", Value::Int(5)),
+    ("txn.neg", Value::Int(-3)),
+    ("txn.b", Value::Bin(std::borrow::Cow::Borrowed(b"\x00\xff\x10"))),
+    ("txn.ip", Value::Ipv4(std::net::Ipv4Addr::new(1, 2, 3, 4))),
+    ("txn.key", Value::str(b"my-secret")),
+    ("txn.num", Value::str(b"12")),
+    ("txn.empty", Value::str(b"")),
+];
+
+/// What weir makes of an expression.
+fn made(fixture: &Fixture, expression: &str) -> String {
+    let Ok(parsed) = fixture.parse(expression) else { return "error".into() };
+    let mut context = TestContext::default();
+    for (name, value) in VARIABLES {
+        let variable = fixture.variables.intern(name).unwrap();
+        assert!(context.set_variable(variable, value, SetCondition::ALWAYS));
+    }
+    match parsed.evaluate_str(&mut context) {
+        Fetched::Sample(sample) => sample.value.bytes().unwrap_or_default().escape_ascii().to_string(),
+        Fetched::Missing | Fetched::Later => "-".into(),
+    }
+}
+
+#[test]
+fn each_statement_holds() {
+    let fixture = FILES.iter().fold(Fixture::new(), |fixture, (name, content)| fixture.file(name, content));
+    let (mut section, mut faults, mut cases) = ("", Vec::new(), HashMap::<&str, usize>::new());
+    for line in include_str!("../tests/data/manual.tsv").lines() {
+        if let Some(name) = line.strip_prefix("# ") {
+            section = name;
+            continue;
+        }
+        let parts: Vec<&str> = line.split('\t').collect();
+        let expected = match parts[..] {
+            [_, expected] => expected,
+            // A difference that is none any more needs no reason.
+            [_, reference, ours, reason] if reference != ours && !reason.is_empty() => ours,
+            _ => panic!("{line:?} is no case"),
+        };
+        let found = made(&fixture, parts[0]);
+        if found != expected {
+            faults.push(format!("{section}: {}\n  expected {expected}\n  found    {found}", parts[0]));
+        }
+        *cases.entry(section).or_default() += 1;
+    }
+    assert!(faults.is_empty(), "{} of {cases:?}:\n{}", faults.len(), faults.join("\n"));
+    assert!(cases.len() > 20, "the table has lost its sections");
+}
