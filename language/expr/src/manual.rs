@@ -1,4 +1,4 @@
-//! The walk through the manual: what each converter makes of values and arguments, those at and beyond their bounds too.
+//! The walk through the manual: what converters make of values and arguments, and what matches, at and beyond the bounds.
 //!
 //! `tests/data/manual.tsv` has a line for each case, under the section of the manual that it belongs to: the expression,
 //! what the reference program (3.2) makes of it, and, where weir differs, what it makes of it and why. `-` is no value,
@@ -6,6 +6,7 @@
 
 use hashbrown::HashMap;
 
+use crate::acl::Verdict;
 use crate::context::{Context, Fetched};
 use crate::sample::Value;
 use crate::testing::{Fixture, TestContext};
@@ -42,21 +43,41 @@ const VARIABLES: [(&str, Value<'static>); 8] = [
 fn made(fixture: &Fixture, expression: &str) -> String {
     let Ok(parsed) = fixture.parse(expression) else { return "error".into() };
     let mut context = TestContext::default();
-    for (name, value) in VARIABLES {
-        let variable = fixture.variables.intern(name).unwrap();
-        assert!(context.set_variable(variable, value, SetCondition::ALWAYS));
-    }
+    set_variables(fixture, &mut context);
     match parsed.evaluate_str(&mut context) {
         Fetched::Sample(sample) => sample.value.bytes().unwrap_or_default().escape_ascii().to_string(),
         Fetched::Missing | Fetched::Later => "-".into(),
     }
 }
 
-#[test]
-fn each_statement_holds() {
-    let fixture = FILES.iter().fold(Fixture::new(), |fixture, (name, content)| fixture.file(name, content));
+/// Whether a condition of one test holds.
+fn holds(fixture: &Fixture, test: &str) -> String {
+    let Ok(condition) = fixture.condition(&format!("if {test}")) else { return "error".into() };
+    fixture.acls.seal();
+    let mut context = TestContext::default();
+    set_variables(fixture, &mut context);
+    match condition.evaluate(&mut context) {
+        Verdict::True => "yes".into(),
+        Verdict::False | Verdict::Maybe => "no".into(),
+    }
+}
+
+fn set_variables(fixture: &Fixture, context: &mut TestContext) {
+    for (name, value) in VARIABLES {
+        let variable = fixture.variables.intern(name).unwrap();
+        assert!(context.set_variable(variable, value, SetCondition::ALWAYS));
+    }
+}
+
+fn fixture() -> Fixture {
+    FILES.iter().fold(Fixture::new(), |fixture, (name, content)| fixture.file(name, content))
+}
+
+/// Compares each line of a table with what `look` says of it; gives the number of cases of each section.
+#[track_caller]
+fn walk(table: &str, look: impl Fn(&str) -> String) -> HashMap<&str, usize> {
     let (mut section, mut faults, mut cases) = ("", Vec::new(), HashMap::<&str, usize>::new());
-    for line in include_str!("../tests/data/manual.tsv").lines() {
+    for line in table.lines() {
         if let Some(name) = line.strip_prefix("# ") {
             section = name;
             continue;
@@ -68,12 +89,27 @@ fn each_statement_holds() {
             [_, reference, ours, reason] if reference != ours && !reason.is_empty() => ours,
             _ => panic!("{line:?} is no case"),
         };
-        let found = made(&fixture, parts[0]);
+        let found = look(parts[0]);
         if found != expected {
             faults.push(format!("{section}: {}\n  expected {expected}\n  found    {found}", parts[0]));
         }
         *cases.entry(section).or_default() += 1;
     }
     assert!(faults.is_empty(), "{} of {cases:?}:\n{}", faults.len(), faults.join("\n"));
+    cases
+}
+
+#[test]
+fn each_converter_does_what_the_manual_says() {
+    let fixture = fixture();
+    let cases = walk(include_str!("../tests/data/manual.tsv"), |expression| made(&fixture, expression));
     assert!(cases.len() > 20, "the table has lost its sections");
+}
+
+#[test]
+fn each_match_does_what_the_manual_says() {
+    // Each test has a world of its own: identifiers of lists are unique.
+    let table = include_str!("../tests/data/manual_conditions.tsv");
+    let cases = walk(table, |test| holds(&fixture(), test));
+    assert!(cases.values().sum::<usize>() > 100, "the table has lost its cases");
 }

@@ -52,12 +52,13 @@ impl IntOperator {
     /// The text of a range that means the same as the operator before `text`.
     pub(crate) fn apply(self, text: &[u8]) -> Result<Vec<u8>, String> {
         let (low, high) = parse_range(text)?;
+        let nothing = || format!("no number is beyond '{}'", show(text));
         let text = match self {
             IntOperator::Equal => return Ok(text.to_vec()),
             IntOperator::GreaterOrEqual => format!("{low}:"),
-            IntOperator::Greater => format!("{}:", low.saturating_add(1)),
+            IntOperator::Greater => format!("{}:", low.checked_add(1).ok_or_else(nothing)?),
             IntOperator::LessOrEqual => format!(":{high}"),
-            IntOperator::Less => format!(":{}", high.saturating_sub(1)),
+            IntOperator::Less => format!(":{}", high.checked_sub(1).ok_or_else(nothing)?),
         };
         Ok(text.into_bytes())
     }
@@ -195,6 +196,10 @@ mod tests {
             let operator = IntOperator::parse(operator.as_bytes()).unwrap();
             assert_eq!(operator.apply(b"5").unwrap(), expected.as_bytes());
         }
+        // What would match no number must not come to match the last one.
+        assert!(IntOperator::Greater.apply(b"9223372036854775807").is_err());
+        assert!(IntOperator::Less.apply(b"-9223372036854775808").is_err());
+        assert_eq!(IntOperator::LessOrEqual.apply(b"9223372036854775807").unwrap(), b":9223372036854775807");
     }
 
     #[test]
