@@ -290,7 +290,14 @@ EXCHANGES |= {
 }
 
 EMPTY = "an empty path is a slash (RFC 9110, 4.2.3): rules and servers see no other name of it"
+TIME = "a response that a rule replaces was there: its time is logged, as the manual says"
 DIFFERENT = {
+    **dict.fromkeys(("response deny", "response deny429", "response redirect", "response return", "response to HEAD replaced"), only("2.6", TIME)),
+    **dict.fromkeys(("return /d405", "return /d501"), only("2.6", "the texts of 3.x")),
+    **{f"{what} of CONNECT": only("2.6", "a tunnel has no length (RFC 9110, 9.3.6)") for what in ("set", "strip", "replace", "replaceq", "query", "nothing")},
+    "return /204": only("3.2", "a 204 has no length (RFC 9110, 8.6)"),
+    "controls in /return": only("3.2", "what controls become in a text is judged with the values"),
+    "controls in /file": only("3.2", "what controls become in a text is judged with the values"),
     **dict.fromkeys(("query without a path", "strip of no path", "replace of no path", "replaceq of no path", "query of no path", "nothing of no path"), only("2.6", EMPTY)),
     "redirect of a post": "a body that nobody wants is read, and the connection lives on",
     "return /errorfile": "a message without a length gets one, and the connection lives on",

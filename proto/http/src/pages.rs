@@ -61,7 +61,7 @@ pub const PAGES: &[Page] = &[
     page(
         405,
         "Method Not Allowed",
-        "A request was made of a resource using a request method not supported by that resource",
+        "A request was made of a resource using a request method not supported by that resource.",
     ),
     page(407, "Unauthorized", "You need a valid user and password to access this content."),
     page(408, "Request Time-out", "Your browser didn't send a complete request in time."),
@@ -77,7 +77,7 @@ pub const PAGES: &[Page] = &[
     page(
         501,
         "Not Implemented",
-        ".The server does not support the functionality required to fulfill the request.",
+        "The server does not support the functionality required to fulfill the request.",
     ),
     page(502, "Bad Gateway", "The server returned an invalid or incomplete response."),
     page(503, "Service Unavailable", "No server is available to handle this request."),

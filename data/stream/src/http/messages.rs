@@ -308,8 +308,7 @@ impl Exchange {
         self.note_head_size(true);
         self.bound_response_head();
         if let Err(stop) = self.response_phase().await {
-            // What the client gets is not this response: it was not there, as far as the log goes.
-            self.timers.response = None;
+            // What the client gets is not this response. Its time is the server's all the same (manual, 8.4, "Tr").
             self.head_sizes = 0;
             return Err(stop);
         }
@@ -375,6 +374,11 @@ impl Exchange {
         let accepted = came == BodyFraming::Tunnel;
         let promised = self.promises_tunnel();
         if accepted && promised && (status == 101) == (self.server_status == 101) {
+            // A tunnel has no length (RFC 9110, 9.3.6), whatever the server says.
+            let head = &mut self.response.head;
+            if head.flags().intersects(Flags::HAS_CONTENT_LENGTH | Flags::HAS_TRANSFER_ENCODING) {
+                head.touch();
+            }
             self.restate_response(came).map_err(|_| no_room())?;
             return Ok(came);
         }
