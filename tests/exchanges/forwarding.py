@@ -2,7 +2,7 @@
 
 import re
 
-from exchanges import answer, answered, get, post
+from exchanges import answer, answered, get, only, post
 
 CONFIGURATION = r"""
 global
@@ -324,9 +324,10 @@ DIFFERENT = {
     "said 2 unspecified": LENIENT,
     "said 2 of udp": LENIENT,
     "said 2 of unix": LENIENT,
-    "said 2 with values twice": "the first one counts: no specification says which",
+    "said 2 with values twice": only("2.6", "the first one counts: no specification says which"),
     "said 2 with a bad checksum": "the log says so",
     "said in pieces": "a header may come in pieces",
     "said in pieces 2": "a header may come in pieces",
     "said and gone": "what is cut off is said to be so",
 }
+DIFFERENT["said 2 local with addresses"] = only("3.2", "what LOCAL says of addresses is passed over (PROXY protocol, 2.2)")

@@ -1,6 +1,6 @@
 """Rules on the fields, methods and statuses that say where a message ends: whatever they write, nothing that follows is misread."""
 
-from exchanges import answer, answered, get, post
+from exchanges import answer, answered, get, only, post
 
 # What a rule does to a request, by the path that asks for it.
 REQUEST_RULES = {
@@ -136,3 +136,17 @@ DIFFERENT |= dict.fromkeys(("tunnel early-101", "tunnel 101", "tunnel return", "
 DIFFERENT |= {name: PROMISED for name in EXCHANGES if name.startswith(("tunnel answered", "tunnel refused")) and name not in (
     "tunnel answered 403, then nothing", "tunnel refused, then nothing", "tunnel refused-in-chunks, then nothing")}
 DIFFERENT |= dict.fromkeys(("tunnel length", "tunnel coding"), "a tunnel has no length (RFC 9110, 9.3.6)")
+
+# What differs from one version only.
+for _name in ("tunnel length", "tunnel coding", *(f"{what}, chunked request" for what in ("set length", "add length", "same length", "add coding", "set coding")),
+              *(f"{what}, request {which}" for what in ("add coding", "set coding") for which in ("with a length", "without a body")),
+              *(f"{what}, {which}" for what in ("set-length", "add-length", "add-coding", "set-coding") for which in ("chunked response", "response until the end")),
+              *(f"{what}, {which}" for what in ("add-coding", "set-coding") for which in ("response with a length", "empty response"))):
+    DIFFERENT[_name] = only("2.6", DIFFERENT[_name])
+for _name in (*(f"{what} length, request without a body" for what in ("set", "add", "same")), "add length, request with a length", "del coding, chunked request", "del-length, response to HEAD",
+              "add-length, response with a length", "add-length, empty response", "del-coding, chunked response", "204, chunked response"):
+    DIFFERENT.setdefault(_name, only("3.2", f"{SAFE}: 3.2 fails at some, and loses the bodies of others"))
+DIFFERENT |= {name: only("3.2", "a 204 has no length (RFC 9110, 8.6)") for name in ("204, response with a length", "204, empty response", "204, response to HEAD", "reply /204")}
+DIFFERENT |= {f"{path} {when}": only("3.2", "an answer that ends its connection says so, and nothing more is answered (RFC 9112, 9.6)")
+              for path in ("/no", "/elsewhere") for when in ("in the middle of a body", "before the body", "in the middle of a chunk", "while a body is expected")}
+DIFFERENT["set-length, response 304"] = only("3.2", "a 304 says the length that it is told")

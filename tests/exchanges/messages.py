@@ -193,3 +193,16 @@ DIFFERENT = {
     "answer cut in a chunk": "chunks are forwarded as they come, not cut anew: the part of one that came is never made whole",
     "connection tokens": "a head that nothing edits is forwarded as it came, `keep-alive` included",
 }
+
+# What differs from one version only.
+DIFFERENT |= {
+    "head too large": {"2.6": "a head that is too large has a status of its own (RFC 6585, 5)", "3.2": "an answer that ends its connection says so (RFC 9112, 9.6)"},
+    "large uri": only("3.2", "how much of a URI the log has is judged with the logs"),
+    "two lengths": only("3.2", "3.2 resets a connection that it has not read to its end, and the client loses the refusal"),
+    "leaves in the body": only("3.2", "the log has what was answered: nothing"),
+    "answer cut in the head": only("3.2", "a server that ends in its header has SH in the log, as the manual says"),
+    "answer cut in a chunk": only("2.6", DIFFERENT["answer cut in a chunk"]),
+    "answer without a reason": only("3.2", "an empty reason is one (RFC 9112, 4)"),
+    "httpclose": only("3.2", "with `option httpclose` both sides are told, as the manual says"),
+    "POST /cuthead on a connection that was used before": only("3.2", "judged with retries: what may have been done is not told as undone"),
+}
