@@ -1,0 +1,199 @@
+//! What a worker tells of itself: each figure of its activity moves when it should, by as much as it should.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use weir_sched::simulate::{Faults, World};
+use weir_sched::{
+    Activity, Cause, Class, Kind, ProfileMode, ProfileSettings, Tick, Tuning, WorkerSet, activity, kill,
+    profile, published, queues, send_to, set_nice, set_profiling, spawn, spawn_shared, wait, wake, yield_now,
+};
+
+static KIND: Kind = Kind::new("figures");
+
+fn world(workers: usize, runqueue_depth: u32, low_latency: bool) -> World {
+    let tuning = Tuning { runqueue_depth, low_latency, ..Tuning::default() };
+    World::new(1, workers, tuning, Faults::default()).expect("a world")
+}
+
+fn figure(world: &World, figure: fn(&Activity) -> u64) -> u64 {
+    world.look(0, || activity(0, figure)).expect("the worker lives")
+}
+
+/// Runs of all classes are as many as there were, also when tasks that a turn made run in the same turn.
+#[test]
+fn what_a_turn_makes_and_runs_is_counted_once() {
+    let mut world = world(1, 100, false);
+    let ran = Rc::new(Cell::new(0_u64));
+    world.on(0, || {
+        for _ in 0..5 {
+            let ran = ran.clone();
+            spawn(&KIND, Class::Normal, async move {
+                ran.set(ran.get() + 1);
+                for class in [Class::Urgent, Class::Normal, Class::Bulk] {
+                    for _ in 0..25 {
+                        let ran = ran.clone();
+                        spawn(&KIND, class, async move { ran.set(ran.get() + 1) });
+                    }
+                }
+            });
+        }
+    });
+    assert!(world.settle(1000));
+    assert_eq!(ran.get(), 5 + 5 * 75);
+    assert_eq!(figure(&world, |activity| activity.runs.iter().map(|run| run.value()).sum()), ran.get());
+    let runs = world.look(0, || activity(0, |activity| activity.runs.each_ref().map(|run| run.value())));
+    assert_eq!(runs, Some([125, 130, 125, 0]));
+}
+
+/// A turn is long when more waits than the depth, and empty when nothing does.
+#[test]
+fn turns_are_long_or_empty_or_neither() {
+    for (entries, expected) in [(100, 0), (101, 1), (250, 2)] {
+        let mut world = world(1, 100, false);
+        world.on(0, || (0..entries).for_each(|_| _ = spawn(&KIND, Class::Normal, async {})));
+        assert!(world.settle(100));
+        assert_eq!(figure(&world, |activity| activity.long_turns.value()), expected, "{entries} entries");
+    }
+    let mut world = world(1, 100, false);
+    assert!(world.settle(10));
+    let before = figure(&world, |activity| activity.empty_turns.value());
+    assert_eq!(before, 1);
+    world.on(0, || spawn(&KIND, Class::Normal, async {}));
+    assert!(world.settle(10));
+    assert_eq!(figure(&world, |activity| activity.empty_turns.value()), before);
+}
+
+/// Others see what waited when the turn began; in the end what is left, with what gave up its turn. R4: tasks with a `nice`
+/// wait, too.
+#[test]
+fn what_waits_is_published_once_a_turn() {
+    let mut world = world(1, 100, false);
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let niced = world.on(0, || {
+        spawn(&KIND, Class::Normal, async {
+            set_nice(100);
+            wait(Tick::NEVER).await;
+        })
+    });
+    assert!(world.settle(10));
+    world.on(0, || {
+        wake(niced);
+        assert_eq!(queues().queued, [0, 1, 0, 0]);
+        for class in [Class::Urgent, Class::Normal, Class::Bulk, Class::Bulk] {
+            let seen = seen.clone();
+            spawn(&KIND, class, async move {
+                seen.borrow_mut().push(published(0).expect("it lives").queued);
+                yield_now().await;
+            });
+        }
+    });
+    while figure(&world, |activity| activity.runs[1].value()) < 3 {
+        assert!(world.step());
+    }
+    assert_eq!(*seen.borrow(), [[1, 2, 2, 0]; 4]);
+    assert_eq!(figure(&world, |activity| activity.queued.value()), 4, "they gave up their turn");
+}
+
+/// Shared work gets what the worker's own normal tasks leave of their part of a turn.
+#[test]
+fn shared_work_gets_what_own_work_leaves() {
+    for (own, expected) in [(10, 155), (0, 150), (300, 200)] {
+        let mut world = world(1, 200, false);
+        world.on(0, || {
+            (0..own).for_each(|_| _ = spawn(&KIND, Class::Normal, async {}));
+            (0..300).for_each(|_| _ = spawn_shared(&KIND, &WorkerSet::all(1), async {}));
+        });
+        while figure(&world, |activity| activity.runs[1].value()) == 0 {
+            assert!(world.step());
+        }
+        assert_eq!(figure(&world, |activity| activity.runs[1].value()), expected, "{own} of its own");
+    }
+}
+
+/// R39: with low latency a message of another worker ends the turn, and urgent work goes before the next shared task.
+#[test]
+fn low_latency_looks_after_each_run() {
+    for (low_latency, expected) in [(true, 0), (false, 899)] {
+        let mut world = world(1, 1000, low_latency);
+        let (after, seen) = (Rc::new(Cell::new(0)), std::sync::Arc::new(AtomicU32::new(u32::MAX)));
+        world.on(0, || {
+            for number in 0..1000 {
+                let (after, seen) = (after.clone(), seen.clone());
+                spawn(&KIND, Class::Bulk, async move {
+                    if number == 100 {
+                        send_to(0, move || seen.store(RAN.get(), Relaxed)).expect("there is room");
+                    } else if number > 100 {
+                        after.set(after.get() + 1);
+                        RAN.set(after.get());
+                    }
+                });
+            }
+        });
+        RAN.set(0);
+        assert!(world.settle(1000));
+        assert_eq!(seen.load(Relaxed), expected, "low latency {low_latency}");
+    }
+    let mut world = world(1, 1000, true);
+    let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    world.on(0, || {
+        for number in 0..6 {
+            let order = order.clone();
+            spawn_shared(&KIND, &WorkerSet::all(1), async move {
+                order.lock().expect("one thread").push(number);
+                if number == 2 {
+                    let order = order.clone();
+                    spawn(&KIND, Class::Urgent, async move { order.lock().expect("one thread").push(100) });
+                }
+            });
+        }
+    });
+    assert!(world.settle(1000));
+    assert_eq!(*order.lock().expect("one thread"), [0, 1, 2, 100, 3, 4, 5]);
+}
+
+thread_local! {
+    static RAN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// What others send is counted, and a message that panics ends nothing but itself.
+#[test]
+fn what_comes_from_elsewhere_is_counted() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut world = world(2, 100, false);
+    let waiter = || spawn(&KIND, Class::Normal, async { _ = wait(Tick::NEVER).await });
+    let keys: Vec<_> = world.on(0, || (0..3).map(|_| waiter()).collect());
+    assert!(world.settle(100));
+    world.on(1, || {
+        keys.into_iter().for_each(wake);
+        send_to(0, || ()).expect("it lives");
+        send_to(0, || panic!("on purpose")).expect("it lives");
+        send_to(0, || ()).expect("it lives");
+    });
+    assert!(world.settle(100));
+    let figures: [fn(&Activity) -> u64; 4] = [
+        |activity| activity.remote_wakes.value(),
+        |activity| activity.messages.value(),
+        |activity| activity.panics.value(),
+        |activity| activity.ended.value(),
+    ];
+    assert_eq!(figures.map(|of| figure(&world, of)), [3, 3, 1, 3]);
+}
+
+/// R77: an order to end is a cause of its own.
+#[test]
+fn what_is_killed_is_measured_as_that() {
+    let mut world = world(1, 100, false);
+    let settings = ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() };
+    world.on(0, || set_profiling(settings));
+    let key = world.on(0, || spawn(&KIND, Class::Normal, async { _ = wait(Tick::NEVER).await }));
+    assert!(world.settle(100));
+    world.on(0, || spawn(&KIND, Class::Normal, async {}));
+    assert!(world.settle(100));
+    world.on(0, || kill(key));
+    assert!(world.settle(100));
+    let report = world.look(0, profile);
+    let killed =
+        |line: &&weir_sched::ProfileLine| line.origin.is_some_and(|origin| origin.cause == Cause::Kill);
+    assert_eq!(report.lines.iter().filter(killed).map(|line| line.calls).sum::<u64>(), 1);
+}
