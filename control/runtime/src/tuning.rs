@@ -158,5 +158,6 @@ mod tests {
     /// They take the value that weir has anyway, and refuse all others.
     const SAY_WHAT_IS_SO: [&str; 2] = ["tune.fd.edge-triggered", "tune.pattern.cache-size"];
     /// They are about the process: tests/masters/starting.py and tests/vtc/rules/regex_limit.vtc look at one.
-    const SEEN_FROM_OUTSIDE: [&str; 3] = ["tune.regex.on-limit", "tune.renice.runtime", "tune.renice.startup"];
+    const SEEN_FROM_OUTSIDE: [&str; 3] =
+        ["tune.regex.on-limit", "tune.renice.runtime", "tune.renice.startup"];
 }
