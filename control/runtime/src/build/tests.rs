@@ -217,3 +217,22 @@ fn log_servers_that_nobody_knows_stop_the_start() {
 fn log_servers_are_looked_up_at_the_start() {
     assert!(relays("log-forward f\n bind :1514\n log known.test local0\n", &OneName).is_ok());
 }
+
+/// The default of `fullconn` is a tenth of what frontends take that are known to send there; a name that is made of the
+/// request is no such rule (manual, "fullconn").
+#[test]
+fn full_load_counts_the_frontends_that_are_known() {
+    let text = "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
+                frontend one\n bind 127.0.0.1:1\n maxconn 200\n use_backend %[path]\n default_backend a\n\
+                frontend two\n bind 127.0.0.1:2\n maxconn 95\n use_backend b if TRUE\n default_backend a\n\
+                backend a\nbackend b\nbackend c\nbackend d\n fullconn 7\n";
+    let seen = weir_sched::run(async move {
+        let live = try_live(text, &OneName, false).expect("it is valid");
+        let loads = ["a", "b", "c", "d"].map(|name| {
+            let proxy = live.site.proxies.iter().find(|proxy| proxy.name() == name).expect("it is there");
+            proxy.servers().settings().full_connections
+        });
+        assert_eq!(loads, [30, 10, 1, 7]);
+    });
+    assert!(seen.expect("a worker").is_some(), "the check ends");
+}
