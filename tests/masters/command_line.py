@@ -13,6 +13,13 @@ def the_command_line_speaks_for_the_master_and_passes_on(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         worker = master.served().current()
         assert "reload" in master.ask("help") and "show stat" not in master.ask("help")
+        # What processes say to each other is not listed.
+        assert "_loadstatus" not in master.ask("help") and "_send_status" not in master.ask("help")
+        for prefix in ("", "@1 "):
+            shown = master.ask(f"{prefix}show env").splitlines()
+            assert "HAPROXY_MWORKER=1" in shown and f"HAPROXY_MASTER_CLI=unix@{master.socket}" in shown, shown
+            assert not any(line.startswith(("WEIR_", "HAPROXY_PROCESSES", "HAPROXY_MWORKER_REEXEC")) for line in shown), shown
+        assert master.ask("show env HAPROXY_MWORKER") == "HAPROXY_MWORKER=1\n\n"
         assert master.ask("show version; show version").count("3.5") == 2
         assert master.ask(f"@1; show info; @; show version").count(f"Pid: {worker}\n") == 1
         assert f"Pid: {worker}\n" in master.ask(f"@!{worker} show info")

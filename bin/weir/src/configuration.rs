@@ -267,8 +267,7 @@ fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&Super
     // The configuration's sockets come to it.
     environment.remove("HAPROXY_CLI");
     if let Some(master) = master {
-        environment.set("HAPROXY_MWORKER", "1");
-        environment.set("HAPROXY_MASTER_CLI", master.reached);
+        of_a_master(master.reached).for_each(|(name, value)| environment.set(name, value));
         environment.set("HAPROXY_CLI", &master.channel);
     }
     let version = format!("3.5.0-weir{}", weir_runtime::VERSION);
@@ -277,9 +276,17 @@ fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&Super
     environment.set("HAPROXY_CFGFILES", file_list(sources));
     let peer = arguments.local_peer.clone().unwrap_or_else(users::host_name);
     environment.set("HAPROXY_LOCALPEER", peer);
-    // Only the built-in configuration asks for it: its origins must not meet those of another weir.
-    environment.set_if_absent("WEIR_ORIGINS", weir_sys::process::id().to_string());
+    if arguments.files.is_empty() {
+        // The built-in configuration's origins must not meet those of another weir.
+        environment.set_if_absent("WEIR_ORIGINS", weir_sys::process::id().to_string());
+    }
     environment
+}
+
+/// What the environment says in a master and in its worker, of a command line that is reached there, if anywhere.
+pub fn of_a_master(reached: &str) -> impl Iterator<Item = (&'static str, &str)> {
+    let command_line = Some(("HAPROXY_MASTER_CLI", reached)).filter(|_| !reached.is_empty());
+    std::iter::once(("HAPROXY_MWORKER", "1")).chain(command_line)
 }
 
 /// Where to look at what the built-in configuration serves.

@@ -81,7 +81,7 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
         messages.alert("The current directory cannot be opened.");
         return Role::End(1);
     };
-    let setup = Setup {
+    let mut setup = Setup {
         program: origin.words.first().cloned().unwrap_or_default(),
         words: arguments::without_former(&origin.words),
         environment: own_environment(),
@@ -107,6 +107,8 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
     let foreground = arguments.foreground || arguments.notify;
     let mut master = Start { arguments, messages, carried, daemon: daemon && !foreground };
     let Some((entrances, first)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
+    let own = |(name, value): (&str, &str)| format!("{name}={value}");
+    setup.shown_environment.extend(configuration::of_a_master(&entrances.spelling()).map(own));
     let (reached, reexecuted) = (entrances.spelling(), master.carried.is_some());
     match launch(setup, master.carried, first, entrances, messages) {
         Some(Side::Worker(link)) => {

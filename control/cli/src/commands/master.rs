@@ -22,9 +22,11 @@ pub(super) static COMMANDS: &[Command] = of_the_master! {
         "@!<pid>", "@!<pid> [command]", "send commands to the process with this identifier";
         "@<relative pid>", "@<relative pid> [command]", "send commands to a worker by its number; after @@, all that follows";
         "@master", "@master [command]", "send commands to the master again";
+        "show proc", "show proc [debug]", "list the processes";
+    }
+    MASTER | HIDDEN, User => {
         "_loadstatus", "_loadstatus", "say how the last reload went, for the process that asked for it";
         "_send_status", "_send_status READY <pid>", "a worker tells its master that it is ready";
-        "show proc", "show proc [debug]", "list the processes";
     }
     MASTER | HIDDEN, Admin => {
         "mcli-debug-mode", "mcli-debug-mode [on|off]", "open the commands of workers on the master, for this connection";
