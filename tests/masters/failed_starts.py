@@ -101,6 +101,28 @@ def a_start_that_fails_leaves_everything(binary, folder):
             os.kill(pid, TERM)
 
 
+def a_reload_that_fails_leaves_everything(binary, folder):
+    """The files and sockets of the worker that serves stay its own, whatever is wrong with the next one."""
+    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as other, Master(binary, folder, running(folder, port)) as master:
+        worker = master.served().current()
+        before = state(folder)
+        for what, config, words in failures(folder, other.getsockname()[1]):
+            os.replace(config, master.config)
+            after = {name: found for name, found in before.items() if name != "a.cfg"}
+            answer = master.ask("reload")
+            assert answer.startswith("Success=0\n--\n") and words in answer, (what, answer)
+            left = {name: found for name, found in state(folder).items() if name != "a.cfg"}
+            assert left == after, (what, changed(after, left))
+            assert wait_until(lambda: master.workers() == [worker]), what
+            assert f"Pid: {worker}\n" in ask(f"{folder.path}/admin.sock", "show info"), what
+            assert request(port).startswith(b"HTTP/1.1 200"), what
+        running(folder, port)
+        master.reload()
+        assert wait_until(lambda: master.workers() not in ([], [worker]) and len(master.workers()) == 1)
+        assert f"Pid: {master.current()}\n" in ask(f"{folder.path}/admin.sock", "show info")
+
+
 def who_may_not_become_another_user_changes_nothing(binary, folder):
     """The numbers of users do not exist in this namespace, which only the kernel knows."""
     needs_root()
