@@ -19,6 +19,7 @@ import time
 
 import diagnosis
 import log_backends
+import pattern_memory
 import scheduling
 import ring
 import scheduling
@@ -743,4 +744,4 @@ def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main("process", [sys.modules[__name__], diagnosis, log_backends, scheduling]))
+    sys.exit(main("process", [sys.modules[__name__], diagnosis, log_backends, pattern_memory, scheduling]))
