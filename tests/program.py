@@ -166,7 +166,7 @@ class LeftOut(Exception):
 def checks_of(module):
     """The checks that a module defines: its functions of a binary and a folder, in their order."""
     return [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__
-            and hasattr(value, "__code__") and value.__code__.co_varnames[:2] == ("binary", "folder")]
+            and hasattr(value, "__code__") and value.__code__.co_varnames[:value.__code__.co_argcount] == ("binary", "folder")]
 
 
 def main(title, modules, hold="hold"):
