@@ -286,7 +286,7 @@ DIFFERENT = {
     "message for a bad request": OWN,
     "message /silent": "a message that closes says so when the connection closes",
     **dict.fromkeys(("retry conn cuthead", "retry all cuthead", "retry empty cuthead", "retry statuses cuthead", "retry all cuthead, and the client ends",
-                     "retry allstaying cuthead, and the client ends"), "since 3.x a part of a head is a junk response, not none (manual, \"retry-on\")"),
+                     "retry allstaying cuthead, and the client ends"), only("2.6", "since 3.x a part of a head is a junk response, not none (manual, \"retry-on\")")),
     "content denied": "the request was read, and the log has it",
     "retry all silent, and the client ends": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "file /status/502": "the manual says that the status counts",
@@ -296,6 +296,4 @@ DIFFERENT = {
 }
 
 # What differs from one version only.
-DIFFERENT |= {f"retry {name}": only("3.2", "a server that ends in its header has SH in the log, as the manual says") for name in (
-    "conn cuthead", "all cuthead", "empty cuthead", "statuses cuthead", "all cuthead, and the client ends", "allstaying cuthead, and the client ends")}
 DIFFERENT["redirected to the server"] = only("2.6", DIFFERENT["redirected to the server"])
