@@ -95,7 +95,8 @@ def an_end_at_once_ends_a_soft_stop_that_waits(binary, folder):
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
         assert wait_until(lambda: os.path.exists(path))
-        count = lambda: int(re.search(r"^Tasks: (\d+)", ask(path, "show info"), re.M)[1])
+        # The least of some: connections that are on their way out are tasks too.
+        count = lambda: min(int(re.search(r"^Tasks: (\d+)", ask(path, "show info"), re.M)[1]) for _ in range(20))
         before = count()
         program.send(USR1)
         assert wait_until(lambda: count() > before), "it begins"

@@ -79,7 +79,6 @@ DIFFERENT = {name: STRICT for name in (
     'frontend: backlog x',
     'frontend: http-request set-var-fmt(txn.a)',
     'frontend: http-request set-nice x',
-    'frontend: http-request add-acl(x) y',
     'frontend: capture request header a len x',
     'frontend: capture cookie a len x',
     'frontend: stats show-node a b',
