@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_syntax::{Severity, classic_line};
+use weir_sys::standard_error;
 
 /// Says things to the operator, and remembers them for `show startup-logs`.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ struct State {
     /// What a master and its worker say while that one starts; both append to it.
     shared: Option<File>,
     finished: bool,
+    /// Messages that standard error did not take since it took one.
+    dropped: u32,
 }
 
 /// How much is said.
@@ -46,6 +49,7 @@ impl Messages {
             remembered: String::new(),
             shared: None,
             finished: false,
+            dropped: 0,
         };
         Messages { state: Mutex::new(state) }
     }
@@ -111,8 +115,7 @@ impl Messages {
             Some(shown) => {
                 state.remember(&line);
                 if state.shows(severity) {
-                    // Nobody is left to be told that standard error is closed.
-                    let _ = std::io::stderr().write_all(shown.as_bytes());
+                    state.print(shown);
                 }
             }
         }
@@ -169,9 +172,25 @@ impl State {
     fn write_if(&mut self, shown: impl FnOnce(Manner) -> bool, line: &str) {
         self.remember(line);
         if shown(self.manner) {
-            // Nobody is left to be told that standard error is closed.
-            let _ = std::io::stderr().write_all(line.as_bytes());
+            self.print(line);
         }
+    }
+
+    /// Writes to standard error. A process that serves waits for nobody to read it, and one that starts does so once: what is not
+    /// taken is dropped, and counted for whoever reads again.
+    fn print(&mut self, text: &str) {
+        let patience_ms = if self.finished || self.dropped > 0 { 0 } else { PATIENCE_MS };
+        if self.dropped > 0 {
+            let count = self.dropped;
+            let lost = format!("{count} messages were dropped: nobody read standard error.");
+            let line = classic_line(Severity::Warning, weir_sys::process::id(), &lost);
+            if !standard_error::write(line.as_bytes(), 0) {
+                self.dropped = count.saturating_add(1);
+                return;
+            }
+            self.dropped = 0;
+        }
+        self.dropped += u32::from(!standard_error::write(text.as_bytes(), patience_ms));
     }
 
     fn remember(&mut self, line: &str) {
@@ -197,6 +216,9 @@ impl State {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
+
+/// How long a start waits for somebody to read what it says.
+const PATIENCE_MS: u32 = 1000;
 
 /// What is remembered of a start: more than enough to see what went wrong.
 const MOST_REMEMBERED: usize = 64 * 1024;

@@ -3,7 +3,6 @@
 //! It is written straight to standard error, since whatever else could carry it may be what the worker is stuck in.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::Duration;
 
 use weir_sched::{Handle, Runtime, Stall, Watchdog};
@@ -25,10 +24,14 @@ pub(crate) fn start(
         if stall.deadly {
             text.push_str(&everybody(&handle));
         }
-        // Nobody is left to be told that standard error is closed.
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        // What watches the others must not be stopped itself: a warning waits for no reader, the last words a moment.
+        let patience_ms = if stall.deadly { LAST_WORDS_MS } else { 0 };
+        weir_sys::standard_error::write(text.as_bytes(), patience_ms);
     })
 }
+
+/// How long the message of a process that is to be ended waits for somebody to read it.
+const LAST_WORDS_MS: u32 = 100;
 
 fn severity(stall: &Stall) -> Severity {
     if stall.deadly { Severity::Alert } else { Severity::Warning }

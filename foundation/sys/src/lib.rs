@@ -23,6 +23,7 @@ pub mod random;
 pub mod signal;
 pub mod socket;
 pub mod splice;
+pub mod standard_error;
 pub mod tcp_info;
 pub mod thread;
 pub mod time;

@@ -1,0 +1,64 @@
+//! Standard error, written so that a reader that does not read stops nobody.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+
+use crate::poll::wait_writable;
+
+/// Writes `text` to standard error; whether all of it went. Where nobody reads a full pipe or a stopped terminal, it gives up
+/// after `patience_ms` for each [`PIECE`] and drops the rest.
+pub fn write(text: &[u8], patience_ms: u32) -> bool {
+    write_to(&std::io::stderr(), text, patience_ms)
+}
+
+fn write_to(descriptor: &impl AsFd, text: &[u8], patience_ms: u32) -> bool {
+    text.chunks(PIECE).all(|piece| write_piece(descriptor, piece, patience_ms))
+}
+
+fn write_piece(descriptor: &impl AsFd, mut piece: &[u8], patience_ms: u32) -> bool {
+    while !piece.is_empty() {
+        if !wait_writable(descriptor, patience_ms).unwrap_or(false) {
+            return false;
+        }
+        match rustix::io::write(descriptor, piece) {
+            Ok(count) => piece = &piece[count..],
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// A pipe that has room at all has room for a page: so much never blocks (pipe(7)).
+const PIECE: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_that_does_not_read_stops_nobody() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let text = vec![b'x'; 3 * PIECE + 1];
+        let mut whole = 0;
+        while write_to(&writer, &text, 0) {
+            whole += 1;
+            assert!(whole < 10_000, "a pipe has an end");
+        }
+        assert!(whole > 0);
+        // Once it is read, more goes.
+        let mut room = vec![0; 2 * text.len()];
+        reader.read_exact(&mut room).expect("it is full");
+        assert!(write_to(&writer, b"again\n", 0));
+    }
+
+    #[test]
+    fn nobody_left_to_read_is_no_success() {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert!(!write_to(&writer, b"lost\n", 10));
+    }
+}
