@@ -40,9 +40,15 @@ impl Exchange {
         if self.frontend.log_sinks.is_empty() && !self.frontend.uses_request_line {
             return;
         }
-        let (head, raw) = (&self.request.head, self.request.bytes());
-        let line = &mut *self.request_line;
+        let mut line = std::mem::replace(&mut self.request_line, crate::recycle::bytes());
         line.clear();
+        self.write_request_line(&mut line);
+        self.request_line = line;
+    }
+
+    /// Appends the request's line as it is now.
+    pub(crate) fn write_request_line(&self, line: &mut Vec<u8>) {
+        let (head, raw) = (&self.request.head, self.request.bytes());
         line.extend_from_slice(head.method_text(raw));
         line.push(b' ');
         line.extend_from_slice(head.uri(raw));

@@ -233,7 +233,15 @@ fn request_line(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
     if !exchange.facts.have_request {
         return out.encoded(b"<BADREQ>");
     }
-    let line = &exchange.request_line;
+    // Nobody logs it, and no rule on responses may ask: then it is the request's, which is still there.
+    let mut unkept = Vec::new();
+    let line = match exchange.request_line.is_empty() {
+        true => {
+            exchange.write_request_line(&mut unkept);
+            &unkept
+        }
+        false => &*exchange.request_line,
+    };
     let limit = exchange.site.limits.log_uri_length.saturating_sub(1);
     let mut parts = line.splitn(3, |byte| *byte == b' ');
     let method = parts.next().unwrap_or_default();
