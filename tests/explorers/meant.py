@@ -332,6 +332,7 @@ VALUES = (
     (r"port_only", r"^-x-\w+: (.*\d.*)\n\+x-\w+: (?!\1)", "what is no number is no port; 2.6 takes the digits that it begins with"),
     (r"(add|sub)\(", r"^-x-\w+: .*922337203685477580[78]", "2.6 takes a difference of two numbers below and above nought for an overflow"),
     (r"ub64dec", r"^-x-\w+: \[([0-9A-F]*)[0-9A-F]+\]\n\+x-\w+: \[\1\]", "2.6 decodes the signs of padding as if they were data"),
+    (r"\bword\(", r"^-x-\w+: \[[^\]]+\](\\r\\n)?\n\+x-\w+: \[\]", "a word that is not there is none, as in 3.2; 2.6 finds an empty one"),
     (r"http_auth_bearer\(", "", "a field without a token has none; 2.6 finds an empty one"),
     (r"http_date\(\d+,[um]s\)", "", "2.6 shows fractions of seconds without their noughts"),
     (r"fix_is_valid|mqtt_is_valid", "", "2.6 gives nothing instead of false for what is no such message"),
