@@ -38,7 +38,8 @@ def inherited_dispositions_and_masks_change_nothing(binary, folder):
             service.process.send_signal(USR2)
             assert wait_until(lambda: service.workers() not in ([], [first])), prepare
             # It hears of the ends of its children.
-            assert wait_until(lambda: not alive(first) and field(service.process.pid, "SigIgn") == ["0000000000001000"]), prepare
+            assert wait_until(lambda: not alive(first), 15), (prepare, service.said())
+            assert wait_until(lambda: field(service.process.pid, "SigIgn") == ["0000000000001000"]), (prepare, field(service.process.pid, "SigIgn"))
             os.kill(next(worker for worker in service.workers() if worker != first), signal.SIGKILL)
             assert service.process.wait(10) == 137, prepare
 
