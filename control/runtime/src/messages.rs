@@ -110,14 +110,9 @@ impl Messages {
             }
         }
         let line = classic_line(severity, process, text);
-        match shown {
-            None => state.write(severity, &line),
-            Some(shown) => {
-                state.remember(&line);
-                if state.shows(severity) {
-                    state.print(shown);
-                }
-            }
+        state.remember(&line);
+        if state.shows(severity) {
+            state.print(shown.unwrap_or(&line));
         }
     }
 
