@@ -48,6 +48,15 @@ def connects(port):
         return False
 
 
+def heard(connection, seconds):
+    """What somebody says within the time; empty when it is nothing."""
+    connection.settimeout(seconds)
+    try:
+        return connection.recv(100)
+    except TimeoutError:
+        return b""
+
+
 class Folder:
     """A folder for one check, removed at its end."""
 

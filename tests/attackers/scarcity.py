@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 
-from program import Folder, Program, ask, free_port, request, wait_until
+from program import Folder, Program, ask, free_port, heard, request, wait_until
 
 CONFIGURATION = """
 global
@@ -134,11 +134,7 @@ def buffers_are_a_budget(binary, folder):
         time.sleep(0.2)
         late = socket.create_connection(("127.0.0.1", scene.port), 2)
         late.sendall(FINE)
-        late.settimeout(0.3)
-        try:
-            early = late.recv(100)
-        except TimeoutError:
-            early = b""
+        early = heard(late, 0.3)
         assert early == b"", f"there was a buffer left: {early}"
         hasty = socket.create_connection(("127.0.0.1", scene.hasty), 2)
         hasty.sendall(FINE)
