@@ -1,0 +1,164 @@
+//! What body follows: lengths, codings, and messages that have none.
+
+use weir_http::{Flags, Kind};
+
+use super::{Outcome, SAFE, UNSAFE, check, parse, request, response, unedited, unsafe_request};
+use crate::error::HeadErrorKind::*;
+use crate::framing::{BodyFraming, request_framing};
+use crate::parser::Options;
+
+#[test]
+fn lengths() {
+    let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
+    let taken = |fields: &str, want: &str| request(&post(fields), Ok(&format!("POST / HTTP/1.1\r\n{want}")));
+    taken("Content-Length: 3\r\nX: y\r\nContent-Length: 3", "Content-Length: 3\r\nX: y");
+    taken("Content-Length: 3, 3", "Content-Length: 3");
+    taken("Content-Length: 3,3,3\r\ncontent-length: 3", "Content-Length: 3");
+    taken("Content-Length: 003", "Content-Length: 3");
+    taken("Content-Length: 003, 3", "Content-Length: 3");
+    taken("Content-Length: 3, 003", "Content-Length: 3");
+    taken("Content-Length: 03\r\nContent-Length: 3", "Content-Length: 3");
+    taken("Content-Length: 000", "Content-Length: 0");
+    taken("Content-Length: 0", "Content-Length: 0");
+    taken("Content-Length: 30", "Content-Length: 30");
+    taken("Content-Length: 9223372036854775807", "Content-Length: 9223372036854775807");
+    for bad in
+        ["", "+3", "-3", "3,", ",3", "3 3", "0x3", "3.0", "9223372036854775808", "99999999999999999999"]
+    {
+        request(&post(&format!("Content-Length: {bad}")), Err(InvalidContentLength));
+    }
+    request(&post("Content-Length: 3\r\nContent-Length: 4"), Err(ConflictingContentLength));
+    request(&post("Content-Length: 3, 4"), Err(ConflictingContentLength));
+    request(&post("Content-Length: 3\r\nContent-Length: x"), Err(InvalidContentLength));
+}
+
+#[test]
+fn transfer_encodings() {
+    let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
+    let refused = |fields: &str, kind| {
+        request(&post(fields), Err(kind));
+        response(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"), Err(kind));
+    };
+    refused("Transfer-Encoding: gzip", ChunkedNotFinal);
+    refused("Transfer-Encoding: chunked, gzip", ChunkedNotFinal);
+    refused("Transfer-Encoding: gzip, chunked", UnsupportedTransferEncoding);
+    refused("Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked", UnsupportedTransferEncoding);
+    refused("Transfer-Encoding: chunked, chunked", ChunkedTwice);
+    refused("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", ChunkedTwice);
+    refused("Transfer-Encoding: chunked;q=1", ChunkedNotFinal);
+    refused("Transfer-Encoding: xchunked", ChunkedNotFinal);
+    refused("Transfer-Encoding:", InvalidTransferEncoding);
+    refused("Transfer-Encoding: chunked,", InvalidTransferEncoding);
+    for spelled in
+        ["Transfer-Encoding: CHUNKED", "TRANSFER-ENCODING: Chunked", "Transfer-Encoding:\r\n chunkeD"]
+    {
+        request(&post(spelled), Ok("POST / HTTP/1.1\r\ntransfer-encoding: chunked"));
+        let (_, head) = parse(Kind::Request, post(spelled).as_bytes(), &[], &SAFE);
+        assert!(!head.flags().intersects(Flags::DOUBTFUL));
+    }
+    request(
+        &post("Content-Length: 3\r\nTransfer-Encoding: chunked"),
+        Ok("POST / HTTP/1.1\r\nTransfer-Encoding: chunked"),
+    );
+    request(
+        &post("Transfer-Encoding: chunked\r\nContent-Length: 3"),
+        Ok("POST / HTTP/1.1\r\nTransfer-Encoding: chunked"),
+    );
+}
+
+/// Manual, "option accept-unsafe-violations-in-http-response".
+#[test]
+fn codings_that_are_tolerated_go_on_in_their_plain_form() {
+    let with = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\nX: y\r\n\r\n");
+    for (fields, chunked) in [
+        ("Transfer-Encoding: chunked, chunked", true),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: Chunked\r\nTransfer-Encoding:", true),
+        ("Transfer-Encoding: ,chunked,,", true),
+        ("Transfer-Encoding:\r\nTransfer-Encoding: chunked", true),
+        ("Transfer-Encoding:", false),
+        ("Transfer-Encoding: ,\r\nTransfer-Encoding:", false),
+    ] {
+        let want = if chunked {
+            "HTTP/1.1 200 OK\r\nX: y\r\ntransfer-encoding: chunked"
+        } else {
+            "HTTP/1.1 200 OK\r\nX: y"
+        };
+        check(Kind::Response, &UNSAFE, &with(fields), Ok(want));
+        let (_, head) = parse(Kind::Response, with(fields).as_bytes(), &[], &UNSAFE);
+        assert!(head.flags().contains(Flags::VIOLATION), "{fields:?}");
+        assert_eq!(
+            head.flags().contains(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED),
+            chunked,
+            "{fields:?}"
+        );
+        assert_eq!(
+            head.flags().intersects(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED),
+            chunked,
+            "{fields:?}"
+        );
+    }
+    let length = "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\nContent-Length: 2\r\n\r\n";
+    check(Kind::Response, &UNSAFE, length, Ok("HTTP/1.1 200 OK\r\nContent-Length: 2"));
+    let (_, head) = parse(Kind::Response, length.as_bytes(), &[], &UNSAFE);
+    assert_eq!(head.content_length(), Some(2));
+    check(Kind::Response, &UNSAFE, &with("Transfer-Encoding: gzip, chunked, chunked"), Err(ChunkedTwice));
+    check(Kind::Response, &UNSAFE, &with("Transfer-Encoding: chunked,, gzip"), Err(ChunkedNotFinal));
+    // Of requests the manual does not say it.
+    let request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n";
+    check(Kind::Request, &UNSAFE, request, Err(ChunkedTwice));
+}
+
+#[test]
+fn framing_that_could_be_read_two_ways_closes() {
+    let insecure = |raw: &str, options: &Options| {
+        let (outcome, head) = parse(Kind::Request, raw.as_bytes(), &[], options);
+        assert!(matches!(outcome, Outcome::Forwarded { .. }), "{outcome:?}");
+        assert_eq!(request_framing(&head), BodyFraming::Chunked);
+        head.flags().contains(Flags::INSECURE_FRAMING)
+    };
+    let both = "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let old = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let fine = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let keep = Options { keep_insecure_transfer_encoding: true, ..SAFE };
+    assert!(insecure(both, &SAFE));
+    assert!(insecure(old, &SAFE));
+    assert!(!insecure(fine, &SAFE));
+    assert!(!insecure(both, &keep));
+    // The option is about the length beside the coding (manual, "h1-do-not-close-on-insecure-transfer-encoding").
+    assert!(insecure(old, &keep));
+    assert!(insecure(&both.replace("1.1", "1.0"), &keep));
+}
+
+#[test]
+fn bodies_after_old_requests() {
+    let get = "GET / HTTP/1.0\r\nContent-Length: 3\r\n\r\n";
+    request(get, Err(PayloadForbidden));
+    request("DELETE / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err(PayloadForbidden));
+    request("HEAD / HTTP/1.0\r\nContent-Length: 3\r\n\r\n", Err(PayloadForbidden));
+    unedited(Kind::Request, "PUT / HTTP/1.0\r\nContent-Length: 3\r\n\r\n");
+    unedited(Kind::Request, "GET / HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
+    unedited(Kind::Request, "GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\n");
+    let any = Options { accept_payload_with_any_method: true, ..SAFE };
+    check(Kind::Request, &any, get, Ok("GET / HTTP/1.0\r\nContent-Length: 3"));
+    let doubtful =
+        |raw: &str| parse(Kind::Request, raw.as_bytes(), &[], &any).1.flags().intersects(Flags::DOUBTFUL);
+    assert!(doubtful(get));
+    assert!(!doubtful("PUT / HTTP/1.0\r\nContent-Length: 3\r\n\r\n"));
+    assert!(!doubtful("GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\n"));
+}
+
+#[test]
+fn a_connect_has_no_content() {
+    let with = |field: &str| format!("CONNECT a:443 HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
+    request(&with("Content-Length: 3"), Err(ConnectWithContent));
+    request(&with("Transfer-Encoding: chunked"), Err(ConnectWithContent));
+    unsafe_request(&with("Content-Length: 3"), Err(ConnectWithContent));
+    unedited(Kind::Request, &with("Content-Length: 0"));
+}
+
+#[test]
+fn responses_without_body_announce_none() {
+    response("HTTP/1.1 204 No\r\nContent-Length: 3\r\nX: y\r\n\r\n", Ok("HTTP/1.1 204 No\r\nX: y"));
+    response("HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n", Ok("HTTP/1.1 204 No"));
+    response("HTTP/1.1 103 Hints\r\nContent-Length: 3\r\n\r\n", Ok("HTTP/1.1 103 Hints"));
+}
