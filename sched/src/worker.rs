@@ -370,36 +370,3 @@ const WAKENER_TOKEN: u64 = u64::MAX;
 thread_local! {
     static WORKER: Cell<Option<&'static Worker>> = const { Cell::new(None) };
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::shared::Door;
-    use std::mem::offset_of;
-
-    /// R84: what local work touches fills the first four cache lines of the worker; what other threads write (the door, the
-    /// inbox, the load) is in another structure, each part at least a cache line from every other.
-    #[test]
-    fn what_others_write_lies_apart_from_what_is_hot() {
-        let hot = [
-            offset_of!(Worker, queues),
-            offset_of!(Worker, now),
-            offset_of!(Worker, running_task),
-            offset_of!(Worker, running_slot),
-            offset_of!(Worker, free),
-            offset_of!(Worker, tuning),
-        ];
-        assert!(hot.iter().all(|offset| *offset < 256), "{hot:?}");
-        let mut parts = [
-            offset_of!(Shared, activity),
-            offset_of!(Shared, door),
-            offset_of!(Shared, inbox),
-            offset_of!(Shared, load),
-            offset_of!(Shared, current),
-            offset_of!(Shared, profile),
-        ];
-        parts.sort_unstable();
-        assert!(parts.windows(2).all(|pair| pair[1] - pair[0] >= 64), "{parts:?}");
-        assert!(parts.iter().all(|offset| offset % 64 == 0) && size_of::<Door>() <= 64);
-    }
-}

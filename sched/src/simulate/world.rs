@@ -414,7 +414,7 @@ mod tests {
         assert_eq!((woken.latencies, woken.latency_ns), (1, 7 * NS_PER_MS));
     }
 
-    /// R86: what is shared begins on cache lines of its own, wherever the allocator puts it.
+    /// R84, R86: what is shared begins on cache lines of its own, wherever the allocator puts it.
     #[test]
     fn workers_and_their_shared_sides_are_aligned() {
         let world = world(3);
