@@ -24,11 +24,12 @@ pub enum Wanted {
     Any,
 }
 
-/// Which idle connections of others `http-reuse` lets a request take: the first of a session risks
-/// an error that the client would not repeat, later ones do not.
+/// Which idle connections of others `http-reuse` lets a request take. A `risky` one would show its
+/// client a failure that the client does not repeat: the first of a session, unless it is sent again
+/// from here.
 #[must_use]
-pub fn wanted(mode: HttpReuse, first_request: bool) -> Option<Wanted> {
-    match (mode, first_request) {
+pub fn wanted(mode: HttpReuse, risky: bool) -> Option<Wanted> {
+    match (mode, risky) {
         (HttpReuse::Never, _) | (HttpReuse::Safe, true) => None,
         (HttpReuse::Aggressive, true) => Some(Wanted::Proven),
         (HttpReuse::Safe | HttpReuse::Aggressive, false) | (HttpReuse::Always, _) => Some(Wanted::Any),

@@ -241,8 +241,8 @@ fn leased_key(exchange: &Exchange) -> Option<ServerKey> {
 
 /// Which idle connections this request may use, if any.
 pub(super) fn usable(exchange: &Exchange) -> Option<Wanted> {
-    let first = exchange.session.requests.get() <= 1;
-    wanted(exchange.backend.servers().settings().http_reuse, first)
+    let risky = exchange.session.requests.get() <= 1 && !exchange.outlives_idle_connection();
+    wanted(exchange.backend.servers().settings().http_reuse, risky)
 }
 
 /// Takes an idle connection of this worker to the leased server.

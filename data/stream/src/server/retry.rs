@@ -83,6 +83,17 @@ impl Exchange {
         !self.facts.no_replay && !self.facts.response_started && !matches!(self.replay, Replay::No)
     }
 
+    /// Whether the request is sent again, and its client hears nothing of it, in whatever way an idle connection fails it: the
+    /// server has just closed it, or nothing comes because it expired somewhere on the path.
+    pub(super) fn outlives_idle_connection(&self) -> bool {
+        const WAYS: [RetryOn; 3] =
+            [RetryOn::CONNECTION_FAILURE, RetryOn::EMPTY_RESPONSE, RetryOn::RESPONSE_TIMEOUT];
+        let retry_on = self.backend.config.settings.retry_on;
+        self.retries < self.retries_allowed
+            && self.may_replay()
+            && WAYS.into_iter().all(|way| retry_on.contains(way))
+    }
+
     /// After a failed attempt: returns to try again, or says how the stream ends.
     pub(crate) async fn retry_after(&mut self, failure: Failure) -> Phase {
         self.trace_failure(failure);
@@ -105,6 +116,8 @@ impl Exchange {
                 return Ok(());
             }
         }
+        // What one idle connection did to it, the others might do as well.
+        self.facts.fresh_connection_only |= reused;
         let wanted = self.backend.config.settings.retry_on.contains(failure.retry_on());
         let possible = failure.is_connection() || self.may_replay();
         let next = if wanted && possible { self.next_attempt(failure) } else { NextAttempt::GiveUp };
