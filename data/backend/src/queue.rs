@@ -42,12 +42,6 @@ pub trait Wake: Send + Sync {
     fn wake(&self);
 }
 
-impl Wake for std::task::Waker {
-    fn wake(&self) {
-        self.wake_by_ref();
-    }
-}
-
 /// A closure as a [`Wake`].
 pub struct WakeFn<F>(pub F);
 

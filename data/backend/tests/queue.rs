@@ -112,7 +112,47 @@ fn priority_goes_by_class_then_by_time_with_its_offset() {
             other => panic!("{other:?}"),
         });
     }
-    assert_eq!(Priority::new(-99_999, 999_999), Priority::new(-2_047, 524_287));
+}
+
+/// Manual, "set-priority-class" and "set-priority-offset": the bounds are -2047..2047 and -524287..524287.
+#[test]
+fn priorities_keep_to_their_bounds() {
+    #[track_caller]
+    fn check(given: (i64, i64), expected: (i16, i32)) {
+        let priority = Priority::new(given.0, given.1);
+        assert_eq!((priority.class(), priority.offset_ms()), expected, "{given:?}");
+    }
+    check((0, 0), (0, 0));
+    check((-7, 8), (-7, 8));
+    check((2_047, 524_287), (2_047, 524_287));
+    check((2_048, 524_288), (2_047, 524_287));
+    check((-2_047, -524_287), (-2_047, -524_287));
+    check((-2_048, -524_288), (-2_047, -524_287));
+    check((i64::MIN, i64::MAX), (-2_047, 524_287));
+}
+
+/// `%sq` and `%bq`: who left the queue before, and the request itself; what several waits counted is added up.
+#[test]
+fn who_gives_up_knows_how_many_left_before() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let a = key(&backend, "a");
+    let held = lease(choose(&backend));
+    let mut first = waiting(choose(&backend));
+    let last = waiting(choose(&backend));
+    let designated = || waiting(backend.take(a, false, &at(0), || Bell::default().wake()));
+    let alone = designated();
+    drop(held);
+    let held = granted(&mut first);
+    let mut sum = last.give_up();
+    assert_eq!(sum, Positions { server: 0, backend: 2 });
+    sum.add(alone.give_up());
+    assert_eq!(sum, Positions { server: 1, backend: 2 });
+    sum.add(Positions { server: 3, backend: 4 });
+    assert_eq!(sum, Positions { server: 4, backend: 6 });
+    sum.add(Positions { server: u32::MAX, backend: u32::MAX });
+    assert_eq!(sum, Positions { server: u32::MAX, backend: u32::MAX });
+    drop(held);
+    assert_eq!(backend.servers()[0].served(), 0);
 }
 
 #[test]
