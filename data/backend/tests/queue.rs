@@ -155,6 +155,35 @@ fn who_gives_up_knows_how_many_left_before() {
     assert_eq!(backend.servers()[0].served(), 0);
 }
 
+/// Who left before a request joined does not count for it, in each way to leave.
+#[test]
+fn who_joins_later_counts_from_there() {
+    #[track_caller]
+    fn check(leave: impl FnOnce(&Backend, Waiting, Lease) -> Positions) {
+        let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+        let mut held = lease(choose(&backend));
+        for _ in 0..5 {
+            let mut waiter = waiting(choose(&backend));
+            drop(held);
+            held = granted(&mut waiter).lease;
+        }
+        let late = waiting(choose(&backend));
+        assert_eq!(leave(&backend, late, held), Positions { server: 0, backend: 1 });
+    }
+    check(|_, late, _| late.give_up());
+    check(|_, mut late, held| {
+        drop(held);
+        granted(&mut late).positions
+    });
+    check(|backend, mut late, _| {
+        backend.change(key(backend, "a"), Change::State(RequestedState::Maintenance), 1).unwrap();
+        match late.poll() {
+            Some(Outcome::ChooseAgain(positions)) => positions,
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
 #[test]
 fn server_and_backend_queues_are_served_by_age() {
     let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
