@@ -55,6 +55,23 @@ fn the_key_of_a_removed_server_finds_nobody() {
     assert_eq!(ServerKey::from_number(c.to_number()), c);
 }
 
+/// However often a place is taken again, no key of who had it before finds who has it now.
+#[test]
+fn each_server_of_a_place_has_a_key_of_its_own() {
+    let backend = backend(Algorithm::RoundRobin, vec![server("a"), server("b")]);
+    let a = key(&backend, "a");
+    set(&backend, a, RequestedState::Maintenance);
+    assert_eq!(remove(&backend, a), Ok(()));
+    let mut former = vec![a];
+    for _ in 0..4 {
+        let now = add(&backend, "c");
+        assert_eq!((now.index(), now.is_configured()), (a.index(), false));
+        assert!(former.iter().all(|key| backend.server(*key).is_none()), "{former:?} {now:?}");
+        assert_eq!(remove(&backend, now), Ok(()));
+        former.push(now);
+    }
+}
+
 #[test]
 fn who_is_in_use_stays() {
     let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);

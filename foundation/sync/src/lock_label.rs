@@ -343,6 +343,21 @@ mod tests {
         assert!(LockFigures { name: "X", modes }.to_string().contains("seek lock : 1\n\tseek unlock: 0 (1)"));
     }
 
+    /// The report is read by people: labels in the order of their names, whichever was used first.
+    #[test]
+    fn labels_are_told_in_the_order_of_their_names() {
+        static LABELS: [LockLabel; 3] =
+            [LockLabel::new("TEST_ORDER_B"), LockLabel::new("TEST_ORDER_C"), LockLabel::new("TEST_ORDER_A")];
+        measure_locks(true);
+        for label in &LABELS {
+            drop(Lock::new((), label).lock());
+        }
+        measure_locks(false);
+        let names: Vec<_> = lock_figures().into_iter().map(|figures| figures.name).collect();
+        let ours: Vec<_> = names.iter().filter(|name| name.starts_with("TEST_ORDER_")).collect();
+        assert_eq!(ours, [&"TEST_ORDER_A", &"TEST_ORDER_B", &"TEST_ORDER_C"]);
+    }
+
     /// How long a thread holds locks is the time from the first that it takes to the last that it gives back.
     #[test]
     fn held_is_from_the_first_lock_to_the_last() {
