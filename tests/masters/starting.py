@@ -172,10 +172,10 @@ def r158_r161_only_the_worker_becomes_somebody_else(binary, folder):
     os.mkdir(jail)
     port = free_port()
     config = answering(folder, port, extra=f"uid 65534\n    gid 65534\n    chroot {jail}\n    nbthread 2")
-    with Master(binary, folder, config) as master:
+    with Master(binary, folder, config, extra_groups=[4, 24]) as master:
         master.served()
         worker = master.current()
-        assert field(master.pid, "Uid") == ["0"] * 4 and os.readlink(f"/proc/{master.pid}/root") == "/"
+        assert field(master.pid, "Uid") == ["0"] * 4 and field(master.pid, "Groups") == ["4", "24"] and os.readlink(f"/proc/{master.pid}/root") == "/"
         for task in os.listdir(f"/proc/{worker}/task"):
             assert field(f"{worker}/task/{task}", "Uid") == ["65534"] * 4
             assert field(f"{worker}/task/{task}", "Gid") == ["65534"] * 4
