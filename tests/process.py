@@ -20,7 +20,6 @@ import time
 import diagnosis
 import log_backends
 import pattern_memory
-import scheduling
 import ring
 import scheduling
 from program import ANSWERING, HUP, INT, TERM, USR1, Program, answering, ask, connects, free_port, main, request, run, wait_until

@@ -88,6 +88,26 @@ def a_soft_stop_waits_for_no_busy_worker(binary, folder):
         assert program.status(10) == 0
 
 
+def the_tasks_of_show_info_are_those_of_all_threads(binary, folder):
+    """R6: clients that wait are a task each, wherever they are; they are counted while they are there, and not after that."""
+    port = free_port()
+    config, path = served(folder, port, "nbthread 3")
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        assert wait_until(lambda: os.path.exists(path))
+        # The least of some: connections that are on their way out are tasks too.
+        count = lambda: min(int(re.search(r"^Tasks: (\d+)", ask(path, "show info"), re.M)[1]) for _ in range(20))
+        before = count()
+        for _ in range(3):
+            clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+            assert wait_until(lambda: count() == before + 60), (before, count())
+            threads = re.findall(r"^tasks_spawned: .*\[(.*)\]", ask(path, "show activity"), re.M)[0].split()
+            assert all(int(spawned) > 10 for spawned in threads), threads
+            for client in clients:
+                client.close()
+            assert wait_until(lambda: count() == before), (before, count())
+
+
 def an_end_at_once_ends_a_soft_stop_that_waits(binary, folder):
     """R59, R67: shared work that waits for a deadline ends with the workers, and its deadline with it."""
     port = free_port()
