@@ -63,6 +63,11 @@ fn affinity_gives_way_where_the_configuration_says_so() {
     let _held = lease(hashed(&backend));
     let _waiting = waiting(hashed(&backend));
     assert_eq!(lease(hashed(&backend)).server().name(), "b");
+    // A queue without a limit is never full.
+    let unlimited = with(settings(HashAffinity::MaximumQueue), vec![limited("a", 1), limited("b", 1)]);
+    let _held = lease(hashed(&unlimited));
+    let waiters = [waiting(hashed(&unlimited)), waiting(hashed(&unlimited))];
+    assert!(waiters.iter().all(|waiting| waiting.server() == Some(key(&unlimited, "a"))));
 }
 
 #[test]
@@ -316,6 +321,20 @@ fn a_raised_limit_serves_those_who_wait() {
     assert_eq!(held.len(), 2);
     backend.change(a, Change::MaximumConnections(0), 0).unwrap();
     assert!(waiters[2].poll().is_some());
+}
+
+/// Who waits for a server gets its new slots, although nobody waits for any server.
+#[test]
+fn a_raised_limit_serves_those_who_wait_for_that_server() {
+    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
+    let a = key(&backend, "a");
+    let take = || backend.take(a, false, &at(0), || Bell::default().wake());
+    let _held = lease(take());
+    let mut waiters: Vec<_> = (0..3).map(|_| waiting(take())).collect();
+    backend.change(a, Change::MaximumConnections(2), 0).unwrap();
+    let outcomes: Vec<_> = waiters.iter_mut().map(Waiting::poll).collect();
+    assert!(matches!(outcomes[..], [Some(Outcome::Granted(_)), None, None]), "{outcomes:?}");
+    assert_eq!(backend.server(a).unwrap().queued(), 2);
 }
 
 #[test]

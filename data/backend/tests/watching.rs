@@ -27,3 +27,29 @@ fn a_watcher_is_shown_the_farm_at_once_and_after_each_change() {
         assert_eq!(last(), Some((3, "a b c".to_owned())), "{algorithm:?}: back");
     }
 }
+
+/// Weights of a slow start are computed anew fifty times, not for each request.
+#[test]
+fn a_slow_start_moves_in_steps() {
+    let backend = backend(
+        Algorithm::RoundRobin,
+        vec![server("a"), ServerSettings { slow_start_ms: 10_000, ..server("b") }],
+    );
+    let b = key(&backend, "b");
+    backend.change(b, Change::State(RequestedState::Maintenance), 0).expect("it is there");
+    backend.change(b, Change::State(RequestedState::Ready), 1_000).expect("it is there");
+    let shown = Arc::new(Mutex::new(0_u32));
+    let told = Arc::clone(&shown);
+    backend.watch(Box::new(move |_| *told.lock().expect("nobody panics") += 1));
+    let check = |now_ms, times| {
+        drop(lease(backend.choose(&at(now_ms), || Bell::default().wake())));
+        assert_eq!(*shown.lock().expect("nobody panics"), times, "at {now_ms}");
+    };
+    check(1_000, 1);
+    check(1_199, 1);
+    check(1_200, 2);
+    check(1_201, 2);
+    check(1_400, 3);
+    check(11_000, 4);
+    check(12_000, 4);
+}
