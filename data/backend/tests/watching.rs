@@ -53,3 +53,28 @@ fn a_slow_start_moves_in_steps() {
     check(11_000, 4);
     check(12_000, 4);
 }
+
+/// Usable servers are shown in the configuration's order, and with `balance sticky` in that of the line: who is in use first.
+#[test]
+fn the_order_of_a_farm_is_the_one_in_which_it_is_used() {
+    #[track_caller]
+    fn check(algorithm: Algorithm, expected: [&str; 3]) {
+        let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);
+        let seen = Arc::new(Mutex::new(String::new()));
+        let told = Arc::clone(&seen);
+        backend.watch(Box::new(move |farm| {
+            *told.lock().expect("nobody panics") = farm.usable.iter().map(|server| server.name()).collect();
+        }));
+        let set =
+            |name, state| backend.change(key(&backend, name), Change::State(state), 1).expect("it is there");
+        let shown = || seen.lock().expect("nobody panics").clone();
+        let first = shown();
+        set("a", RequestedState::Maintenance);
+        let without = shown();
+        set("a", RequestedState::Ready);
+        assert_eq!([first, without, shown()], expected);
+    }
+    check(Algorithm::RoundRobin, ["abc", "bc", "abc"]);
+    check(Algorithm::LeastConnections, ["abc", "bc", "abc"]);
+    check(Algorithm::Sticky, ["abc", "bc", "bca"]);
+}
