@@ -19,7 +19,6 @@ impl LeastLoaded {
         self.order.clear();
         self.places.clear();
         for (member, described) in members.iter().enumerate() {
-            self.turn += 1;
             let place = (relative_load(described), self.turn);
             self.places.push(place);
             self.order.insert((place.0, place.1, member));
