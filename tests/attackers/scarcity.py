@@ -20,6 +20,7 @@ defaults
     timeout client 4s
     timeout server 4s
     timeout http-request 4s
+    {modes}
 frontend door
     bind 127.0.0.1:{door}
     http-request return status 200 content-type text/plain string "fine" if {{ path /fine }}
@@ -42,9 +43,9 @@ FINE = b"GET /fine HTTP/1.1\r\nHost: x\r\n\r\n"
 class Scene:
     """weir with little of something."""
 
-    def __init__(self, binary, folder, *arguments, extra="", threads=2, maxconn=6000, first=9, second=9, **options):
+    def __init__(self, binary, folder, *arguments, extra="", modes="", threads=2, maxconn=6000, first=9, second=9, **options):
         self.port, self.hasty, self.socket = free_port(), free_port(), os.path.join(folder.path, "cli.sock")
-        text = CONFIGURATION.format(door=self.port, hasty=self.hasty, socket=self.socket, extra=extra, threads=threads, maxconn=maxconn, first=first, second=second)
+        text = CONFIGURATION.format(door=self.port, hasty=self.hasty, socket=self.socket, extra=extra, modes=modes, threads=threads, maxconn=maxconn, first=first, second=second)
         self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text), *arguments, **options)
         self.clients = []
 
@@ -65,6 +66,11 @@ class Scene:
             client.setblocking(False)
             client.send(first)
             self.clients.append(client)
+
+    def come_to_ask(self, count):
+        """So many clients more, which say nothing yet."""
+        self.come(count, b"")
+        return self.clients[-count:]
 
     def leave(self):
         while self.clients:
@@ -197,6 +203,34 @@ def idle_server_connections_give_way(binary, folder):
                 client.send(b"GET /second HTTP/1.1\r\nHost: x\r\n\r\n")
             failed = [answer for answer in answers(scene.clients) if not answer.startswith(b"HTTP/1.1 200 ")]
             assert not failed, f"{threads} workers: {len(failed)} of {count} were refused: {failed[0]}"
+
+
+def a_clients_own_server_connections_give_way(binary, folder):
+    """`http-reuse never`: without a descriptor left, connections that wait for another client's next request are closed; that one gets a new one."""
+    count = 30
+    for threads in (1, 2):
+        first, second = Server(1), Server(1)
+        extra = "tune.pool-low-fd-ratio 100\n    tune.pool-high-fd-ratio 1"
+        with Folder() as own, Scene(binary, own, extra=extra, modes="http-reuse never", threads=threads, maxconn=200, first=first.port, second=second.port) as scene:
+            base = open_descriptors(scene.program)
+            ask_all(scene.come_to_ask(count), b"/")
+            # Those of the clients themselves, and one to the server for each: the ratio, which is about the pool, takes none of them.
+            assert wait_until(lambda: open_descriptors(scene.program) >= base + 2 * count - 2), "they are not kept"
+            others = scene.come_to_ask(count)
+            assert wait_until(lambda: open_descriptors(scene.program) >= base + 3 * count - 2)
+            most = open_descriptors(scene.program) + 5
+            resource.prlimit(scene.program.pid, resource.RLIMIT_NOFILE, (most, most))
+            ask_all(others, b"/second")
+            # Whose connection was closed is served again.
+            ask_all(scene.clients[:count], b"/")
+
+
+def ask_all(clients, path):
+    """Each asks once, all at the same time; all are answered 200."""
+    for client in clients:
+        client.send(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    failed = [answer for answer in answers(clients) if not answer.startswith(b"HTTP/1.1 200 ")]
+    assert not failed, f"{len(failed)} of {len(clients)} were refused: {failed[0]}"
 
 
 def answers(clients):

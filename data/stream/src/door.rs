@@ -165,7 +165,7 @@ impl Door for Entrance {
         let proxy = self.listener.proxy();
         let name = proxy.name();
         if errno == Errno::MFILE {
-            crate::server::idle::give_up_any(usize::MAX);
+            crate::server::idle::give_up_one();
         }
         let text = match errno {
             Errno::MFILE => format!(

@@ -240,6 +240,11 @@ impl Session {
         drop(unwanted);
     }
 
+    /// Closes the server connection that was kept; false when there is none.
+    pub(crate) fn give_up_own_connection(&self) -> bool {
+        self.take_own_connection().is_some()
+    }
+
     /// The server connection that was kept.
     pub(crate) fn take_own_connection(&self) -> Option<OwnConnection> {
         self.rare.borrow_mut().as_mut()?.own_connection.take()

@@ -39,6 +39,8 @@ impl Default for ProcessFigures {
 thread_local! {
     static SERIAL: Cell<u64> = const { Cell::new(0) };
     static SESSIONS: RefCell<Vec<Weak<Session>>> = const { RefCell::new(Vec::new()) };
+    /// Where the next search in them begins.
+    static NEXT_TO_LOOK_AT: Cell<usize> = const { Cell::new(0) };
     static FIGURES: Cell<Option<&'static ProcessFigures>> = const { Cell::new(None) };
 }
 
@@ -142,6 +144,21 @@ pub fn end_streams(which: impl Fn(&Session) -> bool) -> usize {
 static ENDING: Kind = Kind::new("streams to end");
 /// How long a stream that was told to end may take to answer its client and write its log line.
 const LAST_WORDS_MS: u64 = 100;
+
+/// Looks at the sessions of this worker until `is_found` says that one will do; false when none does. The next search begins
+/// behind that one, so that many searches share one walk over the list.
+pub(crate) fn find_session(is_found: impl Fn(&Session) -> bool) -> bool {
+    SESSIONS.with_borrow(|sessions| {
+        let count = sessions.len();
+        let first = NEXT_TO_LOOK_AT.get();
+        let fits = |at: &usize| sessions[*at].upgrade().is_some_and(|session| is_found(&session));
+        let found = (0..count).map(|step| (first + step) % count).find(fits);
+        found.is_some_and(|at| {
+            NEXT_TO_LOOK_AT.set(at + 1);
+            true
+        })
+    })
+}
 
 /// The living sessions of this worker.
 pub fn sessions() -> Vec<Rc<Session>> {

@@ -26,6 +26,7 @@ use weir_sched::{Class, Descriptor, Kind, Received, TaskKey, Tick, Wakeup, wait,
 
 use crate::clock;
 use crate::exchange::{Exchange, Upstream};
+use crate::session::Session;
 use crate::site::{Proxy, Site};
 
 /// Counts as a connection in use as long as it lives.
@@ -206,6 +207,8 @@ thread_local! {
     static SHELVES: RefCell<Vec<Vec<Shelf>>> = const { RefCell::new(Vec::new()) };
     /// The proxy whose connection is given up next.
     static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
+    /// How many connections wait for their only clients: nobody looks for one where there are none.
+    static OWN_KEPT: Cell<usize> = const { Cell::new(0) };
     static KEEPER: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
     /// Whether the keeper waits for something to keep, and must be told.
     static KEEPER_SLEEPS: Cell<bool> = const { Cell::new(true) };
@@ -401,21 +404,34 @@ pub(super) fn opened(exchange: &Exchange, descriptor: &Descriptor) {
 /// No descriptor is left: closes an idle connection of this worker, or has the others close one of theirs each and waits
 /// a moment for it.
 pub(super) async fn make_room() {
-    if give_up_any(usize::MAX) {
+    if give_up_one() {
         return;
     }
     let own = weir_sched::worker_index();
     let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
     // A worker that drowns has other troubles.
-    let asked = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_any(usize::MAX)).is_ok());
+    let asked = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_one()).is_ok());
     if asked.count() > 0 {
         weir_sched::sleep_until(clock::after(TAKEOVER)).await;
     }
 }
 
+/// Closes an idle connection of this worker for the descriptor's sake: one that anybody may use, else one that waits for its
+/// only client. False when there is none of either.
+pub(crate) fn give_up_one() -> bool {
+    give_up_any(usize::MAX) || give_up_own()
+}
+
+/// Closes a connection that waits for its only client, a different client's each time. That client notices nothing but a new
+/// connection; where its server knows it by the connection (NTLM), it is asked to say again who it is. So the ratios of
+/// `tune.pool-high-fd-ratio`, which are about what is pooled, cost nobody such a connection: only its lack does.
+fn give_up_own() -> bool {
+    OWN_KEPT.get() > 0 && crate::worker::find_session(Session::give_up_own_connection)
+}
+
 /// Closes the oldest idle connection to one of the servers of this worker, a different one each time; false when none was found
 /// at so many places.
-pub(crate) fn give_up_any(places: usize) -> bool {
+fn give_up_any(places: usize) -> bool {
     let given_up = SHELVES.with_borrow_mut(|shelves| {
         let count = shelves.len();
         let first = NEXT_TO_GIVE.get();
@@ -446,6 +462,23 @@ pub struct OwnConnection {
     upstream: Upstream,
     /// It counts as private while it waits.
     _private: Option<Private>,
+    _kept: OwnKept,
+}
+
+/// Counts among those of the worker as long as it lives.
+struct OwnKept(());
+
+impl OwnKept {
+    fn new() -> Self {
+        OWN_KEPT.set(OWN_KEPT.get() + 1);
+        OwnKept(())
+    }
+}
+
+impl Drop for OwnKept {
+    fn drop(&mut self) {
+        OWN_KEPT.set(OWN_KEPT.get() - 1);
+    }
 }
 
 /// Counts as a connection that waits for its only client, as long as it lives.
@@ -473,7 +506,7 @@ fn keep_own(exchange: &Exchange, upstream: Upstream) {
     if exchange.facts.keep_client {
         let (backend, server) = (exchange.backend.index, leased_key(exchange));
         let _private = Whose::of(exchange).map(|whose| Private::of(whose.pools));
-        let own = OwnConnection { backend, server, upstream, _private };
+        let own = OwnConnection { backend, server, upstream, _private, _kept: OwnKept::new() };
         exchange.session.keep_own_connection(own);
     }
 }
