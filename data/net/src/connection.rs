@@ -5,6 +5,8 @@ use weir_sched::{Descriptor, Received as Raw, Sent as RawSent, Tick};
 use weir_sys::Errno;
 use weir_sys::splice::Pipe;
 
+use crate::shortage::{Right, Turn};
+
 /// What a receive brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
@@ -43,8 +45,8 @@ pub struct Connection {
     pending: Option<Box<Pending>>,
     ended: bool,
     shut: bool,
-    /// The last receive found no buffer.
-    starved: bool,
+    /// Held while it waits for a buffer to receive into.
+    turn: Turn,
     /// May use the buffers that were set aside.
     privileged: bool,
     broken: Option<Errno>,
@@ -96,7 +98,7 @@ impl Connection {
             pending: None,
             ended: false,
             shut: false,
-            starved: false,
+            turn: Turn::default(),
             privileged: false,
             broken: None,
             deaf: None,
@@ -305,28 +307,29 @@ impl Connection {
     /// A buffer; without one the current task is woken when there may be one.
     #[inline]
     fn take_buffer(&mut self) -> Option<Buffer> {
-        match Buffer::take() {
-            Ok(buffer) => {
-                self.starved = false;
-                Some(buffer)
-            }
-            Err(_) => self.take_aside(),
+        if self.turn.is_held() {
+            return self.take_in_turn();
         }
+        Buffer::take().ok().or_else(|| self.take_in_turn())
     }
 
+    /// What was handed to it while it waited, else one that was set aside, if it may have that.
     #[cold]
-    fn take_aside(&mut self) -> Option<Buffer> {
-        let buffer = if self.privileged { Buffer::take_aside().ok() } else { None };
-        self.starved = buffer.is_none();
-        if self.starved {
-            crate::shortage::await_buffer();
+    fn take_in_turn(&mut self) -> Option<Buffer> {
+        let right = if self.privileged { Right::Aside } else { Right::Common };
+        if let Some(handed) = self.turn.wait_on(right) {
+            return Some(handed);
         }
-        buffer
+        let aside = if self.privileged { Buffer::take_aside().ok() } else { None };
+        if aside.is_some() {
+            self.turn.end();
+        }
+        aside
     }
 
     /// Whether it waits for a buffer to receive into.
     pub fn is_starved(&self) -> bool {
-        self.starved
+        self.turn.is_held()
     }
 
     /// It may use the buffers that were set aside: what it receives ends something that takes memory.
