@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_config::model::{Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig};
+use weir_config::model::{
+    Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig, Tuning,
+};
 use weir_events::calendar::ZoneOffset;
 use weir_events::{LogIdentity, Logger};
+use weir_expr::pattern::regex::{budget, limit};
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::HandedOver;
 use weir_relay::StreamDoor;
@@ -18,6 +21,7 @@ use weir_sched::Runtime;
 use weir_stream::door;
 use weir_stream::site::{Identity, Site};
 use weir_sys::signal::{self, SignalReader};
+use weir_sys::time::monotonic_ns;
 use weir_sys::{process as system, users};
 
 use crate::build::{self, LiveRelays, RelayPlan, RelayWay, SystemResolver};
@@ -418,6 +422,15 @@ fn start_workers(
     })
 }
 
+/// Says what regular expressions may take, and what becomes of those that would take more.
+fn bound_regular_expressions(tuning: &Tuning) {
+    limit::set_on_limit(tuning.regex_on_limit);
+    let most = tuning.regex_request_time.map_or(0, |most| most.as_nanos().try_into().unwrap_or(u64::MAX));
+    let surroundings =
+        budget::Surroundings { clock_ns: monotonic_ns, owner: || weir_sched::current().to_bits() };
+    budget::set_budget(most, surroundings);
+}
+
 /// What each worker is set up with.
 struct Station {
     live: Live,
@@ -433,7 +446,7 @@ impl Station {
             weir_config::model::SentHostName::Own => hostname.clone(),
             weir_config::model::SentHostName::Named(name) => name.to_string(),
         });
-        weir_expr::pattern::regex::limit::set_on_limit(global.tuning.regex_on_limit);
+        bound_regular_expressions(&global.tuning);
         Station {
             live,
             life,

@@ -126,6 +126,7 @@ info_fields! {
     PatternsFreed: 80, "PatternsFreed", "MGPV", U64, "Total number of patterns freed (acl/map entries)";
     NbThreadGroups: 81, "NbThreadGroups", "CGSV", U32, "Number of started thread groups (global.thread-groups)";
     RegexLimitsReached: 82, "RegexLimitsReached", "MCPV", U64, "Total number of matches given up because a regular expression met a limit (tune.regex.on-limit)";
+    RegexBudgetsSpent: 83, "RegexBudgetsSpent", "MCPV", U64, "Total number of requests that had no time left for a regular expression (tune.regex.request-time)";
 }
 
 /// The figures of the process, ready to be written.

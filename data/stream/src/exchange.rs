@@ -409,6 +409,7 @@ impl Exchange {
         let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
         let configured = &frontend.config.settings.timeouts;
         let serial = crate::worker::next_serial();
+        weir_expr::pattern::regex::budget::begin_request();
         Exchange {
             site: frontend.site(),
             frontend,

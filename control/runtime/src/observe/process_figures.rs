@@ -146,6 +146,7 @@ fn objects(live: Live, info: &mut InfoRow) {
     info.set(InfoField::PatternsAdded, added);
     info.set(InfoField::PatternsFreed, freed);
     info.set(InfoField::RegexLimitsReached, weir_expr::pattern::regex::limit::total());
+    info.set(InfoField::RegexBudgetsSpent, weir_expr::pattern::regex::budget::exhausted());
 }
 
 /// Each sink counted once, however many proxies log to it.

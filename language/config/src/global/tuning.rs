@@ -159,6 +159,17 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
+    Row::ready(
+        "tune.regex.request-time",
+        "{ <time> | off }",
+        "100ms",
+        "how long all regular expressions of one request may take; what is left counts as 'tune.regex.on-limit' says (default: 500ms)",
+        |line, words| {
+            line.global.tuning.regex_request_time =
+                if words.take_if("off") { None } else { Some(line.delay(words)?) };
+            Ok(())
+        },
+    ),
     Row::discovered(
         "tune.renice.startup",
         "<-20..19>",

@@ -39,6 +39,8 @@ pub struct Tuning {
     pub low_latency: bool,
     /// `tune.regex.on-limit`: what a regular expression that meets its limit of work counts as.
     pub regex_on_limit: OnLimit,
+    /// `tune.regex.request-time`: how long all regular expressions of one request may take; none for no end.
+    pub regex_request_time: Option<Duration>,
     /// `tune.renice.*`: priorities of the process.
     pub niceness: Niceness,
     /// `tune.idle-pool.shared`: who may use idle connections to servers.
@@ -141,6 +143,7 @@ impl Default for Tuning {
             run_queue_depth: None,
             low_latency: false,
             regex_on_limit: OnLimit::default(),
+            regex_request_time: Some(Duration::from_millis(500)),
             niceness: Niceness::default(),
             idle_connections: ConnectionSharing::default(),
             receive_buffers: SocketBuffers::default(),

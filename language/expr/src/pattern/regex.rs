@@ -3,8 +3,9 @@
 //! The limits on the work of one match are PCRE2's own, as in the reference program: 10,000,000 steps and 32 kB of stack
 //! for machine code. A subject that needs more stack is tried once more without machine code, within some megabytes.
 //! What meets a limit all the same says neither that it matches nor that it does not: [`limit`] counts it, and an
-//! operator decides.
+//! operator decides. The same goes for what a request tries after it spent its [`budget`].
 
+pub mod budget;
 pub mod limit;
 
 use std::fmt;
@@ -65,9 +66,8 @@ impl Regex {
 
     /// True if the pattern matches somewhere; at a limit, what [`limit::on_limit`] says.
     pub fn is_match(&self, subject: &[u8]) -> bool {
-        let found = self.inner.is_match(subject);
-        self.answer(found, |patient| patient.is_match(subject))
-            .unwrap_or_else(|_| limit::on_limit() == limit::OnLimit::Match)
+        let search = || self.answer(self.inner.is_match(subject), |patient| patient.is_match(subject));
+        self.charged(search).unwrap_or_else(|_| limit::on_limit() == limit::OnLimit::Match)
     }
 
     /// Room for the groups of this pattern.
@@ -83,14 +83,25 @@ impl Regex {
         if groups.patient {
             *groups = self.groups();
         }
-        let found = self.inner.captures_read_at(&mut groups.places, subject, from);
-        let found = found.map(|found| found.map(|found| found.start()..found.end()));
-        let again = |patient: &bytes::Regex| {
-            *groups = Groups { places: patient.capture_locations(), patient: true };
-            let found = patient.captures_read_at(&mut groups.places, subject, from)?;
-            Ok(found.map(|found| found.start()..found.end()))
+        let search = || {
+            let found = self.inner.captures_read_at(&mut groups.places, subject, from);
+            let found = found.map(|found| found.map(|found| found.start()..found.end()));
+            let again = |patient: &bytes::Regex| {
+                *groups = Groups { places: patient.capture_locations(), patient: true };
+                let found = patient.captures_read_at(&mut groups.places, subject, from)?;
+                Ok(found.map(|found| found.start()..found.end()))
+            };
+            self.answer(found, again)
         };
-        self.answer(found, again).unwrap_or(None)
+        self.charged(search).unwrap_or(None)
+    }
+
+    /// What a search found that the current request can afford. That it cannot is counted as a limit.
+    fn charged<R>(&self, search: impl FnOnce() -> Result<R, LimitMet>) -> Result<R, LimitMet> {
+        budget::charged(search).unwrap_or_else(|| {
+            limit::note(self);
+            Err(LimitMet)
+        })
     }
 
     /// What a search found: of `again` if machine code had too little stack. A limit is counted.

@@ -461,6 +461,8 @@ impl PatternSet {
     /// Looks a text up as each use of the set would.
     pub fn lookup(&self, text: &[u8]) -> Vec<Report> {
         let indexes = self.lock().indexes.clone();
+        // An operator's question is a request of its own.
+        super::regex::budget::begin_request();
         let value = Value::str(text);
         indexes
             .iter()

@@ -1,0 +1,199 @@
+//! How long all regular expressions of one request may take together.
+//!
+//! One match has a limit of its own, but a request may go through hundreds of rules, or a `regsub` through thousands of
+//! matches, and a client chooses the value that each has so much work with. So each request has a budget of time. What it
+//! does beyond it is not tried, and counts as what met a limit ([`limit`](super::limit)).
+//!
+//! Who asks, and what time it is, are the process's to say: see [`set_budget`]. Without that there is no budget. An account is
+//! opened by the first match of a request, so who uses no regular expression pays nothing.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the process says.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings {
+    /// A clock that does not go back, in nanoseconds.
+    pub clock_ns: fn() -> u64,
+    /// A word that names the connection that is being served on this thread.
+    pub owner: fn() -> u64,
+}
+
+/// Gives each request so many nanoseconds, 0 for no end. What surrounds it is told once and for all.
+pub fn set_budget(budget_ns: u64, surroundings: Surroundings) {
+    let _ = SURROUNDINGS.set(surroundings);
+    BUDGET_NS.store(budget_ns, Ordering::Relaxed);
+}
+
+/// A request begins on the connection that is being served: it owes nothing for the ones before it.
+#[inline]
+pub fn begin_request() {
+    ACCOUNTS.with_borrow_mut(|accounts| {
+        if !accounts.is_empty()
+            && let Some(surroundings) = SURROUNDINGS.get()
+        {
+            accounts.close((surroundings.owner)());
+        }
+    });
+}
+
+/// How many requests of the process had no time left for a match.
+pub fn exhausted() -> u64 {
+    EXHAUSTED.load(Ordering::Relaxed)
+}
+
+/// Does `search` at the current request's cost; none where its budget is spent.
+pub(super) fn charged<R>(search: impl FnOnce() -> R) -> Option<R> {
+    let budget_ns = BUDGET_NS.load(Ordering::Relaxed);
+    let (1.., Some(surroundings)) = (budget_ns, SURROUNDINGS.get()) else { return Some(search()) };
+    let owner = (surroundings.owner)();
+    let entered = ACCOUNTS.with_borrow_mut(|accounts| accounts.enter(owner, budget_ns));
+    if let Err(Spent { first_time }) = entered {
+        EXHAUSTED.fetch_add(u64::from(first_time), Ordering::Relaxed);
+        return None;
+    }
+    let began_ns = (surroundings.clock_ns)();
+    let found = search();
+    let took_ns = (surroundings.clock_ns)().saturating_sub(began_ns);
+    ACCOUNTS.with_borrow_mut(|accounts| accounts.charge(took_ns));
+    Some(found)
+}
+
+/// There is nothing left.
+#[derive(Debug, PartialEq, Eq)]
+struct Spent {
+    /// It was not said of this request before.
+    first_time: bool,
+}
+
+/// What the requests of this thread spent so far.
+#[derive(Debug, Default)]
+struct Accounts {
+    /// Of who asked last.
+    last: Account,
+    /// Of those who spent much and let others work meanwhile: while a request waits for more bytes, for example. Who spent
+    /// little begins anew then: it kept nobody from work.
+    others: Vec<Account>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Account {
+    /// 0 for nobody.
+    owner: u64,
+    spent_ns: u64,
+    is_told: bool,
+}
+
+impl Accounts {
+    const fn new() -> Self {
+        Accounts { last: Account { owner: 0, spent_ns: 0, is_told: false }, others: Vec::new() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.last.owner == 0 && self.others.is_empty()
+    }
+
+    fn enter(&mut self, owner: u64, budget_ns: u64) -> Result<(), Spent> {
+        if self.last.owner != owner {
+            self.turn_to(owner);
+        }
+        if self.last.spent_ns < budget_ns {
+            return Ok(());
+        }
+        let first_time = !std::mem::replace(&mut self.last.is_told, true);
+        Err(Spent { first_time })
+    }
+
+    fn charge(&mut self, took_ns: u64) {
+        self.last.spent_ns = self.last.spent_ns.saturating_add(took_ns);
+    }
+
+    fn turn_to(&mut self, owner: u64) {
+        if self.last.spent_ns >= MUCH_NS {
+            if self.others.len() == MOST_OTHERS {
+                self.others.remove(0);
+            }
+            self.others.push(self.last);
+        }
+        let known = self.others.iter().position(|account| account.owner == owner);
+        self.last = match known {
+            Some(at) => self.others.remove(at),
+            None => Account { owner, ..Account::default() },
+        };
+    }
+
+    fn close(&mut self, owner: u64) {
+        if self.last.owner == owner {
+            self.last = Account::default();
+        }
+        self.others.retain(|account| account.owner != owner);
+    }
+}
+
+/// What is worth remembering while others work.
+const MUCH_NS: u64 = 1_000_000;
+/// How many such requests are remembered at once: each took a millisecond and more, so there are few.
+const MOST_OTHERS: usize = 64;
+
+static SURROUNDINGS: OnceLock<Surroundings> = OnceLock::new();
+static BUDGET_NS: AtomicU64 = AtomicU64::new(0);
+static EXHAUSTED: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static ACCOUNTS: RefCell<Accounts> = const { RefCell::new(Accounts::new()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET_NS: u64 = 10 * MUCH_NS;
+
+    fn spend(accounts: &mut Accounts, owner: u64, took_ns: u64) -> Result<(), Spent> {
+        accounts.enter(owner, BUDGET_NS)?;
+        accounts.charge(took_ns);
+        Ok(())
+    }
+
+    #[test]
+    fn a_request_spends_its_own_budget_once() {
+        let mut accounts = Accounts::new();
+        assert!(accounts.is_empty());
+        // The last match may begin while anything is left.
+        for _ in 0..3 {
+            assert_eq!(spend(&mut accounts, 1, 4 * MUCH_NS), Ok(()));
+        }
+        assert_eq!(spend(&mut accounts, 1, 0), Err(Spent { first_time: true }));
+        assert_eq!(spend(&mut accounts, 1, 0), Err(Spent { first_time: false }));
+        assert_eq!(spend(&mut accounts, 2, MUCH_NS - 1), Ok(()), "another one has its own");
+        assert_eq!(
+            spend(&mut accounts, 1, 0),
+            Err(Spent { first_time: false }),
+            "it waited, and is remembered"
+        );
+        accounts.close(1);
+        assert!(accounts.is_empty(), "the second spent too little to be remembered");
+        assert_eq!(spend(&mut accounts, 1, BUDGET_NS), Ok(()), "its next request begins anew");
+        assert_eq!(spend(&mut accounts, 1, 0), Err(Spent { first_time: true }));
+    }
+
+    #[test]
+    fn what_is_remembered_has_a_bound() {
+        let mut accounts = Accounts::new();
+        for owner in 1..=MOST_OTHERS as u64 + 10 {
+            assert_eq!(spend(&mut accounts, owner, BUDGET_NS), Ok(()));
+        }
+        assert_eq!(accounts.others.len(), MOST_OTHERS);
+        assert!(spend(&mut accounts, 20, 0).is_err());
+        assert!(spend(&mut accounts, 1, 0).is_ok(), "the oldest are forgotten");
+    }
+
+    /// Without a process that says what time it is nothing is charged.
+    #[test]
+    fn there_is_no_budget_unless_one_is_set() {
+        assert_eq!(charged(|| 5), Some(5));
+        begin_request();
+        assert!(ACCOUNTS.with_borrow(Accounts::is_empty));
+    }
+}
