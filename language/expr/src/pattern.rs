@@ -8,6 +8,7 @@
 mod delimited;
 mod discarded;
 mod duplicates;
+mod entries;
 mod file;
 mod index;
 mod net;
@@ -23,7 +24,7 @@ mod tests;
 pub use discarded::{any_discarded, free_some};
 pub use file::{FileEntry, acl_entries, map_entries};
 pub use index::{Found, PatternIndex};
-pub use set::{Entry, PatternSet, Report, Selector, SetError, ValueCheck, counts};
+pub use set::{Entry, PatternSet, Report, Selector, SetError, ValueCheck, counts, take_untidy};
 pub use store::PatternStore;
 
 pub(crate) use parsed::{IntOperator, Parsed, undot};

@@ -1,11 +1,13 @@
-//! What patterns need beside lookups: large lists are freed in pieces, and matches that met a limit are reported.
+//! What patterns need beside lookups: large sets are tidied by a thread of their own, large lists are freed in pieces, and matches
+//! that met a limit are reported.
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use weir_events::Level;
 use weir_expr::pattern::regex::limit::{self, LimitReport, OnLimit};
-use weir_expr::pattern::{any_discarded, free_some};
+use weir_expr::pattern::{any_discarded, free_some, take_untidy};
 use weir_sched::{Class, Kind};
 use weir_stream::log::announce;
 
@@ -19,6 +21,7 @@ pub(crate) fn start(live: Live) {
         weir_memory::give_back();
         loop {
             weir_sched::sleep_until(weir_sched::now().after(PERIOD_MS)).await;
+            tidy(live);
             if any_discarded() {
                 while free_some(PIECE) {
                     weir_sched::yield_now().await;
@@ -37,6 +40,27 @@ pub(crate) fn start(live: Live) {
             }
         }
     });
+}
+
+/// Has large sets tidied that were changed, by a thread that lets those go first who serve. Without one they are tidied here:
+/// better a worker that is late than lists that grow with every change.
+fn tidy(live: Live) {
+    static TIDYING: AtomicBool = AtomicBool::new(false);
+    if TIDYING.load(Acquire) || !take_untidy() {
+        return;
+    }
+    let tidy_all = move || {
+        live.record.patterns.sets().iter().for_each(|set| set.tidy());
+        TIDYING.store(false, Release);
+    };
+    TIDYING.store(true, Relaxed);
+    let started = weir_sys::thread::start(c"patterns", move || {
+        weir_sys::process::give_way();
+        tidy_all();
+    });
+    if started.is_err() {
+        tidy_all();
+    }
 }
 
 fn describe(report: &LimitReport, on_limit: OnLimit) -> String {

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::entries::Entries;
 use super::parsed::Parsed;
 use super::segment::Segment;
 use super::set::Entry;
@@ -79,9 +80,9 @@ pub(super) fn discard_published(segments: Arc<Vec<Arc<Segment>>>) {
 }
 
 /// Leaves a list of entries.
-pub(super) fn discard_entries(entries: Vec<Arc<Entry>>) {
+pub(super) fn discard_entries(entries: Entries) {
     if entries.len() > SMALL {
-        put(Discarded::Entries(entries));
+        entries.into_chunks().into_iter().map(Discarded::Entries).for_each(put);
     }
 }
 
@@ -96,8 +97,9 @@ fn lock() -> MutexGuard<'static, Vec<Discarded>> {
 
 static DISCARDED: Mutex<Vec<Discarded>> = Mutex::new(Vec::new());
 static ANY: AtomicBool = AtomicBool::new(false);
-/// So many entries are freed at once, which takes less than a millisecond.
-const SMALL: usize = 4096;
+/// So many entries are freed at once, which takes less than a millisecond. What is done to sets no larger than that is done by
+/// who asks for it.
+pub(super) const SMALL: usize = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -172,6 +172,27 @@ impl PatternIndex {
         self.replace(vec![Arc::new(Segment::new(self.method, self.ignore_case, items))]);
     }
 
+    /// What readers see.
+    pub(super) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+        self.published.load_full()
+    }
+
+    /// A segment without what was deleted of it; none when that is not worth it.
+    pub(super) fn swept(&self, segment: &Segment) -> Option<Segment> {
+        let items = segment.alive_items().collect::<Vec<_>>();
+        let dead = segment.len() - items.len();
+        (dead * WORTH_SWEEPING > segment.len()).then(|| Segment::new(self.method, self.ignore_case, items))
+    }
+
+    /// Puts a segment in place of one, if that is still there. The caller serialises writers.
+    pub(super) fn exchange(&self, former: &Arc<Segment>, newer: Segment) {
+        let mut segments = (*self.segments()).clone();
+        if let Some(place) = segments.iter_mut().find(|segment| Arc::ptr_eq(segment, former)) {
+            *place = Arc::new(newer);
+            discard_published(self.publish(segments));
+        }
+    }
+
     fn publish(&self, segments: Vec<Arc<Segment>>) -> Arc<Vec<Arc<Segment>>> {
         let before = self.published.swap(Arc::new(segments));
         self.changed.store(true, Ordering::Release);
@@ -181,5 +202,7 @@ impl PatternIndex {
 
 /// Up to so many entries are kept for good, so that lookups among what nobody changed need no published list.
 const DIRECT_MAX: usize = 1024;
+/// A segment of which less than this part is dead stays as it is.
+const WORTH_SWEEPING: usize = 8;
 /// So many entries at most are merged at once, which takes some ten milliseconds, or a thirty-second of all.
 const MERGE_MAX: usize = 1 << 16;

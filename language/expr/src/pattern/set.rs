@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwapOption;
 
 use super::MatchMethod;
-use super::discarded::{discard_entries, discard_published};
+use super::discarded::{SMALL, discard_entries, discard_published};
+use super::entries::Entries;
 use super::file::FileEntry;
 use super::index::PatternIndex;
 use super::segment::{Item, Segment};
@@ -163,22 +164,33 @@ pub struct PatternSet {
 struct State {
     uses: Vec<String>,
     in_acls: bool,
-    entries: Vec<Arc<Entry>>,
+    entries: Entries,
     dead: usize,
+    /// How often all entries were replaced.
+    generation: u64,
+    /// What is left to [`PatternSet::tidy`].
+    wants: Wants,
     version: u32,
     next_version: u32,
     prepared: BTreeMap<u32, Prepared>,
     indexes: Vec<Arc<PatternIndex>>,
-    /// Finds entries by their text, for changes; made when it is first wanted, dropped when much has changed.
-    by_pattern: Option<PatternIndex>,
+    /// Finds entries by their text, for changes; made when it is first wanted.
+    by_pattern: Option<Arc<PatternIndex>>,
     /// What every value must parse as.
     outputs: Vec<ValueCheck>,
+}
+
+/// What takes too long for who asked for it.
+#[derive(Debug, Default)]
+struct Wants {
+    sweep: bool,
+    by_pattern: bool,
 }
 
 /// A version that is not looked up yet.
 #[derive(Debug, Default)]
 struct Prepared {
-    entries: Vec<Arc<Entry>>,
+    entries: Entries,
     /// For each index of the set, in the same order, what it will publish.
     segments: Vec<Vec<Arc<Segment>>>,
 }
@@ -190,9 +202,8 @@ impl PatternSet {
         has_values: bool,
         entries: impl Iterator<Item = FileEntry<'e>>,
     ) -> PatternSet {
-        let mut entries: Vec<_> =
-            entries.map(|entry| Entry::new(entry.line, entry.pattern, entry.value)).collect();
-        entries.shrink_to_fit();
+        let entries =
+            entries.map(|entry| Entry::new(entry.line, entry.pattern, entry.value)).collect::<Entries>();
         PatternSet { number, name, has_values, state: Mutex::new(State { entries, ..State::default() }) }
     }
 
@@ -292,9 +303,7 @@ impl PatternSet {
         let state = self.lock();
         let list =
             if version == state.version { &state.entries } else { &state.prepared.get(&version)?.entries };
-        // Entries are appended, so identifiers ascend.
-        let next = list.partition_point(|entry| entry.id <= after);
-        list[next..].iter().find(|entry| entry.is_alive()).cloned()
+        list.after(after).find(|entry| entry.is_alive()).cloned()
     }
 
     /// The index for a way of matching, made if it is new, for the rule at `place` (`file:line`). The error names an
@@ -327,7 +336,7 @@ impl PatternSet {
     /// Requires that values parse, now and in the future.
     pub fn check_values(&self, check: ValueCheck) -> Result<(), String> {
         let mut state = self.lock();
-        for entry in &state.entries {
+        for entry in state.entries.iter() {
             entry.with_value(check).unwrap_or(Ok(())).map_err(|message| entry.located(message))?;
         }
         if !state.outputs.iter().any(|known| std::ptr::fn_addr_eq(*known, check)) {
@@ -408,12 +417,58 @@ impl PatternSet {
         state.dead += selected.len();
         // Sweeping costs as much as the list is long, so wait until a fourth of it is dead.
         if state.dead * 4 > state.entries.len() {
-            state.entries.retain(|entry| entry.is_alive());
-            state.dead = 0;
-            state.by_pattern = None;
-            state.indexes.iter().for_each(|index| index.sweep());
+            match state.entries.len() <= SMALL {
+                true => state.sweep(),
+                false => state.ask(|wants| &mut wants.sweep),
+            }
         }
         Ok(selected.len())
+    }
+
+    /// Does what changes of a large set left to be done: entries that were deleted leave its indexes, and it gets an index by
+    /// the texts of its entries. That takes tenths of a second for a million of them, so it is to be called by a thread that
+    /// serves nobody; others may read and change the set meanwhile.
+    pub fn tidy(&self) {
+        let wants = std::mem::take(&mut self.lock().wants);
+        if wants.sweep {
+            let mut at = 0;
+            while let Some((_, stays)) = self.lock().sweep_chunk(at) {
+                at += usize::from(stays);
+            }
+            let indexes = self.lock().all_indexes();
+            for index in indexes {
+                for segment in index.segments().iter() {
+                    if let Some(swept) = index.swept(segment) {
+                        let _writers_wait = self.lock();
+                        index.exchange(segment, swept);
+                    }
+                }
+            }
+        }
+        if wants.by_pattern {
+            self.index_by_pattern();
+        }
+    }
+
+    fn index_by_pattern(&self) {
+        let generation = self.lock().generation;
+        let (mut items, mut last) = (Vec::new(), 0);
+        loop {
+            let state = self.lock();
+            let before = items.len();
+            items.extend(state.entries.after(last).take(SMALL).cloned().map(Item::of_text));
+            last = items.last().map_or(0, |item: &Item| item.entry.id);
+            if state.generation != generation || items.len() == before {
+                break;
+            }
+        }
+        let index = PatternIndex::new(MatchMethod::Str, false, items, "".into());
+        let mut state = self.lock();
+        if state.generation == generation {
+            // What was added meanwhile.
+            state.entries.after(last).for_each(|entry| index.push(Item::of_text(entry.clone())));
+            state.by_pattern = Some(Arc::new(index));
+        }
     }
 
     /// Deletes every entry of a version.
@@ -478,6 +533,11 @@ impl PatternSet {
             .collect()
     }
 
+    #[cfg(test)]
+    pub(super) fn has_index_by_pattern(&self) -> bool {
+        self.lock().by_pattern.is_some()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -500,40 +560,71 @@ impl State {
         }
         discard_entries(std::mem::replace(&mut self.entries, entries));
         self.dead = 0;
-        self.by_pattern = None;
+        self.generation += 1;
+        if let Some(index) = self.by_pattern.take() {
+            discard_published(index.segments());
+        }
+    }
+
+    /// Leaves [`PatternSet::tidy`] something to do.
+    fn ask(&mut self, what: impl FnOnce(&mut Wants) -> &mut bool) {
+        *what(&mut self.wants) = true;
+        UNTIDY.store(true, Ordering::Release);
+    }
+
+    /// Leaves out what was deleted, at once.
+    fn sweep(&mut self) {
+        let mut at = 0;
+        while let Some((_, stays)) = self.sweep_chunk(at) {
+            at += usize::from(stays);
+        }
+        self.all_indexes().iter().for_each(|index| index.sweep());
+    }
+
+    fn sweep_chunk(&mut self, at: usize) -> Option<(usize, bool)> {
+        let swept = self.entries.sweep(at)?;
+        self.dead -= swept.0;
+        Some(swept)
+    }
+
+    fn all_indexes(&self) -> Vec<Arc<PatternIndex>> {
+        self.indexes.iter().chain(&self.by_pattern).cloned().collect()
     }
 
     /// Up to this many entries looking at each is as good as an index of them.
-    const SMALL: usize = 64;
+    const FEW: usize = 64;
 
     fn select(&mut self, selector: Selector<'_>) -> Vec<Arc<Entry>> {
-        match selector {
+        let pattern = match selector {
             Selector::Id(id) => {
-                let found = self.entries.binary_search_by_key(&id, |entry| entry.id);
-                found
-                    .ok()
-                    .map(|index| self.entries[index].clone())
-                    .filter(|entry| entry.is_alive())
-                    .into_iter()
-                    .collect()
+                return self.entries.find(id).filter(|entry| entry.is_alive()).cloned().into_iter().collect();
             }
-            Selector::Pattern(pattern) if self.entries.len() <= Self::SMALL => {
-                let same = |entry: &&Arc<Entry>| entry.is_alive() && entry.pattern() == pattern;
-                self.entries.iter().filter(same).cloned().collect()
+            Selector::Pattern(pattern) => pattern,
+        };
+        let as_written =
+            |index: &&Arc<PatternIndex>| index.method() == MatchMethod::Str && !index.ignore_case();
+        let index = self.indexes.iter().find(as_written).or(self.by_pattern.as_ref());
+        match (index, self.entries.len()) {
+            (Some(index), Self::FEW..) => return index.equal(pattern),
+            (None, Self::FEW..=SMALL) => {
+                let items = self.entries.iter().cloned().map(Item::of_text).collect();
+                let index = PatternIndex::new(MatchMethod::Str, false, items, "".into());
+                let found = index.equal(pattern);
+                self.by_pattern = Some(Arc::new(index));
+                return found;
             }
-            Selector::Pattern(pattern) => {
-                let as_written =
-                    |index: &&Arc<PatternIndex>| index.method() == MatchMethod::Str && !index.ignore_case();
-                if let Some(index) = self.indexes.iter().find(as_written) {
-                    return index.equal(pattern);
-                }
-                let entries = &self.entries;
-                let index = self.by_pattern.get_or_insert_with(|| {
-                    let items = entries.iter().cloned().map(Item::of_text).collect();
-                    PatternIndex::new(MatchMethod::Str, false, items, "".into())
-                });
-                index.equal(pattern)
-            }
+            // Making an index of so many takes ten times as long as looking at each.
+            (None, Self::FEW..) => self.ask(|wants| &mut wants.by_pattern),
+            _ => {}
         }
+        let same = |entry: &&Arc<Entry>| entry.pattern() == pattern && entry.is_alive();
+        self.entries.iter().filter(same).cloned().collect()
     }
 }
+
+/// Whether changes left something to [`PatternSet::tidy`] since this was asked last.
+pub fn take_untidy() -> bool {
+    UNTIDY.load(Ordering::Relaxed) && UNTIDY.swap(false, Ordering::Acquire)
+}
+
+static UNTIDY: AtomicBool = AtomicBool::new(false);

@@ -77,6 +77,78 @@ fn a_large_map_is_changed_by_key() {
     assert_eq!(set.delete(Selector::Id(id)), Err(SetError::NotFound));
 }
 
+/// Who changes a large set has neither its indexes swept nor one made by its texts: that is left to `tidy`, and found all the same.
+#[test]
+fn what_takes_long_is_left_to_others() {
+    const ALL: usize = 20_000;
+    let set = PatternStore::new().named("virt@large", true, &File("")).unwrap();
+    let index = set.index(MatchMethod::Beg, false, &place()).unwrap();
+    let key = |number: usize| format!("key{number}/").into_bytes();
+    for number in 0..ALL {
+        set.add(None, &key(number), Some(b"v")).unwrap();
+    }
+    let _ = take_untidy();
+    assert_eq!(set.set(Selector::Pattern(&key(7)), b"w"), Ok(1));
+    assert!(take_untidy() && !set.has_index_by_pattern(), "looked for among all");
+    set.tidy();
+    assert!(set.has_index_by_pattern());
+    set.add(None, &key(7), Some(b"second")).unwrap();
+    assert_eq!(set.delete(Selector::Pattern(&key(7))), Ok(2), "what came later is found by it, too");
+
+    let witness = std::sync::Arc::downgrade(&set.entries(None).unwrap()[8]);
+    for number in 8..ALL / 2 {
+        assert_eq!(set.delete(Selector::Pattern(&key(number))), Ok(1));
+    }
+    assert!(take_untidy() && witness.upgrade().is_some(), "not swept by who deleted");
+    assert_eq!((set.len(), set.entries(None).unwrap().len()), (7 + ALL / 2, 7 + ALL / 2));
+    set.tidy();
+    while free_some(1_000) {}
+    assert!(witness.upgrade().is_none(), "an index still holds it");
+    assert_eq!((set.len(), set.entries(None).unwrap().len()), (7 + ALL / 2, 7 + ALL / 2));
+    assert_eq!(value(&index, "key9/x"), None);
+    assert_eq!(value(&index, "key6/x").as_deref(), Some("v"));
+    assert_eq!(value(&index, &format!("key{}/x", ALL - 1)).as_deref(), Some("v"));
+    let last = set.entries(None).unwrap().last().unwrap().id();
+    assert_eq!(set.delete(Selector::Id(last)), Ok(1));
+    assert_eq!(set.delete(Selector::Id(last)), Err(SetError::NotFound));
+    assert!(set.next_entry(0, last).is_none());
+}
+
+/// What is added, deleted and replaced while a set is tidied is as it would be otherwise.
+#[test]
+fn a_set_is_tidied_while_it_is_changed() {
+    const ALL: usize = 10_000;
+    let set = PatternStore::new().named("virt@busy", false, &File("")).unwrap();
+    let index = set.index(MatchMethod::End, false, &place()).unwrap();
+    let key = |number: usize| format!("/key{number}").into_bytes();
+    for number in 0..ALL {
+        set.add(None, &key(number), None).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let tidying = scope.spawn(|| (0..20).for_each(|_| set.tidy()));
+        for number in 0..ALL {
+            if number % 2 == 0 {
+                assert_eq!(set.delete(Selector::Pattern(&key(number))), Ok(1));
+            }
+            if number % 100 == 0 {
+                set.add(None, &key(ALL + number), None).unwrap();
+            }
+        }
+        tidying.join().unwrap();
+    });
+    set.tidy();
+    assert_eq!(set.len(), ALL / 2 + ALL / 100);
+    let matches = |number: usize| index.matches(&Value::Str(key(number).into()));
+    assert!((0..ALL).all(|number| matches(number) == (number % 2 != 0)));
+    assert!((0..ALL).step_by(100).all(|number| matches(ALL + number)));
+    let version = set.prepare();
+    set.add(Some(version), &key(3), None).unwrap();
+    assert!(set.contains(&key(5)));
+    set.commit(version).unwrap();
+    set.tidy();
+    assert!(set.contains(&key(3)) && !set.contains(&key(5)));
+}
+
 #[test]
 fn versions_replace_all_entries_at_once() {
     let set = map("a 1\n");

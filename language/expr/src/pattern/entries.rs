@@ -1,0 +1,78 @@
+//! The entries of a set in the order of their identifiers, in chunks: what was deleted leaves one chunk after the other, so that
+//! nobody waits for all of them.
+
+use std::sync::Arc;
+
+use super::set::Entry;
+
+/// A list of entries, to which one is only ever added at the end.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    /// None is empty.
+    chunks: Vec<Vec<Arc<Entry>>>,
+    length: usize,
+}
+
+impl Entries {
+    /// How many there are, deleted ones too.
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.chunks.iter().flatten()
+    }
+
+    pub(super) fn push(&mut self, entry: Arc<Entry>) {
+        match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
+            Some(chunk) => chunk.push(entry),
+            None => self.chunks.push(vec![entry]),
+        }
+        self.length += 1;
+    }
+
+    /// The one with this identifier.
+    pub(super) fn find(&self, id: u64) -> Option<&Arc<Entry>> {
+        self.after(id.checked_sub(1)?).next().filter(|entry| entry.id() == id)
+    }
+
+    /// Those whose identifiers are larger.
+    pub(super) fn after(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        let passed = |chunk: &Vec<Arc<Entry>>| chunk.last().is_some_and(|entry| entry.id() <= id);
+        let chunks = &self.chunks[self.chunks.partition_point(passed)..];
+        let within = chunks.first().map_or(0, |first| first.partition_point(|entry| entry.id() <= id));
+        chunks.iter().flatten().skip(within)
+    }
+
+    /// Leaves out what was deleted among the entries of one chunk; how many those were, and whether there is still something
+    /// in that place. None when there is no such chunk.
+    pub(super) fn sweep(&mut self, at: usize) -> Option<(usize, bool)> {
+        let chunk = self.chunks.get_mut(at)?;
+        let before = chunk.len();
+        chunk.retain(|entry| entry.is_alive());
+        chunk.shrink_to_fit();
+        let (left, stays) = (chunk.len(), !chunk.is_empty());
+        if !stays {
+            self.chunks.remove(at);
+        }
+        self.length -= before - left;
+        Some((before - left, stays))
+    }
+
+    /// The chunks, for who frees them one by one.
+    pub(super) fn into_chunks(self) -> Vec<Vec<Arc<Entry>>> {
+        self.chunks
+    }
+}
+
+impl FromIterator<Arc<Entry>> for Entries {
+    fn from_iter<I: IntoIterator<Item = Arc<Entry>>>(entries: I) -> Self {
+        let mut all = Entries::default();
+        entries.into_iter().for_each(|entry| all.push(entry));
+        all.chunks.iter_mut().for_each(Vec::shrink_to_fit);
+        all
+    }
+}
+
+/// So many entries are swept at once, which takes some hundred microseconds.
+const CHUNK: usize = 8_192;
