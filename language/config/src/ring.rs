@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 
 use weir_expr::AclTable;
-use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Word};
 
 use crate::address::server_address;
 use crate::expressions::{Expressions, Notes};
@@ -168,7 +168,7 @@ impl RingReader {
         let size = size_of(word, "size")?;
         words.end("size")?;
         if size > Ring::SIZE_MAX {
-            return Err(fault(word.span(), format!("invalid size '{word}' for new sink buffer.")));
+            return Err(fault(word.span(), too_large(word)));
         }
         if size < self.ring.size {
             let (name, current) = (&self.ring.name, self.ring.size);
@@ -182,6 +182,14 @@ impl RingReader {
         self.ring.size = size;
         Ok(())
     }
+}
+
+/// No ring can have so many bytes.
+pub(crate) fn too_large(word: &Word) -> String {
+    format!(
+        "invalid size '{word}' for new sink buffer: a ring has at most {} bytes (65536g).",
+        Ring::SIZE_MAX
+    )
 }
 
 impl RingContext<'_> {
@@ -300,12 +308,16 @@ mod tests {
         );
     }
 
-    /// R105: a place in a ring has one bit less than an address.
+    /// R105: a place in a ring has one bit less than an address; and what no process can address is refused before one tries.
     #[test]
     fn r105_sizes_have_an_upper_limit() {
-        check("ring r\n size 9223372036854775807\n", &[]);
-        let read = parse_text("ring r\n size 9223372036854775808\n");
-        assert_eq!(read.messages.len(), 1, "{:?}", read.messages);
+        for size in ["9223372036854775807", "9223372036854775808", "65537g"] {
+            let message = format!(
+                "parsing [test.cfg:2] : invalid size '{size}' for new sink buffer: a ring has at most 70368744177664 bytes (65536g)."
+            );
+            check(&format!("ring r\n size {size}\n"), &[&message]);
+        }
+        check("ring r\n size 65536g\n", &[]);
     }
 
     #[test]

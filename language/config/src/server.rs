@@ -11,6 +11,7 @@ use crate::bind::protocol;
 use crate::expressions::Expressions;
 use crate::model::{Framing, HashKey, InitialAddress, Ring, SendProxy, ServerSettings};
 use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
+use crate::ring::too_large;
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
 use crate::words::{Fault, LineFaults, Parsed, Words, fault, not_yet, suggesting};
@@ -191,7 +192,10 @@ const READY: &[Row<ServerReader>] = &[
         |server, words| {
             let word = words.expect("'log-bufsize' expects a size as argument.")?;
             let size = size_of(word, "log-bufsize")?;
-            if size == 0 || size > Ring::SIZE_MAX {
+            if size > Ring::SIZE_MAX {
+                return Err(fault(word.span(), format!("'log-bufsize' : {}", too_large(word))));
+            }
+            if size == 0 {
                 return Err(fault(word.span(), format!("'log-bufsize' : invalid size '{word}'.")));
             }
             if server.kind == ServerLineKind::Ring {

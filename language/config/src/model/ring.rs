@@ -34,8 +34,8 @@ pub struct Ring {
 impl Ring {
     /// The smallest size, and the size of a ring that does not say.
     pub const SIZE: u64 = 16_384;
-    /// The largest size: half of what an address can name, because the topmost bit of a place in a ring is a lock.
-    pub const SIZE_MAX: u64 = isize::MAX as u64;
+    /// The largest size: half of what a process can address. Whether there is so much memory is the kernel's to say.
+    pub const SIZE_MAX: u64 = 1 << 46;
     /// How long messages may be until `maxlen` says.
     pub const LENGTH: u32 = 1024;
 
