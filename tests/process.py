@@ -22,6 +22,7 @@ import log_backends
 import pattern_memory
 import ring
 import scheduling
+import socket_sizes
 from program import ANSWERING, HUP, INT, TERM, USR1, Program, answering, ask, connects, free_port, main, request, run, wait_until
 
 
@@ -743,4 +744,4 @@ def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main("process", [sys.modules[__name__], diagnosis, log_backends, pattern_memory, scheduling]))
+    sys.exit(main("process", [sys.modules[__name__], diagnosis, log_backends, pattern_memory, scheduling, socket_sizes]))

@@ -212,6 +212,11 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
             ..weir_h1::Options::default()
         },
         header_case: header_case(&global.http1.adjusted_names),
+        client_sockets: SocketSizes {
+            receive_buffer: tuning.receive_buffers.client,
+            send_buffer: tuning.send_buffers.client,
+            unsent_low_mark: tuning.unsent_low_marks.client,
+        },
         server_sockets: SocketSizes {
             receive_buffer: tuning.receive_buffers.server,
             send_buffer: tuning.send_buffers.server,

@@ -18,7 +18,7 @@ use weir_backend::{
     BackendCounter, FarmView, HashType, Server, ServerAddress, ServerCounter, ServerKey, hash::hash,
 };
 use weir_config::model::{Location, Source};
-use weir_events::{LogServers, Sockets, write_to_ring};
+use weir_events::{LogServers, Sockets, open_datagrams, write_to_ring};
 use weir_expr::Chain;
 use weir_stream::site::{Proxy, Site};
 use weir_sync::{CachePadded, Published, Ring};
@@ -239,7 +239,7 @@ impl Door {
 }
 
 fn open(source: &Source, family: AddressFamily) -> weir_sys::Result<OwnedFd> {
-    let socket = socket::datagram(family)?;
+    let socket = open_datagrams(family)?;
     forward::bind(&socket, source, family)?;
     Ok(socket)
 }

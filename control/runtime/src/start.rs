@@ -447,6 +447,7 @@ impl Station {
             weir_config::model::SentHostName::Named(name) => name.to_string(),
         });
         bound_regular_expressions(&global.tuning);
+        weir_events::size_datagram_sockets(global.tuning.datagram_send_buffer.unwrap_or(0));
         Station {
             live,
             life,

@@ -157,7 +157,13 @@ mod tests {
 
     /// They take the value that weir has anyway, and refuse all others.
     const SAY_WHAT_IS_SO: [&str; 2] = ["tune.fd.edge-triggered", "tune.pattern.cache-size"];
-    /// They are about the process: tests/masters/starting.py and tests/vtc/rules look at one.
-    const SEEN_FROM_OUTSIDE: [&str; 4] =
-        ["tune.regex.on-limit", "tune.regex.request-time", "tune.renice.runtime", "tune.renice.startup"];
+    /// They are about the process: tests/masters/starting.py, tests/vtc/rules and tests/socket_sizes.py look at one.
+    const SEEN_FROM_OUTSIDE: [&str; 6] = [
+        "tune.rcvbuf.frontend",
+        "tune.regex.on-limit",
+        "tune.regex.request-time",
+        "tune.renice.runtime",
+        "tune.renice.startup",
+        "tune.sndbuf.backend",
+    ];
 }

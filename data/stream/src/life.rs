@@ -85,6 +85,7 @@ impl Life {
             Some(_) => None,
             None => Some(socket::local_address(&socket).ok()?),
         };
+        listener.proxy().site().limits.client_sockets.apply(&socket);
         let descriptor = Descriptor::register(socket).ok()?;
         descriptor.set_owner(weir_sched::current());
         if listener.bind.options.nice != 0 {

@@ -4,6 +4,7 @@
 //! `&'static` references and never count them.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -15,6 +16,7 @@ use weir_events::LogSink;
 use weir_expr::{Lookup, TimeZone, Value, VariableStore};
 use weir_net::Gate;
 use weir_sched::TaskKey;
+use weir_sys::option;
 
 use crate::closing::Closing;
 use crate::service::Statistics;
@@ -82,6 +84,8 @@ pub struct Limits {
     pub header_case: Option<weir_http::CaseMap>,
     /// `tune.*.server`: what the kernel holds for connections to servers.
     pub server_sockets: SocketSizes,
+    /// Sizes of client sockets. A listener passes its own on, but not one of UNIX, nor one that another process opened.
+    pub client_sockets: SocketSizes,
     /// `tune.vars.*`.
     pub variables: VariableLimits,
     /// `tune.pipesize`, 0 for the kernel's.
@@ -119,6 +123,21 @@ pub struct SocketSizes {
     pub send_buffer: Option<u32>,
     /// `tune.notsent-lowat.*`.
     pub unsent_low_mark: Option<u32>,
+}
+
+impl SocketSizes {
+    /// Sizes a socket. What the kernel refuses leaves its own sizes: traffic goes on.
+    pub(crate) fn apply(&self, socket: &OwnedFd) {
+        if let Some(bytes) = self.receive_buffer {
+            let _ = option::set_receive_buffer(socket, bytes as usize);
+        }
+        if let Some(bytes) = self.send_buffer {
+            let _ = option::set_send_buffer(socket, bytes as usize);
+        }
+        if let Some(bytes) = self.unsent_low_mark {
+            let _ = option::set_unsent_low_mark(socket, bytes);
+        }
+    }
 }
 
 impl Limits {

@@ -26,7 +26,8 @@ pub mod writer;
 pub use calendar::{CivilTime, WallTime};
 pub use histogram::{Histogram, HistogramReading};
 pub use logger::{
-    LogAddress, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, Sent, Sockets, write_to_ring,
+    LogAddress, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, Sent, Sockets,
+    open_datagrams, size_datagram_sockets, write_to_ring,
 };
 pub use rate::Rate;
 pub use relay::{NewHost, Relayed, RelayedDate};

@@ -8,11 +8,11 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use weir_sync::Ring;
-use weir_sys::{Address, AddressFamily, process, socket};
+use weir_sys::{Address, AddressFamily, option, process, socket};
 
 use crate::calendar::{DateCache, WallTime, ZoneOffset, push_padded};
 use crate::relay::{Relayed, write_relayed};
@@ -298,10 +298,31 @@ impl Sockets {
         };
         match slot {
             Some(socket) => Ok(socket),
-            None => Ok(slot.insert(socket::datagram(family)?)),
+            None => Ok(slot.insert(open_datagrams(family)?)),
         }
     }
 }
+
+/// How many bytes the kernel may hold of what each socket for datagrams sends (`tune.sndbuf.backend`); 0 for its own choice. To be
+/// said before the first message.
+pub fn size_datagram_sockets(bytes: u32) {
+    SEND_BUFFER.store(bytes, Relaxed);
+}
+
+/// A socket that lines leave through.
+///
+/// # Errors
+/// When the kernel has none. A size that it does not take leaves its own.
+pub fn open_datagrams(family: AddressFamily) -> weir_sys::Result<OwnedFd> {
+    let socket = socket::datagram(family)?;
+    let bytes = SEND_BUFFER.load(Relaxed);
+    if bytes > 0 {
+        let _ = option::set_send_buffer(&socket, bytes as usize);
+    }
+    Ok(socket)
+}
+
+static SEND_BUFFER: AtomicU32 = AtomicU32::new(0);
 
 /// Leaves a line in a ring, which keeps messages apart by itself; false when it found no room.
 pub fn write_to_ring(ring: &Ring, thread: usize, line: &[u8]) -> bool {

@@ -56,8 +56,11 @@ pub(super) fn wanted<'w>(
         let place = format!("[{}] for log-forward {}", bind.at, listener.section);
         match options(bind, listener.backlog, surroundings) {
             Ok(options) => {
-                let datagrams = matches!(listener.way, RelayWay::Datagrams(_));
-                add(Owner::Relay(listener), place, bind, &SocketOptions { datagrams, ..options });
+                let options = match listener.way {
+                    RelayWay::Datagrams(_) => for_datagrams(options, surroundings),
+                    _ => options,
+                };
+                add(Owner::Relay(listener), place, bind, &options);
             }
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
@@ -119,6 +122,12 @@ pub(super) fn options(
         user: account(ownership.user.as_ref(), user_id).map_err(|fault| format!("user {fault}"))?,
         group: account(ownership.group.as_ref(), group_id).map_err(|fault| format!("group {fault}"))?,
     })
+}
+
+/// What `log-forward` receives datagrams with: the sizes of connections are not theirs.
+fn for_datagrams(options: SocketOptions, surroundings: &Surroundings<'_>) -> SocketOptions {
+    let receive_buffer = surroundings.global.tuning.datagram_receive_buffer.map(|bytes| bytes as usize);
+    SocketOptions { datagrams: true, receive_buffer, send_buffer: None, unsent_low_mark: None, ..options }
 }
 
 /// One endpoint for each port of an address.

@@ -223,7 +223,7 @@ impl Exchange {
 
     fn open_socket(&mut self, target: &Address) -> Result<OwnedFd, ConnectError> {
         let socket = socket::stream(target.family())?;
-        self.size_socket(&socket);
+        self.site.limits.server_sockets.apply(&socket);
         if !target.is_unix() {
             option::set_no_delay(&socket, true)?;
             let settings = &self.backend.config.settings;
@@ -250,20 +250,6 @@ impl Exchange {
             crate::source::mark(self, &socket, target)?;
         }
         Ok(socket)
-    }
-
-    /// What the kernel refuses leaves its own sizes: traffic goes on.
-    fn size_socket(&self, socket: &OwnedFd) {
-        let sizes = &self.site.limits.server_sockets;
-        if let Some(bytes) = sizes.receive_buffer {
-            let _ = option::set_receive_buffer(socket, bytes as usize);
-        }
-        if let Some(bytes) = sizes.send_buffer {
-            let _ = option::set_send_buffer(socket, bytes as usize);
-        }
-        if let Some(bytes) = sizes.unsent_low_mark {
-            let _ = option::set_unsent_low_mark(socket, bytes);
-        }
     }
 
     fn send_proxy_header(&mut self, connection: &mut Connection) -> Result<(), ConnectError> {

@@ -215,12 +215,32 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         },
     ),
     Row::ready(
+        "tune.rcvbuf.frontend",
+        "<size>",
+        "64k",
+        "kernel buffer for datagrams that log-forward receives",
+        |line, words| {
+            line.global.tuning.datagram_receive_buffer = socket_buffer(line.size(words, 0..=MAX.into())?);
+            Ok(())
+        },
+    ),
+    Row::ready(
         "tune.rcvbuf.server",
         "<size>",
         "64k",
         "kernel buffer for receiving from servers",
         |line, words| {
             line.global.tuning.receive_buffers.server = socket_buffer(line.size(words, 0..=MAX.into())?);
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "tune.sndbuf.backend",
+        "<size>",
+        "64k",
+        "kernel buffer for datagrams to log servers",
+        |line, words| {
+            line.global.tuning.datagram_send_buffer = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
     ),

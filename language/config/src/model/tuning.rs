@@ -49,6 +49,10 @@ pub struct Tuning {
     pub receive_buffers: SocketBuffers,
     /// `tune.sndbuf.*`: kernel buffers for sending.
     pub send_buffers: SocketBuffers,
+    /// `tune.rcvbuf.frontend`: the kernel's buffer for datagrams that `log-forward` receives.
+    pub datagram_receive_buffer: Option<u32>,
+    /// `tune.sndbuf.backend`: the kernel's buffer for datagrams to log servers.
+    pub datagram_send_buffer: Option<u32>,
     /// `tune.notsent-lowat.*`: how many bytes the kernel takes before they can be sent.
     pub unsent_low_marks: SocketBuffers,
     /// `tune.pipesize`: size of the pipes for splicing.
@@ -148,6 +152,8 @@ impl Default for Tuning {
             idle_connections: ConnectionSharing::default(),
             receive_buffers: SocketBuffers::default(),
             send_buffers: SocketBuffers::default(),
+            datagram_receive_buffer: None,
+            datagram_send_buffer: None,
             unsent_low_marks: SocketBuffers::default(),
             pipe_size: None,
             listener_queues: ListenerQueues::default(),
