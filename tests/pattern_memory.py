@@ -6,12 +6,12 @@ from program import Program, ask, free_port, request, wait_until
 ENTRIES = 200_000
 
 
-def with_lists(folder, port, keys, networks):
+def with_lists(folder, port, keys, networks, setting=""):
     """A configuration that looks things up in a map and in a list of networks."""
     lists = {"large.map": "".join(f"key-{number:07}.example.com value-{number % 1000}\n" for number in range(keys)),
              "large.lst": "".join(f"{number >> 14 & 255}.{number >> 6 & 255}.{number & 63}.0/30\n" for number in range(networks))}
     paths = {name: folder.file(name, content) for name, content in lists.items()}
-    text = (f"global\n    nbthread 2\n    stats socket {os.path.join(folder.path, 'cli')} level admin\n"
+    text = (f"global\n    nbthread 2\n    stats socket {os.path.join(folder.path, 'cli')} level admin\n    {setting}\n"
             f"defaults\n    mode http\n    timeout connect 2s\n    timeout client 5s\n    timeout server 5s\n"
             f"frontend f\n    bind 127.0.0.1:{port}\n    http-request deny if {{ req.hdr_ip(x) -f {paths['large.lst']} }}\n"
             f"    http-request return status 200 hdr found %[req.hdr(host),map({paths['large.map']},none)]\n")
@@ -57,3 +57,15 @@ def what_is_cleared_or_replaced_is_given_back(binary, folder):
         ask(path, f"clear acl {networks}")
         assert b"200" in request(port, b"GET / HTTP/1.1\r\nHost: a\r\nX: 0.1.2.3\r\n\r\n").split(b"\r\n")[0]
         assert wait_until(lambda: program.resident_kb() < rest + 6_000, 10), f"{program.resident_kb()} kB, {rest} kB at rest"
+
+
+def what_is_cleared_is_kept_without_trimming(binary, folder):
+    """`no-memory-trimming`: a list that was cleared is freed, but the process keeps the memory for itself."""
+    rest, port, path = resident(binary, folder, 0, 0), free_port(), os.path.join(folder.path, "cli")
+    file, keys, _ = with_lists(folder, port, ENTRIES, 0, "no-memory-trimming")
+    with Program(binary, "-db", "-f", file) as program:
+        program.ready(port)
+        ask(path, f"clear map {keys}")
+        assert b"found: none\r\n" in request(port, b"GET / HTTP/1.1\r\nHost: key-0000007.example.com\r\n\r\n")
+        assert wait_until(lambda: f"PatternsFreed: {ENTRIES}\n" in ask(path, "show info"), 10), "it is not freed"
+        assert not wait_until(lambda: program.resident_kb() < rest + 15_000, 2), f"{program.resident_kb()} kB, {rest} kB at rest"

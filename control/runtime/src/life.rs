@@ -105,6 +105,10 @@ impl Life {
             self.stop_listening();
             self.site.closing.begin(weir_sched::now().as_ms());
             wake_sessions();
+            // The next process may need what this one will not use again.
+            for worker in 0..weir_sched::worker_count() {
+                let _ = weir_sched::send_to(worker, crate::observe::pulse::reclaim_memory);
+            }
             if let CloseSpread::Over(window) = self.site.closing.spread {
                 weir_sched::spawn_shared(&CLOSING, &every_worker, wake_sessions_for(window));
             }

@@ -448,6 +448,9 @@ impl Station {
         });
         bound_regular_expressions(&global.tuning);
         weir_events::size_datagram_sockets(global.tuning.datagram_send_buffer.unwrap_or(0));
+        if global.no_memory_trimming {
+            weir_memory::keep_free_memory();
+        }
         Station {
             live,
             life,

@@ -27,7 +27,7 @@ use stack::Stack;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use table::TABLE;
@@ -58,10 +58,17 @@ pub fn count(on: bool) {
     change(COUNTING, on);
 }
 
+/// Has [`give_back`] do nothing from now on (`no-memory-trimming`).
+pub fn keep_free_memory() {
+    KEEPS_FREE.store(true, Relaxed);
+}
+
 /// Gives free memory back to the system now. mimalloc does so by itself when memory comes and goes; after much was freed
 /// and little is asked for, it would keep all of it. It takes as long as some megabytes take to free: milliseconds.
 pub fn give_back() {
-    mi_collect(true);
+    if !KEEPS_FREE.load(Relaxed) {
+        mi_collect(true);
+    }
 }
 
 // The library that has it.
@@ -284,6 +291,7 @@ impl std::ops::Deref for Switch {
     }
 }
 
+static KEEPS_FREE: AtomicBool = AtomicBool::new(false);
 static MEASURING: Switch = Switch(AtomicU8::new(0));
 const COUNTING: u8 = 1;
 const TIMING: u8 = 2;

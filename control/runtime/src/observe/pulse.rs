@@ -36,10 +36,16 @@ pub fn start(live: Live) {
             }
             last = now;
             if weir_memory::shortage::is_short_still() {
-                trim_memory();
+                reclaim_memory();
             }
         }
     });
+}
+
+/// Gives back what the current worker keeps for later, and what its allocator keeps for it, to the system.
+pub fn reclaim_memory() {
+    trim_memory();
+    weir_memory::give_back();
 }
 
 /// Gives back what the current worker keeps for later.

@@ -51,7 +51,6 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::not_yet("maxcomprate", "<number>", "compression"),
     Row::not_yet("max-spread-checks", "<delay>", "health checks"),
     Row::not_yet("maxzlibmem", "<number>", "compression"),
-    Row::not_yet("no-memory-trimming", "", "memory"),
     Row::not_yet("noepoll", "", "polling"),
     Row::not_yet("noktls", "", "TLS in the kernel"),
     Row::not_yet("ocsp-update.disable", "[ on | off ]", "TLS: status of certificates"),

@@ -257,6 +257,10 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         line.global.no_splice = line.flag(words)?;
         Ok(())
     }),
+    Row::ready("no-memory-trimming", "", "", "never give free memory back to the system", |line, words| {
+        line.global.no_memory_trimming = line.flag(words)?;
+        Ok(())
+    }),
     Row::ready("noreuseport", "", "", "never share a port between sockets, like -dR", |line, words| {
         line.global.no_reuse_port = line.flag(words)?;
         Ok(())

@@ -115,6 +115,8 @@ pub struct Global {
     pub http1: Http1,
     /// `nosplice`: never move data inside the kernel.
     pub no_splice: bool,
+    /// `no-memory-trimming`: free memory is not given back to the system.
+    pub no_memory_trimming: bool,
     /// `noreuseport`: never share a port between sockets.
     pub no_reuse_port: bool,
     /// Settings that were checked and wait for what they are about: TLS, HTTP/2.
@@ -162,6 +164,7 @@ impl Default for Global {
             profiling: Profiling::default(),
             http1: Http1::default(),
             no_splice: false,
+            no_memory_trimming: false,
             no_reuse_port: false,
             kept: Vec::new(),
         }
