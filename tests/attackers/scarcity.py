@@ -155,6 +155,23 @@ def buffers_are_a_budget(binary, folder):
         assert wait_until(scene.is_fine)
 
 
+def the_pools_say_what_is_lent(binary, folder):
+    """`show pools`: within a second or so, how many buffers clients hold, and that they came back."""
+    # Where buffers are limited, heads of that length stay in theirs.
+    with Scene(binary, folder, extra="tune.buffers.limit 1000") as scene:
+        def lent():
+            """Of all workers, and the sum of each."""
+            lines = ask(scene.socket, "show pools match buffer detailed 1").split("\n")[1:4]
+            first, *parts = [int(line.split(" used ")[0].split()[-1]) for line in lines]
+            assert first == sum(parts), lines
+            return first
+
+        scene.come(20, LONG)
+        assert wait_until(lambda: lent() >= 20), lent()
+        scene.leave()
+        assert wait_until(lambda: lent() < 5), lent()
+
+
 class Server:
     """A server that answers a number of requests at once, when all of them are there; it keeps its connections."""
 

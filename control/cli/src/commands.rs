@@ -9,6 +9,7 @@ mod later;
 mod limits;
 mod master;
 mod patterns;
+mod pools;
 mod profiling;
 mod report;
 mod servers;
@@ -39,6 +40,7 @@ static TABLES: &[&[Command]] = &[
     limits::COMMANDS,
     master::COMMANDS,
     patterns::COMMANDS,
+    pools::COMMANDS,
     profiling::COMMANDS,
     report::COMMANDS,
     servers::COMMANDS,

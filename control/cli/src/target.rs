@@ -20,8 +20,8 @@ pub use proxies::{
 };
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
 pub use work::{
-    Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, ProfilingChange, ProfilingState, Span,
-    TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
+    Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, PoolUse, PoolView, ProfilingChange,
+    ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
 };
 
 /// A place between two objects of a listing. Zero is the beginning; the rest is the target's business.

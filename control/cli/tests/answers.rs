@@ -322,6 +322,28 @@ fn the_conversation_itself() {
              calls_avg calls%\n  connection                        3  75.0    4.500us   1.500us          9          3  \
              100.0\n\n",
         ),
+        (
+            "show pools",
+            "Dumping pools usage. Use SIGQUIT to flush them.\n\
+             \x20 - Pool buffer (100 bytes) : 7 allocated (700 bytes), 5 used (~2 by thread caches), needed_avg 2, 3 failures, 1 users\n\
+             \x20 - Pool block_64 (64 bytes) : 0 allocated (0 bytes), 0 used (~0 by thread caches), needed_avg 0, 0 failures, 1 users\n\
+             \x20 - Pool block_96 (96 bytes) : 11 allocated (1056 bytes), 9 used (~2 by thread caches), needed_avg 4, 3 failures, 1 users\n\
+             \x20 - Pool block_9000 (9000 bytes) : 2 allocated (18000 bytes), 0 used (~2 by thread caches), needed_avg 0, 3 failures, 1 users\n\
+             Total: 4 pools, 19756 bytes allocated, 1364 used (~18392 by thread caches).\n\n",
+        ),
+        (
+            "show pools match buf detailed",
+            "Dumping pools usage. Use SIGQUIT to flush them.\n\
+             \x20 - Pool buffer (100 bytes) : 7 allocated (700 bytes), 5 used (~2 by thread caches), needed_avg 2, 3 failures, 1 users\n\
+             \x20     >  thread 1 : 6 allocated (600 bytes), 5 used (~1 by thread caches), needed_avg 2, 3 failures, 1 users\n\
+             \x20     >  thread 2 : 1 allocated (100 bytes), 0 used (~1 by thread caches), needed_avg 0, 0 failures, 1 users\n\
+             Total: 1 pools, 700 bytes allocated, 500 used (~200 by thread caches).\n\n",
+        ),
+        (
+            "show pools match zz 0",
+            "Dumping pools usage. Use SIGQUIT to flush them.\n\
+             Total: 0 pools, 0 bytes allocated, 0 used (~0 by thread caches).\n\n",
+        ),
         // R4: the exact lengths, by class.
         (
             "show threads",

@@ -12,6 +12,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
+use crate::pools::PoolFigures;
+
 /// A pooled block of bytes: dereferences to the bytes that were filled in and not yet consumed.
 ///
 /// The handle is two words. Positions live in the first bytes of the block, which a user of the buffer is about
@@ -311,6 +313,24 @@ impl BufferPool {
             (pool.free, pool.free_bulk) = (Vec::new(), Vec::new());
             pool.statistics.free = 0;
         });
+    }
+
+    /// What the current thread's buffers hold: those of `tune.bufsize`, then those of [`BULK_SIZE`]. Buffers that were
+    /// [set aside](Self::set_aside) are among the first.
+    pub(crate) fn figures() -> [PoolFigures; 2] {
+        POOL.with_borrow(|pool| {
+            let used = pool.statistics.used.saturating_sub(pool.bulk_used) as u64;
+            let buffers = PoolFigures {
+                name: "buffer",
+                size: pool.size,
+                allocated: used + (pool.free.len() + pool.aside.len()) as u64,
+                used,
+                failures: pool.statistics.refused,
+            };
+            let used = pool.bulk_used as u64;
+            let allocated = used + pool.free_bulk.len() as u64;
+            [buffers, PoolFigures { name: "buffer_bulk", size: BULK_SIZE, allocated, used, failures: 0 }]
+        })
     }
 
     /// What the current thread's pool did so far.

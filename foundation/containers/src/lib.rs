@@ -15,12 +15,14 @@ mod arena;
 mod buffer;
 #[cfg(feature = "counting")]
 pub mod counting;
+mod pools;
 mod recycle;
 mod slab;
 mod timers;
 
 pub use arena::Arena;
 pub use buffer::{Allowance, Buffer, BufferExhausted, BufferPool, BufferPoolStatistics};
+pub use pools::{POOLS, PoolFigures, pool_figures};
 pub use recycle::{
     PoolBox, PooledFuture, RecycleStatistics, keep_recycled, recycle_statistics, trim_recycled,
 };

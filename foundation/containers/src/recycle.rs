@@ -12,6 +12,8 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
+use crate::pools::PoolFigures;
+
 /// A pinned future in recycled memory. Two words; dropping it drops the future and keeps the block for the next.
 pub struct PooledFuture<'a, Output = ()> {
     future: NonNull<dyn Future<Output = Output> + 'a>,
@@ -156,9 +158,21 @@ pub struct RecycleStatistics {
 /// What the current thread's free lists did so far.
 pub fn recycle_statistics() -> RecycleStatistics {
     LISTS.with_borrow(|lists| RecycleStatistics {
-        allocated: lists.allocated,
-        released: lists.released,
+        allocated: lists.counts.iter().map(|(allocated, _)| allocated).sum(),
+        released: lists.counts.iter().map(|(_, released)| released).sum(),
         free: lists.free.iter().map(Vec::len).sum(),
+    })
+}
+
+/// What the blocks of each class are at.
+pub(crate) fn figures() -> [PoolFigures; CLASS_COUNT] {
+    LISTS.with_borrow(|lists| {
+        std::array::from_fn(|class| {
+            let (taken, released) = lists.counts[class];
+            let allocated = taken.saturating_sub(released);
+            let used = allocated.saturating_sub(lists.free[class].len() as u64);
+            PoolFigures { name: NAMES[class], size: CLASSES[class], allocated, used, failures: 0 }
+        })
     })
 }
 
@@ -176,8 +190,8 @@ struct Lists {
     /// How many bytes of free memory each class may keep.
     reserve: usize,
     free: [Vec<NonNull<u8>>; CLASSES.len()],
-    allocated: u64,
-    released: u64,
+    /// For each class, how many blocks came from the allocator, and how many went back.
+    counts: [(u64, u64); CLASSES.len()],
 }
 
 #[inline]
@@ -186,7 +200,7 @@ fn take(layout: Layout) -> NonNull<u8> {
     let recycled = LISTS.try_with(|lists| {
         let mut lists = lists.borrow_mut();
         let block = lists.free[class].pop();
-        lists.allocated += u64::from(block.is_none());
+        lists.counts[class].0 += u64::from(block.is_none());
         block
     });
     recycled.ok().flatten().unwrap_or_else(|| allocate(class_layout(class)))
@@ -201,7 +215,7 @@ fn give_back(block: NonNull<u8>, layout: Layout) {
         if keep {
             lists.free[class].push(block);
         }
-        lists.released += u64::from(!keep);
+        lists.counts[class].1 += u64::from(!keep);
         keep
     });
     if kept != Ok(true) {
@@ -212,6 +226,7 @@ fn give_back(block: NonNull<u8>, layout: Layout) {
 impl Lists {
     fn trim(&mut self) {
         for (class, blocks) in self.free.iter_mut().enumerate() {
+            self.counts[class].1 += blocks.len() as u64;
             for block in std::mem::take(blocks) {
                 release(block, class_layout(class));
             }
@@ -266,6 +281,33 @@ const CLASSES: [usize; 23] = [
     64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 4096, 6144,
     8192, 12_288, 16_384, 32_768,
 ];
+const NAMES: [&str; CLASS_COUNT] = [
+    "block_64",
+    "block_96",
+    "block_128",
+    "block_192",
+    "block_256",
+    "block_384",
+    "block_512",
+    "block_640",
+    "block_768",
+    "block_896",
+    "block_1024",
+    "block_1280",
+    "block_1536",
+    "block_1792",
+    "block_2048",
+    "block_2560",
+    "block_3072",
+    "block_4096",
+    "block_6144",
+    "block_8192",
+    "block_12288",
+    "block_16384",
+    "block_32768",
+];
+/// How many sizes of blocks there are.
+pub(crate) const CLASS_COUNT: usize = CLASSES.len();
 /// A cache line: a future that starts on one needs fewest of them.
 const ALIGNMENT: usize = 64;
 /// How much free memory each class may keep on each thread if nobody says.
@@ -273,7 +315,7 @@ const RESERVE_BYTES: usize = 1 << 20;
 
 thread_local! {
     static LISTS: RefCell<Lists> =
-        const { RefCell::new(Lists { reserve: RESERVE_BYTES, free: [const { Vec::new() }; CLASSES.len()], allocated: 0, released: 0 }) };
+        const { RefCell::new(Lists { reserve: RESERVE_BYTES, free: [const { Vec::new() }; CLASSES.len()], counts: [(0, 0); CLASSES.len()] }) };
 }
 
 #[cfg(test)]

@@ -57,7 +57,6 @@ pub(super) static COMMANDS: &[Command] = later! {
         "show fd", "show fd [-!plcfbs]* [num]", "list the file descriptors in use";
         "show libs", "show libs", "list the loaded objects";
         "show peers", "show peers [dict|-] [section]", "show the peers and what they exchanged";
-        "show pools", "show pools [by*] [match <pfx>] [nb]", "show the use of memory pools";
         "show quic", "show quic [help|<format>] [<filter>]", "list the QUIC connections";
         "show resolvers", "show resolvers [id]", "show the counters of name servers";
         "show ssl ca-file", "show ssl ca-file [<cafile>[:<index>]]", "list the CA files, or show one";

@@ -23,6 +23,9 @@ pub trait WorkTarget {
     /// Who asked for memory. None while that is found out: the target wakes the session's task when it knows.
     fn memory_profile(&mut self) -> Option<MemoryProfile>;
 
+    /// What the pools of the workers hold.
+    fn pools(&self) -> Vec<PoolView>;
+
     /// Keeps the worker that answers busy for so long, without giving anybody else a turn.
     fn keep_busy(&mut self, milliseconds: u64);
 }
@@ -104,6 +107,30 @@ pub struct ThreadView {
     pub cpu_ns: u64,
     /// What it is at, and where that stands: `name@file:line`.
     pub current: Option<String>,
+}
+
+/// A memory pool, for `show pools`. Each worker has one of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolView {
+    /// Its name.
+    pub name: &'static str,
+    /// The bytes of an object.
+    pub size: u64,
+    /// What it holds on each worker.
+    pub threads: Vec<PoolUse>,
+}
+
+/// What a pool holds on one worker, as of the last second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUse {
+    /// Objects that it has, lent or kept.
+    pub allocated: u64,
+    /// Objects that are lent.
+    pub used: u64,
+    /// The average of these.
+    pub needed: u64,
+    /// How often it had none to lend.
+    pub failures: u64,
 }
 
 /// Whether work is measured.

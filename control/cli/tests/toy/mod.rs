@@ -295,6 +295,15 @@ impl WorkTarget for Toy {
         Some(MemoryProfile::default())
     }
 
+    fn pools(&self) -> Vec<PoolView> {
+        let one = |name, size, used| {
+            let first = PoolUse { allocated: used + 1, used, needed: used / 2, failures: 3 };
+            PoolView { name, size, threads: vec![first, PoolUse { allocated: 1, ..PoolUse::default() }] }
+        };
+        let empty = PoolView { name: "block_64", size: 64, threads: vec![PoolUse::default(); 2] };
+        vec![one("buffer", 100, 5), empty, one("block_96", 96, 9), one("block_9000", 9000, 0)]
+    }
+
     fn keep_busy(&mut self, _: u64) {}
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use weir_containers::BufferPool;
+use weir_containers::{BufferPool, POOLS, PoolFigures, pool_figures};
 use weir_sched::{Class, Kind};
 
 use super::Live;
@@ -22,6 +22,34 @@ pub struct Pulse {
     pub buffers_refused: AtomicU64,
     /// CPU time used, in nanoseconds.
     pub cpu_ns: AtomicU64,
+    /// The pools of the worker, in the order of [`pool_figures`].
+    pub pools: [PoolPulse; POOLS],
+}
+
+/// A pool of a worker.
+#[derive(Debug, Default)]
+pub struct PoolPulse {
+    /// The bytes of an object.
+    pub size: AtomicU64,
+    /// Objects that it has, lent or kept.
+    pub allocated: AtomicU64,
+    /// Objects that are lent.
+    pub used: AtomicU64,
+    /// Sixteen times the average of these, of the last sixteen seconds for the most part.
+    pub needed: AtomicU64,
+    /// How often it had none to lend.
+    pub failures: AtomicU64,
+}
+
+impl PoolPulse {
+    fn beat(&self, now: &PoolFigures) {
+        let needed = self.needed.load(Relaxed);
+        self.needed.store(needed - needed / AVERAGED + now.used, Relaxed);
+        self.size.store(now.size as u64, Relaxed);
+        self.allocated.store(now.allocated, Relaxed);
+        self.used.store(now.used, Relaxed);
+        self.failures.store(now.failures, Relaxed);
+    }
 }
 
 /// Starts the current worker's pulse. To be called once on each worker.
@@ -73,6 +101,7 @@ impl Default for Pulse {
             buffers_used: AtomicU64::new(0),
             buffers_refused: AtomicU64::new(0),
             cpu_ns: AtomicU64::new(0),
+            pools: std::array::from_fn(|_| PoolPulse::default()),
         }
     }
 }
@@ -90,6 +119,9 @@ impl Pulse {
         self.buffers_used.store(buffers.used as u64 * size, Relaxed);
         self.buffers_allocated.store((buffers.used + buffers.free) as u64 * size, Relaxed);
         self.buffers_refused.store(buffers.refused, Relaxed);
+        for (pulse, figures) in self.pools.iter().zip(pool_figures()) {
+            pulse.beat(&figures);
+        }
         self.cpu_ns.store(weir_sys::time::thread_cpu_ns(), Relaxed);
     }
 }
@@ -115,3 +147,5 @@ impl Moment {
 static PULSE: Kind = Kind::new("pulse");
 /// Figures "of the last second" are that old at most.
 const PERIOD_MS: u64 = 1_000;
+/// Of how many of them an average is, more or less.
+pub const AVERAGED: u64 = 16;

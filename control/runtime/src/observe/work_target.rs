@@ -1,17 +1,19 @@
 //! What the workers do and what that costs, as the runtime API sees it.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_cli::target::{
-    Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, ProfilingChange, ProfilingState, Span,
-    TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
+    Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, PoolUse, PoolView, ProfilingChange,
+    ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
 };
+use weir_containers::PoolFigures;
 use weir_memory::Place;
 use weir_sched::{Cause, Class, Kind, Origin, ProfileMode, QueueView, TaskKey, Tick, WaitingKind};
 
 use super::activity::ACTIVITY;
+use super::pulse::AVERAGED;
 use super::{LiveTarget, now_ms};
 
 impl WorkTarget for LiveTarget {
@@ -118,6 +120,24 @@ impl WorkTarget for LiveTarget {
             span: span(report.since_ns, report.until_ns, report.now_ns),
             lines: lines.collect(),
         })
+    }
+
+    fn pools(&self) -> Vec<PoolView> {
+        let pools = weir_containers::pool_figures();
+        let view = |(at, pool): (usize, &PoolFigures)| {
+            let of_worker = self.live.record.pulses.iter().map(|pulse| &pulse.pools[at]);
+            let size = of_worker.clone().map(|pool| pool.size.load(Relaxed)).max();
+            let threads = of_worker.map(|pool| PoolUse {
+                allocated: pool.allocated.load(Relaxed),
+                used: pool.used.load(Relaxed),
+                needed: pool.needed.load(Relaxed) / AVERAGED,
+                failures: pool.failures.load(Relaxed),
+            });
+            // Before the first second is over no worker said its size.
+            let size = size.filter(|size| *size > 0).unwrap_or(pool.size as u64);
+            PoolView { name: pool.name, size, threads: threads.collect() }
+        };
+        pools.iter().enumerate().map(view).collect()
     }
 
     fn keep_busy(&mut self, milliseconds: u64) {

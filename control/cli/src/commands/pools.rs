@@ -1,0 +1,169 @@
+//! `show pools`: what the workers' memory pools hold (management guide, 9.3).
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+use crate::command::{Arguments, Command, Context, WORKER};
+use crate::outcome::{Level, Outcome};
+use crate::target::{PoolUse, PoolView};
+
+pub(super) static COMMANDS: &[Command] = &[Command {
+    name: "show pools",
+    syntax: "show pools [by*] [match <pfx>] [nb]",
+    level: Level::User,
+    flags: WORKER,
+    help: "show the use of memory pools (by* = byname, bysize, byusage; detailed: of each thread)",
+    run: Some(show_pools),
+}];
+
+/// What is shown, and how.
+#[derive(Debug, Default)]
+struct View<'a> {
+    order: Order,
+    detailed: bool,
+    prefix: &'a str,
+    /// The most pools; 0 for all.
+    most: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Order {
+    /// As they are kept.
+    #[default]
+    None,
+    /// By name.
+    Name,
+    /// The largest objects first.
+    Size,
+    /// Those that take most first, and none that takes nothing.
+    Usage,
+}
+
+impl<'a> View<'a> {
+    /// None when a word is unknown.
+    fn parse(words: &'a [String]) -> Option<Self> {
+        let mut view = View::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "byname" => view.order = Order::Name,
+                "bysize" => view.order = Order::Size,
+                "byusage" => view.order = Order::Usage,
+                "detailed" => view.detailed = true,
+                "match" => view.prefix = words.next()?,
+                number => view.most = number.parse().ok()?,
+            }
+        }
+        Some(view)
+    }
+}
+
+fn show_pools(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+    let Some(view) = View::parse(arguments.from(0)) else {
+        return Outcome::error(
+            "Expects either 'byname', 'bysize', 'byusage', 'match <pfx>', 'detailed', or a max number of output lines.\n",
+        );
+    };
+    Outcome::Text(text(context.target.pools(), &view))
+}
+
+fn text(mut pools: Vec<PoolView>, view: &View<'_>) -> String {
+    pools.retain(|pool| pool.name.starts_with(view.prefix));
+    match view.order {
+        Order::None => {}
+        Order::Name => pools.sort_by_key(|pool| pool.name),
+        Order::Size => pools.sort_by_key(|pool| Reverse(pool.size)),
+        Order::Usage => {
+            pools.retain(|pool| of_all(pool).allocated > 0);
+            pools.sort_by_key(|pool| Reverse(of_all(pool).allocated.saturating_mul(pool.size)));
+        }
+    }
+    let mut text = String::from("Dumping pools usage");
+    if view.most > 0 {
+        let _ = write!(text, " (limited to the first {} entries)", view.most);
+    }
+    text.push_str(". Use SIGQUIT to flush them.\n");
+    let most = if view.most > 0 { view.most } else { usize::MAX };
+    for pool in pools.iter().take(most) {
+        let PoolView { name, size, threads } = pool;
+        let _ = writeln!(text, "  - Pool {name} ({size} bytes) : {}", line(&of_all(pool), *size));
+        for (thread, part) in threads.iter().enumerate().filter(|_| view.detailed) {
+            let _ = writeln!(text, "      >  thread {} : {}", thread + 1, line(part, *size));
+        }
+    }
+    let bytes = |figure: fn(&PoolUse) -> u64| -> u64 {
+        pools.iter().map(|pool| figure(&of_all(pool)).saturating_mul(pool.size)).sum()
+    };
+    let (allocated, used) = (bytes(|all| all.allocated), bytes(|all| all.used));
+    let kept = allocated.saturating_sub(used);
+    let count = pools.len();
+    let _ = writeln!(
+        text,
+        "Total: {count} pools, {allocated} bytes allocated, {used} used (~{kept} by thread caches)."
+    );
+    text
+}
+
+/// The difference between what is allocated and what is used waits in the workers' own lists.
+fn line(part: &PoolUse, size: u64) -> String {
+    let PoolUse { allocated, used, needed, failures } = part;
+    let (bytes, kept) = (allocated.saturating_mul(size), allocated.saturating_sub(*used));
+    format!(
+        "{allocated} allocated ({bytes} bytes), {used} used (~{kept} by thread caches), needed_avg {needed}, {failures} failures, 1 users"
+    )
+}
+
+fn of_all(pool: &PoolView) -> PoolUse {
+    pool.threads.iter().fold(PoolUse::default(), |all, part| PoolUse {
+        allocated: all.allocated.saturating_add(part.allocated),
+        used: all.used.saturating_add(part.used),
+        needed: all.needed.saturating_add(part.needed),
+        failures: all.failures.saturating_add(part.failures),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(name: &'static str, size: u64, allocated: u64) -> PoolView {
+        PoolView { name, size, threads: vec![PoolUse { allocated, ..PoolUse::default() }] }
+    }
+
+    fn shown(words: &str) -> Option<Vec<String>> {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let pools = vec![pool("c", 10, 100), pool("a", 30, 0), pool("b", 20, 60)];
+        let text = text(pools, &View::parse(&words)?);
+        let names = text.lines().filter_map(|line| line.strip_prefix("  - Pool ")?.split(' ').next());
+        Some(names.map(str::to_owned).collect())
+    }
+
+    /// Management guide, 9.3, "show pools": the orders, the prefix and the number of entries, in any order of words.
+    #[test]
+    fn words_choose_and_sort() {
+        for (words, expected) in [
+            ("", "c a b"),
+            ("byname", "a b c"),
+            ("bysize", "a b c"),
+            ("byusage", "b c"),
+            ("byname byusage", "b c"),
+            ("1 byusage", "b"),
+            ("byusage 1 match c", "c"),
+            ("match a byusage", ""),
+            ("0", "c a b"),
+            ("9", "c a b"),
+        ] {
+            assert_eq!(shown(words).map(|names| names.join(" ")).as_deref(), Some(expected), "{words}");
+        }
+        for wrong in ["foo", "match", "-1", "byname x", "1x"] {
+            assert_eq!(shown(wrong), None, "{wrong}");
+        }
+        // Of all that fit, not only of those that are shown.
+        let first = View { most: 1, ..View::default() };
+        let text = text(vec![pool("a", 1, 1), pool("b", 1, 1)], &first);
+        assert!(text.starts_with(
+            "Dumping pools usage (limited to the first 1 entries). Use SIGQUIT to flush them.\n"
+        ));
+        assert!(text.contains("Total: 2 pools, 2 bytes allocated"), "{text}");
+    }
+}

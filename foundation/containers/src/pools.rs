@@ -1,0 +1,77 @@
+//! What the pools of a thread hold, for operators.
+
+use crate::buffer::BufferPool;
+use crate::recycle;
+
+/// One pool of the current thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolFigures {
+    /// Its name: eleven letters at most.
+    pub name: &'static str,
+    /// The bytes of an object.
+    pub size: usize,
+    /// How many objects it has, lent or kept.
+    pub allocated: u64,
+    /// How many of them are lent.
+    pub used: u64,
+    /// How often it had none to lend.
+    pub failures: u64,
+}
+
+/// All pools of the current thread, always in the same order.
+pub fn pool_figures() -> [PoolFigures; POOLS] {
+    let [buffers, bulk] = BufferPool::figures();
+    let blocks = recycle::figures();
+    std::array::from_fn(|at| match at {
+        0 => buffers,
+        1 => bulk,
+        _ => blocks[at - 2],
+    })
+}
+
+/// How many there are: two of buffers, and one for each size of block.
+pub const POOLS: usize = 2 + recycle::CLASS_COUNT;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, PoolBox, trim_recycled};
+
+    fn pool(name: &str) -> (u64, u64) {
+        let pools = pool_figures();
+        let found = pools.iter().find(|pool| pool.name == name).expect("there is one");
+        (found.allocated, found.used)
+    }
+
+    /// On a thread of its own: others use these pools, too.
+    #[test]
+    fn each_pool_says_what_is_lent_and_what_is_kept() {
+        std::thread::spawn(|| {
+            assert!(pool_figures().iter().all(|pool| pool.allocated == 0 && pool.name.len() <= 11));
+            BufferPool::configure(1024, 2, 8);
+            BufferPool::set_aside(1);
+            let held = (
+                Buffer::take(),
+                Buffer::take(),
+                Buffer::take_bulk(),
+                PoolBox::new([0_u8; 500]),
+                PoolBox::new([0_u8; 300]),
+            );
+            assert_eq!([pool("buffer"), pool("buffer_bulk")], [(3, 2), (0, 0)], "the limit is for both");
+            assert_eq!(pool_figures()[0].failures, 0);
+            assert!(Buffer::take().is_err());
+            assert_eq!((pool_figures()[0].failures, pool_figures()[0].size), (1, 1024));
+            assert_eq!([pool("block_512"), pool("block_384"), pool("block_640")], [(1, 1), (1, 1), (0, 0)]);
+            drop(held);
+            assert_eq!([pool("buffer"), pool("block_512")], [(3, 0), (1, 0)]);
+            let bulk = Buffer::take_bulk();
+            assert_eq!([pool("buffer"), pool("buffer_bulk")], [(3, 0), (1, 1)]);
+            drop(bulk);
+            trim_recycled();
+            BufferPool::trim();
+            assert_eq!([pool("buffer"), pool("buffer_bulk"), pool("block_512")], [(1, 0), (0, 0), (0, 0)]);
+        })
+        .join()
+        .expect("it ends well");
+    }
+}
