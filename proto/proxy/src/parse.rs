@@ -125,10 +125,10 @@ fn port(digits: &[u8]) -> Result<u16, ProxyError> {
 
 /// Says what can be said about a header whose fixed part is not complete.
 fn early_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
-    if let Some(byte) = bytes.get(12) {
-        command(*byte)?;
-    }
-    if let Some(byte) = bytes.get(13) {
+    let Some(byte) = bytes.get(12) else { return Ok(None) };
+    if command(*byte)? == Command::Proxy
+        && let Some(byte) = bytes.get(13)
+    {
         family(*byte)?;
     }
     Ok(None)
@@ -136,13 +136,10 @@ fn early_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
 
 fn parse_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     let command = command(bytes[12])?;
-    let (transport, layout) = family(bytes[13])?;
     let length = V2_FIXED + usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
-    let Some(header) = bytes.get(..length) else { return Ok(None) };
-    let body = &header[V2_FIXED..];
     if command == Command::Local {
-        // Its addresses and values must be skipped, whatever they are.
-        return Ok(Some(Header {
+        // Its family, addresses and values must be skipped, whatever they are (2.2).
+        return Ok((bytes.len() >= length).then_some(Header {
             version: Version::V2,
             command,
             transport: Transport::Unspecified,
@@ -151,6 +148,9 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
             length,
         }));
     }
+    let (transport, layout) = family(bytes[13])?;
+    let Some(header) = bytes.get(..length) else { return Ok(None) };
+    let body = &header[V2_FIXED..];
     let (block, rest) = body.split_at_checked(layout.size()).ok_or(ProxyError::TruncatedAddresses)?;
     let addresses = layout.read(block);
     let tlvs = Tlvs::new(rest).ok_or(ProxyError::TruncatedTlv)?;

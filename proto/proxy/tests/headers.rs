@@ -107,8 +107,20 @@ fn binary_headers() {
     assert_eq!(parsed(&bytes).unwrap().unwrap().addresses, unix);
 
     // Whatever comes with LOCAL is skipped.
-    for (family, body) in [(0, &b""[..]), (0, b"junk"), (0x11, V4), (0x11, b"short")] {
+    let unix = [b'x'; 216];
+    for (family, body) in [
+        (0, &b""[..]),
+        (0, b"junk"),
+        (0x11, V4),
+        (0x11, b"short"),
+        (0x22, &[1; 36]),
+        (0x31, &unix),
+        (0x13, V4),
+        (0x41, V4),
+        (0xff, b""),
+    ] {
         let bytes = v2(0x20, family, None, body);
+        assert_eq!(parse(&bytes[..14]), Ok(None), "{family:x}");
         let header = parsed(&bytes).unwrap().unwrap();
         assert_eq!((header.command, header.addresses), (Command::Local, Addresses::Unknown));
         assert_eq!(header.length, bytes.len());
