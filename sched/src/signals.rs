@@ -20,6 +20,11 @@ impl Signals {
         Descriptor::register(reader.into()).map(|descriptor| Self { descriptor })
     }
 
+    /// The next signal that arrived already, if one did.
+    pub fn arrived(&self) -> Result<Option<Signal>> {
+        next_signal(&self.descriptor)
+    }
+
     /// The next signal.
     pub async fn next(&self) -> Result<Signal> {
         self.descriptor.set_owner(current());

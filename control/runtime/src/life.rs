@@ -67,7 +67,14 @@ impl Life {
         weir_sched::spawn(&SIGNAL, Class::Urgent, async move {
             // A reader that fails has nothing more to say: the process goes on without signals.
             while let Ok(signal) = signals.next().await {
-                self.handle(signal);
+                let mut together = vec![signal];
+                while together.len() < SIGNALS.len()
+                    && let Ok(Some(signal)) = signals.arrived()
+                {
+                    together.push(signal);
+                }
+                put_in_order(&mut together);
+                together.into_iter().for_each(|signal| self.handle(signal));
             }
         });
         Ok(())
@@ -265,6 +272,12 @@ impl Life {
     }
 }
 
+/// Whoever takes the addresses and gives them back sends SIGTTOU, then SIGTTIN. When both wait, the kernel tells the second one
+/// first: obeyed in that order, they would leave the process paused for ever.
+fn put_in_order(together: &mut [Signal]) {
+    together.sort_by_key(|&signal| signal == signal::SIGTTIN);
+}
+
 fn stopped(proxy: &Proxy) -> String {
     format!(
         "Proxy {} stopped (cumulated conns: FE: {}, BE: {}).",
@@ -348,3 +361,22 @@ const ACCEPTING_MS: u64 = 10;
 const LOOK_MS: u64 = 1_000;
 /// How often idle connections look whether it is their turn to close.
 const CLOSING_MS: u64 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signal::{SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1};
+
+    #[test]
+    fn what_pauses_is_obeyed_before_what_resumes() {
+        for (read, obeyed) in [
+            (vec![SIGTTIN, SIGTTOU], vec![SIGTTOU, SIGTTIN]),
+            (vec![SIGUSR1, SIGTERM, SIGTTIN, SIGTTOU], vec![SIGUSR1, SIGTERM, SIGTTOU, SIGTTIN]),
+            (vec![SIGTTIN, SIGTTOU, SIGTTIN], vec![SIGTTOU, SIGTTIN, SIGTTIN]),
+        ] {
+            let mut together = read;
+            put_in_order(&mut together);
+            assert_eq!(together, obeyed);
+        }
+    }
+}

@@ -30,7 +30,8 @@ impl SignalReader {
         Ok(Self { descriptor })
     }
 
-    /// The next signal that arrived, if one did.
+    /// The next signal that arrived, if one did. Of several that wait, the one with the lowest number comes first, whenever each
+    /// was sent: the kernel does not know the order any more.
     pub fn next(&self) -> Result<Option<Signal>> {
         next_signal(&self.descriptor)
     }

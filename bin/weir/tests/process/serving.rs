@@ -175,6 +175,20 @@ fn a_paused_process_resumes() {
 }
 
 #[test]
+fn a_pause_that_is_taken_back_at_once_is_over() {
+    let mut setup = Setup::new();
+    let (bind, address) = setup.listener();
+    let weir = setup.start(&answering(&bind, ""));
+    assert_eq!(address.connect().ask("/").body, "hello");
+    for _ in 0..20 {
+        // Most often both wait when they are read. A connection that finds the process paused waits for its resuming.
+        weir.signal(signal::SIGTTOU);
+        weir.signal(signal::SIGTTIN);
+        assert_eq!(address.connect().ask("/").body, "hello");
+    }
+}
+
+#[test]
 fn a_new_process_takes_over() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("front.sock");
