@@ -3,13 +3,14 @@
 
   process.py --bin target/release/weir [--only REGEX]
 
-Each check is a function; its first line says what must hold. All of them, except idle memory, the last segment, the layout of ring
+Each check is a function; its first line says what must hold. All of them, except idle memory, a lost address, the last segment, the layout of ring
 files, the files in a core and what is measured apart, also hold for the packaged haproxy, which is how they were written.
 """
 import io
 import os
 import re
 import resource
+import signal
 import socket
 import struct
 import sys
@@ -162,6 +163,24 @@ def a_port_in_use_is_an_error_that_names_it(binary, folder):
         port = taken.getsockname()[1]
         status, _, err = run(binary, "-db", "-f", answering(folder, port))
         assert status == 1 and f"127.0.0.1:{port}" in err, (status, err)
+
+
+def an_address_that_was_lost_meanwhile_keeps_the_frontend_paused(binary, folder):
+    """Clients of its other address are refused, not left waiting where nobody accepts; both serve once it is free again."""
+    lost, kept = free_port(), free_port()
+    config = answering(folder, lost, extra="noreuseport", bind=f"127.0.0.1:{kept},127.0.0.1:{lost}")
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(lost)
+        program.send(signal.SIGTTOU)
+        assert wait_until(lambda: not connects(lost) and not connects(kept))
+        with socket.create_server(("127.0.0.1", lost)):
+            program.send(signal.SIGTTIN)
+            said = iter(program.process.stdout.readline, "")
+            assert any("resume" in line.lower() for line in said)
+            assert not connects(kept)
+        program.send(signal.SIGTTIN)
+        assert wait_until(lambda: connects(kept) and connects(lost))
+        assert all(request(port).startswith(b"HTTP/1.1 200") for port in (lost, kept))
 
 
 def identity_and_root_folder_are_changed(binary, folder):

@@ -183,13 +183,13 @@ impl Listening {
     pub fn pause(&self, proxy: &Proxy) {
         for entrance in self.of(proxy).filter(|entrance| !entrance.inherited && !entrance.address.is_unix()) {
             for socket in &*entrance.lock() {
-                // A socket that is paused already says so; that is what is wanted.
-                let _ = socket::shutdown_both(socket);
+                stop_listening(socket);
             }
         }
     }
 
-    /// Undoes [`Listening::pause`]. `false` when another process has the address now.
+    /// Undoes [`Listening::pause`]. `false` when another process has one of the addresses now: then all stay paused, as nobody
+    /// would accept what comes to the others.
     pub fn resume(&self, proxy: &Proxy) -> bool {
         let mut resumed = true;
         for entrance in self.of(proxy).filter(|entrance| !entrance.inherited) {
@@ -198,6 +198,9 @@ impl Listening {
                 resumed &= socket::listen(socket, plan::backlog(&listener.bind, &proxy.config, proxy) as i32)
                     .is_ok();
             }
+        }
+        if !resumed {
+            self.pause(proxy);
         }
         resumed
     }
@@ -217,16 +220,16 @@ impl Listening {
     pub fn pause_relays(&self) {
         for (entrance, listener) in self.of_relays().filter(|(entrance, _)| !entrance.address.is_unix()) {
             for socket in &*entrance.lock() {
-                // A socket that is paused already says so; that is what is wanted.
-                let _ = match listener.way {
-                    RelayWay::Stream(_) => socket::shutdown_both(socket),
-                    RelayWay::Datagrams(_) => socket::hear_nobody(socket),
-                };
+                match listener.way {
+                    RelayWay::Stream(_) => stop_listening(socket),
+                    // One that is paused already says so; that is what is wanted.
+                    RelayWay::Datagrams(_) => _ = socket::hear_nobody(socket),
+                }
             }
         }
     }
 
-    /// Undoes [`Listening::pause_relays`]. `false` when another process has an address now.
+    /// Undoes [`Listening::pause_relays`]. `false` when another process has an address now: then all stay paused.
     pub fn resume_relays(&self) -> bool {
         let mut resumed = true;
         for (entrance, listener) in self.of_relays() {
@@ -240,6 +243,9 @@ impl Listening {
                 };
                 resumed &= heard.is_ok();
             }
+        }
+        if !resumed {
+            self.pause_relays();
         }
         resumed
     }
@@ -358,6 +364,15 @@ impl Wanted<'_> {
             address,
             interface: self.options.interface.clone(),
         }
+    }
+}
+
+/// Has a socket listen no more, until it is told to again. One that does not listen is left alone: the kernel would remember that
+/// it was shut, and so would be every connection that it accepts later.
+fn stop_listening(socket: &OwnedFd) {
+    if socket::is_listening(socket) == Ok(true) {
+        // It can only fail when somebody else was faster.
+        let _ = socket::shutdown_both(socket);
     }
 }
 
