@@ -356,7 +356,7 @@ def observe_messages(subject, binary, names, folder, label):
     for _ in subject.TARGETS:
         targets.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         targets[-1].bind(("127.0.0.1", 0))
-    text = re.sub(r"@(\w+)@", lambda match: str(ports[match[1]]), subject.SECTION) + ("" if "reference" in label else subject.KEEP)
+    text = re.sub(r"@(\w+)@", lambda match: str(ports[match[1]]), subject.SECTION) + kept(subject, binary, folder)
     text = "global\n    nbthread 1\n" + text
     text += "".join(f"    log 127.0.0.1:{t.getsockname()[1]} {words}\n" for t, words in zip(targets, subject.TARGETS))
     seen = {}
@@ -371,6 +371,13 @@ def observe_messages(subject, binary, names, folder, label):
     for target in targets:
         target.close()
     return seen
+
+
+def kept(subject, binary, folder):
+    """What a section says beside the rest, if the program knows it."""
+    path = folder.file(f"kept-{os.path.basename(binary)}.cfg", subject.SECTION.replace("@datagrams@", "1").replace("@stream@", "2") + subject.KEEP)
+    said = run(binary, "-c", "-f", path, seconds=30)[2]
+    return "" if "option" in said else subject.KEEP
 
 
 def send_message(port, way, message):

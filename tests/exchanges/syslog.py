@@ -1,6 +1,8 @@
 """Syslog: what a log-forward section makes of messages, in every format. Dates of today are taken out of what is compared."""
 
-# The packaged version has no `option host`; without it it keeps what a message says.
+from exchanges import only
+
+# 2.6 has no `option host`: it keeps what a message says.
 SECTION = """
 log-forward f
     dgram-bind 127.0.0.1:@datagrams@
@@ -131,4 +133,8 @@ DIFFERENT |= {f"datagram 5424 {name}": KEPT for name in ("no host", "process alo
 DIFFERENT |= {f"datagram {name}": TEXT for name in (
     "no digits", "four digits", "a zero in front", "5424 date that cannot be", "3164 day that cannot be", "3164 empty process",
     "3164 process without end", "3164 process without program")}
+EMPTY = only("3.2", "it sends nothing where a message has no text, though the manual drops none")
+DIFFERENT |= {f"datagram {name}": EMPTY for name in ("3164 no text", "3164 host alone", "priority alone", "nothing")}
+LENGTH = only("2.6", "since 3.2, the newline is part of the length")
+DIFFERENT |= {name: LENGTH for name in ("datagram 5424 version 2", "datagram 5424 without priority", "datagram longer than a line", "stream long line")}
 DIFFERENT |= {f"stream {name}": ENDS for name in ("counted and a newline", "empty lines")}

@@ -65,7 +65,7 @@ pub struct LogTarget {
     pub max_level: Level,
     /// Messages more important than this are sent as if they were this.
     pub min_level: Level,
-    /// The longest line in bytes, its final newline not counted.
+    /// The longest line in bytes, its final newline included.
     pub max_length: usize,
     /// Which messages of each cycle are sent; all when absent.
     pub sample: Option<SampleRanges>,
@@ -123,7 +123,8 @@ impl LogSink {
         let outlet = match &target.address {
             LogAddress::Ring(name) => {
                 let sink = sinks.find_ring(name)?;
-                target.max_length = target.max_length.min(sink.max_length);
+                // Events have no newline in a ring.
+                target.max_length = target.max_length.min(sink.max_length.saturating_add(1));
                 sink.as_ring().cloned().map(Outlet::Ring).expect("it was looked for among rings")
             }
             LogAddress::Servers(name) => Outlet::Servers(Arc::clone(sinks.find_servers(name)?)),
@@ -385,10 +386,18 @@ pub fn write_line(
         }
         LogFormat::Raw => {}
     }
-    let room = target.max_length.saturating_sub(line.len() - start);
-    line.extend_from_slice(&message.text[..message.text.len().min(room)]);
-    line.truncate(start + target.max_length);
-    line.push(b'\n');
+    target.finish_line(line, start, message.text);
+}
+
+impl LogTarget {
+    /// Appends a text to the line that begins at `start`, and the newline, within the longest length.
+    pub(crate) fn finish_line(&self, line: &mut Vec<u8>, start: usize, text: &[u8]) {
+        let longest = self.max_length.saturating_sub(1);
+        let room = longest.saturating_sub(line.len() - start);
+        line.extend_from_slice(&text[..text.len().min(room)]);
+        line.truncate(start + longest);
+        line.push(b'\n');
+    }
 }
 
 fn push_angle(line: &mut Vec<u8>, number: u8) {
@@ -466,12 +475,12 @@ mod tests {
     fn lines_are_cut_to_their_length_and_keep_their_newline() {
         check(
             |t, _, m| {
-                (t.format, t.max_length) = (LogFormat::Short, 6);
+                (t.format, t.max_length) = (LogFormat::Short, 7);
                 m.text = b"hello";
             },
             "<6>hel\n",
         );
-        check(|t, _, _| t.max_length = 5, "<134>\n");
+        check(|t, _, _| t.max_length = 6, "<134>\n");
     }
 
     #[test]

@@ -92,10 +92,7 @@ pub fn write_relayed(
     } else {
         write_header(line, target, dates, time, message);
     }
-    let room = target.max_length.saturating_sub(line.len() - start);
-    line.extend_from_slice(&text[..text.len().min(room)]);
-    line.truncate(start + target.max_length);
-    line.push(b'\n');
+    target.finish_line(line, start, text);
 }
 
 /// Writes what has to change of a message, and what stands before it; gives the rest.
@@ -350,7 +347,7 @@ mod tests {
         check(full(), lowered, "<135>Nov  5 01:02:03 host prog[42]: text");
         check(Relayed { new_host, ..full() }, lowered, "<135>Nov  5 01:02:03 192.0.2.1 prog[42]: text");
         check(bare(), lowered, "text");
-        check(full(), |t| (t.keeps_format, t.max_length) = (true, 10), "<134>Nov  ");
+        check(full(), |t| (t.keeps_format, t.max_length) = (true, 11), "<134>Nov  ");
     }
 
     #[test]
@@ -365,7 +362,7 @@ mod tests {
 
     #[test]
     fn lines_are_cut_to_their_length() {
-        check(full(), |t| (t.format, t.max_length) = (LogFormat::Short, 6), "<6>tex");
-        check(full(), |t| t.max_length = 4, "<134");
+        check(full(), |t| (t.format, t.max_length) = (LogFormat::Short, 7), "<6>tex");
+        check(full(), |t| t.max_length = 5, "<134");
     }
 }
