@@ -420,8 +420,8 @@ fn sessions() {
         (
             "show sess",
             "0x55aa: proto=tcpv4 src=127.0.0.1:4000 fe=fe be=<NONE> srv=<none> ts=00 epoch=0 age=0s calls=0 rate=0 cpu=0 \
-             lat=0 rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0,an=00h,ax=] scf=[8,0h,fd=0/-1,rex=,wex=] \
-             scb=[8,1h,fd=0/-1,rex=,wex=] exp= rc=0 c_exp=\n\n",
+             lat=0 rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0,an=00h,ax=] scf=[8,0h,fd=1/-1,rex=,wex=] \
+             scb=[8,1h,fd=1/-1,rex=,wex=] exp= rc=0 c_exp=\n\n",
         ),
         ("show sess 0x1234", "Session not found.\n\n"),
         ("show sess susp", "\n"),

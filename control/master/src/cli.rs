@@ -266,7 +266,7 @@ impl Talk {
     async fn look_at_itself(&mut self, spoken: &[String], payload: Option<Vec<u8>>) -> Option<Flow> {
         let live = self.master.look();
         let mut session = Session::of_command(self.manners.clone(), spoken.to_vec(), payload);
-        cli_server::answer(live, false, &mut session, &mut self.connection).await?;
+        cli_server::answer(live, false, &mut session, &mut self.connection, || {}).await?;
         self.manners = Manners { mode: self.manners.mode, ..session.into_manners() };
         self.prompt().await
     }

@@ -18,6 +18,7 @@ use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
 use weir_stream::worker::ProcessFigures;
 use weir_sys::{Address, Errno};
 
+use crate::observe::operators::Operator;
 use crate::observe::{CliSettings, CliSocket, Live, LiveTarget};
 use crate::traces;
 
@@ -62,7 +63,7 @@ impl Door for CliDoor {
         self.socket.connections.offer();
     }
 
-    fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, _: Address) {
+    fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, peer: Address) {
         ticket.0.keep();
         ticket.1.keep();
         let CliDoor { live, socket: door } = *self;
@@ -70,7 +71,7 @@ impl Door for CliDoor {
             let _counted = ticket;
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
-                converse(live, &door.settings, Connection::new(descriptor)).await;
+                converse(live, &door.settings, Connection::new(descriptor), &peer).await;
             }
         });
     }
@@ -80,8 +81,9 @@ impl Door for CliDoor {
 }
 
 /// Speaks with one client until it leaves, is silent for too long, or its session is over.
-pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection) {
+pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection, peer: &Address) {
     let _told = traces::Conversation::begin(&settings.address);
+    let operator = Operator::enlist(live, settings, peer, &client);
     count(live);
     let mut session = Session::new(SessionSettings {
         level: settings.level,
@@ -90,21 +92,25 @@ pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection
         longest_line: settings.longest_line,
         longest_payload: settings.longest_payload,
     });
-    if answer(live, settings.exposes_listeners, &mut session, &mut client).await.is_some() {
+    let ran = || operator.count_call();
+    if answer(live, settings.exposes_listeners, &mut session, &mut client, ran).await.is_some() {
         leave(&mut client, session.is_refused()).await;
     }
 }
 
-/// Answers what a session hears until it is over. None when the client is gone, or silent for too long.
+/// Answers what a session hears until it is over; `ran` is told each time that it ran. None when the client is gone, or silent
+/// for too long.
 pub async fn answer(
     live: Live,
     gives_sockets: bool,
     session: &mut Session,
     client: &mut Connection,
+    ran: impl Fn(),
 ) -> Option<()> {
     let mut target = LiveTarget::new(live, weir_sched::current());
     let mut out = Vec::new();
     loop {
+        ran();
         let status = session.run(&mut target, weir_sched::now().as_ms(), PIECE, &mut out);
         client.send_all(&out, silence(session)).await?;
         count_sent(live, out.len());
@@ -282,7 +288,7 @@ mod tests {
         weir_sched::run(async move {
             let descriptor = Descriptor::register(theirs.into()).expect("a descriptor");
             descriptor.set_owner(weir_sched::current());
-            converse(live(CONFIGURATION), &settings, Connection::new(descriptor)).await;
+            converse(live(CONFIGURATION), &settings, Connection::new(descriptor), &Address::Unnamed).await;
         })
         .expect("a worker")
         .expect("the test came to its end");
@@ -319,6 +325,28 @@ mod tests {
     }
 
     #[test]
+    fn clients_are_sessions_that_are_listed_and_can_be_ended() {
+        let heard = talk(b"show sess;show sess older 9;show sess 0x1\n", settings());
+        let answers: Vec<&str> = heard.split("\n\n").collect();
+        let line =
+            "0x1: proto=unix_stream src=unix:0 fe=GLOBAL be=<NONE> srv=<none> ts=00 epoch=0 age=0s calls=2 ";
+        assert!(answers[0].starts_with(line), "{heard}");
+        // It is not nine seconds old: nothing but the empty line.
+        assert!(answers[1].starts_with("\n0x1: [") && answers[1].contains("phase=command"), "{heard}");
+        assert_eq!(talk(b"shutdown session 0x99\n", settings()), "No such session (use 'show sess').\n\n");
+        // This one, which would stay.
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        theirs.set_nonblocking(true).expect("a socket can be made so");
+        ours.write_all(b"prompt i\nshutdown session 0x3\n").expect("the other end takes it");
+        let ended = weir_sched::run(async move {
+            let descriptor = Descriptor::register(theirs.into()).expect("a descriptor");
+            descriptor.set_owner(weir_sched::current());
+            converse(live(CONFIGURATION), &settings(), Connection::new(descriptor), &Address::Unnamed).await;
+        });
+        assert_eq!(ended, Ok(None), "it was killed");
+    }
+
+    #[test]
     fn a_silent_client_is_left() {
         let (_ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         theirs.set_nonblocking(true).expect("a socket can be made so");
@@ -326,7 +354,7 @@ mod tests {
         let ended = weir_sched::run(async move {
             let descriptor = Descriptor::register(theirs.into()).expect("a descriptor");
             descriptor.set_owner(weir_sched::current());
-            converse(live(CONFIGURATION), &settings, Connection::new(descriptor)).await;
+            converse(live(CONFIGURATION), &settings, Connection::new(descriptor), &Address::Unnamed).await;
         });
         assert_eq!(ended, Ok(Some(())));
     }

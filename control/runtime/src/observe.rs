@@ -13,6 +13,7 @@ mod bystander;
 pub(crate) mod fixture;
 mod names;
 mod notices;
+pub(crate) mod operators;
 pub(crate) mod pattern_care;
 mod pattern_target;
 mod process_figures;

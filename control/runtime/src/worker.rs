@@ -13,7 +13,7 @@ use weir_config::model::Global;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};
 use weir_sys::process::NullDevice;
-use weir_sys::{Errno, pass};
+use weir_sys::{Address, Errno, pass};
 
 use crate::cli_server::converse;
 use crate::handover::{self, Giver};
@@ -98,7 +98,7 @@ fn admit(live: Live, socket: &'static CliSocket, client: OwnedFd) {
         let _counted = place;
         if let Ok(descriptor) = Descriptor::register(client) {
             descriptor.set_owner(weir_sched::current());
-            converse(live, &socket.settings, Connection::new(descriptor)).await;
+            converse(live, &socket.settings, Connection::new(descriptor), &Address::Unnamed).await;
         }
     });
 }

@@ -56,7 +56,7 @@ pub(crate) fn figures() -> Option<&'static ProcessFigures> {
 }
 
 /// A number that no other stream of this process has: the worker's own count, above the worker's number.
-pub(crate) fn next_serial() -> u64 {
+pub fn next_serial() -> u64 {
     let serial = SERIAL.get() + 1;
     SERIAL.set(serial);
     serial * weir_sched::worker_count().max(1) as u64 + weir_sched::worker_index() as u64

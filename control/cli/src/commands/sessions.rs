@@ -30,13 +30,14 @@ pub(super) static COMMANDS: &[Command] = &[
 ];
 
 const SHOW_HELP: &str = "\
-Usage: show sess [<id> | all | susp | help] [<options>*]
+Usage: show sess [<id> | all | help] [<options>*]
 Lists sessions, one line each; with an identifier or 'all', in detail. Options:
   older <age>        only those that began so long ago, or before (seconds unless a unit follows)
   frontend <name>    only those of this frontend
   backend <name>     only those of this backend
   server <bk>/<srv>  only those on this server
-'susp' lists sessions with broken invariants, of which there are none.
+  susp               only those with broken invariants, of which there are none
+Only one of 'frontend', 'backend' and 'server' may be given.
 ";
 
 fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
@@ -44,11 +45,9 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         let mut words =
             arguments.from(0).iter().map(String::as_str).filter(|word| !word.is_empty()).peekable();
         let mut filter = SessionFilter::default();
-        let mut detail = false;
+        let (mut detail, mut suspicious) = (false, false);
         match words.peek().copied() {
             Some("help") => return Ok(Outcome::Text(SHOW_HELP.to_owned())),
-            // A session that is not as it should be is ended when that is noticed: none is left to show.
-            Some("susp") => return Ok(Outcome::Nothing),
             Some("all") => {
                 detail = true;
                 words.next();
@@ -63,6 +62,12 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         while let Some(option) = words.next() {
             let mut value = |missing| words.next().ok_or_else(|| Outcome::error(missing));
             match option {
+                "susp" => suspicious = true,
+                "frontend" | "backend" | "server"
+                    if filter.frontend.is_some() || filter.backend.is_some() || filter.server.is_some() =>
+                {
+                    return Err(Outcome::error("Only one of backend, frontend or server may be set.\n"));
+                }
                 "older" => {
                     let age = value("Expects a minimum age (in seconds by default).\n")?;
                     let age_ms = duration_ms(age, 1000).ok_or_else(|| Outcome::error("Invalid age.\n"))?;
@@ -88,6 +93,10 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
                     return Err(Outcome::error(text));
                 }
             }
+        }
+        if suspicious {
+            // A session that is not as it should be is ended when that is noticed: none is left to show.
+            return Ok(Outcome::Nothing);
         }
         Ok(Outcome::Stream(Box::new(ShowSessions { filter, detail, place: 0, shown: 0 })))
     })
@@ -145,10 +154,17 @@ fn line(view: &SessionView) -> String {
             view.server.as_deref().unwrap_or("<none>"),
         )
     });
-    let descriptor = |fd: Option<i32>| format!("fd={}/{}", view.worker, fd.unwrap_or(-1));
+    // There is one group of threads.
+    let descriptor = |fd: Option<i32>| format!("fd=1/{}", fd.unwrap_or(-1));
+    // Whom the nearest timeout is for, where that is one of the two.
+    let (from_client, from_server) = match view.phase {
+        "command" | "idle" | "request" => (expiry(view), String::new()),
+        "headers" => (String::new(), expiry(view)),
+        _ => (String::new(), String::new()),
+    };
     format!(
         "0x{:x}: proto={} {way}ts=00 epoch=0 age={}s calls={} rate=0 cpu=0 lat=0 \
-         rq[f=00h,i={},an=00h,ax=] rp[f=00h,i={},an=00h,ax=] scf=[8,0h,{},rex=,wex=] scb=[8,1h,{},rex=,wex=] \
+         rq[f=00h,i={},an=00h,ax=] rp[f=00h,i={},an=00h,ax=] scf=[8,0h,{},rex={from_client},wex=] scb=[8,1h,{},rex={from_server},wex=] \
          exp={} rc={} c_exp=\n",
         view.id,
         view.protocol,

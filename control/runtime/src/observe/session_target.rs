@@ -22,7 +22,7 @@ use weir_sys::Address;
 
 use crate::build::Forward;
 
-use super::{LiveTarget, names, now_ms, on_every_worker};
+use super::{LiveTarget, names, now_ms, on_every_worker, operators};
 
 /// What another worker answers, once it has.
 struct Mailbox<T>(Arc<Mutex<Option<T>>>);
@@ -129,7 +129,12 @@ impl Query {
         let mut sessions = weir_stream::worker::sessions();
         sessions.retain(|session| self.wants(session));
         sessions.sort_unstable_by_key(|session| session.view.id.get());
-        sessions.iter().take(BATCH).map(|session| view(self.site, session)).collect()
+        let mut views: Vec<SessionView> =
+            sessions.iter().take(BATCH).map(|session| view(self.site, session)).collect();
+        views.extend(operators::wanted(&self.filter, self.until_ms, self.after));
+        views.sort_unstable_by_key(|view| view.id);
+        views.truncate(BATCH);
+        views
     }
 
     fn wants(&self, session: &Session) -> bool {
@@ -293,7 +298,7 @@ impl SessionTarget for LiveTarget {
 
 /// Ends the session of the current worker that has this stream.
 fn end_session(id: u64) -> bool {
-    weir_stream::worker::end_streams(|session| session.view.id.get() == id) > 0
+    weir_stream::worker::end_streams(|session| session.view.id.get() == id) > 0 || operators::end(id)
 }
 
 /// Ends all sessions on a server, on every worker.
