@@ -153,6 +153,11 @@ def differential():
     return run([sys.executable, "tests/differential.py", "--bin", WEIR])
 
 
+def commands():
+    """Each statement of the management manual about a command of the runtime API."""
+    return run([sys.executable, "tests/commands.py", "--bin", WEIR])
+
+
 def explore():
     """Random expressions of one seed; longer runs, other kinds and other seeds are made by hand (`make explore`)."""
     return run([sys.executable, "tests/explore.py", "--bin", WEIR, "--kind", "values", "--count", "12", "--seconds", "120", "--patience", "0"])
@@ -177,6 +182,7 @@ STEPS = [
     ("phases", phases, True),
     ("servers", servers, True),
     ("differential", differential, True),
+    ("commands", commands, True),
     ("explore", explore, True),
     ("parity", parity, True),
 ]

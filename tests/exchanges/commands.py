@@ -2,6 +2,8 @@
 
 import re
 
+from exchanges import only
+
 # The servers that commands change, one backend for each exchange that needs one.
 BACKENDS = 56
 
@@ -94,6 +96,9 @@ enable health B/s1|disable health B/s1|enable agent B/s1|disable agent B/s1
 assert len(CHANGES) < BACKENDS
 EXCHANGES |= {f"change {change}": ("admin", [f"{change};show servers state B\n".replace("B/", f"b{number}/").replace("state B\n", f"state b{number}\n"), None])
               for number, change in enumerate(CHANGES, 1)}
+# The address of a server changes behind the command in 3.2: the state is asked for a moment later.
+EXCHANGES |= {f"change {change}": ("admin", [f"prompt\n{change}\n".replace("B/", f"b{number}/"), 0.2, f"show servers state b{number}\n", None])
+              for number, change in enumerate(CHANGES, 1) if " addr " in change}
 
 MAP = "%FOLDER%/"
 EXCHANGES |= {name: ("admin", [text.replace("M/", MAP) + "\n", None]) for name, text in {
@@ -128,23 +133,30 @@ def plain(text):
 
 
 STRICT = "what is no number is no 0"
-ADDRESS = "since 3.2, what did not change is not told, and nothing is changed when something is wrong"
-EMPTY = "since 3.2, an empty command does nothing; it was an unknown one"
+ADDRESS = only("2.6", "since 3.2, what did not change is not told, and nothing is changed when something is wrong")
+EMPTY = only("2.6", "since 3.2, an empty command does nothing; it was an unknown one")
+LAST = only("2.6", "since 3.2, an empty line ends this answer too")
 DIFFERENT = {
     "answer to set maxconn global x": STRICT,
     "answer to set maxconn server b0/s1 x": "3.5 says it so",
     "answer to set rate-limit connections global x": STRICT,
-    "answer to del acl nonsense a": "it is an ACL that is not found",
-    "answer to prompt x": "3.5 has several prompts",
+    "answer to del acl nonsense a": only("2.6", "it is an ACL that is not found"),
+    "answer to prompt x": {"2.6": "3.5 has several prompts", "3.2": "what a timed prompt shows is the uptime"},
     "answer to get weight static/s1;;get weight hashed/s1": EMPTY,
     "answer to ;": EMPTY,
     "answer to set server b0/s1 addr nonsense": ADDRESS,
     "answer to set server b0/s1 addr 10.0.0.1 port x": ADDRESS,
     "change set server B/s1 addr 127.0.0.1": ADDRESS,
     "change set server B/s1 addr 127.0.0.1 port 9": ADDRESS,
-    "change set server B/s1 addr 127.0.0.1 port +1": ADDRESS,
+    "change set server B/s1 addr 127.0.0.1 port +1": "the port is said to be changed when it is, and not here",
+    "change add server B/s4 127.0.0.4:80;del server B/s4": LAST,
+    "change add server B/s4 127.0.0.4:80;enable server B/s4;del server B/s4": LAST,
+    "change disable server B/s2;del server B/s2": LAST,
+    "change disable server B/s1;del server B/s1": LAST,
+    "change disable server B/s1;del server B/s1;add server B/s4 127.0.0.4:80;del server B/s3;add server B/s5 127.0.0.5:80;enable server B/s5": LAST,
+    "variables": LAST,
     "answer to show cli level;": EMPTY,
-    "lines without a prompt": "since 3.2, one line is answered unless there is a prompt",
+    "lines without a prompt": only("2.6", "since 3.2, one line is answered unless there is a prompt"),
     "change set server B/s1 addr 10.0.0.1 port 70000": "a port has 16 bits",
     "frontend limited": "0 is a limit as well, what is no number is none",
 }

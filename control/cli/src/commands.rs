@@ -94,7 +94,7 @@ fn server(context: &Context<'_>, word: &str) -> Result<ServerKey, Outcome> {
 fn backend_and_name<'a>(context: &Context<'_>, word: &'a str) -> Result<(BackendKey, &'a str), Outcome> {
     let (backend, name) = word
         .split_once('/')
-        .filter(|(_, name)| !name.is_empty())
+        .filter(|(backend, name)| !backend.is_empty() && !name.is_empty())
         .ok_or_else(|| Outcome::error("Require 'backend/server'.\n"))?;
     Ok((self::backend(context, backend)?, name))
 }
@@ -110,6 +110,11 @@ fn frontend(context: &Context<'_>, name: &str) -> Result<FrontendKey, Outcome> {
         return Err(Outcome::error("A frontend name is expected.\n"));
     }
     context.target.frontend(name).ok_or_else(|| Outcome::error("No such frontend.\n"))
+}
+
+/// What the configuration's words are refused with, as a sentence.
+fn complaint(text: &str) -> Outcome {
+    Outcome::error(format!("{}.\n", text.trim_end_matches('.')))
 }
 
 /// Runs a command whose steps may each end it with an answer.

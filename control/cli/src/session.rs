@@ -407,7 +407,10 @@ impl Session {
     fn finish(&mut self, target: &mut dyn Target, out: &mut Vec<u8>) {
         self.doing = Doing::Nothing;
         out.push(b'\n');
-        self.prompt("> ", target, out);
+        // It says that a command is awaited: not between those of one line.
+        if self.queue.is_empty() {
+            self.prompt("> ", target, out);
+        }
     }
 
     fn prompt(&self, prompt: &str, target: &mut dyn Target, out: &mut Vec<u8>) {

@@ -84,8 +84,8 @@ fn servers() {
         ("shutdown sessions server be/x", "No such server.\n\n"),
         ("add server be/s9", "'server' expects <name> and <addr>[:<port>] as arguments.\n\n"),
         ("add server be/s9 127.0.0.1:99", "New server registered.\n\n"),
-        ("del server be/s1", "Only servers in maintenance mode can be deleted.\n"),
-        ("disable server be/s1; del server be/s1", "\nServer deleted.\n"),
+        ("del server be/s1", "Only servers in maintenance mode can be deleted.\n\n"),
+        ("disable server be/s1; del server be/s1", "\nServer deleted.\n\n"),
         ("enable health be/s1", "Health check was not configured on this server, cannot enable.\n\n"),
         ("disable health be/s1; disable agent be/s1", "\n\n"),
         ("set server be/s1 health no", "'set server <srv> health' expects 'up', 'stopping', or 'down'.\n\n"),
@@ -245,19 +245,19 @@ fn variables() {
     check(&[
         ("get var", "Missing process-wide variable identifier.\n\n"),
         ("get var proc.nope", "Variable not found.\n\n"),
-        ("get var proc.foo", "proc.foo: type=str value=<bar>\n"),
+        ("get var proc.foo", "proc.foo: type=str value=<bar>\n\n"),
         ("set var proc.x str(a)", "This command is restricted to experimental mode only.\n\n"),
         (
             r"experimental-mode on; set var proc.x fmt a\ b; get var proc.x",
-            "\n\nproc.x: type=str value=<fmt a b>\n",
+            "\n\nproc.x: type=str value=<fmt a b>\n\n",
         ),
         (
             "experimental-mode on; set var proc.x expr int(1); get var proc.x",
-            "\n\nproc.x: type=str value=<expr int(1)>\n",
+            "\n\nproc.x: type=str value=<expr int(1)>\n\n",
         ),
         (
             "experimental-mode on; set var proc.x str(a); get var proc.x",
-            "\n\nproc.x: type=str value=<expr str(a)>\n",
+            "\n\nproc.x: type=str value=<expr str(a)>\n\n",
         ),
         ("experimental-mode on; set var proc.x", "\nMissing either 'expr', 'fmt' or expression.\n\n"),
         (

@@ -27,7 +27,7 @@ fn prompts() {
     check("prompt\n", "\n> ");
     check("prompt\nshow version\n", "\n> 3.5-weir\n\n> ");
     check("prompt\r\nshow version\r\n", "\n> 3.5-weir\n\n> ");
-    check("prompt\nset timeout cli 10;show version;prompt\n", "\n> \n> 3.5-weir\n\n> \n");
+    check("prompt\nset timeout cli 10;show version;prompt\n", "\n> \n3.5-weir\n\n\n");
     // Without a prompt, a session is one line; what else came is not obeyed.
     check("show version\nshow version\n", "3.5-weir\n\n");
     check("prompt\nprompt\nshow version\n", "\n> \n");
@@ -40,7 +40,7 @@ fn prompts() {
     check("show version;;show version\n", "3.5-weir\n\n\n3.5-weir\n\n");
     check("prompt\n\n \n", "\n> \n> \n> ");
     check("prompt\nquit\n", "\n> ");
-    check("prompt; quit; show version\n", "\n> ");
+    check("prompt; quit; show version\n", "\n");
     check("prompt i\nshow version\nshow version\n", "\n3.5-weir\n\n3.5-weir\n\n");
     check("prompt p timed\nshow version\n", "\n[2:03:04:05]> 3.5-weir\n\n[2:03:04:05]> ");
     // The time comes with a prompt unless something else is said; said twice, it is the same.

@@ -163,7 +163,7 @@ fn traces_are_chosen_and_shown() {
     assert_eq!(client.ask("trace toy sink r start now").0, "\n");
     assert!(client.ask("show trace").0.contains(" [R] toy        -> r [drp 0]  [a toy]\n"));
     assert!(client.ask("show trace toy").0.contains("  + - - - toy_new"));
-    assert_eq!(client.ask("trace 0").0, "\n");
+    assert_eq!(client.ask("trace 0").0, "All traces now stopped\n\n");
     assert!(client.ask("show trace").0.contains(" [.] toy        -> r [drp 0]"));
     assert_eq!(client.ask("trace nosuch").0, "No such trace source 'nosuch'\n\n");
 }

@@ -1,7 +1,7 @@
 //! Maps and ACLs: one implementation of each verb for both.
 
 use crate::command::{Arguments, Command, Context, WORKER};
-use crate::commands::answer;
+use crate::commands::{answer, complaint};
 use crate::outcome::{Level, Outcome, Step, Stream};
 use crate::target::PatternKind::{Acl, Map};
 use crate::target::{Found, Lookup, PatternKind, PatternSet, Place, SetKey, Target, VersionError, Which};
@@ -258,7 +258,7 @@ fn add_one(
 ) -> Result<Outcome, Outcome> {
     match context.target.add_pattern(set, version, key, value) {
         Ok(()) => Ok(Outcome::Nothing),
-        Err(text) => Err(Outcome::error(format!("{text}\n"))),
+        Err(text) => Err(complaint(&text)),
     }
 }
 
@@ -342,6 +342,9 @@ fn commit(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKin
     answer(|| {
         let (version, skip) = version(arguments)?;
         let version = version.ok_or_else(|| Outcome::error("Missing version number.\n"))?;
+        if arguments.word(skip).is_empty() {
+            return Err(missing(kind, "identifier"));
+        }
         let (set, _) = find(context, kind, arguments.word(skip))?;
         match context.target.commit_version(set, version) {
             Ok(()) => Ok(Outcome::Nothing),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::command::{Arguments, Command, Context, WORKER};
-use crate::commands::{answer, backend, backend_and_name, server};
+use crate::commands::{answer, backend, backend_and_name, complaint, server};
 use crate::outcome::{Level, Outcome, Step, Stream};
 use crate::target::{
     AddressChange, BackendKey, Place, PortSetting, ServerConnections, ServerHealth, ServerKey, ServerRefusal,
@@ -229,9 +229,9 @@ fn weight(word: &str, initial: u32) -> Result<u32, &'static str> {
     };
     let sign = usize::from(number.starts_with('-'));
     match number.bytes().skip(sign).position(|byte| !byte.is_ascii_digit()) {
-        Some(0) => return Err("Empty weight string empty or preceded by garbage.\n"),
-        Some(_) => return Err("Trailing garbage in weight string.\n"),
-        None if number.len() == sign => return Err("Empty weight string empty or preceded by garbage.\n"),
+        Some(0) => return Err("Empty weight string empty or preceded by garbage\n"),
+        Some(_) => return Err("Trailing garbage in weight string\n"),
+        None if number.len() == sign => return Err("Empty weight string empty or preceded by garbage\n"),
         None => {}
     }
     // What does not fit is out of every range.
@@ -292,11 +292,12 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             }
             "health" => set_health(context, key, arguments.word(2)),
             // Nothing checks servers, nor asks agents.
-            "agent" | "agent-addr" | "agent-port" | "agent-send" => {
-                Err(Outcome::error("agent checks are not enabled on this server.\n"))
+            "agent" | "agent-send" => Err(Outcome::error("agent checks are not enabled on this server.\n")),
+            "agent-addr" | "agent-port" => {
+                Err(Outcome::error("agent checks are not enabled on this server\n"))
             }
             "check-addr" | "check-port" => {
-                Err(Outcome::error("health checks are not enabled on this server.\n"))
+                Err(Outcome::error("health checks are not enabled on this server\n"))
             }
             later @ ("ssl" | "name") => {
                 Err(Outcome::error(format!("'set server {later}' is not implemented yet.\n")))
@@ -453,7 +454,7 @@ fn add(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         let (backend, name) = backend_and_name(context, arguments.word(0))?;
         match context.target.add_server(backend, name, arguments.from(1)) {
             Ok(()) => Ok(Outcome::info("New server registered.\n")),
-            Err(text) => Err(Outcome::error(format!("{text}\n"))),
+            Err(text) => Err(complaint(&text)),
         }
     })
 }
@@ -465,9 +466,8 @@ fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
         match context.target.delete_server(key) {
-            // No empty line follows here, as operators' tools have always seen it.
-            Ok(()) => Ok(Outcome::info("Server deleted.")),
-            Err(text) => Err(Outcome::error(text)),
+            Ok(()) => Ok(Outcome::info("Server deleted.\n")),
+            Err(text) => Err(complaint(&text)),
         }
     })
 }

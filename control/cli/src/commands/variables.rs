@@ -29,8 +29,7 @@ fn get(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         return Outcome::error("Missing process-wide variable identifier.\n");
     }
     match context.target.variable(name) {
-        // No newline: the empty line that ends every answer ends this one, as scripts of the reference expect.
-        Some((type_, value)) => Outcome::info(format!("{name}: type={type_} value=<{value}>")),
+        Some((type_, value)) => Outcome::info(format!("{name}: type={type_} value=<{value}>\n")),
         None => Outcome::error("Variable not found.\n"),
     }
 }

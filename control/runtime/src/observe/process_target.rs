@@ -253,14 +253,14 @@ mod tests {
     #[test]
     fn variables_of_the_process_are_read_and_set() {
         with_live(|live| {
-            check(live, "get var proc.foo", "proc.foo: type=str value=<bar>");
-            check(live, "get var proc.five", "proc.five: type=sint value=<5>");
+            check(live, "get var proc.foo", "proc.foo: type=str value=<bar>\n");
+            check(live, "get var proc.five", "proc.five: type=sint value=<5>\n");
             check(live, "get var proc.none", "Variable not found.\n");
             check(live, "get var txn.x", "Variable not found.\n");
             let set = "experimental-mode on; set var proc.five int(3),mul(4); get var proc.five";
-            check(live, set, "\n\nproc.five: type=sint value=<12>");
+            check(live, set, "\n\nproc.five: type=sint value=<12>\n");
             let set = "experimental-mode on; set var proc.foo fmt a%[var(proc.five)]; get var proc.foo";
-            check(live, set, "\n\nproc.foo: type=str value=<a12>");
+            check(live, set, "\n\nproc.foo: type=str value=<a12>\n");
             let wrong = ask(live, "experimental-mode on; set var txn.x int(3)");
             let text = "'set var': cannot set variable 'txn.x', only scope 'proc' is permitted here.";
             assert_eq!(wrong, format!("\n{text}\n\n"));

@@ -29,7 +29,7 @@ impl Traces<'_> {
                     source.set_state(State::Stopped);
                     source.follow(None);
                 }
-                return Ok(None);
+                return Ok(Some("All traces now stopped\n".to_owned()));
             }
             Some("all") => self.sources.to_vec(),
             Some(name) => {
@@ -375,7 +375,7 @@ mod tests {
             assert!(traces.show(Some("h1")).expect("it is right").contains("  - - - - s_new"));
             assert_eq!(said(traces, "all sink stderr level error"), Ok(None));
             said(traces, "h1 start now").expect("it is right");
-            assert_eq!(said(traces, "0"), Ok(None));
+            assert_eq!(said(traces, "0"), Ok(Some("All traces now stopped\n".to_owned())));
             assert_eq!(source.state(), State::Stopped);
         });
     }
@@ -397,7 +397,7 @@ mod tests {
             // All but the one that is followed.
             assert_eq!(said(traces, "all follow stream"), Ok(None));
             assert!(source.is_active() && list("stream follow").contains("  * none "));
-            assert_eq!(said(traces, "0"), Ok(None));
+            assert_eq!(said(traces, "0"), Ok(Some("All traces now stopped\n".to_owned())));
             assert!(!source.is_active());
         });
     }
