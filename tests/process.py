@@ -3,11 +3,15 @@
 
   process.py --bin target/release/weir [--only REGEX]
 
-Each check is a function; its first line says what must hold. All of them, except idle memory, a lost address, the last segment, the layout of ring
-files, the files in a core and what is measured apart, also hold for the packaged haproxy, which is how they were written.
+Each check is a function; its first line says what must hold. All of them, except idle memory, names for numbers, where threads run,
+messages and addresses that are lost, the last segment, the layout of ring files, the files in a core and what is measured apart, also
+hold for the packaged haproxy, which is how they were written.
 """
+import fcntl
+import grp
 import io
 import os
+import pwd
 import re
 import resource
 import signal
@@ -24,7 +28,7 @@ import pattern_memory
 import ring
 import scheduling
 import socket_sizes
-from program import ANSWERING, HUP, INT, TERM, USR1, Program, answering, ask, connects, free_port, main, request, run, wait_until
+from program import ANSWERING, HUP, INT, TERM, USR1, LeftOut, Program, answering, ask, connects, free_port, main, request, run, wait_until
 
 
 def a_valid_configuration_exits_0_and_an_invalid_one_1(binary, folder):
@@ -194,6 +198,65 @@ def identity_and_root_folder_are_changed(binary, folder):
             status = open(f"/proc/{program.pid}/task/{task}/status").read()
             assert re.search(r"^Uid:\s+65534\s+65534\s", status, re.M) and re.search(r"^Gid:\s+65534\s+65534\s", status, re.M), status
             assert not re.search(r"^Groups:.*\b0\b", status, re.M), "it kept root's group"
+
+
+def a_name_where_a_number_is_wanted_is_the_user_of_that_name(binary, folder):
+    """`uid nobody` warns and becomes nobody. The packaged haproxy goes on as root."""
+    if os.geteuid() != 0:
+        return
+    port, nobody = free_port(), pwd.getpwnam("nobody")
+    config = answering(folder, port, extra="uid nobody\n    gid nogroup\n    chroot /")
+    said = run(binary, "-c", "-f", config)[2]
+    assert "'uid' : string 'nobody' is not a number" in said and "'gid' : string 'nogroup' is not a number" in said, said
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        wanted = rf"^Uid:\s+{nobody.pw_uid}\s+{nobody.pw_uid}\s"
+        assert wait_until(lambda: re.search(wanted, open(f"/proc/{program.pid}/status").read(), re.M))
+        gid = grp.getgrnam("nogroup").gr_gid
+        assert re.search(rf"^Gid:\s+{gid}\s+{gid}\s", open(f"/proc/{program.pid}/status").read(), re.M)
+
+
+def threads_run_where_cpu_map_says(binary, folder):
+    """A range without an end goes on to the last thread, and to the last processor."""
+    processors = sorted(os.sched_getaffinity(0))
+    if processors[:2] != [0, 1]:
+        raise LeftOut("the first two processors are not ours")
+
+    def allowed(words):
+        port = free_port()
+        with Program(binary, "-db", "-f", answering(folder, port, extra=f"nbthread 3\n    {words}")) as program:
+            program.ready(port)
+            names = {open(f"/proc/{program.pid}/task/{task}/comm").read().strip(): task for task in os.listdir(f"/proc/{program.pid}/task")}
+            return [sorted(os.sched_getaffinity(int(names[f"worker-{number}"]))) for number in range(3)]
+
+    every, but_the_first = processors, processors[1:]
+    assert allowed("") == [every, every, every]
+    assert allowed("cpu-map 1/1 0\n    cpu-map 1/2- 1-") == [[0], but_the_first, but_the_first]
+    assert allowed("cpu-map 1/2- 0") == [every, [0], [0]]
+    assert allowed("cpu-map 1/1- 1-") == [but_the_first, but_the_first, but_the_first]
+
+
+def messages_that_nobody_reads_are_dropped_and_counted(binary, folder):
+    """Whoever reads standard error again is told how many are missing; the process waits for nobody."""
+    port, path = free_port(), f"{folder.path}/admin"
+    config = answering(folder, port, extra=f"stats socket {path} level admin")
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        assert wait_until(lambda: os.path.exists(path))
+        fcntl.fcntl(program.process.stdout, fcntl.F_SETPIPE_SZ, 16384)
+        began = time.monotonic()
+        for _ in range(400):
+            assert ask(path, "disable frontend f;enable frontend f") == "\n\n"
+        assert time.monotonic() - began < 5, "nobody reads, and nobody is waited for"
+        said = os.read(program.process.stdout.fileno(), 65536).decode()
+        assert "were dropped" not in said
+        # There is room now: the next one is preceded by how many were lost.
+        assert ask(path, "disable frontend f;enable frontend f") == "\n\n"
+        last = os.read(program.process.stdout.fileno(), 65536).decode()
+        lost = re.search(r" (\d+) messages were dropped: nobody read standard error\.\n", last)
+        told = len(re.findall(r"(?:Paused|Resumed) frontend f\.\n", said + last))
+        assert lost and int(lost[1]) > 0 and told > 2 and int(lost[1]) + told == 802, (lost and lost[0], told)
+        assert last.index("were dropped") < last.index("Paused frontend f."), last
 
 
 def a_crash_can_leave_what_is_needed_to_read_it(binary, folder):
