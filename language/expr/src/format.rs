@@ -98,8 +98,8 @@ impl LogFormat {
                 }
                 _ => node.render(self.options, context, out),
             }
-            // An empty query keeps its place between two blanks; other empty items have none.
-            after_space &= out.len() == before && !matches!(node.item, Item::Alias(Alias::HttpQuery));
+            // An empty item has no place between two blanks.
+            after_space &= out.len() == before;
         }
     }
 
