@@ -303,7 +303,29 @@ def kept_tokens(view):
     return heads(view, plain)
 
 
+def last_of_its_connection(expected, found):
+    """Where weir ends a connection behind an answer and tells everybody, and the reference program goes on: the same of what was
+    found, if the client got the same answers as far as that."""
+    (theirs, rest), (ours, our_rest) = client_part(expected), client_part(found)
+    plain = lambda lines: [line for line in lines if line != "connection: close\\r\\n"]  # noqa: E731
+    (logs, sent), (our_logs, our_sent) = servers_part(rest), servers_part(our_rest)
+    same = "\n".join(plain(theirs)).startswith("\n".join(plain(ours))) and our_rest[:1] == ["[closed]"] and our_logs == logs[:len(our_logs)]
+    told = [plain(request.split("\n")) for request in our_sent] == [plain(request.split("\n")) for request in sent[:len(our_sent)]]
+    return (found, found) if same and told and plain(found) != found else (expected, found)
+
+
+def told_what_was_wrong(expected, found):
+    """Where weir says 400 to a request that is not the first, and the reference program closes without a word: the same of what was
+    found."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    same = ours[:-1] == theirs and theirs and ours[-1][0].startswith("HTTP/1.1 400 ") and rest == our_rest and rest[:1] == ["[closed]"]
+    return (found, found) if same else (expected, found)
+
+
 ROWS = (
+    Row("what only a setting tolerates is the last of its connections", configured="option accept-(invalid|unsafe)", sent=r"^[A-Z]+ (\S*#|http:)", version="3.2", pair=last_of_its_connection),
+    Row("a request that is answered before its body is there is the last of its connection: 3.2 reads on", sent=r"^(content-length: *[1-9]|transfer-encoding)", version="3.2", pair=last_of_its_connection),
+    Row("who sends a bad request behind another is told", version="3.2", pair=told_what_was_wrong),
     Row("an answer without a phrase goes on without one", version="3.2", pair=reason_phrases),
     Row("the tokens of a request's Connection go on as they came, with those that 3.2 takes out beside others", sent="^connection:.*(,|upgrade)", version="3.2", change=kept_tokens),
     Row("an empty query keeps its place between two blanks in 2.6 only", configured=r"log-format.* %HQ( |'|$)", version="2.6", change=lambda view: [re.sub("  +", " ", line) if line.startswith("log: ") else line for line in view]),
