@@ -1,6 +1,7 @@
 //! From files to a configuration that can be served, and what is said on the way.
 
 use std::io::{self, IsTerminal, Write};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -12,7 +13,7 @@ use weir_config::files::{ConfigurationFiles, file_list, load_sources};
 use weir_config::model::{Bind, Config, Location};
 use weir_config::{Discovery, Inputs, Outcome};
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
-use weir_runtime::build;
+use weir_runtime::build::{self, Resolver, SystemResolver};
 use weir_runtime::messages::Messages;
 use weir_runtime::start::Prepared;
 use weir_stream::fetch::FETCHES;
@@ -114,7 +115,7 @@ pub fn load(
     if diagnostics.has_alerts() {
         if arguments.check {
             // What the other lines name is looked up too, so that one run tells all.
-            let resolver = build::SystemResolver { ipv4_only: arguments.ipv4_only };
+            let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
             let unknown = build::verify(&config, &resolver, arguments.ignore_unresolved);
             unknown.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
         }
@@ -154,7 +155,7 @@ pub fn load(
 
 /// What `-c` says at the end: that all is right only with `-V` (manual, "-c"). The exit status tells scripts.
 fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verdict {
-    let resolver = build::SystemResolver { ipv4_only: arguments.ipv4_only };
+    let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
     let unknown = build::verify(config, &resolver, arguments.ignore_unresolved);
     if !unknown.is_empty() {
         unknown.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
@@ -344,6 +345,13 @@ impl Loader for Disk {
 
     fn environment(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn address_of(&self, host: &str) -> Option<Ipv4Addr> {
+        SystemResolver { ipv4_only: true }.addresses(host).into_iter().find_map(|address| match address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        })
     }
 }
 

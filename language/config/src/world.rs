@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use weir_expr::Loader;
@@ -114,6 +115,10 @@ impl Loader for World<'_> {
         self.with_environment(|environment| {
             environment.value(name).map(|value| String::from_utf8_lossy(value).into_owned())
         })
+    }
+
+    fn address_of(&self, host: &str) -> Option<Ipv4Addr> {
+        self.loader.address_of(host)
     }
 }
 

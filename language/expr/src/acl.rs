@@ -233,7 +233,7 @@ impl AclExpr {
             ParseError { message, ..error }
         })?;
         let Criterion { expr, method, dotted, next } = criterion;
-        TestParser { method, dotted, at: next, words, scope, criterion: at }.parse(expr)
+        TestParser { method, dotted, resolves_names: true, at: next, words, scope, criterion: at }.parse(expr)
     }
 
     /// Tests it: every value that the fetch has, until one matches.
@@ -329,6 +329,8 @@ impl Criterion {
 struct TestParser<'p, 's> {
     method: Option<MatchMethod>,
     dotted: bool,
+    /// A host name may stand for its address: until `-n`.
+    resolves_names: bool,
     words: &'p [&'p [u8]],
     at: usize,
     criterion: usize,
@@ -345,8 +347,7 @@ impl<'p> TestParser<'p, '_> {
         while let Some(flag) = self.words.get(self.at).filter(|word| word.len() > 1 && word[0] == b'-') {
             match **flag {
                 [b'-', b'i'] => ignore_case = true,
-                // Names are never resolved here, so there is nothing to forbid.
-                [b'-', b'n'] => {}
+                [b'-', b'n'] => self.resolves_names = false,
                 [b'-', b'M'] => is_map = true,
                 [b'-', b'u'] => {
                     let text = self.value("a number")?;
@@ -506,9 +507,25 @@ impl<'p> TestParser<'p, '_> {
         if let Some(operator) = operator {
             text = operator.apply(&text)?;
         }
+        if method == MatchMethod::Ip
+            && self.resolves_names
+            && let Some(network) = self.network_of_host(&text)
+        {
+            text = network;
+        }
         if method.takes_patterns() {
             Parsed::parse(method, ignore_case, &text, &self.scope.place())?;
         }
         Ok(text)
+    }
+
+    /// The network that a host name before an optional mask stands for; none if it is no host name, or none that is known.
+    fn network_of_host(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(text).ok()?;
+        let (host, mask) = text.split_at(text.find('/').unwrap_or(text.len()));
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        let is_name = host.bytes().all(is_letter) && host.bytes().any(|byte| byte.is_ascii_alphabetic());
+        let address = is_name.then(|| self.scope.loader.address_of(host))??;
+        Some(format!("{address}{mask}").into_bytes())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use crate::acl::AclTable;
@@ -27,6 +28,12 @@ pub trait Loader {
     /// The value of an environment variable, as it was when the process started.
     fn environment(&self, name: &str) -> Option<String> {
         let _ = name;
+        None
+    }
+
+    /// The IPv4 address of a host name, which may stand for a plain address in a pattern (manual, 7.1.6).
+    fn address_of(&self, host: &str) -> Option<Ipv4Addr> {
+        let _ = host;
         None
     }
 }

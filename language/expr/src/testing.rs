@@ -49,6 +49,10 @@ impl Loader for HashMap<String, Vec<u8>> {
     fn environment(&self, name: &str) -> Option<String> {
         (name == "HOME").then(|| "/root".into())
     }
+
+    fn address_of(&self, host: &str) -> Option<std::net::Ipv4Addr> {
+        (host == "localhost").then_some(std::net::Ipv4Addr::LOCALHOST)
+    }
 }
 
 impl Fixture {
