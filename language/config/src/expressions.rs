@@ -33,6 +33,8 @@ pub(crate) struct Notes {
     pub references: Vec<WrittenReference>,
     /// What is unusual but legal.
     pub warnings: Vec<Diagnostic>,
+    /// Fetches of a connection's bytes in text for HTTP, and where that was written. Whether HTTP is spoken is known later.
+    pub bytes_in_text: Vec<(&'static str, Span)>,
 }
 
 /// Where a reference to an object of the configuration was written.
@@ -40,7 +42,7 @@ pub(crate) struct Notes {
 pub(crate) struct WrittenReference {
     /// What kind of object.
     pub kind: ArgKind,
-    /// Its name.
+    /// Its name; empty for the current proxy.
     pub name: Box<str>,
     /// The place.
     pub span: Span,
@@ -107,6 +109,10 @@ impl Expressions<'_> {
             .map_err(|error| in_word(word, error))?;
         self.keep(warnings, |warning| in_word(word, warning));
         format.visit_references(&mut |reference| self.note(reference, word.span()));
+        if options.http {
+            let declarations = format.expressions().map(Expr::decl).filter(|decl| decl.needs_bytes());
+            self.notes.borrow_mut().bytes_in_text.extend(declarations.map(|decl| (decl.name, word.span())));
+        }
         Ok(format)
     }
 
@@ -187,10 +193,8 @@ impl Expressions<'_> {
     }
 
     fn note(&self, reference: &Reference, span: Span) {
-        if let Some(name) = &reference.name {
-            let written = WrittenReference { kind: reference.kind, name: name.clone(), span };
-            self.notes.borrow_mut().references.push(written);
-        }
+        let name = reference.name.clone().unwrap_or_default();
+        self.notes.borrow_mut().references.push(WrittenReference { kind: reference.kind, name, span });
     }
 }
 

@@ -29,6 +29,7 @@ const ONE_STRING: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 static FETCHES: &[FetchDecl] = &[
     FetchDecl::new("src", SampleType::Ipv4, "client").needs(Needs::L4_CLIENT),
     FetchDecl::new("dst", SampleType::Ipv4, "destination").needs(Needs::L4_CLIENT),
+    FetchDecl::new("req.len", SampleType::Int, "length").valid(REQUESTS).needs(Needs::L6_REQUEST),
     FetchDecl::new("path", SampleType::Str, "path").valid(REQUESTS).needs(Needs::HTTP_REQUEST),
     FetchDecl::new("req.hdr", SampleType::Str, "header")
         .args(ONE_STRING)

@@ -6,7 +6,7 @@ use crate::acl::{Acl, AclExpr, Verdict};
 use crate::args::Reference;
 use crate::context::Context;
 use crate::error::{ParseError, show};
-use crate::fetch::{FetchDecl, Needs, Places};
+use crate::fetch::Places;
 use crate::scope::Scope;
 
 /// Alternatives (`or`) of tests that must all hold.
@@ -110,12 +110,9 @@ impl Condition {
     /// Whether a test takes its value from the bytes of a connection, which HTTP does not keep. Ask after the ACL table
     /// was sealed.
     pub fn needs_bytes(&self) -> bool {
-        let bytes = Needs::L6_REQUEST.or(Needs::L6_RESPONSE);
-        // Whether the bytes are HTTP is known without them.
-        let needs = |decl: &FetchDecl| decl.needs.intersects(bytes) && !decl.name.ends_with("proto_http");
         self.alternatives.iter().flatten().any(|term| match &term.test {
-            Test::Named(acl) => acl.lines().iter().any(|line| needs(line.expr().decl())),
-            Test::Anonymous(line) => needs(line.expr().decl()),
+            Test::Named(acl) => acl.lines().iter().any(|line| line.expr().decl().needs_bytes()),
+            Test::Anonymous(line) => line.expr().decl().needs_bytes(),
         })
     }
 

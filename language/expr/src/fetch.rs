@@ -71,6 +71,12 @@ impl FetchDecl {
         self.check = Some(check);
         self
     }
+
+    /// Whether it looks at the bytes of a connection, which HTTP does not keep.
+    pub fn needs_bytes(&self) -> bool {
+        // Whether the bytes are HTTP is known without them.
+        self.needs.intersects(Needs::L6_REQUEST.or(Needs::L6_RESPONSE)) && !self.name.ends_with("proto_http")
+    }
 }
 
 /// A declaration with the function that answers it; `R` is a function pointer type of whoever answers.

@@ -61,20 +61,20 @@ fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Warns of tests on the bytes of a connection where HTTP is spoken.
+/// Warns of each test on the bytes of a connection where HTTP is spoken, and of each text for HTTP made of them.
 fn warn_about_bytes(draft: &Draft, diagnostics: &mut Diagnostics) {
     if draft.section.is_defaults() || draft.proxy.mode() != Mode::Http {
         return;
     }
-    let mut conditions = draft.conditions.iter();
-    let needs_bytes =
-        |list, index| condition_at(&draft.proxy, list, index).is_some_and(Condition::needs_bytes);
-    if let Some(written) = conditions.find(|written| needs_bytes(written.rule.0, written.rule.1)) {
-        let message = format!(
-            "Proxy '{}': L6 sample fetches ignored on HTTP proxies (declared at {}).",
-            draft.proxy.name, draft.proxy.at
-        );
-        diagnostics.push(Diagnostic::warning(written.span, message).layout(Layout::Bare));
+    for written in &draft.conditions {
+        let (list, index) = written.rule;
+        if condition_at(&draft.proxy, list, index).is_some_and(Condition::needs_bytes) {
+            let message = format!("Proxy '{}': L6 sample fetches ignored on HTTP proxies.", draft.proxy.name);
+            diagnostics.push(Diagnostic::warning(written.span, message).layout(Layout::Place));
+        }
+    }
+    for (fetch, span) in &draft.notes.borrow().bytes_in_text {
+        diagnostics.warning(*span, format!("L6 sample fetch <{fetch}> ignored in HTTP log-format string."));
     }
 }
 

@@ -82,8 +82,8 @@ impl ProxyParser<'_> {
     /// Tells every named reference in an expression which object it means.
     ///
     /// A reference is resolved to two numbers: the position of the proxy and 0, or of the server in it, or the position
-    /// of the list of users and 0. A reference without a name means the current proxy and stays open. Gives the servers that
-    /// are referred to.
+    /// of the list of users and 0. A reference without a name means the current proxy, which must be of that kind, and stays
+    /// open. Gives the servers that are referred to.
     pub(super) fn resolve_references(
         &self,
         names: &Names,
@@ -139,7 +139,20 @@ impl ProxyParser<'_> {
         surroundings: &Surroundings<'_>,
         unknown: &mut Vec<Unknown>,
     ) {
-        let Some(name) = &reference.name else { return };
+        let Some(name) = &reference.name else {
+            // Expressions of a `defaults` section are for proxies of either kind.
+            let Some(own) = own else { return };
+            let proxy = self.finished[own.get()].proxy.name.as_ref();
+            let has_capability = match reference.kind {
+                ArgKind::Frontend => names.frontend(proxy) == Some(own),
+                ArgKind::Backend => names.backend(proxy) == Some(own),
+                _ => true,
+            };
+            if !has_capability {
+                unknown.push((reference.kind.name(), Box::default()));
+            }
+            return;
+        };
         if reference.target().is_some() {
             return;
         }
@@ -189,10 +202,13 @@ fn report(finished: &Finished, unknown: Vec<Unknown>, diagnostics: &mut Diagnost
             finished.references.iter().find(|written| written.kind.name() == kind && written.name == name);
         let span: Span = written.map_or(finished.span, |written| written.span);
         let kind = if kind == "user list" { "userlist" } else { kind };
-        let message = format!(
-            "unable to find {kind} '{name}' referenced by an expression in proxy '{}'.",
-            finished.proxy.name
-        );
+        let proxy = &finished.proxy.name;
+        let message = match &*name {
+            "" => format!(
+                "proxy '{proxy}', referenced by an expression in it that names no {kind}, has no {kind} capability."
+            ),
+            name => format!("unable to find {kind} '{name}' referenced by an expression in proxy '{proxy}'."),
+        };
         diagnostics.push(Diagnostic::alert(span, message).layout(Layout::ParsingTight));
     }
 }

@@ -113,7 +113,10 @@ pub(crate) fn parse_args(
             None if *kind == ArgKind::Str && index == 0 && spec.required == 1 => {
                 args.push(Arg::Str(Box::default()));
             }
-            _ if kind.is_reference() => args.push(Arg::Reference(Reference::new(*kind, None))),
+            // A proxy that is not named is the current one; there is no current server or list of users.
+            _ if matches!(kind, ArgKind::Frontend | ArgKind::Backend | ArgKind::Table) => {
+                args.push(Arg::Reference(Reference::new(*kind, None)));
+            }
             found if index < spec.required => {
                 let end = raw.last().map_or(0, |raw| raw.end);
                 let message = match found {
@@ -143,7 +146,7 @@ fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, Optio
     match kind {
         ArgKind::Str => Ok(Arg::Str(text.into())),
         ArgKind::Int => utf8()?.parse().map(Arg::Int).map_err(|_| None),
-        ArgKind::Ipv4 => parse_ipv4_abbreviated(utf8()?).map(Arg::Ipv4).ok_or(None),
+        ArgKind::Ipv4 => utf8()?.parse().map(Arg::Ipv4).map_err(|_| None),
         ArgKind::Ipv6 => utf8()?.parse().map(Arg::Ipv6).map_err(|_| None),
         ArgKind::Mask4 => mask4(utf8()?).map(Arg::Ipv4).ok_or(None),
         ArgKind::Mask6 => mask6(utf8()?).map(Arg::Ipv6).ok_or(None),

@@ -153,6 +153,38 @@ fn conditions_that_never_hold() {
 }
 
 #[test]
+fn bytes_of_a_connection_where_http_is_spoken() {
+    check(
+        "listen l",
+        "http-request deny if { req.len 1 } ;; acl a req.len 2 ;; http-request deny if a ;; http-request set-header x %[req.len] ;; http-request set-var-fmt(txn.a) %[req.len]",
+        &[
+            "W [t.cfg:9] : Proxy 'l': L6 sample fetches ignored on HTTP proxies.",
+            "W [t.cfg:11] : Proxy 'l': L6 sample fetches ignored on HTTP proxies.",
+            "W parsing [t.cfg:12] : L6 sample fetch <req.len> ignored in HTTP log-format string.",
+        ],
+    );
+}
+
+#[test]
+fn the_current_proxy_is_of_the_kind_that_is_asked_for() {
+    check("listen l", "http-request deny if { be_conn 1 } { fe_conn 1 }", &[]);
+    check(
+        "frontend f",
+        "bind :1 ;; http-request deny if { be_conn 1 } { fe_conn 1 }",
+        &[
+            "A parsing [t.cfg:10]: proxy 'f', referenced by an expression in it that names no backend, has no backend capability.",
+        ],
+    );
+    check(
+        "backend b",
+        "http-request set-header x %[fe_conn]",
+        &[
+            "A parsing [t.cfg:8]: proxy 'b', referenced by an expression in it that names no frontend, has no frontend capability.",
+        ],
+    );
+}
+
+#[test]
 fn error_messages_of_a_proxy() {
     let outcome = check(
         "backend b",
