@@ -119,7 +119,7 @@ impl Expressions<'_> {
     /// Parses the format of a body that is the whole of a file, which `path` names.
     pub fn format_of_file(&self, path: &Word, text: &[u8], places: Places) -> Parsed<LogFormat> {
         let warnings = Warnings::new();
-        let format = LogFormat::parse(text, FormatOptions::HTTP, &self.scope(places, &warnings))
+        let format = LogFormat::parse(text, FormatOptions::BODY, &self.scope(places, &warnings))
             .map_err(|error| fault(path.span(), format!("'{path}' : {}", error.message)))?;
         format.visit_references(&mut |reference| self.note(reference, path.span()));
         Ok(format)

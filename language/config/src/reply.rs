@@ -146,7 +146,7 @@ fn read_content(
         }
         _ => {
             let text = words.expect("'lf-string' expects <fmt> as argument.")?;
-            let format = context.expressions().format_with(text, rules.places, FormatOptions::HTTP)?;
+            let format = context.expressions().format_with(text, rules.places, FormatOptions::BODY)?;
             ("lf-string", ReplyContent::Format(Arc::new(format)))
         }
     };

@@ -28,15 +28,21 @@ pub struct FormatOptions {
     pub merge_spaces: bool,
     /// Characters that would break an HTTP header or URI are percent-encoded.
     pub http: bool,
+    /// The text is a body: the values of expressions in it may be quoted.
+    pub body: bool,
 }
 
 impl FormatOptions {
-    /// `log-format` and its like.
-    pub const LOG: FormatOptions = FormatOptions { show_missing: true, merge_spaces: true, http: false };
-    /// Values of headers, paths, locations and bodies.
-    pub const HTTP: FormatOptions = FormatOptions { show_missing: false, merge_spaces: false, http: true };
     /// Anything else: variables, names.
-    pub const PLAIN: FormatOptions = FormatOptions { show_missing: false, merge_spaces: false, http: false };
+    pub const PLAIN: FormatOptions =
+        FormatOptions { show_missing: false, merge_spaces: false, http: false, body: false };
+    /// `log-format` and its like.
+    pub const LOG: FormatOptions =
+        FormatOptions { show_missing: true, merge_spaces: true, ..FormatOptions::PLAIN };
+    /// Values of headers, paths and locations.
+    pub const HTTP: FormatOptions = FormatOptions { http: true, ..FormatOptions::PLAIN };
+    /// Bodies.
+    pub const BODY: FormatOptions = FormatOptions { body: true, ..FormatOptions::HTTP };
 }
 
 /// A parsed format.
@@ -155,7 +161,7 @@ impl LogFormat {
 
 fn encoding(flags: FormatFlags) -> Option<Encoding> {
     if flags.has(FormatFlags::JSON) {
-        Some(Encoding::Json)
+        Some(Encoding::Json { utf8: flags.has(FormatFlags::UTF8) })
     } else if flags.has(FormatFlags::CBOR) {
         Some(Encoding::Cbor { binary: flags.has(FormatFlags::BINARY) })
     } else {
@@ -171,7 +177,8 @@ impl Node {
         match &self.item {
             Item::Alias(alias) => context.log_alias(*alias, &mut LogWriter::new(out, self.flags, options)),
             Item::Expr(expr) => {
-                let fetched = expr.evaluate_as(context, self.cast.unwrap_or(SampleType::Any));
+                // The type of an item is that of its encoding.
+                let fetched = expr.evaluate(context);
                 let mut writer = LogWriter::new(out, self.flags, options);
                 match fetched {
                     Fetched::Sample(sample) => writer.value(sample.value),
@@ -184,13 +191,22 @@ impl Node {
 
     fn encode(&self, encoding: Encoding, context: &mut dyn Context, out: &mut Vec<u8>) {
         match &self.item {
+            Item::Alias(alias @ (Alias::RequestHeadersClf | Alias::ResponseHeadersClf)) => {
+                context.log_alias(*alias, &mut LogWriter::encoding(out, encoding));
+            }
             Item::Alias(alias) => {
                 let mut text = scratch::take();
                 context.log_alias(
                     *alias,
                     &mut LogWriter::new(&mut text, FormatFlags::NONE, FormatOptions::PLAIN),
                 );
-                encoding.value(alias_value(*alias, &text).and_then(|value| self.convert(value)), out);
+                match alias_value(*alias, &text) {
+                    // No header is captured: that is no empty text.
+                    None if matches!(alias, Alias::RequestHeaders | Alias::ResponseHeaders) => {
+                        encoding.null(out)
+                    }
+                    value => encoding.value(value.and_then(|value| self.convert(value)), out),
+                }
                 scratch::give(text);
             }
             Item::Expr(expr) => {
@@ -290,12 +306,31 @@ mod tests {
         plain("%{+json}o %[int(4)] text %(named_field)[str(ok)]", "{\\\"named_field\\\": \\\"ok\\\"}");
         plain(
             "%{+json}o %(ip)ci %(port)cp %(none)CC %(n:str)[int(5)] %(b)[bool(true)] %(s:sint)[str(7)] %(rc)rc",
-            "{\\\"ip\\\": \\\"127.0.0.1\\\", \\\"port\\\": 49402, \\\"none\\\": null, \\\"n\\\": \\\"5\\\", \\\"b\\\": true, \\\"s\\\": 7, \\\"rc\\\": 1}",
+            "{\\\"ip\\\": \\\"127.0.0.1\\\", \\\"port\\\": 49402, \\\"none\\\": \\\"\\\", \\\"n\\\": \\\"5\\\", \\\"b\\\": true, \\\"s\\\": 7, \\\"rc\\\": 1}",
         );
         plain("a %{+json}[str(\"x\\\"y\")] b", "a \\\"x\\\\\\\"y\\\" b");
         plain("%{+cbor}o %[int(4)] test %(named_field)[str(ok)]", "BF6B6E616D65645F6669656C64626F6BFF");
         plain("test cbor bool: %{+cbor}[bool(true)]", "test cbor bool: F5");
         plain("%{+bin,+cbor}o %(a)[int(1)]", "\\xbfaa\\x01\\xff");
+        plain("%{+bin,+cbor}[str(a)]", "6161");
+        plain("%{+bin}[bin(4100)]", "A");
+        plain("%{+bin}o %[bin(4100)]", "A\\x00");
+        plain("%{+json}hrl %{+json}hs %{+json}CC", "[\\\"three\\\", \\\"\\\"] null \\\"\\\"");
+        plain(
+            "%{+json,+utf8}[bin(c3a9)] %{+json}[bin(c3a9)]",
+            "\\\"\\xc3\\xa9\\\" \\\"\\\\u00C3\\\\u00A9\\\"",
+        );
+        // Names and types are for encodings alone.
+        plain("%(n:sint)[str(x)] %(n:bool)[int(5)]", "x 5");
+        plain("%(a.b)[str(x)]", "error: invalid character '.' in the name of an item");
+    }
+
+    #[test]
+    fn values_in_bodies_may_be_quoted() {
+        let body = |format, expected| check(FormatOptions::BODY, format, expected);
+        body("%{+Q}[str(x)] %[str(x)]", "\\\"x\\\" x");
+        body("%{+Q}[var(txn.x)]|%[var(txn.x)]", "\\\"\\\"|");
+        body("%[bin(0a)]", "%0A");
     }
 
     #[test]

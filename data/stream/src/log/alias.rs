@@ -41,8 +41,8 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         Alias::TimeQueue => out.number(exchange.timers.queue_wait()),
         Alias::BytesRead => early(exchange, out, exchange.logged_bytes() as i64),
         Alias::BytesUploaded => out.number(exchange.bytes_in() as i64),
-        // There is no status in TCP mode; in HTTP mode there may be none.
-        Alias::Status if exchange.status == 0 && exchange.frontend.is_http() => out.number(-1),
+        // There is none in TCP mode, and in HTTP mode not always.
+        Alias::Status if exchange.status == 0 => out.number(-1),
         Alias::Status => out.number(i64::from(exchange.status)),
         Alias::RequestCookie => captured(exchange.captures.request_cookie.as_deref(), out),
         Alias::ResponseCookie => captured(exchange.captures.response_cookie.as_deref(), out),
@@ -136,9 +136,7 @@ fn headers(
 ) {
     // Nothing declared, nothing written: not even the braces. Of a request that was not understood nothing was ever
     // captured, on neither side.
-    if declared == 0 || exchange.captures.bad_request {
-        return;
-    }
+    let declared = if exchange.captures.bad_request { 0 } else { declared };
     let values = (0..declared).map(|slot| captured.get(slot).and_then(Option::as_deref));
     match alias {
         Alias::RequestHeaders | Alias::ResponseHeaders => out.headers(values),

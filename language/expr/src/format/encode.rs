@@ -8,18 +8,17 @@ use crate::scratch;
 /// How named values are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
-    Json,
+    /// Bytes beyond ASCII are escaped one by one, or valid UTF-8 stays.
+    Json { utf8: bool },
     /// As bytes, or as hexadecimal digits.
-    Cbor {
-        binary: bool,
-    },
+    Cbor { binary: bool },
 }
 
 impl Encoding {
     /// Begins the map of named values.
     pub(super) fn open(self, out: &mut Vec<u8>) {
         match self {
-            Encoding::Json => out.push(b'{'),
+            Encoding::Json { .. } => out.push(b'{'),
             Encoding::Cbor { .. } => self.cbor(out, &[0xbf]),
         }
     }
@@ -27,11 +26,11 @@ impl Encoding {
     /// Writes a name; `first` says whether it begins the map.
     pub(super) fn name(self, name: &str, first: bool, out: &mut Vec<u8>) {
         match self {
-            Encoding::Json => {
+            Encoding::Json { utf8 } => {
                 if !first {
                     out.extend_from_slice(b", ");
                 }
-                json_string(name.as_bytes(), out);
+                json_string(name.as_bytes(), utf8, out);
                 out.extend_from_slice(b": ");
             }
             Encoding::Cbor { .. } => self.cbor_text(name.as_bytes(), out),
@@ -41,21 +40,52 @@ impl Encoding {
     /// Ends the map.
     pub(super) fn close(self, out: &mut Vec<u8>) {
         match self {
-            Encoding::Json => out.push(b'}'),
+            Encoding::Json { .. } => out.push(b'}'),
             Encoding::Cbor { .. } => self.cbor(out, &[0xff]),
         }
     }
 
-    /// Writes a value, or that there is none.
+    /// Writes that there is nothing.
+    pub(super) fn null(self, out: &mut Vec<u8>) {
+        match self {
+            Encoding::Json { .. } => out.extend_from_slice(b"null"),
+            Encoding::Cbor { .. } => self.cbor(out, &[0xf6]),
+        }
+    }
+
+    /// Writes texts as a list; nothing when there are none.
+    pub(super) fn list<'t>(self, texts: impl Iterator<Item = &'t [u8]>, out: &mut Vec<u8>) {
+        let mut texts = texts.peekable();
+        if texts.peek().is_none() {
+            return self.null(out);
+        }
+        match self {
+            Encoding::Json { .. } => out.push(b'['),
+            Encoding::Cbor { .. } => self.cbor(out, &[0x9f]),
+        }
+        for (index, text) in texts.enumerate() {
+            match self {
+                Encoding::Json { utf8 } => {
+                    out.extend_from_slice(if index > 0 { b", " } else { b"" });
+                    json_string(text, utf8, out);
+                }
+                Encoding::Cbor { .. } => self.cbor_text(text, out),
+            }
+        }
+        match self {
+            Encoding::Json { .. } => out.push(b']'),
+            Encoding::Cbor { .. } => self.cbor(out, &[0xff]),
+        }
+    }
+
+    /// Writes a value. None is an empty text in JSON, and empty text nothing in CBOR.
     pub(super) fn value(self, value: Option<Value<'_>>, out: &mut Vec<u8>) {
         match (self, value) {
-            (Encoding::Json, None) => out.extend_from_slice(b"null"),
-            (Encoding::Cbor { .. }, None) => self.cbor(out, &[0xf6]),
-            (Encoding::Json, Some(Value::Bool(value))) => {
+            (Encoding::Json { .. }, Some(Value::Bool(value))) => {
                 out.extend_from_slice(if value { b"true" } else { b"false" });
             }
             (Encoding::Cbor { .. }, Some(Value::Bool(value))) => self.cbor(out, &[0xf4 + u8::from(value)]),
-            (Encoding::Json, Some(Value::Int(value))) => {
+            (Encoding::Json { .. }, Some(Value::Int(value))) => {
                 let _ = write!(out, "{value}");
             }
             (Encoding::Cbor { .. }, Some(Value::Int(value))) => match value {
@@ -63,14 +93,23 @@ impl Encoding {
                 // A negative number n is written as -1 - n.
                 _ => self.cbor_head(1, !value as u64, out),
             },
-            (_, Some(value)) => {
-                let Some(value) = value.cast(SampleType::Str) else { return self.value(None, out) };
-                let bytes = value.bytes().unwrap_or_default();
+            (Encoding::Cbor { .. }, Some(Value::Bin(bytes))) if !bytes.is_empty() => {
+                // A string of one chunk.
+                self.cbor(out, &[0x5f]);
+                self.cbor_head(2, bytes.len() as u64, out);
+                self.cbor(out, &bytes);
+                self.cbor(out, &[0xff]);
+                scratch::recycle(Value::Bin(bytes));
+            }
+            (_, value) => {
+                let value = value.and_then(|value| value.cast(SampleType::Str));
+                let bytes = value.as_ref().and_then(Value::bytes).unwrap_or_default();
                 match self {
-                    Encoding::Json => json_string(bytes, out),
+                    Encoding::Json { utf8 } => json_string(bytes, utf8, out),
+                    Encoding::Cbor { .. } if bytes.is_empty() => self.null(out),
                     Encoding::Cbor { .. } => self.cbor_text(bytes, out),
                 }
-                scratch::recycle(value);
+                value.into_iter().for_each(scratch::recycle);
             }
         }
     }
@@ -104,21 +143,40 @@ impl Encoding {
     }
 }
 
-/// A JSON string; bytes that are not UTF-8 are replaced.
-fn json_string(text: &[u8], out: &mut Vec<u8>) {
+/// A JSON string. Bytes beyond printable ASCII are escaped one by one; with `utf8` only controls and what is not UTF-8 are.
+fn json_string(text: &[u8], utf8: bool, out: &mut Vec<u8>) {
     out.push(b'"');
-    for character in String::from_utf8_lossy(text).chars() {
-        let _ = match character {
-            '"' => write!(out, "\\\""),
-            '\\' => write!(out, "\\\\"),
-            '\n' => write!(out, "\\n"),
-            '\r' => write!(out, "\\r"),
-            '\t' => write!(out, "\\t"),
-            '\0'..='\x1f' | '\x7f' => write!(out, "\\u{:04x}", character as u32),
-            _ => write!(out, "{character}"),
-        };
+    if utf8 {
+        for chunk in text.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                match u8::try_from(character) {
+                    Ok(byte @ ..0xa0) => json_byte(byte, out),
+                    _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+                }
+            }
+            chunk.invalid().iter().for_each(|byte| json_byte(*byte, out));
+        }
+    } else {
+        text.iter().for_each(|byte| json_byte(*byte, out));
     }
     out.push(b'"');
+}
+
+fn json_byte(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x0c => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        b' '..=b'~' => return out.push(byte),
+        _ => {
+            let _ = write!(out, "\\u{byte:04X}");
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
 }
 
 #[cfg(test)]
@@ -132,12 +190,36 @@ mod tests {
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
+    /// HAProxy 3.2 wrote these.
     #[test]
     fn json_values() {
-        check(Encoding::Json, None, "null");
-        check(Encoding::Json, Some(Value::Bool(true)), "true");
-        check(Encoding::Json, Some(Value::Int(-5)), "-5");
-        check(Encoding::Json, Some(Value::str(b"a\"\\\n\x01\xff")), "\"a\\\"\\\\\\n\\u0001\u{fffd}\"");
+        let json = Encoding::Json { utf8: false };
+        check(json, None, "\"\"");
+        check(json, Some(Value::str(b"")), "\"\"");
+        check(json, Some(Value::Bool(true)), "true");
+        check(json, Some(Value::Int(-5)), "-5");
+        check(json, Some(Value::bin(b"A\xff\0B")), r#""A\u00FF""#);
+        check(
+            json,
+            Some(Value::str(b"a\"\\\n\x08\x0c\r\t\x01/\x7f\xc3\xa9")),
+            r#""a\"\\\n\b\f\r\t\u0001/\u007F\u00C3\u00A9""#,
+        );
+        let utf8 = Encoding::Json { utf8: true };
+        check(utf8, Some(Value::str("é\u{85}€\n\u{a0}".as_bytes())), "\"é\\u0085€\\n\u{a0}\"");
+        check(utf8, Some(Value::str(b"\xc3\xa9\xc2\xff\xe2\x82z")), r#""é\u00C2\u00FF\u00E2\u0082z""#);
+    }
+
+    #[test]
+    fn lists() {
+        let made = |encoding: Encoding, texts: &[&'static [u8]]| {
+            let mut out = Vec::new();
+            encoding.list(texts.iter().copied(), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(made(Encoding::Json { utf8: false }, &[b"a", b"\""]), r#"["a", "\""]"#);
+        assert_eq!(made(Encoding::Json { utf8: false }, &[]), "null");
+        assert_eq!(made(Encoding::Cbor { binary: false }, &[b"a", b"-"]), "9F6161612DFF");
+        assert_eq!(made(Encoding::Cbor { binary: false }, &[]), "F6");
     }
 
     /// Values of appendix A of RFC 8949.
@@ -145,6 +227,8 @@ mod tests {
     fn cbor_values() {
         let hex = Encoding::Cbor { binary: false };
         check(hex, None, "F6");
+        check(hex, Some(Value::str(b"")), "F6");
+        check(hex, Some(Value::bin(b"A\xff")), "5F4241FFFF");
         check(hex, Some(Value::Bool(false)), "F4");
         for (number, expected) in [
             (0, "00"),

@@ -118,6 +118,11 @@ impl<'p> Parser<'p, '_> {
         if self.text.get(self.at) == Some(&b'(') {
             let inside = show(self.until(b')', start)?);
             let (item, kind) = inside.split_once(':').unwrap_or((&inside, ""));
+            let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+            if let Some(other) = item.chars().find(|letter| !is_letter(*letter)) {
+                let message = format!("invalid character '{other}' in the name of an item");
+                return Err(ParseError::new(0, message).at(start..self.at));
+            }
             name = (!item.is_empty()).then(|| item.into());
             cast = match kind {
                 "" => None,
@@ -221,7 +226,9 @@ impl<'p> Parser<'p, '_> {
 
     fn push(&mut self, item: Item, prefix: Prefix) {
         self.flush();
-        self.nodes.push(Node { item, flags: prefix.flags, name: prefix.name, cast: prefix.cast });
+        // Only a whole format is binary (manual, 8.2.6).
+        let flags = prefix.flags.with(FormatFlags::BINARY, self.global.has(FormatFlags::BINARY));
+        self.nodes.push(Node { item, flags, name: prefix.name, cast: prefix.cast });
     }
 
     fn flush(&mut self) {

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 
 use super::FormatOptions;
+use super::encode::Encoding;
 use crate::sample::cast::Ipv6Text;
 use crate::sample::{SampleType, Value};
 use crate::scratch;
@@ -21,20 +22,23 @@ impl FormatFlags {
     pub const HEX: FormatFlags = FormatFlags(2);
     /// `E`: a backslash before `"`, `\` and `]`.
     pub const ESCAPE: FormatFlags = FormatFlags(4);
-    /// `bin`: encoded values as bytes rather than as hexadecimal digits.
+    /// `bin`: binary samples as they are, and CBOR as bytes rather than as hexadecimal digits.
     pub const BINARY: FormatFlags = FormatFlags(8);
     /// `json`: values as JSON.
     pub const JSON: FormatFlags = FormatFlags(16);
     /// `cbor`: values as CBOR.
     pub const CBOR: FormatFlags = FormatFlags(32);
+    /// `utf8`: characters beyond ASCII stay in JSON.
+    pub const UTF8: FormatFlags = FormatFlags(64);
 
-    const NAMES: [(&'static [u8], FormatFlags); 6] = [
+    const NAMES: [(&'static [u8], FormatFlags); 7] = [
         (b"Q", Self::QUOTE),
         (b"X", Self::HEX),
         (b"E", Self::ESCAPE),
         (b"bin", Self::BINARY),
         (b"json", Self::JSON),
         (b"cbor", Self::CBOR),
+        (b"utf8", Self::UTF8),
     ];
 
     /// True if every flag of `other` is set here.
@@ -59,12 +63,19 @@ pub struct LogWriter<'o> {
     out: &'o mut Vec<u8>,
     flags: FormatFlags,
     options: FormatOptions,
+    /// How lists are written, if not as text.
+    encoding: Option<Encoding>,
 }
 
 impl<'o> LogWriter<'o> {
     /// A writer that appends to `out`.
     pub fn new(out: &'o mut Vec<u8>, flags: FormatFlags, options: FormatOptions) -> Self {
-        LogWriter { out, flags, options }
+        LogWriter { out, flags, options, encoding: None }
+    }
+
+    /// A writer that appends an encoded list to `out`.
+    pub(super) fn encoding(out: &'o mut Vec<u8>, encoding: Encoding) -> Self {
+        LogWriter { encoding: Some(encoding), ..LogWriter::new(out, FormatFlags::NONE, FormatOptions::PLAIN) }
     }
 
     /// The flags of the item.
@@ -107,6 +118,9 @@ impl<'o> LogWriter<'o> {
 
     /// Captured headers one by one, separated by spaces (`%hrl`, `%hsl`).
     pub fn header_list<'h>(&mut self, headers: impl Iterator<Item = Option<&'h [u8]>>) {
+        if let Some(encoding) = self.encoding {
+            return encoding.list(headers.map(Option::unwrap_or_default), self.out);
+        }
         for (index, header) in headers.enumerate() {
             if index > 0 {
                 self.out.push(b' ');
@@ -195,9 +209,14 @@ impl<'o> LogWriter<'o> {
 
     /// The value of a sample, as text.
     pub(super) fn value(&mut self, value: Value<'_>) {
+        if let (Value::Bin(bytes), true) = (&value, self.flags.has(FormatFlags::BINARY)) {
+            self.out.extend_from_slice(bytes);
+            return scratch::recycle(value);
+        }
         let Some(value) = value.cast(SampleType::Str) else { return self.no_value() };
         match value.bytes() {
-            // Values in HTTP are never quoted, whatever the flags.
+            Some(bytes) if self.options.body => self.quoted(|writer| writer.percent_encoded(bytes)),
+            // Values in headers are never quoted, whatever the flags.
             Some(bytes) if self.options.http => self.percent_encoded(bytes),
             Some(bytes) if !bytes.is_empty() => self.quoted(|writer| writer.printable(bytes)),
             _ => self.missing(),
@@ -207,7 +226,7 @@ impl<'o> LogWriter<'o> {
 
     /// There is no sample.
     pub(super) fn no_value(&mut self) {
-        if !self.options.http {
+        if self.options.body || !self.options.http {
             self.missing();
         }
     }
