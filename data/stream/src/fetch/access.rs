@@ -32,8 +32,10 @@ impl From<Absent> for Fetched<'_> {
 /// Which message a fetch looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// What the client asks.
+    /// What the client asks, until it is answered.
     Request,
+    /// What the client asked: what stays known of it.
+    AskedRequest,
     /// What it is answered.
     Response,
     /// Whichever is processed now.
@@ -78,6 +80,8 @@ impl Exchange {
     pub(super) fn message(&mut self, side: Side) -> Result<&Message, Absent> {
         match self.side(side) {
             Side::Response => self.response_message(),
+            // A request is gone once it is answered: rules that ask for it then were warned of.
+            Side::Request if self.processing_response => Err(Absent::Missing),
             _ => self.request_message(),
         }
     }

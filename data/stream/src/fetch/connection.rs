@@ -80,7 +80,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |_, _, _| number(1)),
     // Nothing speaks TLS yet, so these are known.
-    row(client("ssl_fc", Bool, "Whether the client's connection speaks TLS"), |_, _, _| truth(false)),
+    row(
+        FetchDecl::new("ssl_fc", Bool, "Whether the client's connection speaks TLS")
+            .valid(valid::SESSION)
+            .needs(Needs::L5_CLIENT),
+        |_, _, _| truth(false),
+    ),
     row(server("ssl_bc", Bool, "Whether the server's connection speaks TLS"), |_, _, _| truth(false)),
     row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |_, _, _| number(1)),
     row(
@@ -94,22 +99,24 @@ pub(super) const ROWS: &[Row] = &[
         |_, _, _| number(0),
     ),
     row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |exchange, _, _| {
-        number(error_of(exchange.client.broken().is_some()).0)
+        number(error_of(exchange.client.broken().is_some()).id)
     }),
     row(client("fc_err_str", Str, "The error of the client's connection in words"), |exchange, _, _| {
-        text(error_of(exchange.client.broken().is_some()).1)
+        text(error_of(exchange.client.broken().is_some()).message)
+    }),
+    row(client("fc_err_name", Str, "The error of the client's connection as one word"), |exchange, _, _| {
+        text(error_of(exchange.client.broken().is_some()).name)
     }),
     row(
         client("fc_rcvd_proxy", Bool, "Whether the client's connection began with a PROXY header"),
         |exchange, _, _| truth(exchange.session.proxy_header().is_some()),
     ),
-    row(
-        client("fc_pp_authority", Str, "The authority that a PROXY header carried"),
-        |exchange, _, cursor| header_field(exchange, tlv::AUTHORITY, cursor),
-    ),
+    row(client("fc_pp_authority", Str, "The authority that a PROXY header carried"), |exchange, _, _| {
+        header_field(exchange, tlv::AUTHORITY, &mut Cursor::single())
+    }),
     row(
         client("fc_pp_unique_id", Str, "The unique identifier that a PROXY header carried"),
-        |exchange, _, cursor| header_field(exchange, tlv::UNIQUE_ID, cursor),
+        |exchange, _, _| header_field(exchange, tlv::UNIQUE_ID, &mut Cursor::single()),
     ),
     row(
         FetchDecl::new("fc_pp_tlv", Str, "A field that a PROXY header carried, by its number or name")
@@ -185,13 +192,20 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         server("bc_reused", Bool, "Whether the server's connection served other requests before"),
-        |exchange, _, _| if_connected(exchange, |reused, _| truth(reused)),
+        |exchange, _, _| match if_connected(exchange, |reused, _| truth(reused)) {
+            // Nothing was transferred by a connection that was there before.
+            Fetched::Missing => truth(false),
+            found => found,
+        },
     ),
     row(server("bc_err", Int, "The error of the server's connection, 0 for none"), |exchange, _, _| {
-        if_connected(exchange, |_, broken| number(error_of(broken).0))
+        if_connected(exchange, |_, broken| number(error_of(broken).id))
     }),
     row(server("bc_err_str", Str, "The error of the server's connection in words"), |exchange, _, _| {
-        if_connected(exchange, |_, broken| text(error_of(broken).1))
+        if_connected(exchange, |_, broken| text(error_of(broken).message))
+    }),
+    row(server("bc_err_name", Str, "The error of the server's connection as one word"), |exchange, _, _| {
+        if_connected(exchange, |_, broken| text(error_of(broken).name))
     }),
     row(
         server("bc_be_queue", Int, "Requests that left the backend's queue before this one"),
@@ -253,8 +267,18 @@ fn if_spoken_to<'c>(exchange: &Exchange, then: impl FnOnce() -> Fetched<'c>) -> 
 
 /// A connection that lives has no error. Of one that broke later, the numbers of the manual (`fc_err_str`) know only
 /// that its socket failed.
-fn error_of(broken: bool) -> (u32, &'static [u8]) {
-    if broken { (6, b"General socket error") } else { (0, b"Success") }
+const fn error_of(broken: bool) -> ConnectionError {
+    match broken {
+        true => ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" },
+        false => ConnectionError { id: 0, name: b"", message: b"Success" },
+    }
+}
+
+/// A row of the table in the manual (`fc_err_str`).
+struct ConnectionError {
+    id: u32,
+    name: &'static [u8],
+    message: &'static [u8],
 }
 
 /// Where the server is that the stream is on, or was on last.
@@ -274,7 +298,7 @@ fn from_server(exchange: &Exchange) -> u64 {
     exchange.bytes_out() + waiting as u64
 }
 
-/// A field of the PROXY header. ACLs look at each field of that kind.
+/// A field of the PROXY header: the first of its kind, or each of them for an ACL's `cursor`.
 fn header_field<'c>(exchange: &Exchange, kind: u8, cursor: &mut Cursor) -> Fetched<'c> {
     let header = exchange.session.proxy_header();
     let fields = header.as_ref().map_or(&[][..], |header| &header.fields);
@@ -289,10 +313,13 @@ fn header_field<'c>(exchange: &Exchange, kind: u8, cursor: &mut Cursor) -> Fetch
     copied(value)
 }
 
-/// The names of fields, as the PROXY protocol's specification has them behind `PP2_TYPE_`.
-const FIELD_NAMES: [(&str, u8); 9] = [
+/// The names of fields, as the PROXY protocol's specification has them behind `PP2_TYPE_`. `CRC32` is the manual's.
+const FIELD_NAMES: [(&str, u8); 13] = [
     ("ALPN", tlv::ALPN),
     ("AUTHORITY", tlv::AUTHORITY),
+    ("CRC32", tlv::CRC32C),
+    ("CRC32C", tlv::CRC32C),
+    ("NOOP", tlv::NOOP),
     ("UNIQUE_ID", tlv::UNIQUE_ID),
     ("SSL", tlv::SSL),
     ("SSL_VERSION", tlv::SSL_VERSION),
@@ -300,6 +327,7 @@ const FIELD_NAMES: [(&str, u8); 9] = [
     ("SSL_CIPHER", tlv::SSL_CIPHER),
     ("SSL_SIG_ALG", tlv::SSL_SIGNATURE_ALGORITHM),
     ("SSL_KEY_ALG", tlv::SSL_KEY_ALGORITHM),
+    ("NETNS", tlv::NETNS),
 ];
 
 fn check_field_kind(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
@@ -311,7 +339,7 @@ fn check_field_kind(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 }
 
 fn field_kind(word: &str) -> Option<u8> {
-    if let Some((_, kind)) = FIELD_NAMES.iter().find(|(name, _)| *name == word) {
+    if let Some((_, kind)) = FIELD_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
         return Some(*kind);
     }
     match word.strip_prefix("0x") {
@@ -328,6 +356,11 @@ mod tests {
     fn fields_have_numbers_and_names() {
         for (word, expected) in [
             ("AUTHORITY", Some(2)),
+            ("authority", Some(2)),
+            ("CRC32", Some(3)),
+            ("CRC32C", Some(3)),
+            ("NOOP", Some(4)),
+            ("NETNS", Some(0x30)),
             ("NOBODY", None),
             ("0xE2", Some(0xe2)),
             ("5", Some(5)),

@@ -95,7 +95,9 @@ pub(super) const ROWS: &[Row] = &[
     row(
         of(SERVER, "srv_weight", Int, "The weight that balancing uses for a server now"),
         |exchange, args, _| {
-            of_server(exchange, args, |_, server| weight::displayed(server.effective_weight(now_ms())).into())
+            of_server(exchange, args, |_, server| {
+                weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms()))).into()
+            })
         },
     ),
     row(of(SERVER, "srv_iweight", Int, "The configured weight of a server"), |exchange, args, _| {

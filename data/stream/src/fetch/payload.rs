@@ -240,7 +240,7 @@ fn check_value(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 }
 
 fn is_http<'c>(exchange: &mut Exchange) -> Fetched<'c> {
-    match exchange.head(Side::Request) {
+    match exchange.head(Side::AskedRequest) {
         Ok(_) => truth(true),
         Err(absent) => absent.into(),
     }

@@ -24,13 +24,13 @@ const VERSION: &str = "The version of the request, such as 1.1";
 
 pub(super) const ROWS: &[Row] = &[
     row(known_later("method", Method, "The method of the request"), |exchange, _, _| {
-        of_head(exchange, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
+        of_asked(exchange, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
     }),
     row(known_later("req.ver", Str, VERSION), |exchange, _, _| {
-        of_head(exchange, |head, _| digits(head.version()))
+        of_asked(exchange, |head, _| digits(head.version()))
     }),
     row(known_later("req_ver", Str, VERSION), |exchange, _, _| {
-        of_head(exchange, |head, _| digits(head.version()))
+        of_asked(exchange, |head, _| digits(head.version()))
     }),
     row(
         known_later("http_first_req", Bool, "Whether the request is the first of its connection"),
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         known_later("capture.req.ver", Str, "The version of the request, as it came, such as HTTP/1.1"),
-        |exchange, _, _| of_head(exchange, |head, _| wire(head.version())),
+        |exchange, _, _| of_asked(exchange, |head, _| wire(head.version())),
     ),
     row(request("url", Str, "The target of the request"), |exchange, _, _| {
         of_head(exchange, |head, raw| text(head.uri(raw)))
@@ -126,7 +126,23 @@ fn of_head<'c>(
     exchange: &'c mut Exchange,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    match exchange.head(Side::Request) {
+    of_side(exchange, Side::Request, answer)
+}
+
+/// Of the request, also when it is answered.
+fn of_asked<'c>(
+    exchange: &'c mut Exchange,
+    answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
+) -> Fetched<'c> {
+    of_side(exchange, Side::AskedRequest, answer)
+}
+
+fn of_side<'c>(
+    exchange: &'c mut Exchange,
+    side: Side,
+    answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
+) -> Fetched<'c> {
+    match exchange.head(side) {
         Ok((head, raw)) => answer(head, raw),
         Err(absent) => absent.into(),
     }
@@ -163,7 +179,7 @@ impl<'c> Captured<'c> {
             let mut parts = exchange.request_line.splitn(3, |byte| *byte == b' ');
             return Some(Captured { method: parts.next()?, target: parts.next()? });
         }
-        let (head, raw) = exchange.head(Side::Request).ok()?;
+        let (head, raw) = exchange.head(Side::AskedRequest).ok()?;
         Some(Captured { method: head.method_text(raw), target: head.uri(raw) })
     }
 }

@@ -1,7 +1,7 @@
 //! The response's start line, and what was captured.
 
 use weir_expr::SampleType::{Int, Str};
-use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope};
 
 use super::access::Side;
 use super::request::{digits, wire};
@@ -14,6 +14,14 @@ const fn answered(name: &'static str, output: SampleType, help: &'static str) ->
 }
 
 const INDEX: ArgSpec = ArgSpec::new(1, &[ArgKind::Int]);
+
+fn check_index(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+    match args.int(0) {
+        Some(0..) => Ok(()),
+        _ => Err("a position is expected, from 0".into()),
+    }
+}
+
 const VERSION: &str = "The version of the response, such as 1.1";
 
 pub(super) const ROWS: &[Row] = &[
@@ -48,12 +56,15 @@ pub(super) const ROWS: &[Row] = &[
     row(
         FetchDecl::new("capture.req.hdr", Str, "A captured request header, by its position from 0")
             .args(INDEX)
+            .check(check_index)
             .valid(valid::STREAM)
             .needs(Needs::HTTP_REQUEST_META),
         |exchange, args, _| captured(&exchange.captures.request, args),
     ),
     row(
-        answered("capture.res.hdr", Str, "A captured response header, by its position from 0").args(INDEX),
+        answered("capture.res.hdr", Str, "A captured response header, by its position from 0")
+            .args(INDEX)
+            .check(check_index),
         |exchange, args, _| captured(&exchange.captures.response, args),
     ),
 ];

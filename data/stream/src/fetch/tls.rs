@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         request("req.ssl_ec_ext", Bool, "True if a TLS client's hello lists elliptic curves"),
-        |exchange, _, _| fact(exchange, |hello| hello.groups().map(|_| truth(true))),
+        |exchange, _, _| fact(exchange, |hello| Some(truth(hello.groups().is_some()))),
     ),
     row(
         request(
