@@ -158,6 +158,11 @@ def commands():
     return run([sys.executable, "tests/commands.py", "--bin", WEIR])
 
 
+def walk():
+    """Each statement of the manual on fetches and log formats, by tables."""
+    return run([sys.executable, "tests/walk.py", "--bin", WEIR])
+
+
 def explore():
     """Random expressions of one seed; longer runs, other kinds and other seeds are made by hand (`make explore`)."""
     return run([sys.executable, "tests/explore.py", "--bin", WEIR, "--kind", "values", "--count", "12", "--seconds", "120", "--patience", "0"])
@@ -181,6 +186,7 @@ STEPS = [
     ("attacks", attacks, True),
     ("phases", phases, True),
     ("servers", servers, True),
+    ("walk", walk, True),
     ("differential", differential, True),
     ("commands", commands, True),
     ("explore", explore, True),
