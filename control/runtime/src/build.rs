@@ -206,10 +206,10 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
         connections: AtomicU32::new(options.connections),
         connection_rate: AtomicU32::new(global.limits.connection_rate),
         session_rate: AtomicU32::new(global.limits.session_rate),
-        h1: weir_h1::Options {
+        h1: weir_mux::HeadOptions {
             accept_payload_with_any_method: global.http1.payload_with_any_method,
             keep_insecure_transfer_encoding: global.http1.keep_on_insecure_transfer_encoding,
-            ..weir_h1::Options::default()
+            ..weir_mux::HeadOptions::default()
         },
         header_case: header_case(&global.http1.adjusted_names),
         client_sockets: SocketSizes {

@@ -3,18 +3,23 @@
 //! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. What is there is
 //! validated once ([`weir_h1::ChunkDecoder`]) or only counted, and what was validated may leave.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use weir_h1::{BodyFraming, ChunkDecoder};
+use weir_http::{BodySize, Head};
 use weir_net::{Connection, Received, Sent};
 use weir_sys::Errno;
 
+use crate::payload;
 use crate::progress::{Progress, Step};
 
 /// Moves one body. Holds no bytes itself.
 #[derive(Debug)]
 pub struct BodyFlow {
     framing: Framing,
+    /// What its end is known by.
+    end: End,
     /// Bytes at the front of the source's input that may leave.
     ready: usize,
     /// Payload bytes that were seen.
@@ -49,6 +54,36 @@ enum Framing {
     Done,
 }
 
+/// What the end of a body is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Its length.
+    Length,
+    /// Its last chunk.
+    Chunk,
+    /// The end of its source.
+    Close,
+}
+
+/// A whole body that is kept, to be sent again.
+#[derive(Debug)]
+pub struct KeptBody {
+    bytes: Vec<u8>,
+    chunked: bool,
+}
+
+impl KeptBody {
+    /// With its framing.
+    pub fn framed(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Without; chunks are joined in the room that `room` gives. None if it is no chunked coding.
+    pub fn payload(&self, room: impl FnOnce() -> Vec<u8>) -> Option<Cow<'_, [u8]>> {
+        if self.chunked { payload::of_chunked(&self.bytes, room) } else { Some(Cow::Borrowed(&self.bytes)) }
+    }
+}
+
 /// What a call of [`BodyFlow::advance`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
@@ -78,9 +113,27 @@ pub enum Side {
 }
 
 impl BodyFlow {
-    /// A flow for a body with this framing, of which `ready` bytes at the front of the source's input (a head that is
-    /// forwarded verbatim) leave first.
-    pub fn new(framing: BodyFraming, ready: usize) -> Self {
+    /// A flow for the body of this size that comes behind this head.
+    pub fn behind(head: &Head, size: BodySize) -> Self {
+        BodyFlow::new(BodyFraming::of(size, head))
+    }
+
+    /// A flow of all that comes until the source ends.
+    pub fn tunnel() -> Self {
+        BodyFlow::new(BodyFraming::Tunnel)
+    }
+
+    /// A flow of nothing.
+    pub fn done() -> Self {
+        BodyFlow::new(BodyFraming::None)
+    }
+
+    fn new(framing: BodyFraming) -> Self {
+        let end = match framing {
+            BodyFraming::None | BodyFraming::Length(_) => End::Length,
+            BodyFraming::Chunked => End::Chunk,
+            BodyFraming::UntilClose | BodyFraming::Tunnel => End::Close,
+        };
         let framing = match framing {
             BodyFraming::None => Framing::Done,
             BodyFraming::Length(length) => Framing::Length(length),
@@ -90,22 +143,18 @@ impl BodyFlow {
         BodyFlow {
             bodiless: matches!(framing, Framing::Done),
             framing,
-            ready,
+            end,
+            ready: 0,
             payload: 0,
             framing_bytes: 0,
             trailers: 0..0,
             trailer_bytes: 0,
             drops_trailers: false,
             ends_sink: false,
-            with_head: ready > 0,
+            with_head: false,
             small_pieces: 0,
             told: None,
         }
-    }
-
-    /// A flow of nothing.
-    pub fn done() -> Self {
-        BodyFlow::new(BodyFraming::None, 0)
     }
 
     /// From now on trailers stay behind (`option http-drop-request-trailers`, `http-drop-response-trailers`).
@@ -179,13 +228,35 @@ impl BodyFlow {
         self.trailers = self.trailers.start.saturating_sub(count)..self.trailers.end.saturating_sub(count);
     }
 
-    /// The ready bytes as they are to leave: for who keeps a copy of them.
-    pub fn copy_ready(&self, source: &Connection) -> Vec<u8> {
+    /// Whether it comes in chunks.
+    pub fn is_chunked(&self) -> bool {
+        self.end == End::Chunk
+    }
+
+    /// Whether it lasts until its source ends.
+    pub fn ends_with_source(&self) -> bool {
+        self.end == End::Close
+    }
+
+    /// The payload among the ready bytes; chunks are joined in the room that `room` gives. None if it is no chunked coding.
+    pub fn waiting<'s>(
+        &self,
+        source: &'s Connection,
+        room: impl FnOnce() -> Vec<u8>,
+    ) -> Option<Cow<'s, [u8]>> {
+        let input = source.input();
+        let framed = input.get(..self.ready).unwrap_or(input);
+        if self.is_chunked() { payload::of_chunked(framed, room) } else { Some(Cow::Borrowed(framed)) }
+    }
+
+    /// A copy of the ready bytes, as they are to leave.
+    pub fn keep(&self, source: &Connection) -> KeptBody {
         let ready = &source.input()[..self.ready];
-        match self.drops_trailers && !self.trailers.is_empty() {
+        let bytes = match self.drops_trailers && !self.trailers.is_empty() {
             true => [&ready[..self.trailers.start], &ready[self.trailers.end..]].concat(),
             false => ready.to_vec(),
-        }
+        };
+        KeptBody { bytes, chunked: self.is_chunked() }
     }
 
     /// How many bytes at the front of the source's input were validated and did not leave yet.

@@ -8,10 +8,13 @@
 
 pub mod body;
 pub mod message;
+mod payload;
+pub mod persistence;
 pub mod progress;
 pub mod spliced;
 
-pub use body::{BodyFlow, Flow, Side};
-pub use message::{Message, ReadHead};
+pub use body::{BodyFlow, Flow, KeptBody, Side};
+pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};
+pub use persistence::ConnectionMode;
 pub use progress::{Progress, Step};
 pub use spliced::Spliced;

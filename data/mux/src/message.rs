@@ -1,9 +1,11 @@
 //! One HTTP/1 message head: read from a connection, kept while the exchange lasts, written to the other connection.
 
-use weir_h1::{HeadError, Options, Parser, Progress};
-use weir_http::{CaseMap, Head};
+use weir_h1::{Parser, Progress};
+use weir_http::{CaseMap, Head, Kind};
 use weir_net::{Connection, Received, Sent};
 use weir_sys::Errno;
+
+pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
 
 /// A head and the bytes it was read from.
 ///
@@ -82,12 +84,12 @@ impl Message {
     }
 
     /// Reads a request head. At most `limit` bytes are held for it (`tune.bufsize` less `tune.maxrewrite`).
-    pub fn read_request(&mut self, from: &mut Connection, options: &Options, limit: usize) -> ReadHead {
+    pub fn read_request(&mut self, from: &mut Connection, options: &HeadOptions, limit: usize) -> ReadHead {
         self.read(from, limit, |parser, raw, head| parser.request(raw, options, head))
     }
 
     /// Reads a response head.
-    pub fn read_response(&mut self, from: &mut Connection, options: &Options, limit: usize) -> ReadHead {
+    pub fn read_response(&mut self, from: &mut Connection, options: &HeadOptions, limit: usize) -> ReadHead {
         self.read(from, limit, |parser, raw, head| parser.response(raw, options, head))
     }
 
@@ -96,13 +98,13 @@ impl Message {
         &mut self,
         from: &mut Connection,
         limit: usize,
-        mut parse: impl FnMut(&mut Parser, &[u8], &mut Head) -> Progress,
+        mut look: impl FnMut(&mut Parser, &[u8], &mut Head) -> Progress,
     ) -> ReadHead {
         // What is there already may be a whole head (pipelining): look before receiving.
         let mut fresh = !from.input().is_empty();
         loop {
             if fresh {
-                match parse(&mut self.parser, from.input(), &mut self.head) {
+                match look(&mut self.parser, from.input(), &mut self.head) {
                     Progress::Complete { head_len } => {
                         self.bytes.clear();
                         if head_len > self.bytes.capacity() && !self.make_room(head_len) {
@@ -132,15 +134,25 @@ impl Message {
         !weir_net::shortage::is_short() && self.bytes.try_reserve(length).is_ok()
     }
 
-    /// Reads a whole response head from bytes at hand (an error file): its length, or none if it is no head.
-    pub fn read_kept(&mut self, bytes: &[u8]) -> Option<usize> {
+    /// Reads a whole head from bytes at hand (an error file, a test): its length, or none if it is no head.
+    pub fn read_kept(&mut self, kind: Kind, bytes: &[u8]) -> Option<usize> {
         self.clear();
-        let options = Options { accept_unsafe_violations: true, ..Options::default() };
-        match self.parser.response(bytes, &options, &mut self.head) {
+        let options = HeadOptions { accept_unsafe_violations: true, ..HeadOptions::default() };
+        match parse(&mut self.parser, kind, bytes, &options, &mut self.head) {
             Progress::Complete { head_len } => {
                 self.bytes.extend_from_slice(&bytes[..head_len]);
                 Some(head_len)
             }
+            _ => None,
+        }
+    }
+
+    /// Why this head would be refused if violations were not accepted.
+    pub fn violation(&self) -> Option<HeadError> {
+        let mut head = Head::with_limits(u16::MAX, u32::MAX);
+        let options = HeadOptions { accept_fragment: true, ..HeadOptions::default() };
+        match parse(&mut Parser::default(), self.head.kind(), &self.bytes, &options, &mut head) {
+            Progress::Error(error) => Some(error),
             _ => None,
         }
     }
@@ -196,5 +208,12 @@ impl Message {
         scratch.extend_from_slice(&from.input()[..body]);
         from.consume(body);
         to.send_head(scratch, more)
+    }
+}
+
+fn parse(parser: &mut Parser, kind: Kind, bytes: &[u8], options: &HeadOptions, head: &mut Head) -> Progress {
+    match kind {
+        Kind::Request => parser.request(bytes, options, head),
+        Kind::Response => parser.response(bytes, options, head),
     }
 }

@@ -8,8 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use weir_h1::{HeadError, HeadErrorKind, Options, Parser, Progress};
-use weir_http::Head;
+use weir_mux::{HeadError, HeadErrorKind};
 use weir_sync::Ring;
 use weir_sync::ring::{HEADER, Seek, Wait};
 
@@ -205,7 +204,7 @@ pub(crate) fn keep_long_response(exchange: &Exchange) {
 /// Keeps a request that is taken only because violations are (manual, "option accept-unsafe-violations-in-http-request").
 #[cold]
 pub(crate) fn keep_tolerated_request(exchange: &Exchange) {
-    if let Some(error) = refusal_of(Direction::Request, exchange.request.bytes()) {
+    if let Some(error) = exchange.request.violation() {
         keep_request(exchange, error);
     }
 }
@@ -213,22 +212,8 @@ pub(crate) fn keep_tolerated_request(exchange: &Exchange) {
 /// The same of a response.
 #[cold]
 pub(crate) fn keep_tolerated_response(exchange: &Exchange) {
-    if let Some(error) = refusal_of(Direction::Response, exchange.response.bytes()) {
+    if let Some(error) = exchange.response.violation() {
         keep_response(exchange, error);
-    }
-}
-
-/// Why a head would be refused if violations were not accepted.
-fn refusal_of(direction: Direction, bytes: &[u8]) -> Option<HeadError> {
-    let (mut parser, mut head) = (Parser::default(), Head::with_limits(u16::MAX, u32::MAX));
-    let options = Options { accept_fragment: true, ..Options::default() };
-    let progress = match direction {
-        Direction::Request => parser.request(bytes, &options, &mut head),
-        Direction::Response => parser.response(bytes, &options, &mut head),
-    };
-    match progress {
-        Progress::Error(error) => Some(error),
-        _ => None,
     }
 }
 

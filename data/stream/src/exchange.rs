@@ -12,8 +12,8 @@ use weir_backend::{Backend, Lease, Positions, Priority, Server, ServerKey};
 use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
-use weir_h1::BodyFraming;
-use weir_mux::{BodyFlow, Message};
+use weir_http::BodySize;
+use weir_mux::{BodyFlow, KeptBody, Message};
 use weir_net::Connection;
 use weir_sys::Address;
 
@@ -57,8 +57,8 @@ pub struct Exchange {
     pub request_body: BodyFlow,
     /// The response's body on its way.
     pub response_body: BodyFlow,
-    /// How that body comes from the server, whatever rules make of the response.
-    pub response_framing: BodyFraming,
+    /// The size of that body as it comes from the server, whatever rules make of the response.
+    pub response_size: BodySize,
     /// A response of our own, when there is one.
     pub reply: Option<Reply>,
     /// How far the stream is.
@@ -224,7 +224,7 @@ pub enum Replay {
     /// The head alone: there is no body.
     Head,
     /// The head, and this body.
-    Whole(Vec<u8>),
+    Whole(KeptBody),
 }
 
 /// Values kept for the logs, in the order of the frontend's capture slots.
@@ -423,7 +423,7 @@ impl Exchange {
             response: crate::recycle::message(),
             request_body: BodyFlow::done(),
             response_body: BodyFlow::done(),
-            response_framing: BodyFraming::None,
+            response_size: BodySize::None,
             reply: None,
             phase: During::Request,
             ending: Ending::NORMAL,
@@ -534,7 +534,7 @@ impl Exchange {
         match self.facts.response_started || self.facts.logging_early {
             true => {
                 // The end of a chunked coding is one byte, of whatever size it was.
-                let end = self.response_framing == BodyFraming::Chunked
+                let end = self.response_body.is_chunked()
                     && !self.facts.head_only
                     && self.response_body.is_complete();
                 self.head_sizes + self.reply_bytes + self.response_body.payload() + u64::from(end)

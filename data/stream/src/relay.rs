@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use weir_h1::BodyFraming;
 use weir_mux::{BodyFlow, Flow, Side, Spliced, Step};
 use weir_net::Connection;
 use weir_sched::{Tick, yield_now};
@@ -70,8 +69,8 @@ impl Exchange {
 
     /// Starts both directions of a connection in TCP mode, with what was received already.
     pub(crate) fn begin_relay(&mut self) {
-        self.request_body = BodyFlow::new(BodyFraming::Tunnel, 0);
-        self.response_body = BodyFlow::new(BodyFraming::Tunnel, 0);
+        self.request_body = BodyFlow::tunnel();
+        self.response_body = BodyFlow::tunnel();
     }
 
     /// Moves what the client sends while the response is inspected: a server answers only what it got. True if more

@@ -9,9 +9,8 @@ use weir_config::model as config;
 use weir_config::model::RulesetKind;
 use weir_config::model::{Redirect, RedirectKind};
 use weir_expr::scratch::Scratch;
-use weir_h1::BodyFraming;
 use weir_http::pages::Page;
-use weir_http::{KnownName, Method, NoRoom, Version, status};
+use weir_http::{BodySize, Kind, KnownName, Method, NoRoom, Version, status};
 use weir_net::Sent;
 use weir_sched::wait;
 
@@ -129,7 +128,7 @@ impl Exchange {
     /// An error file: a whole message, as it is.
     fn prepare_message(&mut self, message: &config::ErrorMessage) -> Result<(), NoRoom> {
         self.response.clear();
-        let parsed = self.response.read_kept(&message.raw);
+        let parsed = self.response.read_kept(Kind::Response, &message.raw);
         let Some(head_length) = parsed else {
             // An empty file means silence (manual, "errorfile").
             self.reply = None;
@@ -338,14 +337,13 @@ impl Exchange {
         } else {
             reply.body.bytes()
         };
-        let framing = match body.len() {
+        let size = match self.promises_tunnel() {
             // Who takes this for a tunnel reads until it ends, whatever the fields say.
-            _ if self.promises_tunnel() => BodyFraming::UntilClose,
-            0 => BodyFraming::None,
-            length => BodyFraming::Length(length as u64),
+            true => BodySize::Tunnel,
+            false => BodySize::of_length(body.len() as u64),
         };
-        self.settle_reply(&reply, framing);
-        let _ = self.restate_response(framing);
+        self.settle_reply(&reply, size);
+        let _ = self.restate_response(size);
         self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };
         self.log_the_beginning();
         self.facts.response_started = true;
@@ -361,7 +359,7 @@ impl Exchange {
     }
 
     /// Whether the client's connection survives, and what the head says about it.
-    fn settle_reply(&mut self, reply: &Reply, framing: BodyFraming) {
+    fn settle_reply(&mut self, reply: &Reply, size: BodySize) {
         // What is left of the request's body would be read as the next request. The head in front of it goes first: counted as
         // body, it would make an incomplete one look complete.
         self.request.detach(&mut self.client);
@@ -373,23 +371,15 @@ impl Exchange {
                 self.request_body = weir_mux::BodyFlow::done();
             }
         }
-        let persists = weir_h1::connection::client_persists(&self.request.head, framing, self.client_mode());
         // What a rule made interim is not: the client waits for another one.
         let last = self.response.head.status() >= 200;
-        self.facts.keep_client &= persists
-            && last
+        self.facts.keep_client &= last
             && !reply.closes
-            && !weir_h1::connection::asks_to_close(&self.response.head, self.response.bytes())
             && self.facts.have_request
             && self.request_body.is_done()
+            && self.response.client_persists(&self.request, size, self.client_mode())
             && !self.site.closes(&self.session);
-        let announcement = weir_h1::connection::announcement_to_client(
-            &self.request.head,
-            &self.response.head,
-            self.facts.keep_client,
-        );
-        let (head, raw) = self.response.edit();
-        let _ = weir_h1::connection::announce(head, raw, announcement);
+        let _ = self.response.announce_to_client(&self.request, self.facts.keep_client);
         self.adjust_response_case();
     }
 

@@ -258,7 +258,7 @@ impl Exchange {
                 let method = self.format(value);
                 // Whether a tunnel follows is between the client and its request.
                 let connects = [self.request.head.method() == Method::Connect, method[..] == *b"CONNECT"];
-                if !weir_h1::is_token(&method) || connects[0] != connects[1] {
+                if !weir_http::is_token(&method) || connects[0] != connects[1] {
                     return Done::Failed;
                 }
                 return done(self.request.head.set_method(&method).is_ok());

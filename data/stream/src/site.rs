@@ -79,7 +79,7 @@ pub struct Limits {
     /// `maxsessrate`, 0 for none.
     pub session_rate: AtomicU32,
     /// `h1-accept-payload-with-any-method` and relatives.
-    pub h1: weir_h1::Options,
+    pub h1: weir_mux::HeadOptions,
     /// `h1-case-adjust`: how bogus peers want to see the names of fields.
     pub header_case: Option<weir_http::CaseMap>,
     /// `tune.*.server`: what the kernel holds for connections to servers.
@@ -143,8 +143,8 @@ impl SocketSizes {
 impl Limits {
     /// What the engine of HTTP/1 accepts.
     #[inline]
-    pub fn h1_options(&self, accept_unsafe_violations: bool) -> weir_h1::Options {
-        weir_h1::Options { accept_unsafe_violations, ..self.h1 }
+    pub fn h1_options(&self, accept_unsafe_violations: bool) -> weir_mux::HeadOptions {
+        weir_mux::HeadOptions { accept_unsafe_violations, ..self.h1 }
     }
 
     /// How many bytes a head may have.

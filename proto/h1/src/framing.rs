@@ -1,6 +1,6 @@
 //! How the end of a body is found (RFC 9112, 6.3).
 
-use weir_http::{Flags, Head, Kind, KnownName, Method, NoRoom, status};
+use weir_http::{BodySize, Flags, Head, Kind, KnownName, Method, NoRoom, status};
 
 /// How the body after a head is delimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,40 +17,30 @@ pub enum BodyFraming {
     Tunnel,
 }
 
-/// The framing of a request. A `CONNECT` has no body: the tunnel begins with the response that accepts it.
+impl BodyFraming {
+    /// How a body of this size ends behind a head that came, or that is made here.
+    #[inline]
+    pub fn of(size: BodySize, head: &Head) -> Self {
+        match size {
+            BodySize::None => BodyFraming::None,
+            BodySize::Known(length) => BodyFraming::Length(length),
+            BodySize::Unknown if head.flags().contains(Flags::CHUNKED) => BodyFraming::Chunked,
+            BodySize::Unknown => BodyFraming::UntilClose,
+            BodySize::Tunnel => BodyFraming::Tunnel,
+        }
+    }
+}
+
+/// The framing of a request.
 #[inline]
 pub fn request_framing(head: &Head) -> BodyFraming {
-    let flags = head.flags();
-    if flags.contains(Flags::CHUNKED) {
-        return BodyFraming::Chunked;
-    }
-    match head.content_length() {
-        None | Some(0) => BodyFraming::None,
-        Some(length) => BodyFraming::Length(length),
-    }
+    BodyFraming::of(BodySize::of_request(head), head)
 }
 
 /// The framing of a response to a request with this method.
 #[inline]
 pub fn response_framing(head: &Head, request_method: Method) -> BodyFraming {
-    let code = head.status();
-    if code == 101 || (request_method == Method::Connect && (200..300).contains(&code)) {
-        return BodyFraming::Tunnel;
-    }
-    if request_method == Method::Head || status::is_bodyless(code) {
-        return BodyFraming::None;
-    }
-    if head.flags().contains(Flags::CHUNKED) {
-        return BodyFraming::Chunked;
-    }
-    if head.flags().contains(Flags::HAS_TRANSFER_ENCODING) {
-        return BodyFraming::UntilClose;
-    }
-    match head.content_length() {
-        None => BodyFraming::UntilClose,
-        Some(0) => BodyFraming::None,
-        Some(length) => BodyFraming::Length(length),
-    }
+    BodyFraming::of(BodySize::of_response(head, request_method), head)
 }
 
 /// Makes an edited head say what body follows it, for whoever expects one: rules may have changed the fields that say so,

@@ -4,7 +4,7 @@
 //! engines and two sets of questions:
 //!
 //! - [`Parser`] cuts a request or response head out of a receive buffer and fills a [`weir_http::Head`];
-//! - [`BodyFraming`] says how the body that follows is delimited;
+//! - [`BodyFraming`] says how the end of the body that follows is found;
 //! - [`ChunkDecoder`] validates chunked bodies while they pass, [`chunk_encoder`] makes them;
 //! - [`connection`] decides whether a connection lives on, and edits the `Connection` field to say so.
 //!
@@ -21,4 +21,4 @@ pub mod parser;
 pub use chunk_decoder::{Advance, ChunkDecoder, ChunkError, Piece};
 pub use error::{HeadError, HeadErrorKind};
 pub use framing::{BodyFraming, request_framing, response_framing, restate};
-pub use parser::{Options, Parser, Progress, is_token};
+pub use parser::{Options, Parser, Progress};

@@ -37,11 +37,6 @@ pub struct Options {
     pub keep_insecure_transfer_encoding: bool,
 }
 
-/// Whether these bytes are a token: a method, a field name (RFC 9110, 5.6.2).
-pub fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|byte| scan::is_token_byte(*byte))
-}
-
 /// What a look at the buffer told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {

@@ -8,6 +8,7 @@
 //! a byte stream (that is `weir-h1`), nor sockets, clocks or configuration. Begin with [`Head`], then [`uri`].
 
 pub mod auth;
+pub mod body;
 pub mod case;
 pub mod cookie;
 pub mod date;
@@ -26,10 +27,11 @@ pub mod uri;
 pub mod values;
 pub mod version;
 
+pub use body::BodySize;
 pub use case::CaseMap;
 pub use flags::Flags;
 pub use head::{Field, Head, Kind, NoRoom, TooManyFields, ValueEdit};
 pub use method::Method;
-pub use name::KnownName;
+pub use name::{KnownName, is_token};
 pub use span::Span;
 pub use version::Version;

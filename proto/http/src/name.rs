@@ -237,6 +237,33 @@ const TEXTS: [&str; 46] = [
     "x-forwarded-proto",
 ];
 
+/// Whether a byte may be in a token (RFC 9110, 5.6.2).
+pub const fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
+}
+
+/// Whether these bytes are a token: a method, a field name.
+pub fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|byte| is_token_byte(*byte))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use weir_expr::SampleType::{Bin, Int};
 use weir_expr::{FetchDecl, Fetched, Flags, Needs, Sample, SampleType, Value, scratch};
-use weir_h1::{BodyFraming, ChunkDecoder, Piece, request_framing};
 use weir_mux::BodyFlow;
 
 use super::access::{Absent, Side};
@@ -84,19 +83,21 @@ pub(super) fn request_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent> 
     if !exchange.facts.have_request || exchange.server.is_some() || exchange.facts.have_response {
         return Err(Absent::Missing);
     }
-    let framing = request_framing(&exchange.request.head);
     let announced = exchange.request.head.content_length();
     if let Replay::Whole(body) = &exchange.replay {
-        return Ok(Body { bytes: payload(framing, body)?, announced, grows: false });
+        return Ok(Body {
+            bytes: body.payload(scratch::take).ok_or(Absent::Missing)?,
+            announced,
+            grows: false,
+        });
     }
     exchange.request.detach(&mut exchange.client);
     if !exchange.request_body.inspect(&mut exchange.client) {
         return Err(Absent::Missing);
     }
     let grows = !exchange.request_body.is_complete() && exchange.may_wait();
-    let input = exchange.client.input();
-    let framed = input.get(..exchange.request_body.ready()).unwrap_or(input);
-    Ok(Body { bytes: payload(framing, framed)?, announced, grows })
+    let bytes = exchange.request_body.waiting(&exchange.client, scratch::take).ok_or(Absent::Missing)?;
+    Ok(Body { bytes, announced, grows })
 }
 
 /// The response's body: what came together with the head, until it goes on to the client.
@@ -105,54 +106,13 @@ pub(super) fn response_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent>
     if !exchange.facts.have_response || exchange.facts.response_started || exchange.reply.is_some() {
         return Err(Absent::Missing);
     }
-    let framing = exchange.response_framing;
     let announced = exchange.response.head.content_length();
     let Some(upstream) = &mut exchange.server else { return Err(Absent::Missing) };
     exchange.response.detach(&mut upstream.connection);
-    let mut flow = BodyFlow::new(framing, 0);
+    let mut flow = BodyFlow::behind(&exchange.response.head, exchange.response_size);
     if !flow.inspect(&mut upstream.connection) {
         return Err(Absent::Missing);
     }
-    let input = upstream.connection.input();
-    let framed = input.get(..flow.ready()).unwrap_or(input);
-    Ok(Body { bytes: payload(framing, framed)?, announced, grows: false })
-}
-
-/// What a body's bytes carry beside their framing.
-fn payload(framing: BodyFraming, framed: &[u8]) -> Result<Cow<'_, [u8]>, Absent> {
-    if framing != BodyFraming::Chunked {
-        return Ok(Cow::Borrowed(framed));
-    }
-    let mut decoder = ChunkDecoder::new();
-    let mut joined = scratch::take();
-    let mut rest = framed;
-    loop {
-        match decoder.piece(rest) {
-            Ok(Piece::Payload(place)) => {
-                joined.extend_from_slice(&rest[place.clone()]);
-                rest = &rest[place.end..];
-            }
-            Ok(Piece::Trailers(place) | Piece::Extension(place)) => rest = &rest[place.end..],
-            Ok(Piece::More | Piece::Done(_)) => return Ok(Cow::Owned(joined)),
-            Err(_) => return Err(Absent::Missing),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn framing_is_no_part_of_a_body() {
-        let framed = b"5\r\nb=1&a\r\n6;x=y\r\n=2;a=3\r\n0\r\nT: v\r\n\r\n";
-        let whole = payload(BodyFraming::Chunked, framed).expect("a body");
-        assert_eq!(&*whole, b"b=1&a=2;a=3");
-        for length in 0..framed.len() {
-            let part = payload(BodyFraming::Chunked, &framed[..length]).expect("a part of a body");
-            assert!(whole.starts_with(&part), "{length}");
-        }
-        assert!(payload(BodyFraming::Chunked, b"x").is_err());
-        assert_eq!(&*payload(BodyFraming::Length(9), b"as it is").expect("a body"), b"as it is");
-    }
+    let bytes = flow.waiting(&upstream.connection, scratch::take).ok_or(Absent::Missing)?;
+    Ok(Body { bytes, announced, grows: false })
 }

@@ -1,6 +1,5 @@
 //! The bodies of a request and of its response, on their ways at the same time.
 
-use weir_h1::BodyFraming;
 use weir_mux::{Flow, Side};
 use weir_sched::{Tick, yield_now};
 use weir_sys::Errno;
@@ -13,7 +12,7 @@ use crate::exchange::{Exchange, Phase, Stop};
 
 impl Exchange {
     /// Both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
-    pub(super) async fn exchange_bodies(&mut self, framing: BodyFraming) -> Phase {
+    pub(super) async fn exchange_bodies(&mut self) -> Phase {
         let mut server_deadline = clock::after_some(self.timeouts.server);
         let mut client_deadline = clock::after_some(self.timeouts.client);
         let mut progress = self.progress();
@@ -26,7 +25,7 @@ impl Exchange {
                     self.count_server_abort();
                     return Err(Stop::close(By::Server, During::Data));
                 }
-                Flow::Done => self.response_left(framing),
+                Flow::Done => self.response_left(),
                 Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
                 Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
                 Flow::Malformed => {
@@ -116,13 +115,13 @@ impl Exchange {
     }
 
     /// The response is with the client, the request not yet with the server.
-    fn response_left(&mut self, framing: BodyFraming) {
+    fn response_left(&mut self) {
         if self.phase == During::Last {
             return;
         }
         self.enter(During::Last);
         // The client knows the end by this only.
-        if framing == BodyFraming::UntilClose {
+        if self.response_body.ends_with_source() {
             self.client.shut_write();
         }
     }

@@ -1,8 +1,7 @@
 //! Request to the server, response to the client, and the bodies of both.
 
-use weir_h1::{BodyFraming, connection as persistence, request_framing, response_framing, restate};
-use weir_http::{Flags, NoRoom, Version, status};
-use weir_mux::{BodyFlow, Flow, ReadHead, Side};
+use weir_http::{BodySize, Flags, NoRoom, Version, status};
+use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
 use weir_net::Sent;
 use weir_sched::yield_now;
 use weir_sys::Errno;
@@ -38,29 +37,9 @@ impl Exchange {
     fn prepare_request(&mut self) -> Phase {
         self.narrow_te()?;
         self.add_forwarding_fields()?;
-        let mode = self.connection_mode();
-        let (head, raw) = self.request.edit();
-        restate(head, raw, request_framing(head)).map_err(|_| no_room())?;
-        let written = persistence::asks_to_close(head, raw);
-        let closes = written || head.flags().intersects(Flags::DOUBTFUL);
-        self.facts.keep_server = mode == persistence::Mode::KeepAlive && !closes;
         let pretends = self.backend.config.settings.options.http_pretend_keep_alive;
-        let mode = match () {
-            () if closes => persistence::Mode::ServerClose,
-            () if pretends => persistence::Mode::KeepAlive,
-            () => mode,
-        };
-        // After an upgrade the connection's fate is in the response: nothing is said of it, and what the client said of its own
-        // connection stays behind (RFC 9110, 7.6.1).
-        let upgrade = persistence::may_switch_protocols(&self.request.head);
-        if !(upgrade && written) {
-            let announcement = match upgrade {
-                true => persistence::Announce::Nothing,
-                false => persistence::announcement_to_server(&self.request.head, mode),
-            };
-            let (head, raw) = self.request.edit();
-            persistence::announce(head, raw, announcement).map_err(|_| no_room())?;
-        }
+        let mode = self.connection_mode();
+        self.facts.keep_server = self.request.settle_request(mode, pretends).map_err(|_| no_room())?;
         let wanted = self.backend.config.settings.options.adjust_case_for_server;
         self.request.adjust_case(self.site.limits.header_case.as_ref().filter(|_| wanted));
         if self.backend.config.settings.options.http_drop_request_trailers {
@@ -86,7 +65,7 @@ impl Exchange {
             return Replay::No;
         }
         self.trace_coding(Direction::Request, true);
-        let body = self.request_body.copy_ready(&self.client);
+        let body = self.request_body.keep(&self.client);
         self.client.consume(self.request_body.ready());
         self.request_body = BodyFlow::done();
         Replay::Whole(body)
@@ -102,7 +81,7 @@ impl Exchange {
             crate::errors::keep_tolerated_response(self);
         }
         // Nobody asked to leave HTTP: what would follow is no response.
-        if self.server_status == 101 && !persistence::may_switch_protocols(&self.request.head) {
+        if self.server_status == 101 && !self.request.may_switch_protocols() {
             return Err(Converse::Failed(Failure::Junk));
         }
         self.timers.response = Some(self.elapsed());
@@ -131,7 +110,7 @@ impl Exchange {
         }
         self.request.detach(&mut self.client);
         let body: &[u8] = match &self.replay {
-            Replay::Whole(body) => body,
+            Replay::Whole(body) => body.framed(),
             _ => b"",
         };
         // Announced only if it follows at once: the kernel holds back what is said to be unfinished.
@@ -302,9 +281,9 @@ impl Exchange {
     async fn respond(&mut self) -> Phase {
         self.facts.have_response = true;
         self.count_server_status();
-        self.response_framing = response_framing(&self.response.head, self.request.head.method());
+        self.response_size = BodySize::of_response(&self.response.head, self.request.head.method());
         // What a tunnel was asked from carries no other request, even if a rule refuses the tunnel.
-        self.facts.keep_client &= self.response_framing != BodyFraming::Tunnel;
+        self.facts.keep_client &= self.response_size != BodySize::Tunnel;
         self.note_head_size(true);
         self.bound_response_head();
         if let Err(stop) = self.response_phase().await {
@@ -312,12 +291,15 @@ impl Exchange {
             self.head_sizes = 0;
             return Err(stop);
         }
-        let framing = self.settle_response_body()?;
-        self.facts.tunnel = framing == BodyFraming::Tunnel;
-        self.settle_connections(framing)?;
+        let size = self.settle_response_body()?;
+        self.facts.tunnel = size == BodySize::Tunnel;
+        self.settle_connections(size)?;
         let verbatim = self.response.verbatim();
         if !self.facts.response_body_begun {
-            self.response_body = BodyFlow::new(framing, verbatim);
+            self.response_body = BodyFlow::behind(&self.response.head, size);
+            if verbatim > 0 {
+                self.response_body.lead_with(verbatim);
+            }
         }
         if self.frontend.config.settings.options.http_drop_response_trailers {
             self.response_body.drop_trailers();
@@ -359,19 +341,19 @@ impl Exchange {
         }
         self.facts.response_started = true;
         if self.facts.tunnel {
-            self.request_body = BodyFlow::new(BodyFraming::Tunnel, 0);
+            self.request_body = BodyFlow::tunnel();
             return self.relay().await;
         }
-        self.exchange_bodies(framing).await
+        self.exchange_bodies().await
     }
 
     /// What follows the head that the client gets: rules may have given a body to a response that has none, or taken it from
     /// one that has. A tunnel is open when the server says so and the client is told so; else nothing follows, and nothing
     /// more is read of a client that may take it for open.
-    fn settle_response_body(&mut self) -> Phase<BodyFraming> {
-        let came = self.response_framing;
+    fn settle_response_body(&mut self) -> Phase<BodySize> {
+        let came = self.response_size;
         let status = self.response.head.status();
-        let accepted = came == BodyFraming::Tunnel;
+        let accepted = came == BodySize::Tunnel;
         let promised = self.promises_tunnel();
         if accepted && promised && (status == 101) == (self.server_status == 101) {
             // A tunnel has no length (RFC 9110, 9.3.6), whatever the server says.
@@ -383,58 +365,49 @@ impl Exchange {
             return Ok(came);
         }
         let bodiless = accepted || promised || self.facts.head_only || status::is_bodyless(status);
-        let framing = if bodiless { BodyFraming::None } else { came };
-        if framing != came {
+        let size = if bodiless { BodySize::None } else { came };
+        if size != came {
             // Nobody takes it: that ends the server's connection.
             self.facts.keep_server = false;
             self.response_body = BodyFlow::done();
         }
-        let said = if promised { BodyFraming::UntilClose } else { framing };
+        let said = if promised { BodySize::Tunnel } else { size };
         self.restate_response(said).map_err(|_| no_room())?;
         // What a rule made interim is not: the client waits for another one.
         self.facts.keep_client &= status >= 200 && !promised;
-        Ok(framing)
+        Ok(size)
     }
 
     /// Whether the response's head tells the client that a tunnel begins.
     pub(crate) fn promises_tunnel(&self) -> bool {
-        response_framing(&self.response.head, self.request.head.method()) == BodyFraming::Tunnel
+        BodySize::of_response(&self.response.head, self.request.head.method()) == BodySize::Tunnel
     }
 
     /// Makes the response's head say what body the client gets. A 304, and a response to HEAD that has a body for others, say
     /// how long another one is.
-    pub(crate) fn restate_response(&mut self, framing: BodyFraming) -> Result<(), NoRoom> {
+    pub(crate) fn restate_response(&mut self, size: BodySize) -> Result<(), NoRoom> {
         let status = self.response.head.status();
         if status == 304 || (self.facts.head_only && !status::is_bodyless(status)) {
             return Ok(());
         }
-        let (head, raw) = self.response.edit();
-        restate(head, raw, framing)
+        self.response.restate(size)
     }
 
     /// Decides which connections live on, and says so in the response.
-    fn settle_connections(&mut self, framing: BodyFraming) -> Phase {
+    fn settle_connections(&mut self, size: BodySize) -> Phase {
         if self.facts.tunnel {
             self.facts.keep_client = false;
             self.facts.keep_server = false;
             // What the server says of its own connection stays behind (RFC 9110, 7.6.1).
-            let (head, raw) = self.response.edit();
-            persistence::announce(head, raw, persistence::Announce::Nothing).map_err(|_| no_room())?;
+            self.response.announce_tunnel().map_err(|_| no_room())?;
             self.adjust_response_case();
             return Ok(());
         }
         let mode = self.connection_mode();
-        let (request, response) = (&self.request.head, &self.response.head);
-        self.facts.keep_server &= persistence::server_persists(response, self.response_framing, mode);
-        // A response whose end can be read in two ways cannot be trusted to have been understood by everybody.
-        let doubtful = response.flags().intersects(Flags::DOUBTFUL);
-        self.facts.keep_client &= !doubtful
-            && !persistence::asks_to_close(response, self.response.bytes())
-            && persistence::client_persists(request, framing, self.client_mode())
+        self.facts.keep_server &= self.response.server_persists(self.response_size, mode);
+        self.facts.keep_client &= self.response.client_persists(&self.request, size, self.client_mode())
             && !self.site.closes(&self.session);
-        let announcement = persistence::announcement_to_client(request, response, self.facts.keep_client);
-        let (head, raw) = self.response.edit();
-        persistence::announce(head, raw, announcement).map_err(|_| no_room())?;
+        self.response.announce_to_client(&self.request, self.facts.keep_client).map_err(|_| no_room())?;
         self.adjust_response_case();
         Ok(())
     }
@@ -446,12 +419,12 @@ impl Exchange {
     }
 
     /// What the frontend and the backend agree on for connections.
-    fn connection_mode(&self) -> persistence::Mode {
+    fn connection_mode(&self) -> ConnectionMode {
         mode_of(self.frontend).max(mode_of(self.backend))
     }
 
     /// How the client's connection persists: only its own side is asked (manual, "option httpclose").
-    pub(crate) fn client_mode(&self) -> persistence::Mode {
+    pub(crate) fn client_mode(&self) -> ConnectionMode {
         mode_of(self.frontend)
     }
 
@@ -489,12 +462,12 @@ impl From<Stop> for Converse {
 }
 
 /// What a proxy says of connections.
-fn mode_of(proxy: &crate::site::Proxy) -> persistence::Mode {
-    use weir_config::model::ConnectionMode;
+fn mode_of(proxy: &crate::site::Proxy) -> ConnectionMode {
+    use weir_config::model::ConnectionMode as Configured;
     match proxy.config.settings.options.connection_mode.unwrap_or_default() {
-        ConnectionMode::KeepAlive => persistence::Mode::KeepAlive,
-        ConnectionMode::ServerClose => persistence::Mode::ServerClose,
-        ConnectionMode::Close => persistence::Mode::Close,
+        Configured::KeepAlive => ConnectionMode::KeepAlive,
+        Configured::ServerClose => ConnectionMode::ServerClose,
+        Configured::Close => ConnectionMode::Close,
     }
 }
 

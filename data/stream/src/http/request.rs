@@ -1,7 +1,6 @@
 //! Waiting for a request's head.
 
-use weir_h1::request_framing;
-use weir_http::{Flags, Method, Version};
+use weir_http::{BodySize, Flags, Method, Version};
 use weir_mux::{BodyFlow, ReadHead};
 use weir_sched::{Tick, wait};
 use weir_sys::Errno;
@@ -22,7 +21,7 @@ impl Exchange {
             Waited::Stopped => return Err(Stop::close(By::Killed, During::Request)),
         }
         let settings = &self.frontend.config.settings;
-        let options = weir_h1::Options {
+        let options = weir_mux::HeadOptions {
             accept_fragment: self.frontend.takes_fragments,
             ..self.site.limits.h1_options(settings.options.accept_unsafe_request)
         };
@@ -64,7 +63,7 @@ impl Exchange {
         // One of HTTP/1.0 expects nothing: it would not understand the confirmation (RFC 9110, 10.1.1).
         self.facts.expects_continue =
             head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;
-        self.request_body = BodyFlow::new(request_framing(head), 0);
+        self.request_body = BodyFlow::behind(head, BodySize::of_request(head));
         self.bound_request_head();
         self.facts.keep_client = true;
         self.capture_request();

@@ -29,10 +29,10 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
         connections: AtomicU32::new(config.global.limits.maxconn.unwrap_or(10_000)),
         connection_rate: AtomicU32::new(config.global.limits.connection_rate),
         session_rate: AtomicU32::new(config.global.limits.session_rate),
-        h1: weir_h1::Options {
+        h1: weir_mux::HeadOptions {
             accept_payload_with_any_method: config.global.http1.payload_with_any_method,
             keep_insecure_transfer_encoding: config.global.http1.keep_on_insecure_transfer_encoding,
-            ..weir_h1::Options::default()
+            ..weir_mux::HeadOptions::default()
         },
         header_case: header_case(&config.global.http1.adjusted_names),
         client_sockets: SocketSizes {

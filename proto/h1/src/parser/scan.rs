@@ -96,10 +96,11 @@ const CLASSES: [u8; 256] = {
         classes[not_host[at] as usize] &= !HOST;
         at += 1;
     }
-    let token = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     at = 0;
-    while at < token.len() {
-        classes[token[at] as usize] |= TOKEN;
+    while at < classes.len() {
+        if weir_http::name::is_token_byte(at as u8) {
+            classes[at] |= TOKEN;
+        }
         at += 1;
     }
     classes

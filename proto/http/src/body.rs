@@ -1,0 +1,103 @@
+//! How large the body behind a head is, whatever carries it (RFC 9110, 6.4 and 8.6; RFC 9112, 6.3).
+
+use crate::flags::Flags;
+use crate::head::Head;
+use crate::method::Method;
+use crate::status;
+
+/// What is known of a body when its head is there. How its end is found on the wire is the matter of each version's engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodySize {
+    /// There is no body.
+    None,
+    /// That many bytes (never zero).
+    Known(u64),
+    /// The end is seen when it comes.
+    Unknown,
+    /// What follows is no longer HTTP: both ways are forwarded as they come.
+    Tunnel,
+}
+
+impl BodySize {
+    /// Of a request. A `CONNECT` has no body: the tunnel begins with the response that accepts it.
+    #[inline]
+    pub fn of_request(head: &Head) -> Self {
+        if head.flags().contains(Flags::CHUNKED) {
+            return BodySize::Unknown;
+        }
+        head.content_length().map_or(BodySize::None, BodySize::of_length)
+    }
+
+    /// Of a response to a request with this method.
+    #[inline]
+    pub fn of_response(head: &Head, request_method: Method) -> Self {
+        let code = head.status();
+        if code == 101 || (request_method == Method::Connect && (200..300).contains(&code)) {
+            return BodySize::Tunnel;
+        }
+        if request_method == Method::Head || status::is_bodyless(code) {
+            return BodySize::None;
+        }
+        if head.flags().intersects(Flags::CHUNKED | Flags::HAS_TRANSFER_ENCODING) {
+            return BodySize::Unknown;
+        }
+        head.content_length().map_or(BodySize::Unknown, BodySize::of_length)
+    }
+
+    /// Of a body of that many bytes.
+    #[inline]
+    pub fn of_length(length: u64) -> Self {
+        if length == 0 { BodySize::None } else { BodySize::Known(length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::Version;
+
+    fn head(status: u16, flags: Flags, length: Option<u64>) -> Head {
+        let mut head = Head::new();
+        match status {
+            0 => head.start_request(b"POST", b"/", Version::HTTP_11),
+            status => head.start_response(Version::HTTP_11, status, b""),
+        }
+        .expect("room");
+        head.note(flags);
+        length.into_iter().for_each(|length| head.note_content_length(length));
+        head
+    }
+
+    #[test]
+    fn the_size_of_a_requests_body_is_what_its_head_says() {
+        let of = |flags, length| BodySize::of_request(&head(0, flags, length));
+        assert_eq!(of(Flags::NONE, None), BodySize::None);
+        assert_eq!(of(Flags::NONE, Some(0)), BodySize::None);
+        assert_eq!(of(Flags::NONE, Some(u64::MAX)), BodySize::Known(u64::MAX));
+        assert_eq!(of(Flags::CHUNKED, None), BodySize::Unknown);
+    }
+
+    #[test]
+    fn the_size_of_a_responses_body_depends_on_status_and_method_too() {
+        use Method::{Connect, Get, Head as HeadMethod};
+        let coded = Flags::HAS_TRANSFER_ENCODING;
+        for (method, status, flags, length, size) in [
+            (Get, 200, Flags::NONE, Some(5), BodySize::Known(5)),
+            (Get, 200, Flags::NONE, Some(0), BodySize::None),
+            (Get, 200, Flags::NONE, None, BodySize::Unknown),
+            (Get, 200, Flags::CHUNKED, None, BodySize::Unknown),
+            (Get, 200, coded, Some(5), BodySize::Unknown),
+            (Get, 204, Flags::CHUNKED, Some(5), BodySize::None),
+            (Get, 304, Flags::NONE, Some(5), BodySize::None),
+            (HeadMethod, 200, Flags::NONE, Some(5), BodySize::None),
+            (HeadMethod, 101, Flags::NONE, Some(5), BodySize::Tunnel),
+            (Get, 101, Flags::NONE, None, BodySize::Tunnel),
+            (Connect, 200, Flags::NONE, Some(5), BodySize::Tunnel),
+            (Connect, 299, Flags::CHUNKED, None, BodySize::Tunnel),
+            (Connect, 300, Flags::NONE, Some(5), BodySize::Known(5)),
+        ] {
+            let found = BodySize::of_response(&head(status, flags, length), method);
+            assert_eq!(found, size, "{method:?} {status}");
+        }
+    }
+}
