@@ -8,8 +8,7 @@ use std::ops::Range;
 
 use weir_h1::{BodyFraming, ChunkDecoder};
 use weir_http::{BodySize, Head};
-use weir_net::{Connection, Received, Sent};
-use weir_sys::Errno;
+use weir_net::{Connection, Fault, Received, Sent};
 
 use crate::payload;
 use crate::progress::{Progress, Step};
@@ -100,7 +99,7 @@ pub enum Flow {
     /// The source sent something that is no chunked coding.
     Malformed,
     /// A side's connection broke.
-    Failed(Side, Errno),
+    Failed(Side, Fault),
 }
 
 /// The two ends of a flow.
@@ -320,7 +319,7 @@ impl BodyFlow {
                         self.small_pieces = SMALL_PIECES;
                         return Flow::AwaitSink;
                     }
-                    Sent::Failed(errno) => return Flow::Failed(Side::Sink, errno),
+                    Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
                 }
                 continue;
             }
@@ -328,7 +327,7 @@ impl BodyFlow {
                 return match sink.flush(false) {
                     Sent::All => Flow::Done,
                     Sent::Part(_) => Flow::AwaitSink,
-                    Sent::Failed(errno) => Flow::Failed(Side::Sink, errno),
+                    Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
                 };
             }
             // Nothing more is taken in while a head still waits to leave.
@@ -336,7 +335,7 @@ impl BodyFlow {
                 match sink.flush(false) {
                     Sent::All => {}
                     Sent::Part(_) => return Flow::AwaitSink,
-                    Sent::Failed(errno) => return Flow::Failed(Side::Sink, errno),
+                    Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
                 }
             }
             match self.receive(source) {
@@ -348,7 +347,7 @@ impl BodyFlow {
                 },
                 // A chunk's framing that does not fit a whole buffer: the decoder bounds it, so this is no body.
                 Received::Full => return Flow::Malformed,
-                Received::Failed(errno) => return Flow::Failed(Side::Source, errno),
+                Received::Failed(fault) => return Flow::Failed(Side::Source, fault),
             }
         }
         Flow::Yield

@@ -2,8 +2,7 @@
 
 use weir_h1::{Parser, Progress};
 use weir_http::{CaseMap, Head, Kind};
-use weir_net::{Connection, Received, Sent};
-use weir_sys::Errno;
+use weir_net::{Connection, Fault, Received, Sent};
 
 pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
 
@@ -39,7 +38,7 @@ pub enum ReadHead {
     /// The head breaks the protocol.
     Invalid(HeadError),
     /// The connection broke.
-    Failed(Errno),
+    Failed(Fault),
 }
 
 impl Message {
@@ -108,7 +107,7 @@ impl Message {
                     Progress::Complete { head_len } => {
                         self.bytes.clear();
                         if head_len > self.bytes.capacity() && !self.make_room(head_len) {
-                            return ReadHead::Failed(Errno::NOBUFS);
+                            return ReadHead::Failed(Fault::Shortage);
                         }
                         self.bytes.extend_from_slice(&from.input()[..head_len]);
                         self.unconsumed = head_len;
@@ -124,7 +123,7 @@ impl Message {
                 Received::End => return ReadHead::Ended,
                 Received::Full if self.parser.has_start_line() => return ReadHead::TooLarge,
                 Received::Full => return ReadHead::StartLineTooLarge,
-                Received::Failed(errno) => return ReadHead::Failed(errno),
+                Received::Failed(fault) => return ReadHead::Failed(fault),
             }
         }
     }

@@ -70,13 +70,13 @@ impl Spliced {
             match sink.splice_from(pipe) {
                 Sent::All => {}
                 Sent::Part(_) => return Flow::AwaitSink,
-                Sent::Failed(errno) => return Flow::Failed(Side::Sink, errno),
+                Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
             }
             match received {
                 Received::Bytes(_) | Received::Full => {}
                 Received::Nothing => return Flow::AwaitSource,
                 Received::End => return Flow::Done,
-                Received::Failed(errno) => return Flow::Failed(Side::Source, errno),
+                Received::Failed(fault) => return Flow::Failed(Side::Source, fault),
             }
         }
         Flow::Yield

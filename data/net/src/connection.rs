@@ -2,9 +2,9 @@
 
 use weir_containers::{Buffer, BufferPool};
 use weir_sched::{Descriptor, Received as Raw, Sent as RawSent, Tick};
-use weir_sys::Errno;
 use weir_sys::splice::Pipe;
 
+use crate::fault::Fault;
 use crate::shortage::{Right, Turn};
 
 /// What a receive brought.
@@ -19,7 +19,7 @@ pub enum Received {
     /// The input buffer is full.
     Full,
     /// The connection is broken.
-    Failed(Errno),
+    Failed(Fault),
 }
 
 /// What became of bytes to send.
@@ -30,7 +30,7 @@ pub enum Sent {
     /// That many left, then the peer's window was full: wait for an event.
     Part(usize),
     /// The connection is broken.
-    Failed(Errno),
+    Failed(Fault),
 }
 
 /// A connection and its buffers. Dropping it closes the descriptor.
@@ -49,9 +49,9 @@ pub struct Connection {
     turn: Turn,
     /// May use the buffers that were set aside.
     privileged: bool,
-    broken: Option<Errno>,
+    broken: Option<Fault>,
     /// Nothing can be sent any more. What the peer sent before it closed may still be there.
-    deaf: Option<Errno>,
+    write_error: Option<Fault>,
     /// Bytes received since the connection was made.
     pub received: u64,
     /// Bytes sent since the connection was made.
@@ -101,7 +101,7 @@ impl Connection {
             turn: Turn::default(),
             privileged: false,
             broken: None,
-            deaf: None,
+            write_error: None,
             received: 0,
             sent: 0,
         }
@@ -142,7 +142,7 @@ impl Connection {
             ("ended", self.ended),
             ("shut", self.shut),
             ("broken", self.broken.is_some()),
-            ("deaf", self.deaf.is_some()),
+            ("write-error", self.write_error.is_some()),
         ]
         .into_iter()
         .filter_map(|(word, holds)| holds.then_some(word))
@@ -219,9 +219,9 @@ impl Connection {
         self.shut
     }
 
-    /// The error that broke the connection, if one did.
-    pub fn broken(&self) -> Option<Errno> {
-        self.broken.or(self.deaf)
+    /// What broke the connection, if something did.
+    pub fn broken(&self) -> Option<Fault> {
+        self.broken.or(self.write_error)
     }
 
     /// Whether a head's rest still waits to be sent.
@@ -233,14 +233,14 @@ impl Connection {
     /// Receives into the input buffer, at most up to `limit` bytes held in all.
     #[inline]
     pub fn receive(&mut self, limit: usize) -> Received {
-        if let Some(errno) = self.broken {
-            return Received::Failed(errno);
+        if let Some(fault) = self.broken {
+            return Received::Failed(fault);
         }
         if self.ended {
             return Received::End;
         }
         // When a send failed the poller may not have told yet what is there to be read.
-        if !self.descriptor.is_readable() && self.deaf.is_none() {
+        if !self.descriptor.is_readable() && self.write_error.is_none() {
             return Received::Nothing;
         }
         self.receive_now(limit)
@@ -282,8 +282,9 @@ impl Connection {
             Ok(Raw::Blocked) => Received::Nothing,
             Ok(Raw::Full) => Received::Full,
             Err(errno) => {
-                self.broken = Some(errno);
-                Received::Failed(errno)
+                let fault = Fault::from(errno);
+                self.broken = Some(fault);
+                Received::Failed(fault)
             }
         };
         if buffer.is_empty() {
@@ -386,8 +387,8 @@ impl Connection {
     }
 
     fn send_now(&mut self, bytes: &[u8], more: bool) -> Sent {
-        if let Some(errno) = self.broken() {
-            return Sent::Failed(errno);
+        if let Some(fault) = self.broken() {
+            return Sent::Failed(fault);
         }
         let mut done = 0;
         while done < bytes.len() {
@@ -401,8 +402,9 @@ impl Connection {
                 }
                 Ok(RawSent::Blocked) => return Sent::Part(done),
                 Err(errno) => {
-                    self.deaf = Some(errno);
-                    return Sent::Failed(errno);
+                    let fault = Fault::from(errno);
+                    self.write_error = Some(fault);
+                    return Sent::Failed(fault);
                 }
             }
         }
@@ -416,8 +418,8 @@ impl Connection {
                 let pending = self.pending.get_or_insert_default();
                 // Whoever does not read is the first to go.
                 if crate::shortage::is_short() || pending.bytes.try_reserve(head.len() - done).is_err() {
-                    self.deaf = Some(Errno::NOBUFS);
-                    return Sent::Failed(Errno::NOBUFS);
+                    self.write_error = Some(Fault::Shortage);
+                    return Sent::Failed(Fault::Shortage);
                 }
                 pending.bytes.extend_from_slice(&head[done..]);
                 Sent::Part(head.len())
@@ -451,8 +453,8 @@ impl Connection {
 
     /// Moves bytes from the peer into `pipe` without bringing them up here. Only for a connection whose input is empty.
     pub fn splice_into(&mut self, pipe: &mut Pipe) -> Received {
-        if let Some(errno) = self.broken {
-            return Received::Failed(errno);
+        if let Some(fault) = self.broken {
+            return Received::Failed(fault);
         }
         if self.ended {
             return Received::End;
@@ -474,8 +476,9 @@ impl Connection {
             Ok(Raw::Blocked) => Received::Nothing,
             Ok(Raw::Full) => Received::Full,
             Err(errno) => {
-                self.broken = Some(errno);
-                Received::Failed(errno)
+                let fault = Fault::from(errno);
+                self.broken = Some(fault);
+                Received::Failed(fault)
             }
         }
     }
@@ -484,8 +487,8 @@ impl Connection {
     pub fn splice_from(&mut self, pipe: &mut Pipe) -> Sent {
         let mut done = 0;
         while pipe.held() > 0 {
-            if let Some(errno) = self.broken() {
-                return Sent::Failed(errno);
+            if let Some(fault) = self.broken() {
+                return Sent::Failed(fault);
             }
             if !self.descriptor.is_writable() {
                 return Sent::Part(done);
@@ -496,7 +499,7 @@ impl Connection {
                     done += count;
                 }
                 Ok(RawSent::Blocked) => return Sent::Part(done),
-                Err(errno) => self.deaf = Some(errno),
+                Err(errno) => self.write_error = Some(errno.into()),
             }
         }
         Sent::All

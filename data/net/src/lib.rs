@@ -9,11 +9,13 @@
 
 pub mod connection;
 pub mod endpoint;
+pub mod fault;
 pub mod gate;
 pub mod listener;
 pub mod shortage;
 
 pub use connection::{Connection, Fill, Received, Sent};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
+pub use fault::Fault;
 pub use gate::{Gate, Place};
 pub use listener::{Door, DoorState};

@@ -1,8 +1,8 @@
 //! The bodies of a request and of its response, on their ways at the same time.
 
 use weir_mux::{Flow, Side};
+use weir_net::Fault;
 use weir_sched::{Tick, yield_now};
-use weir_sys::Errno;
 
 use crate::clock;
 use crate::counters::Event;
@@ -27,7 +27,7 @@ impl Exchange {
                 }
                 Flow::Done => self.response_left(),
                 Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
-                Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
+                Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
                 Flow::Malformed => {
                     self.count(Event::FailedResponse);
                     return Err(Stop::close(By::Proxy, During::Data));
@@ -50,7 +50,7 @@ impl Exchange {
                 match self.move_request_body().ok_or_else(no_server)? {
                     Flow::AwaitSource => uploading = true,
                     Flow::Yield => yields = true,
-                    Flow::Failed(_, Errno::NOBUFS) => return Err(Stop::close(By::Resource, During::Data)),
+                    Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
                     Flow::Truncated | Flow::Failed(Side::Source, _) => {
                         self.count_client_abort();
                         return Err(Stop::close(By::Client, during));

@@ -2,9 +2,8 @@
 
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
-use weir_net::Sent;
+use weir_net::{Fault, Sent};
 use weir_sched::yield_now;
-use weir_sys::Errno;
 
 use super::bodies::no_server;
 use crate::clock;
@@ -129,8 +128,8 @@ impl Exchange {
             self.trace_sent(Direction::Request, body.len(), false);
         }
         match sent {
-            Sent::Failed(errno) if nothing_left => Err(Converse::Failed(Failure::Unsent(errno))),
-            Sent::Failed(errno) => Err(Converse::Failed(Failure::Aborted(errno))),
+            Sent::Failed(fault) if nothing_left => Err(Converse::Failed(Failure::Unsent(fault))),
+            Sent::Failed(fault) => Err(Converse::Failed(Failure::Aborted(fault))),
             _ => Ok(()),
         }
     }
@@ -152,7 +151,7 @@ impl Exchange {
                     Flow::AwaitSource => uploading = true,
                     Flow::AwaitSink => {}
                     Flow::Yield => yields = true,
-                    Flow::Failed(Side::Source, Errno::NOBUFS) => return Err(out_of_buffers().into()),
+                    Flow::Failed(Side::Source, Fault::Shortage) => return Err(out_of_buffers().into()),
                     // Whoever leaves in the middle of its own request does not wait for an answer.
                     Flow::Truncated | Flow::Failed(Side::Source, _) => {
                         self.count_client_abort();
@@ -164,9 +163,9 @@ impl Exchange {
                 }
             } else if let Some(upstream) = &mut self.server
                 && upstream.connection.has_pending()
-                && let Sent::Failed(errno) = upstream.connection.flush(false)
+                && let Sent::Failed(fault) = upstream.connection.flush(false)
             {
-                return Err(Converse::Failed(Failure::Aborted(errno)));
+                return Err(Converse::Failed(Failure::Aborted(fault)));
             }
             if self.client.has_pending() {
                 // An interim response that did not fit; that the client is gone is noticed below.
@@ -192,7 +191,7 @@ impl Exchange {
                 }
                 ReadHead::Complete => return Ok(()),
                 ReadHead::Incomplete => self.trace_wait(Direction::Response),
-                ReadHead::Failed(Errno::NOBUFS) => return Err(out_of_buffers().into()),
+                ReadHead::Failed(Fault::Shortage) => return Err(out_of_buffers().into()),
                 ReadHead::Ended | ReadHead::Failed(_) if !self.response.has_begun() => {
                     return Err(Converse::Failed(Failure::Empty));
                 }

@@ -2,8 +2,8 @@
 
 use weir_http::{BodySize, Flags, Method, Version};
 use weir_mux::{BodyFlow, ReadHead};
+use weir_net::Fault;
 use weir_sched::{Tick, wait};
-use weir_sys::Errno;
 
 use crate::clock;
 use crate::ending::{By, During, Ending};
@@ -120,7 +120,7 @@ impl Exchange {
         let (status, by) = match failure {
             ReadHead::Incomplete if self.client.is_starved() => (500, By::Resource),
             ReadHead::Incomplete => (408, By::ClientTimeout),
-            ReadHead::Failed(Errno::NOBUFS) => (500, By::Resource),
+            ReadHead::Failed(Fault::Shortage) => (500, By::Resource),
             ReadHead::Ended | ReadHead::Failed(_) => (400, By::Client),
             ReadHead::TooLarge => {
                 crate::errors::keep_long_request(self);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress};
 use weir_config::model::{self, SendProxy};
-use weir_net::{Connection, Sent};
+use weir_net::{Connection, Fault, Sent};
 use weir_sched::{Descriptor, wait};
 use weir_sys::{Address, Errno, option, socket};
 
@@ -34,9 +34,15 @@ impl From<Stop> for ConnectError {
     }
 }
 
+impl From<Fault> for ConnectError {
+    fn from(fault: Fault) -> Self {
+        ConnectError::Failed(Failure::Refused(Some(fault)))
+    }
+}
+
 impl From<Errno> for ConnectError {
     fn from(errno: Errno) -> Self {
-        ConnectError::Failed(Failure::Refused(Some(errno)))
+        Fault::from(errno).into()
     }
 }
 
@@ -212,7 +218,7 @@ impl Exchange {
     async fn find_socket(&mut self, target: &Address) -> Result<OwnedFd, ConnectError> {
         for _ in 0..ATTEMPTS {
             match self.open_socket(target) {
-                Err(ConnectError::Failed(Failure::Refused(Some(Errno::MFILE | Errno::NFILE)))) => {}
+                Err(ConnectError::Failed(Failure::Refused(Some(fault)))) if fault.is_lack_of_descriptors() => {}
                 other => return other,
             }
             // Somebody else may be quicker to use what is free then.
@@ -261,7 +267,7 @@ impl Exchange {
         // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
         let more = self.backend.is_http() || !self.client.input().is_empty();
         match connection.send_head(&header, more) {
-            Sent::Failed(errno) => Err(errno.into()),
+            Sent::Failed(fault) => Err(fault.into()),
             _ => Ok(()),
         }
     }

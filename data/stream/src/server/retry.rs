@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use weir_backend::retry::{self, NextAttempt};
 use weir_config::model::RetryOn;
+use weir_net::Fault;
 use weir_sched::{Wakeup, wait};
-use weir_sys::Errno;
 
 use crate::clock;
 use crate::counters::Event;
@@ -16,15 +16,15 @@ use crate::exchange::{Exchange, Phase, Replay, Stop};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The connection was refused, or cannot be made.
-    Refused(Option<Errno>),
+    Refused(Option<Fault>),
     /// The connection was not there in time.
     ConnectTimeout,
     /// It closed before the first byte of a response.
     Empty,
     /// It was broken already: nothing of the request left.
-    Unsent(Errno),
+    Unsent(Fault),
     /// It broke while the request was sent, before the first byte of a response.
-    Aborted(Errno),
+    Aborted(Fault),
     /// It closed in the middle of a head.
     Cut,
     /// What came was no response.
@@ -56,9 +56,9 @@ impl Failure {
     /// What the client gets when nothing helped.
     fn stop(self) -> Stop {
         match self {
-            Failure::Refused(Some(
-                Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL,
-            )) => Stop::error(503, By::Resource, During::Connect),
+            Failure::Refused(Some(fault)) if fault.is_ours() => {
+                Stop::error(503, By::Resource, During::Connect)
+            }
             Failure::Refused(_) => Stop::error(503, By::Server, During::Connect),
             Failure::ConnectTimeout => Stop::error(503, By::ServerTimeout, During::Connect),
             Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => {

@@ -1,0 +1,48 @@
+//! Why a connection carries nothing any more.
+
+use std::fmt;
+
+use weir_sys::Errno;
+
+/// What broke a connection, or keeps it from standing. Rules about retries, termination codes and traces speak of these, not
+/// of sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The socket says so.
+    Io(Errno),
+    /// There is no memory for what it carries, here or in the kernel.
+    Shortage,
+}
+
+impl Fault {
+    /// Whether this process or its kernel lacks something, and not the peer.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Fault::Shortage | Fault::Io(Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL))
+    }
+
+    /// Whether no descriptor is left for it.
+    pub fn is_lack_of_descriptors(self) -> bool {
+        matches!(self, Fault::Io(Errno::MFILE | Errno::NFILE))
+    }
+}
+
+impl From<Errno> for Fault {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOBUFS | Errno::NOMEM => Fault::Shortage,
+            errno => Fault::Io(errno),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Io(errno) => write!(f, "{errno}"),
+            Fault::Shortage => f.write_str("no memory for it"),
+        }
+    }
+}
+
+// A connection keeps two, and an idle client keeps a connection.
+const _: () = assert!(size_of::<Option<Fault>>() <= 4);
