@@ -9,9 +9,12 @@ use std::ops::Range;
 use weir_h1::{BodyFraming, ChunkDecoder};
 use weir_http::{BodySize, Head};
 use weir_net::{Connection, Fault, Received, Sent};
+use weir_sys::Errno;
 
+use crate::connector::StreamConnector;
 use crate::payload;
 use crate::progress::{Progress, Step};
+use crate::service::LocalService;
 
 /// Moves one body. Holds no bytes itself.
 #[derive(Debug)]
@@ -193,7 +196,12 @@ impl BodyFlow {
 
     /// Validates what is in the source's input without sending it: for `option http-buffer-request` and the like. The
     /// ready bytes grow; false if the coding is wrong.
-    pub fn inspect(&mut self, source: &mut Connection) -> bool {
+    pub fn inspect(&mut self, source: &mut StreamConnector) -> bool {
+        source.connection_mut().is_none_or(|source| self.inspect_own(source))
+    }
+
+    #[inline]
+    fn inspect_own(&mut self, source: &mut Connection) -> bool {
         let Framing::Chunked(_) = self.framing else {
             self.measure(source.input().len() - self.ready);
             return true;
@@ -240,7 +248,7 @@ impl BodyFlow {
     /// The payload among the ready bytes; chunks are joined in the room that `room` gives. None if it is no chunked coding.
     pub fn waiting<'s>(
         &self,
-        source: &'s Connection,
+        source: &'s StreamConnector,
         room: impl FnOnce() -> Vec<u8>,
     ) -> Option<Cow<'s, [u8]>> {
         let input = source.input();
@@ -249,7 +257,7 @@ impl BodyFlow {
     }
 
     /// A copy of the ready bytes, as they are to leave.
-    pub fn keep(&self, source: &Connection) -> KeptBody {
+    pub fn keep(&self, source: &StreamConnector) -> KeptBody {
         let ready = &source.input()[..self.ready];
         let bytes = match self.drops_trailers && !self.trailers.is_empty() {
             true => [&ready[..self.trailers.start], &ready[self.trailers.end..]].concat(),
@@ -297,9 +305,27 @@ impl BodyFlow {
     }
 
     /// Moves what can be moved now.
-    pub fn advance(&mut self, source: &mut Connection, sink: &mut Connection) -> Flow {
+    #[inline]
+    pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
+        match (source, sink) {
+            (StreamConnector::Own(source), StreamConnector::Own(sink)) => {
+                self.advance_own(&mut source.connection, &mut sink.connection)
+            }
+            (StreamConnector::Local(service), StreamConnector::Own(sink)) => {
+                self.advance_made(service, &mut sink.connection)
+            }
+            // No service takes a body.
+            (_, StreamConnector::Local(_)) => Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE)),
+        }
+    }
+
+    fn advance_own(&mut self, source: &mut Connection, sink: &mut Connection) -> Flow {
         for _ in 0..ROUNDS {
-            if self.ready == 0 && !source.input().is_empty() && !self.is_complete() && !self.inspect(source) {
+            if self.ready == 0
+                && !source.input().is_empty()
+                && !self.is_complete()
+                && !self.inspect_own(source)
+            {
                 return Flow::Malformed;
             }
             let leaving = self.leaving();
@@ -351,6 +377,31 @@ impl BodyFlow {
             }
         }
         Flow::Yield
+    }
+
+    /// Moves the next piece of what a service makes, when the sink took the former one. Others have their turns between two
+    /// pieces: to make one takes as long as a few small requests.
+    fn advance_made(&mut self, service: &mut LocalService, sink: &mut Connection) -> Flow {
+        match sink.flush(false) {
+            Sent::All => {}
+            Sent::Part(_) => return Flow::AwaitSink,
+            Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
+        }
+        if self.is_complete() {
+            return Flow::Done;
+        }
+        if let Received::Bytes(count) = service.receive() {
+            self.payload += count as u64;
+        }
+        if service.ended() {
+            self.framing = Framing::Done;
+        }
+        match sink.send_head(service.take_framed(self.is_chunked()), false) {
+            Sent::All if self.is_complete() => Flow::Done,
+            Sent::All => Flow::Yield,
+            Sent::Part(_) => Flow::AwaitSink,
+            Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
+        }
     }
 
     /// What a slow sink does not take stays here: then no more than a buffer is taken in.

@@ -7,14 +7,18 @@
 //! The crate refuses to know proxies, rules, servers and timeouts. Begin with `message.rs`, then `body.rs`.
 
 pub mod body;
+pub mod connector;
 pub mod message;
 mod payload;
 pub mod persistence;
 pub mod progress;
+pub mod service;
 pub mod spliced;
 
 pub use body::{BodyFlow, Flow, KeptBody, Side};
+pub use connector::StreamConnector;
 pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};
 pub use persistence::ConnectionMode;
 pub use progress::{Progress, Step};
+pub use service::{LocalService, Service};
 pub use spliced::Spliced;

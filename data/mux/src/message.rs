@@ -2,7 +2,9 @@
 
 use weir_h1::{Parser, Progress};
 use weir_http::{CaseMap, Head, Kind};
-use weir_net::{Connection, Fault, Received, Sent};
+use weir_net::{Fault, Received, Sent};
+
+use crate::connector::StreamConnector;
 
 pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
 
@@ -83,22 +85,34 @@ impl Message {
     }
 
     /// Reads a request head. At most `limit` bytes are held for it (`tune.bufsize` less `tune.maxrewrite`).
-    pub fn read_request(&mut self, from: &mut Connection, options: &HeadOptions, limit: usize) -> ReadHead {
+    pub fn read_request(
+        &mut self,
+        from: &mut StreamConnector,
+        options: &HeadOptions,
+        limit: usize,
+    ) -> ReadHead {
         self.read(from, limit, |parser, raw, head| parser.request(raw, options, head))
     }
 
     /// Reads a response head.
-    pub fn read_response(&mut self, from: &mut Connection, options: &HeadOptions, limit: usize) -> ReadHead {
+    pub fn read_response(
+        &mut self,
+        from: &mut StreamConnector,
+        options: &HeadOptions,
+        limit: usize,
+    ) -> ReadHead {
         self.read(from, limit, |parser, raw, head| parser.response(raw, options, head))
     }
 
     #[inline]
     fn read(
         &mut self,
-        from: &mut Connection,
+        from: &mut StreamConnector,
         limit: usize,
         mut look: impl FnMut(&mut Parser, &[u8], &mut Head) -> Progress,
     ) -> ReadHead {
+        // A service of ours says nothing in bytes.
+        let Some(from) = from.connection_mut() else { return ReadHead::Ended };
         // What is there already may be a whole head (pipelining): look before receiving.
         let mut fresh = !from.input().is_empty();
         loop {
@@ -157,7 +171,7 @@ impl Message {
     }
 
     /// Takes the head off the connection's input, unless it was taken or forwarded from there already.
-    pub fn detach(&mut self, from: &mut Connection) {
+    pub fn detach(&mut self, from: &mut StreamConnector) {
         from.consume(std::mem::take(&mut self.unconsumed));
     }
 
@@ -183,7 +197,7 @@ impl Message {
     }
 
     /// Sends the head, serialized if it was edited. After a `Part` the connection keeps the rest pending.
-    pub fn send(&mut self, to: &mut Connection, scratch: &mut Vec<u8>, more: bool) -> Sent {
+    pub fn send(&mut self, to: &mut StreamConnector, scratch: &mut Vec<u8>, more: bool) -> Sent {
         if !self.is_rewritten() {
             return to.send_head(self.head.raw_bytes(&self.bytes), more);
         }
@@ -196,8 +210,8 @@ impl Message {
     /// behind the head: that costs less than a second segment. `more` as in [`Connection::send`].
     pub fn send_with(
         &mut self,
-        to: &mut Connection,
-        from: &mut Connection,
+        to: &mut StreamConnector,
+        from: &mut StreamConnector,
         body: usize,
         scratch: &mut Vec<u8>,
         more: bool,

@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 
-use weir_net::{Connection, Received, Sent};
+use weir_net::{Received, Sent};
 use weir_sys::Errno;
 use weir_sys::splice::Pipe;
 
 use crate::body::{Flow, Side};
+use crate::connector::StreamConnector;
 use crate::progress::{Progress, Step};
 
 /// Moves one direction of a connection through a pipe, until the source ends.
@@ -54,7 +55,11 @@ impl Spliced {
     }
 
     /// Moves what can be moved now. Neither may the source hold received bytes, nor the sink pending ones.
-    pub fn advance(&mut self, source: &mut Connection, sink: &mut Connection) -> Flow {
+    pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
+        // Only what has a socket of its own can be spliced.
+        let (Some(source), Some(sink)) = (source.connection_mut(), sink.connection_mut()) else {
+            return Flow::Done;
+        };
         let Some(pipe) = &mut self.pipe else { return Flow::Done };
         let mut moved = 0;
         for _ in 0..ROUNDS {

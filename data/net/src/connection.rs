@@ -211,7 +211,7 @@ impl Connection {
     /// Whether the connection is dead in both directions.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        self.broken().is_some() || self.descriptor.has_error() || self.descriptor.is_hung_up()
+        self.fault().is_some() || self.descriptor.has_error() || self.descriptor.is_hung_up()
     }
 
     /// Whether we said that we send no more.
@@ -220,7 +220,7 @@ impl Connection {
     }
 
     /// What broke the connection, if something did.
-    pub fn broken(&self) -> Option<Fault> {
+    pub fn fault(&self) -> Option<Fault> {
         self.broken.or(self.write_error)
     }
 
@@ -387,7 +387,7 @@ impl Connection {
     }
 
     fn send_now(&mut self, bytes: &[u8], more: bool) -> Sent {
-        if let Some(fault) = self.broken() {
+        if let Some(fault) = self.fault() {
             return Sent::Failed(fault);
         }
         let mut done = 0;
@@ -487,7 +487,7 @@ impl Connection {
     pub fn splice_from(&mut self, pipe: &mut Pipe) -> Sent {
         let mut done = 0;
         while pipe.held() > 0 {
-            if let Some(fault) = self.broken() {
+            if let Some(fault) = self.fault() {
                 return Sent::Failed(fault);
             }
             if !self.descriptor.is_writable() {

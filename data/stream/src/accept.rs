@@ -33,7 +33,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
             return None;
         }
         expects_header |= exchange.expects_proxy();
-        client = exchange.into_client();
+        client = exchange.into_client()?;
     }
     if expects_header && let Err(what) = read_header(&mut client, &session).await {
         Exchange::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
@@ -44,7 +44,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         if refused(exchange.run_rules_now(frontend, RulesetKind::TcpRequestSession)) {
             return None;
         }
-        client = exchange.into_client();
+        client = exchange.into_client()?;
     }
     frontend.count_session(session.listener);
     Some(client)
@@ -72,9 +72,9 @@ impl Exchange {
             .any(|rule| self.rule_applies(rule).is_true())
     }
 
-    /// Gives the connection back: the stream never began.
-    pub(crate) fn into_client(self) -> Connection {
-        self.client
+    /// Gives the client's connection back, where the stream had one of its own.
+    pub(crate) fn into_client(self) -> Option<Connection> {
+        self.client.into_connection()
     }
 }
 

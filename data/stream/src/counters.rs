@@ -56,7 +56,7 @@ macro_rules! count_bytes {
 impl Upstream {
     /// Bytes received and sent since the last call.
     fn take_uncounted(&mut self) -> (u64, u64) {
-        let now = (self.connection.received, self.connection.sent);
+        let now = (self.connector.received(), self.connector.sent());
         let before = std::mem::replace(&mut self.counted, now);
         (now.0 - before.0, now.1 - before.1)
     }

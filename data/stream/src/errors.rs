@@ -183,7 +183,7 @@ pub(crate) fn keep_request(exchange: &Exchange, error: HeadError) {
 #[cold]
 pub(crate) fn keep_response(exchange: &Exchange, error: HeadError) {
     let Some(upstream) = &exchange.server else { return };
-    let message = describe(exchange, Direction::Response, error, upstream.connection.input());
+    let message = describe(exchange, Direction::Response, error, upstream.connector.input());
     exchange.site.refused.keep(exchange.backend.index, message);
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn keep_long_request(exchange: &Exchange) {
 /// Keeps a response whose head does not fit its buffer.
 #[cold]
 pub(crate) fn keep_long_response(exchange: &Exchange) {
-    let position = exchange.server.as_ref().map_or(0, |upstream| upstream.connection.input().len());
+    let position = exchange.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
     keep_response(exchange, HeadError { kind: HeadErrorKind::TooLong, position });
 }
 

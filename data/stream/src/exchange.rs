@@ -13,7 +13,7 @@ use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
 use weir_http::BodySize;
-use weir_mux::{BodyFlow, KeptBody, Message};
+use weir_mux::{BodyFlow, KeptBody, Message, StreamConnector};
 use weir_net::Connection;
 use weir_sys::Address;
 
@@ -44,7 +44,7 @@ pub struct Exchange {
     /// The stream counts as one in progress.
     pub in_progress: Option<InProgress>,
     /// The client's side.
-    pub client: Connection,
+    pub client: StreamConnector,
     /// The server's side, while there is one.
     pub server: Option<Upstream>,
     /// The slot of the chosen server.
@@ -103,10 +103,6 @@ pub struct Exchange {
     pub unique_id: Option<Box<[u8]>>,
     /// `set-log-level`: none for silent.
     pub log_level: Option<Option<Level>>,
-    /// The client's bytes when the stream began.
-    pub client_received_before: u64,
-    /// The client's sent bytes when the stream began.
-    pub client_sent_before: u64,
     /// What was added to the byte counters already.
     pub counted: (u64, u64),
     /// What the heads sent to the client count in the log (see [`Exchange::logged_bytes`]).
@@ -153,8 +149,8 @@ impl Drop for Inside {
 
 /// A connection to a server, lent to one stream.
 pub struct Upstream {
-    /// The connection.
-    pub connection: Connection,
+    /// What carries the stream to it.
+    pub connector: StreamConnector,
     /// Whether another stream used it before.
     pub reused: bool,
     /// How many requests it served, this one included.
@@ -184,12 +180,12 @@ pub struct PastConnection {
 
 impl PastConnection {
     /// What is to be remembered of a connection.
-    pub fn of(connection: &Connection, stood: bool, reused: bool) -> Self {
+    pub fn of(connector: &StreamConnector, stood: bool, reused: bool) -> Self {
         PastConnection {
-            own_address: weir_sys::socket::local_address(connection.descriptor()).ok(),
+            own_address: connector.local_address(),
             stood,
             reused,
-            broken: connection.broken().is_some(),
+            broken: connector.fault().is_some(),
         }
     }
 }
@@ -452,8 +448,6 @@ impl Exchange {
             processing_response: false,
             unique_id: None,
             log_level: None,
-            client_received_before: client.received - client.input().len() as u64,
-            client_sent_before: client.sent,
             counted: (0, 0),
             head_sizes: 0,
             reply_bytes: 0,
@@ -467,7 +461,7 @@ impl Exchange {
             strict: false,
             inspection_over: true,
             session,
-            client,
+            client: StreamConnector::own(client),
         }
     }
 
@@ -553,11 +547,11 @@ impl Exchange {
 
     /// Bytes received from the client in this stream.
     pub fn bytes_in(&self) -> u64 {
-        self.client.received.saturating_sub(self.client_received_before)
+        self.client.received()
     }
 
     /// Bytes sent to the client in this stream.
     pub fn bytes_out(&self) -> u64 {
-        self.client.sent.saturating_sub(self.client_sent_before)
+        self.client.sent()
     }
 }

@@ -34,14 +34,13 @@ impl Exchange {
         if clock::passed(quiet) {
             self.client.shrink_input();
             if let Some(upstream) = &mut self.server {
-                upstream.connection.shrink_input();
+                upstream.connector.shrink_input();
             }
         }
     }
 
     fn has_slack(&self) -> bool {
-        self.client.has_slack()
-            || self.server.as_ref().is_some_and(|upstream| upstream.connection.has_slack())
+        self.client.has_slack() || self.server.as_ref().is_some_and(|upstream| upstream.connector.has_slack())
     }
 }
 

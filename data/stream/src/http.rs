@@ -36,7 +36,7 @@ impl Exchange {
             }
         }
         let again = exchange.finish().await;
-        again.then(|| PoolBox::into_inner(exchange).into_client())
+        if again { PoolBox::into_inner(exchange).into_client() } else { None }
     }
 
     async fn process(&mut self, waited: Waited) -> Phase {

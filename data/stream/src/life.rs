@@ -125,7 +125,7 @@ impl Life {
     /// A request begins, or will not come. Between requests an end is no event.
     fn exchange(&self, client: Connection, waited: Waited) -> State {
         let Some(session) = &self.session else { return State::Ended };
-        let left = client.ended() || client.broken().is_some();
+        let left = client.ended() || client.fault().is_some();
         let nothing = waited != Waited::Bytes || (left && client.input().is_empty());
         if session.requests.get() > 0 && nothing {
             return State::Ended;

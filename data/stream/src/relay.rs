@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use weir_mux::{BodyFlow, Flow, Side, Spliced, Step};
-use weir_net::Connection;
+use weir_mux::{BodyFlow, Flow, Side, Spliced, Step, StreamConnector};
 use weir_sched::{Tick, yield_now};
 
 use crate::clock;
@@ -25,9 +24,8 @@ impl Exchange {
             let Some(upstream) = &mut self.server else {
                 return Err(Stop::close(By::Internal, During::Data));
             };
-            let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connection);
-            let down =
-                pipes.down.advance(&mut self.response_body, &mut upstream.connection, &mut self.client);
+            let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connector);
+            let down = pipes.down.advance(&mut self.response_body, &mut upstream.connector, &mut self.client);
             if pipes.layer.source.is_active() {
                 self.tell_relayed(&mut pipes);
             }
@@ -77,9 +75,9 @@ impl Exchange {
     /// could move at once, but others have their turn first.
     pub(crate) fn relay_upwards(&mut self) -> Phase<bool> {
         let Some(upstream) = &mut self.server else { return Ok(false) };
-        let up = self.request_body.advance(&mut self.client, &mut upstream.connection);
-        if up == Flow::Done && !upstream.connection.shut() {
-            upstream.connection.shut_write();
+        let up = self.request_body.advance(&mut self.client, &mut upstream.connector);
+        if up == Flow::Done && !upstream.connector.shut() {
+            upstream.connector.shut_write();
         }
         match self.direction_failed(up, Flow::AwaitSource) {
             Some(ending) => Err(Stop::Close(ending)),
@@ -92,10 +90,10 @@ impl Exchange {
         let server = self
             .server
             .as_ref()
-            .map_or((0, 0), |upstream| (upstream.connection.received, upstream.connection.sent));
+            .map_or((0, 0), |upstream| (upstream.connector.received(), upstream.connector.sent()));
         Progress {
-            from_client: self.client.received,
-            to_client: self.client.sent,
+            from_client: self.client.received(),
+            to_client: self.client.sent(),
             from_server: server.0,
             to_server: server.1,
         }
@@ -120,8 +118,8 @@ impl Exchange {
 
     fn pass_on_endings(&mut self, up: Flow, down: Flow, deadlines: &mut Deadlines) {
         let Some(upstream) = &mut self.server else { return };
-        if up == Flow::Done && !upstream.connection.shut() {
-            upstream.connection.shut_write();
+        if up == Flow::Done && !upstream.connector.shut() {
+            upstream.connector.shut_write();
             deadlines.half_closed(self.timeouts.client_fin, self.timeouts.server_fin);
         }
         if down == Flow::Done && !self.client.shut() {
@@ -169,7 +167,12 @@ impl Way {
         Way { allowed: always || auto, size, spliced: None }
     }
 
-    fn advance(&mut self, buffered: &mut BodyFlow, source: &mut Connection, sink: &mut Connection) -> Flow {
+    fn advance(
+        &mut self,
+        buffered: &mut BodyFlow,
+        source: &mut StreamConnector,
+        sink: &mut StreamConnector,
+    ) -> Flow {
         if let Some(spliced) = &mut self.spliced {
             return spliced.advance(source, sink);
         }

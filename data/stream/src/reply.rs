@@ -10,9 +10,10 @@ use weir_config::model::RulesetKind;
 use weir_config::model::{Redirect, RedirectKind};
 use weir_expr::scratch::Scratch;
 use weir_http::pages::Page;
-use weir_http::{BodySize, Kind, KnownName, Method, NoRoom, Version, status};
+use weir_http::{BodySize, Flags, Kind, KnownName, Method, NoRoom, Version, status};
+use weir_mux::{BodyFlow, Flow, LocalService, Service, StreamConnector};
 use weir_net::Sent;
-use weir_sched::wait;
+use weir_sched::{wait, yield_now};
 
 use crate::clock;
 use crate::ending::{By, During, Ending};
@@ -41,12 +42,14 @@ pub enum Body {
     Shared(Arc<[u8]>),
     /// Text made for this response.
     Made(Scratch),
+    /// What a service makes while it leaves: nobody knows yet how long it is.
+    Streamed(LocalService),
 }
 
 impl Body {
     fn bytes(&self) -> &[u8] {
         match self {
-            Body::Empty => b"",
+            Body::Empty | Body::Streamed(_) => b"",
             Body::Shared(bytes) => bytes,
             Body::Made(bytes) => bytes,
         }
@@ -297,14 +300,20 @@ impl Exchange {
         let _ = self.response.head.add(field, &value);
     }
 
-    /// Prepares a page: `headers`, then `body`.
-    pub(crate) fn prepare_page(&mut self, status: u16, headers: &[(&[u8], &[u8])], body: Vec<u8>) {
+    /// Prepares a page: `headers`, then what `service` makes.
+    pub(crate) fn prepare_page(
+        &mut self,
+        status: u16,
+        headers: &[(&[u8], &[u8])],
+        service: Option<Box<dyn Service>>,
+    ) {
         let made = self.start(status, status::reason(status)).and_then(|()| {
             let head = &mut self.response.head;
-            head.add(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes())?;
-            headers.iter().try_for_each(|(name, value)| head.add(name, value))
+            headers.iter().try_for_each(|(name, value)| head.add(name, value))?;
+            if service.is_none() { head.add(b"content-length", b"0") } else { Ok(()) }
         });
-        self.reply = Some(Reply { body: Body::Made(body.into()), closes: false, logged_as: 0 });
+        let body = service.map_or(Body::Empty, |service| Body::Streamed(LocalService::new(service)));
+        self.reply = Some(Reply { body, closes: false, logged_as: 0 });
         if made.is_err() {
             self.prepare_error(500);
         }
@@ -332,22 +341,28 @@ impl Exchange {
         if self.facts.have_request {
             self.note_head_size(false);
         }
-        let body = if self.facts.head_only || status::is_bodyless(self.response.head.status()) {
-            &b""[..]
-        } else {
-            reply.body.bytes()
-        };
-        let size = match self.promises_tunnel() {
+        let bodiless = self.facts.head_only || status::is_bodyless(self.response.head.status());
+        let size = match &reply.body {
             // Who takes this for a tunnel reads until it ends, whatever the fields say.
-            true => BodySize::Tunnel,
-            false => BodySize::of_length(body.len() as u64),
+            _ if self.promises_tunnel() => BodySize::Tunnel,
+            _ if bodiless => BodySize::None,
+            Body::Streamed(_) => BodySize::Unknown,
+            body => BodySize::of_length(body.bytes().len() as u64),
         };
+        // A client of HTTP/1.0 knows the end by the connection's.
+        if size == BodySize::Unknown && self.request.head.version() >= Version::HTTP_11 {
+            self.response.head.note(Flags::CHUNKED);
+        }
         self.settle_reply(&reply, size);
         let _ = self.restate_response(size);
-        self.reply_bytes = if self.facts.have_request { body.len() as u64 } else { 0 };
+        let whole = if bodiless { &b""[..] } else { reply.body.bytes() };
+        self.reply_bytes = if self.facts.have_request { whole.len() as u64 } else { 0 };
         self.log_the_beginning();
         self.facts.response_started = true;
-        self.send_whole(body).await
+        match reply.body {
+            Body::Streamed(service) if !bodiless => self.send_streamed(service, size).await,
+            _ => self.send_whole(whole).await,
+        }
     }
 
     fn after_response_rules(&mut self) {
@@ -368,7 +383,7 @@ impl Exchange {
             self.trace_coding(Direction::Request, right);
             if self.request_body.is_complete() {
                 self.client.consume(self.request_body.ready());
-                self.request_body = weir_mux::BodyFlow::done();
+                self.request_body = BodyFlow::done();
             }
         }
         // What a rule made interim is not: the client waits for another one.
@@ -381,6 +396,39 @@ impl Exchange {
             && !self.site.closes(&self.session);
         let _ = self.response.announce_to_client(&self.request, self.facts.keep_client);
         self.adjust_response_case();
+    }
+
+    /// Sends the head, then what a service makes, as fast as the client takes it.
+    async fn send_streamed(&mut self, service: LocalService, size: BodySize) -> Result<(), Ending> {
+        let aborted = Ending::new(By::Client, During::Data);
+        let mut source = StreamConnector::Local(service);
+        self.response_body = BodyFlow::behind(&self.response.head, size);
+        self.response.send(&mut self.client, &mut self.scratch, true);
+        let mut deadline = clock::after_some(self.timeouts.client);
+        let mut sent = self.client.sent();
+        loop {
+            let flow = self.response_body.advance(&mut source, &mut self.client);
+            self.trace_body(Direction::Response, flow);
+            if std::mem::replace(&mut sent, self.client.sent()) != self.client.sent() {
+                deadline = clock::after_some(self.timeouts.client);
+                self.count_bytes_if_continuous();
+            }
+            match flow {
+                Flow::Done => return Ok(()),
+                Flow::Yield | Flow::AwaitSource => yield_now().await,
+                Flow::AwaitSink if clock::passed(deadline) => {
+                    return Err(Ending::new(By::ClientTimeout, During::Data));
+                }
+                Flow::AwaitSink => _ = wait(deadline).await,
+                Flow::Truncated | Flow::Malformed | Flow::Failed(..) => return Err(aborted),
+            }
+            if self.session.killed.get() && self.ending.by != By::Killed {
+                return Err(Ending::new(By::Killed, During::Data));
+            }
+            if self.client.is_broken() {
+                return Err(aborted);
+            }
+        }
     }
 
     async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {

@@ -444,7 +444,9 @@ impl Exchange {
         match side {
             ConnectionSide::Frontend => {
                 let family = self.session.source().family();
-                let _ = weir_sys::option::set_tos(self.client.descriptor(), family, tos);
+                if let Some(descriptor) = self.client.descriptor() {
+                    let _ = weir_sys::option::set_tos(descriptor, family, tos);
+                }
             }
             ConnectionSide::Backend => self.facts.backend_tos = Some(tos),
         }
@@ -453,7 +455,9 @@ impl Exchange {
     fn set_packet_mark(&mut self, side: ConnectionSide, mark: u32) {
         match side {
             ConnectionSide::Frontend => {
-                let _ = weir_sys::option::set_mark(self.client.descriptor(), mark);
+                if let Some(descriptor) = self.client.descriptor() {
+                    let _ = weir_sys::option::set_mark(descriptor, mark);
+                }
             }
             ConnectionSide::Backend => self.facts.backend_mark = Some(mark),
         }
@@ -462,7 +466,9 @@ impl Exchange {
     /// Makes closing the client's connection silent: the peer is told nothing.
     fn silent_drop(&mut self, reset_ttl: Option<u8>) {
         self.facts.keep_client = false;
-        crate::source::silence(self.client.descriptor(), reset_ttl);
+        if let Some(descriptor) = self.client.descriptor() {
+            crate::source::silence(descriptor, reset_ttl);
+        }
     }
 }
 

@@ -25,10 +25,8 @@ impl Exchange {
             self.timers.response = None;
             match self.connect().await {
                 Ok(upstream) => {
-                    self.session
-                        .view
-                        .server_descriptor
-                        .set(Exchange::number_of(upstream.connection.descriptor()));
+                    let number = upstream.connector.descriptor().map_or(-1, Exchange::number_of);
+                    self.session.view.server_descriptor.set(number);
                     self.server = Some(upstream);
                     self.timers.connect = Some(self.elapsed());
                     return Ok(());
@@ -42,7 +40,7 @@ impl Exchange {
     /// Gives up the connection to the server, without giving it to anybody else.
     pub(crate) fn close_server(&mut self) {
         if let Some(upstream) = &self.server {
-            self.past_connection = Some(PastConnection::of(&upstream.connection, true, upstream.reused));
+            self.past_connection = Some(PastConnection::of(&upstream.connector, true, upstream.reused));
             self.count_bytes();
             self.server = None;
             self.session.view.server_descriptor.set(-1);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_config::model::StatsVerdict;
 use weir_http::Method;
+use weir_mux::Service;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
@@ -41,23 +42,9 @@ pub struct Page {
     pub location: Option<Vec<u8>>,
     /// How often the page reloads itself.
     pub refresh: Option<Duration>,
-    /// Who writes the body.
-    pub body: Box<dyn PageBody>,
-}
-
-/// The body of a page that is being written. A page about thousands of servers takes a while: it is made in pieces, and
-/// others run between them.
-pub trait PageBody {
-    /// Appends a piece of about so many bytes; false when that was the last.
-    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> bool;
-}
-
-/// A body that is there already.
-impl PageBody for Vec<u8> {
-    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> bool {
-        out.append(self);
-        false
-    }
+    /// Who writes the body, if there is one. A page about thousands of servers takes a while: it is made in pieces, no faster
+    /// than the client takes them.
+    pub body: Option<Box<dyn Service>>,
 }
 
 impl Exchange {
@@ -86,17 +73,12 @@ impl Exchange {
             form: (method == Method::Post).then(|| self.client.input()),
             admin,
         };
-        let mut page = self.site.statistics.page(self.site, &request);
-        let mut body = Vec::new();
-        while page.body.advance(PIECE, &mut body) {
-            weir_sched::yield_now().await;
-            self.check_alive()?;
-        }
+        let page = self.site.statistics.page(self.site, &request);
         proxy.count_intercepted();
         // To the log, the service is a server that takes, connects and answers at once.
         let now = Some(self.elapsed());
         (self.timers.queue, self.timers.connect, self.timers.response) = (now, now, now);
-        self.prepare_statistics(&page, body);
+        self.prepare_statistics(page);
         Err(Stop::Reply(Ending::new(By::Local, During::Request)))
     }
 
@@ -146,7 +128,7 @@ impl Exchange {
             .any(|(user, password)| user.as_bytes() == given.user && password.as_bytes() == given.password)
     }
 
-    fn prepare_statistics(&mut self, page: &Page, body: Vec<u8>) {
+    fn prepare_statistics(&mut self, page: Page) {
         let refresh = page.refresh.map(|every| every.as_secs().to_string());
         let mut headers: Vec<(&[u8], &[u8])> = vec![(b"cache-control", b"no-cache")];
         if !page.content_type.is_empty() {
@@ -158,9 +140,6 @@ impl Exchange {
         if let Some(refresh) = &refresh {
             headers.push((b"refresh", refresh.as_bytes()));
         }
-        self.prepare_page(page.status, &headers, body);
+        self.prepare_page(page.status, &headers, page.body);
     }
 }
-
-/// How much of a page is made at a time.
-const PIECE: usize = 16_384;

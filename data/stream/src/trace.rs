@@ -10,8 +10,7 @@ use std::rc::Rc;
 use weir_events::WallTime;
 use weir_events::trace::{About, Event, Happening, Level, Source};
 use weir_http::Head;
-use weir_mux::ReadHead;
-use weir_net::Connection;
+use weir_mux::{ReadHead, StreamConnector};
 
 use crate::ending::During;
 use crate::errors::Direction;
@@ -210,7 +209,7 @@ impl Exchange {
     fn tell_connections(&self, verbosity: u8, line: &mut Vec<u8>) {
         tell_connection("front", &self.client, verbosity, line);
         if let Some(server) = &self.server {
-            tell_connection("back", &server.connection, verbosity, line);
+            tell_connection("back", &server.connector, verbosity, line);
         }
     }
 
@@ -319,14 +318,14 @@ enum Side {
 }
 
 /// A connection of a stream: `side(words in=held/size head=place tail=place out=pending)`.
-fn tell_connection(side: &str, connection: &Connection, verbosity: u8, line: &mut Vec<u8>) {
+fn tell_connection(side: &str, connector: &StreamConnector, verbosity: u8, line: &mut Vec<u8>) {
     if verbosity < MINIMAL {
         return;
     }
     // Writing to memory does not fail.
-    let _ = write!(line, " {side}({}", joined(connection.words()));
+    let _ = write!(line, " {side}({}", joined(connector.words()));
     if verbosity >= SIMPLE {
-        let _ = write!(line, " {}", connection.fill());
+        let _ = write!(line, " {}", connector.fill());
     }
     line.push(b')');
 }

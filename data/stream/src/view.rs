@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use weir_sys::{Address, socket};
+use weir_sched::Descriptor;
+use weir_sys::Address;
 
 use crate::exchange::Exchange;
 use crate::worker::InProgress;
@@ -61,13 +62,13 @@ impl Exchange {
     /// The address that the connection to the server comes from.
     pub(crate) fn own_address(&self) -> Option<Address> {
         match &self.server {
-            Some(upstream) => socket::local_address(upstream.connection.descriptor()).ok(),
+            Some(upstream) => upstream.connector.local_address(),
             None => self.past_connection.as_ref()?.own_address.clone(),
         }
     }
 
     /// The number of a connection's descriptor.
-    pub(crate) fn number_of(descriptor: &impl AsFd) -> i32 {
+    pub(crate) fn number_of(descriptor: &Descriptor) -> i32 {
         descriptor.as_fd().as_raw_fd()
     }
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use weir_config::model::{Stats, StatsScope, StatsText};
+use weir_mux::Service;
 use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, admin};
-use weir_stream::service::{self, PageBody, PageRequest, Statistics};
+use weir_stream::service::{self, PageRequest, Statistics};
 use weir_stream::site::{Proxy, Site};
 
 use super::{Live, ProcessRecord};
@@ -54,8 +55,8 @@ impl Page {
         let settings = self.settings(live.site, proxy, stats, admin);
         let refresh = settings.refresh(&asked).map(|seconds| Duration::from_secs(u64::from(seconds)));
         let content_type = asked.content_type();
-        let body = Box::new(Answer { live, answer: StatsAnswer::new(settings, asked) });
-        service::Page { status: 200, content_type, location: None, refresh, body }
+        let body: Box<dyn Service> = Box::new(Answer { live, answer: StatsAnswer::new(settings, asked) });
+        service::Page { status: 200, content_type, location: None, refresh, body: Some(body) }
     }
 
     fn settings(&self, site: &Site, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSettings {
@@ -93,7 +94,7 @@ struct Answer {
     answer: StatsAnswer,
 }
 
-impl PageBody for Answer {
+impl Service for Answer {
     fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
         let enough = out.len().saturating_add(enough);
         self.answer.advance(&self.live, enough, out) == Progress::More
@@ -101,7 +102,7 @@ impl PageBody for Answer {
 }
 
 fn empty(status: u16) -> service::Page {
-    service::Page { status, content_type: "", location: None, refresh: None, body: Box::new(Vec::new()) }
+    service::Page { status, content_type: "", location: None, refresh: None, body: None }
 }
 
 #[cfg(test)]
@@ -122,8 +123,8 @@ mod tests {
         with_live(|live| {
             let text = |target: &str| {
                 let mut body = Vec::new();
-                let mut page = page(live, target);
-                while page.body.advance(100, &mut body) {}
+                let mut service = page(live, target).body.expect("a page has a body");
+                while service.advance(100, &mut body) {}
                 String::from_utf8(body).unwrap()
             };
             assert!(text("/stats").contains("<html"));

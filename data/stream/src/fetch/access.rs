@@ -133,14 +133,14 @@ impl Exchange {
 
     fn look_for_response(&mut self) -> Result<(), Absent> {
         // Once bytes went on, what is there is not the response's beginning.
-        if self.client.sent > self.client_sent_before {
+        if self.client.sent() > 0 {
             return Err(Absent::Missing);
         }
         let unsafe_too = self.backend.config.settings.options.accept_unsafe_response;
         let options = self.site.limits.h1_options(unsafe_too);
         let limit = self.site.limits.head_limit();
         let Some(upstream) = &mut self.server else { return Err(Absent::Missing) };
-        match self.response.read_response(&mut upstream.connection, &options, limit) {
+        match self.response.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => Ok(()),
             ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
             ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => {
@@ -152,7 +152,7 @@ impl Exchange {
     /// The bytes that came from one side and went nowhere yet, in TCP mode.
     pub(super) fn raw_input(&self, side: Side) -> &[u8] {
         match self.side(side) {
-            Side::Response => self.server.as_ref().map_or(&[], |upstream| upstream.connection.input()),
+            Side::Response => self.server.as_ref().map_or(&[], |upstream| upstream.connector.input()),
             _ => self.client.input(),
         }
     }

@@ -108,11 +108,11 @@ pub(super) fn response_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent>
     }
     let announced = exchange.response.head.content_length();
     let Some(upstream) = &mut exchange.server else { return Err(Absent::Missing) };
-    exchange.response.detach(&mut upstream.connection);
+    exchange.response.detach(&mut upstream.connector);
     let mut flow = BodyFlow::behind(&exchange.response.head, exchange.response_size);
-    if !flow.inspect(&mut upstream.connection) {
+    if !flow.inspect(&mut upstream.connector) {
         return Err(Absent::Missing);
     }
-    let bytes = flow.waiting(&upstream.connection, scratch::take).ok_or(Absent::Missing)?;
+    let bytes = flow.waiting(&upstream.connector, scratch::take).ok_or(Absent::Missing)?;
     Ok(Body { bytes, announced, grows: false })
 }

@@ -5,7 +5,7 @@ use weir_expr::SampleType::{Addr, Bool, Int, Str};
 use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleType, Scope};
 use weir_proxy::tlv;
 use weir_sys::Address;
-use weir_sys::tcp_info::{TcpInfo, tcp_info};
+use weir_sys::tcp_info::TcpInfo;
 
 use super::local::is_local;
 use super::values::{amount, copied, gauge, ip, number, port, text, truth};
@@ -99,13 +99,13 @@ pub(super) const ROWS: &[Row] = &[
         |_, _, _| number(0),
     ),
     row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |exchange, _, _| {
-        number(error_of(exchange.client.broken().is_some()).id)
+        number(error_of(exchange.client.fault().is_some()).id)
     }),
     row(client("fc_err_str", Str, "The error of the client's connection in words"), |exchange, _, _| {
-        text(error_of(exchange.client.broken().is_some()).message)
+        text(error_of(exchange.client.fault().is_some()).message)
     }),
     row(client("fc_err_name", Str, "The error of the client's connection as one word"), |exchange, _, _| {
-        text(error_of(exchange.client.broken().is_some()).name)
+        text(error_of(exchange.client.fault().is_some()).name)
     }),
     row(
         client("fc_rcvd_proxy", Bool, "Whether the client's connection began with a PROXY header"),
@@ -241,19 +241,19 @@ fn in_unit(microseconds: u32, args: &Args) -> u32 {
 }
 
 fn client_info<'c>(exchange: &Exchange, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
-    tcp_info(exchange.client.descriptor()).map_or(Fetched::Missing, |info| gauge(figure(info)))
+    exchange.client.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
 }
 
 fn server_info<'c>(exchange: &Exchange, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
     let Some(upstream) = &exchange.server else { return Fetched::Missing };
-    tcp_info(upstream.connection.descriptor()).map_or(Fetched::Missing, |info| gauge(figure(info)))
+    upstream.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
 }
 
 /// Something about the server's connection, the last one if there is none any more: whether it was used before, and
 /// whether it is broken.
 fn if_connected<'c>(exchange: &Exchange, then: impl FnOnce(bool, bool) -> Fetched<'c>) -> Fetched<'c> {
     match (&exchange.server, &exchange.past_connection) {
-        (Some(upstream), _) => then(upstream.reused, upstream.connection.broken().is_some()),
+        (Some(upstream), _) => then(upstream.reused, upstream.connector.fault().is_some()),
         (None, Some(past)) if past.stood => then(past.reused, past.broken),
         _ => Fetched::Missing,
     }
@@ -294,7 +294,7 @@ fn to_server(exchange: &Exchange) -> u64 {
 
 /// What went to the client, and what came from the server and still waits here.
 fn from_server(exchange: &Exchange) -> u64 {
-    let waiting = exchange.server.as_ref().map_or(0, |upstream| upstream.connection.input().len());
+    let waiting = exchange.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
     exchange.bytes_out() + waiting as u64
 }
 

@@ -95,7 +95,7 @@ impl Exchange {
             }
             // A server that is gone takes no more of the request.
             if down == Flow::Done
-                && self.server.as_ref().is_some_and(|upstream| upstream.connection.is_broken())
+                && self.server.as_ref().is_some_and(|upstream| upstream.connector.is_broken())
             {
                 self.refuse_upload();
                 continue;
@@ -136,7 +136,7 @@ impl Exchange {
     /// Moves what can be moved of the request's body; none without a server.
     pub(super) fn move_request_body(&mut self) -> Option<Flow> {
         let upstream = self.server.as_mut()?;
-        let flow = self.request_body.advance(&mut self.client, &mut upstream.connection);
+        let flow = self.request_body.advance(&mut self.client, &mut upstream.connector);
         self.trace_body(Direction::Request, flow);
         Some(flow)
     }
@@ -144,7 +144,7 @@ impl Exchange {
     /// The same of the response's.
     fn move_response_body(&mut self) -> Option<Flow> {
         let upstream = self.server.as_mut()?;
-        let flow = self.response_body.advance(&mut upstream.connection, &mut self.client);
+        let flow = self.response_body.advance(&mut upstream.connector, &mut self.client);
         self.trace_body(Direction::Response, flow);
         Some(flow)
     }

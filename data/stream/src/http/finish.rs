@@ -32,7 +32,7 @@ impl Exchange {
                 && self.response_body.is_done()
                 && self.request_body.is_done()
                 && self.ending.is_normal()
-                && upstream.connection.input().is_empty();
+                && upstream.connector.input().is_empty();
             if usable {
                 idle::give(self, upstream);
             }

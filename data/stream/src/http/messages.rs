@@ -116,14 +116,14 @@ impl Exchange {
         let options = |proxy: &crate::site::Proxy| proxy.config.settings.options.http_no_delay;
         let no_delay = options(self.frontend) || options(self.backend);
         let more = !no_delay && (!body.is_empty() || (!bodiless && !self.client.input().is_empty()));
-        let before = upstream.connection.sent;
-        let sent = self.request.send(&mut upstream.connection, &mut self.scratch, more);
+        let before = upstream.connector.sent();
+        let sent = self.request.send(&mut upstream.connector, &mut self.scratch, more);
         let sent = match sent {
             Sent::Failed(_) => sent,
             _ if body.is_empty() => sent,
-            _ => upstream.connection.send_head(body, false),
+            _ => upstream.connector.send_head(body, false),
         };
-        let nothing_left = upstream.connection.sent == before;
+        let nothing_left = upstream.connector.sent() == before;
         if !body.is_empty() {
             self.trace_sent(Direction::Request, body.len(), false);
         }
@@ -162,8 +162,8 @@ impl Exchange {
                     Flow::Failed(Side::Sink, _) => self.refuse_upload(),
                 }
             } else if let Some(upstream) = &mut self.server
-                && upstream.connection.has_pending()
-                && let Sent::Failed(fault) = upstream.connection.flush(false)
+                && upstream.connector.has_pending()
+                && let Sent::Failed(fault) = upstream.connector.flush(false)
             {
                 return Err(Converse::Failed(Failure::Aborted(fault)));
             }
@@ -176,7 +176,7 @@ impl Exchange {
             let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
             let read = match stalled {
                 true => ReadHead::Incomplete,
-                false => self.response.read_response(&mut upstream.connection, &options, limit),
+                false => self.response.read_response(&mut upstream.connector, &options, limit),
             };
             match read {
                 ReadHead::Complete if self.is_interim() => {
@@ -223,7 +223,7 @@ impl Exchange {
                 return Err(Stop::error(400, By::Client, During::Headers).into());
             }
             if !uploading && clock::passed(server_deadline) {
-                if self.server.as_ref().is_some_and(|upstream| upstream.connection.is_starved()) {
+                if self.server.as_ref().is_some_and(|upstream| upstream.connector.is_starved()) {
                     return Err(out_of_buffers().into());
                 }
                 return Err(Converse::Failed(Failure::TimedOut));
@@ -258,7 +258,7 @@ impl Exchange {
     /// Passes a 1xx on.
     fn forward_interim(&mut self) -> Result<(), Converse> {
         if let Some(upstream) = &mut self.server {
-            self.response.detach(&mut upstream.connection);
+            self.response.detach(&mut upstream.connector);
         }
         self.note_head_size(true);
         // HTTP/1.0 clients do not know them (RFC 9110, 15.2).
@@ -310,9 +310,9 @@ impl Exchange {
         }
         let Some(upstream) = &mut self.server else { return Err(no_server()) };
         if verbatim == 0 {
-            self.response.detach(&mut upstream.connection);
+            self.response.detach(&mut upstream.connector);
         }
-        if !self.response_body.inspect(&mut upstream.connection) {
+        if !self.response_body.inspect(&mut upstream.connector) {
             self.trace_coding(Direction::Response, false);
             // Nothing of the response went out yet: the client learns that there is none.
             self.timers.response = None;
@@ -329,7 +329,7 @@ impl Exchange {
             let more = closes && self.response_body.is_done();
             let sent = self.response.send_with(
                 &mut self.client,
-                &mut upstream.connection,
+                &mut upstream.connector,
                 body,
                 &mut self.scratch,
                 more,

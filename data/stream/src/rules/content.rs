@@ -70,7 +70,7 @@ impl Exchange {
         clock::passed(deadline)
             || self.facts.have_request
             || self.client.ended()
-            || self.client.broken().is_some()
+            || self.client.fault().is_some()
             || self.client.input().len() >= self.site.limits.head_limit()
     }
 
@@ -115,7 +115,7 @@ impl Exchange {
 
     /// The same for the response.
     pub(crate) fn bound_response_head(&mut self) {
-        let input = self.server.as_ref().map_or(0, |upstream| upstream.connection.input().len());
+        let input = self.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
         let held = input.saturating_sub(self.response.unconsumed());
         self.response.head.limit_length(self.site.limits.buffer_size.saturating_sub(held));
     }
@@ -165,7 +165,7 @@ impl Exchange {
         let limit = self.site.limits.body_limit(&self.response.head);
         let deadline = clock::after(time);
         let Some(upstream) = &mut self.server else { return Ok(()) };
-        self.response.detach(&mut upstream.connection);
+        self.response.detach(&mut upstream.connector);
         self.response_body = weir_mux::BodyFlow::behind(&self.response.head, self.response_size);
         self.facts.response_body_begun = true;
         loop {
@@ -178,7 +178,7 @@ impl Exchange {
                 return Ok(());
             }
             let Some(upstream) = &mut self.server else { return Ok(()) };
-            match upstream.connection.receive(limit) {
+            match upstream.connector.receive(limit) {
                 Received::Bytes(_) => continue,
                 // What ends with the connection is whole now; anything else is noticed when it is forwarded.
                 Received::Full | Received::End => return Ok(()),
@@ -200,7 +200,7 @@ impl Exchange {
     /// Looks at what came of the response's body; false if it is no chunked coding.
     fn inspect_response_body(&mut self) -> bool {
         let Some(upstream) = &mut self.server else { return true };
-        let right = self.response_body.inspect(&mut upstream.connection);
+        let right = self.response_body.inspect(&mut upstream.connector);
         self.trace_coding(Direction::Response, right);
         right
     }
@@ -258,10 +258,10 @@ impl Exchange {
     fn response_is_final(&self) -> bool {
         self.facts.have_response
             || self.server.as_ref().is_none_or(|upstream| {
-                let connection = &upstream.connection;
-                connection.ended()
-                    || connection.broken().is_some()
-                    || connection.input().len() >= self.site.limits.head_limit()
+                let connector = &upstream.connector;
+                connector.ended()
+                    || connector.fault().is_some()
+                    || connector.input().len() >= self.site.limits.head_limit()
             })
     }
 
@@ -272,7 +272,7 @@ impl Exchange {
             return Ok(());
         }
         let Some(upstream) = &mut self.server else { return Ok(()) };
-        match upstream.connection.receive(limit) {
+        match upstream.connector.receive(limit) {
             Received::Bytes(_) | Received::End | Received::Full => return Ok(()),
             Received::Failed(_) => return Err(Stop::close(By::Server, During::Data)),
             Received::Nothing => {}

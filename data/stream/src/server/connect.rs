@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress};
 use weir_config::model::{self, SendProxy};
+use weir_mux::StreamConnector;
 use weir_net::{Connection, Fault, Sent};
 use weir_sched::{Descriptor, wait};
 use weir_sys::{Address, Errno, option, socket};
@@ -144,15 +145,16 @@ impl Exchange {
         let mut connection = Connection::new(descriptor);
         connection.privilege();
         let mut stands = self.await_connected(&connection).await;
+        let mut connector = StreamConnector::own(connection);
         if stands.is_ok() {
-            stands = self.send_proxy_header(&mut connection);
+            stands = self.send_proxy_header(&mut connector);
         }
         if stands.is_err() {
-            self.past_connection = Some(PastConnection::of(&connection, false, false));
+            self.past_connection = Some(PastConnection::of(&connector, false, false));
         }
         stands?;
         let Identity { key, private } = identity;
-        Ok(Upstream { connection, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
+        Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
     }
 
     /// Waits until the connection stands.
@@ -218,7 +220,8 @@ impl Exchange {
     async fn find_socket(&mut self, target: &Address) -> Result<OwnedFd, ConnectError> {
         for _ in 0..ATTEMPTS {
             match self.open_socket(target) {
-                Err(ConnectError::Failed(Failure::Refused(Some(fault)))) if fault.is_lack_of_descriptors() => {}
+                Err(ConnectError::Failed(Failure::Refused(Some(fault))))
+                    if fault.is_lack_of_descriptors() => {}
                 other => return other,
             }
             // Somebody else may be quicker to use what is free then.
@@ -258,7 +261,7 @@ impl Exchange {
         Ok(socket)
     }
 
-    fn send_proxy_header(&mut self, connection: &mut Connection) -> Result<(), ConnectError> {
+    fn send_proxy_header(&mut self, connector: &mut StreamConnector) -> Result<(), ConnectError> {
         let Some(send_proxy) = self.known_server().and_then(|known| known.settings.send_proxy) else {
             return Ok(());
         };
@@ -266,7 +269,7 @@ impl Exchange {
         self.write_proxy_header(send_proxy, &mut header);
         // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
         let more = self.backend.is_http() || !self.client.input().is_empty();
-        match connection.send_head(&header, more) {
+        match connector.send_head(&header, more) {
             Sent::Failed(fault) => Err(fault.into()),
             _ => Ok(()),
         }

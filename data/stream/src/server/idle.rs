@@ -21,6 +21,7 @@ use std::time::Duration;
 
 pub use weir_backend::IdlePools;
 use weir_backend::{PoolSettings, ServerKey, Wanted, may_reuse, wanted};
+use weir_mux::StreamConnector;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Received, TaskKey, Tick, Wakeup, wait, yield_now};
 
@@ -70,8 +71,8 @@ impl Idle {
     fn into_upstream(self, pools: &'static IdlePools) -> Upstream {
         self.connection.descriptor().set_owner(weir_sched::current());
         Upstream {
-            counted: (self.connection.received, self.connection.sent),
-            connection: self.connection,
+            counted: (0, 0),
+            connector: StreamConnector::own(self.connection),
             reused: true,
             requests: self.requests,
             key: self.key,
@@ -380,10 +381,11 @@ pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
     if upstream.private || !shared {
         return keep_own(exchange, upstream);
     }
-    if opened_beyond(exchange.site.limits.descriptors.low, upstream.connection.descriptor()) {
+    let Upstream { connector, requests, key, in_use, .. } = upstream;
+    let Some(connection) = connector.into_connection() else { return };
+    if opened_beyond(exchange.site.limits.descriptors.low, connection.descriptor()) {
         return;
     }
-    let Upstream { connection, requests, key, in_use, .. } = upstream;
     // It counts as used or as idle, never as both.
     drop(in_use);
     shelve(whose, Idle { connection, requests, key });
@@ -517,7 +519,7 @@ pub(super) fn take_own(exchange: &Exchange, key: u64) -> Option<Upstream> {
     let fits = own.backend == exchange.backend.index
         && own.server == leased_key(exchange)
         && own.upstream.key == key
-        && is_fresh(&own.upstream.connection);
+        && own.upstream.connector.connection().is_some_and(is_fresh);
     fits.then(|| Upstream { reused: true, ..own.upstream })
 }
 

@@ -180,7 +180,7 @@ impl Peer {
 
     /// Whether the far end reset the connection.
     pub fn was_reset(&self) -> bool {
-        self.connection.broken() == Some(Errno::CONNRESET.into())
+        self.connection.fault() == Some(Errno::CONNRESET.into())
     }
 
     /// Whether nothing came and the far end did not close, now.

@@ -260,6 +260,16 @@ impl Loader for NoFiles {
 
 struct Nothing;
 
+/// A page of one word.
+struct Word(&'static [u8]);
+
+impl weir_mux::Service for Word {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(self.0);
+        false
+    }
+}
+
 impl Statistics for Nothing {
     fn page(&self, _: &'static Site, _: &PageRequest<'_>) -> Page {
         Page {
@@ -267,7 +277,7 @@ impl Statistics for Nothing {
             content_type: "text/plain",
             location: None,
             refresh: None,
-            body: Box::new(b"page".to_vec()),
+            body: Some(Box::new(Word(b"page"))),
         }
     }
 }

@@ -1,0 +1,145 @@
+//! What answers inside this process, in place of a server.
+
+use std::fmt;
+
+use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK, MAX_HEADER};
+use weir_net::Received;
+
+/// Whoever makes the body of an answer, in pieces: others run between them, and no more of it exists than the client takes.
+pub trait Service {
+    /// Appends a piece of about so many bytes; false when that was the last.
+    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> bool;
+}
+
+/// A service that carries one side of a stream, and the piece of it that did not leave yet.
+pub struct LocalService {
+    service: Box<dyn Service>,
+    /// Room for the line before a chunk, then the piece.
+    room: Vec<u8>,
+    /// What was taken of the piece.
+    taken: usize,
+    ended: bool,
+    produced: u64,
+}
+
+impl LocalService {
+    /// Nothing is made before it is asked for.
+    pub fn new(service: Box<dyn Service>) -> Self {
+        LocalService { service, room: Vec::new(), taken: 0, ended: false, produced: 0 }
+    }
+
+    /// What was made and did not leave.
+    pub fn output(&self) -> &[u8] {
+        self.room.get(MAX_HEADER + self.taken..).unwrap_or_default()
+    }
+
+    /// That many bytes left.
+    pub fn consume(&mut self, count: usize) {
+        self.taken += count.min(self.output().len());
+    }
+
+    /// Whether the last piece was made.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Bytes made so far.
+    pub fn produced(&self) -> u64 {
+        self.produced
+    }
+
+    /// Makes the next piece, when the former one has left.
+    pub fn receive(&mut self) -> Received {
+        if !self.output().is_empty() {
+            return Received::Full;
+        }
+        if self.ended {
+            return Received::End;
+        }
+        self.taken = 0;
+        self.room.clear();
+        self.room.resize(MAX_HEADER, 0);
+        self.ended = !self.service.advance(PIECE, &mut self.room);
+        let count = self.room.len() - MAX_HEADER;
+        self.produced += count as u64;
+        if count == 0 && self.ended { Received::End } else { Received::Bytes(count) }
+    }
+
+    /// Takes the whole piece, in chunked coding if that is wanted; behind the last one is the end of it.
+    pub(crate) fn take_framed(&mut self, chunked: bool) -> &[u8] {
+        let length = self.output().len();
+        let mut start = MAX_HEADER + self.taken;
+        if chunked && length > 0 {
+            let header = ChunkHeader::new(length as u64);
+            let line = header.as_bytes();
+            start -= line.len();
+            self.room[start..start + line.len()].copy_from_slice(line);
+            self.room.extend_from_slice(CHUNK_END);
+        }
+        if chunked && self.ended {
+            self.room.extend_from_slice(LAST_CHUNK);
+        }
+        self.taken = self.room.len().saturating_sub(MAX_HEADER);
+        self.room.get(start..).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for LocalService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalService").field("produced", &self.produced).field("ended", &self.ended).finish()
+    }
+}
+
+/// How many bytes a service is asked for at a time.
+const PIECE: usize = 16_384;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes so many pieces of so many bytes.
+    struct Pieces(usize, usize);
+
+    impl Service for Pieces {
+        fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> bool {
+            self.0 = self.0.saturating_sub(1);
+            out.resize(out.len() + self.1, b'0' + self.0 as u8);
+            self.0 > 0
+        }
+    }
+
+    #[test]
+    fn a_piece_is_made_when_the_former_one_left() {
+        let mut service = LocalService::new(Box::new(Pieces(3, 1)));
+        assert!(service.output().is_empty() && service.produced() == 0);
+        for (piece, last) in [(b"2", false), (b"1", false), (b"0", true)] {
+            assert_eq!(service.receive(), Received::Bytes(1));
+            assert_eq!((service.output(), service.ended()), (&piece[..], last));
+            assert_eq!(service.receive(), Received::Full, "it did not leave");
+            service.consume(1);
+        }
+        assert_eq!((service.receive(), service.produced()), (Received::End, 3));
+    }
+
+    #[track_caller]
+    fn check(pieces: Pieces, chunked: bool, want: &str) {
+        let mut service = LocalService::new(Box::new(pieces));
+        let mut all = Vec::new();
+        while !service.ended() {
+            service.receive();
+            all.extend_from_slice(service.take_framed(chunked));
+            assert!(service.output().is_empty());
+        }
+        assert_eq!(String::from_utf8_lossy(&all), want);
+    }
+
+    #[test]
+    fn pieces_are_chunks_where_the_end_is_not_the_connections() {
+        check(Pieces(2, 3), false, "111000");
+        check(Pieces(2, 3), true, "3\r\n111\r\n3\r\n000\r\n0\r\n\r\n");
+        check(Pieces(1, 17), true, "11\r\n00000000000000000\r\n0\r\n\r\n");
+        check(Pieces(1, 0), true, "0\r\n\r\n");
+        check(Pieces(2, 0), true, "0\r\n\r\n");
+        check(Pieces(1, 0), false, "");
+    }
+}
