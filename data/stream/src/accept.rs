@@ -8,6 +8,7 @@ use weir_net::Connection;
 use weir_sys::option;
 
 use crate::clock;
+use crate::deadlines;
 use crate::exchange::Exchange;
 use crate::rules::Verdict;
 use crate::session::Session;
@@ -52,7 +53,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
 
 async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &'static str> {
     let timeouts = &session.frontend.config.settings.timeouts;
-    let deadline = clock::after_some(timeouts.client_handshake.or(timeouts.client));
+    let deadline = clock::after_some(deadlines::handshake(timeouts));
     let read = crate::proxy_header::read(client, session, deadline).await;
     let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
     session.handshake_ms.set(u32::try_from(took).unwrap_or(u32::MAX));

@@ -28,7 +28,13 @@ pub fn wall_time(micros: u64) -> weir_expr::WallTime {
 /// The moment this long from now.
 #[inline]
 pub fn after(duration: Duration) -> Tick {
-    weir_sched::now().after(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    later(weir_sched::now(), duration)
+}
+
+/// The moment this long after another one.
+#[inline]
+pub fn later(from: Tick, duration: Duration) -> Tick {
+    from.after(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The moment this long from now; never without a duration.

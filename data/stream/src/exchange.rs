@@ -6,7 +6,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use weir_backend::{Backend, Lease, Positions, Priority, Server, ServerKey};
 use weir_config::model as config;
@@ -17,6 +16,7 @@ use weir_mux::{BodyFlow, KeptBody, Message, StreamConnector};
 use weir_net::Connection;
 use weir_sys::Address;
 
+use crate::deadlines::Timeouts;
 use crate::ending::{By, During, Ending};
 use crate::recycle::Lent;
 use crate::reply::Reply;
@@ -190,27 +190,6 @@ impl PastConnection {
     }
 }
 
-/// The timeouts in force, as the proxies and `set-timeout` say.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Timeouts {
-    /// `timeout client`.
-    pub client: Option<Duration>,
-    /// `timeout server`.
-    pub server: Option<Duration>,
-    /// `timeout connect`.
-    pub connect: Option<Duration>,
-    /// `timeout queue`.
-    pub queue: Option<Duration>,
-    /// `timeout tunnel`.
-    pub tunnel: Option<Duration>,
-    /// `timeout tarpit`.
-    pub tarpit: Option<Duration>,
-    /// `timeout client-fin`.
-    pub client_fin: Option<Duration>,
-    /// `timeout server-fin`.
-    pub server_fin: Option<Duration>,
-}
-
 /// What can be sent again when a server fails after the request left.
 #[derive(Debug, Default)]
 pub enum Replay {
@@ -377,6 +356,12 @@ impl Stop {
     }
 }
 
+impl From<Stop> for Ending {
+    fn from(stop: Stop) -> Self {
+        stop.ending()
+    }
+}
+
 /// The result of a phase.
 pub type Phase<T = ()> = Result<T, Stop>;
 
@@ -426,13 +411,7 @@ impl Exchange {
             status: 0,
             server_status: 0,
             timers: Timers::begin(began_us, handshake_ms),
-            timeouts: Timeouts {
-                client: configured.client,
-                client_fin: configured.client_fin,
-                tunnel: configured.tunnel,
-                tarpit: configured.tarpit.or(configured.connect),
-                ..Timeouts::default()
-            },
+            timeouts: Timeouts::of_frontend(configured),
             retries: 0,
             redispatched: false,
             retries_allowed: 0,

@@ -6,9 +6,6 @@
 
 use std::time::Duration;
 
-use weir_sched::{Tick, wait};
-
-use crate::clock;
 use crate::exchange::Exchange;
 
 impl Exchange {
@@ -21,28 +18,21 @@ impl Exchange {
         self.client.shrink_input();
     }
 
-    /// Waits for either peer. If both are quiet for [`QUIET`], what waits for one of them is kept in less memory.
-    #[inline]
-    pub(crate) async fn wait_for_peers(&mut self, deadline: Tick) {
-        self.scratch.reset();
-        if !self.has_slack() {
-            wait(deadline).await;
-            return;
-        }
-        let quiet = clock::after(QUIET);
-        wait(deadline.min(quiet)).await;
-        if clock::passed(quiet) {
-            self.client.shrink_input();
-            if let Some(upstream) = &mut self.server {
-                upstream.connector.shrink_input();
-            }
+    /// Peers were quiet for [`QUIET`]: what waits for them is kept in no more memory than it needs.
+    #[cold]
+    pub(crate) fn hold_less(&mut self) {
+        self.client.shrink_input();
+        if let Some(upstream) = &mut self.server {
+            upstream.connector.shrink_input();
         }
     }
 
-    fn has_slack(&self) -> bool {
+    /// Whether what waits for peers takes more memory than it needs.
+    #[inline]
+    pub(crate) fn has_slack(&self) -> bool {
         self.client.has_slack() || self.server.as_ref().is_some_and(|upstream| upstream.connector.has_slack())
     }
 }
 
 /// Longer than a peer that reads takes to make room, shorter than anybody who means to wait.
-const QUIET: Duration = Duration::from_millis(200);
+pub(crate) const QUIET: Duration = Duration::from_millis(200);

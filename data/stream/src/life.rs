@@ -25,6 +25,7 @@ use weir_sched::{Descriptor, Tick, Wait, wait};
 use weir_sys::{Address, socket};
 
 use crate::clock::{self, Moment};
+use crate::deadlines;
 use crate::door::Admitted;
 use crate::exchange::Exchange;
 use crate::session::Session;
@@ -214,10 +215,7 @@ fn poll_idle(
 /// Until when a request may begin.
 fn idle_deadline(session: &Session) -> Tick {
     let timeouts = &session.frontend.config.settings.timeouts;
-    clock::after_some(match session.requests.get() {
-        0 => timeouts.http_request.or(timeouts.client),
-        _ => timeouts.http_keep_alive.or(timeouts.http_request).or(timeouts.client),
-    })
+    clock::after_some(deadlines::next_request(timeouts, session.requests.get()))
 }
 
 // An idle client's share, in the smallest class of recycled blocks that it fits.

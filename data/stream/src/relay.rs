@@ -1,12 +1,10 @@
 //! Bytes both ways until both sides are done: TCP mode, and HTTP connections that became tunnels.
 
-use std::time::Duration;
+use weir_mux::{BodyFlow, Flow, Side, Spliced, Step as Told, StreamConnector};
 
-use weir_mux::{BodyFlow, Flow, Side, Spliced, Step, StreamConnector};
-use weir_sched::{Tick, yield_now};
-
-use crate::clock;
 use crate::counters::Event;
+use crate::deadlines::{Deadlines, Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::exchange::{Exchange, Phase, Stop};
@@ -17,43 +15,45 @@ impl Exchange {
     /// Relays until both directions ended. A direction that ends is passed on as a half-close.
     pub(crate) async fn relay(&mut self) -> Phase {
         self.enter(During::Data);
-        let mut deadlines = Deadlines::new(self);
+        let independent = self.backend.config.settings.options.independent_streams;
         let mut pipes = Pipes::new(self);
-        let mut last = self.progress();
-        loop {
-            let Some(upstream) = &mut self.server else {
-                return Err(Stop::close(By::Internal, During::Data));
-            };
-            let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connector);
-            let down = pipes.down.advance(&mut self.response_body, &mut upstream.connector, &mut self.client);
-            if pipes.layer.source.is_active() {
-                self.tell_relayed(&mut pipes);
-            }
-            if let Some(ending) = self.direction_failed(up, down) {
-                return Err(Stop::Close(ending));
-            }
-            // Closing, which follows, says that we send no more.
-            if up == Flow::Done && down == Flow::Done {
-                return Ok(());
-            }
-            self.pass_on_endings(up, down, &mut deadlines);
-            self.check_alive()?;
-            let now = self.progress();
-            if now != last {
-                deadlines.refresh(self, now, last);
-                last = now;
-                self.count_bytes_if_continuous();
-            }
-            if let Some(by) = deadlines.passed(up, down) {
-                self.count(if by == By::ClientTimeout { Event::ClientAbort } else { Event::ServerAbort });
-                return Err(Stop::close(by, During::Data));
-            }
-            if up == Flow::Yield || down == Flow::Yield {
-                yield_now().await;
-            } else {
-                self.wait_for_peers(deadlines.next()).await;
-            }
+        self.drive(
+            While::Tunnel { independent },
+            |stream, deadlines| stream.relay_both(&mut pipes, deadlines),
+            |stream, by, _| {
+                let client = by == By::ClientTimeout;
+                stream.count(if client { Event::ClientAbort } else { Event::ServerAbort });
+                Stop::close(by, During::Data)
+            },
+        )
+        .await
+    }
+
+    /// Moves what can be moved now.
+    fn relay_both(&mut self, pipes: &mut Pipes, deadlines: &mut Deadlines) -> Phase<Step<()>> {
+        let Some(upstream) = &mut self.server else {
+            return Err(Stop::close(By::Internal, During::Data));
+        };
+        let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connector);
+        let down = pipes.down.advance(&mut self.response_body, &mut upstream.connector, &mut self.client);
+        if pipes.layer.source.is_active() {
+            self.tell_relayed(pipes);
         }
+        if let Some(ending) = self.direction_failed(up, down) {
+            return Err(Stop::Close(ending));
+        }
+        // Closing, which follows, says that we send no more.
+        if up == Flow::Done && down == Flow::Done {
+            return Ok(Step::Done(()));
+        }
+        self.pass_on_endings(up, down, deadlines);
+        Ok(Step::Wait(Waits {
+            client_sends: up == Flow::AwaitSource,
+            client_takes: down == Flow::AwaitSink,
+            server_sends: down == Flow::AwaitSource,
+            server_takes: up == Flow::AwaitSink,
+            yields: up == Flow::Yield || down == Flow::Yield,
+        }))
     }
 
     /// What passed since it was told last.
@@ -85,20 +85,6 @@ impl Exchange {
         }
     }
 
-    /// What passed so far.
-    pub(crate) fn progress(&self) -> Progress {
-        let server = self
-            .server
-            .as_ref()
-            .map_or((0, 0), |upstream| (upstream.connector.received(), upstream.connector.sent()));
-        Progress {
-            from_client: self.client.received(),
-            to_client: self.client.sent(),
-            from_server: server.0,
-            to_server: server.1,
-        }
-    }
-
     /// How the relay ends when a side broke.
     fn direction_failed(&mut self, up: Flow, down: Flow) -> Option<Ending> {
         let broken = |flow: Flow, client: Side| match flow {
@@ -120,11 +106,11 @@ impl Exchange {
         let Some(upstream) = &mut self.server else { return };
         if up == Flow::Done && !upstream.connector.shut() {
             upstream.connector.shut_write();
-            deadlines.half_closed(self.timeouts.client_fin, self.timeouts.server_fin);
+            deadlines.half_closed(&self.timeouts, weir_sched::now());
         }
         if down == Flow::Done && !self.client.shut() {
             self.client.shut_write();
-            deadlines.half_closed(self.timeouts.client_fin, self.timeouts.server_fin);
+            deadlines.half_closed(&self.timeouts, weir_sched::now());
         }
     }
 }
@@ -189,7 +175,7 @@ impl Way {
     }
 
     /// What moved since this was asked last, and how.
-    fn step(&mut self, buffered: &mut BodyFlow) -> (Step, &'static str) {
+    fn step(&mut self, buffered: &mut BodyFlow) -> (Told, &'static str) {
         let before = buffered.step();
         match &mut self.spliced {
             // What came up here on the way to the pipe is told first.
@@ -215,82 +201,3 @@ impl Drop for Pipes {
 
 /// A direction that carried this much is worth a pipe.
 const WORTHWHILE: u64 = 16 * 1024;
-
-/// Bytes that passed on both connections since they were made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Progress {
-    from_client: u64,
-    to_client: u64,
-    from_server: u64,
-    to_server: u64,
-}
-
-impl Progress {
-    /// Of the request, at both ends.
-    pub(crate) fn request(self) -> (u64, u64) {
-        (self.from_client, self.to_server)
-    }
-}
-
-/// Until when each side may be quiet.
-struct Deadlines {
-    client_timeout: Option<Duration>,
-    server_timeout: Option<Duration>,
-    client: Tick,
-    server: Tick,
-}
-
-impl Deadlines {
-    fn new(exchange: &Exchange) -> Self {
-        let timeouts = &exchange.timeouts;
-        // Once data flows both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
-        let client_timeout = timeouts.tunnel.or(timeouts.client);
-        let server_timeout = timeouts.tunnel.or(timeouts.server);
-        Deadlines {
-            client_timeout,
-            server_timeout,
-            client: clock::after_some(client_timeout),
-            server: clock::after_some(server_timeout),
-        }
-    }
-
-    /// Bytes moved. What goes one way refreshes the other way too, unless `option independent-streams`.
-    fn refresh(&mut self, exchange: &Exchange, now: Progress, before: Progress) {
-        let independent = exchange.backend.config.settings.options.independent_streams;
-        let client_active = now.from_client != before.from_client || now.to_client != before.to_client;
-        let server_active = now.from_server != before.from_server || now.to_server != before.to_server;
-        if client_active && (!independent || now.from_client != before.from_client) {
-            self.client = clock::after_some(self.client_timeout);
-        }
-        if server_active && (!independent || now.from_server != before.from_server) {
-            self.server = clock::after_some(self.server_timeout);
-        }
-    }
-
-    fn half_closed(&mut self, client_fin: Option<Duration>, server_fin: Option<Duration>) {
-        if client_fin.is_some() {
-            self.client_timeout = client_fin;
-            self.client = clock::after_some(client_fin);
-        }
-        if server_fin.is_some() {
-            self.server_timeout = server_fin;
-            self.server = clock::after_some(server_fin);
-        }
-    }
-
-    /// Who was quiet for too long, of those that are waited for.
-    fn passed(&self, up: Flow, down: Flow) -> Option<By> {
-        if clock::passed(self.client) && (up == Flow::AwaitSource || down == Flow::AwaitSink) {
-            return Some(By::ClientTimeout);
-        }
-        if clock::passed(self.server) && (down == Flow::AwaitSource || up == Flow::AwaitSink) {
-            return Some(By::ServerTimeout);
-        }
-        None
-    }
-
-    fn next(&self) -> Tick {
-        let now = weir_sched::now();
-        [self.client, self.server].into_iter().filter(|tick| *tick > now).min().unwrap_or(Tick::NEVER)
-    }
-}

@@ -13,9 +13,9 @@ use weir_http::pages::Page;
 use weir_http::{BodySize, Flags, Kind, KnownName, Method, NoRoom, Version, status};
 use weir_mux::{BodyFlow, Flow, LocalService, Service, StreamConnector};
 use weir_net::Sent;
-use weir_sched::{wait, yield_now};
 
-use crate::clock;
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::exchange::Exchange;
@@ -400,39 +400,28 @@ impl Exchange {
 
     /// Sends the head, then what a service makes, as fast as the client takes it.
     async fn send_streamed(&mut self, service: LocalService, size: BodySize) -> Result<(), Ending> {
-        let aborted = Ending::new(By::Client, During::Data);
         let mut source = StreamConnector::Local(service);
         self.response_body = BodyFlow::behind(&self.response.head, size);
         self.response.send(&mut self.client, &mut self.scratch, true);
-        let mut deadline = clock::after_some(self.timeouts.client);
-        let mut sent = self.client.sent();
-        loop {
-            let flow = self.response_body.advance(&mut source, &mut self.client);
-            self.trace_body(Direction::Response, flow);
-            if std::mem::replace(&mut sent, self.client.sent()) != self.client.sent() {
-                deadline = clock::after_some(self.timeouts.client);
-                self.count_bytes_if_continuous();
-            }
-            match flow {
-                Flow::Done => return Ok(()),
-                Flow::Yield | Flow::AwaitSource => yield_now().await,
-                Flow::AwaitSink if clock::passed(deadline) => {
-                    return Err(Ending::new(By::ClientTimeout, During::Data));
+        self.drive(
+            While::Bodies,
+            |stream, _| {
+                let flow = stream.response_body.advance(&mut source, &mut stream.client);
+                stream.trace_body(Direction::Response, flow);
+                match flow {
+                    Flow::Done => return Ok(Step::Done(())),
+                    Flow::Yield | Flow::AwaitSource | Flow::AwaitSink if !stream.client.is_broken() => {}
+                    _ => return Err(ABORTED),
                 }
-                Flow::AwaitSink => _ = wait(deadline).await,
-                Flow::Truncated | Flow::Malformed | Flow::Failed(..) => return Err(aborted),
-            }
-            if self.session.killed.get() && self.ending.by != By::Killed {
-                return Err(Ending::new(By::Killed, During::Data));
-            }
-            if self.client.is_broken() {
-                return Err(aborted);
-            }
-        }
+                let client_takes = flow == Flow::AwaitSink;
+                Ok(Step::Wait(Waits { client_takes, yields: !client_takes, ..Waits::default() }))
+            },
+            |_, by, _| Ending::new(by, During::Data),
+        )
+        .await
     }
 
     async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
-        let aborted = Ending::new(By::Client, During::Data);
         self.scratch.clear();
         let Exchange { response, scratch, client, .. } = self;
         response.write(scratch);
@@ -440,24 +429,22 @@ impl Exchange {
         // A FIN that follows at once leaves in the same segment.
         let mut sent = client.send_head(scratch, !self.facts.keep_client);
         self.trace_sent(Direction::Response, body.len(), !self.facts.keep_client);
-        let mut deadline = clock::after_some(self.timeouts.client);
-        loop {
-            match sent {
-                Sent::All => return Ok(()),
-                Sent::Failed(_) => return Err(aborted),
-                Sent::Part(_) if self.session.killed.get() && self.ending.by != By::Killed => {
-                    return Err(Ending::new(By::Killed, During::Data));
-                }
-                Sent::Part(0) if clock::passed(deadline) => {
-                    return Err(Ending::new(By::ClientTimeout, During::Data));
-                }
-                Sent::Part(0) => _ = wait(deadline).await,
-                Sent::Part(_) => {
-                    deadline = clock::after_some(self.timeouts.client);
-                    wait(deadline).await;
-                }
-            }
-            sent = self.client.flush(false);
-        }
+        self.drive(
+            While::Bodies,
+            |stream, _| match std::mem::replace(&mut sent, Sent::Part(0)) {
+                Sent::All => Ok(Step::Done(())),
+                Sent::Failed(_) => Err(ABORTED),
+                Sent::Part(_) => match stream.client.flush(false) {
+                    Sent::All => Ok(Step::Done(())),
+                    Sent::Failed(_) => Err(ABORTED),
+                    Sent::Part(_) => Ok(Step::Wait(Waits { client_takes: true, ..Waits::default() })),
+                },
+            },
+            |_, by, _| Ending::new(by, During::Data),
+        )
+        .await
     }
 }
+
+/// The client is gone while our reply leaves.
+const ABORTED: Ending = Ending::new(By::Client, During::Data);

@@ -2,10 +2,10 @@
 
 use weir_mux::{Flow, Side};
 use weir_net::Fault;
-use weir_sched::{Tick, yield_now};
 
-use crate::clock;
 use crate::counters::Event;
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::errors::Direction;
 use crate::exchange::{Exchange, Phase, Stop};
@@ -13,105 +13,87 @@ use crate::exchange::{Exchange, Phase, Stop};
 impl Exchange {
     /// Both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
     pub(super) async fn exchange_bodies(&mut self) -> Phase {
-        let mut server_deadline = clock::after_some(self.timeouts.server);
-        let mut client_deadline = clock::after_some(self.timeouts.client);
-        let mut progress = self.progress();
-        loop {
-            let Some(down) = self.move_response_body() else { return Err(no_server()) };
-            match down {
-                Flow::Done if self.request_body.is_done() => return Ok(()),
-                Flow::Done if self.facts.upload_refused => {
-                    self.count(Event::FailedResponse);
-                    self.count_server_abort();
-                    return Err(Stop::close(By::Server, During::Data));
-                }
-                Flow::Done => self.response_left(),
-                Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
-                Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
-                Flow::Malformed => {
-                    self.count(Event::FailedResponse);
-                    return Err(Stop::close(By::Proxy, During::Data));
-                }
-                Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                    self.count(Event::FailedResponse);
-                    self.count_server_abort();
-                    return Err(Stop::close(By::Server, During::Data));
-                }
-                Flow::Failed(Side::Sink, _) => {
-                    self.count_client_abort();
-                    return Err(Stop::close(By::Client, During::Data));
-                }
+        self.drive(While::Bodies, |stream, _| stream.move_bodies(), Exchange::body_is_late).await
+    }
+
+    /// Moves what can be moved now.
+    fn move_bodies(&mut self) -> Phase<Step<()>> {
+        let Some(down) = self.move_response_body() else { return Err(no_server()) };
+        match down {
+            Flow::Done if self.request_body.is_done() => return Ok(Step::Done(())),
+            Flow::Done if self.facts.upload_refused => {
+                self.count(Event::FailedResponse);
+                self.count_server_abort();
+                return Err(Stop::close(By::Server, During::Data));
             }
-            let during = self.phase;
-            let mut uploading = false;
-            let mut stuck = false;
-            let mut yields = down == Flow::Yield;
-            if !self.request_body.is_done() && !self.facts.upload_refused {
-                match self.move_request_body().ok_or_else(no_server)? {
-                    Flow::AwaitSource => uploading = true,
-                    Flow::Yield => yields = true,
-                    Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
-                    Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                        self.count_client_abort();
-                        return Err(Stop::close(By::Client, during));
-                    }
-                    Flow::Malformed => {
-                        self.count_bad_request();
-                        return Err(Stop::close(By::Proxy, during));
-                    }
-                    // It answers already, and does not want the rest.
-                    Flow::Failed(Side::Sink, _) => {
-                        self.refuse_upload();
-                        continue;
-                    }
-                    Flow::Done if down == Flow::Done => return Ok(()),
-                    Flow::Done => {}
-                    Flow::AwaitSink => stuck = true,
-                }
+            Flow::Done => self.response_left(),
+            Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
+            Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
+            Flow::Malformed => {
+                self.count(Event::FailedResponse);
+                return Err(Stop::close(By::Proxy, During::Data));
             }
-            self.check_alive()?;
-            let now = self.progress();
-            if progress != now {
-                progress = now;
-                server_deadline = clock::after_some(self.timeouts.server);
-                client_deadline = clock::after_some(self.timeouts.client);
-                self.count_bytes_if_continuous();
+            Flow::Truncated | Flow::Failed(Side::Source, _) => {
+                self.count(Event::FailedResponse);
+                self.count_server_abort();
+                return Err(Stop::close(By::Server, During::Data));
             }
-            let mut deadline = Tick::NEVER;
-            // A server that does not have the whole request may wait for it, as we do.
-            if stuck || (down == Flow::AwaitSource && !uploading) {
-                if clock::passed(server_deadline) {
-                    self.count_server_abort();
-                    return Err(Stop::close(By::ServerTimeout, During::Data));
-                }
-                deadline = deadline.min(server_deadline);
-            }
-            if down == Flow::AwaitSink || uploading {
-                if clock::passed(client_deadline) {
-                    self.count_client_abort();
-                    return Err(Stop::close(By::ClientTimeout, during));
-                }
-                deadline = deadline.min(client_deadline);
-            }
-            // A server that is gone takes no more of the request.
-            if down == Flow::Done
-                && self.server.as_ref().is_some_and(|upstream| upstream.connector.is_broken())
-            {
-                self.refuse_upload();
-                continue;
-            }
-            // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens. Once both sides
-            // are closed, there may be something left to read: that it was the last is noticed then.
-            if self.client.is_broken() && !self.client.shut() {
+            Flow::Failed(Side::Sink, _) => {
                 self.count_client_abort();
-                return Err(Stop::close(By::Client, during));
-            }
-            if yields {
-                yield_now().await;
-            } else {
-                self.wait_for_peers(deadline).await;
+                return Err(Stop::close(By::Client, During::Data));
             }
         }
+        let during = self.phase;
+        let mut waits =
+            Waits { client_takes: down == Flow::AwaitSink, yields: down == Flow::Yield, ..Waits::default() };
+        if !self.request_body.is_done() && !self.facts.upload_refused {
+            match self.move_request_body().ok_or_else(no_server)? {
+                Flow::AwaitSource => waits.client_sends = true,
+                Flow::AwaitSink => waits.server_takes = true,
+                Flow::Yield => waits.yields = true,
+                Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
+                Flow::Truncated | Flow::Failed(Side::Source, _) => {
+                    self.count_client_abort();
+                    return Err(Stop::close(By::Client, during));
+                }
+                Flow::Malformed => {
+                    self.count_bad_request();
+                    return Err(Stop::close(By::Proxy, during));
+                }
+                // It answers already, and does not want the rest.
+                Flow::Failed(Side::Sink, _) => return self.bodies_without_upload(),
+                Flow::Done if down == Flow::Done => return Ok(Step::Done(())),
+                Flow::Done => {}
+            }
+        }
+        // A server that does not have the whole request may wait for it, as we do.
+        waits.server_sends = down == Flow::AwaitSource && !waits.client_sends;
+        // A server that is gone takes no more of the request.
+        if down == Flow::Done && self.server.as_ref().is_some_and(|upstream| upstream.connector.is_broken()) {
+            return self.bodies_without_upload();
+        }
+        // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens. Once both sides
+        // are closed, there may be something left to read: that it was the last is noticed then.
+        if self.client.is_broken() && !self.client.shut() {
+            self.count_client_abort();
+            return Err(Stop::close(By::Client, during));
+        }
+        Ok(Step::Wait(waits))
+    }
+
+    /// The response alone goes on.
+    fn bodies_without_upload(&mut self) -> Phase<Step<()>> {
+        self.refuse_upload();
+        self.move_bodies()
+    }
+
+    fn body_is_late(&mut self, by: By, _: &Waits) -> Stop {
+        if by == By::ClientTimeout {
+            self.count_client_abort();
+            return Stop::close(by, self.phase);
+        }
+        self.count_server_abort();
+        Stop::close(by, During::Data)
     }
 
     /// The response is with the client, the request not yet with the server.

@@ -3,11 +3,11 @@
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
 use weir_net::{Fault, Sent};
-use weir_sched::yield_now;
 
 use super::bodies::no_server;
-use crate::clock;
 use crate::counters::Event;
+use crate::deadlines::{Deadlines, Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::exchange::{Exchange, Phase, Replay, Stop};
@@ -135,118 +135,111 @@ impl Exchange {
     }
 
     async fn await_response(&mut self) -> Result<(), Converse> {
+        let mut interim = Interim::default();
+        self.drive(
+            While::Response,
+            |stream, deadlines| stream.advance_to_response(&mut interim, deadlines),
+            Exchange::response_is_late,
+        )
+        .await
+    }
+
+    /// Moves what can be moved of the request, and looks whether the head of the final response is there.
+    fn advance_to_response(
+        &mut self,
+        interim: &mut Interim,
+        deadlines: &mut Deadlines,
+    ) -> Result<Step<()>, Converse> {
+        let mut waits = Waits::default();
+        if !self.request_body.is_done() && !self.facts.upload_refused {
+            match self.move_request_body().ok_or_else(Converse::internal)? {
+                Flow::Done => deadlines.server_begins(weir_sched::now()),
+                // The server's time begins when it has the request, or when the client waits for its consent.
+                Flow::AwaitSource => {
+                    waits.client_sends = !self.facts.expects_continue || self.request_body.payload() > 0;
+                }
+                Flow::AwaitSink => {}
+                Flow::Yield => waits.yields = true,
+                Flow::Failed(Side::Source, Fault::Shortage) => return Err(out_of_buffers().into()),
+                // Whoever leaves in the middle of its own request does not wait for an answer.
+                Flow::Truncated | Flow::Failed(Side::Source, _) => {
+                    self.count_client_abort();
+                    return Err(Stop::error(400, By::Client, During::Headers).into());
+                }
+                Flow::Malformed => return Err(self.malformed_request_body().into()),
+                // The server may have answered before it stopped listening: its answer decides.
+                Flow::Failed(Side::Sink, _) => self.refuse_upload(),
+            }
+        } else if let Some(upstream) = &mut self.server
+            && upstream.connector.has_pending()
+            && let Sent::Failed(fault) = upstream.connector.flush(false)
+        {
+            return Err(Converse::Failed(Failure::Aborted(fault)));
+        }
+        if self.client.has_pending() {
+            // An interim response that did not fit; that the client is gone is noticed below.
+            let _ = self.client.flush(false);
+        }
+        // Whoever does not take what was sent gets no more: nothing piles up here, whatever the server sends.
+        waits.client_takes = self.client.has_pending();
+        if !waits.client_takes && self.read_response()? {
+            if !self.is_interim() {
+                return Ok(Step::Done(()));
+            }
+            if !interim.admits(self.response.head.end()) {
+                return Err(Converse::Failed(Failure::Junk));
+            }
+            // The server's time goes on: it is that of the whole wait for a final response. Others have their turns in between.
+            self.forward_interim()?;
+            waits.yields = true;
+        }
+        if self.client.is_broken() || (!waits.client_sends && self.client_left()) {
+            self.count_client_abort();
+            return Err(Stop::error(400, By::Client, During::Headers).into());
+        }
+        waits.server_sends = !waits.client_sends;
+        Ok(Step::Wait(waits))
+    }
+
+    /// Whether the head of a response is there.
+    fn read_response(&mut self) -> Result<bool, Converse> {
         let options =
             self.site.limits.h1_options(self.backend.config.settings.options.accept_unsafe_response);
         let limit = self.site.limits.head_limit();
-        let mut server_deadline = clock::after_some(self.timeouts.server);
-        let mut client_deadline = clock::after_some(self.timeouts.client);
-        let mut progress = self.progress();
-        let mut interim = Interim::default();
-        loop {
-            let mut uploading = false;
-            let mut yields = false;
-            if !self.request_body.is_done() && !self.facts.upload_refused {
-                match self.move_request_body().ok_or_else(Converse::internal)? {
-                    Flow::Done => server_deadline = clock::after_some(self.timeouts.server),
-                    Flow::AwaitSource => uploading = true,
-                    Flow::AwaitSink => {}
-                    Flow::Yield => yields = true,
-                    Flow::Failed(Side::Source, Fault::Shortage) => return Err(out_of_buffers().into()),
-                    // Whoever leaves in the middle of its own request does not wait for an answer.
-                    Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                        self.count_client_abort();
-                        return Err(Stop::error(400, By::Client, During::Headers).into());
-                    }
-                    Flow::Malformed => return Err(self.malformed_request_body().into()),
-                    // The server may have answered before it stopped listening: its answer decides.
-                    Flow::Failed(Side::Sink, _) => self.refuse_upload(),
-                }
-            } else if let Some(upstream) = &mut self.server
-                && upstream.connector.has_pending()
-                && let Sent::Failed(fault) = upstream.connector.flush(false)
-            {
-                return Err(Converse::Failed(Failure::Aborted(fault)));
+        let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
+        match self.response.read_response(&mut upstream.connector, &options, limit) {
+            ReadHead::Complete => return Ok(true),
+            ReadHead::Incomplete => {
+                self.trace_wait(Direction::Response);
+                return Ok(false);
             }
-            if self.client.has_pending() {
-                // An interim response that did not fit; that the client is gone is noticed below.
-                let _ = self.client.flush(false);
+            ReadHead::Failed(Fault::Shortage) => return Err(out_of_buffers().into()),
+            ReadHead::Ended | ReadHead::Failed(_) if !self.response.has_begun() => {
+                return Err(Converse::Failed(Failure::Empty));
             }
-            // Whoever does not take what was sent gets no more: nothing piles up here, whatever the server sends.
-            let stalled = self.client.has_pending();
-            let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
-            let read = match stalled {
-                true => ReadHead::Incomplete,
-                false => self.response.read_response(&mut upstream.connector, &options, limit),
-            };
-            match read {
-                ReadHead::Complete if self.is_interim() => {
-                    if !interim.admits(self.response.head.end()) {
-                        return Err(Converse::Failed(Failure::Junk));
-                    }
-                    self.forward_interim()?;
-                    // The server's time goes on: it is that of the whole wait for a final response. Others have their turns
-                    // in between.
-                    client_deadline = clock::after_some(self.timeouts.client);
-                    yields = true;
-                }
-                ReadHead::Complete => return Ok(()),
-                ReadHead::Incomplete => self.trace_wait(Direction::Response),
-                ReadHead::Failed(Fault::Shortage) => return Err(out_of_buffers().into()),
-                ReadHead::Ended | ReadHead::Failed(_) if !self.response.has_begun() => {
-                    return Err(Converse::Failed(Failure::Empty));
-                }
-                ReadHead::Ended | ReadHead::Failed(_) => {
-                    return Err(Converse::Failed(Failure::Cut));
-                }
-                ReadHead::TooLarge | ReadHead::StartLineTooLarge => {
-                    crate::errors::keep_long_response(self);
-                    return Err(Converse::Failed(Failure::TooLarge));
-                }
-                ReadHead::Invalid(error) => {
-                    crate::errors::keep_response(self, error);
-                    self.trace_refusal(Direction::Response, ReadHead::Invalid(error));
-                    return Err(Converse::Failed(Failure::Junk));
-                }
+            ReadHead::Ended | ReadHead::Failed(_) => return Err(Converse::Failed(Failure::Cut)),
+            ReadHead::TooLarge | ReadHead::StartLineTooLarge => {
+                crate::errors::keep_long_response(self);
+                return Err(Converse::Failed(Failure::TooLarge));
             }
-            self.check_alive()?;
-            let now = self.progress();
-            if now.request() != progress.request() {
-                progress = now;
-                client_deadline = clock::after_some(self.timeouts.client);
-                server_deadline = clock::after_some(self.timeouts.server);
-            }
-            // The server's time begins when it has the request (manual, "timeout server"), or when the client waits for its consent.
-            let expects = self.facts.expects_continue && self.request_body.payload() == 0;
-            let uploading = uploading && !expects;
-            if self.client.is_broken() || (!uploading && self.client_left()) {
-                self.count_client_abort();
-                return Err(Stop::error(400, By::Client, During::Headers).into());
-            }
-            if !uploading && clock::passed(server_deadline) {
-                if self.server.as_ref().is_some_and(|upstream| upstream.connector.is_starved()) {
-                    return Err(out_of_buffers().into());
-                }
-                return Err(Converse::Failed(Failure::TimedOut));
-            }
-            if uploading && clock::passed(client_deadline) {
-                self.count_client_abort();
-                return Err(Stop::error(408, By::ClientTimeout, During::Headers).into());
-            }
-            if stalled && clock::passed(client_deadline) {
-                self.count_client_abort();
-                return Err(Stop::close(By::ClientTimeout, During::Headers).into());
-            }
-            if yields {
-                yield_now().await;
-            } else {
-                let deadline = match (uploading, stalled) {
-                    (true, _) => client_deadline,
-                    (false, true) => server_deadline.min(client_deadline),
-                    (false, false) => server_deadline,
-                };
-                self.wait_for_peers(deadline).await;
+            ReadHead::Invalid(error) => {
+                crate::errors::keep_response(self, error);
+                self.trace_refusal(Direction::Response, ReadHead::Invalid(error));
+                return Err(Converse::Failed(Failure::Junk));
             }
         }
+    }
+
+    fn response_is_late(&mut self, by: By, waits: &Waits) -> Converse {
+        if by == By::ServerTimeout {
+            let starved = self.server.as_ref().is_some_and(|upstream| upstream.connector.is_starved());
+            return if starved { out_of_buffers().into() } else { Converse::Failed(Failure::TimedOut) };
+        }
+        self.count_client_abort();
+        if waits.client_sends {
+            return Stop::error(408, by, During::Headers).into();
+        }
+        Stop::close(by, During::Headers).into()
     }
 
     /// Whether the response's head is one that another follows.

@@ -6,6 +6,7 @@ use weir_net::Fault;
 use weir_sched::{Tick, wait};
 
 use crate::clock;
+use crate::deadlines;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::exchange::{Exchange, Phase, Stop};
@@ -26,7 +27,7 @@ impl Exchange {
             ..self.site.limits.h1_options(settings.options.accept_unsafe_request)
         };
         let limit = self.site.limits.head_limit();
-        let timeout = settings.timeouts.http_request.or(settings.timeouts.client);
+        let timeout = deadlines::request_head(&settings.timeouts);
         // The time for the head runs from the connection's beginning for the first request, else from the first byte.
         let deadline = match (timeout, self.session.requests.get()) {
             (None, _) => Tick::NEVER,

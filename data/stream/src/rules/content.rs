@@ -96,7 +96,7 @@ impl Exchange {
         }
         self.request.detach(&mut self.client);
         self.tell_to_continue()?;
-        let deadline = clock::after_some(time.or(self.timeouts.client));
+        let deadline = clock::after_some(self.timeouts.body(time));
         let limit = self.site.limits.body_limit(&self.request.head);
         let waited = self.await_body(at_least, deadline, limit).await;
         self.bound_request_head();

@@ -23,7 +23,7 @@ impl Exchange {
 
     /// The same, preferring any server to `avoid`.
     pub(super) async fn assign_avoiding(&mut self, avoid: Option<ServerKey>) -> Phase {
-        let deadline = clock::after_some(self.timeouts.queue.or(self.timeouts.connect));
+        let deadline = clock::after_some(self.timeouts.slot());
         let mut designated = if avoid.is_none() { self.designated_server() } else { None };
         loop {
             let input = self.choose_input(avoid);

@@ -1,0 +1,400 @@
+//! Which timeout runs when, and who is blamed when it is over. All of them are here.
+//!
+//! What is awaited once, from a moment on:
+//!
+//! | awaited | timeout | from | else |
+//! |---|---|---|---|
+//! | a PROXY header | `client-hs`, else `client` | the acceptance | closed, no request |
+//! | a connection's first request | `http-request`, else `client` | the acceptance | 408, `cR` |
+//! | its next one | `http-keep-alive`, else `http-request`, else `client` | the last response's end | closed silently |
+//! | the rest of a head | `http-request`, else `client` | the acceptance, then its first byte | 408, `cR` |
+//! | a body, for rules | what the rule says, else `client` | the rule | 408, `cR` |
+//! | a slot | `queue`, else `connect` | entering the queue | 503, `sQ` |
+//! | a connection | `connect` | the attempt | another attempt, or 503, `sC` |
+//! | the end of a tarpit | `tarpit`, else `connect` | the rule | 500, `PT` |
+//!
+//! What flows is awaited by both sides at once ([`Deadlines`]). Each side may be quiet for its timeout as long as the stream
+//! waits for it, to send or to take; who waits for nothing of a side never blames it:
+//!
+//! | while | client: `client` runs | server: `server` runs | begins anew | when over |
+//! |---|---|---|---|---|
+//! | the response's head is awaited | it sends its body; it takes no interim response | nothing of the request is missing; it takes none | both: the request moved; client: an interim response left | client: 408 or closed, `cH`; server: another attempt, or 504, `sH` |
+//! | bodies flow | it sends its body; it takes no response | it sends no response, and has the request; it takes none of the request | both: anything moved | `cD`, `sD`; `cL` once the server is done |
+//! | a reply of ours leaves | it takes none of it | never | anything left | `cD` |
+//! | bytes flow both ways (TCP, upgraded) | always: `tunnel`, else `client`; once a side has closed `client-fin` | always: `tunnel`, else `server`; then `server-fin` | what moved on either side of it, only what came with `option independent-streams` | `cD`, `sD` |
+//!
+//! A server that does not have the whole request may wait for it, as we do: its time begins when it has (manual, "timeout
+//! server"), or when the client waits for its consent (`Expect: 100-continue`).
+
+use std::time::Duration;
+
+use weir_config::model::Timeouts as Configured;
+use weir_sched::Tick;
+
+use crate::clock;
+use crate::ending::By;
+
+/// The timeouts in force, as the proxies and `set-timeout` say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timeouts {
+    /// `timeout client`.
+    pub client: Option<Duration>,
+    /// `timeout server`.
+    pub server: Option<Duration>,
+    /// `timeout connect`.
+    pub connect: Option<Duration>,
+    /// `timeout queue`.
+    pub queue: Option<Duration>,
+    /// `timeout tunnel`.
+    pub tunnel: Option<Duration>,
+    /// `timeout tarpit`.
+    pub tarpit: Option<Duration>,
+    /// `timeout client-fin`.
+    pub client_fin: Option<Duration>,
+    /// `timeout server-fin`.
+    pub server_fin: Option<Duration>,
+}
+
+impl Timeouts {
+    /// What a frontend says, until a backend is chosen.
+    pub(crate) fn of_frontend(configured: &Configured) -> Self {
+        Timeouts {
+            client: configured.client,
+            client_fin: configured.client_fin,
+            tunnel: configured.tunnel,
+            tarpit: configured.tarpit.or(configured.connect),
+            ..Timeouts::default()
+        }
+    }
+
+    /// How long a slot is waited for.
+    pub(crate) fn slot(&self) -> Option<Duration> {
+        self.queue.or(self.connect)
+    }
+
+    /// How long a rule waits for a body, when it says `time` or nothing.
+    pub(crate) fn body(&self, time: Option<Duration>) -> Option<Duration> {
+        time.or(self.client)
+    }
+}
+
+/// How long a client's handshakes may take.
+pub(crate) fn handshake(configured: &Configured) -> Option<Duration> {
+    configured.client_handshake.or(configured.client)
+}
+
+/// How long the next request's first byte may take on a connection that had so many.
+pub(crate) fn next_request(configured: &Configured, requests: u32) -> Option<Duration> {
+    let waits_again = configured.http_keep_alive.filter(|_| requests > 0);
+    waits_again.or(request_head(configured))
+}
+
+/// How long a request's head may take.
+pub(crate) fn request_head(configured: &Configured) -> Option<Duration> {
+    configured.http_request.or(configured.client)
+}
+
+/// What flows while both sides are awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum While {
+    /// The response's head is awaited, the request may still be on its way.
+    Response,
+    /// Bodies flow, or a reply leaves.
+    Bodies,
+    /// Bytes flow both ways until somebody closes.
+    Tunnel {
+        /// `option independent-streams`
+        independent: bool,
+    },
+}
+
+/// What a stream waits for, when all that could move has moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// The client is to send.
+    pub(crate) client_sends: bool,
+    /// The client is to take what waits for it.
+    pub(crate) client_takes: bool,
+    /// The server is to send.
+    pub(crate) server_sends: bool,
+    /// The server is to take what waits for it.
+    pub(crate) server_takes: bool,
+    /// Nothing: more can move at once, but others have their turn first.
+    pub(crate) yields: bool,
+}
+
+/// Bytes that passed on both sides of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) from_client: u64,
+    pub(crate) to_client: u64,
+    pub(crate) from_server: u64,
+    pub(crate) to_server: u64,
+}
+
+/// Until when each side may be quiet.
+#[derive(Debug)]
+pub(crate) struct Deadlines {
+    during: While,
+    client: Side,
+    server: Side,
+    last: Progress,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    timeout: Option<Duration>,
+    at: Tick,
+}
+
+impl Side {
+    fn new(timeout: Option<Duration>, now: Tick) -> Self {
+        let mut side = Side { timeout, at: Tick::NEVER };
+        side.begin_anew(now);
+        side
+    }
+
+    #[inline]
+    fn begin_anew(&mut self, now: Tick) {
+        self.at = self.timeout.map_or(Tick::NEVER, |timeout| clock::later(now, timeout));
+    }
+
+    /// Another timeout takes over, if there is one.
+    fn replace(&mut self, timeout: Option<Duration>, now: Tick) {
+        if timeout.is_some() {
+            *self = Side::new(timeout, now);
+        }
+    }
+}
+
+impl Deadlines {
+    /// From now on; `progress` is what passed before.
+    pub(crate) fn new(during: While, timeouts: &Timeouts, progress: Progress, now: Tick) -> Self {
+        // Once bytes flow both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
+        let tunnel = timeouts.tunnel.filter(|_| matches!(during, While::Tunnel { .. }));
+        Deadlines {
+            during,
+            client: Side::new(tunnel.or(timeouts.client), now),
+            server: Side::new(tunnel.or(timeouts.server), now),
+            last: progress,
+        }
+    }
+
+    /// So much passed now: whether anything moved.
+    #[inline]
+    pub(crate) fn advance(&mut self, progress: Progress, now: Tick) -> bool {
+        let before = std::mem::replace(&mut self.last, progress);
+        if progress == before {
+            return false;
+        }
+        let from_client = progress.from_client != before.from_client;
+        let to_client = progress.to_client != before.to_client;
+        let from_server = progress.from_server != before.from_server;
+        let to_server = progress.to_server != before.to_server;
+        let (client, server) = match self.during {
+            While::Response => (from_client || to_client || to_server, from_client || to_server),
+            While::Bodies => (true, true),
+            While::Tunnel { independent: false } => (from_client || to_client, from_server || to_server),
+            While::Tunnel { independent: true } => (from_client, from_server),
+        };
+        if client {
+            self.client.begin_anew(now);
+        }
+        if server {
+            self.server.begin_anew(now);
+        }
+        true
+    }
+
+    /// The server's time begins: it has what it needs.
+    pub(crate) fn server_begins(&mut self, now: Tick) {
+        self.server.begin_anew(now);
+    }
+
+    /// One direction of a tunnel is closed.
+    pub(crate) fn half_closed(&mut self, timeouts: &Timeouts, now: Tick) {
+        self.client.replace(timeouts.client_fin, now);
+        self.server.replace(timeouts.server_fin, now);
+    }
+
+    /// Who of those that are waited for was quiet for too long.
+    #[inline]
+    pub(crate) fn passed(&self, waits: &Waits, now: Tick) -> Option<By> {
+        let late = |side: &Side, awaited: bool| awaited && side.at <= now;
+        let client = late(&self.client, waits.client_sends || waits.client_takes);
+        let server = late(&self.server, waits.server_sends || waits.server_takes);
+        match self.during {
+            // Where both wait for the other to speak, the client is the one who may not.
+            While::Tunnel { .. } if client => Some(By::ClientTimeout),
+            _ if server => Some(By::ServerTimeout),
+            _ if client => Some(By::ClientTimeout),
+            _ => None,
+        }
+    }
+
+    /// When that is the case next.
+    #[inline]
+    pub(crate) fn next(&self, waits: &Waits) -> Tick {
+        let of = |side: &Side, awaited: bool| if awaited { side.at } else { Tick::NEVER };
+        let client = of(&self.client, waits.client_sends || waits.client_takes);
+        client.min(of(&self.server, waits.server_sends || waits.server_takes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T0: u64 = 10_000;
+    const TUNNEL: While = While::Tunnel { independent: false };
+    const INDEPENDENT: While = While::Tunnel { independent: true };
+
+    fn ms(ms: u64) -> Option<Duration> {
+        Some(Duration::from_millis(ms))
+    }
+
+    /// Client and server differ, so that it shows whose runs.
+    fn timeouts() -> Timeouts {
+        Timeouts { client: ms(100), server: ms(300), ..Timeouts::default() }
+    }
+
+    fn waits(letters: &str) -> Waits {
+        Waits {
+            client_sends: letters.contains("cs"),
+            client_takes: letters.contains("ct"),
+            server_sends: letters.contains("ss"),
+            server_takes: letters.contains("st"),
+            yields: false,
+        }
+    }
+
+    /// What moved: `c>` from the client, `>c` to it, `s>` and `>s` the same of the server.
+    fn moved(word: &str) -> Progress {
+        let of = |way: &str| u64::from(word.contains(way));
+        Progress { from_client: of("c>"), to_client: of(">c"), from_server: of("s>"), to_server: of(">s") }
+    }
+
+    /// Who is late, after how long, when 40 ms after the beginning something moved and then nothing any more.
+    #[track_caller]
+    fn check(during: While, timeouts: &Timeouts, moves: &str, awaits: &str, want: Option<(By, u64)>) {
+        let at = |ms: u64| Tick::from_ms(T0 + ms);
+        let mut deadlines = Deadlines::new(during, timeouts, Progress::default(), at(0));
+        assert_eq!(deadlines.advance(moved(moves), at(40)), !moves.is_empty());
+        let waits = waits(awaits);
+        let next = deadlines.next(&waits);
+        let Some((by, after)) = want else {
+            assert_eq!((next, deadlines.passed(&waits, at(1 << 40))), (Tick::NEVER, None));
+            return;
+        };
+        assert_eq!(next, at(after), "{during:?} {moves} {awaits}");
+        assert_eq!(deadlines.passed(&waits, at(after - 1)), None);
+        assert_eq!(deadlines.passed(&waits, at(after)), Some(by), "{during:?} {moves} {awaits}");
+    }
+
+    #[test]
+    fn only_who_is_waited_for_is_late() {
+        let (client, server) = (By::ClientTimeout, By::ServerTimeout);
+        for during in [While::Response, While::Bodies, TUNNEL, INDEPENDENT] {
+            check(during, &timeouts(), "", "cs", Some((client, 100)));
+            check(during, &timeouts(), "", "ct", Some((client, 100)));
+            check(during, &timeouts(), "", "ss", Some((server, 300)));
+            check(during, &timeouts(), "", "st", Some((server, 300)));
+            check(during, &timeouts(), "", "cs ct ss st", Some((client, 100)));
+            check(during, &timeouts(), "", "", None);
+            check(during, &Timeouts::default(), "", "cs ct ss st", None);
+        }
+    }
+
+    #[test]
+    fn what_moves_gives_time_to_whom_the_table_says() {
+        // The client's time, then the server's: 100 and 300 anew at 40, or as they were.
+        for (during, moves, client, server) in [
+            (While::Response, "c>", 140, 340),
+            (While::Response, ">s", 140, 340),
+            (While::Response, ">c", 140, 300),
+            (While::Response, "s>", 100, 300),
+            (While::Bodies, "c>", 140, 340),
+            (While::Bodies, ">s", 140, 340),
+            (While::Bodies, ">c", 140, 340),
+            (While::Bodies, "s>", 140, 340),
+            (TUNNEL, "c>", 140, 300),
+            (TUNNEL, ">c", 140, 300),
+            (TUNNEL, "s>", 100, 340),
+            (TUNNEL, ">s", 100, 340),
+            (TUNNEL, "c> >s", 140, 340),
+            (INDEPENDENT, "c>", 140, 300),
+            (INDEPENDENT, ">c", 100, 300),
+            (INDEPENDENT, "s>", 100, 340),
+            (INDEPENDENT, ">s", 100, 300),
+            (INDEPENDENT, "c> >s", 140, 300),
+        ] {
+            check(during, &timeouts(), moves, "cs", Some((By::ClientTimeout, client)));
+            check(during, &timeouts(), moves, "ss", Some((By::ServerTimeout, server)));
+        }
+    }
+
+    #[test]
+    fn a_tunnel_has_its_own_timeout_and_blames_the_client_first() {
+        let timeouts = Timeouts { tunnel: ms(500), ..timeouts() };
+        check(TUNNEL, &timeouts, "", "cs ss", Some((By::ClientTimeout, 500)));
+        check(TUNNEL, &timeouts, "", "ss", Some((By::ServerTimeout, 500)));
+        check(While::Bodies, &timeouts, "", "cs", Some((By::ClientTimeout, 100)));
+        let equal = Timeouts { client: ms(200), server: ms(200), ..Timeouts::default() };
+        check(TUNNEL, &equal, "", "cs ss", Some((By::ClientTimeout, 200)));
+        check(While::Bodies, &equal, "", "ct st", Some((By::ServerTimeout, 200)));
+    }
+
+    #[test]
+    fn half_a_tunnel_has_the_time_that_fin_says() {
+        let at = |ms: u64| Tick::from_ms(T0 + ms);
+        for (client_fin, server_fin, want) in [
+            (ms(20), ms(30), (60, 70)),
+            (ms(20), None, (60, 300)),
+            (None, ms(30), (100, 70)),
+            (None, None, (100, 300)),
+        ] {
+            let timeouts = Timeouts { client_fin, server_fin, ..timeouts() };
+            let mut deadlines = Deadlines::new(TUNNEL, &timeouts, Progress::default(), at(0));
+            deadlines.half_closed(&timeouts, at(40));
+            assert_eq!(deadlines.next(&waits("cs")), at(want.0));
+            assert_eq!(deadlines.next(&waits("st")), at(want.1));
+        }
+    }
+
+    #[test]
+    fn the_servers_time_begins_when_it_has_the_request() {
+        let at = |ms: u64| Tick::from_ms(T0 + ms);
+        let mut deadlines = Deadlines::new(While::Response, &timeouts(), Progress::default(), at(0));
+        deadlines.server_begins(at(200));
+        assert_eq!(deadlines.next(&waits("ss")), at(500));
+    }
+
+    #[test]
+    fn what_is_awaited_once_has_the_timeout_of_the_table() {
+        let all = Configured {
+            client: ms(1),
+            http_request: ms(2),
+            http_keep_alive: ms(3),
+            client_handshake: ms(4),
+            queue: ms(5),
+            connect: ms(6),
+            tarpit: ms(7),
+            ..Configured::default()
+        };
+        let only_client = Configured { client: ms(1), ..Configured::default() };
+        let no_keep_alive = Configured { http_keep_alive: None, ..all };
+        assert_eq!((handshake(&all), handshake(&only_client)), (ms(4), ms(1)));
+        assert_eq!((request_head(&all), request_head(&only_client)), (ms(2), ms(1)));
+        for (configured, first, next) in
+            [(&all, ms(2), ms(3)), (&no_keep_alive, ms(2), ms(2)), (&only_client, ms(1), ms(1))]
+        {
+            assert_eq!((next_request(configured, 0), next_request(configured, 1)), (first, next));
+        }
+        let queue = |queue, connect| Timeouts { queue, connect, ..Timeouts::default() }.slot();
+        assert_eq!((queue(ms(5), ms(6)), queue(None, ms(6)), queue(None, None)), (ms(5), ms(6), None));
+        let timeouts = timeouts();
+        assert_eq!((timeouts.body(ms(9)), timeouts.body(None)), (ms(9), ms(100)));
+        assert_eq!(Timeouts::of_frontend(&all).tarpit, ms(7));
+        assert_eq!(Timeouts::of_frontend(&Configured { tarpit: None, ..all }).tarpit, ms(6));
+    }
+}

@@ -1,0 +1,81 @@
+//! The one loop that waits while something flows: for the response, for bodies, in a tunnel, for a reply to leave.
+//!
+//! What moves is the step's matter; whom it waits for, how long, and that an administrator may end it meanwhile is looked at
+//! here, in the same way for all of them. Which timeout runs in each case is in [`crate::deadlines`].
+
+use weir_sched::{Tick, wait, yield_now};
+
+use crate::clock;
+use crate::deadlines::{Deadlines, Progress, Waits, While};
+use crate::ending::By;
+use crate::exchange::{Exchange, Stop};
+use crate::holding::QUIET;
+
+/// What a step came to, when all that could move has moved.
+pub(crate) enum Step<T> {
+    /// It is over.
+    Done(T),
+    /// It goes on when one of these happened.
+    Wait(Waits),
+}
+
+impl Exchange {
+    /// Takes steps until one is the last, fails, or somebody who is waited for is late: then `late` says what that means.
+    pub(crate) async fn drive<T, E: From<Stop>>(
+        &mut self,
+        during: While,
+        mut step: impl FnMut(&mut Exchange, &mut Deadlines) -> Result<Step<T>, E>,
+        late: fn(&mut Exchange, By, &Waits) -> E,
+    ) -> Result<T, E> {
+        let mut deadlines = Deadlines::new(during, &self.timeouts, self.progress(), weir_sched::now());
+        loop {
+            let waits = match step(self, &mut deadlines)? {
+                Step::Done(result) => return Ok(result),
+                Step::Wait(waits) => waits,
+            };
+            // Who was ended before is still told why.
+            if self.ending.by != By::Killed {
+                self.check_alive()?;
+            }
+            let now = weir_sched::now();
+            if deadlines.advance(self.progress(), now) {
+                self.count_bytes_if_continuous();
+            }
+            if let Some(by) = deadlines.passed(&waits, now) {
+                return Err(late(self, by, &waits));
+            }
+            if waits.yields {
+                yield_now().await;
+                continue;
+            }
+            let deadline = deadlines.next(&waits);
+            let quiet = self.begin_wait();
+            wait(deadline.min(quiet)).await;
+            if clock::passed(quiet) {
+                self.hold_less();
+            }
+        }
+    }
+
+    /// What passed so far.
+    #[inline]
+    pub(crate) fn progress(&self) -> Progress {
+        let server = self
+            .server
+            .as_ref()
+            .map_or((0, 0), |upstream| (upstream.connector.received(), upstream.connector.sent()));
+        Progress {
+            from_client: self.client.received(),
+            to_client: self.client.sent(),
+            from_server: server.0,
+            to_server: server.1,
+        }
+    }
+
+    /// Peers are waited for: when what is held for them is to be kept in less memory, if they are quiet until then.
+    #[inline]
+    fn begin_wait(&mut self) -> Tick {
+        self.scratch.reset();
+        if self.has_slack() { clock::after(QUIET) } else { Tick::NEVER }
+    }
+}
