@@ -1,10 +1,12 @@
 //! Turns a connection into streams: heads and bodies out of bytes, bytes out of heads and bodies.
 //!
-//! For HTTP/1 a connection carries one exchange at a time: [`Message`] reads and writes the head of one, [`BodyFlow`]
-//! moves a body from one connection to the other without ever holding more of it than one buffer. Both drive the pure
-//! engines of `weir-h1`; both do what can be done now and say what they wait for: the caller sleeps.
+//! A stream holds two [`StreamConnector`]s, whatever is behind them: a connection of its own (HTTP/1, TCP), or a service of this
+//! process. A [`Message`] reads and writes a head through one, and settles what the head says of its body and of its
+//! connection; a [`BodyFlow`] moves a body from one to the other without ever holding more of it than one buffer. They drive the
+//! pure engine of `weir-h1`, which nobody above knows; they do what can be done now and say what they wait for: the caller
+//! sleeps.
 //!
-//! The crate refuses to know proxies, rules, servers and timeouts. Begin with `message.rs`, then `body.rs`.
+//! The crate refuses to know proxies, rules, servers and timeouts. Begin with `connector.rs`, then `message.rs` and `body.rs`.
 
 pub mod body;
 pub mod connector;

@@ -30,7 +30,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     let mut expects_header = session.listener.bind.options.accept_proxy;
     if before {
         let mut exchange = Exchange::new(Rc::clone(&session), client, session.accepted.monotonic_us);
-        if refused(exchange.run_rules_now(frontend, RulesetKind::TcpRequestConnection)) {
+        if refused(exchange.run_rules(frontend, RulesetKind::TcpRequestConnection).await) {
             return None;
         }
         expects_header |= exchange.expects_proxy();
@@ -42,7 +42,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     }
     if after {
         let mut exchange = Exchange::new(Rc::clone(&session), client, session.accepted.monotonic_us);
-        if refused(exchange.run_rules_now(frontend, RulesetKind::TcpRequestSession)) {
+        if refused(exchange.run_rules(frontend, RulesetKind::TcpRequestSession).await) {
             return None;
         }
         client = exchange.into_client()?;

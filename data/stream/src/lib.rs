@@ -3,6 +3,8 @@
 //! A client's connection comes in ([`door`]) and lives as one task ([`life`]): its rules are run ([`accept`]), then one
 //! stream after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`exchange::Exchange`]; its phases are methods in
 //! the files named after them; its end is a value ([`ending::Ending`]), which is also the code in the log.
+//! It has a connector on each side (`weir-mux`); what flows between them is waited for in one loop (`drive.rs`), with the timeouts of one
+//! table ([`deadlines`]).
 //!
 //! The crate refuses to know how the configuration is written, who reads the statistics, and how a process starts: it
 //! gets a [`site::Site`] and serves it. Begin with `life.rs`, then `http.rs`, `exchange.rs`, then the phases in `http/`.

@@ -334,7 +334,7 @@ impl Exchange {
         // Rules see exchanges; what never was a request is answered below them.
         if self.facts.have_request {
             self.begin_response_rules();
-            self.after_response_rules();
+            self.after_response_rules().await;
         }
         self.status = if reply.logged_as > 0 { reply.logged_as } else { self.response.head.status() };
         // What answers no request is not the stream's: the reference program logs no byte of it.
@@ -365,9 +365,12 @@ impl Exchange {
         }
     }
 
-    fn after_response_rules(&mut self) {
+    async fn after_response_rules(&mut self) {
         for proxy in self.proxies_backend_first() {
-            if let Ok(Verdict::Stop(_)) = self.run_rules_now(proxy, RulesetKind::HttpAfterResponse) {
+            if !matches!(
+                self.run_rules(proxy, RulesetKind::HttpAfterResponse).await,
+                Ok(Verdict::Continue | Verdict::Accept)
+            ) {
                 break;
             }
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_config::model::Location;
 use weir_config::model::RulesetKind;
 use weir_config::model::{
-    Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, TimeoutName,
+    Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, Reply, TimeoutName,
 };
 use weir_expr::pattern::{Selector, SetError};
 use weir_expr::{Context as _, Fetched, Value};
@@ -42,18 +42,24 @@ enum Done {
     Stop(Stop),
     /// It could not do what it says: with `strict-mode on` the stream ends.
     Failed,
-    /// Wait this long, then go on with the next rule.
-    Pause(Duration),
-    /// Wait for the body, then go on.
-    AwaitBody(Duration, u64),
-    /// Hold the stream, then answer.
-    Tarpit,
+    /// Something has to happen before the next rule.
+    Await(Awaited),
+}
+
+/// What an action waits for, in whichever ruleset it is.
+enum Awaited {
+    /// So much time.
+    Time(Duration),
+    /// The message's body, or so many bytes of it, for so much time.
+    Body(Duration, u64),
+    /// So much time, then the stream ends with this reply.
+    Tarpit(&'static Reply),
 }
 
 impl Done {
     /// Whether the stream waits before the next rule.
     fn takes_time(&self) -> bool {
-        matches!(self, Done::Pause(_) | Done::AwaitBody(..))
+        matches!(self, Done::Await(_))
     }
 }
 
@@ -72,7 +78,7 @@ impl Exchange {
                 self.send_early_hints();
             }
             let done = self.act(&rule.action, kind, proxy);
-            if let Some(verdict) = self.settle_action(done, &rule.action, &rule.at, kind, proxy).await? {
+            if let Some(verdict) = self.settle_action(done, &rule.at, kind, proxy).await? {
                 return Ok(verdict);
             }
         }
@@ -80,36 +86,9 @@ impl Exchange {
         Ok(Verdict::Continue)
     }
 
-    /// Runs rules that cannot wait (`http-after-response`, `tcp-request connection`).
-    pub(crate) fn run_rules_now(&mut self, proxy: &'static Proxy, kind: RulesetKind) -> Phase<Verdict> {
-        if !proxy.has_rules(kind) {
-            return Ok(Verdict::Continue);
-        }
-        self.strict = true;
-        for rule in proxy.config.rules(kind) {
-            if !self.rule_applies(rule).is_true() {
-                continue;
-            }
-            match self.act(&rule.action, kind, proxy) {
-                Done::Next | Done::Pause(_) | Done::AwaitBody(..) => {}
-                Done::Accept => return Ok(Verdict::Accept),
-                Done::Failed if !self.strict => {}
-                Done::Failed => return Ok(Verdict::Stop(self.failed_rule(kind, proxy))),
-                Done::Stop(stop) => {
-                    self.decided_at = Some(&rule.at);
-                    self.facts.stopped_by_rule = true;
-                    return Ok(Verdict::Stop(stop));
-                }
-                Done::Tarpit => {}
-            }
-        }
-        Ok(Verdict::Continue)
-    }
-
     async fn settle_action(
         &mut self,
         done: Done,
-        action: &'static Action,
         at: &'static Location,
         kind: RulesetKind,
         proxy: &'static Proxy,
@@ -130,19 +109,23 @@ impl Exchange {
                 Ok(None)
             }
             Done::Failed => Ok(Some(Verdict::Stop(self.failed_rule(kind, proxy)))),
-            Done::Pause(time) => {
-                self.pause(time, During::Request).await?;
-                Ok(None)
+            Done::Await(awaited) => self.await_for_rule(awaited, at, kind).await,
+        }
+    }
+
+    async fn await_for_rule(
+        &mut self,
+        awaited: Awaited,
+        at: &'static Location,
+        kind: RulesetKind,
+    ) -> Phase<Option<Verdict>> {
+        match awaited {
+            Awaited::Time(time) => self.pause(time, During::Request).await?,
+            Awaited::Body(time, at_least) if kind == RulesetKind::HttpResponse => {
+                self.wait_for_response_body(at_least, time).await?;
             }
-            Done::AwaitBody(time, at_least) => {
-                if kind == RulesetKind::HttpResponse {
-                    self.wait_for_response_body(at_least, time).await?;
-                } else {
-                    self.wait_for_body(at_least, Some(time)).await?;
-                }
-                Ok(None)
-            }
-            Done::Tarpit => {
+            Awaited::Body(time, at_least) => self.wait_for_body(at_least, Some(time)).await?,
+            Awaited::Tarpit(reply) => {
                 self.decided_at = Some(at);
                 self.facts.stopped_by_rule = true;
                 let time = self.timeouts.tarpit.unwrap_or_default();
@@ -152,12 +135,11 @@ impl Exchange {
                 self.timers.request = None;
                 self.timers.queue = Some(self.elapsed());
                 held?;
-                if let Action::Tarpit(reply) = action {
-                    self.prepare_reply(reply, 500);
-                }
-                Ok(Some(Verdict::Stop(Stop::Reply(Ending::new(By::Proxy, During::Tarpit)))))
+                self.prepare_reply(reply, 500);
+                return Ok(Some(Verdict::Stop(Stop::Reply(Ending::new(By::Proxy, During::Tarpit)))));
             }
         }
+        Ok(None)
     }
 
     async fn pause(&mut self, time: Duration, during: During) -> Phase {
@@ -230,10 +212,10 @@ impl Exchange {
                 self.prepare_reply(reply, if request { 403 } else { 502 });
                 return Done::Stop(Stop::Reply(Ending::new(By::Proxy, during)));
             }
-            Action::Tarpit(_) => {
+            Action::Tarpit(reply) => {
                 self.count_denied(kind, proxy);
                 crate::cookie::on_refused(self);
-                return Done::Tarpit;
+                return Done::Await(Awaited::Tarpit(reply));
             }
             Action::Return(reply) => {
                 proxy.count_intercepted();
@@ -362,10 +344,10 @@ impl Exchange {
                 }
             }
             Action::DisableL7Retry => self.facts.no_replay = true,
-            Action::WaitForBody { time, at_least } => return Done::AwaitBody(*time, *at_least),
+            Action::WaitForBody { time, at_least } => return Done::Await(Awaited::Body(*time, *at_least)),
             Action::Pause(value) => {
                 if let Some(delay) = self.delay(value) {
-                    return Done::Pause(delay);
+                    return Done::Await(Awaited::Time(delay));
                 }
             }
             Action::StrictMode(on) => self.strict = *on,

@@ -44,7 +44,7 @@ impl Exchange {
                     Known::True => {
                         let done = self.act(&rule.action, kind, proxy);
                         first = if done.takes_time() { position + 1 } else { first };
-                        match self.settle_action(done, &rule.action, &rule.at, kind, proxy).await? {
+                        match self.settle_action(done, &rule.at, kind, proxy).await? {
                             None => {}
                             Some(Verdict::Stop(stop)) => return Err(stop),
                             Some(_) => return Ok(()),
@@ -243,7 +243,7 @@ impl Exchange {
                     Known::True => {
                         let done = self.act(&rule.action, kind, backend);
                         first = if done.takes_time() { position + 1 } else { first };
-                        match self.settle_action(done, &rule.action, &rule.at, kind, backend).await? {
+                        match self.settle_action(done, &rule.at, kind, backend).await? {
                             None => {}
                             Some(Verdict::Stop(stop)) => return Err(stop),
                             Some(_) => return Ok(()),
