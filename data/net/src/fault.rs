@@ -45,4 +45,4 @@ impl fmt::Display for Fault {
 }
 
 // A connection keeps two, and an idle client keeps a connection.
-const _: () = assert!(size_of::<Option<Fault>>() <= 4);
+const _: () = assert!(size_of::<Option<Fault>>() <= 2 * size_of::<Option<Errno>>());
