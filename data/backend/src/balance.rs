@@ -179,8 +179,7 @@ fn settle(farm: &Farm<'_>, affinity: HashAffinity, mut designated: impl Iterator
 /// The members after `start`, all around, the one to avoid last.
 fn around(count: usize, start: usize, avoid: Option<usize>) -> impl Iterator<Item = usize> {
     let start = if count == 0 { 0 } else { start % count };
-    let order = (start..count).chain(0..start).filter(move |member| Some(*member) != avoid);
-    order.chain(avoid.filter(|member| *member < count))
+    (start..count).chain(0..start).filter(move |member| Some(*member) != avoid).chain(avoid)
 }
 
 #[cfg(test)]
@@ -216,5 +215,26 @@ mod fixture {
 
     pub(super) fn farm(members: &[Member]) -> Farm<'_> {
         Farm { members, backend_load: 0, full: 0, now_ms: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn around_begins_at_its_start_and_ends_with_the_one_to_avoid() {
+        #[track_caller]
+        fn check(count: usize, start: usize, avoid: Option<usize>, expected: &[usize]) {
+            assert_eq!(around(count, start, avoid).collect::<Vec<_>>(), expected);
+        }
+        check(3, 0, None, &[0, 1, 2]);
+        check(3, 2, None, &[2, 0, 1]);
+        check(3, 3, None, &[0, 1, 2]);
+        check(3, 7, None, &[1, 2, 0]);
+        check(3, 1, Some(2), &[1, 0, 2]);
+        check(3, 1, Some(1), &[2, 0, 1]);
+        check(1, 5, Some(0), &[0]);
+        check(0, 5, None, &[]);
     }
 }
