@@ -111,6 +111,28 @@ fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
     }
 }
 
+/// Random draws look for the least loaded among those that are not to be avoided.
+#[test]
+fn the_least_loaded_of_the_others_is_drawn() {
+    #[track_caller]
+    fn check(avoid: &str, busy: &str, expected: &str) {
+        let backend = backend(Algorithm::Random { draws: 16 }, vec![server("a"), server("b"), server("c")]);
+        let _held: Vec<_> =
+            (0..5).map(|_| backend.force(key(&backend, busy)).expect("it is there")).collect();
+        let avoid = Some(key(&backend, avoid));
+        let drawn = (0..50).filter(|number| {
+            let input = ChooseInput { avoid, random: *number, ..at(0) };
+            lease(backend.choose(&input, || Bell::default().wake())).server().name() == expected
+        });
+        // Sixteen draws may all miss one of three servers, in one of six hundred requests.
+        assert!(drawn.count() >= 48, "{expected}");
+    }
+    check("a", "b", "c");
+    check("a", "c", "b");
+    check("b", "a", "c");
+    check("c", "a", "b");
+}
+
 #[test]
 fn the_last_server_is_preferred_while_it_has_room() {
     let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1), limited("c", 1)]);
