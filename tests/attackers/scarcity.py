@@ -157,19 +157,20 @@ def buffers_are_a_budget(binary, folder):
 
 def the_pools_say_what_is_lent(binary, folder):
     """`show pools`: within a second or so, how many buffers clients hold, and that they came back."""
-    # Where buffers are limited, heads of that length stay in theirs.
-    with Scene(binary, folder, extra="tune.buffers.limit 1000") as scene:
-        def lent():
-            """Of all workers, and the sum of each."""
-            lines = ask(scene.socket, "show pools match buffer detailed 1").split("\n")[1:4]
-            first, *parts = [int(line.split(" used ")[0].split()[-1]) for line in lines]
-            assert first == sum(parts), lines
-            return first
+    def lent(scene, pool):
+        """Of all workers, which is the sum of what each has."""
+        lines = ask(scene.socket, f"show pools match {pool} detailed 1").split("\n")[1:4]
+        first, *parts = [int(line.split(" used ")[0].split()[-1]) for line in lines]
+        assert first == sum(parts), lines
+        return first
 
-        scene.come(20, LONG)
-        assert wait_until(lambda: lent() >= 20), lent()
-        scene.leave()
-        assert wait_until(lambda: lent() < 5), lent()
+    # Where buffers are limited, heads of that length stay in theirs; elsewhere they move to blocks of their size.
+    for extra, pool, least in (("tune.buffers.limit 1000", "buffer", 20), ("", "buffer_fit", 20 * len(LONG))):
+        with Folder() as own, Scene(binary, own, extra=extra) as scene:
+            scene.come(20, LONG)
+            assert wait_until(lambda: lent(scene, pool) >= least), lent(scene, pool)
+            scene.leave()
+            assert wait_until(lambda: lent(scene, pool) < least / 4), lent(scene, pool)
 
 
 class Server:

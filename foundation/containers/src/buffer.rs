@@ -54,8 +54,9 @@ impl Buffer {
 
     /// A buffer outside the pool, for the rare message that must be larger than `tune.bufsize` (or for a test).
     pub fn with_capacity(capacity: usize) -> Self {
-        let capacity = capacity.min(MAX_SIZE);
-        Self { block: vec![0; HEADER + capacity].into_boxed_slice() }
+        let block = vec![0; HEADER + capacity.min(MAX_SIZE)].into_boxed_slice();
+        POOL.with_borrow_mut(|pool| pool.note_fitting(block.len()));
+        Self { block }
     }
 
     /// How many bytes the buffer can hold in all.
@@ -148,6 +149,7 @@ impl Buffer {
             return;
         }
         let Some(block) = zeroed(fitting_size(self.len())) else { return };
+        POOL.with_borrow_mut(|pool| pool.note_fitting(block.len()));
         let mut fitting = Self { block };
         fitting.set_range(0..0);
         fitting.append(self);
@@ -234,6 +236,8 @@ pub struct BufferPool {
     free_bulk: Vec<Box<[u8]>>,
     /// How many of these are lent.
     bulk_used: usize,
+    /// What blocks take that are of no size of the pool's.
+    fitting_bytes: u64,
     size: usize,
     /// The most buffers in use at once.
     limit: usize,
@@ -315,9 +319,9 @@ impl BufferPool {
         });
     }
 
-    /// What the current thread's buffers hold: those of `tune.bufsize`, then those of [`BULK_SIZE`]. Buffers that were
-    /// [set aside](Self::set_aside) are among the first.
-    pub(crate) fn figures() -> [PoolFigures; 2] {
+    /// What the current thread's buffers hold: those of `tune.bufsize`, those of [`BULK_SIZE`], and the bytes of those that have
+    /// the size of what waits in them. Buffers that were [set aside](Self::set_aside) are among the first.
+    pub(crate) fn figures() -> [PoolFigures; 3] {
         POOL.with_borrow(|pool| {
             let used = pool.statistics.used.saturating_sub(pool.bulk_used) as u64;
             let buffers = PoolFigures {
@@ -329,7 +333,13 @@ impl BufferPool {
             };
             let used = pool.bulk_used as u64;
             let allocated = used + pool.free_bulk.len() as u64;
-            [buffers, PoolFigures { name: "buffer_bulk", size: BULK_SIZE, allocated, used, failures: 0 }]
+            let bulk = PoolFigures { name: "buffer_bulk", size: BULK_SIZE, allocated, used, failures: 0 };
+            let bytes = pool.fitting_bytes;
+            [
+                buffers,
+                bulk,
+                PoolFigures { name: "buffer_fit", size: 1, allocated: bytes, used: bytes, failures: 0 },
+            ]
         })
     }
 
@@ -348,6 +358,7 @@ impl BufferPool {
             free: Vec::new(),
             free_bulk: Vec::new(),
             bulk_used: 0,
+            fitting_bytes: 0,
             size: DEFAULT_SIZE,
             limit: usize::MAX,
             reserve: DEFAULT_RESERVE,
@@ -411,6 +422,16 @@ impl BufferPool {
         Some(block)
     }
 
+    /// A block was made outside of the pool; one that has the pool's size by chance counts as the pool's when it comes back.
+    fn note_fitting(&mut self, size: usize) {
+        if size == HEADER + self.size || size == HEADER + BULK_SIZE {
+            self.statistics.used += 1;
+            self.bulk_used += usize::from(size == HEADER + BULK_SIZE && self.size != BULK_SIZE);
+        } else {
+            self.fitting_bytes += size as u64;
+        }
+    }
+
     /// Whether a block of this size may be used beside the pool's.
     fn tolerates(&self, size: usize) -> bool {
         self.limit == usize::MAX || size <= self.size / UNCOUNTED_PART
@@ -436,6 +457,7 @@ impl BufferPool {
         }
         if block.len() != HEADER + self.size {
             // From outside the pool, or from before a new size was set.
+            self.fitting_bytes = self.fitting_bytes.saturating_sub(block.len() as u64);
             return None;
         }
         self.statistics.used = self.statistics.used.saturating_sub(1);

@@ -20,17 +20,12 @@ pub struct PoolFigures {
 
 /// All pools of the current thread, always in the same order.
 pub fn pool_figures() -> [PoolFigures; POOLS] {
-    let [buffers, bulk] = BufferPool::figures();
-    let blocks = recycle::figures();
-    std::array::from_fn(|at| match at {
-        0 => buffers,
-        1 => bulk,
-        _ => blocks[at - 2],
-    })
+    let (buffers, blocks) = (BufferPool::figures(), recycle::figures());
+    std::array::from_fn(|at| if at < buffers.len() { buffers[at] } else { blocks[at - buffers.len()] })
 }
 
-/// How many there are: two of buffers, and one for each size of block.
-pub const POOLS: usize = 2 + recycle::CLASS_COUNT;
+/// How many there are: three of buffers, and one for each size of block.
+pub const POOLS: usize = 3 + recycle::CLASS_COUNT;
 
 #[cfg(test)]
 mod tests {
@@ -67,6 +62,18 @@ mod tests {
             let bulk = Buffer::take_bulk();
             assert_eq!([pool("buffer"), pool("buffer_bulk")], [(3, 0), (1, 1)]);
             drop(bulk);
+            let mut waiting = Buffer::take().expect("one of two");
+            waiting.append(b"GET /");
+            waiting.shrink();
+            let (bytes, used) = pool("buffer_fit");
+            assert!((5..100).contains(&bytes) && used == bytes && pool("buffer").1 == 0, "{bytes} bytes");
+            drop(waiting);
+            assert_eq!(pool("buffer_fit"), (0, 0));
+            // One of the pool's size that was made outside becomes the pool's.
+            let made = Buffer::with_capacity(1024);
+            assert_eq!([pool("buffer").1, pool("buffer_fit").1], [1, 0]);
+            drop(made);
+            assert_eq!(pool("buffer").1, 0);
             trim_recycled();
             BufferPool::trim();
             assert_eq!([pool("buffer"), pool("buffer_bulk"), pool("block_512")], [(1, 0), (0, 0), (0, 0)]);
