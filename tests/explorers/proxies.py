@@ -14,7 +14,8 @@ FETCHES = ("path", "url", "query", "method", "req.hdr(x-a)", "req.hdr(x-b,1)", "
 ANSWER_FETCHES = ("status", "res.hdr(x-a)", "res.fhdr(set-cookie)", "res.hdr(location)", "res.ver", "res.cook(a)", "var(txn.a)", "var(res.c)", "capture.req.uri", "capture.req.method", "capture.res.hdr(0)", "be_name", "srv_name", "fe_name", "srv_id", "res.hdr_cnt(x-a)", "capture.req.hdr(0)", "unique-id", "src")
 TEXTS = ("x", "a b", "%%", "1", "", "a,b", "v=\\\"q\\\"", "/p?q", "é")
 NORMALIZERS = ("fragment-strip", "fragment-encode", "path-merge-slashes", "path-strip-dot", "path-strip-dotdot", "path-strip-dotdot full", "percent-decode-unreserved", "percent-to-uppercase", "percent-to-uppercase strict", "query-sort-by-name")
-ALIASES = ("%ci", "%HM", "%HP", "%HQ", "%HU", "%HV", "%ST", "%b", "%f", "%s", "%ft", "%tsc", "%ts", "%CC", "%CS", "%hr", "%hs", "%hrl", "%hsl", "%r", "%{+Q}r", "%{+Q}hr", "%fi", "%ID", "%{+X}ST", "%{+E}HU", "%rc", "%bq", "%sq", "%{+Q}CC", "%si", "%bi", "%HPO", "%sl", "%lc")
+# Not the counter of lines: it counts those of the other exchanges too.
+ALIASES = ("%ci", "%HM", "%HP", "%HQ", "%HU", "%HV", "%ST", "%b", "%f", "%s", "%ft", "%tsc", "%ts", "%CC", "%CS", "%hr", "%hs", "%hrl", "%hsl", "%r", "%{+Q}r", "%{+Q}hr", "%fi", "%ID", "%{+X}ST", "%{+E}HU", "%rc", "%bq", "%sq", "%{+Q}CC", "%si", "%bi", "%HPO", "%sl", "%{+Q}HM")
 
 
 def when(chance, acls, probability=0.5):
