@@ -127,5 +127,6 @@ EXCHANGES |= {f"posted {name}": ("expressions", post("/p", "f=1&g=2%203", f"X-Ca
 DIFFERENT = {"value str(010.1.1.1),ipmask(32)": "a leading zero makes it no decimal number",
              "value bin(08),protobuf(1,int32)": "a number without its end is none"}
 DIFFERENT |= {f"value {name}": "2.6 gives nothing without a path, whatever its manual says" for name in EXPRESSIONS if name.endswith(("_query", "e30.),jwt_header_query")) and "e30.x" not in name and "(a.b)" not in name and "(...)" not in name}
+DIFFERENT |= {f"format {text} without a query": only("2.6", "it keeps the blanks on both sides of an empty query") for text in FORMATS if "%HQ" in text}
 DIFFERENT |= {f"value {name}": "2.6 does not find what ends a message inside a message" for name in EXPRESSIONS if "protobuf(2.4" in name}
 DIFFERENT |= {f"format {text} without a query": only("2.6", "since 3.2, an empty query has no place between two blanks") for text in FORMATS if " %HQ" in text or text.startswith("%HQ ")}
