@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sched::simulate::{Faults, World};
 use weir_sched::{
-    Activity, Cause, Class, Kind, ProfileMode, ProfileSettings, Tick, Tuning, WorkerSet, activity, kill,
-    profile, published, queues, send_to, set_nice, set_profiling, spawn, spawn_shared, wait, wake, yield_now,
+    Activity, Cause, Class, Kind, ProfileMode, ProfileSettings, Tick, Tuning, WorkerSet, activity, kill, now,
+    profile, published, queues, send_to, set_nice, set_profiling, sleep_until, spawn, spawn_shared, wait,
+    wake, yield_now,
 };
 
 static KIND: Kind = Kind::new("figures");
@@ -93,6 +94,20 @@ fn what_waits_is_published_once_a_turn() {
     }
     assert_eq!(*seen.borrow(), [[1, 2, 2, 0]; 4]);
     assert_eq!(figure(&world, |activity| activity.queued.value()), 4, "they gave up their turn");
+}
+
+/// Others see how many deadlines were armed when the turn began.
+#[test]
+fn armed_deadlines_are_published_once_a_turn() {
+    let mut world = world(1, 100, false);
+    world.on(0, || (0..7).for_each(|_| _ = spawn(&KIND, Class::Normal, sleep_until(now().after(3_600_000)))));
+    for (runs, expected) in [(7, 0), (8, 7)] {
+        while figure(&world, |activity| activity.runs[1].value()) < runs {
+            assert!(world.step());
+        }
+        assert_eq!(world.look(0, || published(0).expect("it lives").timers), expected);
+        world.on(0, || spawn(&KIND, Class::Normal, async {}));
+    }
 }
 
 /// Shared work gets what the worker's own normal tasks leave of their part of a turn.
