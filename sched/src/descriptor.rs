@@ -6,7 +6,7 @@
 //!
 //! The order for a caller is always: try, and only when that was [`Received::Blocked`] (or [`Sent::Blocked`]), wait.
 
-use crate::driver::Poller;
+use crate::driver::{Network, Poller};
 use crate::key::TaskKey;
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use weir_containers::Buffer;
 use weir_sys::poll::Readiness;
 use weir_sys::splice::Pipe;
-use weir_sys::{Address, Errno, Result, socket};
+use weir_sys::{Address, AddressFamily, Errno, Result, socket};
 
 /// What a receive brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,14 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// A stream socket to connect, not registered yet.
+    pub fn stream_socket(family: AddressFamily) -> Result<OwnedFd> {
+        if let Some(network) = network() {
+            network.may_open()?;
+        }
+        socket::stream(family)
+    }
+
     /// Registers `descriptor` (non-blocking) with the current worker. It counts as readable and writable until tried.
     ///
     /// # Panics
@@ -71,6 +79,12 @@ impl Descriptor {
     ) -> Result<Self> {
         let worker = Worker::current();
         let entry = worker.descriptors.take();
+        if let Some(network) = &worker.network
+            && network.adopt(descriptor.as_fd(), entry.token())
+        {
+            entry.set(SIMULATED);
+            return Ok(Self { entry, descriptor });
+        }
         let watched = worker.with_poller(|poller| watch(poller, descriptor.as_fd(), entry.token()));
         // Built before the result is looked at, so that an error gives the entry back.
         let registered = Self { entry, descriptor };
@@ -80,7 +94,10 @@ impl Descriptor {
     /// Starts to connect a fresh socket and registers it. When that is not done at once, the descriptor is not writable:
     /// wait until it is, then ask [`Descriptor::finish_connect`].
     pub fn connect(socket: OwnedFd, address: &Address) -> Result<Self> {
-        let connected = socket::connect(&socket, address)?;
+        let connected = match network() {
+            None => socket::connect(&socket, address)?,
+            Some(network) => network.connect(socket.as_fd(), address)?,
+        };
         let descriptor = Self::register(socket)?;
         if !connected {
             descriptor.clear_writable();
@@ -94,18 +111,29 @@ impl Descriptor {
         if !self.is_writable() {
             return Ok(false);
         }
+        if self.is_simulated() {
+            return self.simulated(|network, token| network.take_error(token)).map(|()| true);
+        }
         socket::take_error(self).map(|()| true)
     }
 
     /// Takes the descriptor from the worker, to be registered with another one, passed on or closed.
     pub fn into_fd(self) -> OwnedFd {
+        self.leave_poller();
         let Self { entry, descriptor } = self;
-        if let Some(worker) = Worker::try_current() {
-            // It fails only for a descriptor that the poller does not watch, which is what is wanted.
-            let _ = worker.with_poller(|poller| poller.forget(descriptor.as_fd()));
+        if let (true, Some(network)) = (entry.has(SIMULATED), network()) {
+            network.release(entry.token());
         }
         drop(entry);
         descriptor
+    }
+
+    /// Hears of no more events. What is there already can be had all the same.
+    pub fn leave_poller(&self) {
+        if let (false, Some(worker)) = (self.is_simulated(), Worker::try_current()) {
+            // It fails only for a descriptor that the poller does not watch, which is what is wanted.
+            let _ = worker.with_poller(|poller| poller.forget(self.descriptor.as_fd()));
+        }
     }
 
     /// From now on events wake `owner`, instead of whom they woke before.
@@ -178,7 +206,7 @@ impl Descriptor {
         if space.is_empty() {
             return Ok(Received::Full);
         }
-        match socket::receive(self, space) {
+        match self.receive_raw(space) {
             Ok(0) => Ok(Received::End),
             Ok(count) => {
                 // A short receive emptied the socket. What was announced to end must be read to its end, though.
@@ -197,7 +225,11 @@ impl Descriptor {
 
     /// Looks at what a receive would bring.
     pub fn peek(&self, space: &mut [u8]) -> Result<Received> {
-        match socket::peek(self, space) {
+        let peeked = match self.is_simulated() {
+            false => socket::peek(self, space),
+            true => self.simulated(|network, token| network.peek(token, space)),
+        };
+        match peeked {
             Ok(0) => Ok(Received::End),
             Ok(count) => Ok(Received::Bytes(count)),
             Err(Errno::AGAIN | Errno::INTR) => {
@@ -211,6 +243,10 @@ impl Descriptor {
     /// Sends what fits of `bytes`; `more` announces that more follows at once.
     #[inline]
     pub fn send(&self, bytes: &[u8], more: bool) -> Result<Sent> {
+        if self.is_simulated() {
+            let sent = self.simulated(|network, token| network.send(token, bytes));
+            return self.sent(sent, bytes.len());
+        }
         self.sent(socket::send(self, bytes, more), bytes.len())
     }
 
@@ -218,6 +254,11 @@ impl Descriptor {
     #[inline]
     pub fn send_vectored(&self, slices: &[IoSlice<'_>], more: bool) -> Result<Sent> {
         let wanted = slices.iter().map(|slice| slice.len()).sum();
+        if self.is_simulated() {
+            let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            let sent = self.simulated(|network, token| network.send(token, &all));
+            return self.sent(sent, wanted);
+        }
         self.sent(socket::send_vectored(self, slices, more), wanted)
     }
 
@@ -250,7 +291,11 @@ impl Descriptor {
 
     /// Moves at most `limit` bytes into `pipe`, unseen.
     pub fn splice_into(&self, pipe: &mut Pipe, limit: usize) -> Result<Received> {
-        match pipe.fill_from(self, limit) {
+        let filled = match self.is_simulated() {
+            false => pipe.fill_from(self, limit),
+            true => self.fill_simulated(pipe, limit),
+        };
+        match filled {
             Ok(0) => Ok(Received::End),
             Ok(count) => Ok(Received::Bytes(count)),
             // With bytes in the pipe it may be the pipe that is full.
@@ -266,13 +311,29 @@ impl Descriptor {
     /// Moves what `pipe` holds out, unseen.
     pub fn splice_from(&self, pipe: &mut Pipe, more: bool) -> Result<Sent> {
         let wanted = pipe.held();
-        self.sent(pipe.drain_to(self, more), wanted)
+        let drained = match self.is_simulated() {
+            false => pipe.drain_to(self, more),
+            true => self.drain_simulated(pipe),
+        };
+        self.sent(drained, wanted)
+    }
+
+    /// Tells the far end that no more is coming.
+    pub fn shutdown_write(&self) -> Result<()> {
+        if self.is_simulated() {
+            return self.simulated(|network, token| network.shutdown_write(token));
+        }
+        socket::shutdown_write(self)
     }
 
     /// Accepts one connection; `None` when there is none: wait.
     pub fn accept(&self) -> Result<Option<(OwnedFd, Address)>> {
         loop {
-            match socket::accept(self) {
+            let accepted = match self.is_simulated() {
+                false => socket::accept(self),
+                true => self.simulated(|network, token| network.accept(token)),
+            };
+            match accepted {
                 Ok(accepted) => return Ok(Some(accepted)),
                 Err(Errno::AGAIN) => {
                     self.clear_readable();
@@ -284,6 +345,63 @@ impl Descriptor {
             }
         }
     }
+}
+
+/// What a simulated network does in the kernel's place.
+impl Descriptor {
+    #[inline]
+    fn is_simulated(&self) -> bool {
+        self.entry.has(SIMULATED)
+    }
+
+    #[inline]
+    fn receive_raw(&self, space: &mut [u8]) -> Result<usize> {
+        if self.is_simulated() {
+            return self.simulated(|network, token| network.receive(token, space));
+        }
+        socket::receive(self, space)
+    }
+
+    #[cold]
+    fn simulated<T>(&self, act: impl FnOnce(&dyn Network, u64) -> Result<T>) -> Result<T> {
+        act(network().ok_or(Errno::BADF)?, self.entry.token())
+    }
+
+    /// Bytes pass through a real pipe, so that what it holds and how much fits is as always.
+    #[cold]
+    fn fill_simulated(&self, pipe: &mut Pipe, limit: usize) -> Result<usize> {
+        let mut space = [0; SPLICED_AT_ONCE];
+        let length = limit.min(SPLICED_AT_ONCE);
+        let there = self.simulated(|network, token| network.peek(token, &mut space[..length]))?;
+        if there == 0 {
+            return Ok(0);
+        }
+        let filled = pipe.fill_with(&space[..there])?;
+        self.simulated(|network, token| network.receive(token, &mut space[..filled]))
+    }
+
+    #[cold]
+    fn drain_simulated(&self, pipe: &mut Pipe) -> Result<usize> {
+        let mut space = [0; SPLICED_AT_ONCE];
+        let mut moved = 0;
+        while pipe.held() > 0 {
+            // What is taken out of the pipe cannot go back: so no more than will leave.
+            let fits = match self.simulated(|network, token| network.room(token)) {
+                Ok(fits) => fits.min(SPLICED_AT_ONCE),
+                Err(_) if moved > 0 => break,
+                Err(error) => return Err(error),
+            };
+            let taken = pipe.take(&mut space[..fits])?;
+            moved += self.simulated(|network, token| network.send(token, &space[..taken]))?;
+        }
+        Ok(moved)
+    }
+}
+
+/// What carries the bytes of the current worker's sockets, if the kernel does not.
+#[inline]
+fn network() -> Option<&'static dyn Network> {
+    Worker::try_current()?.network.as_deref()
 }
 
 impl AsFd for Descriptor {
@@ -317,6 +435,10 @@ impl Entry {
         self.0.known.get() & bits != 0
     }
 
+    fn set(&self, bits: u8) {
+        self.0.known.set(self.0.known.get() | bits);
+    }
+
     #[inline]
     fn clear(&self, bits: u8) {
         self.0.known.set(self.0.known.get() & !bits);
@@ -325,6 +447,9 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        if let (true, Some(network)) = (self.has(SIMULATED), network()) {
+            network.close(self.token());
+        }
         self.0.owner.set(TaskKey::NONE);
         // Events that are on their way carry the old generation and find nothing.
         self.0.generation.set(self.0.generation.get().wrapping_add(1) & GENERATION_MASK);
@@ -419,5 +544,9 @@ const WRITABLE: u8 = 1 << 1;
 const PEER_CLOSED: u8 = 1 << 2;
 const HUNG_UP: u8 = 1 << 3;
 const ERROR: u8 = 1 << 4;
+/// Its bytes are carried by the worker's [`Network`].
+const SIMULATED: u8 = 1 << 5;
+/// How much of a simulated socket moves through a pipe at once: a page.
+const SPLICED_AT_ONCE: usize = 4096;
 /// One bit less than a word, so that no token is all ones.
 const GENERATION_MASK: u32 = u32::MAX >> 1;

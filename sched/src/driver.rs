@@ -1,9 +1,9 @@
 //! The border to the outside: where events and the time come from. Everything behind it can be simulated.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use weir_sys::poll::{Epoll, Readiness, Wakener};
-use weir_sys::{Result, time};
+use weir_sys::{Address, Result, time};
 
 /// Where a worker learns what its descriptors have to say.
 pub trait Poller {
@@ -23,6 +23,48 @@ pub trait Poller {
 
     /// Waits at most `timeout_ms` (`None`: for ever) and reports what happened; returns how much it was.
     fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize>;
+}
+
+/// What carries the bytes of a worker's sockets when the kernel does not.
+///
+/// Such a socket has a descriptor of the kernel all the same, as a placeholder: unconnected, with a number and options like
+/// any other. Results are those of the system calls of the same names; a token is what the descriptor was registered with.
+pub trait Network {
+    /// Whether the process may open another descriptor.
+    fn may_open(&self) -> Result<()>;
+
+    /// Starts to connect a socket that is not registered yet; true when the connection stands already.
+    fn connect(&self, socket: BorrowedFd<'_>, address: &Address) -> Result<bool>;
+
+    /// Reports on `socket` with `token` from now on, if it is one of this network.
+    fn adopt(&self, socket: BorrowedFd<'_>, token: u64) -> bool;
+
+    /// The socket is registered no more, but open.
+    fn release(&self, token: u64);
+
+    /// The socket is about to be closed.
+    fn close(&self, token: u64);
+
+    /// Receives into `space`; 0 at the end.
+    fn receive(&self, token: u64, space: &mut [u8]) -> Result<usize>;
+
+    /// What [`Network::receive`] would bring.
+    fn peek(&self, token: u64, space: &mut [u8]) -> Result<usize>;
+
+    /// Sends what fits.
+    fn send(&self, token: u64, bytes: &[u8]) -> Result<usize>;
+
+    /// How much a send would take now, all of it if it is offered no more: at least one byte.
+    fn room(&self, token: u64) -> Result<usize>;
+
+    /// Sends no more.
+    fn shutdown_write(&self, token: u64) -> Result<()>;
+
+    /// The error that happened in the background, which is thereby forgotten.
+    fn take_error(&self, token: u64) -> Result<()>;
+
+    /// A connection that waits at a listening socket.
+    fn accept(&self, token: u64) -> Result<(OwnedFd, Address)>;
 }
 
 /// Where a worker learns what time it is.

@@ -205,8 +205,17 @@ pub(crate) fn run_on<T: 'static>(
     let tuning = Tuning::default();
     let (peers, commons, mut memberships) = shared_sides(1, tuning, kernel_bell)?;
     let membership = memberships.pop().expect("one worker, one membership");
-    let worker =
-        Worker::install(Parts { index: 0, peers, commons, membership, tuning, poller, clock, seed })?;
+    let worker = Worker::install(Parts {
+        index: 0,
+        peers,
+        commons,
+        membership,
+        tuning,
+        poller,
+        network: None,
+        clock,
+        seed,
+    })?;
     let result = Rc::new(RefCell::new(None));
     let place = result.clone();
     crate::spawn(&MAIN, crate::Class::Normal, async move {
@@ -223,7 +232,7 @@ pub(crate) fn run_on<T: 'static>(
 /// The number of the wish for profiling that a runtime starts with; later ones have others.
 const FIRST_WISH: u32 = 1;
 
-struct StopOnDrop;
+pub(crate) struct StopOnDrop;
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
@@ -266,7 +275,17 @@ fn set_up(
         }
         let poller = Box::new(Epoll::new(settings.most_poll_events)?);
         let (tuning, clock, seed) = (settings.tuning, Box::new(SystemClock), random::number()?);
-        Worker::install(Parts { index, peers, commons, membership, tuning, poller, clock, seed })
+        Worker::install(Parts {
+            index,
+            peers,
+            commons,
+            membership,
+            tuning,
+            poller,
+            network: None,
+            clock,
+            seed,
+        })
     };
     install().inspect_err(|_| shared.retire())
 }

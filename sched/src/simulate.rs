@@ -4,10 +4,14 @@
 //! news, nothing can happen before the next deadline, so the clock jumps there. A test of a one-minute timeout
 //! takes no time, and its seed decides all that is random.
 //!
-//! [`World`] goes further: several workers in one thread, whose turns, clock and events a seed decides.
+//! [`World`] goes further: several workers in one thread, whose turns, clock and events a seed decides. [`network`] goes
+//! further in another direction: one worker whose sockets are simulated too, with scripts at their other ends.
 
+pub mod network;
+mod random;
 mod world;
 
+pub use random::Random;
 pub use world::{Faults, World};
 
 use crate::driver::{Clock, Poller};

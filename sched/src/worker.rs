@@ -17,7 +17,7 @@ pub(crate) use tasks::dispose;
 
 use crate::commons::{Commons, Membership};
 use crate::descriptor::DescriptorTable;
-use crate::driver::{Bell, Clock, Poller};
+use crate::driver::{Bell, Clock, Network, Poller};
 use crate::key::TaskKey;
 use crate::policy::Tuning;
 use crate::profile::{Cause, Profiler};
@@ -29,6 +29,7 @@ use crate::trace;
 use current::wake_elsewhere;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_containers::{Arena, TimerQueue};
@@ -57,6 +58,8 @@ pub(crate) struct Worker {
     timers: RefCell<TimerQueue>,
     profiler: Profiler,
     pub(crate) descriptors: DescriptorTable,
+    /// What carries bytes, if the kernel does not.
+    pub(crate) network: Option<Rc<dyn Network>>,
     poller: RefCell<Box<dyn Poller>>,
     clock: Box<dyn Clock>,
     wall_ns: Cell<u64>,
@@ -80,6 +83,7 @@ pub(crate) struct Parts {
     pub(crate) membership: Membership,
     pub(crate) tuning: Tuning,
     pub(crate) poller: Box<dyn Poller>,
+    pub(crate) network: Option<Rc<dyn Network>>,
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) seed: u64,
 }
@@ -118,6 +122,7 @@ impl Worker {
             tasks: Arena::new(),
             timers: RefCell::new(TimerQueue::new()),
             descriptors: DescriptorTable::new(),
+            network: parts.network,
             poller: RefCell::new(parts.poller),
             clock: parts.clock,
             wall_ns: Cell::new(0),

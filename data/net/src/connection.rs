@@ -509,7 +509,7 @@ impl Connection {
     pub fn shut_write(&mut self) {
         if !self.shut {
             self.shut = true;
-            let _ = weir_sys::socket::shutdown_write(&self.descriptor);
+            let _ = self.descriptor.shutdown_write();
         }
     }
 }

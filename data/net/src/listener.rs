@@ -71,7 +71,7 @@ pub async fn accept<D: Door>(listener: Descriptor, door: D, batch: u32) {
     loop {
         let until = match door.state() {
             DoorState::Stopped => {
-                take_the_last(listener.into_fd(), passed, &door);
+                take_the_last(&listener, passed, &door);
                 return door.give_way();
             }
             DoorState::Paused => Tick::NEVER,
@@ -109,13 +109,14 @@ pub async fn accept<D: Door>(listener: Descriptor, door: D, batch: u32) {
 /// Takes the connections that were reported to this process and to no other.
 ///
 /// A socket that another process has too stays open there when it is closed here, and so does its place in this poller,
-/// which would go on to swallow reports: so `listener` comes from [`Descriptor::into_fd`], which takes it out of the poller.
+/// which would go on to swallow reports: so it leaves the poller first.
 /// What came before that may have been reported here alone; nobody else would look until the next one comes.
-fn take_the_last<D: Door>(listener: OwnedFd, passed: bool, door: &D) {
+fn take_the_last<D: Door>(listener: &Descriptor, passed: bool, door: &D) {
+    listener.leave_poller();
     for _ in 0..LAST {
         let Ok(ticket) = door.admit() else { return };
-        let accepted = if passed { receive(&listener) } else { socket::accept(&listener) };
-        let Ok((accepted, peer)) = accepted else { return };
+        let accepted = if passed { receive(listener).map(Some) } else { listener.accept() };
+        let Ok(Some((accepted, peer))) = accepted else { return };
         door.enter(ticket, accepted, peer);
     }
 }

@@ -201,7 +201,7 @@ fn poll_idle(
         }
         if session.requests.get() > 0 && site.closes_idle(session) {
             // The poller may not have told yet: a request that was begun before the stop is served.
-            let begun = socket::peek(client.descriptor(), &mut [0]).is_ok_and(|bytes| bytes > 0);
+            let begun = matches!(client.descriptor().peek(&mut [0]), Ok(weir_sched::Received::Bytes(_)));
             return Poll::Ready(if begun { Waited::Bytes } else { Waited::Stopped });
         }
         if clock::passed(waiting.deadline()) {

@@ -62,6 +62,11 @@ pub fn set_no_linger(socket: impl AsFd) -> Result<()> {
     sockopt::set_socket_linger(socket, Some(Duration::ZERO))
 }
 
+/// Whether closing will reset the connection.
+pub fn has_no_linger(socket: impl AsFd) -> Result<bool> {
+    Ok(sockopt::socket_linger(socket)? == Some(Duration::ZERO))
+}
+
 /// Reports a connection only once it carries data, or after `seconds`.
 pub fn set_defer_accept(socket: impl AsFd, seconds: u32) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, to_int(seconds)?)

@@ -46,6 +46,20 @@ impl Pipe {
         self.held -= moved.min(self.held);
         Ok(moved)
     }
+
+    /// Puts bytes into the pipe, as many as fit; [`crate::Errno::AGAIN`] when none do.
+    pub fn fill_with(&mut self, bytes: &[u8]) -> Result<usize> {
+        let written = rustix::io::write(&self.write, bytes)?;
+        self.held += written;
+        Ok(written)
+    }
+
+    /// Takes bytes out of the pipe.
+    pub fn take(&mut self, space: &mut [u8]) -> Result<usize> {
+        let taken = rustix::io::read(&self.read, space)?;
+        self.held -= taken.min(self.held);
+        Ok(taken)
+    }
 }
 
 const FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
@@ -69,5 +83,17 @@ mod tests {
         assert_eq!(socket::receive(&far, &mut space), Ok(7));
         drop(near);
         assert_eq!(pipe.fill_from(&in_far, 100), Ok(0));
+    }
+
+    #[test]
+    fn bytes_can_be_put_in_and_taken_out() {
+        let mut pipe = Pipe::new(4096).expect("a pipe");
+        assert_eq!((pipe.fill_with(b"through"), pipe.held()), (Ok(7), 7));
+        let mut space = [0; 4];
+        assert_eq!((pipe.take(&mut space), &space, pipe.held()), (Ok(4), b"thro", 3));
+        let much = [0; 512];
+        while pipe.fill_with(&much).is_ok() {}
+        assert_eq!(pipe.fill_with(&much), Err(Errno::AGAIN));
+        assert!(pipe.held() >= pipe.capacity() / 2);
     }
 }

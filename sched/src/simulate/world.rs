@@ -8,6 +8,7 @@
 //! state of the other, sleeping included. Nothing here asks the kernel for anything: two runs of one seed are the same
 //! to the last step. What happens within one step is for loom.
 
+use super::random::Random;
 use crate::driver::{Bell, Clock, Poller};
 use crate::policy::Tuning;
 use crate::runtime::{Sides, shared_sides};
@@ -63,13 +64,14 @@ impl World {
     /// A world of `workers` workers.
     pub fn new(seed: u64, workers: usize, tuning: Tuning, faults: Faults) -> Result<Self> {
         let time = Rc::new(Cell::new(super::START_NS));
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (peers, commons, memberships): Sides =
             shared_sides(workers, tuning, || Ok(Bell::Simulated(AtomicBool::new(false))))?;
-        let mut world = Self { workers: Vec::new(), time: time.clone(), random: Random(0), faults };
+        let mut world = Self { workers: Vec::new(), time: time.clone(), random: Random::new(0), faults };
         for (index, membership) in memberships.into_iter().enumerate() {
             let events = Rc::new(Events::default());
-            let poller = SimulatedPoller { events: events.clone(), random: Random(random.next()), faults };
+            let poller =
+                SimulatedPoller { events: events.clone(), random: Random::new(random.next()), faults };
             let parts = Parts {
                 index,
                 peers: peers.clone(),
@@ -77,6 +79,7 @@ impl World {
                 membership,
                 tuning,
                 poller: Box::new(poller),
+                network: None,
                 clock: Box::new(WorldClock { time: time.clone() }),
                 seed: random.next(),
             };
@@ -309,26 +312,6 @@ impl Clock for WorldClock {
 
     fn wall_ns(&self) -> u64 {
         self.time.get() + super::WALL_OFFSET_NS
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
-
-    fn once_in(&mut self, chances: u32) -> bool {
-        chances > 0 && self.below(u64::from(chances)) == 0
     }
 }
 

@@ -10,7 +10,7 @@ use weir_config::model::{self, SendProxy};
 use weir_mux::StreamConnector;
 use weir_net::{Connection, Fault, Sent};
 use weir_sched::{Descriptor, wait};
-use weir_sys::{Address, Errno, option, socket};
+use weir_sys::{Address, Errno, option};
 
 use super::idle::{self, InUse};
 use super::retry::Failure;
@@ -231,7 +231,7 @@ impl Exchange {
     }
 
     fn open_socket(&mut self, target: &Address) -> Result<OwnedFd, ConnectError> {
-        let socket = socket::stream(target.family())?;
+        let socket = Descriptor::stream_socket(target.family())?;
         self.site.limits.server_sockets.apply(&socket);
         if !target.is_unix() {
             option::set_no_delay(&socket, true)?;

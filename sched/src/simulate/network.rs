@@ -1,0 +1,289 @@
+//! A network in memory, whose delays, cuts and faults a seed decides.
+//!
+//! ```text
+//!   worker ── Descriptor ──┐                          ┌── Peer, Service ── script (a task of the same worker)
+//!                          ▼                          ▼
+//!                         end ══ pieces on their way ══ end        one connection
+//!                          │
+//!                       Wire: all connections, what happens next, the time
+//! ```
+//! The worker under test uses its descriptors as always: each has a real socket as a placeholder, which is never
+//! connected, so that its number and its options work; what it sends and receives goes over the [`wire`]. Scripts hold
+//! the other ends: a [`Peer`] for a connection, a [`Service`] for a listening address.
+//!
+//! What the kernel promises holds here too, and nothing more: bytes keep their order and come in pieces of any size; events
+//! are edges, come late, come together, and say what is true when they are reported; a close with unread bytes is a reset;
+//! what arrived before a reset can still be read.
+//!
+//! Time moves when nobody has anything to do. A run in which nothing can ever happen again while its main task waits ends
+//! there, and says so ([`Run::outcome`]).
+
+mod peer;
+mod wire;
+
+pub use peer::{Peer, Service};
+pub use wire::Conditions;
+
+use super::random::Random;
+use super::{START_NS, VirtualClock};
+use crate::driver::{Bell, Network, Poller};
+use crate::policy::Tuning;
+use crate::runtime::{StopOnDrop, shared_sides};
+use crate::worker::{Parts, Worker};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use weir_sys::poll::Readiness;
+use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
+use wire::{Owner, Wire};
+
+/// What became of a run.
+#[derive(Debug)]
+pub struct Run<T> {
+    /// What the main task returned, or why it did not.
+    pub outcome: std::result::Result<T, Unfinished>,
+    /// A number that two runs share only if everything happened alike in them.
+    pub digest: u64,
+    /// How long it took, in virtual milliseconds.
+    pub took_ms: u64,
+}
+
+/// Why a main task did not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It waited, and nothing could happen any more.
+    Stuck,
+    /// It ran for longer than [`Conditions::limit_ms`].
+    TooLong,
+    /// It panicked, or was told to stop.
+    Ended,
+}
+
+/// Runs `main` as the first task of a worker whose network is simulated. Tasks that are left when it ends are dropped.
+pub fn run<T: 'static, F: Future<Output = T> + 'static>(
+    seed: u64,
+    conditions: Conditions,
+    main: impl FnOnce(SimulatedNetwork) -> F,
+) -> Result<Run<T>> {
+    static MAIN: crate::Kind = crate::Kind::new("main");
+    let time = Rc::new(Cell::new(START_NS));
+    let mut random = Random::new(seed);
+    let worker_seed = random.next();
+    let network = SimulatedNetwork(Rc::new(RefCell::new(Wire::new(time.clone(), random, conditions))));
+    let tuning = Tuning::default();
+    let (peers, commons, mut memberships) =
+        shared_sides(1, tuning, || Ok(Bell::Simulated(AtomicBool::new(false))))?;
+    let parts = Parts {
+        index: 0,
+        peers,
+        commons,
+        membership: memberships.pop().expect("one worker, one membership"),
+        tuning,
+        poller: Box::new(NetworkPoller { network: network.clone() }),
+        network: Some(Rc::new(network.clone())),
+        clock: Box::new(VirtualClock { time: time.clone() }),
+        seed: worker_seed,
+    };
+    let result = Rc::new(RefCell::new(None));
+    let future = main(network.clone());
+    let (place, handle) = (result.clone(), network.clone());
+    let worker = NonNull::from(Worker::install(parts)?);
+    crate::spawn(&MAIN, crate::Class::Normal, async move {
+        // Stops even when the future panics, or the run would go on.
+        let _stop = StopOnDrop;
+        let value = future.await;
+        *place.borrow_mut() = Some((value, handle.digest()));
+    });
+    {
+        // SAFETY: the worker was leaked when it was installed on this thread, and is freed below only.
+        let worker = unsafe { worker.as_ref() };
+        worker.run();
+        worker.uninstall();
+    }
+    let why = network.0.borrow().unfinished;
+    // SAFETY: the worker was a box that `install` leaked, and `uninstall` took it off this thread; what this crate lends
+    // of a worker, it lends for the time of one call.
+    drop(unsafe { Box::from_raw(worker.as_ptr()) });
+    let took_ms = (time.get() - START_NS) / 1_000_000;
+    let (outcome, digest) = match result.take() {
+        Some((value, digest)) => (Ok(value), digest),
+        None => (Err(why.unwrap_or(Unfinished::Ended)), network.digest()),
+    };
+    Ok(Run { outcome, digest, took_ms })
+}
+
+/// The network of a run. All copies are the same network.
+#[derive(Clone)]
+pub struct SimulatedNetwork(Rc<RefCell<Wire>>);
+
+impl SimulatedNetwork {
+    /// A listening socket for the worker under test, to be registered.
+    pub fn listener(&self, address: &Address) -> Result<OwnedFd> {
+        // It really listens, so that whoever asks the kernel hears that; nobody knows where.
+        let placeholder = socket::stream(AddressFamily::Inet)?;
+        socket::bind(&placeholder, &Address::from((std::net::Ipv4Addr::LOCALHOST, 0)))?;
+        socket::listen(&placeholder, 1)?;
+        self.0.borrow_mut().listen(address, Owner::Transit, Some(placeholder.as_raw_fd()))?;
+        Ok(placeholder)
+    }
+
+    /// Listens for a script.
+    ///
+    /// # Errors
+    /// When somebody listens there.
+    pub fn listen(&self, address: &Address) -> Result<Service> {
+        Service::open(self.clone(), address)
+    }
+
+    /// Begins to connect, for a script; `from` is what the far end sees.
+    pub fn connect(&self, from: &Address, to: &Address) -> Peer {
+        Peer::connect(self.clone(), from, to)
+    }
+
+    /// How many sockets the worker under test has open.
+    pub fn held(&self) -> usize {
+        self.0.borrow_mut().held()
+    }
+
+    /// Changes what goes wrong from now on.
+    pub fn change(&self, change: impl FnOnce(&mut Conditions)) {
+        change(&mut self.0.borrow_mut().conditions);
+    }
+
+    /// A number below `bound` that the seed decides.
+    pub fn random(&self, bound: u64) -> u64 {
+        self.0.borrow_mut().random.below(bound)
+    }
+
+    /// A number that sums up all that happened.
+    pub fn digest(&self) -> u64 {
+        self.0.borrow().digest()
+    }
+
+    /// Prints a line among those of the trace, if there is one.
+    pub fn note(&self, text: &dyn std::fmt::Display) {
+        self.0.borrow_mut().note(text);
+    }
+
+    fn wire<R>(&self, act: impl FnOnce(&mut Wire) -> R) -> R {
+        let result = act(&mut self.0.borrow_mut());
+        self.wake_scripts();
+        result
+    }
+
+    /// Scripts are woken outside of the borrow, because they may use the network at once.
+    fn wake_scripts(&self) {
+        let woken = std::mem::take(&mut self.0.borrow_mut().woken);
+        woken.into_iter().for_each(crate::wake);
+    }
+}
+
+impl std::fmt::Debug for SimulatedNetwork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SimulatedNetwork")
+    }
+}
+
+impl Network for SimulatedNetwork {
+    fn may_open(&self) -> Result<()> {
+        self.wire(Wire::may_open)
+    }
+
+    fn connect(&self, socket: BorrowedFd<'_>, address: &Address) -> Result<bool> {
+        self.wire(|wire| wire.connect_descriptor(socket.as_raw_fd(), address)).map(|()| false)
+    }
+
+    fn adopt(&self, socket: BorrowedFd<'_>, token: u64) -> bool {
+        self.wire(|wire| wire.adopt(socket.as_raw_fd(), token))
+    }
+
+    fn release(&self, token: u64) {
+        self.wire(|wire| wire.release(token));
+    }
+
+    fn close(&self, token: u64) {
+        self.wire(|wire| {
+            let Some(id) = wire.of_token(token) else { return };
+            let resets = wire.descriptor_of(id).is_some_and(|number| {
+                // SAFETY: a registered descriptor says that it closes while it is still open.
+                let socket = unsafe { BorrowedFd::borrow_raw(number) };
+                option::has_no_linger(socket).unwrap_or(false)
+            });
+            wire.close(id, resets);
+        });
+    }
+
+    fn receive(&self, token: u64, space: &mut [u8]) -> Result<usize> {
+        self.wire(|wire| wire.receive(wire.known(token)?, space))
+    }
+
+    fn peek(&self, token: u64, space: &mut [u8]) -> Result<usize> {
+        self.wire(|wire| wire.peek(wire.known(token)?, space))
+    }
+
+    fn send(&self, token: u64, bytes: &[u8]) -> Result<usize> {
+        self.wire(|wire| wire.send(wire.known(token)?, bytes))
+    }
+
+    fn room(&self, token: u64) -> Result<usize> {
+        self.wire(|wire| wire.room(wire.known(token)?))
+    }
+
+    fn shutdown_write(&self, token: u64) -> Result<()> {
+        self.wire(|wire| wire.shutdown_write(wire.known(token)?))
+    }
+
+    fn take_error(&self, token: u64) -> Result<()> {
+        self.wire(|wire| wire.take_error(wire.known(token)?))
+    }
+
+    fn accept(&self, token: u64) -> Result<(OwnedFd, Address)> {
+        self.wire(|wire| {
+            let listener = wire.known(token)?;
+            wire.may_open()?;
+            let (end, peer) = wire.accept(listener)?;
+            let placeholder = socket::stream(AddressFamily::Inet)?;
+            wire.hand_out(end, placeholder.as_raw_fd());
+            Ok((placeholder, peer))
+        })
+    }
+}
+
+/// Reports what the network says, and moves the time when it says nothing.
+struct NetworkPoller {
+    network: SimulatedNetwork,
+}
+
+impl Poller for NetworkPoller {
+    /// Only simulated sockets exist here.
+    fn watch(&mut self, _: BorrowedFd<'_>, _: u64) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    fn watch_level(&mut self, _: BorrowedFd<'_>, _: u64) -> Result<()> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    fn forget(&mut self, _: BorrowedFd<'_>) -> Result<()> {
+        Err(Errno::NOENT)
+    }
+
+    fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
+        let reports = {
+            let mut wire = self.network.0.borrow_mut();
+            wire.pass(timeout_ms);
+            wire.take_reports()
+        };
+        self.network.wake_scripts();
+        for (token, readiness) in &reports {
+            report(*token, *readiness);
+        }
+        if self.network.0.borrow().unfinished.is_some() {
+            crate::stop();
+        }
+        Ok(reports.len())
+    }
+}

@@ -1,0 +1,158 @@
+//! What scripts hold: the far ends of the connections of the worker under test.
+//!
+//! They are used from tasks of that same worker, one task for each at a time. Nothing here takes a buffer or a descriptor of
+//! the worker, so what is scarce for it is not scarce for them.
+
+use super::SimulatedNetwork;
+use super::wire::{Id, Owner};
+use crate::key::TaskKey;
+use crate::tick::Tick;
+use weir_sys::{Address, Errno, Result};
+
+/// One end of a connection. Dropping it closes it.
+#[derive(Debug)]
+pub struct Peer {
+    network: SimulatedNetwork,
+    id: Option<Id>,
+}
+
+/// A listening socket. Dropping it closes it: connections that were not accepted are reset, and later ones refused.
+#[derive(Debug)]
+pub struct Service {
+    network: SimulatedNetwork,
+    id: Id,
+}
+
+impl Peer {
+    pub(super) fn connect(network: SimulatedNetwork, from: &Address, to: &Address) -> Peer {
+        let id = network.wire(|wire| wire.connect(from, to, Owner::Script(TaskKey::NONE)));
+        Peer { network, id: Some(id) }
+    }
+
+    /// Waits until the connection stands.
+    ///
+    /// # Errors
+    /// When it is refused, is not answered, or is gone already.
+    pub async fn connected(&self) -> Result<()> {
+        loop {
+            if self.with(|wire, id| wire.is_connected(id)) {
+                return Ok(());
+            }
+            self.with(|wire, id| wire.take_error(id))?;
+            self.wait().await;
+        }
+    }
+
+    /// The next bytes, at least one and at most `most`; none at the end.
+    ///
+    /// # Errors
+    /// When the connection was reset, or never stood.
+    pub async fn receive(&self, most: usize) -> Result<Vec<u8>> {
+        let mut space = vec![0; most];
+        loop {
+            match self.with(|wire, id| wire.receive(id, &mut space)) {
+                Ok(count) => {
+                    space.truncate(count);
+                    return Ok(space);
+                }
+                Err(Errno::AGAIN) => self.wait().await,
+                // As long as it is being connected.
+                Err(Errno::NOTCONN) => {
+                    self.connected().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends all of it, and waits while there is no room.
+    ///
+    /// # Errors
+    /// When the connection is gone, or we said that we send no more.
+    pub async fn send(&self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            match self.with(|wire, id| wire.send(id, bytes)) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(Errno::AGAIN) => self.wait().await,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that it sends no more.
+    pub fn finish(&self) {
+        // Of a connection that is gone nobody hears it.
+        let _ = self.with(|wire, id| wire.shutdown_write(id));
+    }
+
+    /// Resets the connection. What is on its way may be lost.
+    pub fn reset(mut self) {
+        if let Some(id) = self.id.take() {
+            self.network.wire(|wire| wire.close(id, true));
+        }
+    }
+
+    /// Goes without a word: what is sent to it from now on is never received, and nobody says so.
+    pub fn vanish(mut self) {
+        if let Some(id) = self.id.take() {
+            self.network.wire(|wire| wire.vanish(id));
+        }
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut super::Wire, Id) -> R) -> R {
+        self.network.wire(|wire| {
+            let id = self.id.expect("only its end takes it");
+            act(wire, id)
+        })
+    }
+
+    /// Until something happens to it.
+    async fn wait(&self) {
+        self.with(|wire, id| wire.set_script(id, crate::current()));
+        crate::wait(Tick::NEVER).await;
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.network.wire(|wire| wire.close(id, false));
+        }
+    }
+}
+
+impl Service {
+    pub(super) fn open(network: SimulatedNetwork, address: &Address) -> Result<Service> {
+        let id = network.wire(|wire| wire.listen(address, Owner::Script(TaskKey::NONE), None))?;
+        Ok(Service { network, id })
+    }
+
+    /// The next connection.
+    pub async fn accept(&self) -> Peer {
+        loop {
+            let accepted = self.network.wire(|wire| {
+                wire.set_script(self.id, crate::current());
+                let accepted = wire.accept_for_script(self.id);
+                accepted.inspect(|end| wire.set_script(*end, TaskKey::NONE))
+            });
+            match accepted {
+                Some(end) => return Peer { network: self.network.clone(), id: Some(end) },
+                None => {
+                    crate::wait(Tick::NEVER).await;
+                }
+            }
+        }
+    }
+
+    /// Whether connections that are begun from now on are answered at all.
+    pub fn answer(&self, answers: bool) {
+        self.network.wire(|wire| wire.answer(self.id, answers));
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.network.wire(|wire| wire.close(self.id, false));
+    }
+}

@@ -1,0 +1,829 @@
+//! All connections of a simulated network, what is on its way, and the time.
+//!
+//! An end of a connection, as its owner finds it:
+//!
+//! ```text
+//!   connecting ──established──► connected ──our FIN──► shut ──┐
+//!       │                           │                         ├─ both ──► hung up
+//!       └─refused, no answer─┐      └─the peer's FIN ► ended ─┘
+//!                            ▼                 a reset, at any time
+//!                          failed ◄───────────────────────────
+//! ```
+//! What an end sends is cut into pieces, each with a time of arrival that is not before that of the one before it. What is on
+//! its way or arrived and was not received takes room in a window; a sender that finds none is told when there is some.
+
+use super::super::random::Random;
+use super::Unfinished;
+use crate::key::TaskKey;
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use weir_sys::poll::Readiness;
+use weir_sys::{Address, Errno, Result};
+
+/// How the network is, and what goes wrong. A chance is once in so many times, 0 for never.
+#[derive(Debug, Clone)]
+pub struct Conditions {
+    /// Bytes of one direction that may be on their way or wait to be received.
+    pub window: usize,
+    /// How often a piece is cut short, at a random place.
+    pub cuts: u32,
+    /// How long a piece takes at most, in microseconds; now and then it takes twenty times as long.
+    pub latency_us: u64,
+    /// How often a send takes less than there is room for.
+    pub short_sends: u32,
+    /// How often something is reported although nothing happened.
+    pub spurious: u32,
+    /// How often a connection is reset when something is sent over it.
+    pub resets: u32,
+    /// How often a connection is gone when it is accepted.
+    pub aborts: u32,
+    /// How many sockets the worker under test may have open at once.
+    pub descriptors: usize,
+    /// A run that takes longer, in virtual time, does not end.
+    pub limit_ms: u64,
+    /// Prints what happens.
+    pub trace: bool,
+}
+
+impl Conditions {
+    /// Nothing goes wrong, and little is cut.
+    pub const CALM: Self = Self {
+        window: 1 << 16,
+        cuts: 0,
+        latency_us: 100,
+        short_sends: 0,
+        spurious: 0,
+        resets: 0,
+        aborts: 0,
+        descriptors: usize::MAX,
+        limit_ms: 3_600_000,
+        trace: false,
+    };
+}
+
+/// Names an end of a connection or a listening socket; never given out again.
+pub(super) type Id = u32;
+
+/// Who hears of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A registered descriptor of the worker under test.
+    Descriptor(u64),
+    /// A descriptor of it that is not registered.
+    Transit,
+    /// A script: this task is woken.
+    Script(TaskKey),
+    /// Nobody yet: it waits to be accepted.
+    Waiting,
+    /// Nobody: it was closed.
+    Closed,
+}
+
+#[derive(Debug)]
+enum Socket {
+    End(End),
+    Listening(Listening),
+}
+
+#[derive(Debug)]
+struct End {
+    owner: Owner,
+    /// The placeholder.
+    descriptor: Option<i32>,
+    peer: Id,
+    address: Address,
+    connected: bool,
+    inbox: VecDeque<u8>,
+    /// The peer's FIN arrived.
+    ended: bool,
+    /// We sent a FIN.
+    shut: bool,
+    /// The connection is gone.
+    reset: bool,
+    error: Option<Errno>,
+    /// What we sent and did not arrive.
+    in_flight: usize,
+    last_arrival_ns: u64,
+    /// A send found too little room, and is to hear when there is some.
+    awaits_room: bool,
+    /// Nothing that is sent here arrives, and nobody hears of it.
+    vanished: bool,
+}
+
+#[derive(Debug)]
+struct Listening {
+    owner: Owner,
+    descriptor: Option<i32>,
+    address: Address,
+    queue: VecDeque<Id>,
+    answers: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrive(Id, Vec<u8>),
+    Fin(Id),
+    Reset(Id),
+    Room(Id),
+    Established(Id),
+    Failed(Id),
+    Unanswered(Id),
+    Incoming(Id, Id),
+    HungUp(Id),
+    Spurious(Id),
+}
+
+/// See the top of this file.
+pub(super) struct Wire {
+    time: Rc<Cell<u64>>,
+    pub(super) random: Random,
+    pub(super) conditions: Conditions,
+    sockets: BTreeMap<Id, Socket>,
+    next_id: Id,
+    tokens: BTreeMap<u64, Id>,
+    /// Open descriptors that are not registered: their numbers, what the kernel calls them, whose they are.
+    transit: Vec<(i32, Option<String>, Id)>,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    sequence: u64,
+    /// Whose owner is to hear.
+    ready: Vec<Id>,
+    /// Scripts that are to run.
+    pub(super) woken: Vec<TaskKey>,
+    pub(super) unfinished: Option<Unfinished>,
+    began_ns: u64,
+    next_port: u16,
+    digest: u64,
+}
+
+impl Wire {
+    pub(super) fn new(time: Rc<Cell<u64>>, random: Random, conditions: Conditions) -> Self {
+        Self {
+            began_ns: time.get(),
+            time,
+            random,
+            conditions,
+            sockets: BTreeMap::new(),
+            next_id: 1,
+            tokens: BTreeMap::new(),
+            transit: Vec::new(),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            ready: Vec::new(),
+            woken: Vec::new(),
+            unfinished: None,
+            next_port: FIRST_PORT,
+            digest: 0,
+        }
+    }
+
+    pub(super) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    pub(super) fn note(&mut self, text: &dyn std::fmt::Display) {
+        if self.conditions.trace {
+            eprintln!("{:>12.3} ms  {text}", (self.time.get() - self.began_ns) as f64 / 1e6);
+        }
+    }
+
+    // What a descriptor or a script does.
+
+    pub(super) fn listen(&mut self, address: &Address, owner: Owner, descriptor: Option<i32>) -> Result<Id> {
+        if self.listening_at(address).is_some() {
+            return Err(Errno::ADDRINUSE);
+        }
+        let listening = Listening {
+            owner,
+            descriptor: None,
+            address: address.clone(),
+            queue: VecDeque::new(),
+            answers: true,
+        };
+        let id = self.insert(Socket::Listening(listening));
+        if let Some(number) = descriptor {
+            self.hand_out(id, number);
+        }
+        Ok(id)
+    }
+
+    /// Begins to connect; how it ends is an event.
+    pub(super) fn connect(&mut self, from: &Address, to: &Address, owner: Owner) -> Id {
+        let end = self.insert(Socket::End(End::new(owner, from.clone())));
+        let later = self.later_ns();
+        self.say(format_args!("{end} connects from {from} to {to}"));
+        match self.listening_at(to) {
+            None => self.at(later, Event::Failed(end)),
+            Some((_, false)) => self.at(self.time.get() + NO_ANSWER_NS, Event::Unanswered(end)),
+            Some((listener, true)) => {
+                let mut far = End::new(Owner::Waiting, to.clone());
+                (far.peer, far.connected) = (end, true);
+                let far = self.insert(Socket::End(far));
+                if let Some(near) = self.end(end) {
+                    near.peer = far;
+                }
+                self.at(later, Event::Established(end));
+                let incoming = later + self.random.below(self.conditions.latency_us.max(1)) * 1000;
+                self.at(incoming, Event::Incoming(listener, far));
+            }
+        }
+        end
+    }
+
+    pub(super) fn connect_descriptor(&mut self, descriptor: i32, to: &Address) -> Result<()> {
+        self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_PORT);
+        let from = Address::from((Ipv4Addr::LOCALHOST, self.next_port));
+        let end = self.connect(&from, to, Owner::Transit);
+        self.hand_out(end, descriptor);
+        Ok(())
+    }
+
+    /// A connection that waits at a listening socket of a script.
+    pub(super) fn accept_for_script(&mut self, listener: Id) -> Option<Id> {
+        match self.sockets.get_mut(&listener) {
+            Some(Socket::Listening(listening)) => listening.queue.pop_front(),
+            _ => None,
+        }
+    }
+
+    /// A connection that waits at a listening socket, and who it is from.
+    pub(super) fn accept(&mut self, listener: Id) -> Result<(Id, Address)> {
+        let end = self.accept_for_script(listener).ok_or(Errno::AGAIN)?;
+        if self.random.once_in(self.conditions.aborts) {
+            self.close(end, true);
+            return Err(Errno::CONNABORTED);
+        }
+        let peer = self.end(end).map_or(0, |end| end.peer);
+        let from = self.end(peer).map_or(Address::Unnamed, |peer| peer.address.clone());
+        Ok((end, from))
+    }
+
+    pub(super) fn receive(&mut self, id: Id, space: &mut [u8]) -> Result<usize> {
+        let count = self.peek(id, space)?;
+        let Some(end) = self.end(id) else { return Err(Errno::NOTCONN) };
+        end.inbox.drain(..count);
+        let peer = end.peer;
+        self.offer_room(peer);
+        Ok(count)
+    }
+
+    /// What [`Wire::receive`] would bring; an error is told once.
+    pub(super) fn peek(&mut self, id: Id, space: &mut [u8]) -> Result<usize> {
+        let Some(end) = self.end(id) else { return Err(Errno::NOTCONN) };
+        let count = end.inbox.len().min(space.len());
+        if count > 0 {
+            space[..count].iter_mut().zip(&end.inbox).for_each(|(to, from)| *to = *from);
+            return Ok(count);
+        }
+        if let Some(error) = end.error.take() {
+            return Err(error);
+        }
+        if end.ended || end.reset {
+            return Ok(0);
+        }
+        Err(if end.connected { Errno::AGAIN } else { Errno::NOTCONN })
+    }
+
+    pub(super) fn send(&mut self, id: Id, bytes: &[u8]) -> Result<usize> {
+        let room = self.room(id)?;
+        let mut count = room.min(bytes.len());
+        if count > 1 && self.random.once_in(self.conditions.short_sends) {
+            count = 1 + self.random.below(count as u64 - 1) as usize;
+        }
+        if count < bytes.len() {
+            self.await_room(id);
+        }
+        if self.random.once_in(self.conditions.resets) {
+            self.reset_both(id);
+        }
+        self.cut(id, &bytes[..count]);
+        Ok(count)
+    }
+
+    /// How much a send would take at most.
+    pub(super) fn room(&mut self, id: Id) -> Result<usize> {
+        let Some(end) = self.end(id) else { return Err(Errno::PIPE) };
+        if let Some(error) = end.error.take() {
+            return Err(error);
+        }
+        if end.reset || end.shut {
+            return Err(Errno::PIPE);
+        }
+        if !end.connected {
+            return Err(Errno::AGAIN);
+        }
+        match self.free(id) {
+            0 => {
+                self.await_room(id);
+                Err(Errno::AGAIN)
+            }
+            room => Ok(room),
+        }
+    }
+
+    pub(super) fn shutdown_write(&mut self, id: Id) -> Result<()> {
+        let now_ns = self.later_ns();
+        let Some(end) = self.end(id) else { return Err(Errno::NOTCONN) };
+        if end.shut || end.reset {
+            return Err(Errno::NOTCONN);
+        }
+        end.shut = true;
+        end.last_arrival_ns = end.last_arrival_ns.max(now_ns);
+        let (at, peer, ended) = (end.last_arrival_ns, end.peer, end.ended);
+        self.at(at, Event::Fin(peer));
+        if ended {
+            self.at(at, Event::HungUp(id));
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_error(&mut self, id: Id) -> Result<()> {
+        match self.end(id).and_then(|end| end.error.take()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes a socket: with a reset if bytes were not received, if it is asked for, or when more comes.
+    pub(super) fn close(&mut self, id: Id, resets: bool) {
+        if let Some(Socket::Listening(listening)) = self.sockets.get_mut(&id) {
+            let queue = std::mem::take(&mut listening.queue);
+            if let Owner::Descriptor(token) = listening.owner {
+                self.tokens.remove(&token);
+            }
+            self.sockets.remove(&id);
+            self.say(format_args!("{id} listens no more"));
+            queue.into_iter().for_each(|end| self.close(end, true));
+            return;
+        }
+        let Some(end) = self.end(id) else { return };
+        let (owner, peer) = (end.owner, end.peer);
+        let resets = resets || !end.inbox.is_empty();
+        let done = end.reset || end.vanished || !end.connected;
+        end.owner = Owner::Closed;
+        end.descriptor = None;
+        end.inbox.clear();
+        if let Owner::Descriptor(token) = owner {
+            self.tokens.remove(&token);
+        }
+        self.say(format_args!("{id} is closed{}", if resets && !done { " with a reset" } else { "" }));
+        if resets && !done {
+            // It may overtake what is on its way, which then is lost.
+            let at = self.later_ns();
+            if let Some(end) = self.end(id) {
+                end.reset = true;
+            }
+            self.at(at, Event::Reset(peer));
+        } else if !done {
+            let _ = self.shutdown_write(id);
+        } else if !self.end(id).is_some_and(|end| end.connected) {
+            // Nobody will know that it was to be connected.
+            if let Some(end) = self.end(id) {
+                end.reset = true;
+            }
+            let at = self.later_ns();
+            self.at(at, Event::Reset(peer));
+        }
+        self.bury(id);
+    }
+
+    /// Nobody answers for this end any more, and nobody says so.
+    pub(super) fn vanish(&mut self, id: Id) {
+        self.say(format_args!("{id} vanishes"));
+        if let Some(end) = self.end(id) {
+            end.vanished = true;
+            end.owner = Owner::Closed;
+        }
+    }
+
+    /// From now on a listening socket answers, or nobody hears from it.
+    pub(super) fn answer(&mut self, id: Id, answers: bool) {
+        if let Some(Socket::Listening(listening)) = self.sockets.get_mut(&id) {
+            listening.answers = answers;
+        }
+    }
+
+    // Descriptors.
+
+    pub(super) fn may_open(&mut self) -> Result<()> {
+        if self.held() < self.conditions.descriptors {
+            return Ok(());
+        }
+        self.say(format_args!("no descriptor is left"));
+        Err(Errno::MFILE)
+    }
+
+    /// How many sockets the worker under test has open.
+    pub(super) fn held(&mut self) -> usize {
+        self.look_at_transit();
+        let owners = self.sockets.values().map(Socket::owner);
+        owners.filter(|owner| matches!(owner, Owner::Descriptor(_) | Owner::Transit)).count()
+    }
+
+    /// A socket gets a descriptor as its placeholder.
+    pub(super) fn hand_out(&mut self, id: Id, descriptor: i32) {
+        self.transit.retain(|(number, ..)| *number != descriptor);
+        self.transit.push((descriptor, name_of(descriptor), id));
+        if let Some((owner, place)) = self.sockets.get_mut(&id).map(Socket::parts) {
+            (*owner, *place) = (Owner::Transit, Some(descriptor));
+        }
+    }
+
+    pub(super) fn adopt(&mut self, descriptor: i32, token: u64) -> bool {
+        let Some(at) = self.transit.iter().position(|(number, ..)| *number == descriptor) else {
+            return false;
+        };
+        let (_, _, id) = self.transit.remove(at);
+        let Some((owner, _)) = self.sockets.get_mut(&id).map(Socket::parts) else { return false };
+        *owner = Owner::Descriptor(token);
+        self.tokens.insert(token, id);
+        self.hears(id);
+        true
+    }
+
+    pub(super) fn release(&mut self, token: u64) {
+        let Some(id) = self.tokens.remove(&token) else { return };
+        if let Some(number) = self.descriptor_of(id) {
+            self.hand_out(id, number);
+        }
+    }
+
+    pub(super) fn of_token(&self, token: u64) -> Option<Id> {
+        self.tokens.get(&token).copied()
+    }
+
+    pub(super) fn known(&self, token: u64) -> Result<Id> {
+        self.of_token(token).ok_or(Errno::BADF)
+    }
+
+    pub(super) fn descriptor_of(&mut self, id: Id) -> Option<i32> {
+        self.sockets.get_mut(&id).and_then(|socket| *socket.parts().1)
+    }
+
+    pub(super) fn set_script(&mut self, id: Id, task: TaskKey) {
+        if let Some((owner, _)) = self.sockets.get_mut(&id).map(Socket::parts) {
+            *owner = Owner::Script(task);
+        }
+    }
+
+    pub(super) fn is_connected(&mut self, id: Id) -> bool {
+        self.end(id).is_some_and(|end| end.connected)
+    }
+
+    /// A descriptor that nobody registered may be closed without a word: its number is free then, or another's.
+    fn look_at_transit(&mut self) {
+        let gone = |(number, name, _): &(i32, Option<String>, Id)| name_of(*number) != *name;
+        while let Some(at) = self.transit.iter().position(gone) {
+            let (_, _, id) = self.transit.remove(at);
+            self.close(id, false);
+        }
+    }
+
+    // Time.
+
+    /// Lets time pass until somebody has something to hear, at most as long as this.
+    pub(super) fn pass(&mut self, timeout_ms: Option<u64>) {
+        // Work takes time too.
+        let now_ns = self.time.get() + 1000 + self.random.below(20_000);
+        self.time.set(now_ns);
+        if self.random.once_in(self.conditions.spurious) {
+            let at = self.random.below(self.sockets.len().max(1) as u64) as usize;
+            let some = self.sockets.keys().nth(at).copied();
+            some.into_iter().for_each(|id| self.at(now_ns, Event::Spurious(id)));
+        }
+        self.happen();
+        let quiet = self.ready.is_empty() && self.woken.is_empty();
+        if quiet && timeout_ms != Some(0) {
+            self.look_at_transit();
+            let due = timeout_ms.map(|timeout| now_ns + timeout * 1_000_000);
+            let next = self.events.peek().map(|Reverse((at, ..))| *at);
+            match due.into_iter().chain(next).min() {
+                Some(at) => self.time.set(at.max(now_ns)),
+                None => self.unfinished = Some(Unfinished::Stuck),
+            }
+            self.happen();
+        }
+        if (self.time.get() - self.began_ns) / 1_000_000 > self.conditions.limit_ms {
+            self.unfinished.get_or_insert(Unfinished::TooLong);
+        }
+    }
+
+    /// What is to be reported, in any order, as it is now.
+    pub(super) fn take_reports(&mut self) -> Vec<(u64, Readiness)> {
+        let mut ready = std::mem::take(&mut self.ready);
+        let mut reports = Vec::with_capacity(ready.len());
+        while !ready.is_empty() {
+            let id = ready.swap_remove(self.random.below(ready.len() as u64) as usize);
+            let readiness = self.readiness(id);
+            if let (Some(Owner::Descriptor(token)), false) =
+                (self.sockets.get(&id).map(Socket::owner), readiness.is_empty())
+            {
+                reports.push((token, readiness));
+            }
+        }
+        reports
+    }
+
+    fn happen(&mut self) {
+        while self.events.peek().is_some_and(|Reverse((at, ..))| *at <= self.time.get()) {
+            let Some(Reverse((at, _, event))) = self.events.pop() else { return };
+            self.mix(at);
+            self.take_effect(event);
+        }
+    }
+
+    fn take_effect(&mut self, event: Event) {
+        if self.conditions.trace {
+            let text = match &event {
+                Event::Arrive(id, bytes) => format!("{id} gets {} bytes: {:.60}", bytes.len(), shown(bytes)),
+                other => format!("{other:?}"),
+            };
+            self.note(&text);
+        }
+        match event {
+            Event::Arrive(id, bytes) => self.arrive(id, &bytes),
+            Event::Fin(id) => {
+                self.mix(2);
+                if let Some(end) = self.end(id).filter(|end| !end.reset && !end.vanished) {
+                    end.ended = true;
+                    self.hears(id);
+                    self.bury(id);
+                }
+            }
+            Event::Reset(id) => self.be_reset(id),
+            Event::Room(id) => {
+                if self.free(id) > 0
+                    && let Some(end) = self.end(id)
+                {
+                    end.awaits_room = false;
+                    self.hears(id);
+                }
+            }
+            Event::Established(id) => {
+                self.mix(3);
+                if let Some(end) = self.end(id).filter(|end| !end.reset) {
+                    end.connected = true;
+                    self.hears(id);
+                }
+            }
+            Event::Failed(id) => self.fail(id, Errno::CONNREFUSED),
+            Event::Unanswered(id) => self.fail(id, Errno::TIMEDOUT),
+            Event::Incoming(listener, id) => self.come_in(listener, id),
+            Event::HungUp(id) | Event::Spurious(id) => self.hears(id),
+        }
+    }
+
+    fn arrive(&mut self, id: Id, bytes: &[u8]) {
+        self.mix(bytes.len() as u64);
+        self.mix(u64::from(bytes[0]));
+        let Some(end) = self.end(id) else { return };
+        if end.vanished {
+            return;
+        }
+        let (peer, open) = (end.peer, end.owner != Owner::Closed);
+        if let Some(sender) = self.end(peer) {
+            sender.in_flight = sender.in_flight.saturating_sub(bytes.len());
+        }
+        let Some(end) = self.end(id) else { return };
+        if end.reset {
+            return;
+        }
+        if !open {
+            // Nobody is there to receive it.
+            end.reset = true;
+            let at = self.later_ns();
+            self.at(at, Event::Reset(peer));
+            return self.bury(id);
+        }
+        end.inbox.extend(bytes);
+        self.hears(id);
+    }
+
+    fn be_reset(&mut self, id: Id) {
+        self.mix(4);
+        let Some(end) = self.end(id).filter(|end| !end.reset) else { return };
+        end.reset = true;
+        end.error = Some(if end.ended { Errno::PIPE } else { Errno::CONNRESET });
+        self.hears(id);
+        self.bury(id);
+    }
+
+    fn fail(&mut self, id: Id, error: Errno) {
+        self.mix(5);
+        if let Some(end) = self.end(id) {
+            (end.reset, end.error) = (true, Some(error));
+            self.hears(id);
+            self.bury(id);
+        }
+    }
+
+    fn come_in(&mut self, listener: Id, id: Id) {
+        self.mix(6);
+        match self.sockets.get_mut(&listener) {
+            Some(Socket::Listening(listening)) => {
+                listening.queue.push_back(id);
+                self.hears(listener);
+            }
+            // It listened when the connection was begun.
+            _ => self.close(id, true),
+        }
+    }
+
+    fn reset_both(&mut self, id: Id) {
+        let Some(end) = self.end(id) else { return };
+        let peer = end.peer;
+        for end in [id, peer] {
+            let at = self.later_ns();
+            self.at(at, Event::Reset(end));
+        }
+    }
+
+    // Bytes.
+
+    /// Sends bytes on their way, in pieces.
+    fn cut(&mut self, id: Id, bytes: &[u8]) {
+        let Some(end) = self.end(id) else { return };
+        end.in_flight += bytes.len();
+        let (peer, mut left) = (end.peer, bytes);
+        while !left.is_empty() {
+            let mut length = left.len();
+            if self.random.once_in(self.conditions.cuts) {
+                // Small pieces are as frequent as large ones.
+                let bits = self.random.below(u64::from(usize::BITS - left.len().leading_zeros())) as u32;
+                length = (1 + self.random.below(1_u64 << bits) as usize).min(left.len());
+            }
+            let (piece, rest) = left.split_at(length);
+            let later = self.later_ns();
+            let Some(end) = self.end(id) else { return };
+            end.last_arrival_ns = end.last_arrival_ns.max(later);
+            let at = end.last_arrival_ns;
+            self.at(at, Event::Arrive(peer, piece.to_vec()));
+            left = rest;
+        }
+    }
+
+    /// How much of the window is free for what this end sends.
+    fn free(&mut self, id: Id) -> usize {
+        let window = self.conditions.window;
+        let Some(end) = self.end(id) else { return 0 };
+        let (in_flight, peer) = (end.in_flight, end.peer);
+        let unread = self.end(peer).map_or(0, |peer| peer.inbox.len());
+        window.saturating_sub(in_flight + unread)
+    }
+
+    fn await_room(&mut self, id: Id) {
+        if let Some(end) = self.end(id) {
+            end.awaits_room = true;
+            self.offer_room(id);
+        }
+    }
+
+    /// Tells an end that waits for room when much of it is free, as a kernel does.
+    fn offer_room(&mut self, id: Id) {
+        let enough = self.free(id) * 2 >= self.conditions.window;
+        if enough && self.end(id).is_some_and(|end| end.awaits_room) {
+            let at = self.later_ns();
+            self.at(at, Event::Room(id));
+        }
+    }
+
+    // Small things.
+
+    fn readiness(&mut self, id: Id) -> Readiness {
+        let free = self.free(id);
+        let mut all = Readiness::empty();
+        match self.sockets.get(&id) {
+            Some(Socket::Listening(listening)) => all.set(Readiness::IN, !listening.queue.is_empty()),
+            Some(Socket::End(end)) => {
+                all.set(Readiness::IN, !end.inbox.is_empty() || end.ended || end.reset);
+                all.set(Readiness::OUT, end.reset || end.shut || (end.connected && free > 0));
+                all.set(Readiness::RDHUP, end.ended || end.reset);
+                all.set(Readiness::HUP, end.reset || (end.ended && end.shut));
+                all.set(Readiness::ERR, end.error.is_some());
+            }
+            None => {}
+        }
+        all
+    }
+
+    /// The owner of a socket is to hear how it is.
+    fn hears(&mut self, id: Id) {
+        match self.sockets.get(&id).map(Socket::owner) {
+            Some(Owner::Script(task)) => self.woken.push(task),
+            Some(Owner::Descriptor(_)) if !self.ready.contains(&id) => self.ready.push(id),
+            _ => {}
+        }
+    }
+
+    /// Forgets an end that was closed once nobody can ask for it: its peer is closed too, or it was told of the end.
+    fn bury(&mut self, id: Id) {
+        let Some(end) = self.end(id) else { return };
+        let (peer, closed) = (end.peer, end.owner == Owner::Closed);
+        let peer_closed = self.end(peer).is_none_or(|end| end.owner == Owner::Closed);
+        if closed && peer_closed {
+            self.sockets.remove(&id);
+            self.sockets.remove(&peer);
+        }
+    }
+
+    fn insert(&mut self, socket: Socket) -> Id {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.sockets.insert(id, socket);
+        id
+    }
+
+    fn end(&mut self, id: Id) -> Option<&mut End> {
+        match self.sockets.get_mut(&id) {
+            Some(Socket::End(end)) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Who listens at an address, and whether it answers.
+    fn listening_at(&self, address: &Address) -> Option<(Id, bool)> {
+        self.sockets.iter().find_map(|(id, socket)| match socket {
+            Socket::Listening(listening) if listening.address == *address => Some((*id, listening.answers)),
+            _ => None,
+        })
+    }
+
+    fn at(&mut self, at_ns: u64, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((at_ns, self.sequence, event)));
+    }
+
+    /// When something that begins now arrives.
+    fn later_ns(&mut self) -> u64 {
+        let most_us = self.conditions.latency_us.max(1);
+        let factor = if self.random.once_in(RARELY) { LONG } else { 1 };
+        self.time.get() + 1000 + self.random.below(most_us * 1000) * factor
+    }
+
+    fn say(&mut self, text: std::fmt::Arguments<'_>) {
+        if self.conditions.trace {
+            self.note(&text);
+        }
+    }
+
+    fn mix(&mut self, number: u64) {
+        self.digest = (self.digest.rotate_left(5) ^ number).wrapping_mul(0x517C_C1B7_2722_0A95);
+    }
+}
+
+impl End {
+    fn new(owner: Owner, address: Address) -> Self {
+        Self {
+            owner,
+            descriptor: None,
+            peer: 0,
+            address,
+            connected: false,
+            inbox: VecDeque::new(),
+            ended: false,
+            shut: false,
+            reset: false,
+            error: None,
+            in_flight: 0,
+            last_arrival_ns: 0,
+            awaits_room: false,
+            vanished: false,
+        }
+    }
+}
+
+impl Socket {
+    fn owner(&self) -> Owner {
+        match self {
+            Socket::End(end) => end.owner,
+            Socket::Listening(listening) => listening.owner,
+        }
+    }
+
+    fn parts(&mut self) -> (&mut Owner, &mut Option<i32>) {
+        match self {
+            Socket::End(end) => (&mut end.owner, &mut end.descriptor),
+            Socket::Listening(listening) => (&mut listening.owner, &mut listening.descriptor),
+        }
+    }
+}
+
+/// What the kernel calls an open descriptor.
+fn name_of(descriptor: i32) -> Option<String> {
+    let link = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).escape_debug().to_string()
+}
+
+/// Ports of connections that the worker under test opens.
+const FIRST_PORT: u16 = 32_768;
+/// When a kernel gives up on a connection that nobody answers.
+const NO_ANSWER_NS: u64 = 127_000_000_000;
+/// How often a piece takes long, and how much longer.
+const RARELY: u32 = 50;
+const LONG: u64 = 20;

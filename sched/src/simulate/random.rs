@@ -1,0 +1,31 @@
+//! What a seed decides: numbers that follow from it alone.
+
+/// SplitMix64.
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers of this seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next one.
+    #[allow(clippy::should_implement_trait, reason = "it never ends, so it is no iterator")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// One below `bound` (at least 1).
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    /// True once in so many times; never for 0.
+    pub fn once_in(&mut self, chances: u32) -> bool {
+        chances > 0 && self.below(u64::from(chances)) == 0
+    }
+}
