@@ -189,7 +189,8 @@ impl Exchange {
     /// Adds the bytes that passed since the last call. Before a connection to a server is given away, or its bytes are
     /// lost.
     pub(crate) fn count_bytes(&mut self) {
-        let (total_in, total_out) = (self.bytes_in(), self.bytes_out());
+        // Where its request ends may only show after its bytes were counted (`option contstats`).
+        let (total_in, total_out) = (self.bytes_in().max(self.counted.0), self.bytes_out());
         let bytes = Bytes {
             client: (total_in - self.counted.0, total_out - self.counted.1),
             server: self.server.as_mut().map_or((0, 0), Upstream::take_uncounted),

@@ -524,9 +524,17 @@ impl Exchange {
         }
     }
 
-    /// Bytes received from the client in this stream.
+    /// Bytes received from the client in this stream. What came behind its request is the next one's.
     pub fn bytes_in(&self) -> u64 {
-        self.client.received()
+        self.client.received().saturating_sub(self.bytes_of_later_requests() as u64)
+    }
+
+    fn bytes_of_later_requests(&self) -> usize {
+        if !self.facts.have_request || self.facts.tunnel || !self.request_body.is_complete() {
+            return 0;
+        }
+        let of_this_request = self.request.unconsumed() + self.request_body.ready();
+        self.client.input().len().saturating_sub(of_this_request)
     }
 
     /// Bytes sent to the client in this stream.

@@ -122,6 +122,7 @@ fn pipelined_requests_are_answered_in_order() {
         let counted = [FrontendCounter::Requests, FrontendCounter::Http2xx];
         assert_eq!(counted.map(|counter| world.frontend("front", counter)), [1000, 1000]);
         assert_eq!(world.backend("front", BackendCounter::Connects), 1);
+        assert_eq!(world.frontend("front", FrontendCounter::BytesIn), many.len() as u64, "each byte once");
     });
 }
 
