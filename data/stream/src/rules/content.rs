@@ -144,6 +144,10 @@ impl Exchange {
                 }
                 Received::Nothing => {}
             }
+            if self.client.has_pending() {
+                // The rest of the confirmation that it waits for. If that fails, receiving will too.
+                let _ = self.client.flush(false);
+            }
             if clock::passed(deadline) {
                 self.count_bad_request();
                 self.timers.request = None;
