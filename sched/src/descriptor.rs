@@ -392,7 +392,12 @@ impl Descriptor {
                 Err(error) => return Err(error),
             };
             let taken = pipe.take(&mut space[..fits])?;
-            moved += self.simulated(|network, token| network.send(token, &space[..taken]))?;
+            let mut left = &space[..taken];
+            while !left.is_empty() {
+                let sent = self.simulated(|network, token| network.send(token, left))?;
+                left = &left[sent..];
+            }
+            moved += taken;
         }
         Ok(moved)
     }

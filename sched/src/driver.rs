@@ -54,7 +54,7 @@ pub trait Network {
     /// Sends what fits.
     fn send(&self, token: u64, bytes: &[u8]) -> Result<usize>;
 
-    /// How much a send would take now, all of it if it is offered no more: at least one byte.
+    /// How much sends take now, one after the other: at least one byte.
     fn room(&self, token: u64) -> Result<usize>;
 
     /// Sends no more.

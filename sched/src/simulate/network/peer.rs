@@ -7,6 +7,7 @@ use super::SimulatedNetwork;
 use super::wire::{Id, Owner};
 use crate::key::TaskKey;
 use crate::tick::Tick;
+use std::cell::Cell;
 use weir_sys::{Address, Errno, Result};
 
 /// One end of a connection. Dropping it closes it.
@@ -14,6 +15,8 @@ use weir_sys::{Address, Errno, Result};
 pub struct Peer {
     network: SimulatedNetwork,
     id: Option<Id>,
+    sent: Cell<u64>,
+    received: Cell<u64>,
 }
 
 /// A listening socket. Dropping it closes it: connections that were not accepted are reset, and later ones refused.
@@ -26,7 +29,16 @@ pub struct Service {
 impl Peer {
     pub(super) fn connect(network: SimulatedNetwork, from: &Address, to: &Address) -> Peer {
         let id = network.wire(|wire| wire.connect(from, to, Owner::Script(TaskKey::NONE)));
-        Peer { network, id: Some(id) }
+        Peer::new(network, id)
+    }
+
+    fn new(network: SimulatedNetwork, id: Id) -> Peer {
+        Peer { network, id: Some(id), sent: Cell::new(0), received: Cell::new(0) }
+    }
+
+    /// How many bytes it sent and received so far.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.sent.get(), self.received.get())
     }
 
     /// Waits until the connection stands.
@@ -48,19 +60,10 @@ impl Peer {
     /// # Errors
     /// When the connection was reset, or never stood.
     pub async fn receive(&self, most: usize) -> Result<Vec<u8>> {
-        let mut space = vec![0; most];
         loop {
-            match self.with(|wire, id| wire.receive(id, &mut space)) {
-                Ok(count) => {
-                    space.truncate(count);
-                    return Ok(space);
-                }
-                Err(Errno::AGAIN) => self.wait().await,
-                // As long as it is being connected.
-                Err(Errno::NOTCONN) => {
-                    self.connected().await?;
-                }
-                Err(error) => return Err(error),
+            match self.try_receive(most)? {
+                Some(bytes) => return Ok(bytes),
+                None => self.wait().await,
             }
         }
     }
@@ -71,13 +74,44 @@ impl Peer {
     /// When the connection is gone, or we said that we send no more.
     pub async fn send(&self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            match self.with(|wire, id| wire.send(id, bytes)) {
-                Ok(count) => bytes = &bytes[count..],
-                Err(Errno::AGAIN) => self.wait().await,
-                Err(error) => return Err(error),
+            match self.try_send(bytes)? {
+                0 => self.wait().await,
+                count => bytes = &bytes[count..],
             }
         }
         Ok(())
+    }
+
+    /// Receives what is there now, at most `most` bytes; none of them at the end, `None` when nothing is there.
+    ///
+    /// # Errors
+    /// When the connection was reset, or never stood.
+    pub fn try_receive(&self, most: usize) -> Result<Option<Vec<u8>>> {
+        let mut space = vec![0; most];
+        match self.with(|wire, id| wire.receive(id, &mut space)) {
+            Ok(count) => {
+                space.truncate(count);
+                self.received.set(self.received.get() + count as u64);
+                Ok(Some(space))
+            }
+            Err(Errno::AGAIN | Errno::NOTCONN) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends what fits now; how much that was.
+    ///
+    /// # Errors
+    /// When the connection is gone, or we said that we send no more.
+    pub fn try_send(&self, bytes: &[u8]) -> Result<usize> {
+        match self.with(|wire, id| wire.send(id, bytes)) {
+            Ok(count) => {
+                self.sent.set(self.sent.get() + count as u64);
+                Ok(count)
+            }
+            Err(Errno::AGAIN) => Ok(0),
+            Err(error) => Err(error),
+        }
     }
 
     /// Says that it sends no more.
@@ -107,10 +141,15 @@ impl Peer {
         })
     }
 
-    /// Until something happens to it.
-    async fn wait(&self) {
+    /// Waits until something happens to it.
+    pub async fn wait(&self) {
+        self.wait_until(Tick::NEVER).await;
+    }
+
+    /// Waits until something happens to it, or until then.
+    pub async fn wait_until(&self, deadline: Tick) {
         self.with(|wire, id| wire.set_script(id, crate::current()));
-        crate::wait(Tick::NEVER).await;
+        crate::wait(deadline).await;
     }
 }
 
@@ -137,7 +176,7 @@ impl Service {
                 accepted.inspect(|end| wire.set_script(*end, TaskKey::NONE))
             });
             match accepted {
-                Some(end) => return Peer { network: self.network.clone(), id: Some(end) },
+                Some(end) => return Peer::new(self.network.clone(), end),
                 None => {
                     crate::wait(Tick::NEVER).await;
                 }

@@ -1,0 +1,259 @@
+//! A scripted HTTP client: sends its requests, and checks that each answer is the one to its request.
+
+use std::rc::Rc;
+
+use weir_sched::now;
+use weir_sched::simulate::network::Peer;
+
+use crate::pattern::{Pattern, Way};
+use crate::plan::{Ask, How, Leave, Menu, Visit};
+use crate::reader::{Head, Part, Reader};
+use crate::stage::Stage;
+
+/// What a client got for one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    /// A server wrote it, not the proxy.
+    pub from_server: bool,
+    /// All of it came.
+    pub complete: bool,
+}
+
+/// Some clients with some visits each, as the seed and a menu say.
+pub fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
+    for _ in 0..=stage.network.random(most) {
+        let guest = Rc::clone(stage);
+        stage.play(async move {
+            for _ in 0..=guest.network.random(3) {
+                visit(&guest, Visit::drawn(&guest, menu)).await;
+            }
+        });
+    }
+}
+
+struct Client<'s> {
+    stage: &'s Stage,
+    visit: Visit,
+    peer: Peer,
+    out: Vec<u8>,
+    /// A body that waits for its `100 Continue`.
+    withheld: Vec<u8>,
+    /// How many requests were begun.
+    begun: usize,
+    /// The answers that came, the last perhaps in part.
+    answers: Vec<Answer>,
+    complete: usize,
+    reader: Reader,
+    body: Option<Pattern>,
+    tunnel: bool,
+    moved: usize,
+    finished: bool,
+}
+
+/// Pays a visit: everything that one connection of a client does.
+pub async fn visit(stage: &Stage, visit: Visit) {
+    let peer = stage.client();
+    let mut client = Client {
+        stage,
+        visit,
+        peer,
+        out: Vec::new(),
+        withheld: Vec::new(),
+        begun: 0,
+        answers: Vec::new(),
+        complete: 0,
+        reader: Reader::default(),
+        body: None,
+        tunnel: false,
+        moved: 0,
+        finished: false,
+    };
+    let gone = client.run().await;
+    let Client { peer, answers, complete, visit, .. } = client;
+    for (at, ask) in visit.asks.iter().enumerate() {
+        let answer = answers.get(at).copied().unwrap_or_default();
+        stage.answered(ask, Answer { complete: at < complete, ..answer });
+    }
+    stage.client_ends(&peer);
+    match visit.leave {
+        Leave::ResetAfter(_) if gone => peer.reset(),
+        Leave::VanishAfter(_) if gone => peer.vanish(),
+        _ => drop(peer),
+    }
+}
+
+impl Client<'_> {
+    /// True when it leaves before it is done.
+    async fn run(&mut self) -> bool {
+        loop {
+            self.begin_more();
+            let sent = self.send();
+            match self.receive() {
+                Some(true) => {}
+                Some(false) if sent => {}
+                Some(false) => {
+                    if self.leaves() {
+                        return true;
+                    }
+                    // A slow reader, now and then.
+                    match self.stage.network.random(20) {
+                        0 => weir_sched::sleep_until(now().after(self.stage.network.random(200))).await,
+                        _ => self.peer.wait().await,
+                    }
+                }
+                None => return false,
+            }
+            if self.leaves() {
+                return true;
+            }
+            if self.complete == self.visit.asks.len() && self.out.is_empty() && !self.finished {
+                return false;
+            }
+        }
+    }
+
+    fn leaves(&self) -> bool {
+        match self.visit.leave {
+            Leave::After(bytes) | Leave::ResetAfter(bytes) | Leave::VanishAfter(bytes) => self.moved >= bytes,
+            Leave::Politely | Leave::HalfClosed => false,
+        }
+    }
+
+    fn begin_more(&mut self) {
+        let waits = !self.visit.pipelined && self.begun > self.complete;
+        if !self.out.is_empty() || !self.withheld.is_empty() || waits {
+            return;
+        }
+        let Some(ask) = self.visit.asks.get(self.begun) else {
+            if self.visit.leave == Leave::HalfClosed && !self.finished && !self.tunnel && self.begun > 0 {
+                self.finished = true;
+                self.peer.finish();
+            }
+            return;
+        };
+        self.stage.asks(ask, self.begun == 0);
+        self.begun += 1;
+        self.out = ask.head();
+        let body = ask.body(&self.stage.network);
+        match ask.expects && !self.visit.pipelined {
+            true => self.withheld = body,
+            false => self.out.extend(body),
+        }
+    }
+
+    /// Whether something could be sent.
+    fn send(&mut self) -> bool {
+        if self.out.is_empty() {
+            return false;
+        }
+        match self.peer.try_send(&self.out) {
+            Ok(count) => {
+                self.out.drain(..count);
+                self.moved += count;
+                count > 0
+            }
+            // What the far end said before may still be there.
+            Err(_) => {
+                self.out.clear();
+                self.withheld.clear();
+                false
+            }
+        }
+    }
+
+    /// Whether something came; none at the end.
+    fn receive(&mut self) -> Option<bool> {
+        let most = 1 + self.stage.network.random(20_000) as usize;
+        match self.peer.try_receive(most) {
+            Ok(None) => Some(false),
+            Ok(Some(bytes)) if !bytes.is_empty() => {
+                self.moved += bytes.len();
+                self.take_in(&bytes);
+                Some(true)
+            }
+            Ok(_) => {
+                if self.reader.ends_with_connection() {
+                    self.complete += 1;
+                } else if self.tunnel {
+                    self.end_tunnel();
+                }
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) {
+        self.reader.push(bytes);
+        loop {
+            if self.tunnel {
+                let raw = self.reader.take_raw();
+                return self.body.get_or_insert_with(|| unreachable!("a tunnel has one")).check(&raw);
+            }
+            let Some(part) = self.reader.next() else { return };
+            match part {
+                Part::Head(head) => self.begin_answer(&head),
+                Part::Data(data) => {
+                    if let Some(body) = &mut self.body {
+                        body.check(&data);
+                    }
+                }
+                Part::End => self.end_answer(),
+            }
+        }
+    }
+
+    fn asked(&self) -> &Ask {
+        let at = self.complete;
+        assert!(at < self.begun, "an answer to nothing");
+        &self.visit.asks[at]
+    }
+
+    fn begin_answer(&mut self, head: &Head) {
+        let ask = self.asked().clone();
+        let status = head.status();
+        if status == 100 {
+            assert!(ask.expects, "nobody expects it: {head:?}");
+            self.out.append(&mut self.withheld);
+            return;
+        }
+        let from_server = head.field("x-from").is_some();
+        if from_server {
+            assert_eq!(head.field("x-id"), Some(&*ask.id.to_string()), "the answer to another request");
+        }
+        self.answers.truncate(self.complete);
+        self.answers.push(Answer { status, from_server, complete: false });
+        self.body = from_server.then(|| Pattern::new(ask.id, Way::Down));
+        // A final answer ends the wait for the other one: the body is sent, or the connection ends.
+        self.out.append(&mut self.withheld);
+        if status == 101 {
+            assert_eq!(ask.how, How::Upgrade);
+            self.tunnel = true;
+            self.out = Pattern::new(ask.id, Way::Up).make(ask.download);
+            return;
+        }
+        if ask.method == "HEAD" || status == 204 || status == 304 {
+            self.reader.no_body_follows();
+        } else {
+            self.reader.body_follows(head, true);
+        }
+    }
+
+    fn end_answer(&mut self) {
+        let ask = self.asked().clone();
+        if let Some(body) = self.body.take()
+            && ask.method != "HEAD"
+        {
+            assert_eq!(body.done, ask.download, "length of the answer to {}", ask.id);
+        }
+        self.complete += 1;
+    }
+
+    fn end_tunnel(&mut self) {
+        let ask = self.asked().clone();
+        if self.body.take().is_some_and(|body| body.done == ask.download) && self.out.is_empty() {
+            self.complete += 1;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What kind of run a seed makes of a scenario: how the network is, what is scarce, when the worker is told to leave.
+
+use weir_sched::simulate::Random;
+use weir_sched::simulate::network::Conditions;
+
+/// What a seed decides before anything happens.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// Whether anything may go wrong. Where nothing does, everything has to work.
+    pub faulty: bool,
+    pub conditions: Conditions,
+    /// How many buffers the worker has.
+    pub buffers: Option<usize>,
+    /// When it is told to leave.
+    pub stop_after_ms: Option<u64>,
+}
+
+impl Course {
+    /// The course of a seed. Every second one is faultless, but bytes are cut and late in all of them.
+    pub fn of(seed: u64) -> Course {
+        let mut random = Random::new(!seed);
+        let faulty = random.below(2) == 1;
+        let mut conditions = Conditions {
+            window: [512, 2_000, 16_384, 1 << 18][random.below(4) as usize],
+            cuts: [0, 2, 4][random.below(3) as usize],
+            latency_us: [50, 1_000, 20_000][random.below(3) as usize],
+            short_sends: [0, 3, 20][random.below(3) as usize],
+            spurious: [0, 20][random.below(2) as usize],
+            ..Conditions::CALM
+        };
+        let mut course =
+            Course { faulty, conditions: conditions.clone(), buffers: None, stop_after_ms: None };
+        if faulty {
+            conditions.resets = [0, 0, 30, 300][random.below(4) as usize];
+            conditions.aborts = [0, 0, 10][random.below(3) as usize];
+            if random.below(4) == 0 {
+                conditions.descriptors = 3 + random.below(6) as usize;
+            }
+            if random.below(4) == 0 {
+                course.buffers = Some(2 + random.below(6) as usize);
+            }
+            if random.below(3) == 0 {
+                course.stop_after_ms = Some(random.below(3_000));
+            }
+            course.conditions = conditions;
+        }
+        course
+    }
+}

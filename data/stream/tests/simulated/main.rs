@@ -1,0 +1,153 @@
+//! A whole worker over a simulated network: what comes from clients and servers, when, in which pieces, and what breaks, is
+//! decided by a seed.
+//!
+//! A *scenario* (one file in `scenarios/`, with a list of them there) is a configuration and scripts for clients and servers. A
+//! *course* is what a seed makes of it: every second one is faultless, and there everything has to work, however bytes are cut and
+//! delayed; in the others anything breaks at any time. After each run the same things must hold (`check.rs`): one log line for each
+//! stream, counters that add up, bodies that are whole and whose they are, nothing held, nobody waiting.
+//!
+//! What such a run found has a case of its own in `cases.rs`, where a script says what happens.
+//!
+//! `SEEDS=n` runs so many seeds, `FROM=n` from another one on; `SEED=n ... one_seed -- --nocapture` runs one and prints what
+//! happens.
+
+mod cases;
+mod check;
+mod client;
+mod course;
+mod pattern;
+mod plan;
+mod reader;
+mod scenarios;
+mod server;
+#[allow(dead_code, reason = "other tests log to descriptors")]
+#[path = "../support/site.rs"]
+mod site;
+mod stage;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use course::Course;
+use scenarios::SCENARIOS;
+use stage::Stage;
+use weir_sched::simulate::network;
+
+/// Runs a seed; a number that sums up what happened.
+fn run(seed: u64, trace: bool) -> Result<u64, String> {
+    let scenario = &SCENARIOS[seed as usize % SCENARIOS.len()];
+    let mut course = Course::of(seed);
+    course.conditions.trace = trace;
+    let text = [scenario.defaults, scenario.text].concat();
+    if trace {
+        eprintln!("scenario {}: {course:#?}\n{text}", scenario.name);
+    }
+    let outcome = run_course(seed, course, text, scenario.play);
+    outcome.map_err(|why| format!("{why}, in {}", scenario.name))
+}
+
+/// In a thread of its own, because a worker keeps much in its thread.
+fn run_course(
+    seed: u64,
+    course: Course,
+    text: String,
+    play: impl FnOnce(Rc<Stage>) + Send + 'static,
+) -> Result<u64, String> {
+    let thread = std::thread::Builder::new().name(format!("seed {seed}")).spawn(move || {
+        let conditions = course.conditions.clone();
+        let run = network::run(seed, conditions, |network| async move {
+            let stage = Stage::start(network, &text, &course);
+            if let Some(after_ms) = course.stop_after_ms {
+                let stage = Rc::clone(&stage);
+                weir_sched::spawn(&STOP, weir_sched::Class::Normal, async move {
+                    weir_sched::sleep_until(weir_sched::now().after(after_ms)).await;
+                    stage.stop();
+                });
+            }
+            play(Rc::clone(&stage));
+            stage.played().await;
+            check::check(&stage).await;
+        });
+        let run = run.expect("a worker");
+        match (run.outcome, PANICS.get()) {
+            (Ok(()), 0) => Ok(run.digest),
+            (outcome, panics) => Err(format!("{outcome:?}, {panics} panics")),
+        }
+    });
+    thread.expect("a thread").join().unwrap_or_else(|_| Err("panicked".to_owned()))
+}
+
+static STOP: weir_sched::Kind = weir_sched::Kind::new("soft stop");
+
+thread_local! {
+    /// A task that panics is caught by its worker: so it is counted here.
+    static PANICS: Cell<u32> = const { Cell::new(0) };
+}
+
+fn count_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        PANICS.set(PANICS.get() + 1);
+        eprintln!("{}: {panic}", std::thread::current().name().unwrap_or_default());
+    }));
+}
+
+fn seeds(from: u64, count: u64) {
+    count_panics();
+    let next = AtomicU64::new(0);
+    let failed = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(2, |threads| threads.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = from + next.fetch_add(1, Relaxed);
+                    // A few show what is wrong; more only take time.
+                    if seed >= from + count || failed.lock().expect("pushing does not panic").len() >= 5 {
+                        break;
+                    }
+                    if let Err(why) = run(seed, false) {
+                        eprintln!(
+                            "{why}: SEED={seed} cargo test -p weir-stream --test simulated one_seed -- --nocapture"
+                        );
+                        failed.lock().expect("pushing does not panic").push(seed);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("pushing does not panic");
+    assert!(failed.is_empty(), "seeds {failed:?}");
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Ten thousand where the code is optimized (the step `optimized`), fewer elsewhere.
+#[test]
+fn many_seeds() {
+    let count = if cfg!(debug_assertions) { 1_000 } else { 10_000 };
+    seeds(from_environment("FROM").unwrap_or(0), from_environment("SEEDS").unwrap_or(count));
+}
+
+#[test]
+fn one_seed() {
+    count_panics();
+    let seed = from_environment("SEED");
+    let outcome = run(seed.unwrap_or(4711), seed.is_some());
+    assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+/// D12: the same seed is the same run, to the last byte.
+#[test]
+fn a_seed_decides_everything() {
+    let digests = || (0..60).map(|seed| run(seed, false)).collect::<Vec<_>>();
+    let first = digests();
+    assert_eq!(first, digests());
+    let mut different = first.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), first.len(), "and another seed is another run");
+}

@@ -1,0 +1,60 @@
+//! Bodies that say whose they are: each byte follows from the request's number, the direction and the offset, so that what
+//! is lost, doubled, swapped or delivered to somebody else shows. They look like requests, so that whoever takes a body for a
+//! head finds one that nobody sent.
+
+/// Which way a body goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Up,
+    Down,
+}
+
+/// A body, or what came of it so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Pattern {
+    id: u64,
+    way: Way,
+    /// Bytes that were made or checked.
+    pub done: usize,
+}
+
+impl Pattern {
+    pub fn new(id: u64, way: Way) -> Pattern {
+        Pattern { id, way, done: 0 }
+    }
+
+    /// The next bytes.
+    pub fn make(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length + LINE);
+        let skipped = self.done % LINE;
+        let mut line = self.done / LINE;
+        while bytes.len() < skipped + length {
+            let way = if self.way == Way::Up { 'u' } else { 'd' };
+            bytes.extend(
+                format!("GET /0/{way}{:06}/{:06} HTTP/1.1\r\n\r\n", self.id, line % 1_000_000).bytes(),
+            );
+            line += 1;
+        }
+        self.done += length;
+        bytes.drain(..skipped);
+        bytes.truncate(length);
+        bytes
+    }
+
+    /// Checks that these are the next bytes.
+    #[track_caller]
+    pub fn check(&mut self, bytes: &[u8]) {
+        let at = self.done;
+        let expected = self.make(bytes.len());
+        assert!(
+            expected == bytes,
+            "body of {} {:?} at {at}: {:?} instead of {:?}",
+            self.id,
+            self.way,
+            String::from_utf8_lossy(bytes),
+            String::from_utf8_lossy(&expected)
+        );
+    }
+}
+
+const LINE: usize = "GET /0/u000000/000000 HTTP/1.1\r\n\r\n".len();

@@ -1,0 +1,57 @@
+//! The scenarios. A new one is a file here and a row below.
+
+mod early;
+mod keep_alive;
+mod leaving;
+mod pipelining;
+mod queues;
+mod retries;
+mod tcp;
+mod tunnels;
+
+use std::rc::Rc;
+
+use crate::stage::Stage;
+
+/// A configuration, and who comes.
+pub struct Scenario {
+    pub name: &'static str,
+    /// The text begins with one of these.
+    pub defaults: &'static str,
+    /// In it `{name}` is the address of a server, `{closed}` of one that refuses.
+    pub text: &'static str,
+    /// Starts the scripts. The run ends with the last of them.
+    pub play: fn(Rc<Stage>),
+}
+
+pub const SCENARIOS: &[Scenario] = &[
+    keep_alive::SCENARIO,
+    pipelining::SCENARIO,
+    early::SCENARIO,
+    queues::SCENARIO,
+    retries::SCENARIO,
+    tunnels::SCENARIO,
+    tcp::SCENARIO,
+    tcp::SPLICED,
+    leaving::SCENARIO,
+];
+
+/// What checks read is in this log format.
+const HTTP: &str = "defaults
+ mode http
+ timeout client 10s
+ timeout server 10s
+ timeout connect 4s
+ timeout queue 20s
+ log stdout format raw local0
+ log-format \"%f %b/%s %ts %ST %U %B %HU\"
+";
+
+const TCP: &str = "defaults
+ mode tcp
+ timeout client 10s
+ timeout server 10s
+ timeout connect 4s
+ log stdout format raw local0
+ log-format \"%f %b/%s %ts 0 %U %B -\"
+";

@@ -1,0 +1,39 @@
+//! Requests that do not wait for the answers to the former ones, and clients that say early that they send no more. Each answer
+//! is the one to its request, in their order, and the last one is not lost: the backends take the end of what a client sends for
+//! nothing else.
+
+use std::rc::Rc;
+
+use super::{HTTP, Scenario};
+use crate::client;
+use crate::plan::{How, Menu, WRONG};
+use crate::stage::Stage;
+
+pub const SCENARIO: Scenario = Scenario { name: "pipelining", defaults: HTTP, text: TEXT, play };
+
+const TEXT: &str = "
+frontend front
+ bind 127.0.0.1:1
+ use_backend plain if { url_end 1 3 5 7 9 }
+ default_backend edited
+ no option abortonclose
+ option http-buffer-request
+backend edited
+ no option abortonclose
+ option http-buffer-request
+ http-request set-header x-edited yes
+ http-response del-header nothing
+ server s1 {s1}
+backend plain
+ no option abortonclose
+ server s2 {s2}
+";
+
+/// Nobody answers by closing: what is behind such an answer gets none.
+const HOWS: &[How] = &[How::Length, How::Chunked, How::Last];
+static MENU: Menu = Menu { hows: HOWS, wrong: WRONG, pipelined: true, half_closed: true };
+
+fn play(stage: Rc<Stage>) {
+    stage.host_all();
+    client::some(&stage, 3, &MENU);
+}

@@ -1,0 +1,120 @@
+//! TCP mode: bytes both ways, and every order of who says first that it sends no more. Copied, and spliced through pipes.
+//!
+//! A client says in a line who it is, how much it will send, and how much it wants to have; the server sends that once it has
+//! the other.
+
+use std::rc::Rc;
+
+use weir_sched::simulate::network::Peer;
+
+use super::{Scenario, TCP};
+use crate::pattern::{Pattern, Way};
+use crate::plan;
+use crate::stage::Stage;
+
+pub const SCENARIO: Scenario = Scenario { name: "tcp", defaults: TCP, text: COPIED, play };
+pub const SPLICED: Scenario = Scenario { name: "spliced tcp", defaults: TCP, text: THROUGH_PIPES, play };
+
+const COPIED: &str = "
+listen front
+ bind 127.0.0.1:1
+ server s1 {s1}
+ server s2 {s2} maxconn 2
+";
+
+const THROUGH_PIPES: &str = "
+listen front
+ bind 127.0.0.1:1
+ option splice-request
+ option splice-response
+ server s1 {s1}
+";
+
+fn play(stage: Rc<Stage>) {
+    for name in ["s1", "s2"].into_iter().filter(|name| stage.has_service(name)) {
+        let of = Rc::clone(&stage);
+        stage.host_with(name, move |peer| {
+            let stage = Rc::clone(&of);
+            async move {
+                let _ = serve(&peer).await;
+                stage.server_ends(&peer);
+            }
+        });
+    }
+    for _ in 0..=stage.network.random(4) {
+        let guest = Rc::clone(&stage);
+        stage.play(async move {
+            let peer = guest.client();
+            let whole = visit(&guest, &peer).await;
+            assert!(guest.faulty || whole == Some(()), "a session that broke");
+            guest.client_ends(&peer);
+            if guest.faulty && guest.network.random(4) == 0 {
+                peer.reset();
+            }
+        });
+    }
+}
+
+/// None when the connection ends before all came.
+async fn visit(stage: &Stage, peer: &Peer) -> Option<()> {
+    let network = &stage.network;
+    let (id, up, down) = (stage.next_id(), plan::size(network), plan::size(network));
+    let leaves_after =
+        if stage.faulty && network.random(3) == 0 { network.random(4000) as usize } else { usize::MAX };
+    let half_closes = network.random(2) == 0;
+    let mut out = format!("{id} {up} {down} {}\n", network.random(2)).into_bytes();
+    out.extend(Pattern::new(id, Way::Up).make(up));
+    let mut came = Pattern::new(id, Way::Down);
+    let mut finished = false;
+    loop {
+        let sent = if out.is_empty() { 0 } else { peer.try_send(&out).ok()? };
+        out.drain(..sent);
+        if out.is_empty() && half_closes && !finished {
+            finished = true;
+            peer.finish();
+        }
+        match peer.try_receive(1 + network.random(8_192) as usize).ok()? {
+            Some(bytes) if !bytes.is_empty() => came.check(&bytes),
+            // The far end may send no more and receive on.
+            Some(_) if out.is_empty() => return (came.done == down).then_some(()),
+            None if came.done == down && out.is_empty() && !finished => {
+                finished = true;
+                peer.finish();
+            }
+            _ if sent == 0 => peer.wait().await,
+            _ => {}
+        }
+        if came.done >= leaves_after {
+            return None;
+        }
+    }
+}
+
+/// None when the connection ends before all came.
+async fn serve(peer: &Peer) -> Option<()> {
+    let mut head = Vec::new();
+    while head.last() != Some(&b'\n') {
+        let byte = peer.receive(1).await.ok()?;
+        head.push(*byte.first()?);
+    }
+    let head = String::from_utf8(head).expect("only clients send");
+    let numbers: Vec<u64> = head.trim().split(' ').map(|word| word.parse().expect("a number")).collect();
+    let [id, up, down, early] = numbers[..] else { panic!("nobody sent {head}") };
+    let mut came = Pattern::new(id, Way::Up);
+    if early == 1 {
+        peer.send(&Pattern::new(id, Way::Down).make(down as usize)).await.ok()?;
+        // It sends no more, and goes on to receive.
+        peer.finish();
+    }
+    while came.done < up as usize {
+        let bytes = peer.receive(8_192).await.ok()?;
+        if bytes.is_empty() {
+            return None;
+        }
+        came.check(&bytes);
+    }
+    if early == 0 {
+        peer.send(&Pattern::new(id, Way::Down).make(down as usize)).await.ok()?;
+    }
+    Some(())
+}

@@ -1,0 +1,24 @@
+//! Connections that change their protocol (`101 Switching Protocols`): bytes go both ways until the server ends it.
+
+use std::rc::Rc;
+
+use super::{HTTP, Scenario};
+use crate::client;
+use crate::plan::{How, Menu, WRONG};
+use crate::stage::Stage;
+
+pub const SCENARIO: Scenario = Scenario { name: "tunnels", defaults: HTTP, text: TEXT, play };
+
+const TEXT: &str = "
+listen front
+ bind 127.0.0.1:1
+ timeout tunnel 1m
+ server s1 {s1}
+";
+
+static MENU: Menu = Menu { hows: &[How::Upgrade], wrong: WRONG, pipelined: false, half_closed: false };
+
+fn play(stage: Rc<Stage>) {
+    stage.host_all();
+    client::some(&stage, 3, &MENU);
+}

@@ -1,0 +1,148 @@
+//! A scripted HTTP server: does with each request what its path says.
+
+use std::rc::Rc;
+
+use weir_sched::simulate::network::Peer;
+use weir_sched::{now, sleep_until};
+
+use crate::pattern::{Pattern, Way};
+use crate::plan::{self, Ask};
+use crate::reader::{Head, Part, Reader};
+use crate::stage::Stage;
+
+/// Serves a connection until it ends.
+pub async fn serve(stage: Rc<Stage>, peer: Peer) {
+    let last = serve_requests(&stage, &peer).await;
+    stage.server_ends(&peer);
+    match last {
+        Next::Reset => peer.reset(),
+        Next::Vanish => peer.vanish(),
+        Next::Request | Next::Close => drop(peer),
+    }
+}
+
+async fn serve_requests(stage: &Stage, peer: &Peer) -> Next {
+    let mut reader = Reader::default();
+    while let Some(head) = read_head(peer, &mut reader).await {
+        match answer(stage, peer, &mut reader, &head).await {
+            Some(Next::Request) => {}
+            last => return last.unwrap_or(Next::Close),
+        }
+    }
+    Next::Close
+}
+
+/// What a server does after a request.
+enum Next {
+    Request,
+    Close,
+    Reset,
+    Vanish,
+}
+
+/// Answers one request; none when the connection ends then.
+async fn answer(stage: &Stage, peer: &Peer, reader: &mut Reader, head: &Head) -> Option<Next> {
+    let path = head.first.split(' ').nth(1).unwrap_or_default();
+    let (id, how, length, delay_ms) = Ask::understood(path).unwrap_or_else(|| panic!("nobody sent {head:?}"));
+    assert_eq!(head.field("x-id"), Some(&*id.to_string()), "a head of two requests: {head:?}");
+    stage.arrived(id, &head.first);
+    reader.body_follows(head, false);
+    if head.field("expect").is_some() {
+        peer.send(b"HTTP/1.1 100 Continue\r\n\r\n").await.ok()?;
+    }
+    let early = how == "Early" || how == "Rash";
+    if !early {
+        read_body(peer, reader, id).await?;
+    }
+    if delay_ms > 0 {
+        sleep_until(now().after(delay_ms)).await;
+    }
+    let mut response = format!("HTTP/1.1 200 OK\r\nx-from: server\r\nx-id: {id}\r\n").into_bytes();
+    let with_body = !head.first.starts_with("HEAD ");
+    let mut pattern = Pattern::new(id, Way::Down);
+    let by_length = format!("content-length: {length}\r\n");
+    match &*how {
+        "Length" | "Early" => response.extend(format!("{by_length}\r\n").bytes()),
+        "Chunked" => response.extend(b"transfer-encoding: chunked\r\n\r\n"),
+        "Close" => response.extend(b"connection: close\r\n\r\n"),
+        "Last" | "Rash" => response.extend(format!("{by_length}connection: close\r\n\r\n").bytes()),
+        "Truncated" | "Reset" => response.extend(format!("content-length: {}\r\n\r\n", length + 1).bytes()),
+        "Upgrade" => return tunnel(peer, reader, id, length).await,
+        "Silent" => {
+            while read_head(peer, reader).await.is_some() {}
+            return None;
+        }
+        "Mute" => return None,
+        "Garbage" => {
+            let _ = peer.send(b"\0\0\0 what is this\r\n\r\n").await;
+            return None;
+        }
+        "Vanish" => return Some(Next::Vanish),
+        other => panic!("nobody sent {other}"),
+    }
+    if with_body {
+        match &*how {
+            "Chunked" => response.extend(plan::chunked(&stage.network, pattern, length)),
+            _ => response.extend(pattern.make(length)),
+        }
+    }
+    peer.send(&response).await.ok()?;
+    match &*how {
+        "Early" => read_body(peer, reader, id).await.map(|()| Next::Request),
+        "Reset" => Some(Next::Reset),
+        "Length" | "Chunked" => Some(Next::Request),
+        _ => None,
+    }
+}
+
+/// Bytes both ways, then the end.
+async fn tunnel(peer: &Peer, reader: &mut Reader, id: u64, length: usize) -> Option<Next> {
+    let head = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nx-from: server\r\nx-id: {id}\r\nconnection: upgrade\r\nupgrade: pattern\r\n\r\n"
+    );
+    peer.send(head.as_bytes()).await.ok()?;
+    let mut out = Pattern::new(id, Way::Down).make(length);
+    let mut came = Pattern::new(id, Way::Up);
+    came.check(&reader.take_raw());
+    while !out.is_empty() || came.done < length {
+        let sent = if out.is_empty() { 0 } else { peer.try_send(&out).ok()? };
+        out.drain(..sent);
+        match peer.try_receive(8_192).ok()? {
+            Some(bytes) if bytes.is_empty() => return None,
+            Some(bytes) => came.check(&bytes),
+            None if sent == 0 => peer.wait().await,
+            None => {}
+        }
+    }
+    None
+}
+
+/// The next head; none at the end.
+async fn read_head(peer: &Peer, reader: &mut Reader) -> Option<Head> {
+    loop {
+        match reader.next() {
+            Some(Part::Head(head)) => return Some(head),
+            Some(other) => panic!("{other:?} between two requests"),
+            None => receive(peer, reader).await?,
+        }
+    }
+}
+
+/// Reads a body and checks it; none when the connection ends before.
+async fn read_body(peer: &Peer, reader: &mut Reader, id: u64) -> Option<()> {
+    let mut pattern = Pattern::new(id, Way::Up);
+    loop {
+        match reader.next() {
+            Some(Part::Data(data)) => pattern.check(&data),
+            Some(Part::End) => return Some(()),
+            Some(Part::Head(head)) => panic!("{head:?} in a body"),
+            None => receive(peer, reader).await?,
+        }
+    }
+}
+
+async fn receive(peer: &Peer, reader: &mut Reader) -> Option<()> {
+    let bytes = peer.receive(16_384).await.ok()?;
+    reader.push(&bytes);
+    (!bytes.is_empty()).then_some(())
+}

@@ -1,0 +1,348 @@
+//! A worker that serves a configuration over a simulated network, with what scripts need of it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use weir_containers::BufferPool;
+use weir_events::{Facility, LogAddress, LogFormat, LogServers, LogSink, LogTarget, Sinks, Sockets};
+use weir_net::shortage::BufferLimits;
+use weir_sched::simulate::network::{Peer, Service, SimulatedNetwork};
+use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, current, now, spawn, wait};
+use weir_stream::site::{ProxyState, Site};
+use weir_sys::Address;
+
+use crate::client::Answer;
+use crate::course::Course;
+use crate::plan::Ask;
+use crate::{server, site};
+
+/// A running proxy, for a script.
+pub struct Stage {
+    pub network: SimulatedNetwork,
+    pub site: &'static Site,
+    listeners: Vec<(String, Address)>,
+    services: RefCell<BTreeMap<String, Rc<Service>>>,
+    addresses: BTreeMap<String, Address>,
+    log: Arc<Lines>,
+    next_client: Cell<u16>,
+    next_id: Cell<u64>,
+    /// Scripts that run, and who waits for them.
+    playing: Cell<usize>,
+    waiting: Cell<TaskKey>,
+    hosts: RefCell<BTreeMap<String, TaskKey>>,
+    /// What became of each request.
+    pub ledger: RefCell<BTreeMap<u64, Entry>>,
+    /// What clients sent and received, over connections that ended.
+    pub of_clients: Cell<(u64, u64)>,
+    /// The same of servers.
+    pub of_servers: Cell<(u64, u64)>,
+    stopped: Cell<bool>,
+    left_early: Cell<bool>,
+    /// Whether anything may go wrong.
+    pub faulty: bool,
+    /// Tasks that the worker had before anybody came, acceptors left out.
+    pub own_tasks: u64,
+}
+
+/// What is known of one request.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub ask: Ask,
+    /// The first one of its connection.
+    pub first: bool,
+    /// How often a server got its head.
+    pub arrived: u32,
+    pub answer: Option<Answer>,
+}
+
+impl Stage {
+    /// Starts the proxy on the current worker. In the text `{name}` stands for the address of a server; `{closed}` is one
+    /// that refuses.
+    pub fn start(network: SimulatedNetwork, text: &str, course: &Course) -> Rc<Stage> {
+        let mut addresses = BTreeMap::new();
+        let text = substitute(text, &mut addresses);
+        let log = Arc::new(Lines::default());
+        let site = site::build(&text, 1, &sink(&log));
+        let limits = BufferLimits {
+            size: site.limits.buffer_size,
+            most: None,
+            kept: 64,
+            reserve: if course.buffers.is_some() { 2 } else { 0 },
+        };
+        limits.set_up(1);
+        if let Some(most) = course.buffers {
+            BufferPool::configure(site.limits.buffer_size, most, 64);
+        }
+        weir_stream::worker::install(&site.figures[0]);
+        weir_stream::recycle::configure(site.limits.header_count);
+        weir_stream::log::install(site::logger());
+        weir_stream::server::idle::start_keeper(site);
+        let own_tasks = weir_sched::task_count();
+        let mut services = BTreeMap::new();
+        for (name, address) in addresses.iter().filter(|(name, _)| *name != "closed") {
+            services.insert(name.clone(), Rc::new(network.listen(address).expect("each has its own")));
+        }
+        let listeners = listen(&network, site);
+        Rc::new(Stage {
+            network,
+            site,
+            listeners,
+            services: RefCell::new(services),
+            addresses,
+            log,
+            next_client: Cell::new(0),
+            next_id: Cell::new(0),
+            playing: Cell::new(0),
+            waiting: Cell::new(TaskKey::NONE),
+            hosts: RefCell::default(),
+            ledger: RefCell::default(),
+            of_clients: Cell::default(),
+            of_servers: Cell::default(),
+            stopped: Cell::new(false),
+            left_early: Cell::new(false),
+            faulty: course.faulty,
+            own_tasks,
+        })
+    }
+
+    /// A client of the first frontend, which begins to connect.
+    pub fn client(&self) -> Peer {
+        let number = self.next_client.get() + 1;
+        self.next_client.set(number);
+        let from = Address::from((Ipv4Addr::new(10, 0, (number >> 8) as u8, number as u8), 1024 + number));
+        self.network.connect(&from, &self.listeners[0].1)
+    }
+
+    /// A number for a request that no other has.
+    pub fn next_id(&self) -> u64 {
+        let id = self.next_id.get() + 1;
+        self.next_id.set(id);
+        id
+    }
+
+    /// A listening server, to be played by hand.
+    pub fn service(&self, name: &str) -> Rc<Service> {
+        Rc::clone(self.services.borrow().get(name).expect("such a server"))
+    }
+
+    /// Whether such a server listens.
+    pub fn has_service(&self, name: &str) -> bool {
+        self.services.borrow().contains_key(name)
+    }
+
+    /// Whether those who connect to a server from now on hear of it.
+    pub fn answer(&self, name: &str, answers: bool) {
+        if let Some(service) = self.services.borrow().get(name) {
+            service.answer(answers);
+        }
+    }
+
+    /// A server goes: what it accepted lives on, and others are refused.
+    pub fn close_service(&self, name: &str) {
+        self.services.borrow_mut().remove(name);
+        if let Some(host) = self.hosts.borrow_mut().remove(name) {
+            weir_sched::kill(host);
+        }
+    }
+
+    /// A server that went comes back.
+    pub fn open_service(self: &Rc<Self>, name: &str) {
+        // Its script may not have ended yet.
+        if let Ok(service) = self.network.listen(&self.addresses[name]) {
+            self.services.borrow_mut().insert(name.to_owned(), Rc::new(service));
+            self.host(name);
+        }
+    }
+
+    /// All servers do what paths say.
+    pub fn host_all(self: &Rc<Self>) {
+        let names: Vec<String> = self.services.borrow().keys().cloned().collect();
+        names.iter().for_each(|name| self.host(name));
+    }
+
+    /// A server does what paths say, as long as it listens.
+    pub fn host(self: &Rc<Self>, name: &str) {
+        let (stage, name) = (Rc::clone(self), name.to_owned());
+        self.host_with(&name, move |peer| server::serve(Rc::clone(&stage), peer));
+    }
+
+    /// A server does this with each of its connections, as long as it listens.
+    pub fn host_with<F: Future<Output = ()> + 'static>(
+        self: &Rc<Self>,
+        name: &str,
+        serve: impl Fn(Peer) -> F + 'static,
+    ) {
+        let (stage, service) = (Rc::clone(self), Rc::downgrade(&self.service(name)));
+        let task = spawn(&HOST, Class::Normal, async move {
+            while let Some(service) = service.upgrade() {
+                let peer = service.accept().await;
+                stage.play(serve(peer));
+            }
+        });
+        self.hosts.borrow_mut().insert(name.to_owned(), task);
+    }
+
+    /// Starts a script.
+    pub fn play(self: &Rc<Self>, script: impl Future<Output = ()> + 'static) {
+        let playing = Playing(Rc::clone(self));
+        self.playing.set(self.playing.get() + 1);
+        spawn(&SCRIPT, Class::Normal, async move {
+            let _playing = playing;
+            script.await;
+        });
+    }
+
+    /// Waits until all scripts ended.
+    pub async fn played(&self) {
+        self.waiting.set(current());
+        while self.playing.get() > 0 {
+            wait(Tick::NEVER).await;
+        }
+    }
+
+    /// What a soft stop (or a reload) has a worker do: nobody is accepted any more, connections end when they are idle.
+    pub fn stop(&self) {
+        if self.stopped.replace(true) {
+            return;
+        }
+        self.left_early.set(self.playing.get() > 0);
+        self.network.note(&"soft stop");
+        self.site.stopping.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.site.proxies.iter().for_each(|proxy| proxy.set_state(ProxyState::Stopped));
+        self.site.closing.begin(now().as_ms());
+        for session in weir_stream::worker::sessions() {
+            weir_sched::wake(session.task.get());
+        }
+    }
+
+    /// Whether it was told to leave while scripts ran.
+    pub fn left_early(&self) -> bool {
+        self.left_early.get()
+    }
+
+    /// Servers accept no more.
+    pub fn close_servers(&self) {
+        let names: Vec<String> = self.services.borrow().keys().cloned().collect();
+        names.iter().for_each(|name| self.close_service(name));
+    }
+
+    /// A client begins to send a request.
+    pub fn asks(&self, ask: &Ask, first: bool) {
+        let entry = Entry { ask: ask.clone(), first, arrived: 0, answer: None };
+        assert!(self.ledger.borrow_mut().insert(ask.id, entry).is_none(), "{} is asked twice", ask.id);
+    }
+
+    /// A server got the head of a request.
+    pub fn arrived(&self, id: u64, line: &str) {
+        let mut ledger = self.ledger.borrow_mut();
+        let entry = ledger.get_mut(&id).unwrap_or_else(|| panic!("nobody sent {line}"));
+        assert!(line.starts_with(entry.ask.method), "{line} is not {:?}", entry.ask);
+        entry.arrived += 1;
+    }
+
+    /// What a client got.
+    pub fn answered(&self, ask: &Ask, answer: Answer) {
+        if let Some(entry) = self.ledger.borrow_mut().get_mut(&ask.id) {
+            entry.answer = Some(answer);
+        }
+    }
+
+    /// A client's connection ends.
+    pub fn client_ends(&self, peer: &Peer) {
+        add(&self.of_clients, peer);
+    }
+
+    /// A server's connection ends.
+    pub fn server_ends(&self, peer: &Peer) {
+        add(&self.of_servers, peer);
+    }
+
+    /// The log lines.
+    pub fn lines(&self) -> Vec<String> {
+        self.log.0.lock().expect("nobody panics with it").clone()
+    }
+}
+
+fn add(sum: &Cell<(u64, u64)>, peer: &Peer) {
+    let ((sent, received), (more_sent, more_received)) = (sum.get(), peer.bytes());
+    sum.set((sent + more_sent, received + more_received));
+}
+
+/// Counts as playing as long as it lives.
+struct Playing(Rc<Stage>);
+
+impl Drop for Playing {
+    fn drop(&mut self) {
+        self.0.playing.set(self.0.playing.get() - 1);
+        weir_sched::wake(self.0.waiting.get());
+    }
+}
+
+/// What was logged.
+#[derive(Debug, Default)]
+struct Lines(Mutex<Vec<String>>);
+
+impl LogServers for Lines {
+    fn send(&self, _: usize, text: &[u8], _: &[u8], _: &mut Sockets) -> bool {
+        self.0.lock().expect("nobody panics with it").push(String::from_utf8_lossy(text).into_owned());
+        true
+    }
+}
+
+fn sink(log: &Arc<Lines>) -> Arc<LogSink> {
+    let facility = Facility::from_name("local0").expect("a facility");
+    let address = LogAddress::Servers("script".into());
+    let target = LogTarget { format: LogFormat::Raw, ..LogTarget::new(address, facility) };
+    let mut sinks = Sinks::default();
+    sinks.add_servers("script", Arc::clone(log) as Arc<dyn LogServers>);
+    Arc::new(LogSink::open(target, &sinks).expect("it is one of them"))
+}
+
+fn listen(network: &SimulatedNetwork, site: &'static Site) -> Vec<(String, Address)> {
+    let mut addresses = Vec::new();
+    for proxy in &site.proxies {
+        for listener in &proxy.listeners {
+            let address = Address::from((Ipv4Addr::LOCALHOST, 80 + addresses.len() as u16));
+            let socket = network.listener(&address).expect("each has its own");
+            weir_stream::accept::prepare_listener(proxy, &socket);
+            let _ = listener.address.set(address.clone());
+            let entrance = weir_stream::door::Entrance {
+                listener,
+                workers: &[0],
+                spread: weir_stream::door::Spread::Keep,
+            };
+            let descriptor = Descriptor::register(socket).expect("it is simulated");
+            let task = spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(descriptor, entrance, 64));
+            proxy.acceptors.lock().expect("nobody panics with it").push(task);
+            addresses.push((proxy.name().to_owned(), address));
+        }
+    }
+    addresses
+}
+
+/// Puts addresses in the place of `{name}`. Conditions, which have blanks in their braces, stay.
+fn substitute(text: &str, addresses: &mut BTreeMap<String, Address>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}').expect("a closed placeholder");
+        out.push_str(before);
+        if name.contains(' ') {
+            out.push_str(&format!("{{{name}}}"));
+        } else {
+            let next = 8001 + addresses.len() as u16;
+            let address =
+                addresses.entry(name.to_owned()).or_insert_with(|| (Ipv4Addr::LOCALHOST, next).into());
+            out.push_str(&format!("127.0.0.1:{}", address.port()));
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+static HOST: Kind = Kind::new("server's script");
+static SCRIPT: Kind = Kind::new("script");
+static ACCEPT: Kind = Kind::new("accept");
