@@ -49,6 +49,8 @@ struct Client<'s> {
     tunnel: bool,
     moved: usize,
     finished: bool,
+    /// The far end said that nothing follows this answer.
+    last: bool,
 }
 
 /// Pays a visit: everything that one connection of a client does.
@@ -68,6 +70,7 @@ pub async fn visit(stage: &Stage, visit: Visit) {
         tunnel: false,
         moved: 0,
         finished: false,
+        last: false,
     };
     let gone = client.run().await;
     let Client { peer, answers, complete, visit, .. } = client;
@@ -106,6 +109,9 @@ impl Client<'_> {
             }
             if self.leaves() {
                 return true;
+            }
+            if self.last && self.complete == self.answers.len() {
+                return false;
             }
             if self.complete == self.visit.asks.len() && self.out.is_empty() && !self.finished {
                 return false;
@@ -224,6 +230,7 @@ impl Client<'_> {
         }
         self.answers.truncate(self.complete);
         self.answers.push(Answer { status, from_server, complete: false });
+        self.last = head.field("connection") == Some("close");
         self.body = from_server.then(|| Pattern::new(ask.id, Way::Down));
         // A final answer ends the wait for the other one: the body is sent, or the connection ends.
         self.out.append(&mut self.withheld);

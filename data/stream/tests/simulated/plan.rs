@@ -57,6 +57,18 @@ pub enum How {
     Garbage,
     /// Is not there any more, and nobody says so.
     Vanish,
+    /// Never hears of it: a rule answers, whose condition is this word in the path.
+    Denied,
+    Returned,
+    Redirected,
+    Tarpitted,
+}
+
+impl How {
+    /// Whether the proxy answers itself.
+    pub fn is_local(self) -> bool {
+        matches!(self, How::Denied | How::Returned | How::Redirected | How::Tarpitted)
+    }
 }
 
 /// What any client may ask for without being an exception.

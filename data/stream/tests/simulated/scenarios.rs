@@ -1,10 +1,14 @@
 //! The scenarios. A new one is a file here and a row below.
 
+mod closing;
 mod early;
 mod keep_alive;
 mod leaving;
+mod limits;
+mod local;
 mod pipelining;
 mod queues;
+mod replays;
 mod retries;
 mod tcp;
 mod tunnels;
@@ -34,6 +38,10 @@ pub const SCENARIOS: &[Scenario] = &[
     tcp::SCENARIO,
     tcp::SPLICED,
     leaving::SCENARIO,
+    closing::SCENARIO,
+    limits::SCENARIO,
+    local::SCENARIO,
+    replays::SCENARIO,
 ];
 
 /// What checks read is in this log format.

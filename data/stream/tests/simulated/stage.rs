@@ -39,6 +39,8 @@ pub struct Stage {
     pub of_clients: Cell<(u64, u64)>,
     /// The same of servers.
     pub of_servers: Cell<(u64, u64)>,
+    /// How often a request may arrive at servers.
+    pub most_arrivals: Cell<u32>,
     stopped: Cell<bool>,
     left_early: Cell<bool>,
     /// Whether anything may go wrong.
@@ -101,6 +103,9 @@ impl Stage {
             ledger: RefCell::default(),
             of_clients: Cell::default(),
             of_servers: Cell::default(),
+            // Without `retry-on` a request is sent again only if no server can have got it, or if it changes nothing and the
+            // connection had been used before.
+            most_arrivals: Cell::new(2),
             stopped: Cell::new(false),
             left_early: Cell::new(false),
             faulty: course.faulty,

@@ -1,0 +1,30 @@
+//! Answers of the proxy itself, to requests with and without bodies, some of which are still on their way: each client gets all of
+//! its answer, and no server hears of it.
+
+use std::rc::Rc;
+
+use super::{HTTP, Scenario};
+use crate::client;
+use crate::plan::{How, Menu, WRONG};
+use crate::stage::Stage;
+
+pub const SCENARIO: Scenario = Scenario { name: "local answers", defaults: HTTP, text: TEXT, play };
+
+const TEXT: &str = "
+listen front
+ bind 127.0.0.1:1
+ timeout tarpit 2s
+ http-request deny if { path_sub /Denied/ }
+ http-request redirect location /elsewhere if { path_sub /Redirected/ }
+ http-request tarpit if { path_sub /Tarpitted/ }
+ http-request return status 200 content-type text/plain string 0123456789 if { path_sub /Returned/ }
+ server s1 {s1}
+";
+
+const HOWS: &[How] = &[How::Denied, How::Returned, How::Redirected, How::Tarpitted, How::Length];
+static MENU: Menu = Menu { hows: HOWS, wrong: WRONG, pipelined: false, half_closed: false };
+
+fn play(stage: Rc<Stage>) {
+    stage.host_all();
+    client::some(&stage, 4, &MENU);
+}

@@ -1,0 +1,28 @@
+//! `retry-on`: requests are sent again after answers that were cut, empty or garbage; their bodies arrive in full each time.
+
+use std::rc::Rc;
+
+use super::{HTTP, Scenario};
+use crate::client;
+use crate::plan::Menu;
+use crate::stage::Stage;
+
+pub const SCENARIO: Scenario = Scenario { name: "replays", defaults: HTTP, text: TEXT, play };
+
+const TEXT: &str = "
+listen front
+ bind 127.0.0.1:1
+ retries 3
+ retry-on all-retryable-errors
+ option redispatch 1
+ http-reuse always
+ server s1 {s1}
+ server s2 {s2} maxconn 2
+";
+
+fn play(stage: Rc<Stage>) {
+    // The first attempt, three more, and what a connection that was used before may cost.
+    stage.most_arrivals.set(6);
+    stage.host_all();
+    client::some(&stage, 4, &Menu::PLAIN);
+}
