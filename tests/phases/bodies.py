@@ -43,8 +43,8 @@ CASES = [
     case("answer_chunks_cut", "", "head okchunk close", "get head rest", "200 8 FIN", "GET", "200 SD-- 0 s 61"),
     case("answer_without_length", "", "head okend close", "get head rest", "200 3 FIN", "GET", "200 ---- 0 s 37"),
     case("answer_without_length_reset", "", "head okend told rst", "get head bytes=3 tell rest", "200 3 FIN", "GET", "200 SD-- 0 s 37"),
-    case("tcp_server_resets", "mode tcp", "bytes=3 rst", "three rest", "FIN", "3", "0 SD-- 0 s 0"),
-    case("tcp_client_resets", "mode tcp", "bytes=3 tell rest", "three told rst", "", "3 FIN", "0 CD-- 0 s 0"),
-    case("tcp_server_answers", "mode tcp", "bytes=3 three close", "three rest", "3 FIN", "3", "0 ---- 0 s 3"),
-    case("tcp_reset_after_fin", "mode tcp", "bytes=3 three fin told rst", "three bytes=3 tell pause=100 fin rest", "3 FIN", "3", "0 ---- 0 s 3"),
+    case("tcp_server_resets", "mode tcp", "bytes=3 rst", "three rest", "FIN", "3", "-1 SD-- 0 s 0"),
+    case("tcp_client_resets", "mode tcp", "bytes=3 tell rest", "three told rst", "", "3 FIN", "-1 CD-- 0 s 0"),
+    case("tcp_server_answers", "mode tcp", "bytes=3 three close", "three rest", "3 FIN", "3", "-1 ---- 0 s 3"),
+    case("tcp_reset_after_fin", "mode tcp", "bytes=3 three fin told rst", "three bytes=3 tell pause=100 fin rest", "3 FIN", "3", "-1 ---- 0 s 3"),
 ]
