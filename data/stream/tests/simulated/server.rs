@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weir_sched::simulate::network::Peer;
-use weir_sched::{now, sleep_until};
+use weir_sched::{Tick, now, sleep_until};
 
 use crate::pattern::{Pattern, Way};
 use crate::plan::{self, Ask};
@@ -23,7 +23,7 @@ pub async fn serve(stage: Rc<Stage>, peer: Peer) {
 
 async fn serve_requests(stage: &Stage, peer: &Peer) -> Next {
     let mut reader = Reader::default();
-    while let Some(head) = read_head(peer, &mut reader).await {
+    while let Some(head) = next_request(stage, peer, &mut reader).await {
         match answer(stage, peer, &mut reader, &head).await {
             Some(Next::Request) => {}
             last => return last.unwrap_or(Next::Close),
@@ -115,6 +115,26 @@ async fn tunnel(peer: &Peer, reader: &mut Reader, id: u64, length: usize) -> Opt
         }
     }
     None
+}
+
+/// The next head; none at the end. Where anything may go wrong, a server may lose its patience at any time before.
+async fn next_request(stage: &Stage, peer: &Peer, reader: &mut Reader) -> Option<Head> {
+    let network = &stage.network;
+    let is_impatient = stage.faulty && network.random(3) == 0;
+    let until = if is_impatient { now().after(network.random(300)) } else { Tick::NEVER };
+    loop {
+        match reader.next() {
+            Some(Part::Head(head)) => return Some(head),
+            Some(other) => panic!("{other:?} between two requests"),
+            None => {}
+        }
+        match peer.try_receive(16_384).ok()? {
+            Some(bytes) if bytes.is_empty() => return None,
+            Some(bytes) => reader.push(&bytes),
+            None if now() >= until => return None,
+            None => peer.wait_until(until).await,
+        }
+    }
 }
 
 /// The next head; none at the end.
