@@ -19,10 +19,10 @@ use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
-use weir_net::Gate;
+use weir_net::{Gate, SocketSizes};
 use weir_stream::closing::Closing;
 use weir_stream::service::Statistics;
-use weir_stream::site::{AddedServers, DescriptorMarks, Identity, Limits, Proxy, Site, SocketSizes};
+use weir_stream::site::{AddedServers, DescriptorMarks, Identity, Limits, Proxy, Site};
 use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
 

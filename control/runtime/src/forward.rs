@@ -12,15 +12,16 @@
 
 pub mod conversation;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{Framing, Host, SendProxy, ServerSettings, Source, TransparentSource};
+use weir_config::model::{Framing, SendProxy, ServerSettings};
+use weir_net::{ConnectError, ConnectPlan, Connection, Greeting, Sent, Target};
 use weir_proxy::{Addresses, Command, Transport, V2};
-use weir_sched::{Class, Descriptor, Kind, Received, Sent, Tick, sleep_until, wait, yield_now};
+use weir_sched::{Class, Descriptor, Kind, Received, Tick, sleep_until, wait, yield_now};
+use weir_stream::server::plan;
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
-use weir_sys::{Address, AddressFamily, Errno, option, socket};
+use weir_sys::Address;
 
 use crate::build::Forward;
 
@@ -67,9 +68,9 @@ async fn run(forward: &'static Forward) {
         };
         let moved = || !Arc::ptr_eq(&forward.address(), &address);
         let lasting = forward.conversation.begin();
-        if let Some(connection) = connect(forward, to, &moved).await {
-            forward.conversation.stands(&connection);
-            sender.speak(&connection, forward, &moved).await;
+        if let Some(mut connection) = connect(forward, to, &moved).await {
+            forward.conversation.stands(connection.descriptor());
+            sender.speak(&mut connection, forward, &moved).await;
         }
         drop(lasting);
         if moved() {
@@ -81,77 +82,37 @@ async fn run(forward: &'static Forward) {
     }
 }
 
-async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> Option<Descriptor> {
-    let socket = open_socket(forward, to).ok()?;
-    let descriptor = Descriptor::connect(socket, to).ok()?;
-    descriptor.set_owner(weir_sched::current());
-    let deadline = after(forward.connect_timeout);
-    loop {
-        match descriptor.finish_connect() {
-            Ok(true) => return announce(&descriptor, &forward.settings).then_some(descriptor),
-            Ok(false) if weir_sched::now() < deadline && forward.conversation.goes_on() && !moved() => {
-                wait(deadline).await;
-            }
-            _ => return None,
-        }
+/// A connection that comes from where the server's line says.
+async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> Option<Connection> {
+    let settings = &forward.settings;
+    let header = header(settings)?;
+    let plan = ConnectPlan {
+        source: settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default(),
+        options: plan::options(Some(settings), forward.keep_alive.as_ref(), forward.no_linger),
+        ..ConnectPlan::to(Target::Address(to.clone()))
+    };
+    let mut connecting = plan.begin().ok()?;
+    let look = || if forward.conversation.goes_on() && !moved() { Ok(()) } else { Err(GivenUp) };
+    let greeting = Greeting { bytes: &header, more: false };
+    connecting.stand(greeting, after(forward.connect_timeout), look).await.ok()?;
+    Some(connecting.into_connection())
+}
+
+/// There is no connection, whatever the reason: another is tried after a pause.
+struct GivenUp;
+
+impl From<ConnectError> for GivenUp {
+    fn from(_: ConnectError) -> Self {
+        GivenUp
     }
 }
 
-/// A socket that comes from where the server's line says.
-fn open_socket(forward: &Forward, to: &Address) -> weir_sys::Result<OwnedFd> {
-    let (socket, settings) = (socket::stream(to.family())?, &forward.settings);
-    if to.is_unix() {
-        return Ok(socket);
-    }
-    // Messages leave in pieces of our own making; without it, they only leave later. What else the kernel refuses leaves its
-    // own ways.
-    let _ = option::set_no_delay(&socket, true);
-    if let Some(timeout) = settings.tcp_user_timeout {
-        let _ = option::set_user_timeout(&socket, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX));
-    }
-    if settings.tcp_fast_open {
-        let _ = option::set_fast_open_connect(&socket);
-    }
-    if let Some(keep_alive) = &forward.keep_alive {
-        let _ = option::set_keep_alive(&socket, weir_stream::keepalive::parameters(keep_alive));
-    }
-    if forward.no_linger {
-        let _ = option::set_no_linger(&socket);
-    }
-    if let Some(source) = &settings.source {
-        bind(&socket, source, to.family())?;
-    }
-    Ok(socket)
-}
-
-/// Binds a socket to where a `source` says, whose names are addresses by now.
-pub(crate) fn bind(socket: &OwnedFd, source: &Source, family: AddressFamily) -> weir_sys::Result<()> {
-    if let Some(interface) = &source.interface {
-        option::set_device(socket, interface)?;
-    }
-    if let Some(TransparentSource::Address { host: Host::Ip(ip), port }) = &source.transparent {
-        option::set_transparent(socket, family)?;
-        return socket::bind(socket, &Address::Inet((*ip, *port).into()));
-    }
-    let Host::Ip(ip) = source.host else { return Ok(()) };
-    if source.first_port == 0 && ip.is_unspecified() {
-        return Ok(());
-    }
-    let _ = option::set_reuse_address(socket);
-    let mut ports = source.first_port..=source.last_port.max(source.first_port);
-    let mut taken = Err(Errno::ADDRINUSE);
-    while let (Err(Errno::ADDRINUSE), Some(port)) = (taken, ports.next()) {
-        taken = socket::bind(socket, &Address::Inet((ip, port).into()));
-    }
-    taken
-}
-
-/// Says in a PROXY header that the connection is on nobody's behalf, if the line asks for a header. A fresh connection has
-/// room for it.
-fn announce(connection: &Descriptor, settings: &ServerSettings) -> bool {
+/// What a connection begins with: if the line asks for a PROXY header, one that says that it is on nobody's behalf. None if it
+/// cannot be written.
+fn header(settings: &ServerSettings) -> Option<Vec<u8>> {
     let mut header = Vec::new();
     match settings.send_proxy {
-        None => return true,
+        None => {}
         Some(SendProxy::V1) => weir_proxy::write_v1(Addresses::Unknown, &mut header),
         Some(SendProxy::V2) => {
             let checksum = settings.proxy_v2.as_ref().is_some_and(|header| header.crc32c);
@@ -162,12 +123,10 @@ fn announce(connection: &Descriptor, settings: &ServerSettings) -> bool {
                 tlvs: &[],
                 checksum,
             };
-            if weir_proxy::write_v2(&local, &mut header).is_err() {
-                return false;
-            }
+            weir_proxy::write_v2(&local, &mut header).ok()?;
         }
     }
-    matches!(connection.send(&header, false), Ok(Sent::Bytes(count)) if count == header.len())
+    Some(header)
 }
 
 fn after(timeout: Option<std::time::Duration>) -> Tick {
@@ -182,10 +141,10 @@ struct Sender {
 
 impl Sender {
     /// Sends until the connection ends, or the server is somewhere else.
-    async fn speak(&mut self, connection: &Descriptor, forward: &Forward, moved: &impl Fn() -> bool) {
+    async fn speak(&mut self, connection: &mut Connection, forward: &Forward, moved: &impl Fn() -> bool) {
         self.outbox.rewind();
         loop {
-            let goes_on = forward.conversation.goes_on() && listen(connection);
+            let goes_on = forward.conversation.goes_on() && listen(connection.descriptor());
             if !goes_on || (self.outbox.is_empty() && moved()) {
                 return;
             }
@@ -204,16 +163,20 @@ impl Sender {
             let deadline = after(forward.server_timeout);
             while !self.outbox.is_empty() {
                 match connection.send(self.outbox.unsent(), false) {
-                    Ok(Sent::Bytes(count)) => {
+                    Sent::All => {
+                        self.outbox.sent(self.outbox.unsent().len());
+                        forward.conversation.succeeded();
+                    }
+                    Sent::Part(count) if count > 0 => {
                         self.outbox.sent(count);
                         forward.conversation.succeeded();
                         break;
                     }
-                    Ok(Sent::Blocked)
+                    Sent::Part(_)
                         if weir_sched::now() < deadline
                             && forward.conversation.goes_on()
                             && !moved()
-                            && listen(connection) =>
+                            && listen(connection.descriptor()) =>
                     {
                         wait(deadline).await;
                     }

@@ -20,12 +20,12 @@ use weir_backend::{
 use weir_config::model::{Location, Source};
 use weir_events::{LogServers, Sockets, open_datagrams, write_to_ring};
 use weir_expr::Chain;
+use weir_stream::server::plan;
 use weir_stream::site::{Proxy, Site};
 use weir_sync::{CachePadded, Published, Ring};
 use weir_sys::{Address, AddressFamily, Errno, socket};
 
 use crate::build::{BuildError, Forward};
-use crate::forward;
 
 /// A backend in log mode.
 pub struct LogFarm {
@@ -240,7 +240,7 @@ impl Door {
 
 fn open(source: &Source, family: AddressFamily) -> weir_sys::Result<OwnedFd> {
     let socket = open_datagrams(family)?;
-    forward::bind(&socket, source, family)?;
+    plan::source(source, 0).bind(&socket, family)?;
     Ok(socket)
 }
 

@@ -12,12 +12,21 @@ pub enum Fault {
     Io(Errno),
     /// There is no memory for what it carries, here or in the kernel.
     Shortage,
+    /// The SOCKS4 proxy went away before it had answered.
+    SocksAborted,
+    /// The SOCKS4 proxy refused to connect, with this code.
+    SocksRefused(u8),
 }
 
 impl Fault {
     /// Whether this process or its kernel lacks something, and not the peer.
     pub fn is_ours(self) -> bool {
         matches!(self, Fault::Shortage | Fault::Io(Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL))
+    }
+
+    /// Whether the SOCKS4 proxy is to blame, which is there, and not the server behind it.
+    pub fn is_of_proxy(self) -> bool {
+        matches!(self, Fault::SocksAborted | Fault::SocksRefused(_))
     }
 
     /// Whether no descriptor is left for it.
@@ -40,6 +49,8 @@ impl fmt::Display for Fault {
         match self {
             Fault::Io(errno) => write!(f, "{errno}"),
             Fault::Shortage => f.write_str("no memory for it"),
+            Fault::SocksAborted => f.write_str("the SOCKS4 proxy did not answer"),
+            Fault::SocksRefused(code) => write!(f, "the SOCKS4 proxy refused ({code})"),
         }
     }
 }

@@ -5,8 +5,10 @@
 //! transports (TLS) take the descriptor's place inside a connection.
 //!
 //! The crate refuses to know what the bytes mean: no message, no proxy, no rule. Begin with `connection.rs`, then
-//! `listener.rs` (how connections are accepted and handed to the less loaded of two workers).
+//! `listener.rs` (how connections are accepted and handed to the less loaded of two workers) and `connect.rs` (how they are
+//! opened, for streams and everybody else).
 
+pub mod connect;
 pub mod connection;
 pub mod endpoint;
 pub mod fault;
@@ -14,6 +16,10 @@ pub mod gate;
 pub mod listener;
 pub mod shortage;
 
+pub use connect::{
+    ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, SocketSizes, Source, SourceAddress,
+    Target,
+};
 pub use connection::{Connection, Fill, Received, Sent};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 pub use fault::Fault;

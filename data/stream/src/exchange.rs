@@ -13,7 +13,7 @@ use weir_events::Level;
 use weir_expr::VariableStore;
 use weir_http::BodySize;
 use weir_mux::{BodyFlow, KeptBody, Message, StreamConnector};
-use weir_net::Connection;
+use weir_net::{Connection, Fault};
 use weir_sys::Address;
 
 use crate::deadlines::Timeouts;
@@ -174,19 +174,14 @@ pub struct PastConnection {
     pub stood: bool,
     /// Whether another stream had used it before.
     pub reused: bool,
-    /// Whether it broke.
-    pub broken: bool,
+    /// What broke it, or kept it from standing.
+    pub fault: Option<Fault>,
 }
 
 impl PastConnection {
     /// What is to be remembered of a connection.
     pub fn of(connector: &StreamConnector, stood: bool, reused: bool) -> Self {
-        PastConnection {
-            own_address: connector.local_address(),
-            stood,
-            reused,
-            broken: connector.fault().is_some(),
-        }
+        PastConnection { own_address: connector.local_address(), stood, reused, fault: connector.fault() }
     }
 }
 

@@ -38,7 +38,6 @@ pub mod server;
 pub mod service;
 pub mod session;
 pub mod site;
-mod source;
 mod tcp;
 pub mod timeline;
 mod timers;

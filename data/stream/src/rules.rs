@@ -15,7 +15,8 @@ use weir_config::model::{
 use weir_expr::pattern::{Selector, SetError};
 use weir_expr::{Context as _, Fetched, Value};
 use weir_http::Method;
-use weir_sched::wait;
+use weir_sched::{Descriptor, wait};
+use weir_sys::option;
 
 use crate::clock;
 use crate::counters::Event;
@@ -427,7 +428,7 @@ impl Exchange {
             ConnectionSide::Frontend => {
                 let family = self.session.source().family();
                 if let Some(descriptor) = self.client.descriptor() {
-                    let _ = weir_sys::option::set_tos(descriptor, family, tos);
+                    let _ = option::set_tos(descriptor, family, tos);
                 }
             }
             ConnectionSide::Backend => self.facts.backend_tos = Some(tos),
@@ -438,7 +439,7 @@ impl Exchange {
         match side {
             ConnectionSide::Frontend => {
                 if let Some(descriptor) = self.client.descriptor() {
-                    let _ = weir_sys::option::set_mark(descriptor, mark);
+                    let _ = option::set_mark(descriptor, mark);
                 }
             }
             ConnectionSide::Backend => self.facts.backend_mark = Some(mark),
@@ -449,9 +450,19 @@ impl Exchange {
     fn silent_drop(&mut self, reset_ttl: Option<u8>) {
         self.facts.keep_client = false;
         if let Some(descriptor) = self.client.descriptor() {
-            crate::source::silence(descriptor, reset_ttl);
+            silence(descriptor, reset_ttl);
         }
     }
+}
+
+/// Makes the close of a connection invisible to its peer: nothing is sent any more (manual, "silent-drop").
+fn silence(socket: &Descriptor, reset_ttl: Option<u8>) {
+    if reset_ttl.is_none() && option::set_repair(socket, true).is_ok() {
+        return;
+    }
+    // Without the privilege for the above: a reset that dies on its way.
+    let _ = option::set_ttl(socket, reset_ttl.unwrap_or(1));
+    let _ = option::set_no_linger(socket);
 }
 
 fn done(success: bool) -> Done {

@@ -5,6 +5,7 @@
 pub mod assign;
 pub mod connect;
 pub mod idle;
+pub mod plan;
 pub mod retry;
 
 pub use retry::Failure;

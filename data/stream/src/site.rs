@@ -4,7 +4,6 @@
 //! `&'static` references and never count them.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -14,9 +13,8 @@ use weir_config::model::{Bind, CloseSpread, RulesetKind};
 use weir_config::model::{Mode, Proxy as ProxyConfig, Server as ServerConfig};
 use weir_events::LogSink;
 use weir_expr::{Lookup, TimeZone, Value, VariableStore};
-use weir_net::Gate;
+use weir_net::{Gate, SocketSizes};
 use weir_sched::TaskKey;
-use weir_sys::option;
 
 use crate::closing::Closing;
 use crate::service::Statistics;
@@ -111,32 +109,6 @@ impl DescriptorMarks {
     pub fn of(all: u32, low_percent: u8, high_percent: u8) -> Self {
         let part = |percent: u8| (u64::from(all) * u64::from(percent) / 100) as u32;
         DescriptorMarks { low: part(low_percent), high: part(high_percent) }
-    }
-}
-
-/// How much the kernel holds for a connection; none for what it chooses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketSizes {
-    /// `tune.rcvbuf.*`.
-    pub receive_buffer: Option<u32>,
-    /// `tune.sndbuf.*`.
-    pub send_buffer: Option<u32>,
-    /// `tune.notsent-lowat.*`.
-    pub unsent_low_mark: Option<u32>,
-}
-
-impl SocketSizes {
-    /// Sizes a socket. What the kernel refuses leaves its own sizes: traffic goes on.
-    pub(crate) fn apply(&self, socket: &OwnedFd) {
-        if let Some(bytes) = self.receive_buffer {
-            let _ = option::set_receive_buffer(socket, bytes as usize);
-        }
-        if let Some(bytes) = self.send_buffer {
-            let _ = option::set_send_buffer(socket, bytes as usize);
-        }
-        if let Some(bytes) = self.unsent_low_mark {
-            let _ = option::set_unsent_low_mark(socket, bytes);
-        }
     }
 }
 

@@ -3,6 +3,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::time::Duration;
 
+use weir_config::model::{Host, Source};
 use weir_events::{LogFormat, Sink};
 use weir_sync::Ring;
 

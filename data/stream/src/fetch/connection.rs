@@ -3,6 +3,7 @@
 use weir_expr::Needs;
 use weir_expr::SampleType::{Addr, Bool, Int, Str};
 use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleType, Scope};
+use weir_net::Fault;
 use weir_proxy::tlv;
 use weir_sys::Address;
 use weir_sys::tcp_info::TcpInfo;
@@ -99,13 +100,13 @@ pub(super) const ROWS: &[Row] = &[
         |_, _, _| number(0),
     ),
     row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |exchange, _, _| {
-        number(error_of(exchange.client.fault().is_some()).id)
+        number(error_of(exchange.client.fault()).id)
     }),
     row(client("fc_err_str", Str, "The error of the client's connection in words"), |exchange, _, _| {
-        text(error_of(exchange.client.fault().is_some()).message)
+        text(error_of(exchange.client.fault()).message)
     }),
     row(client("fc_err_name", Str, "The error of the client's connection as one word"), |exchange, _, _| {
-        text(error_of(exchange.client.fault().is_some()).name)
+        text(error_of(exchange.client.fault()).name)
     }),
     row(
         client("fc_rcvd_proxy", Bool, "Whether the client's connection began with a PROXY header"),
@@ -199,13 +200,13 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(server("bc_err", Int, "The error of the server's connection, 0 for none"), |exchange, _, _| {
-        if_connected(exchange, |_, broken| number(error_of(broken).id))
+        if_connected(exchange, |_, fault| number(error_of(fault).id))
     }),
     row(server("bc_err_str", Str, "The error of the server's connection in words"), |exchange, _, _| {
-        if_connected(exchange, |_, broken| text(error_of(broken).message))
+        if_connected(exchange, |_, fault| text(error_of(fault).message))
     }),
     row(server("bc_err_name", Str, "The error of the server's connection as one word"), |exchange, _, _| {
-        if_connected(exchange, |_, broken| text(error_of(broken).name))
+        if_connected(exchange, |_, fault| text(error_of(fault).name))
     }),
     row(
         server("bc_be_queue", Int, "Requests that left the backend's queue before this one"),
@@ -250,11 +251,16 @@ fn server_info<'c>(exchange: &Exchange, figure: impl FnOnce(TcpInfo) -> u32) -> 
 }
 
 /// Something about the server's connection, the last one if there is none any more: whether it was used before, and
-/// whether it is broken.
-fn if_connected<'c>(exchange: &Exchange, then: impl FnOnce(bool, bool) -> Fetched<'c>) -> Fetched<'c> {
+/// what broke it. One that a SOCKS4 proxy did not make is one, too.
+fn if_connected<'c>(
+    exchange: &Exchange,
+    then: impl FnOnce(bool, Option<Fault>) -> Fetched<'c>,
+) -> Fetched<'c> {
     match (&exchange.server, &exchange.past_connection) {
-        (Some(upstream), _) => then(upstream.reused, upstream.connector.fault().is_some()),
-        (None, Some(past)) if past.stood => then(past.reused, past.broken),
+        (Some(upstream), _) => then(upstream.reused, upstream.connector.fault()),
+        (None, Some(past)) if past.stood || past.fault.is_some_and(Fault::is_of_proxy) => {
+            then(past.reused, past.fault)
+        }
         _ => Fetched::Missing,
     }
 }
@@ -266,11 +272,19 @@ fn if_spoken_to<'c>(exchange: &Exchange, then: impl FnOnce() -> Fetched<'c>) -> 
 }
 
 /// A connection that lives has no error. Of one that broke later, the numbers of the manual (`fc_err_str`) know only
-/// that its socket failed.
-const fn error_of(broken: bool) -> ConnectionError {
-    match broken {
-        true => ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" },
-        false => ConnectionError { id: 0, name: b"", message: b"Success" },
+/// that its socket failed; of SOCKS4 they know more.
+const fn error_of(fault: Option<Fault>) -> ConnectionError {
+    match fault {
+        None => ConnectionError { id: 0, name: b"", message: b"Success" },
+        Some(Fault::SocksAborted) => ConnectionError {
+            id: 40,
+            name: b"SOCKS4_RECV",
+            message: b"SOCKS4 Proxy read error during handshake",
+        },
+        Some(Fault::SocksRefused(_)) => {
+            ConnectionError { id: 41, name: b"SOCKS4_DENY", message: b"SOCKS4 Proxy deny the request" }
+        }
+        Some(_) => ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" },
     }
 }
 

@@ -1,16 +1,13 @@
 //! A connection to the leased server: an idle one if the rules of `http-reuse` allow it, else a new one.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress};
 use weir_config::model::{self, SendProxy};
 use weir_mux::StreamConnector;
-use weir_net::{Connection, Fault, Sent};
-use weir_sched::{Descriptor, wait};
-use weir_sys::{Address, Errno, option};
+use weir_net::{Connecting, Fault, Greeting, Target};
+use weir_sys::Address;
 
 use super::idle::{self, InUse};
 use super::retry::Failure;
@@ -18,6 +15,7 @@ use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During};
 use crate::exchange::{Exchange, PastConnection, Stop, Upstream};
+use crate::recycle::Lent;
 use crate::site::KnownServer;
 
 /// Why there is no connection.
@@ -29,21 +27,33 @@ pub enum ConnectError {
     Stop(Stop),
 }
 
+impl ConnectError {
+    fn fault(&self) -> Option<Fault> {
+        match self {
+            ConnectError::Failed(Failure::Refused(fault)) => *fault,
+            _ => None,
+        }
+    }
+}
+
 impl From<Stop> for ConnectError {
     fn from(stop: Stop) -> Self {
         ConnectError::Stop(stop)
     }
 }
 
-impl From<Fault> for ConnectError {
-    fn from(fault: Fault) -> Self {
-        ConnectError::Failed(Failure::Refused(Some(fault)))
+impl From<weir_net::ConnectError> for ConnectError {
+    fn from(error: weir_net::ConnectError) -> Self {
+        ConnectError::Failed(match error {
+            weir_net::ConnectError::Failed(fault) => Failure::Refused(Some(fault)),
+            weir_net::ConnectError::TimedOut => Failure::ConnectTimeout,
+        })
     }
 }
 
-impl From<Errno> for ConnectError {
-    fn from(errno: Errno) -> Self {
-        Fault::from(errno).into()
+impl From<Fault> for ConnectError {
+    fn from(fault: Fault) -> Self {
+        ConnectError::Failed(Failure::Refused(Some(fault)))
     }
 }
 
@@ -84,7 +94,7 @@ impl Exchange {
         let known = self.known_server();
         let settings = known.as_ref().map(|known| &known.settings);
         let transparent = self.backend.is_transparent();
-        let (source, follows_client) = crate::source::chosen(self);
+        let (source, follows_client) = self.source_of_client(known.as_ref());
         let mut header = crate::recycle::bytes();
         if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
             self.write_proxy_header(send_proxy, &mut header);
@@ -108,7 +118,8 @@ impl Exchange {
         };
         let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
         // What names the client's own port serves nobody else.
-        Identity { key, private: transparent || follows_client || !header.is_empty() }
+        let private = transparent || follows_client || !header.is_empty();
+        Identity { key, private, header }
     }
 
     /// Whether the address to connect to is another one than the configuration wrote.
@@ -127,62 +138,60 @@ impl Exchange {
     }
 
     async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {
-        let descriptor = match self.server_pair() {
-            Some(pair) => {
-                let pair = weir_sys::process::duplicate_number(pair)?;
-                Descriptor::register(weir_sys::pass::pass_connection(pair)?)?
-            }
-            None => {
-                let target = self.server_address().ok_or(ConnectError::Failed(Failure::Refused(None)))?;
-                let socket = self.find_socket(&target).await?;
-                Descriptor::connect(socket, &target)?
-            }
-        };
+        let mut connecting = self.begin_to_connect().await?;
         self.count(Event::Connect);
-        idle::opened(self, &descriptor);
+        idle::opened(self, connecting.descriptor());
         let in_use = InUse::begin(self);
-        descriptor.set_owner(weir_sched::current());
-        let mut connection = Connection::new(descriptor);
+        let Identity { key, private, header } = identity;
+        // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
+        let more = self.backend.is_http() || !self.client.input().is_empty();
+        let deadline = clock::after_some(self.timeouts.connect);
+        let mut first = true;
+        let stands = connecting
+            .stand(Greeting { bytes: &header, more }, deadline, || {
+                self.check_alive()?;
+                // Most connections stand at the second look: who has said everything already still gets an answer.
+                if !std::mem::take(&mut first) && self.client_left() {
+                    return Err(Stop::close(By::Client, During::Connect).into());
+                }
+                Ok::<_, ConnectError>(())
+            })
+            .await;
+        let mut connection = connecting.into_connection();
         connection.privilege();
-        let mut stands = self.await_connected(&connection).await;
-        let mut connector = StreamConnector::own(connection);
-        if stands.is_ok() {
-            stands = self.send_proxy_header(&mut connector);
+        let connector = StreamConnector::own(connection);
+        if let Err(error) = stands {
+            let past = PastConnection::of(&connector, false, false);
+            self.past_connection = Some(PastConnection { fault: past.fault.or(error.fault()), ..past });
+            return Err(error);
         }
-        if stands.is_err() {
-            self.past_connection = Some(PastConnection::of(&connector, false, false));
-        }
-        stands?;
-        let Identity { key, private } = identity;
         Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
     }
 
-    /// Waits until the connection stands.
-    async fn await_connected(&mut self, connection: &Connection) -> Result<(), ConnectError> {
-        let deadline = clock::after_some(self.timeouts.connect);
-        let mut first = true;
-        loop {
-            if connection.descriptor().finish_connect()? {
-                return Ok(());
+    /// Starts to connect, if need be with the descriptor of an idle connection.
+    async fn begin_to_connect(&mut self) -> Result<Connecting, ConnectError> {
+        let target = self.target().ok_or(ConnectError::Failed(Failure::Refused(None)))?;
+        let known = self.known_server();
+        let plan = self.connect_plan(known.as_ref(), target);
+        for _ in 0..ATTEMPTS {
+            match plan.begin() {
+                Err(fault) if fault.is_lack_of_descriptors() => {}
+                begun => return Ok(begun?),
             }
-            self.check_alive()?;
-            // Most connections stand at the second look: who has said everything already still gets an answer.
-            if !std::mem::take(&mut first) && self.client_left() {
-                return Err(Stop::close(By::Client, During::Connect).into());
-            }
-            if clock::passed(deadline) {
-                return Err(ConnectError::Failed(Failure::ConnectTimeout));
-            }
-            wait(deadline).await;
+            // Somebody else may be quicker to use what is free then.
+            idle::make_room().await;
         }
+        Ok(plan.begin()?)
     }
 
-    /// The inherited pair of sockets over which the server takes its connections, if it does.
-    fn server_pair(&self) -> Option<i32> {
-        match *self.chosen_server()?.address() {
-            ServerAddress::Pair(number) => Some(number),
-            _ => None,
+    /// Where the connection goes: to the server's address, or over the inherited pair of sockets that it takes connections from.
+    fn target(&self) -> Option<Target> {
+        if let Some(server) = self.chosen_server()
+            && let ServerAddress::Pair(number) = *server.address()
+        {
+            return Some(Target::Pair(number));
         }
+        self.server_address().map(Target::Address)
     }
 
     /// Where the leased server is, for this stream: its port may follow the client's.
@@ -216,65 +225,6 @@ impl Exchange {
         })
     }
 
-    /// A socket, if need be for the descriptor of an idle connection.
-    async fn find_socket(&mut self, target: &Address) -> Result<OwnedFd, ConnectError> {
-        for _ in 0..ATTEMPTS {
-            match self.open_socket(target) {
-                Err(ConnectError::Failed(Failure::Refused(Some(fault))))
-                    if fault.is_lack_of_descriptors() => {}
-                other => return other,
-            }
-            // Somebody else may be quicker to use what is free then.
-            idle::make_room().await;
-        }
-        self.open_socket(target)
-    }
-
-    fn open_socket(&mut self, target: &Address) -> Result<OwnedFd, ConnectError> {
-        let socket = Descriptor::stream_socket(target.family())?;
-        self.site.limits.server_sockets.apply(&socket);
-        if !target.is_unix() {
-            option::set_no_delay(&socket, true)?;
-            let settings = &self.backend.config.settings;
-            if settings.options.server_keep_alive {
-                let parameters = crate::keepalive::parameters(&settings.server_keep_alive);
-                // Parameters that the kernel does not take leave its own: traffic goes on.
-                let _ = option::set_keep_alive(&socket, parameters);
-            }
-            let known = self.known_server();
-            let server = known.as_ref().map(|known| &known.settings);
-            if let Some(timeout) = server.and_then(|server| server.tcp_user_timeout) {
-                let _ = option::set_user_timeout(&socket, milliseconds(timeout));
-            }
-            if server.is_some_and(|server| server.tcp_fast_open) {
-                let _ = option::set_fast_open_connect(&socket);
-            }
-            if settings.options.no_linger {
-                let _ = option::set_no_linger(&socket);
-            }
-            if settings.options.tcp_smart_connect {
-                let _ = option::set_quick_ack(&socket, false);
-            }
-            crate::source::bind(self, &socket, target)?;
-            crate::source::mark(self, &socket, target)?;
-        }
-        Ok(socket)
-    }
-
-    fn send_proxy_header(&mut self, connector: &mut StreamConnector) -> Result<(), ConnectError> {
-        let Some(send_proxy) = self.known_server().and_then(|known| known.settings.send_proxy) else {
-            return Ok(());
-        };
-        let mut header = Vec::new();
-        self.write_proxy_header(send_proxy, &mut header);
-        // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
-        let more = self.backend.is_http() || !self.client.input().is_empty();
-        match connector.send_head(&header, more) {
-            Sent::Failed(fault) => Err(fault.into()),
-            _ => Ok(()),
-        }
-    }
-
     fn write_proxy_header(&mut self, send_proxy: SendProxy, header: &mut Vec<u8>) {
         match send_proxy {
             SendProxy::V1 => crate::proxy_header::write_v1(self, header),
@@ -292,14 +242,11 @@ impl Exchange {
 const ATTEMPTS: usize = 3;
 
 /// What tells connections to one server apart.
-#[derive(Clone, Copy)]
 struct Identity {
     /// 0 when nothing depends on the request.
     key: u64,
     /// It may only serve this client.
     private: bool,
-}
-
-fn milliseconds(duration: Duration) -> u32 {
-    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+    /// The PROXY header that a new one begins with; empty for none.
+    header: Lent<Vec<u8>>,
 }

@@ -11,8 +11,9 @@ use weir_config::model::{self, Balance, Redispatch, RulesetKind};
 use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+use weir_net::SocketSizes;
 use weir_stream::service::{Page, PageRequest, Statistics};
-use weir_stream::site::{DescriptorMarks, Identity, Limits, Listener, Proxy, Site, SocketSizes};
+use weir_stream::site::{DescriptorMarks, Identity, Limits, Listener, Proxy, Site};
 use weir_stream::variables::VariableLimits;
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
 

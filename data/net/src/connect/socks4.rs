@@ -1,0 +1,84 @@
+//! SOCKS4, as a client that wants a connection: one request, one answer (Ying-Da Lee, "SOCKS: A protocol for TCP proxy across
+//! firewalls", CONNECT).
+//!
+//! ```text
+//! request:  4  1  port, 2 bytes  IPv4 address, 4 bytes  user  0
+//! answer:   0  code  6 bytes that mean nothing here
+//! ```
+//! Not one byte behind the answer is received: it is the server's.
+
+use std::net::SocketAddrV4;
+
+use weir_sched::{Descriptor, Received, Sent};
+
+use crate::fault::Fault;
+
+/// How far the conversation with the proxy is.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    target: SocketAddrV4,
+    /// How much of the request left.
+    sent: u8,
+    answer: [u8; ANSWER],
+    /// How much of the answer came.
+    came: u8,
+}
+
+impl Handshake {
+    /// Nothing was said yet.
+    pub(super) fn new(target: SocketAddrV4) -> Self {
+        Handshake { target, sent: 0, answer: [0; ANSWER], came: 0 }
+    }
+
+    /// Goes as far as possible; true once the proxy said that the connection stands.
+    pub(super) fn advance(&mut self, proxy: &Descriptor) -> Result<bool, Fault> {
+        let request = request(self.target);
+        while usize::from(self.sent) < REQUEST {
+            match proxy.send(&request[usize::from(self.sent)..], false)? {
+                Sent::Bytes(count) => self.sent += count as u8,
+                Sent::Blocked => return Ok(false),
+            }
+        }
+        while usize::from(self.came) < ANSWER {
+            match proxy.receive_into(&mut self.answer[usize::from(self.came)..]) {
+                Ok(Received::Bytes(count)) => self.came += count as u8,
+                Ok(Received::Blocked) => return Ok(false),
+                Ok(Received::End | Received::Full) | Err(_) => return Err(Fault::SocksAborted),
+            }
+        }
+        match self.answer[1] {
+            GRANTED => Ok(true),
+            code => Err(Fault::SocksRefused(code)),
+        }
+    }
+}
+
+fn request(target: SocketAddrV4) -> [u8; REQUEST] {
+    let mut request = [0; REQUEST];
+    request[..2].copy_from_slice(&[VERSION, CONNECT]);
+    request[2..4].copy_from_slice(&target.port().to_be_bytes());
+    request[4..8].copy_from_slice(&target.ip().octets());
+    request[8..8 + USER.len()].copy_from_slice(USER);
+    request
+}
+
+const VERSION: u8 = 4;
+const CONNECT: u8 = 1;
+/// The code of an answer that is a yes.
+const GRANTED: u8 = 90;
+/// Who asks. A proxy's rules may name it, so it is what the reference program says.
+const USER: &[u8; 7] = b"HAProxy";
+/// The user is followed by a zero.
+const REQUEST: usize = 8 + USER.len() + 1;
+const ANSWER: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_names_the_server_and_the_user() {
+        let said = request("192.0.2.1:8080".parse().expect("an address"));
+        assert_eq!(said, *b"\x04\x01\x1f\x90\xc0\x00\x02\x01HAProxy\x00");
+    }
+}

@@ -1,0 +1,108 @@
+//! Where connections come from: an address, a port, an interface (manual, "source").
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use weir_sys::{Address, AddressFamily, Errno, option, socket};
+
+/// The near end of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Source<'p> {
+    /// The network interface that it leaves through, whatever the routes say.
+    pub interface: Option<&'p str>,
+    /// Its address.
+    pub address: SourceAddress,
+}
+
+/// The address of the near end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceAddress {
+    /// As the kernel chooses.
+    #[default]
+    Any,
+    /// One of the machine's own, with a port that the kernel chooses when it knows the destination, so that one port serves
+    /// several of them.
+    Ip(IpAddr),
+    /// One of the machine's own, with a port of a range.
+    Ports {
+        /// The address; may be the unspecified one.
+        ip: IpAddr,
+        /// The first port, not 0.
+        first: u16,
+        /// The last port, at least the first.
+        last: u16,
+        /// Which of them is tried first, counted around: another one each time leaves the least to be tried in vain.
+        turn: u32,
+    },
+    /// Somebody else's, whose packets are routed to this machine (`usesrc`); port 0 for any.
+    Foreign(SocketAddr),
+}
+
+impl Source<'_> {
+    /// Binds a socket of that family.
+    ///
+    /// # Errors
+    /// [`Errno::ADDRINUSE`] when no port is free; whatever the kernel has against the interface or the address.
+    pub fn bind(&self, socket: &OwnedFd, family: AddressFamily) -> Result<(), Errno> {
+        if let Some(interface) = self.interface {
+            option::set_device(socket, interface)?;
+        }
+        match self.address {
+            SourceAddress::Any => Ok(()),
+            SourceAddress::Ip(ip) => {
+                let _ = option::set_bind_address_no_port(socket);
+                bind(socket, ip, 0)
+            }
+            SourceAddress::Ports { ip, first, last, turn } => {
+                bind_port(socket, ip, in_turn(first, last, turn))
+            }
+            SourceAddress::Foreign(address) => {
+                option::set_transparent(socket, family)?;
+                bind(socket, address.ip(), address.port())
+            }
+        }
+    }
+}
+
+fn bind_port(socket: &OwnedFd, ip: IpAddr, ports: impl Iterator<Item = u16>) -> Result<(), Errno> {
+    let _ = option::set_reuse_address(socket);
+    for port in ports {
+        match bind(socket, ip, port) {
+            // Some ports may be for the privileged only. Any other trouble is the same at each port.
+            Err(Errno::ADDRINUSE | Errno::ACCESS) => {}
+            bound => return bound,
+        }
+    }
+    Err(Errno::ADDRINUSE)
+}
+
+/// All ports of a range, from the one whose turn it is, around.
+fn in_turn(first: u16, last: u16, turn: u32) -> impl Iterator<Item = u16> {
+    let count = u32::from(last.saturating_sub(first)) + 1;
+    let start = turn % count;
+    (0..count).map(move |step| first + ((start + step) % count) as u16)
+}
+
+fn bind(socket: &OwnedFd, ip: IpAddr, port: u16) -> Result<(), Errno> {
+    socket::bind(socket, &Address::Inet(SocketAddr::new(ip, port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(first: u16, last: u16, turn: u32, expected: &[u16]) {
+        assert_eq!(in_turn(first, last, turn).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn ports_are_tried_in_turn() {
+        check(10, 12, 0, &[10, 11, 12]);
+        check(10, 12, 1, &[11, 12, 10]);
+        check(10, 12, 5, &[12, 10, 11]);
+        check(7, 7, 3, &[7]);
+        check(u16::MAX - 1, u16::MAX, 1, &[u16::MAX, u16::MAX - 1]);
+        assert_eq!(in_turn(1, u16::MAX, u32::MAX).count(), 65_535);
+    }
+}

@@ -1,0 +1,298 @@
+//! The plan beside real listeners.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use weir_sys::option::KeepAlive;
+use weir_sys::socket;
+
+use crate::connection::Received;
+
+/// Ends an attempt for a reason of the caller's.
+#[derive(Debug, PartialEq)]
+enum Ended {
+    Connect(ConnectError),
+    ByLook,
+}
+
+impl From<ConnectError> for Ended {
+    fn from(error: ConnectError) -> Self {
+        Ended::Connect(error)
+    }
+}
+
+fn listen() -> (TcpListener, Address) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = Address::Inet(listener.local_addr().expect("an address"));
+    (listener, address)
+}
+
+/// Runs it on a worker.
+fn on_worker<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
+    weir_sched::run(future).expect("a worker").expect("the test came to its end")
+}
+
+fn soon() -> Tick {
+    now().after(5_000)
+}
+
+async fn stand(connecting: &mut Connecting, greeting: &[u8]) -> Result<(), ConnectError> {
+    connecting.stand(Greeting { bytes: greeting, more: false }, soon(), || Ok(())).await
+}
+
+/// What came until the peer sent no more.
+fn heard(listener: &TcpListener) -> String {
+    let mut text = String::new();
+    listener.accept().expect("a connection").0.read_to_string(&mut text).expect("all of it");
+    text
+}
+
+#[test]
+fn the_greeting_comes_before_what_is_sent() {
+    let (listener, address) = listen();
+    on_worker(async move {
+        let mut connecting = ConnectPlan::to(Target::Address(address.clone())).begin().expect("a socket");
+        assert_eq!(stand(&mut connecting, b"hello, ").await, Ok(()));
+        assert_eq!(connecting.into_connection().send(b"world", false), Sent::All);
+    });
+    assert_eq!(heard(&listener), "hello, world");
+}
+
+#[test]
+fn who_is_not_there_refuses() {
+    let (listener, address) = listen();
+    drop(listener);
+    let outcome = on_worker(async move {
+        let mut connecting = ConnectPlan::to(Target::Address(address.clone())).begin().expect("a socket");
+        stand(&mut connecting, b"").await
+    });
+    assert_eq!(outcome, Err(ConnectError::Failed(Fault::Io(Errno::CONNREFUSED))));
+}
+
+/// A listener whose queue is full: the kernel answers nobody else.
+fn deaf() -> (TcpListener, Address, Vec<OwnedFd>) {
+    let socket = socket::stream(weir_sys::AddressFamily::Inet).expect("a socket");
+    socket::bind(&socket, &Address::Inet((Ipv4Addr::LOCALHOST, 0).into())).expect("a port");
+    socket::listen(&socket, 0).expect("it listens");
+    let listener = TcpListener::from(socket);
+    let address = Address::Inet(listener.local_addr().expect("an address"));
+    let fill = || {
+        let socket = socket::stream(weir_sys::AddressFamily::Inet).expect("a socket");
+        let _ = socket::connect(&socket, &address);
+        socket
+    };
+    let fillers = (0..4).map(|_| fill()).collect();
+    (listener, address, fillers)
+}
+
+#[test]
+fn an_attempt_ends_at_its_deadline_or_when_the_caller_says_so() {
+    let (_listener, address, _fillers) = deaf();
+    on_worker(async move {
+        let plan = ConnectPlan::to(Target::Address(address.clone()));
+        let mut connecting = plan.begin().expect("a socket");
+        let outcome =
+            connecting.stand(Greeting::default(), now().after(20), || Ok::<_, ConnectError>(())).await;
+        assert_eq!(outcome, Err(ConnectError::TimedOut));
+        let mut connecting = plan.begin().expect("a socket");
+        let mut looks = 0;
+        let look = || {
+            looks += 1;
+            weir_sched::wake(weir_sched::current());
+            if looks < 3 { Ok(()) } else { Err(Ended::ByLook) }
+        };
+        assert_eq!(connecting.stand(Greeting::default(), Tick::NEVER, look).await, Err(Ended::ByLook));
+    });
+}
+
+#[test]
+fn options_reach_the_socket() {
+    let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
+    let keep_alive = KeepAlive { idle: Some(Duration::from_secs(77)), interval: None, count: Some(5) };
+    let options = ConnectOptions {
+        keep_alive: Some(keep_alive),
+        user_timeout: Some(Duration::from_millis(1234)),
+        fast_open: true,
+        no_linger: true,
+        delays_acknowledgement: true,
+        sizes: SocketSizes {
+            receive_buffer: Some(50_000),
+            send_buffer: Some(60_000),
+            unsent_low_mark: Some(7000),
+        },
+    };
+    let plan = ConnectPlan { tos: Some(8), options, ..ConnectPlan::to(Target::Address(address.clone())) };
+    let socket = &plan.open(&address).expect("a socket");
+    assert_eq!(sockopt::tcp_nodelay(socket), Ok(true));
+    assert_eq!(sockopt::socket_keepalive(socket), Ok(true));
+    assert_eq!(sockopt::tcp_keepidle(socket), Ok(Duration::from_secs(77)));
+    assert_eq!(sockopt::tcp_keepcnt(socket), Ok(5));
+    assert_eq!(sockopt::tcp_user_timeout(socket), Ok(1234));
+    assert_eq!(sockopt::tcp_quickack(socket), Ok(false));
+    assert_eq!(sockopt::socket_linger(socket), Ok(Some(Duration::ZERO)));
+    assert_eq!(sockopt::ip_tos(socket), Ok(8));
+    // The kernel keeps twice as much as it is told.
+    assert_eq!(sockopt::socket_recv_buffer_size(socket), Ok(100_000));
+    assert_eq!(sockopt::socket_send_buffer_size(socket), Ok(120_000));
+}
+
+#[test]
+fn without_options_the_kernel_keeps_its_own() {
+    let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
+    let socket = &ConnectPlan::to(Target::Address(address.clone())).open(&address).expect("a socket");
+    assert_eq!(sockopt::tcp_nodelay(socket), Ok(true));
+    assert_eq!(sockopt::socket_keepalive(socket), Ok(false));
+    assert_eq!(sockopt::socket_linger(socket), Ok(None));
+    assert_eq!(sockopt::tcp_user_timeout(socket), Ok(0));
+    assert_eq!(sockopt::ip_tos(socket), Ok(0));
+}
+
+/// Where connections come from when their source is said.
+fn come_from(source: Source<'static>) -> Result<SocketAddr, Fault> {
+    let (listener, address) = listen();
+    on_worker(async move {
+        let plan = ConnectPlan { source, ..ConnectPlan::to(Target::Address(address.clone())) };
+        let mut connecting = plan.begin()?;
+        assert_eq!(stand(&mut connecting, b"").await, Ok(()));
+        Ok::<_, Fault>(())
+    })?;
+    Ok(listener.accept().expect("a connection").1)
+}
+
+fn from(address: SourceAddress) -> Source<'static> {
+    Source { interface: None, address }
+}
+
+#[test]
+fn connections_come_from_the_source() {
+    let ip = |last: u8| IpAddr::from([127, 0, 0, last]);
+    assert_eq!(come_from(Source::default()).map(|from| from.ip()), Ok(ip(1)));
+    assert_eq!(come_from(from(SourceAddress::Ip(ip(2)))).map(|from| from.ip()), Ok(ip(2)));
+    let foreign = from(SourceAddress::Foreign(SocketAddr::new(ip(3), 0)));
+    assert_eq!(come_from(foreign).map(|from| from.ip()), Ok(ip(3)));
+    let elsewhere = IpAddr::from([192, 0, 2, 1]);
+    let fault = Err(Fault::Io(Errno::ADDRNOTAVAIL));
+    let ports = SourceAddress::Ports { ip: elsewhere, first: 1, last: u16::MAX, turn: 0 };
+    assert_eq!(come_from(from(ports)), fault);
+    let nowhere = Source { interface: Some("no-such-one"), ..Source::default() };
+    assert_eq!(come_from(nowhere), Err(Fault::Io(Errno::NODEV)));
+}
+
+/// A port that is in use is passed over; when all are, that is a fault.
+#[test]
+fn a_port_that_is_free_is_found() {
+    let ip = IpAddr::from([127, 0, 0, 4]);
+    let taken = TcpListener::bind((ip, 0)).expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let ports = |first, last, turn| from(SourceAddress::Ports { ip, first, last, turn });
+    assert_eq!(come_from(ports(port, port, 7)), Err(Fault::Io(Errno::ADDRINUSE)));
+    let (first, last) = (port - 3, port.saturating_add(3));
+    let found = come_from(ports(first, last, 3)).expect("one of them is free");
+    assert!(found.ip() == ip && (first..=last).contains(&found.port()) && found.port() != port, "{found}");
+    drop(taken);
+    assert_eq!(come_from(ports(port, port, 7)), Ok(SocketAddr::new(ip, port)));
+}
+
+#[test]
+fn whoever_holds_a_pair_is_passed_connections() {
+    let (near, far) = socket::stream_pair().expect("a pair");
+    let said = on_worker(async move {
+        let mut connecting = ConnectPlan::to(Target::Pair(near.as_raw_fd())).begin().expect("a pair");
+        assert_eq!(stand(&mut connecting, b"hello").await, Ok(()));
+        let passed = weir_sys::pass::receive_connection(&far).expect("a connection");
+        let mut said = [0; 16];
+        let length = socket::receive(&passed, &mut said).expect("the greeting");
+        String::from_utf8_lossy(&said[..length]).into_owned()
+    });
+    assert_eq!(said, "hello");
+}
+
+/// A SOCKS4 proxy that answers so and then talks itself in the server's place: what it was asked, and what was said to it. The
+/// request is known to have sixteen bytes.
+fn proxy(answer: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<(Vec<u8>, String)>) {
+    let (listener, address) = listen();
+    let talk = move || {
+        let (mut client, _) = listener.accept().expect("a connection");
+        client.set_nodelay(true).expect("an option");
+        let mut asked = vec![0; 16];
+        client.read_exact(&mut asked).expect("a request");
+        answer.iter().for_each(|byte| client.write_all(&[*byte]).expect("it listens"));
+        let mut said = String::new();
+        if answer.len() >= 8 {
+            client.read_to_string(&mut said).expect("all of it");
+        }
+        (asked, said)
+    };
+    (address.inet().expect("an address"), std::thread::spawn(talk))
+}
+
+/// What comes of going to 192.0.2.1 by a proxy: the first bytes that the server is heard to say, and what the proxy says it heard.
+fn by_proxy(answer: &'static [u8]) -> (Result<Vec<u8>, ConnectError>, (Vec<u8>, String)) {
+    let (socks4, proxy) = proxy(answer);
+    let outcome = on_worker(async move {
+        let target = Address::Inet("192.0.2.1:8080".parse().expect("an address"));
+        let plan = ConnectPlan { socks4: Some(socks4), ..ConnectPlan::to(Target::Address(target)) };
+        let mut connecting = plan.begin().expect("a socket");
+        stand(&mut connecting, b"PROXY UNKNOWN\r\n").await?;
+        let mut connection = connecting.into_connection();
+        connection.shut_write();
+        loop {
+            match connection.receive(1000) {
+                Received::Bytes(_) => {}
+                Received::Nothing => _ = wait(Tick::NEVER).await,
+                other => break assert_eq!(other, Received::End),
+            }
+        }
+        assert_eq!(connection.received, connection.input().len() as u64, "the answer counts as the server's");
+        Ok(connection.input().to_vec())
+    });
+    (outcome, proxy.join().expect("the proxy does not panic"))
+}
+
+const REQUEST: &[u8] = b"\x04\x01\x1f\x90\xc0\x00\x02\x01HAProxy\x00";
+
+#[test]
+fn a_proxy_is_asked_before_the_greeting_leaves() {
+    let (server, (asked, said)) = by_proxy(b"\x00\x5a\x00\x00\x00\x00\x00\x00");
+    assert_eq!(server, Ok(Vec::new()));
+    assert_eq!((&*asked, &*said), (REQUEST, "PROXY UNKNOWN\r\n"));
+}
+
+#[test]
+fn what_the_server_says_first_is_behind_the_proxys_answer() {
+    let (server, (_, said)) = by_proxy(b"\x00\x5aabcdef220 ready\r\n");
+    assert_eq!(server, Ok(b"220 ready\r\n".to_vec()));
+    assert_eq!(said, "PROXY UNKNOWN\r\n");
+}
+
+#[test]
+fn a_proxy_that_refuses_or_leaves_fails_the_connection() {
+    let (server, (asked, said)) = by_proxy(b"\x00\x5b\x00\x00\x00\x00\x00\x00");
+    assert_eq!(server, Err(ConnectError::Failed(Fault::SocksRefused(91))));
+    assert_eq!((&*asked, &*said), (REQUEST, ""));
+    let (server, _) = by_proxy(b"\x00\x5a\x00\x00\x00\x00\x00");
+    assert_eq!(server, Err(ConnectError::Failed(Fault::SocksAborted)));
+    let (server, _) = by_proxy(b"");
+    assert_eq!(server, Err(ConnectError::Failed(Fault::SocksAborted)));
+}
+
+/// The protocol knows IPv4 addresses only. Nobody is connected to for any other.
+#[test]
+fn a_proxy_is_not_asked_for_what_it_cannot_be_told() {
+    let (listener, address) = listen();
+    let socks4 = address.inet();
+    let v6 = Address::Inet("[2001:db8::1]:80".parse().expect("an address"));
+    let path = Address::Unix("/nowhere".into());
+    on_worker(async move {
+        for target in [Target::Address(v6), Target::Address(path), Target::Pair(0)] {
+            let plan = ConnectPlan { socks4, ..ConnectPlan::to(target) };
+            assert_eq!(plan.begin().err(), Some(Fault::Io(Errno::AFNOSUPPORT)));
+        }
+    });
+    listener.set_nonblocking(true).expect("an option");
+    assert!(listener.accept().is_err());
+}

@@ -1,0 +1,104 @@
+//! What the configuration says of a connection to a server, as a plan.
+//!
+//! The words of `server` lines mean the same for every server: of a backend, of a ring, of log messages. So [`options`],
+//! [`source`] and [`socks4`] are for whoever connects to one; the rest of the plan is the stream's own.
+
+use std::net::{IpAddr, SocketAddr};
+
+use weir_config::model::{self, Host, ServerSettings, TcpKeepAlive, TransparentSource};
+use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
+
+use crate::exchange::Exchange;
+use crate::site::KnownServer;
+
+/// The options of a socket, as a server's line and its proxy say.
+pub fn options(
+    server: Option<&ServerSettings>,
+    keep_alive: Option<&TcpKeepAlive>,
+    no_linger: bool,
+) -> ConnectOptions {
+    ConnectOptions {
+        keep_alive: keep_alive.map(crate::keepalive::parameters),
+        user_timeout: server.and_then(|server| server.tcp_user_timeout),
+        fast_open: server.is_some_and(|server| server.tcp_fast_open),
+        no_linger,
+        ..ConnectOptions::default()
+    }
+}
+
+/// Where connections come from, as far as `source` says it without knowing a client: names are addresses by now. `turn` chooses
+/// the first port of a range that is tried.
+pub fn source(said: &model::Source, turn: u32) -> Source<'_> {
+    let address = match (&said.transparent, &said.host) {
+        (Some(TransparentSource::Address { host: Host::Ip(ip), port }), _) => {
+            SourceAddress::Foreign(SocketAddr::new(*ip, *port))
+        }
+        (_, Host::Ip(ip)) if said.first_port > 0 => {
+            SourceAddress::Ports { ip: *ip, first: said.first_port, last: said.last_port, turn }
+        }
+        (_, Host::Ip(ip)) if !ip.is_unspecified() => SourceAddress::Ip(*ip),
+        _ => SourceAddress::Any,
+    };
+    Source { interface: said.interface.as_deref(), address }
+}
+
+impl Exchange {
+    /// A plan for a connection to `target`, on a server of which that is known.
+    pub(super) fn connect_plan<'p>(&self, known: Option<&'p KnownServer>, target: Target) -> ConnectPlan<'p> {
+        let settings = &self.backend.config.settings;
+        let server = known.map(|known| &known.settings);
+        let keep_alive = settings.options.server_keep_alive.then_some(&settings.server_keep_alive);
+        ConnectPlan {
+            source: self.source(known),
+            mark: self.facts.backend_mark,
+            tos: self.facts.backend_tos,
+            options: ConnectOptions {
+                delays_acknowledgement: settings.options.tcp_smart_connect,
+                sizes: self.site.limits.server_sockets,
+                ..options(server, keep_alive, settings.options.no_linger)
+            },
+            ..ConnectPlan::to(target)
+        }
+    }
+
+    /// Where the connection comes from: some sources follow the client, or the request.
+    fn source<'p>(&self, known: Option<&'p KnownServer>) -> Source<'p> {
+        let Some(said) = self.source_said(known) else { return Source::default() };
+        let source = source(said, self.serial as u32);
+        match said.transparent.as_ref().and_then(|transparent| self.foreign_address(transparent)) {
+            Some(foreign) => Source { address: SourceAddress::Foreign(foreign), ..source },
+            None => source,
+        }
+    }
+
+    /// The address that a connection comes from, if it depends on the request, and whether no other client can have it.
+    pub(super) fn source_of_client(&self, known: Option<&KnownServer>) -> (Option<SocketAddr>, bool) {
+        match self.source_said(known).and_then(|said| said.transparent.as_ref()) {
+            None => (None, false),
+            Some(transparent) => {
+                (self.foreign_address(transparent), matches!(transparent, TransparentSource::Client))
+            }
+        }
+    }
+
+    /// The `source` line in force: the server's, or the backend's.
+    fn source_said<'p>(&self, known: Option<&'p KnownServer>) -> Option<&'p model::Source> {
+        let of_server = known.and_then(|known| known.settings.source.as_deref());
+        of_server.or(self.backend.config.settings.source.as_deref())
+    }
+
+    /// The address that only the client or the request tells.
+    fn foreign_address(&self, transparent: &TransparentSource) -> Option<SocketAddr> {
+        let client = self.session.source().inet();
+        match transparent {
+            TransparentSource::Address { .. } => None,
+            TransparentSource::Client => client,
+            TransparentSource::ClientAddress => client.map(|client| SocketAddr::new(client.ip(), 0)),
+            TransparentSource::Header { name, occurrence } => {
+                let value = self.request.head.find(self.request.bytes(), name.as_bytes(), *occurrence)?;
+                let ip: IpAddr = std::str::from_utf8(value).ok()?.trim().parse().ok()?;
+                Some(SocketAddr::new(ip, 0))
+            }
+        }
+    }
+}
