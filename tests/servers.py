@@ -482,6 +482,91 @@ def a_new_connection_makes_no_bulk_run(binary, folder):
         assert normal >= 200 and bulk <= 20, (normal, bulk)
 
 
+class SocksProxy:
+    """A SOCKS4 proxy: it keeps what it is asked, and connects to `server` whatever that is."""
+    YES, NO = b"\0\x5a" + bytes(6), b"\0\x5b" + bytes(6)
+
+    def __init__(self, answers, server):
+        self.answers, self.server, self.asked = list(answers), server, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        """One thread a connection. An answer that is not one of eight bytes is the last word."""
+        while True:
+            client, _ = self.listener.accept()
+            self.asked.append(client.recv(65536))
+            answer = self.answers.pop(0)
+            if answer is None:
+                threading.Thread(target=client.recv, args=(1,), daemon=True).start()
+                continue
+            client.sendall(answer)
+            if answer[:2] != self.YES[:2] or len(answer) < 8:
+                client.close()
+                continue
+            upstream = socket.create_connection(("127.0.0.1", self.server.port))
+            for source, sink in ((client, upstream), (upstream, client)):
+                threading.Thread(target=self.copy, args=(source, sink), daemon=True).start()
+
+    def copy(self, source, sink):
+        """One direction."""
+        try:
+            while more := source.recv(65536):
+                sink.sendall(more)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+SOCKS_LOG = 'log-format "line %ST %ts %rc err=%[bc_err] %[bc_err_str] dst=%[bc_dst]:%[bc_dst_port]"'
+
+
+def servers_are_reached_through_a_socks4_proxy(binary, folder):
+    """`socks4`: the proxy is asked once a connection, for the server's address."""
+    s1 = Held("s1")
+    proxy = SocksProxy([SocksProxy.YES], s1)
+    lines = f"{SOCKS_LOG}\n    http-reuse always\n    server s1 192.0.2.1:8080 socks4 {proxy.address}"
+    with World(binary, folder, lines, [s1]) as world:
+        with socket.create_connection(("127.0.0.1", world.port), 20) as client:
+            for _ in range(3):
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                text = b""
+                while not text.endswith(b"ok"):
+                    text += client.recv(65536)
+        assert proxy.asked == [b"\x04\x01\x1f\x90\xc0\x00\x02\x01HAProxy\0"], proxy.asked
+        assert wait_until(lambda: len(world.lines) == 3), world.lines
+        assert set(world.lines) == {"200 -- 0 err=0 Success dst=192.0.2.1:8080"}, world.lines
+        figures = world.counters("s1")
+        # What was said to the proxy is nobody's traffic.
+        assert (figures["connect"], figures["reuse"], figures["bout"]) == ("1", "2", world.counters("FRONTEND")["bout"]), figures
+
+
+def a_socks4_proxy_that_refuses_is_a_server_that_refuses(binary, folder):
+    """503, `SC`, and what the manual has for it (`fc_err_str`); silence lasts as long as `timeout connect`."""
+    s1 = Held("s1")
+    proxy = SocksProxy([SocksProxy.NO, b"", SocksProxy.YES[:7], None], s1)
+    lines = f"{SOCKS_LOG}\n    retries 0\n    timeout connect 200ms\n    server s1 192.0.2.1:8080 socks4 {proxy.address}"
+    with World(binary, folder, lines, [s1]) as world:
+        for _ in range(4):
+            assert answer(world.begin())[0] == "503"
+        assert wait_until(lambda: len(world.lines) == 4), world.lines
+        found = [line.split(" dst")[0] for line in world.lines]
+        aborted = "503 SC 0 err=40 SOCKS4 Proxy read error during handshake"
+        assert found == ["503 SC 0 err=41 SOCKS4 Proxy deny the request", aborted, aborted, "503 sC 0 err=- -"], found
+        assert world.counters("s1")["econ"] == "4"
+    assert s1.served == 0
+
+
+def only_ipv4_goes_through_a_socks4_proxy(binary, folder):
+    """Nobody is asked for what the protocol has no words for, and no request goes past the proxy."""
+    s1 = Held("s1")
+    proxy = SocksProxy([], s1)
+    with World(binary, folder, f"retries 0\n    server s1 [::1]:8080 socks4 {proxy.address}", [s1]) as world:
+        assert answer(world.begin())[0] == "503"
+    assert not proxy.asked and s1.served == 0
+
+
 def frontends_in_tcp_mode_count_no_requests(binary, folder):
     """`req_tot` is zero in TCP mode, and no other protocol's requests are counted either."""
     s1 = Held("s1")

@@ -87,6 +87,7 @@ async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> 
     let settings = &forward.settings;
     let header = header(settings)?;
     let plan = ConnectPlan {
+        socks4: plan::socks4(settings),
         source: settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default(),
         options: plan::options(Some(settings), forward.keep_alive.as_ref(), forward.no_linger),
         ..ConnectPlan::to(Target::Address(to.clone()))

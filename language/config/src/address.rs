@@ -254,6 +254,22 @@ pub(crate) fn source_address(word: &Word, subject: &str) -> Parsed<(Host, u16, u
     }
 }
 
+/// Parses `<address>:<port>`, where somebody listens who is no server.
+pub(crate) fn proxy_address(word: &Word, subject: &str) -> Parsed<(Host, u16)> {
+    let (text, span) = (word.text(), word.span());
+    let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
+    match raw(text, span, subject, Transport::Stream)? {
+        Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
+            Port::Missing => Err(complain(format!("missing port specification in '{text}'"))),
+            Port::Range(0, _) => Err(complain("invalid port '0'".to_owned())),
+            Port::Range(first, last) if first == last => Ok((host, first)),
+            Port::Range(..) => Err(complain(format!("port range not permitted here in '{text}'"))),
+            Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
+        },
+        _ => Err(complain(format!("'{text}' : an IP address is expected"))),
+    }
+}
+
 /// Parses `<address>[/<length>]`, or an IPv4 address with a dotted mask.
 pub(crate) fn network(text: &str) -> Option<IpNetwork> {
     let (address, mask) = match text.split_once('/') {

@@ -30,7 +30,7 @@ pub use action::{
     UriReplacement,
 };
 pub use address::{
-    Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, Source, TransparentSource,
+    Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, SocksProxy, Source, TransparentSource,
 };
 pub use balance::{
     BackendTarget, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, PersistRule,

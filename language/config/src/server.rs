@@ -7,9 +7,10 @@ use std::time::Duration;
 use weir_expr::{Place, Places};
 use weir_syntax::{Diagnostic, Layout, Span, Word};
 
+use crate::address::proxy_address;
 use crate::bind::protocol;
 use crate::expressions::Expressions;
-use crate::model::{Framing, HashKey, InitialAddress, Ring, SendProxy, ServerSettings};
+use crate::model::{Framing, HashKey, InitialAddress, Ring, SendProxy, ServerSettings, SocksProxy};
 use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
 use crate::ring::too_large;
 use crate::rows::{Handler, Row, Table};
@@ -360,6 +361,18 @@ const READY: &[Row<ServerReader>] = &[
         Ok(())
     }),
     option(
+        "socks4",
+        "<addr>:<port>",
+        "127.0.0.1:1080",
+        "SOCKS4 proxy that connections are made through",
+        |server, words| {
+            let word = words.expect("'socks4' expects <addr>:<port> as argument.")?;
+            let (host, port) = proxy_address(word, &format!("socks4 {word}"))?;
+            server.settings.socks4 = Some(Arc::new(SocksProxy { host, port }));
+            Ok(())
+        },
+    ),
+    option(
         "source",
         "<addr>[:<pl>[-<ph>]] [usesrc { <addr2>[:<port2>] | client | clientip | hdr_ip(<hdr>[,<occ>]) }] [interface <name>]",
         "127.0.0.2",
@@ -520,7 +533,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("sigalgs", "<sigalgs>", "TLS: signature algorithms"),
     Row::not_yet("sni", "<expression>", "TLS: name to ask for"),
     Row::not_yet("sni-auto", "", "TLS: choose the name to ask for"),
-    Row::not_yet("socks4", "<addr>:<port>", "connect through a SOCKS4 proxy"),
     Row::not_yet("ssl", "", "TLS to this server"),
     Row::not_yet("ssl-max-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: highest version"),
     Row::not_yet("ssl-min-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: lowest version"),

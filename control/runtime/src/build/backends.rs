@@ -251,26 +251,62 @@ pub(super) fn resolve_sources(
     resolver: &dyn Resolver,
     errors: &mut Vec<BuildError>,
 ) {
-    let mut fail = |at: &model::Location, error: names::NameError| {
-        errors.push(BuildError { at: at.clone(), message: unknown_source(&error) });
+    let mut fail = |at: &model::Location, message: String| {
+        errors.push(BuildError { at: at.clone(), message });
     };
     if let Err(error) = resolve_source(config.settings.source.as_mut(), resolver) {
-        fail(&config.at, error);
+        fail(&config.at, unknown_name("source", &error));
     }
     for server in &mut config.servers {
-        if let Err(error) = resolve_source(server.settings.source.as_mut(), resolver) {
-            fail(&server.at, error);
+        if let Err(message) = resolve_server(&mut server.settings, resolver) {
+            fail(&server.at, message);
         }
     }
 }
 
-/// What is said about a `source` whose name nobody knows.
-pub(super) fn unknown_source(error: &names::NameError) -> String {
-    format!("'source' : could not resolve address '{}'.", error.0)
+/// What is said about a word's name that nobody knows.
+fn unknown_name(word: &str, error: &names::NameError) -> String {
+    format!("'{word}' : could not resolve address '{}'.", error.0)
+}
+
+/// What is said of the names of a `source` that nobody knows.
+pub(super) fn unknown_sources(source: Option<&model::Source>, resolver: &dyn Resolver) -> Vec<String> {
+    let hosts = source.into_iter().flat_map(source_hosts);
+    hosts.filter_map(|host| Some(unknown_name("source", &names::address(host, resolver).err()?))).collect()
+}
+
+/// What is said of the names that nobody knows of those, other than its own, that a server's line says.
+pub(super) fn unknown_names(settings: &model::ServerSettings, resolver: &dyn Resolver) -> Vec<String> {
+    let mut unknown = unknown_sources(settings.source.as_deref(), resolver);
+    if let Some(proxy) = &settings.socks4
+        && let Err(error) = names::address(&proxy.host, resolver)
+    {
+        unknown.push(unknown_name("socks4", &error));
+    }
+    unknown
+}
+
+/// Has the names, other than its own, that a server's line says be addresses.
+///
+/// # Errors
+/// What is said of the first that nobody knows.
+pub(super) fn resolve_server(
+    settings: &mut model::ServerSettings,
+    resolver: &dyn Resolver,
+) -> Result<(), String> {
+    resolve_source(settings.source.as_mut(), resolver).map_err(|error| unknown_name("source", &error))?;
+    if let Some(proxy) = &mut settings.socks4
+        && matches!(proxy.host, model::Host::Name { .. })
+    {
+        let found = names::address(&proxy.host, resolver);
+        let found = found.map_err(|error| unknown_name("socks4", &error))?;
+        Arc::make_mut(proxy).host = model::Host::Ip(found);
+    }
+    Ok(())
 }
 
 /// The hosts that a `source` names.
-pub(super) fn source_hosts(source: &model::Source) -> impl Iterator<Item = &model::Host> {
+fn source_hosts(source: &model::Source) -> impl Iterator<Item = &model::Host> {
     let transparent = match &source.transparent {
         Some(TransparentSource::Address { host, .. }) => Some(host),
         _ => None,
@@ -278,7 +314,7 @@ pub(super) fn source_hosts(source: &model::Source) -> impl Iterator<Item = &mode
     std::iter::once(&source.host).chain(transparent)
 }
 
-pub(super) fn resolve_source(
+fn resolve_source(
     source: Option<&mut Arc<model::Source>>,
     resolver: &dyn Resolver,
 ) -> Result<(), names::NameError> {

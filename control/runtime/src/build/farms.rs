@@ -46,8 +46,7 @@ fn door(
     resolver: &dyn Resolver,
 ) -> Result<Door, String> {
     let mut settings = server.settings.clone();
-    backends::resolve_source(settings.source.as_mut(), resolver)
-        .map_err(|error| backends::unknown_source(&error))?;
+    backends::resolve_server(&mut settings, resolver)?;
     if server.datagrams {
         return Ok(Door::datagrams(server.at.clone(), settings.source));
     }

@@ -248,11 +248,8 @@ pub(super) fn verify(
             if let Err(message) = first_address(section, server, resolver, ignore_unknown_names) {
                 errors.push(BuildError { at: section.at.clone(), message });
             }
-            for host in server.settings.source.iter().flat_map(|source| backends::source_hosts(source)) {
-                if let Err(error) = names::address(host, resolver) {
-                    let message = backends::unknown_source(&error);
-                    errors.push(BuildError { at: section.at.clone(), message });
-                }
+            for message in backends::unknown_names(&server.settings, resolver) {
+                errors.push(BuildError { at: section.at.clone(), message });
             }
         }
         // Any ring does: it is only looked for by its name.
@@ -305,8 +302,7 @@ fn add(
     let sink = events.sinks.find(&section.name).expect("it was just added");
     for server in section.servers.iter().filter(|server| !server.settings.disabled) {
         let mut settings = server.settings.clone();
-        backends::resolve_source(settings.source.as_mut(), resolver)
-            .map_err(|error| backends::unknown_source(&error))?;
+        backends::resolve_server(&mut settings, resolver)?;
         // Without an address it is as if it were disabled: nobody could ever give it one.
         let Some(address) = first_address(section, server, resolver, ignore_unknown_names)? else { continue };
         events.forwards.push(Forward {

@@ -110,6 +110,18 @@ fn names_of_sources_are_resolved_at_the_start() {
     check(" server s 192.0.2.3:80 source other.test", false, Err(unknown));
 }
 
+#[test]
+fn names_of_socks_proxies_are_resolved_at_the_start() {
+    let known = |site: &Site| {
+        let proxy = site.proxies[0].config.servers[0].settings.socks4.as_deref();
+        proxy.is_some_and(|proxy| proxy.host == Host::Ip([192, 0, 2, 1].into()) && proxy.port == 1080)
+    };
+    check(" server s 192.0.2.3:80 socks4 known.test:1080", false, Ok(known));
+    check(" default-server socks4 known.test:1080\n server s 192.0.2.3:80", false, Ok(known));
+    let unknown = "'socks4' : could not resolve address 'other.test'.";
+    check(" server s 192.0.2.3:80 socks4 other.test:1080", false, Err(unknown));
+}
+
 fn of_backend(site: &Site) -> Option<&weir_config::model::Source> {
     site.proxies[0].config.settings.source.as_deref()
 }

@@ -31,7 +31,7 @@ pub fn verify(config: &Config, resolver: &dyn Resolver, ignore_unknown_names: bo
                 errors.push(BuildError { at: server.at.clone(), message });
             }
         }
-        sources(proxy, resolver, &mut errors);
+        names_of_servers(proxy, resolver, &mut errors);
     }
     for section in &config.log_forwards {
         section.binds.iter().for_each(|bind| listener(bind, "bind", resolver, &mut faults));
@@ -89,18 +89,12 @@ fn listener(bind: &Bind, word: &str, resolver: &dyn Resolver, faults: &mut Vec<S
     }
 }
 
-fn sources(proxy: &model::Proxy, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
-    let of_proxy = proxy.settings.source.iter().map(|source| (&proxy.at, source));
-    let of_servers = proxy.servers.iter().flat_map(|server| {
-        let source = server.settings.source.iter();
-        source.map(|source| (&server.at, source))
-    });
-    for (at, source) in of_proxy.chain(of_servers) {
-        for host in backends::source_hosts(source) {
-            if let Err(error) = names::address(host, resolver) {
-                errors.push(BuildError { at: at.clone(), message: backends::unknown_source(&error) });
-            }
-        }
+fn names_of_servers(proxy: &model::Proxy, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
+    let of_proxy = backends::unknown_sources(proxy.settings.source.as_deref(), resolver);
+    errors.extend(of_proxy.into_iter().map(|message| BuildError { at: proxy.at.clone(), message }));
+    for server in &proxy.servers {
+        let of_server = backends::unknown_names(&server.settings, resolver);
+        errors.extend(of_server.into_iter().map(|message| BuildError { at: server.at.clone(), message }));
     }
 }
 

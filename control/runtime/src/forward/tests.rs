@@ -1,9 +1,9 @@
 use super::*;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use weir_config::model::{Host, Source};
+use weir_config::model::{Host, SocksProxy, Source};
 use weir_events::{LogFormat, Sink};
 use weir_sync::Ring;
 
@@ -180,6 +180,41 @@ fn connections_begin_and_come_from_where_the_line_says() {
     let header = weir_proxy::parse(&said).expect("a header").expect("all of it");
     assert_eq!((header.command, header.addresses), (Command::Local, Addresses::Unknown));
     assert_eq!(&said[header.length..], b"7 message");
+}
+
+/// The proxy is asked for the server, and hears the messages once it said yes.
+#[test]
+fn messages_reach_a_server_through_a_proxy() {
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = proxy.local_addr().expect("an address");
+    let (ring, forward) = forward("192.0.2.1:514".parse().expect("an address"), 65_536);
+    let socks4 = Some(Arc::new(SocksProxy { host: Host::Ip(at.ip()), port: at.port() }));
+    let settings = ServerSettings { socks4, send_proxy: Some(SendProxy::V1), ..ServerSettings::default() };
+    let forward: &'static Forward = Box::leak(Box::new(Forward { settings, ..plain(forward) }));
+    ring.write(0, &[b"message"]);
+    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let theirs = Arc::clone(&done);
+    let proxy = std::thread::spawn(move || {
+        let (mut connection, _) = proxy.accept().expect("a connection");
+        let mut asked = [0; 16];
+        connection.read_exact(&mut asked).expect("a request");
+        connection.write_all(&[0, 90, 0, 0, 0, 0, 0, 0]).expect("it listens");
+        let mut said = [0; 23];
+        connection.read_exact(&mut said).expect("a message");
+        theirs.store(true, std::sync::atomic::Ordering::SeqCst);
+        (asked, said)
+    });
+    weir_sched::run(async move {
+        weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
+        while !done.load(std::sync::atomic::Ordering::SeqCst) {
+            sleep_until(weir_sched::now().after(5)).await;
+        }
+    })
+    .expect("a worker")
+    .expect("the test came to its end");
+    let (asked, said) = proxy.join().expect("the proxy does not panic");
+    assert_eq!(&asked, b"\x04\x01\x02\x02\xc0\x00\x02\x01HAProxy\x00");
+    assert_eq!(&said, b"PROXY UNKNOWN\r\nmessage\n");
 }
 
 /// A server that takes the connection and then neither reads nor leaves: writers lose messages, and no time.

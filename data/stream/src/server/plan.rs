@@ -42,6 +42,15 @@ pub fn source(said: &model::Source, turn: u32) -> Source<'_> {
     Source { interface: said.interface.as_deref(), address }
 }
 
+/// The SOCKS4 proxy that a server's line names, which is an address by now.
+pub fn socks4(server: &ServerSettings) -> Option<SocketAddr> {
+    let proxy = server.socks4.as_deref()?;
+    match proxy.host {
+        Host::Ip(ip) => Some(SocketAddr::new(ip, proxy.port)),
+        Host::Name { .. } => None,
+    }
+}
+
 impl Exchange {
     /// A plan for a connection to `target`, on a server of which that is known.
     pub(super) fn connect_plan<'p>(&self, known: Option<&'p KnownServer>, target: Target) -> ConnectPlan<'p> {
@@ -49,6 +58,7 @@ impl Exchange {
         let server = known.map(|known| &known.settings);
         let keep_alive = settings.options.server_keep_alive.then_some(&settings.server_keep_alive);
         ConnectPlan {
+            socks4: server.and_then(socks4),
             source: self.source(known),
             mark: self.facts.backend_mark,
             tos: self.facts.backend_tos,

@@ -140,6 +140,15 @@ pub enum TransparentSource {
     },
 }
 
+/// Who connects to a server for us: `socks4`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocksProxy {
+    /// Its address, or its name until the start.
+    pub host: Host,
+    /// Its port, not 0.
+    pub port: u16,
+}
+
 /// A network in prefix form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IpNetwork {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_expr::{Expr, LogFormat};
 
-use super::address::{ServerAddress, Source};
+use super::address::{ServerAddress, SocksProxy, Source};
 use super::location::Location;
 use super::ring::Framing;
 
@@ -62,6 +62,8 @@ pub struct ServerSettings {
     pub proxy_v2: Option<Arc<ProxyV2>>,
     /// `source`.
     pub source: Option<Arc<Source>>,
+    /// `socks4`: the proxy that connections are made through.
+    pub socks4: Option<Arc<SocksProxy>>,
     /// `proto`: the protocol to speak, when forced.
     pub protocol: Option<Protocol>,
     /// `tcp-ut`: how long sent data may stay unacknowledged.
@@ -103,6 +105,7 @@ impl Default for ServerSettings {
             send_proxy: None,
             proxy_v2: None,
             source: None,
+            socks4: None,
             protocol: None,
             tcp_user_timeout: None,
             tcp_fast_open: false,

@@ -216,13 +216,14 @@ const SERVER_WORDS: &[&str] = &[
     "init-addr",
     "log-bufsize",
     "log-proto",
+    "socks4",
     "source",
     "tcp-ut",
     "tfo",
 ];
 
 /// Those of them that are about connections.
-const OF_CONNECTIONS: &[&str] = &["log-bufsize", "log-proto", "tcp-ut", "tfo"];
+const OF_CONNECTIONS: &[&str] = &["log-bufsize", "log-proto", "socks4", "tcp-ut", "tfo"];
 
 #[cfg(test)]
 mod tests {
