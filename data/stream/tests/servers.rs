@@ -479,6 +479,32 @@ fn set_down(world: &World) {
 
 // PROXY headers.
 
+/// Where the server sees a request come from whose field `x-from` says 127.0.0.5.
+fn check_source(lines: &'static str, expected: [u8; 4]) {
+    run(listen(lines), move |world| async move {
+        let request = "GET / HTTP/1.1\r\nhost: x\r\nx-from: 127.0.0.5\r\n\r\n";
+        let mut client = world.client();
+        client.send(request).await;
+        let mut server = world.accept("s1").await;
+        assert_eq!(server.peer_address().ip(), Some(expected.into()), "{lines}");
+        server.expect(request).await;
+        server.send(OK).await;
+        client.expect(OK).await;
+    });
+}
+
+#[test]
+fn connections_come_from_the_source_that_is_in_force() {
+    check_source(" server s1 {s1}", [127, 0, 0, 1]);
+    check_source(" source 127.0.0.2\n server s1 {s1}", [127, 0, 0, 2]);
+    check_source(" source 127.0.0.2\n server s1 {s1} source 127.0.0.3", [127, 0, 0, 3]);
+    check_source(" server s1 {s1} source 0.0.0.0 usesrc 127.0.0.4", [127, 0, 0, 4]);
+    check_source(" server s1 {s1} source 0.0.0.0 usesrc hdr_ip(x-from)", [127, 0, 0, 5]);
+    // Without an address in the request it is as if nothing were said of one.
+    check_source(" server s1 {s1} source 127.0.0.2 usesrc hdr_ip(x-other)", [127, 0, 0, 2]);
+    check_source(" source 127.0.0.2 usesrc clientip\n server s1 {s1}", [127, 0, 0, 1]);
+}
+
 #[test]
 fn a_proxy_header_of_version_1_is_sent() {
     run(listen(" server s1 {s1} send-proxy"), |world| async move {

@@ -112,3 +112,59 @@ impl Exchange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use weir_config::model::SocksProxy;
+
+    const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const ANY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+
+    fn named() -> Host {
+        Host::Name { name: "a.test".into(), family: model::Family::Any }
+    }
+
+    #[track_caller]
+    fn check(host: Host, ports: (u16, u16), transparent: Option<TransparentSource>, expected: SourceAddress) {
+        let interface = Some("lo".into());
+        let said = model::Source { host, first_port: ports.0, last_port: ports.1, transparent, interface };
+        let found = source(&said, 9);
+        assert_eq!((found.address, found.interface), (expected, Some("lo")));
+    }
+
+    #[test]
+    fn a_source_is_an_address_a_range_of_ports_or_somebody_elses() {
+        let range = |ip| SourceAddress::Ports { ip, first: 10, last: 20, turn: 9 };
+        check(Host::Ip(IP), (0, 0), None, SourceAddress::Ip(IP));
+        check(Host::Ip(IP), (10, 20), None, range(IP));
+        check(Host::Ip(ANY), (0, 0), None, SourceAddress::Any);
+        check(Host::Ip(ANY), (10, 20), None, range(ANY));
+        let foreign = Some(TransparentSource::Address { host: Host::Ip(IP), port: 7 });
+        check(Host::Ip(ANY), (0, 0), foreign, SourceAddress::Foreign(SocketAddr::new(IP, 7)));
+        // Who knows no client goes by the address.
+        check(Host::Ip(IP), (0, 0), Some(TransparentSource::Client), SourceAddress::Ip(IP));
+        check(named(), (0, 0), None, SourceAddress::Any);
+    }
+
+    #[test]
+    fn the_words_of_a_server_are_options() {
+        assert_eq!(options(None, None, false), ConnectOptions::default());
+        let proxy = |host| Some(Arc::new(SocksProxy { host, port: 1080 }));
+        let server = ServerSettings {
+            tcp_user_timeout: Some(Duration::from_secs(3)),
+            tcp_fast_open: true,
+            socks4: proxy(Host::Ip(IP)),
+            ..ServerSettings::default()
+        };
+        let keep_alive = TcpKeepAlive { count: Some(4), ..TcpKeepAlive::default() };
+        let found = options(Some(&server), Some(&keep_alive), true);
+        assert_eq!((found.user_timeout, found.fast_open), (Some(Duration::from_secs(3)), true));
+        assert_eq!(found.keep_alive.map(|parameters| parameters.count), Some(Some(4)));
+        assert!(found.no_linger);
+        assert_eq!(socks4(&server), Some(SocketAddr::new(IP, 1080)));
+        assert_eq!(socks4(&ServerSettings::default()), None);
+    }
+}
