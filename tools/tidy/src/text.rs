@@ -14,6 +14,9 @@ const STANDARD_GETTERS: &[&str] = &["get_mut", "get_or_insert_with", "get_or_ini
 const COMMANDS: &str = "control/cli/src/commands";
 /// Where unsafe code may live.
 const UNSAFE_FLOORS: &[&str] = &["foundation/", "sched/"];
+/// Where connections are opened, and what they are opened with; checks may do as clients and servers do.
+const CONNECTS: &[&str] = &["data/net/src/connect.rs", "sched/"];
+const CONNECTING: &str = "Descriptor::connect(";
 /// Our own folder spells out what it looks for.
 const SELF: &str = "tools/tidy/";
 
@@ -67,6 +70,15 @@ pub fn unsafe_code(workspace: &Workspace) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// Connections that are opened elsewhere than in the one place.
+pub fn own_connections(workspace: &Workspace) -> Vec<Fault> {
+    by_line(workspace, |path, line| {
+        let elsewhere = ![CONNECTS, &[SELF]].concat().iter().any(|place| path.starts_with(place));
+        let opens = elsewhere && !path.contains("/tests/") && line.contains(CONNECTING);
+        opens.then(|| "connections are opened by a ConnectPlan of data/net".to_owned())
+    })
 }
 
 fn has_unsafe(line: &str) -> bool {
@@ -182,6 +194,19 @@ mod tests {
     fn unsafe_is_seen_outside_its_floors_only() {
         assert_eq!(unsafe_code(&workspace("data/net/src/lib.rs", "    unsafe { x() }")).len(), 1);
         assert_eq!(unsafe_code(&workspace("foundation/sys/src/lib.rs", "    unsafe { x() }")).len(), 0);
+    }
+
+    #[test]
+    fn connections_are_opened_in_one_place() {
+        let check = |path: &str, expected: usize| {
+            let line = "let descriptor = Descriptor::connect(socket, &address)?;";
+            assert_eq!(own_connections(&workspace(path, line)).len(), expected, "{path}");
+        };
+        check("control/runtime/src/forward.rs", 1);
+        check("data/net/src/listener.rs", 1);
+        check("data/net/src/connect.rs", 0);
+        check("sched/examples/forward.rs", 0);
+        check("data/stream/tests/support/peer.rs", 0);
     }
 
     #[test]

@@ -23,6 +23,11 @@ fn unsafe_code_lives_in_foundation_and_sched() {
 }
 
 #[test]
+fn connections_are_opened_in_one_place() {
+    check(text::own_connections);
+}
+
+#[test]
 fn no_file_is_past_reading() {
     check(text::long_files);
 }
