@@ -95,6 +95,8 @@ pub enum Flow {
     AwaitSource,
     /// The sink takes nothing now.
     AwaitSink,
+    /// A filter holds the rest back: see [`Transfer::wake_at`](crate::Transfer::wake_at).
+    Withheld,
     /// A long run: let others work, then go on.
     Yield,
     /// The source closed before the body was complete.
@@ -179,6 +181,28 @@ impl BodyFlow {
         }
     }
 
+    /// Whether a FIN follows the last byte at once.
+    pub(crate) fn closes_sink(&self) -> bool {
+        self.ends_sink || self.end == End::Close
+    }
+
+    /// Whether trailers go on.
+    pub(crate) fn keeps_trailers(&self) -> bool {
+        !self.drops_trailers
+    }
+
+    /// The source ended, and with it the body.
+    pub(crate) fn finish(&mut self) {
+        self.framing = Framing::Done;
+    }
+
+    /// A service made so many bytes, which count as seen.
+    pub(crate) fn made(&mut self, source: &StreamConnector, count: usize) {
+        if let StreamConnector::Local(_) = source {
+            self.payload += count as u64;
+        }
+    }
+
     /// Whether the last byte was seen and has left.
     pub fn is_done(&self) -> bool {
         self.ready == 0 && matches!(self.framing, Framing::Done)
@@ -201,7 +225,7 @@ impl BodyFlow {
     }
 
     #[inline]
-    fn inspect_own(&mut self, source: &mut Connection) -> bool {
+    pub(crate) fn inspect_own(&mut self, source: &mut Connection) -> bool {
         let Framing::Chunked(_) = self.framing else {
             self.measure(source.input().len() - self.ready);
             return true;
@@ -230,7 +254,7 @@ impl BodyFlow {
     }
 
     /// That many bytes at the front have left.
-    fn left(&mut self, count: usize) {
+    pub(crate) fn left(&mut self, count: usize) {
         self.ready -= count;
         self.trailers = self.trailers.start.saturating_sub(count)..self.trailers.end.saturating_sub(count);
     }

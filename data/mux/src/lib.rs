@@ -6,21 +6,29 @@
 //! pure engine of `weir-h1`, which nobody above knows; they do what can be done now and say what they wait for: the caller
 //! sleeps.
 //!
+//! A [`Transfer`] is such a flow with the filters that it passes.
+//!
 //! The crate refuses to know proxies, rules, servers and timeouts. Begin with `connector.rs`, then `message.rs` and `body.rs`.
 
 pub mod body;
 pub mod connector;
+pub mod filter;
 pub mod message;
 mod payload;
 pub mod persistence;
 pub mod progress;
 pub mod service;
 pub mod spliced;
+pub mod trailers;
+pub mod transfer;
 
 pub use body::{BodyFlow, Flow, KeptBody, Side};
 pub use connector::StreamConnector;
+pub use filter::{Filter, FilterChain, More, Passed};
 pub use message::{HeadError, HeadErrorKind, HeadOptions, Message, ReadHead};
 pub use persistence::ConnectionMode;
 pub use progress::{Progress, Step};
 pub use service::{LocalService, Service};
 pub use spliced::Spliced;
+pub use trailers::Trailers;
+pub use transfer::Transfer;

@@ -55,6 +55,26 @@ impl Message {
         weir_h1::restate(head, raw, framing)
     }
 
+    /// Makes the head say that its body comes in chunks, whatever it said before.
+    ///
+    /// # Errors
+    /// When the head has no room for it.
+    pub fn chunk(&mut self) -> Result<(), NoRoom> {
+        self.head.touch();
+        self.head.note(Flags::CHUNKED);
+        self.restate(BodySize::Unknown)
+    }
+
+    /// Makes the head of a response say that its body lasts as long as the connection.
+    ///
+    /// # Errors
+    /// When the head has no room for it.
+    pub fn unframe(&mut self) -> Result<(), NoRoom> {
+        self.head.touch();
+        self.head.unnote(Flags::CHUNKED);
+        self.restate(BodySize::Unknown)
+    }
+
     /// Whether the connection of the server that sent this response may carry another request, when the body was of this size.
     pub fn server_persists(&self, size: BodySize, mode: ConnectionMode) -> bool {
         connection::server_persists(&self.head, BodyFraming::of(size, &self.head), mode)

@@ -119,6 +119,8 @@ pub(crate) struct Waits {
     pub(crate) server_sends: bool,
     /// The server is to take what waits for it.
     pub(crate) server_takes: bool,
+    /// A filter holds something back: nobody is late as long as it does.
+    pub(crate) withheld: bool,
     /// Nothing: more can move at once, but others have their turn first.
     pub(crate) yields: bool,
 }
@@ -206,6 +208,12 @@ impl Deadlines {
         true
     }
 
+    /// Nobody is to blame for what passed until now.
+    pub(crate) fn begin_anew(&mut self, now: Tick) {
+        self.client.begin_anew(now);
+        self.server.begin_anew(now);
+    }
+
     /// The server's time begins: it has what it needs.
     pub(crate) fn server_begins(&mut self, now: Tick) {
         self.server.begin_anew(now);
@@ -264,6 +272,7 @@ mod tests {
             client_takes: letters.contains("ct"),
             server_sends: letters.contains("ss"),
             server_takes: letters.contains("st"),
+            withheld: false,
             yields: false,
         }
     }

@@ -41,6 +41,11 @@ impl Exchange {
             if deadlines.advance(self.progress(), now) {
                 self.count_bytes_if_continuous();
             }
+            let mut wake = Tick::NEVER;
+            if waits.withheld {
+                deadlines.begin_anew(now);
+                wake = self.request_body.wake_at().min(self.response_body.wake_at());
+            }
             if let Some(by) = deadlines.passed(&waits, now) {
                 return Err(late(self, by, &waits));
             }
@@ -48,7 +53,7 @@ impl Exchange {
                 yield_now().await;
                 continue;
             }
-            let deadline = deadlines.next(&waits);
+            let deadline = deadlines.next(&waits).min(wake);
             let quiet = self.begin_wait();
             wait(deadline.min(quiet)).await;
             if clock::passed(quiet) {

@@ -12,12 +12,13 @@ use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
 use weir_http::BodySize;
-use weir_mux::{BodyFlow, KeptBody, Message, StreamConnector};
+use weir_mux::{KeptBody, Message, StreamConnector, Transfer};
 use weir_net::{Connection, Fault};
 use weir_sys::Address;
 
 use crate::deadlines::Timeouts;
 use crate::ending::{By, During, Ending};
+use crate::filters::Attached;
 use crate::recycle::Lent;
 use crate::reply::Reply;
 use crate::server::idle::InUse;
@@ -54,9 +55,11 @@ pub struct Exchange {
     /// What it is answered.
     pub response: Lent<Message>,
     /// The request's body on its way.
-    pub request_body: BodyFlow,
+    pub request_body: Transfer,
     /// The response's body on its way.
-    pub response_body: BodyFlow,
+    pub response_body: Transfer,
+    /// The filters on both; none without any.
+    pub(crate) attached: Option<Box<Attached>>,
     /// The size of that body as it comes from the server, whatever rules make of the response.
     pub response_size: BodySize,
     /// A response of our own, when there is one.
@@ -397,8 +400,9 @@ impl Exchange {
             lease: None,
             request: crate::recycle::message(),
             response: crate::recycle::message(),
-            request_body: BodyFlow::done(),
-            response_body: BodyFlow::done(),
+            request_body: Transfer::done(),
+            response_body: Transfer::done(),
+            attached: None,
             response_size: BodySize::None,
             reply: None,
             phase: During::Request,

@@ -25,6 +25,8 @@ impl Exchange {
     /// It comes in a box: an async function keeps what it is given by value twice, and again in those that it calls.
     pub(crate) async fn run(mut exchange: PoolBox<Exchange>, waited: Waited) -> Option<Connection> {
         exchange.begin_view();
+        let frontend = exchange.frontend;
+        exchange.attach_filters(frontend);
         let outcome = match exchange.process(waited).await {
             Ok(()) => Ok(()),
             Err(stop) => exchange.answer(stop).await,

@@ -24,6 +24,7 @@ pub mod ending;
 pub mod errors;
 pub mod exchange;
 pub mod fetch;
+mod filters;
 mod holding;
 mod http;
 pub mod keepalive;

@@ -1,6 +1,6 @@
 //! Bytes both ways until both sides are done: TCP mode, and HTTP connections that became tunnels.
 
-use weir_mux::{BodyFlow, Flow, Side, Spliced, Step as Told, StreamConnector};
+use weir_mux::{BodyFlow, Flow, Side, Spliced, Step as Told, StreamConnector, Transfer};
 
 use crate::counters::Event;
 use crate::deadlines::{Deadlines, Waits, While};
@@ -52,6 +52,7 @@ impl Exchange {
             client_takes: down == Flow::AwaitSink,
             server_sends: down == Flow::AwaitSource,
             server_takes: up == Flow::AwaitSink,
+            withheld: up == Flow::Withheld || down == Flow::Withheld,
             yields: up == Flow::Yield || down == Flow::Yield,
         }))
     }
@@ -67,8 +68,8 @@ impl Exchange {
 
     /// Starts both directions of a connection in TCP mode, with what was received already.
     pub(crate) fn begin_relay(&mut self) {
-        self.request_body = BodyFlow::tunnel();
-        self.response_body = BodyFlow::tunnel();
+        self.request_body.begin(BodyFlow::tunnel());
+        self.response_body.begin(BodyFlow::tunnel());
     }
 
     /// Moves what the client sends while the response is inspected: a server answers only what it got. True if more
@@ -155,7 +156,7 @@ impl Way {
 
     fn advance(
         &mut self,
-        buffered: &mut BodyFlow,
+        buffered: &mut Transfer,
         source: &mut StreamConnector,
         sink: &mut StreamConnector,
     ) -> Flow {
@@ -165,7 +166,13 @@ impl Way {
         let flow = buffered.advance(source, sink);
         // A long run, and nothing left up here: the rest need not come up any more.
         let long = matches!(flow, Flow::Yield | Flow::AwaitSource) && buffered.payload() >= WORTHWHILE;
-        if self.allowed && long && buffered.ready() == 0 && source.input().is_empty() && !sink.has_pending() {
+        if self.allowed
+            && long
+            && !buffered.is_filtered()
+            && buffered.ready() == 0
+            && source.input().is_empty()
+            && !sink.has_pending()
+        {
             match Spliced::new(self.size) {
                 Ok(spliced) => self.spliced = Some(spliced),
                 Err(_) => self.allowed = false,
@@ -175,7 +182,7 @@ impl Way {
     }
 
     /// What moved since this was asked last, and how.
-    fn step(&mut self, buffered: &mut BodyFlow) -> (Told, &'static str) {
+    fn step(&mut self, buffered: &mut Transfer) -> (Told, &'static str) {
         let before = buffered.step();
         match &mut self.spliced {
             // What came up here on the way to the pipe is told first.

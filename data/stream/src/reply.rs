@@ -386,7 +386,7 @@ impl Exchange {
             self.trace_coding(Direction::Request, right);
             if self.request_body.is_complete() {
                 self.client.consume(self.request_body.ready());
-                self.request_body = BodyFlow::done();
+                self.request_body.begin(BodyFlow::done());
             }
         }
         // What a rule made interim is not: the client waits for another one.
@@ -404,7 +404,10 @@ impl Exchange {
     /// Sends the head, then what a service makes, as fast as the client takes it.
     async fn send_streamed(&mut self, service: LocalService, size: BodySize) -> Result<(), Ending> {
         let mut source = StreamConnector::Local(service);
-        self.response_body = BodyFlow::behind(&self.response.head, size);
+        self.response_body.begin(BodyFlow::behind(&self.response.head, size));
+        if self.response_body.is_filtered() {
+            let _ = self.response_body.head(&mut self.response);
+        }
         self.response.send(&mut self.client, &mut self.scratch, true);
         self.drive(
             While::Bodies,
@@ -413,11 +416,16 @@ impl Exchange {
                 stream.trace_body(Direction::Response, flow);
                 match flow {
                     Flow::Done => return Ok(Step::Done(())),
-                    Flow::Yield | Flow::AwaitSource | Flow::AwaitSink if !stream.client.is_broken() => {}
+                    Flow::Yield | Flow::AwaitSource | Flow::AwaitSink | Flow::Withheld
+                        if !stream.client.is_broken() => {}
                     _ => return Err(ABORTED),
                 }
-                let client_takes = flow == Flow::AwaitSink;
-                Ok(Step::Wait(Waits { client_takes, yields: !client_takes, ..Waits::default() }))
+                Ok(Step::Wait(Waits {
+                    client_takes: flow == Flow::AwaitSink,
+                    withheld: flow == Flow::Withheld,
+                    yields: matches!(flow, Flow::Yield | Flow::AwaitSource),
+                    ..Waits::default()
+                }))
             },
             |_, by, _| Ending::new(by, During::Data),
         )

@@ -10,7 +10,8 @@ use std::time::Duration;
 use weir_config::model::Location;
 use weir_config::model::RulesetKind;
 use weir_config::model::{
-    Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, Reply, TimeoutName,
+    Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, Reply, SizeOrExpression,
+    TimeoutName,
 };
 use weir_expr::pattern::{Selector, SetError};
 use weir_expr::{Context as _, Fetched, Value};
@@ -344,6 +345,12 @@ impl Exchange {
                     self.priority = weir_backend::Priority::new(i64::from(self.priority.class()), offset);
                 }
             }
+            Action::SetBandwidthLimit(set) => {
+                let limit = set.limit.as_ref().and_then(|limit| self.size(limit));
+                let period = set.period.as_ref().and_then(|period| self.delay(period));
+                let period_ms = period.map(|period| u64::try_from(period.as_millis()).unwrap_or(u64::MAX));
+                self.limit_bandwidth(proxy, &set.filter, limit, period_ms);
+            }
             Action::DisableL7Retry => self.facts.no_replay = true,
             Action::WaitForBody { time, at_least } => return Done::Await(Awaited::Body(*time, *at_least)),
             Action::Pause(value) => {
@@ -363,6 +370,15 @@ impl Exchange {
         match number {
             Number::Fixed(number) => Some(i64::from(*number)),
             Number::Expression(expression) => self.evaluate_number(expression),
+        }
+    }
+
+    fn size(&mut self, size: &SizeOrExpression) -> Option<u64> {
+        match size {
+            SizeOrExpression::Fixed(size) => Some(*size),
+            SizeOrExpression::Expression(expression) => {
+                self.evaluate_number(expression).and_then(|size| u64::try_from(size).ok())
+            }
         }
     }
 

@@ -16,6 +16,7 @@ impl Exchange {
         self.session.requests.set(1);
         Proxy::count_connection_request();
         self.begin_view();
+        self.attach_filters(self.frontend);
         if let Err(stop) = self.process_tcp().await {
             self.ending = stop.ending();
         }

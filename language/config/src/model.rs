@@ -8,6 +8,7 @@ mod address;
 mod balance;
 mod bind;
 mod config;
+mod filter;
 mod global;
 mod location;
 mod log;
@@ -25,9 +26,9 @@ mod tuning;
 mod userlist;
 
 pub use action::{
-    Action, Capture, ConnectionSide, DelayOrExpression, Endpoint, HeaderEdit, HeaderEditKind, NameMatch,
-    Number, PatternEdit, PatternEditKind, Redirect, RedirectKind, TimeoutName, UriNormalizer, UriPart,
-    UriReplacement,
+    Action, BandwidthLimit, Capture, ConnectionSide, DelayOrExpression, Endpoint, HeaderEdit, HeaderEditKind,
+    NameMatch, Number, PatternEdit, PatternEditKind, Redirect, RedirectKind, SizeOrExpression, TimeoutName,
+    UriNormalizer, UriPart, UriReplacement,
 };
 pub use address::{
     Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, SocksProxy, Source, TransparentSource,
@@ -40,6 +41,7 @@ pub use bind::{
     Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,
 };
 pub use config::Config;
+pub use filter::{BandwidthFilter, Filter, FilterDirection, FilterKind, FilterSequences, TraceFilter};
 pub use global::{
     Chroot, CloseSpread, CoreDump, CpuMap, CpuSet, Global, Http1, Kept, Limits, MAX_THREADS, MasterWorker,
     ProcessValue, ProcessVariable, SentHostName, UnixBind,

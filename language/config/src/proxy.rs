@@ -9,6 +9,7 @@
 pub(crate) mod balancing;
 mod captures;
 mod errors;
+pub(crate) mod filters;
 mod finish;
 mod general;
 mod keywords;
@@ -38,7 +39,9 @@ pub(crate) use logging::read_log_target_words;
 pub use options::{OPTIONS, OptionKind, OptionReader};
 
 use crate::expressions::{Expressions, Notes, WrittenReference};
-use crate::model::{Captures, Location, Proxy, ProxyIndex, ProxySection, RulesetKind, Rulesets, Settings};
+use crate::model::{
+    Captures, FilterDirection, Location, Proxy, ProxyIndex, ProxySection, RulesetKind, Rulesets, Settings,
+};
 use crate::rows::Handler;
 use crate::rules::RuleMemory;
 use crate::words::{Fault, Parsed, Words, fault, not_yet, suggesting};
@@ -142,6 +145,10 @@ pub(crate) struct Pending {
     pub(crate) replies: Vec<(Arc<crate::model::ErrorSection>, u16, Span)>,
     /// `capture ... id` of rules: for a response, the slot, the place.
     pub(crate) capture_ids: Vec<(bool, u32, Span)>,
+    /// `filter-sequence` lines: the direction, the list and its place.
+    pub(crate) filter_sequences: Vec<(FilterDirection, Box<str>, Span)>,
+    /// The filters that `set-bandwidth-limit` rules name.
+    pub(crate) bandwidth_limits: Vec<(Box<str>, Span)>,
 }
 
 /// A section while it is read.
@@ -656,6 +663,8 @@ impl Draft {
                 servers: Vec::new(),
                 use_server: Vec::new(),
                 persist_rules: Vec::new(),
+                filters: Vec::new(),
+                filter_sequences: crate::model::FilterSequences::default(),
                 unpublished: false,
                 force_switch: Vec::new(),
             },

@@ -139,11 +139,6 @@ const NOT_YET: &[Row<ActionReader>] = &[
     Row::not_yet("sc-set-gpt0", "(<sc-id>) { <int> | <expr> }", "set a tag of a tracked entry"),
     Row::not_yet("send-retry", "", "answer a QUIC packet with a Retry"),
     Row::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
-    Row::not_yet(
-        "set-bandwidth-limit",
-        "<name> [limit {<expr> | <size>}] [period {<expr> | <time>}]",
-        "limit the speed of a stream",
-    ),
     Row::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
     Row::not_yet("switch-mode", "http [ proto <name> ]", "go on as an HTTP stream"),
     Row::not_yet("track-sc0", "<key> [table <table>]", "track an entry of a stick-table"),

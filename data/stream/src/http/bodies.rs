@@ -27,7 +27,7 @@ impl Exchange {
                 return Err(Stop::close(By::Server, During::Data));
             }
             Flow::Done => self.response_left(),
-            Flow::AwaitSource | Flow::AwaitSink | Flow::Yield => {}
+            Flow::AwaitSource | Flow::AwaitSink | Flow::Yield | Flow::Withheld => {}
             Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
             Flow::Malformed => {
                 self.count(Event::FailedResponse);
@@ -44,12 +44,17 @@ impl Exchange {
             }
         }
         let during = self.phase;
-        let mut waits =
-            Waits { client_takes: down == Flow::AwaitSink, yields: down == Flow::Yield, ..Waits::default() };
+        let mut waits = Waits {
+            client_takes: down == Flow::AwaitSink,
+            withheld: down == Flow::Withheld,
+            yields: down == Flow::Yield,
+            ..Waits::default()
+        };
         if !self.request_body.is_done() && !self.facts.upload_refused {
             match self.move_request_body().ok_or_else(no_server)? {
                 Flow::AwaitSource => waits.client_sends = true,
                 Flow::AwaitSink => waits.server_takes = true,
+                Flow::Withheld => waits.withheld = true,
                 Flow::Yield => waits.yields = true,
                 Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
                 Flow::Truncated | Flow::Failed(Side::Source, _) => {

@@ -44,6 +44,9 @@ impl Exchange {
         if self.backend.config.settings.options.http_drop_request_trailers {
             self.request_body.drop_trailers();
         }
+        if self.request_body.is_filtered() {
+            self.filter_request()?;
+        }
         self.replay = match self.request_body.is_done() {
             true => Replay::Head,
             false if self.backend.config.settings.retry_on.needs_replay() && !self.facts.no_replay => {
@@ -56,7 +59,8 @@ impl Exchange {
 
     /// Keeps a copy of a body that is wholly there, so that it can be sent again.
     fn keep_body(&mut self) -> Replay {
-        if weir_net::shortage::is_short() {
+        // What filters made of it may not be the same another time.
+        if weir_net::shortage::is_short() || self.request_body.is_filtered() {
             return Replay::No;
         }
         self.request.detach(&mut self.client);
@@ -66,7 +70,7 @@ impl Exchange {
         self.trace_coding(Direction::Request, true);
         let body = self.request_body.keep(&self.client);
         self.client.consume(self.request_body.ready());
-        self.request_body = BodyFlow::done();
+        self.request_body.begin(BodyFlow::done());
         Replay::Whole(body)
     }
 
@@ -159,6 +163,7 @@ impl Exchange {
                     waits.client_sends = !self.facts.expects_continue || self.request_body.payload() > 0;
                 }
                 Flow::AwaitSink => {}
+                Flow::Withheld => waits.withheld = true,
                 Flow::Yield => waits.yields = true,
                 Flow::Failed(Side::Source, Fault::Shortage) => return Err(out_of_buffers().into()),
                 // Whoever leaves in the middle of its own request does not wait for an answer.
@@ -285,10 +290,11 @@ impl Exchange {
         }
         let size = self.settle_response_body()?;
         self.facts.tunnel = size == BodySize::Tunnel;
+        let size = if self.response_body.is_filtered() { self.filter_response(size)? } else { size };
         self.settle_connections(size)?;
         let verbatim = self.response.verbatim();
         if !self.facts.response_body_begun {
-            self.response_body = BodyFlow::behind(&self.response.head, size);
+            self.response_body.begin(BodyFlow::behind(&self.response.head, size));
             if verbatim > 0 {
                 self.response_body.lead_with(verbatim);
             }
@@ -333,10 +339,40 @@ impl Exchange {
         }
         self.facts.response_started = true;
         if self.facts.tunnel {
-            self.request_body = BodyFlow::tunnel();
+            self.request_body.begin(BodyFlow::tunnel());
             return self.relay().await;
         }
         self.exchange_bodies().await
+    }
+
+    /// Shows the request's head to its filters. Its body is theirs before it leaves: it never goes with the head.
+    #[cold]
+    fn filter_request(&mut self) -> Phase {
+        self.request.detach(&mut self.client);
+        if !self.request_body.head(&mut self.request) {
+            return Ok(());
+        }
+        self.request_body.encode(true);
+        self.request.chunk().map_err(|_| no_room())
+    }
+
+    /// The same of the response. What its size is when it leaves.
+    #[cold]
+    fn filter_response(&mut self, size: BodySize) -> Phase<BodySize> {
+        let Some(upstream) = &mut self.server else { return Err(no_server()) };
+        self.response.detach(&mut upstream.connector);
+        if !std::mem::replace(&mut self.facts.response_body_begun, true) {
+            self.response_body.begin(BodyFlow::behind(&self.response.head, size));
+        }
+        if !self.response_body.head(&mut self.response) || size == BodySize::Tunnel {
+            return Ok(size);
+        }
+        // A client of HTTP/1.0 knows the end by the connection's.
+        let chunks = self.request.head.version() >= Version::HTTP_11;
+        self.response_body.encode(chunks);
+        let stated = if chunks { self.response.chunk() } else { self.response.unframe() };
+        stated.map_err(|_| no_room())?;
+        Ok(BodySize::Unknown)
     }
 
     /// What follows the head that the client gets: rules may have given a body to a response that has none, or taken it from
@@ -361,7 +397,7 @@ impl Exchange {
         if size != came {
             // Nobody takes it: that ends the server's connection.
             self.facts.keep_server = false;
-            self.response_body = BodyFlow::done();
+            self.response_body.begin(BodyFlow::done());
         }
         let said = if promised { BodySize::Tunnel } else { size };
         self.restate_response(said).map_err(|_| no_room())?;

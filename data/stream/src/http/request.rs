@@ -64,7 +64,7 @@ impl Exchange {
         // One of HTTP/1.0 expects nothing: it would not understand the confirmation (RFC 9110, 10.1.1).
         self.facts.expects_continue =
             head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;
-        self.request_body = BodyFlow::behind(head, BodySize::of_request(head));
+        self.request_body.begin(BodyFlow::behind(head, BodySize::of_request(head)));
         self.bound_request_head();
         self.facts.keep_client = true;
         self.capture_request();

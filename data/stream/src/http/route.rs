@@ -142,5 +142,9 @@ impl Exchange {
         }
         self.inside = Some(Inside::enter(backend.servers()));
         backend.count_backend_session(self.facts.have_request);
+        if !std::ptr::eq(backend, self.frontend) {
+            self.attach_filters(backend);
+        }
+        self.tell_filters_backend();
     }
 }

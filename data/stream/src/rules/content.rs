@@ -170,7 +170,7 @@ impl Exchange {
         let deadline = clock::after(time);
         let Some(upstream) = &mut self.server else { return Ok(()) };
         self.response.detach(&mut upstream.connector);
-        self.response_body = weir_mux::BodyFlow::behind(&self.response.head, self.response_size);
+        self.response_body.begin(weir_mux::BodyFlow::behind(&self.response.head, self.response_size));
         self.facts.response_body_begun = true;
         loop {
             if !self.inspect_response_body() {

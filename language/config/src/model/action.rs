@@ -128,6 +128,8 @@ pub enum Action {
     SetPriorityClass(Arc<Expr>),
     /// `set-priority-offset`.
     SetPriorityOffset(Arc<Expr>),
+    /// `set-bandwidth-limit`.
+    SetBandwidthLimit(Box<BandwidthLimit>),
     /// `disable-l7-retry`.
     DisableL7Retry,
     /// `wait-for-body`.
@@ -190,6 +192,26 @@ pub enum DelayOrExpression {
     Fixed(Duration),
     /// An expression that gives milliseconds.
     Expression(Arc<Expr>),
+}
+
+/// A size, known now or when the rule runs.
+#[derive(Clone, Debug)]
+pub enum SizeOrExpression {
+    /// Known now.
+    Fixed(u64),
+    /// An expression that gives bytes.
+    Expression(Arc<Expr>),
+}
+
+/// `set-bandwidth-limit <name> [limit <size>] [period <time>]`: what is not said is what the filter's line says.
+#[derive(Clone, Debug)]
+pub struct BandwidthLimit {
+    /// The filter's name.
+    pub filter: Box<str>,
+    /// Bytes each period.
+    pub limit: Option<SizeOrExpression>,
+    /// The period.
+    pub period: Option<DelayOrExpression>,
 }
 
 /// A change to the header fields called `name`.

@@ -17,6 +17,7 @@ use super::balance::{
     UseServer,
 };
 use super::bind::Bind;
+use super::filter::{Filter, FilterDirection, FilterSequences};
 use super::location::Location;
 use super::log::Logging;
 use super::options::Options;
@@ -72,6 +73,10 @@ pub struct Proxy {
     pub force_switch: Vec<Condition>,
     /// `force-persist` and `ignore-persist` lines.
     pub persist_rules: Vec<PersistRule>,
+    /// `filter` lines.
+    pub filters: Vec<Filter>,
+    /// `filter-sequence` lines.
+    pub filter_sequences: FilterSequences,
 }
 
 /// Which section makes a proxy.
@@ -266,6 +271,14 @@ impl Proxy {
         self.rules
             .tcp_response_inspect_delay
             .or_else(|| self.inherited_rules.as_ref().and_then(|rules| rules.tcp_response_inspect_delay))
+    }
+
+    /// The positions of the filters that see one direction, in the order in which they see it.
+    pub fn filter_order(&self, direction: FilterDirection) -> impl Iterator<Item = usize> {
+        let sequence = self.filter_sequences.of(direction);
+        let written = (0..self.filters.len()).filter(move |_| sequence.is_none());
+        let order = sequence.unwrap_or_default().iter().map(|at| usize::from(*at)).chain(written);
+        order.filter(move |at| self.filters.get(*at).is_some_and(|filter| filter.kind.sees(direction)))
     }
 
     /// The server of that name, looked for one by one.

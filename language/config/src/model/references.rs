@@ -2,7 +2,9 @@
 
 use weir_expr::{Expr, LogFormat, Reference};
 
-use super::action::{Action, DelayOrExpression, HeaderEditKind, Number, PatternEditKind, Redirect};
+use super::action::{
+    Action, DelayOrExpression, HeaderEditKind, Number, PatternEditKind, Redirect, SizeOrExpression,
+};
 use super::balance::{BackendTarget, Balance, ServerTarget};
 use super::log::LogLine;
 use super::proxy::{Proxy, Settings};
@@ -132,6 +134,14 @@ impl Action {
             | Action::SetUri { value, .. }
             | Action::SetVariableFormat { value, .. } => LogFormat::visit_references(value, visit),
             Action::ReplaceUri(replacement) => replacement.replacement.visit_references(visit),
+            Action::SetBandwidthLimit(limit) => {
+                if let Some(SizeOrExpression::Expression(value)) = &limit.limit {
+                    value.visit_references(visit);
+                }
+                if let Some(DelayOrExpression::Expression(value)) = &limit.period {
+                    value.visit_references(visit);
+                }
+            }
             Action::SetEndpoint { value, .. }
             | Action::SetVariable { value, .. }
             | Action::SetPriorityClass(value)

@@ -9,7 +9,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::options::{OPTIONS, OptionKind};
 use super::resolve::Names;
-use super::{ConditionList, Draft, Finished, ProxyParser, Section, errors, log_mode};
+use super::{ConditionList, Draft, Finished, ProxyParser, Section, errors, filters, log_mode};
 use crate::model::{
     BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex, RetryOn,
     RulesetKind, ServerTarget,
@@ -36,6 +36,7 @@ pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     settle_listeners(&draft.proxy, draft.section, diagnostics);
     settle_server_ids(draft, diagnostics);
     log_mode::end_of_section(draft, diagnostics);
+    filters::settle(draft, diagnostics);
 }
 
 fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {

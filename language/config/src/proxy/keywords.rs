@@ -2,7 +2,7 @@
 
 use super::{
     BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing, captures,
-    errors, general, logging, routing, stats, timeouts,
+    errors, filters, general, logging, routing, stats, timeouts,
 };
 use crate::rows::{Row, Table};
 use crate::words::{Parsed, Words};
@@ -27,6 +27,7 @@ pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
     routing::KEYWORDS,
     balancing::KEYWORDS,
     stats::KEYWORDS,
+    filters::KEYWORDS,
     NOT_YET,
 ]);
 
@@ -113,8 +114,6 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::not_yet("email-alert to", "<emailaddr>", "mail alerts: receiver"),
     Row::not_yet("external-check command", "<command>", "external checks: program to run"),
     Row::not_yet("external-check path", "<path>", "external checks: search path"),
-    Row::not_yet("filter", "<name> [param*]", "add a filter to the streams"),
-    Row::not_yet("filter-sequence", "{ request | response } <filter_list>", "order of the filters"),
     Row::not_yet("http-check comment", "<string>", "HTTP checks: comment"),
     Row::not_yet("http-check connect", "[default] [port <expr>] [addr <ip>] ...", "HTTP checks: connect"),
     Row::not_yet("http-check disable-on-404", "", "HTTP checks: 404 means drain"),

@@ -2,6 +2,7 @@
 
 mod checks;
 mod faults;
+mod filters;
 mod inheritance;
 mod newer;
 mod reports;

@@ -1,8 +1,11 @@
 //! Actions on how the stream is handled: logs, timeouts, retries, priorities, waiting.
 
 use super::{ActionContext, ActionReader, action, sets};
-use crate::model::{Action, DelayOrExpression, Number, RulesetKind, Severity, TimeoutName};
+use crate::model::{
+    Action, BandwidthLimit, DelayOrExpression, Number, RulesetKind, Severity, SizeOrExpression, TimeoutName,
+};
 use crate::numbers::{delay_of, integer_in, size_of};
+use crate::proxy::filters::note_bandwidth_limit;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault, not_yet};
 
@@ -93,6 +96,14 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         |context, words| {
             Ok(Action::SetPriorityOffset(context.line.expressions().expression(words, context.places)?))
         },
+    ),
+    action(
+        "set-bandwidth-limit",
+        "<name> [limit {<expr> | <size>}] [period {<expr> | <time>}]",
+        "a limit 1k period 5s",
+        "limit the speed of the stream by a bwlim filter",
+        sets::CONTENT,
+        read_bandwidth_limit,
     ),
     action("disable-l7-retry", "", "", "do not send the request again", sets::HTTP_REQUEST, |_, _| {
         Ok(Action::DisableL7Retry)
@@ -187,6 +198,40 @@ fn delay_or_expression(
     }
     let value = context.line.expressions().expression(words, context.places)?;
     Ok(DelayOrExpression::Expression(value))
+}
+
+fn read_bandwidth_limit(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Action> {
+    if context.line.draft.section.is_defaults() {
+        let said = "'set-bandwidth-limit' is not allowed in 'defaults' sections.";
+        return Err(fault(context.word.span(), said));
+    }
+    let name = words.expect("missing bwlim filter name.")?;
+    let (mut limit, mut period) = (None, None);
+    loop {
+        let option = words.peek_text();
+        if !matches!(option, "limit" | "period") {
+            break;
+        }
+        words.take();
+        let (what, next) = (if option == "limit" { "size" } else { "time" }, words.peek_text());
+        let invalid = format!("'{option}': invalid {what} value or unknown fetch method '{next}'.");
+        let place = words.here();
+        let unknown = |_| fault(place, invalid);
+        match (option, at_digit(words)) {
+            ("limit", true) => {
+                let word = words.expect(next)?;
+                limit = Some(SizeOrExpression::Fixed(size_of(word, option).map_err(unknown)?));
+            }
+            ("limit", false) => {
+                let value = context.line.expressions().expression(words, context.places).map_err(unknown)?;
+                limit = Some(SizeOrExpression::Expression(value));
+            }
+            _ => period = Some(delay_or_expression(context, words, option).map_err(unknown)?),
+        }
+    }
+    note_bandwidth_limit(context.line, name);
+    let filter = name.text().into();
+    Ok(Action::SetBandwidthLimit(Box::new(BandwidthLimit { filter, limit, period })))
 }
 
 fn read_wait(words: &mut Words<'_>) -> Parsed<Action> {

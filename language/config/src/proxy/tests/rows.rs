@@ -36,7 +36,9 @@ fn section_for(sections: Sections) -> &'static str {
 fn every_keyword_is_read_with_its_example() {
     for row in PROXY_KEYWORDS.rows() {
         let Handler::Ready(reader) = row.handler else { continue };
-        check_quiet(section_for(reader.sections), &format!("{} {}", row.name, row.example));
+        // Names filters of the proxy.
+        let before = if row.name == "filter-sequence" { "filter trace\n " } else { "" };
+        check_quiet(section_for(reader.sections), &format!("{before}{} {}", row.name, row.example));
         if reader.sections.contains(NAMED_DEFAULTS) {
             check_quiet("defaults e", &format!("{} {}", row.name, row.example));
         }
@@ -62,7 +64,9 @@ fn every_keyword_is_read_with_its_example() {
         let Handler::Ready(reader) = row.handler else { continue };
         for kind in RulesetKind::ALL.into_iter().filter(|kind| reader.rulesets.contains(*kind)) {
             let space = if row.arguments.starts_with('(') { "" } else { " " };
-            let line = format!("{} {}{space}{}", kind.keyword(), row.name, row.example);
+            let filter = "filter bwlim-in a default-limit 1k default-period 1s\n ";
+            let before = if row.name == "set-bandwidth-limit" { filter } else { "" };
+            let line = format!("{before}{} {}{space}{}", kind.keyword(), row.name, row.example);
             // A slot of the response cannot be made by a rule.
             if row.name != "capture"
                 || matches!(kind, RulesetKind::HttpRequest | RulesetKind::TcpRequestContent)

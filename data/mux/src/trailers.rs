@@ -1,0 +1,80 @@
+//! The fields behind a body, while filters look at them.
+
+use weir_http::is_token;
+
+/// Fields behind a body: lines that were validated when they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trailers {
+    /// Each with its line end.
+    lines: Vec<u8>,
+}
+
+impl Trailers {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.lines.clear();
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// As they are on the wire, without the empty line that ends them.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Adds a part of the section, as the decoder gave it.
+    pub(crate) fn append(&mut self, part: &[u8]) {
+        self.lines.extend_from_slice(part);
+    }
+
+    /// Names and values, in their order.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.lines.split_inclusive(|byte| *byte == b'\n').filter_map(split)
+    }
+
+    /// Adds a field; false if it cannot be one.
+    pub fn add(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let sound = is_token(name) && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
+        if sound {
+            self.lines.extend([name, b": ", value, b"\r\n"].concat());
+        }
+        sound
+    }
+
+    /// Removes all fields of that name.
+    pub fn remove(&mut self, name: &[u8]) {
+        let kept = self
+            .lines
+            .split_inclusive(|byte| *byte == b'\n')
+            .filter(|line| split(line).is_none_or(|(other, _)| !other.eq_ignore_ascii_case(name)));
+        self.lines = kept.collect::<Vec<_>>().concat();
+    }
+}
+
+fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = line.iter().position(|byte| *byte == b':')?;
+    Some((&line[..colon], line[colon + 1..].trim_ascii()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_added_and_removed() {
+        let mut trailers = Trailers::default();
+        trailers.append(b"A: 1\r\nb:");
+        trailers.append(b"  2 \r\n");
+        let fields: Vec<_> = trailers.fields().collect();
+        assert_eq!(fields, [(&b"A"[..], &b"1"[..]), (b"b", b"2")]);
+        assert!(trailers.add(b"c", b"3"));
+        for (name, value) in [(&b"d"[..], &b"x\r\nE: 1"[..]), (b"d:", b"1"), (b"", b"1"), (b"d", b"\0")] {
+            assert!(!trailers.add(name, value), "{name:?}: {value:?}");
+        }
+        trailers.remove(b"B");
+        assert_eq!(trailers.as_bytes(), b"A: 1\r\nc: 3\r\n");
+    }
+}

@@ -1,0 +1,380 @@
+//! What moves one direction of a stream: a flow of bytes, and the filters that it passes.
+//!
+//! Without filters this is [`BodyFlow`], which copies nothing. With filters the payload is taken out of its framing, shown to
+//! them in their order, and framed again for the sink. No more of it is here than passes at once: what a filter holds back
+//! stays where it came in, so a source learns that nobody takes it.
+
+use std::ops::{Deref, DerefMut};
+
+use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+use weir_h1::{ChunkDecoder, Piece};
+use weir_net::{Connection, Received, Sent};
+use weir_sched::Tick;
+use weir_sys::Errno;
+
+use crate::body::{BodyFlow, Flow, Side};
+use crate::connector::StreamConnector;
+use crate::filter::{Filter, FilterChain};
+use crate::message::Message;
+use crate::service::LocalService;
+use crate::trailers::Trailers;
+
+/// Moves one body, or one direction of a tunnel.
+#[derive(Debug)]
+pub struct Transfer {
+    flow: BodyFlow,
+    filtered: Option<Box<Filtered>>,
+}
+
+impl Transfer {
+    /// Nothing to move, no filters.
+    pub fn done() -> Self {
+        Transfer { flow: BodyFlow::done(), filtered: None }
+    }
+
+    /// Another body is moved from now on; the filters stay.
+    #[inline]
+    pub fn begin(&mut self, flow: BodyFlow) {
+        self.flow = flow;
+        if let Some(filtered) = &mut self.filtered {
+            filtered.begin(&self.flow);
+        }
+    }
+
+    /// Adds a filter behind the others, before anything has moved. What a filter waits for more of is kept up to `limit` bytes.
+    pub fn add(&mut self, filter: Box<dyn Filter>, limit: usize) {
+        let filtered = self.filtered.get_or_insert_with(|| {
+            let mut filtered = Box::new(Filtered::new(limit));
+            filtered.begin(&self.flow);
+            filtered
+        });
+        filtered.chain.push(filter);
+    }
+
+    /// Whether filters look at what passes.
+    #[inline]
+    pub fn is_filtered(&self) -> bool {
+        self.filtered.is_some()
+    }
+
+    /// Shows the filters the head that leaves before this body. True if they may change the body's length: its framing must
+    /// not say one then.
+    pub fn head(&mut self, head: &mut Message) -> bool {
+        let Some(filtered) = &mut self.filtered else { return false };
+        let now = weir_sched::now();
+        let resizes = filtered.chain.head(head, now);
+        if filtered.ended {
+            // There is no body, and none can be added.
+            let _ = filtered.chain.end(&mut filtered.trailers, now, &mut Vec::new());
+            return false;
+        }
+        resizes
+    }
+
+    /// The body leaves in chunks, or not, however it came.
+    pub fn encode(&mut self, chunks: bool) {
+        if let Some(filtered) = &mut self.filtered {
+            filtered.encodes = chunks;
+        }
+    }
+
+    /// Whether the last byte was seen and has left.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.flow.is_done() && self.filtered.as_ref().is_none_or(|filtered| filtered.is_done())
+    }
+
+    /// When a filter lets more pass, after [`Flow::Withheld`]; never if none holds anything back.
+    #[inline]
+    pub fn wake_at(&self) -> Tick {
+        self.filtered.as_ref().map_or(Tick::NEVER, |filtered| filtered.chain.wake_at())
+    }
+
+    /// Takes up to `limit` ready bytes away, for who sends them itself, behind a head; how many there were. None of what
+    /// filters have to see.
+    pub fn take_ready(&mut self, limit: usize) -> usize {
+        if self.is_filtered() { 0 } else { self.flow.take_ready(limit) }
+    }
+
+    /// Moves what can be moved now.
+    #[inline]
+    pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
+        match &mut self.filtered {
+            None => self.flow.advance(source, sink),
+            Some(filtered) => filtered.advance(&mut self.flow, source, sink),
+        }
+    }
+}
+
+impl Deref for Transfer {
+    type Target = BodyFlow;
+
+    #[inline]
+    fn deref(&self) -> &BodyFlow {
+        &self.flow
+    }
+}
+
+impl DerefMut for Transfer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut BodyFlow {
+        &mut self.flow
+    }
+}
+
+/// The filters, and what is on its way through them.
+#[derive(Debug)]
+struct Filtered {
+    chain: FilterChain,
+    /// Takes the payload out of its framing, if it has one.
+    decoder: Option<ChunkDecoder>,
+    /// The sink gets chunks.
+    encodes: bool,
+    trailers: Trailers,
+    /// What passed, framed, up to a piece of each filter's limit; the first `sent` bytes of it have left.
+    staged: Vec<u8>,
+    sent: usize,
+    /// The end passed, too.
+    ended: bool,
+    limit: usize,
+}
+
+impl Filtered {
+    fn new(limit: usize) -> Self {
+        Filtered {
+            chain: FilterChain::new(limit),
+            decoder: None,
+            encodes: false,
+            trailers: Trailers::default(),
+            staged: Vec::new(),
+            sent: 0,
+            ended: false,
+            limit,
+        }
+    }
+
+    fn begin(&mut self, flow: &BodyFlow) {
+        self.chain.restart();
+        self.decoder = flow.is_chunked().then(ChunkDecoder::new);
+        self.encodes = flow.is_chunked();
+        self.trailers.clear();
+        self.staged.clear();
+        self.sent = 0;
+        self.ended = flow.is_done();
+    }
+
+    fn is_done(&self) -> bool {
+        self.ended && self.staged.is_empty()
+    }
+
+    #[cold]
+    fn advance(
+        &mut self,
+        flow: &mut BodyFlow,
+        source: &mut StreamConnector,
+        sink: &mut StreamConnector,
+    ) -> Flow {
+        let Some(sink) = sink.connection_mut() else {
+            return Flow::Failed(Side::Sink, weir_net::Fault::Io(Errno::PIPE));
+        };
+        let now = weir_sched::now();
+        for _ in 0..ROUNDS {
+            if let Some(stop) = self.send(flow, sink) {
+                return stop;
+            }
+            let more = match source {
+                StreamConnector::Own(own) => self.take(flow, &mut own.connection, now),
+                StreamConnector::Local(service) => self.take_made(flow, service, now),
+            };
+            if !more {
+                return Flow::Malformed;
+            }
+            if !self.staged.is_empty() || self.ended {
+                continue;
+            }
+            let wake = self.chain.wake_at();
+            if wake <= now {
+                continue;
+            }
+            if !wake.is_never() {
+                self.staged = Vec::new();
+                return Flow::Withheld;
+            }
+            // Nothing more is taken in while a head still waits to leave.
+            if sink.has_pending() {
+                match sink.flush(false) {
+                    Sent::All => {}
+                    Sent::Part(_) => return Flow::AwaitSink,
+                    Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
+                }
+            }
+            let received = match source {
+                StreamConnector::Own(own) => own.connection.receive_piece(),
+                StreamConnector::Local(service) => service.receive(),
+            };
+            match received {
+                Received::Bytes(count) => flow.made(source, count),
+                Received::Nothing => {
+                    self.staged = Vec::new();
+                    return Flow::AwaitSource;
+                }
+                Received::End if flow.ends_with_source() => flow.finish(),
+                Received::End if matches!(source, StreamConnector::Local(_)) => flow.finish(),
+                Received::End => return Flow::Truncated,
+                Received::Full => return Flow::Malformed,
+                Received::Failed(fault) => return Flow::Failed(Side::Source, fault),
+            }
+        }
+        Flow::Yield
+    }
+
+    /// Sends what passed; none if there is room for more.
+    fn send(&mut self, flow: &BodyFlow, sink: &mut Connection) -> Option<Flow> {
+        let last = self.ended && flow.closes_sink();
+        if !self.staged.is_empty() {
+            match sink.send(&self.staged[self.sent..], last) {
+                Sent::All => {
+                    self.staged.clear();
+                    self.sent = 0;
+                }
+                Sent::Part(count) => {
+                    self.sent += count;
+                    return Some(Flow::AwaitSink);
+                }
+                Sent::Failed(fault) => return Some(Flow::Failed(Side::Sink, fault)),
+            }
+        }
+        if !self.ended {
+            return None;
+        }
+        self.staged = Vec::new();
+        Some(match sink.flush(false) {
+            Sent::All => Flow::Done,
+            Sent::Part(_) => Flow::AwaitSink,
+            Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
+        })
+    }
+
+    /// Lets pass what is there of a body from a connection; false if its coding is wrong.
+    fn take(&mut self, flow: &mut BodyFlow, source: &mut Connection, now: Tick) -> bool {
+        if flow.ready() == 0 && !source.input().is_empty() && !flow.is_complete() && !flow.inspect_own(source)
+        {
+            return false;
+        }
+        let ready = flow.ready();
+        let taken = self.feed(&source.input()[..ready], flow.is_complete(), flow.keeps_trailers(), now);
+        source.consume(taken);
+        flow.left(taken);
+        if flow.is_done() {
+            self.finish(now);
+        }
+        true
+    }
+
+    /// The same of what a service made.
+    fn take_made(&mut self, flow: &mut BodyFlow, service: &mut LocalService, now: Tick) -> bool {
+        self.decoder = None;
+        let taken = self.feed(service.output(), service.ended(), false, now);
+        service.consume(taken);
+        if service.ended() && service.output().is_empty() {
+            flow.finish();
+            self.finish(now);
+        }
+        true
+    }
+
+    /// Offers the filters the payload of these bytes, the last if `last`; how many of the bytes were taken.
+    fn feed(&mut self, framed: &[u8], last: bool, keeps_trailers: bool, now: Tick) -> usize {
+        let mut at = 0;
+        while at < framed.len() && self.staged.len() < self.limit {
+            let rest = &framed[at..];
+            let Some(decoder) = &mut self.decoder else {
+                let taken = self.offer(rest, last, now);
+                at += taken;
+                if taken == 0 {
+                    break;
+                }
+                continue;
+            };
+            let before = decoder.clone();
+            // What is here was validated before.
+            match decoder.piece(rest) {
+                Ok(Piece::Payload(place)) => {
+                    let mut behind = decoder.clone();
+                    let is_last = last && !matches!(behind.piece(&rest[place.end..]), Ok(Piece::Payload(_)));
+                    let taken = self.offer(&rest[place.clone()], is_last, now);
+                    if taken == place.len() {
+                        at += place.end;
+                        continue;
+                    }
+                    // As if no more had come.
+                    let mut again = before;
+                    if taken > 0 {
+                        let _ = again.piece(&rest[..place.start + taken]);
+                        at += place.start + taken;
+                    }
+                    self.decoder = Some(again);
+                    break;
+                }
+                Ok(Piece::Trailers(place)) => {
+                    if keeps_trailers {
+                        self.trailers.append(&rest[place.clone()]);
+                    }
+                    at += place.end;
+                }
+                Ok(Piece::Extension(place)) => at += place.end,
+                Ok(Piece::More | Piece::Done(_)) | Err(_) => at = framed.len(),
+            }
+        }
+        // Whose time has come goes on, even if nothing comes.
+        if framed.is_empty() {
+            self.offer(b"", last, now);
+        }
+        at
+    }
+
+    /// Offers payload, and frames what passes; how much was taken.
+    fn offer(&mut self, payload: &[u8], last: bool, now: Tick) -> usize {
+        let Filtered { chain, staged, .. } = self;
+        let start = staged.len();
+        let taken = chain.offer(payload, last, now, staged);
+        self.frame(start);
+        taken
+    }
+
+    /// Nothing more comes: lets the filters end.
+    fn finish(&mut self, now: Tick) {
+        if self.ended {
+            return;
+        }
+        let Filtered { chain, staged, trailers, .. } = self;
+        let start = staged.len();
+        let ended = chain.end(trailers, now, staged);
+        self.frame(start);
+        self.ended = ended;
+        if !(ended && self.encodes) {
+            return;
+        }
+        if self.trailers.is_empty() {
+            self.staged.extend_from_slice(LAST_CHUNK);
+        } else {
+            self.staged.extend([b"0\r\n", self.trailers.as_bytes(), b"\r\n"].concat());
+        }
+    }
+
+    /// Makes a chunk of what was staged from here on, where the sink gets chunks.
+    fn frame(&mut self, start: usize) {
+        let length = self.staged.len() - start;
+        if self.encodes && length > 0 {
+            let header = ChunkHeader::new(length as u64);
+            self.staged.splice(start..start, header.as_bytes().iter().copied());
+            self.staged.extend_from_slice(CHUNK_END);
+        }
+    }
+}
+
+/// How many receives one call makes before others get their turn: pieces are small, see [`BodyFlow`].
+const ROUNDS: usize = 32;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! `filter trace`: says on standard error what it is shown (manual, 9.1).
+//!
+//! The lines are HAProxy's where there is something to say: there are no analysers and no channel flags here, so their lines
+//! are missing and their columns are zero. Whoever does not read standard error delays nobody: what finds no room is lost.
+
+use std::fmt::Write as _;
+
+use weir_config::model::{FilterDirection, TraceFilter};
+use weir_mux::{Filter, Message, More, Passed, Trailers};
+use weir_sched::Tick;
+
+use crate::exchange::Exchange;
+use crate::site::Proxy;
+
+/// What the lines of one filter on one stream begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    configured: &'static TraceFilter,
+    proxy: &'static str,
+    stream: u64,
+    is_backend: bool,
+}
+
+impl Label {
+    pub fn new(
+        configured: &'static TraceFilter,
+        proxy: &'static Proxy,
+        stream: &Exchange,
+        is_backend: bool,
+    ) -> Self {
+        Label { configured, proxy: proxy.name(), stream: stream.serial, is_backend }
+    }
+
+    fn kind(&self) -> &'static str {
+        if self.is_backend { "backend" } else { "frontend" }
+    }
+
+    /// The filter is on the stream from now on.
+    pub fn attached(&self) {
+        self.say(&format!("{:<25}: filter-type={}", "trace_attach", self.kind()));
+        if !self.is_backend {
+            self.say(&format!("{:<25}", "trace_stream_start"));
+        }
+    }
+
+    /// The stream's backend is chosen.
+    pub fn backend(&self, name: &str) {
+        self.say(&format!("{:<25}: backend={name}", "trace_stream_set_backend"));
+    }
+
+    /// The stream ends.
+    pub fn detached(&self) {
+        if !self.is_backend {
+            self.say(&format!("{:<25}", "trace_stream_stop"));
+        }
+        self.say(&format!("{:<25}: filter-type={}", "trace_detach", self.kind()));
+    }
+
+    /// A line of its own.
+    fn say(&self, what: &str) {
+        if !self.configured.quiet {
+            let mut text = String::new();
+            self.line(&mut text, what);
+            write(&text);
+        }
+    }
+
+    fn line(&self, text: &mut String, what: &str) {
+        let wall = weir_sched::wall_us();
+        let label = format!("{}/{}", self.configured.name, self.proxy);
+        // Writing to memory does not fail.
+        let _ = writeln!(
+            text,
+            "{}.{:06} [{label:<20}] [strm {:#x}({:x}) 0x00000000 0x00000000] {what}",
+            wall / 1_000_000,
+            wall % 1_000_000,
+            self.stream,
+            self.stream,
+        );
+    }
+}
+
+/// Nobody waits for a reader of standard error.
+fn write(text: &str) {
+    weir_sys::standard_error::write(text.as_bytes(), 0);
+}
+
+/// The filter on one direction.
+pub(crate) struct Trace {
+    label: Label,
+    direction: FilterDirection,
+    http: bool,
+    /// The state of `random-forwarding`.
+    random: u64,
+    out: fn(&str),
+}
+
+impl Trace {
+    pub fn new(label: Label, direction: FilterDirection, http: bool) -> Self {
+        let random = label.stream.wrapping_add(direction as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Trace { label, direction, http, random, out: write }
+    }
+
+    /// What the line of an event says before its own.
+    fn event(&self, name: &str) -> String {
+        let channel = match self.direction {
+            FilterDirection::Request => "REQUEST",
+            FilterDirection::Response => "RESPONSE",
+        };
+        let mode = if self.http { "HTTP" } else { "TCP" };
+        format!("{name:<25}: channel={channel:<10} - mode={mode:<5} (backend)")
+    }
+
+    /// A number from 1 to `most`.
+    fn up_to(&mut self, most: usize) -> usize {
+        // Marsaglia's xorshift: any spread will do.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        1 + (self.random % most.max(1) as u64) as usize
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.label.configured.quiet
+    }
+}
+
+impl Filter for Trace {
+    fn head(&mut self, head: &mut Message, _: Tick) -> bool {
+        if self.is_quiet() {
+            return false;
+        }
+        let mut bytes = Vec::new();
+        head.write(&mut bytes);
+        let written = String::from_utf8_lossy(&bytes);
+        let mut lines = written.lines();
+        let mut text = String::new();
+        let first = lines.next().unwrap_or_default();
+        self.label.line(&mut text, &format!("{}\t{first}", self.event("trace_http_headers")));
+        for field in lines.take_while(|line| !line.is_empty()) {
+            let (name, value) = field.split_once(':').unwrap_or((field, ""));
+            self.label.line(&mut text, &format!("\t{}:{value}", name.to_ascii_lowercase()));
+        }
+        (self.out)(&text);
+        false
+    }
+
+    fn payload(&mut self, bytes: &[u8], _: More, now: Tick, _: &mut Vec<u8>) -> Passed {
+        let most = self.label.configured.max_forward.unwrap_or(u64::MAX);
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
+        let count = if self.label.configured.random_forwarding { self.up_to(most) } else { most };
+        let name = if self.http { "trace_http_payload" } else { "trace_tcp_payload" };
+        if !self.is_quiet() {
+            let mut text = String::new();
+            let what = format!("{} - offset=0 - len={} - forward={count}", self.event(name), bytes.len());
+            self.label.line(&mut text, &what);
+            if self.label.configured.hexdump {
+                hexdump(&bytes[..count], &mut text);
+            }
+            (self.out)(&text);
+        }
+        let until = if count == bytes.len() { Tick::NEVER } else { now };
+        Passed { count, replaced: false, until }
+    }
+
+    fn trailers(&mut self, trailers: &mut Trailers, _: Tick) {
+        let mut text = String::new();
+        for (name, value) in trailers.fields().filter(|_| !self.is_quiet()) {
+            let [name, value] = [name, value].map(String::from_utf8_lossy);
+            self.label.line(&mut text, &format!("\t{}: {value}", name.to_ascii_lowercase()));
+        }
+        if !text.is_empty() {
+            (self.out)(&text);
+        }
+    }
+
+    fn end(&mut self, _: Tick, _: &mut Vec<u8>) {
+        if self.http && !self.is_quiet() {
+            let mut text = String::new();
+            self.label.line(&mut text, &self.event("trace_http_end"));
+            (self.out)(&text);
+        }
+    }
+}
+
+/// Sixteen bytes a line, as numbers and as text.
+fn hexdump(bytes: &[u8], text: &mut String) {
+    for (row, bytes) in bytes.chunks(16).enumerate() {
+        let halves = bytes.chunks(8).map(|half| half.iter().map(|byte| format!("{byte:02x} ")).collect());
+        let numbers = halves.collect::<Vec<String>>().join("  ");
+        let shown = |byte: &u8| if (0x20..0x7f).contains(byte) { *byte as char } else { '.' };
+        let characters: String = bytes.iter().map(shown).collect();
+        // Writing to memory does not fail.
+        let _ = writeln!(text, "\t{:#08x}: {numbers:<50}  |{characters}|", row * 16);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    thread_local! {
+        static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+
+    fn filter(change: impl FnOnce(&mut TraceFilter), http: bool) -> Trace {
+        let mut configured = TraceFilter {
+            name: "A".into(),
+            quiet: false,
+            random_forwarding: false,
+            max_forward: None,
+            hexdump: false,
+        };
+        change(&mut configured);
+        let label = Label {
+            configured: Box::leak(Box::new(configured)),
+            proxy: "f",
+            stream: 0x2a,
+            is_backend: false,
+        };
+        let mut trace = Trace::new(label, FilterDirection::Response, http);
+        trace.out = |text| SAID.with_borrow_mut(|said| said.push_str(text));
+        trace
+    }
+
+    /// What was said since this was asked last, each line without the time before it.
+    fn said() -> Vec<String> {
+        let text = SAID.take();
+        let untimed = |line: &str| match line.split_once(" [A/f                 ] ") {
+            Some((time, rest)) if !line.starts_with('\t') => {
+                assert!(time.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'), "{line}");
+                rest.to_owned()
+            }
+            _ => line.to_owned(),
+        };
+        text.lines().map(untimed).collect()
+    }
+
+    fn pass(trace: &mut Trace, bytes: &[u8]) -> Passed {
+        trace.payload(bytes, More::Comes, Tick::from_ms(7), &mut Vec::new())
+    }
+
+    #[test]
+    fn lines_are_those_of_the_reference_program() {
+        let mut trace = filter(|trace| trace.hexdump = true, true);
+        assert_eq!(pass(&mut trace, b"abcdefghijklmnopqrstu"), Passed::all(&[0; 21]));
+        trace.end(Tick::from_ms(7), &mut Vec::new());
+        let prefix = "[strm 0x2a(2a) 0x00000000 0x00000000]";
+        let want = [
+            format!(
+                "{prefix} trace_http_payload       : channel=RESPONSE   - mode=HTTP  (backend) - offset=0 - len=21 - forward=21"
+            ),
+            "\t0x000000: 61 62 63 64 65 66 67 68   69 6a 6b 6c 6d 6e 6f 70   |abcdefghijklmnop|".into(),
+            "\t0x000010: 71 72 73 74 75                                      |qrstu|".into(),
+            format!("{prefix} trace_http_end           : channel=RESPONSE   - mode=HTTP  (backend)"),
+        ];
+        assert_eq!(said(), want);
+        let mut trace = filter(|_| {}, false);
+        pass(&mut trace, b"abc");
+        trace.end(Tick::from_ms(7), &mut Vec::new());
+        let want = "trace_tcp_payload        : channel=RESPONSE   - mode=TCP   (backend) - offset=0 - len=3 - forward=3";
+        assert_eq!(said(), [format!("{prefix} {want}")]);
+    }
+
+    #[test]
+    fn fields_are_told_by_their_names_in_small_letters() {
+        let mut trace = filter(|_| {}, true);
+        let mut message = Message::new(100);
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: B:c\r\n\r\n";
+        assert!(message.read_kept(weir_http::Kind::Response, head).is_some());
+        assert!(!trace.head(&mut message, Tick::from_ms(7)), "it changes no length");
+        let prefix = "[strm 0x2a(2a) 0x00000000 0x00000000] ";
+        let lines = said();
+        let told: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix(prefix)).collect();
+        let want = "trace_http_headers       : channel=RESPONSE   - mode=HTTP  (backend)\tHTTP/1.1 200 OK";
+        assert_eq!(told, [want, "\tcontent-length: 3", "\tx-a: B:c"]);
+    }
+
+    #[test]
+    fn who_is_quiet_says_nothing() {
+        let mut trace = filter(|trace| (trace.quiet, trace.hexdump) = (true, true), true);
+        pass(&mut trace, b"abc");
+        trace.end(Tick::from_ms(7), &mut Vec::new());
+        trace.label.attached();
+        assert!(said().is_empty());
+    }
+
+    #[test]
+    fn parts_pass_at_a_time() {
+        let mut trace = filter(|trace| (trace.quiet, trace.max_forward) = (true, Some(3)), true);
+        let part = Passed { count: 3, replaced: false, until: Tick::from_ms(7) };
+        assert_eq!(pass(&mut trace, b"abcdef"), part);
+        assert_eq!(pass(&mut trace, b"ab"), Passed::all(b"ab"));
+        let mut trace = filter(|trace| (trace.quiet, trace.random_forwarding) = (true, true), true);
+        let counts: Vec<_> = (0..1000).map(|_| pass(&mut trace, &[0; 10]).count).collect();
+        for count in 1..=10 {
+            assert!(counts.contains(&count), "{count}");
+        }
+        assert!(counts.iter().all(|count| (1..=10).contains(count)));
+    }
+}

@@ -1,0 +1,274 @@
+//! Filters on streams: bandwidth limits to the millisecond of the virtual clock, and that messages stay messages behind any
+//! filter.
+
+mod support;
+
+use support::{HTTP, answer_with, plain, plain_tcp, run};
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+/// A thousand bytes a second in both directions.
+const LIMITS: &str = " filter bwlim-in i default-limit 1000 default-period 1s\n \
+    filter bwlim-out o default-limit 1000 default-period 1s\n";
+
+fn answer(length: usize) -> Vec<u8> {
+    let mut answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").into_bytes();
+    answer.extend((0..length).map(|at| b'a' + (at % 26) as u8));
+    answer
+}
+
+/// How long a response of so many bytes takes, in ms.
+#[track_caller]
+fn check_download(rules: &str, length: usize, want_ms: u64) {
+    let took = run(plain(&format!("{LIMITS}{rules}")), move |world| async move {
+        answer_with(world.origin("s1"), move |_| answer(length));
+        let began = weir_sched::now();
+        let mut client = world.client();
+        client.send(GET).await;
+        client.expect(answer(length)).await;
+        weir_sched::now().since(began)
+    });
+    // Each part waits for whole milliseconds.
+    assert!(took.abs_diff(want_ms) <= 2 + want_ms / 500, "{rules}: {took} ms, not {want_ms}");
+}
+
+/// Manual, 9.7 and "set-bandwidth-limit".
+#[test]
+fn a_response_takes_as_long_as_its_limit_says() {
+    check_download("", 40_000, 0);
+    check_download(" http-request set-bandwidth-limit i", 40_000, 0);
+    check_download(" http-request set-bandwidth-limit o", 2000, 2000);
+    // Longer than both timeouts: nobody is late.
+    check_download(" http-request set-bandwidth-limit o", 30_000, 30_000);
+    check_download(" http-response set-bandwidth-limit o", 2000, 2000);
+    check_download(" tcp-request content set-bandwidth-limit o", 2000, 2000);
+    check_download(" tcp-response content set-bandwidth-limit o", 2000, 2000);
+    check_download(" http-request set-bandwidth-limit o if FALSE", 2000, 0);
+    check_download(" http-request set-bandwidth-limit o limit 100k", 204_800, 2000);
+    check_download(" http-request set-bandwidth-limit o period 2s", 2000, 4000);
+    check_download(" http-request set-bandwidth-limit o limit int(4000) period int(500)", 8000, 1000);
+    // Without a value, the filter's own.
+    check_download(" http-request set-bandwidth-limit o limit req.hdr(none) period 0", 2000, 2000);
+    // The last rule alone counts, and forgets what those before it said.
+    let two = " http-request set-bandwidth-limit o limit 10 period 50s\n http-request set-bandwidth-limit o";
+    check_download(two, 2000, 2000);
+    // Of several filters, the narrowest; the other gives it its first bytes after 50 ms.
+    let second = " filter bwlim-out p default-limit 500 default-period 1s\n http-request set-bandwidth-limit o\n \
+        http-request set-bandwidth-limit p";
+    check_download(second, 2000, 4050);
+}
+
+#[test]
+fn a_filter_of_the_backend_is_enabled_by_rules_of_the_backend() {
+    let text = format!(
+        "{HTTP}frontend front\n bind 127.0.0.1:1\n filter bwlim-out a default-limit 1 default-period 1s\n \
+         default_backend back\nbackend back\n filter bwlim-out a default-limit 1000 default-period 1s\n \
+         http-request set-bandwidth-limit a\n server s1 {{s1}}\n"
+    );
+    let took = run(text, |world| async move {
+        answer_with(world.origin("s1"), |_| answer(3000));
+        let began = weir_sched::now();
+        let mut client = world.client();
+        client.send(GET).await;
+        client.expect(answer(3000)).await;
+        weir_sched::now().since(began)
+    });
+    assert!(took.abs_diff(3000) <= 2, "{took}");
+}
+
+#[test]
+fn a_request_takes_as_long_as_its_limit_says() {
+    let rules = " http-request set-bandwidth-limit i";
+    for (head, framed) in [("content-length: 20000", false), ("transfer-encoding: chunked", true)] {
+        let took = run(plain(&format!("{LIMITS}{rules}")), move |world| async move {
+            let mut client = world.client();
+            let body = "x".repeat(20_000);
+            client.send(format!("POST / HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n")).await;
+            let sent = if framed { format!("4e20\r\n{body}\r\n0\r\n\r\n") } else { body.clone() };
+            client.send(sent).await;
+            let mut server = world.accept("s1").await;
+            let began = weir_sched::now();
+            let framed = if framed { format!("4e20\r\n{body}\r\n0\r\n\r\n") } else { body };
+            let whole = format!("POST / HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n{framed}");
+            assert!(joined(&mut server, &whole).await == whole);
+            let took = weir_sched::now().since(began);
+            server.send(answer(1)).await;
+            client.expect(answer(1)).await;
+            took
+        });
+        assert!(took.abs_diff(20_000) <= 2, "{head}: {took}");
+    }
+}
+
+#[test]
+fn tcp_streams_are_limited_in_each_direction() {
+    let text = plain_tcp(&format!(
+        "{LIMITS} tcp-request content set-bandwidth-limit i\n tcp-request content set-bandwidth-limit o"
+    ));
+    run(text, |world| async move {
+        let mut client = world.client();
+        client.send("x".repeat(15_000)).await;
+        let mut server = world.accept("s1").await;
+        server.send("y".repeat(500)).await;
+        let began = weir_sched::now();
+        client.expect("y".repeat(500)).await;
+        let down = weir_sched::now().since(began);
+        client.finish();
+        server.expect("x".repeat(15_000)).await;
+        server.closed().await;
+        let up = weir_sched::now().since(began);
+        assert!(down.abs_diff(500) <= 2 && up.abs_diff(15_000) <= 2, "{down} {up}");
+        server.finish();
+        client.closed().await;
+        assert_eq!(world.log().await, format!("front/s1 0/0/{} 500 -- 0 0/0", up));
+    });
+}
+
+/// One exchange through filters that let everything pass, in small random parts, and then another on the same connection.
+#[track_caller]
+fn check_messages(request: &'static str, came: &'static str, answer: &'static str, response: &'static str) {
+    let filters = " filter trace name t quiet random-forwarding\n filter trace quiet max-fwd 3\n \
+        filter trace quiet random-forwarding\n filter bwlim-out o default-limit 100 default-period 1s\n \
+        http-request set-bandwidth-limit o\n";
+    run(plain(filters), move |world| async move {
+        let mut client = world.client();
+        for _ in 0..2 {
+            client.send(request).await;
+            let mut server = world.accept("s1").await;
+            assert_eq!(joined(&mut server, came).await, came);
+            server.send(answer).await;
+            server.finish();
+            assert_eq!(joined(&mut client, response).await, response);
+        }
+    });
+}
+
+/// What comes, with its chunks joined as those of what is expected are: a filter may cut them anew.
+async fn joined(peer: &mut support::Peer, like: &str) -> String {
+    let (head, body) = like.split_once("\r\n\r\n").expect("a head");
+    let mut came = peer.head().await;
+    if !head.contains("chunked") {
+        came.push_str(&String::from_utf8_lossy(&peer.read(body.len()).await));
+        return came;
+    }
+    let mut payload = String::new();
+    loop {
+        let mut line = String::new();
+        while !line.ends_with("\r\n") {
+            line.push(peer.read(1).await[0] as char);
+        }
+        let size = usize::from_str_radix(line.trim_end(), 16).expect("a size");
+        if size == 0 {
+            break;
+        }
+        payload.push_str(&String::from_utf8_lossy(&peer.read(size).await));
+        peer.expect("\r\n").await;
+    }
+    let mut trailers = String::new();
+    while !trailers.ends_with("\r\n\r\n") && trailers != "\r\n" {
+        trailers.push(peer.read(1).await[0] as char);
+    }
+    came.push_str(&format!("{:x}\r\n{payload}\r\n0\r\n{trailers}", payload.len()));
+    came
+}
+
+#[test]
+fn messages_behind_filters_are_what_they_were() {
+    const GOT: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    const HEAD: &str = "HEAD / HTTP/1.1\r\nhost: x\r\n\r\n";
+    const POST: &str = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n0123456789";
+    const CHUNKS: &str = "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nb\r\nhello world\r\n0\r\nT: 1\r\nU: 2\r\n\r\n";
+    const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 26\r\n\r\nabcdefghijklmnopqrstuvwxyz";
+    const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1a\r\nabcdefghijklmnopqrstuvwxyz\r\n0\r\nX: y\r\n\r\n";
+    const EMPTY: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n";
+    const LENGTH: &str = "HTTP/1.1 200 OK\r\ncontent-length: 26\r\n\r\n";
+    const NONE: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+    check_messages(GET, GOT, OK, OK);
+    check_messages(GET, GOT, NONE, NONE);
+    check_messages(HEAD, HEAD, LENGTH, LENGTH);
+    check_messages(POST, POST, OK, OK);
+    check_messages(CHUNKS, CHUNKS, OK, OK);
+    check_messages(POST, POST, CHUNKED, CHUNKED);
+    run(plain(" filter trace quiet"), move |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send(EMPTY).await;
+        client.expect(EMPTY).await;
+    });
+}
+
+#[test]
+fn a_response_without_a_length_lasts_as_long_as_its_connection() {
+    run(plain(" filter trace quiet max-fwd 3"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send("HTTP/1.1 200 OK\r\n\r\nabcdefgh").await;
+        server.finish();
+        assert!(client.rest().await.ends_with("\r\n\r\nabcdefgh"));
+        assert_eq!(world.log().await, "front/s1 0/0/0/0 200 42 ---- 0 0/0");
+    });
+}
+
+#[test]
+fn a_tunnel_passes_the_filters_too() {
+    let text = format!("{LIMITS} http-request set-bandwidth-limit o\n");
+    run(plain(&text), |world| async move {
+        let mut client = world.client();
+        client.send("GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: y\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send("HTTP/1.1 101 Go\r\nconnection: upgrade\r\nupgrade: y\r\n\r\n").await;
+        assert!(client.head().await.starts_with("HTTP/1.1 101"));
+        client.send("ping").await;
+        server.expect("ping").await;
+        let began = weir_sched::now();
+        server.send("z".repeat(2000)).await;
+        client.expect("z".repeat(2000)).await;
+        let took = weir_sched::now().since(began);
+        assert!(took.abs_diff(2000) <= 2, "{took}");
+    });
+}
+
+#[test]
+fn a_client_that_leaves_while_a_filter_holds_back_ends_the_stream() {
+    run(plain(&format!("{LIMITS} http-request set-bandwidth-limit o")), |world| async move {
+        answer_with(world.origin("s1"), |_| answer(50_000));
+        let mut client = world.client();
+        client.send(GET).await;
+        client.read(500).await;
+        client.abort();
+        let log = world.log().await;
+        assert!(log.contains(" CD"), "{log}");
+    });
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_late_whatever_filters_do() {
+    run(plain(" filter trace quiet"), |world| async move {
+        answer_with(world.origin("s1"), |_| answer(20_000_000));
+        let mut client = world.client();
+        client.make_narrow();
+        client.send(GET).await;
+        let log = world.log().await;
+        assert!(log.contains(" cD"), "{log}");
+    });
+}
+
+#[test]
+fn what_is_no_chunked_coding_is_refused_behind_filters() {
+    run(plain(" filter trace quiet"), |world| async move {
+        let mut client = world.client();
+        client.send(GET).await;
+        let mut server = world.accept("s1").await;
+        server.head().await;
+        server.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
+        client.expect("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
+        server.send("zz\r\n").await;
+        client.closed().await;
+        let log = world.log().await;
+        assert!(log.contains(" PD"), "{log}");
+    });
+}
