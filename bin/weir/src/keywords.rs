@@ -37,7 +37,7 @@ static CLASSES: &[Class] = &[
     Class { name: "cfg", help: "words of the configuration", dump: weir_config::vocabulary::dump },
     Class { name: "cli", help: "commands of the runtime API", dump: weir_cli::help::keyword_dump },
     Class { name: "cnv", help: "sample converters", dump: docs::converters },
-    Class { name: "flt", help: "filters", dump: || "# List of registered filter names:\n".to_owned() },
+    Class { name: "flt", help: "filters", dump: weir_config::vocabulary::filter_dump },
     Class { name: "smp", help: "sample fetches", dump: || docs::fetches(&registry()) },
     Class { name: "svc", help: "services", dump: || "# List of registered service names:\n".to_owned() },
 ];
@@ -66,6 +66,7 @@ mod tests {
             "b64dec: bin => ",
             "show stat [WORKER]",
             "always_true: bool",
+            "bwlim-out [BWLIM]\n",
             "hdr_beg = req.hdr -m beg",
         ] {
             assert!(all.contains(word), "{word}");

@@ -55,10 +55,13 @@ fn long() -> String {
          <default> : mode=TCP   side=FE|BE  mux=PASS  flags=\n       \
          none : mode=TCP   side=FE|BE  mux=PASS  flags=NO_UPG\n\n\
          Available services : none\n\
-         Available filters : none\n",
+         Available filters :\n{}",
         features.join(" "),
         weir_config::model::MAX_THREADS,
         weir_sys::process::processors().map_or(1, |processors| processors.len()),
+        weir_config::vocabulary::filters()
+            .map(|(name, family)| format!("\t{:>7} {name}\n", format!("[{family}]")))
+            .collect::<String>(),
     );
     text
 }

@@ -111,3 +111,30 @@ impl Message {
         connection::announce(head, raw, announcement)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_http::Kind;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(framing: &str, change: fn(&mut Message) -> Result<(), NoRoom>, want: &str) {
+        let mut message = Message::new(100);
+        let head = format!("HTTP/1.1 200 OK\r\nA: b\r\n{framing}\r\n");
+        assert!(message.read_kept(Kind::Response, head.as_bytes()).is_some(), "{head}");
+        change(&mut message).expect("room");
+        let mut written = Vec::new();
+        message.write(&mut written);
+        assert_eq!(String::from_utf8_lossy(&written), format!("HTTP/1.1 200 OK\r\nA: b\r\n{want}\r\n"));
+    }
+
+    #[test]
+    fn a_head_says_another_framing() {
+        let (length, chunked) = ("Content-Length: 5\r\n", "transfer-encoding: chunked\r\n");
+        for came in [length, chunked, ""] {
+            check(came, Message::chunk, chunked);
+            check(came, Message::unframe, "");
+        }
+    }
+}

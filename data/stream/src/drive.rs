@@ -28,6 +28,7 @@ impl Exchange {
         late: fn(&mut Exchange, By, &Waits) -> E,
     ) -> Result<T, E> {
         let mut deadlines = Deadlines::new(during, &self.timeouts, self.progress(), weir_sched::now());
+        let mut withheld = false;
         loop {
             let waits = match step(self, &mut deadlines)? {
                 Step::Done(result) => return Ok(result),
@@ -42,7 +43,7 @@ impl Exchange {
                 self.count_bytes_if_continuous();
             }
             let mut wake = Tick::NEVER;
-            if waits.withheld {
+            if std::mem::replace(&mut withheld, waits.withheld) || waits.withheld {
                 deadlines.begin_anew(now);
                 wake = self.request_body.wake_at().min(self.response_body.wake_at());
             }

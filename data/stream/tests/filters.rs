@@ -272,3 +272,52 @@ fn what_is_no_chunked_coding_is_refused_behind_filters() {
         assert!(log.contains(" PD"), "{log}");
     });
 }
+
+/// A byte in 20 s, and timeouts of 10 s.
+#[test]
+fn nobody_is_late_while_a_filter_holds_back() {
+    let limits = " filter bwlim-in i default-limit 1 default-period 20s\n \
+        filter bwlim-out o default-limit 1 default-period 20s\n \
+        tcp-request content set-bandwidth-limit i\n tcp-request content set-bandwidth-limit o\n";
+    run(plain(limits), |world| async move {
+        let mut client = world.client();
+        let post = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc";
+        client.send(post).await;
+        let mut server = world.accept("s1").await;
+        let began = weir_sched::now();
+        server.expect(post).await;
+        let up = weir_sched::now().since(began);
+        server.send(answer(3)).await;
+        client.expect(answer(3)).await;
+        let took = weir_sched::now().since(began);
+        assert_eq!((up, took), (60_000, 120_000));
+        assert_eq!(world.log().await, "front/s1 0/0/0/60000 200 52 ---- 0 0/0");
+    });
+    run(plain_tcp(limits), |world| async move {
+        let mut client = world.client();
+        client.send("abc").await;
+        let mut server = world.accept("s1").await;
+        server.send("defg").await;
+        server.expect("abc").await;
+        client.expect("defg").await;
+        client.finish();
+        server.finish();
+        client.closed().await;
+        let log = world.log().await;
+        assert!(log.contains(" 4 -- "), "{log}");
+    });
+}
+
+#[test]
+fn pages_of_our_own_pass_the_filters() {
+    let text = format!("{LIMITS} stats enable\n stats uri /stats\n http-request set-bandwidth-limit o\n");
+    run(plain(&text), |world| async move {
+        let mut client = world.client();
+        let began = weir_sched::now();
+        client.send("GET /stats HTTP/1.0\r\n\r\n").await;
+        let page = client.rest_raw().await;
+        let body = page.windows(4).position(|part| part == b"\r\n\r\n").map_or(0, |at| page.len() - at - 4);
+        let took = weir_sched::now().since(began);
+        assert!(body > 0 && took.abs_diff(body as u64) <= 2, "{body} bytes in {took} ms");
+    });
+}

@@ -31,6 +31,7 @@ use weir_expr::{AclTable, Loader, PatternStore, Places, Registry, VariableNames}
 use weir_syntax::{Diagnostic, Diagnostics, FileId, Layout, Line, SourceMap, Span, Word};
 
 pub(crate) use captures::MAX_CAPTURE;
+pub use filters::{FILTERS, FilterReader};
 pub use finish::Surroundings;
 pub use keywords::{PROXY_KEYWORDS, ProxyReader};
 pub(crate) use logging::log_header;

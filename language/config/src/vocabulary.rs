@@ -8,7 +8,7 @@ use crate::global::GLOBAL_KEYWORDS;
 use crate::http_errors::HTTP_ERRORS_KEYWORDS;
 use crate::log_forward::LOG_FORWARD_KEYWORDS;
 use crate::model::RulesetKind;
-use crate::proxy::{BACKENDS, FRONTENDS, OPTIONS, PROXY_KEYWORDS, Sections};
+use crate::proxy::{BACKENDS, FILTERS, FRONTENDS, OPTIONS, PROXY_KEYWORDS, Sections};
 use crate::ring::RING_KEYWORDS;
 use crate::rows::{Handler, Row};
 use crate::rules::ACTIONS;
@@ -51,6 +51,8 @@ pub enum WordPlace {
     Server,
     /// It is the action of a rule.
     Action,
+    /// After `filter`.
+    Filter,
     /// In `userlist`.
     Userlist,
     /// In `http-errors`.
@@ -76,7 +78,7 @@ pub enum WordState {
 
 impl WordPlace {
     /// Every place.
-    pub const ALL: [WordPlace; 12] = [
+    pub const ALL: [WordPlace; 13] = [
         WordPlace::Section,
         WordPlace::Global,
         WordPlace::Proxy,
@@ -84,6 +86,7 @@ impl WordPlace {
         WordPlace::Bind,
         WordPlace::Server,
         WordPlace::Action,
+        WordPlace::Filter,
         WordPlace::Userlist,
         WordPlace::HttpErrors,
         WordPlace::Ring,
@@ -101,6 +104,7 @@ impl WordPlace {
             WordPlace::Bind => "Words of bind lines",
             WordPlace::Server => "Words of server lines",
             WordPlace::Action => "Actions",
+            WordPlace::Filter => "Filters",
             WordPlace::Userlist => "Words of userlist",
             WordPlace::HttpErrors => "Words of http-errors",
             WordPlace::Ring => "Words of ring",
@@ -120,6 +124,7 @@ pub fn words() -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Bind, BIND_OPTIONS.rows());
     add(&mut words, WordPlace::Server, SERVER_OPTIONS.rows());
     add(&mut words, WordPlace::Action, ACTIONS.rows());
+    add(&mut words, WordPlace::Filter, FILTERS.rows());
     add(&mut words, WordPlace::Userlist, USERLIST_KEYWORDS.rows());
     add(&mut words, WordPlace::HttpErrors, HTTP_ERRORS_KEYWORDS.rows());
     add(&mut words, WordPlace::Ring, RING_KEYWORDS.rows());
@@ -150,6 +155,20 @@ fn add<F: 'static>(
             Handler::Removed(_) => WordState::Removed,
         },
     }));
+}
+
+/// The filters that are there, by name, each with its family.
+pub fn filters() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FILTERS.rows().filter_map(|row| match row.handler {
+        Handler::Ready(reader) => Some((row.name, reader.family)),
+        _ => None,
+    })
+}
+
+/// What `-dKflt` prints.
+pub fn filter_dump() -> String {
+    let rows = filters().map(|(name, family)| format!("{name} [{family}]\n"));
+    format!("# List of registered filter names:\n{}", rows.collect::<String>())
 }
 
 /// What `-dKcfg` prints: the words that are understood, in the reference's layout.

@@ -8,8 +8,8 @@ use super::keywords::keyword;
 use super::{Draft, LineContext, PROXIES, ProxyReader};
 use crate::model::{BandwidthFilter, Filter, FilterDirection, FilterKind, TraceFilter};
 use crate::numbers::{delay_of, size_of};
-use crate::rows::Row;
-use crate::words::{Fault, Parsed, Words, fault, not_yet};
+use crate::rows::{Handler, Row, Table};
+use crate::words::{Fault, Parsed, Words, fault, not_yet, suggesting};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
@@ -45,29 +45,67 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
 ];
 
-/// The words that may follow `filter`, for a message.
-const NAMES: [&str; 3] = ["bwlim-in", "bwlim-out", "trace"];
-/// Those that the language has besides.
-const NOT_YET: [&str; 7] =
-    ["cache", "comp-req", "comp-res", "compression", "fcgi-app", "opentracing", "spoe"];
+/// Reads the arguments of a filter.
+#[derive(Clone, Copy, Debug)]
+pub struct FilterReader {
+    /// What `-vv` and `-dKflt` call those that belong together.
+    pub family: &'static str,
+    read: fn(&mut LineContext<'_>, &mut Words<'_>) -> Parsed<FilterKind>,
+}
+
+/// Every filter.
+pub static FILTERS: Table<FilterReader> = Table::new(&[&[
+    Row::ready(
+        "bwlim-in",
+        "<name> default-limit <size> default-period <time> [min-size <sz>]",
+        "a default-limit 1m default-period 1s",
+        "limit what streams receive from clients",
+        FilterReader {
+            family: "BWLIM",
+            read: |context, words| read_bandwidth(context, words, FilterDirection::Request),
+        },
+    ),
+    Row::ready(
+        "bwlim-out",
+        "<name> default-limit <size> default-period <time> [min-size <sz>]",
+        "b default-limit 1m default-period 1s min-size 2896",
+        "limit what streams send to clients",
+        FilterReader {
+            family: "BWLIM",
+            read: |context, words| read_bandwidth(context, words, FilterDirection::Response),
+        },
+    ),
+    Row::ready(
+        "trace",
+        "[name <n>] [quiet] [random-forwarding] [max-fwd <max>] [hexdump]",
+        "name a hexdump",
+        "say on standard error what passes",
+        FilterReader { family: "TRACE", read: |_, words| read_trace(words) },
+    ),
+    Row::not_yet("cache", "<name>", "keep responses in a cache"),
+    Row::not_yet("comp-req", "", "compress requests"),
+    Row::not_yet("comp-res", "", "compress responses"),
+    Row::not_yet("compression", "", "compress messages"),
+    Row::not_yet("fcgi-app", "<name>", "speak FastCGI with servers"),
+    Row::not_yet("opentracing", "[id <id>] config <file>", "report streams to OpenTracing"),
+    Row::not_yet("spoe", "[engine <name>] config <file>", "ask agents"),
+]]);
 
 fn read_filter(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let subject = format!("{} '{}'", context.draft.section.noun(), context.name());
     let name = words.expect(&format!("missing argument for 'filter' in {subject}."))?;
-    let kind = match name.text() {
-        "bwlim-in" => read_bandwidth(context, words, FilterDirection::Request),
-        "bwlim-out" => read_bandwidth(context, words, FilterDirection::Response),
-        "trace" => read_trace(words),
-        other if NOT_YET.contains(&other) || other.starts_with("lua.") => {
-            return Err(not_yet(name.span(), &format!("filter {other}")));
+    let not_there = |name: &Word| not_yet(name.span(), &format!("filter {name}"));
+    let kind = match FILTERS.find(name.text()).map(|row| row.handler) {
+        Some(Handler::Ready(reader)) => (reader.read)(context, words)?,
+        Some(Handler::NotYet | Handler::Removed(_)) => return Err(not_there(name)),
+        None if name.text().starts_with("lua.") => return Err(not_there(name)),
+        None => {
+            let ready = FILTERS.rows().filter(|row| row.is_ready());
+            let known = ready.map(|row| format!("'{}'", row.name)).collect::<Vec<_>>().join(", ");
+            let message = format!("'filter' : unknown keyword '{name}'. Registered keywords : {known}");
+            return Err(suggesting(fault(name.span(), message), FILTERS.nearest(name.text())));
         }
-        other => {
-            let known = NAMES.map(|name| format!("'{name}'")).join(", ");
-            let message = format!("'filter' : unknown keyword '{other}'. Registered keywords : {known}");
-            let nearest = weir_syntax::did_you_mean(other, NAMES);
-            return Err(crate::words::suggesting(fault(name.span(), message), nearest));
-        }
-    }?;
+    };
     if context.draft.proxy.filters.len() >= MAX_FILTERS {
         return Err(fault(name.span(), format!("more than {MAX_FILTERS} filters.")));
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::bind::BIND_OPTIONS;
 use crate::model::*;
 use crate::proxy::options::OPTIONS;
-use crate::proxy::{BACKEND, FRONTEND, LISTEN, NAMED_DEFAULTS, PROXY_KEYWORDS, Section, Sections};
+use crate::proxy::{BACKEND, FILTERS, FRONTEND, LISTEN, NAMED_DEFAULTS, PROXY_KEYWORDS, Section, Sections};
 use crate::rows::{Handler, Row, Table};
 use crate::rules::ACTIONS;
 use crate::server::SERVER_OPTIONS;
@@ -47,6 +47,9 @@ fn every_keyword_is_read_with_its_example() {
     for row in OPTIONS.rows().filter(|row| !row.name.starts_with("accept-invalid-")) {
         let Handler::Ready(reader) = row.handler else { continue };
         check_quiet(section_for(reader.sections), &format!("option {} {}", row.name, row.example));
+    }
+    for row in FILTERS.rows().filter(|row| row.is_ready()) {
+        check_quiet("listen l", &format!("filter {} {}", row.name, row.example));
     }
     for row in BIND_OPTIONS.rows().filter(|row| row.is_ready()) {
         check_quiet("listen l", &format!("bind :80 {} {}", row.name, row.example));
@@ -92,6 +95,7 @@ fn every_word_says_what_it_is_for() {
     check(&BIND_OPTIONS);
     check(&SERVER_OPTIONS);
     check(&ACTIONS);
+    check(&FILTERS);
 }
 
 #[test]
