@@ -8,7 +8,8 @@
 //! [`Inbox`] hands over whole values; [`Doorbell`] tells whether the receiver sleeps and must be rung.
 //! [`Ring`] is a buffer of messages that many write and many read, in memory or in a file.
 //! [`RunState`], [`SharedQueue`] and [`SeekLock`] are what work that several threads may run stands on.
-//! [`Turnstile`] bounds how many are inside and knows who waits. [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it.
+//! [`Turnstile`] bounds how many are inside and knows who waits. [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
+//! [`PerWorker`] what each worker has for itself.
 //!
 //! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
 
@@ -17,6 +18,7 @@ mod doorbell;
 mod inbox;
 mod lazy_deadline;
 mod lock_label;
+mod per_worker;
 mod primitives;
 mod published;
 pub mod ring;
@@ -35,6 +37,7 @@ pub use lazy_deadline::{Expiry, LazyDeadline};
 pub use lock_label::{
     Lock, LockFigures, LockGuard, LockLabel, ModeReport, lock_figures, lock_times_ns, measure_locks,
 };
+pub use per_worker::PerWorker;
 pub use published::Published;
 pub use ring::Ring;
 pub use run_state::{Begin, Finish, RunState};

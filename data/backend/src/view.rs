@@ -1,0 +1,173 @@
+//! Choosing without the lock: what a worker knows of the farm, and where it stands in it.
+//!
+//! As long as no member has a limit, nobody waits for anybody, and a worker chooses by its own [`WorkerView`]: the
+//! members as they were when it last looked, its own turn among them, its own counts. It takes the lock once after
+//! each change, to look again. That it misses none is a handshake over the version that every change raises, with
+//! sequentially consistent accesses:
+//!
+//! ```text
+//!   a worker chooses                       a change, under the lock
+//!   W1  the version is the view's          C1  states, then version += 1
+//!   W2  its count of the server += 1       C2  reads the server's counts
+//!   W3  the version is the view's still;
+//!       else count -= 1, and look again
+//! ```
+//!
+//! Either W2 comes before what C2 reads, and who changes sees the request; or C2 reads before W2, then C1 comes before
+//! W3, and the worker takes its choice back. So a server whose end was told gets nothing any more, one is only let go
+//! when nobody is on it, and a new limit knows all who are there. `tests/queue_loom.rs` walks through it.
+
+use std::sync::Arc;
+
+use crate::backend::{ChooseInput, Lease, Shared};
+use crate::balance::{Balancer, Farm, Members, Pick, Request, Share};
+use crate::board::Board;
+use crate::server::{Server, ServerKey};
+
+/// One worker's view of a farm.
+pub(crate) struct WorkerView {
+    share: Share,
+    /// What it is a view of; 0 before there was a look.
+    version: Version,
+    members: Arc<Members>,
+    refresh_at_ms: u64,
+    balancer: Balancer,
+    handles: Handles,
+}
+
+/// The number of a state of the farm, and whether it may be chosen from without the lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Version(u64);
+
+impl Version {
+    /// The next one.
+    pub(crate) fn next(self, is_free: bool) -> Self {
+        Self(((self.0 >> 1) + 1) << 1 | u64::from(is_free))
+    }
+
+    /// Whether no member has a limit and no order depends on the load of all.
+    #[inline]
+    pub(crate) fn is_free(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    pub(crate) const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    pub(crate) const fn to_number(self) -> u64 {
+        self.0
+    }
+}
+
+impl WorkerView {
+    /// A view of nothing yet.
+    pub(crate) fn new(shared: &Shared, worker: usize) -> Self {
+        Self {
+            share: Share { worker, workers: shared.settings.workers },
+            version: Version::default(),
+            members: Arc::new(Members::new(Vec::new())),
+            refresh_at_ms: u64::MAX,
+            balancer: Balancer::new(&shared.settings),
+            handles: Handles::default(),
+        }
+    }
+
+    /// Whether it shows the farm as it is in that version and at that time.
+    #[inline]
+    pub(crate) fn shows(&self, version: Version, now_ms: u64) -> bool {
+        self.version == version && now_ms < self.refresh_at_ms
+    }
+
+    /// Looks at the farm.
+    #[cold]
+    pub(crate) fn look(&mut self, board: &Board) {
+        self.version = board.version();
+        self.members = Arc::clone(board.members());
+        self.refresh_at_ms = board.refresh_at_ms();
+        self.balancer.follow(board.balancer(), &self.members.list, self.share);
+        self.handles.forget_all_but(|key| board.server(key).is_some());
+    }
+
+    /// What was seen.
+    #[inline]
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Whether it shows nobody who takes new visitors.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.list.is_empty()
+    }
+
+    /// Chooses a member and takes a slot; none when the algorithm has somebody wait.
+    pub(crate) fn choose(&mut self, shared: &Shared, input: &ChooseInput) -> Option<Lease> {
+        let position = |key: ServerKey| self.members.position(key);
+        let preferred = input.prefer.filter(|_| !shared.settings.algorithm.is_hash()).and_then(position);
+        let member = match preferred {
+            Some(member) => member,
+            None => {
+                // No member has a limit, so none depends on the backend's load.
+                let farm =
+                    Farm { members: &self.members.list, backend_load: 0, full: 0, now_ms: input.now_ms };
+                let avoid = input.avoid.and_then(position);
+                match self.balancer.pick(&farm, &Request { hash: input.hash, avoid, random: input.random }) {
+                    Pick::Free(member) => member,
+                    Pick::Queue(_) | Pick::Saturated => return None,
+                }
+            }
+        };
+        Some(self.handles.take(&self.members.list[member].server, shared, self.share.worker))
+    }
+
+    /// Takes a slot of a server without a limit.
+    pub(crate) fn take(&mut self, server: &Arc<Server>, shared: &Shared) -> Lease {
+        self.handles.take(server, shared, self.share.worker)
+    }
+}
+
+/// References to servers whose count nobody but this worker changes, by the servers' places.
+///
+/// Cloning an `Arc<Server>` for each request would write to a line that all workers write to.
+#[derive(Default)]
+struct Handles(Vec<Option<Arc<Arc<Server>>>>);
+
+impl Handles {
+    /// A slot of a server, counted where the backend's algorithm wants it.
+    fn take(&mut self, server: &Arc<Server>, shared: &Shared, worker: usize) -> Lease {
+        let handle = self.of(server);
+        if shared.compares_load {
+            server.occupy();
+            return Lease::alone(handle, None);
+        }
+        server.occupy_apart(worker);
+        Lease::alone(handle, Some(worker))
+    }
+
+    fn of(&mut self, server: &Arc<Server>) -> Arc<Arc<Server>> {
+        let place = server.key().index();
+        match self.0.get(place) {
+            Some(Some(handle)) if Arc::ptr_eq(&**handle, server) => Arc::clone(handle),
+            _ => self.insert(place, server),
+        }
+    }
+
+    #[cold]
+    fn insert(&mut self, place: usize, server: &Arc<Server>) -> Arc<Arc<Server>> {
+        if self.0.len() <= place {
+            self.0.resize(place + 1, None);
+        }
+        let handle = Arc::new(Arc::clone(server));
+        self.0[place] = Some(Arc::clone(&handle));
+        handle
+    }
+
+    /// A server that was let go is not kept alive for long.
+    fn forget_all_but(&mut self, is_known: impl Fn(ServerKey) -> bool) {
+        for handle in &mut self.0 {
+            if handle.as_ref().is_some_and(|server| !is_known(server.key())) {
+                *handle = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What each worker has for itself of something that all of them share.
+
+use crossbeam_utils::CachePadded;
+
+use crate::primitives::{Mutex, MutexGuard};
+
+/// A value for each worker, on cache lines of its own, which nobody but that worker uses.
+///
+/// That it is so is the callers' word: who comes while another thread uses the same value is turned away, so nobody
+/// ever waits here, and a wrong number costs the shortcut, not the safety.
+#[derive(Debug)]
+pub struct PerWorker<T>(Box<[CachePadded<Mutex<T>>]>);
+
+impl<T> PerWorker<T> {
+    /// A value for each of so many workers (at least one), made of their numbers.
+    pub fn new(workers: usize, mut make: impl FnMut(usize) -> T) -> Self {
+        Self((0..workers.max(1)).map(|worker| CachePadded::new(Mutex::new(make(worker)))).collect())
+    }
+
+    /// The worker's value; `None` while another thread uses it, and when there is no such worker.
+    #[inline]
+    pub fn of(&self, worker: usize) -> Option<MutexGuard<'_, T>> {
+        match self.0.get(worker)?.try_lock() {
+            Ok(value) => Some(value),
+            // What a panicking user left behind is taken as it is: users leave it whole at each step.
+            Err(std::sync::TryLockError::Poisoned(left)) => Some(left.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_worker_finds_its_own() {
+        let parts = PerWorker::new(2, |worker| worker * 10);
+        *parts.of(1).expect("free") += 1;
+        assert_eq!([0, 1].map(|worker| *parts.of(worker).expect("free")), [0, 11]);
+        assert!(parts.of(2).is_none());
+    }
+
+    #[test]
+    fn who_comes_second_is_turned_away() {
+        let parts = PerWorker::new(1, |_| ());
+        let first = parts.of(0).expect("free");
+        assert!(parts.of(0).is_none());
+        drop(first);
+        assert!(parts.of(0).is_some());
+    }
+
+    #[test]
+    fn a_panic_leaves_the_value_in_use() {
+        let parts = PerWorker::new(1, |_| 7);
+        let broken = std::panic::catch_unwind(|| {
+            let _value = parts.of(0);
+            panic!("on purpose");
+        });
+        assert!(broken.is_err());
+        assert_eq!(parts.of(0).as_deref(), Some(&7));
+    }
+}
