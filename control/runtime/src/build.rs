@@ -166,7 +166,6 @@ fn make_proxy(
         listeners,
         log_sinks,
         log_tag: log_tag.as_bytes().into(),
-        log_count: AtomicU32::new(0),
         connections: Gate::new(),
         connections_limit: AtomicU32::new(limit),
         state: AtomicU32::new(0),

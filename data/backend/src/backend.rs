@@ -2,7 +2,8 @@
 //!
 //! One short lock, the *board*, guards everything that choosing and queueing decide on together: the
 //! usable members, the balancing structure and the queues. Nobody sleeps or wakes anybody while
-//! holding it. `served` counts live outside, in the servers (see `queue.rs` for why that is safe).
+//! holding it. Counts of requests live outside, in the servers (see `queue.rs` for why that is safe).
+//! Where no server has a limit, requests take no lock: each worker chooses by its own view (`view.rs`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,16 +12,17 @@ use arc_swap::ArcSwap;
 
 use crate::balance::Pick;
 use crate::board::{Board, Watcher};
-use crate::figures::{BackendFigures, SharedGauge};
+use crate::figures::BackendFigures;
 use crate::idle::IdlePools;
 use crate::persistence::DynamicCookies;
 use crate::queue::{Order, Outcome, Place, Priority, Verdict, Waiter, Waiting, Wake};
 use crate::server::state::{AdminState, OperationalState};
 use crate::server::weight::WeightChange;
-use crate::server::{Change, Server, ServerKey};
+use crate::server::{Change, Server, ServerKey, raise};
 use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerAddress, ServerSettings};
-use crate::sync::{AtomicU32, Ordering};
-use weir_sync::{Lock, LockGuard, LockLabel};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, handshake_point};
+use crate::view::{Handle, Version, WorkerView};
+use weir_sync::{CachePadded, Lock, LockGuard, LockLabel, PerWorker};
 
 /// What profiles call the boards' locks. Each critical section leaves its board consistent at each step, so a panic caught at
 /// the task that held it (design D8) leaves nothing to mend.
@@ -29,9 +31,10 @@ static BOARD: LockLabel = LockLabel::new("BACKEND");
 /// A backend, shared by all workers.
 pub struct Backend {
     shared: Arc<Shared>,
-    figures: BackendFigures,
     roster: ArcSwap<Roster>,
     board: Lock<Board>,
+    /// Made when the worker first chooses.
+    views: PerWorker<Option<Box<WorkerView>>>,
     itself: Weak<Backend>,
 }
 
@@ -49,6 +52,8 @@ pub struct ChooseInput {
     pub priority: Priority,
     /// Entropy, for `balance random`.
     pub random: u64,
+    /// The worker that asks: it alone uses this number.
+    pub worker: usize,
     /// The time on a monotonic clock.
     pub now_ms: u64,
 }
@@ -70,7 +75,7 @@ impl Backend {
     /// A backend with its servers.
     #[must_use]
     pub fn new(settings: BackendSettings, servers: Vec<ServerSettings>, now_ms: u64) -> Arc<Self> {
-        let figures = BackendFigures::new(settings.workers);
+        let views = PerWorker::new(settings.workers, |_| None);
         let shared = Arc::new(Shared::new(settings));
         Arc::new_cyclic(|itself: &Weak<Self>| {
             let home = || Home { backend: Weak::clone(itself), shared: Arc::clone(&shared) };
@@ -84,7 +89,7 @@ impl Backend {
                 .collect();
             let board = Board::new(Arc::clone(&shared), servers.clone(), now_ms);
             let roster = ArcSwap::from_pointee(Roster::new(servers));
-            Self { board: Lock::new(board, &BOARD), roster, figures, itself: Weak::clone(itself), shared }
+            Self { board: Lock::new(board, &BOARD), roster, views, itself: Weak::clone(itself), shared }
         })
     }
 
@@ -103,29 +108,33 @@ impl Backend {
     /// What it counts.
     #[must_use]
     pub fn figures(&self) -> &BackendFigures {
-        &self.figures
+        &self.shared.figures
     }
 
-    /// A stream enters: it counts as the backend's load (`scur`, `fullconn`) until it leaves.
-    pub fn enter(&self) {
-        self.shared.sessions.enter();
+    /// A stream of a worker enters: it counts as the backend's load (`scur`, `fullconn`) until it leaves.
+    pub fn enter(&self, worker: usize) {
+        if self.shared.figures.enter(worker) {
+            raise(&self.shared.sessions_maximum, self.sessions());
+        }
     }
 
-    /// A stream that entered leaves.
-    pub fn leave(&self) {
-        self.shared.sessions.leave();
+    /// A stream that entered on that worker leaves.
+    pub fn leave(&self, worker: usize) {
+        self.shared.figures.leave(worker);
     }
 
     /// Streams inside.
     #[must_use]
     pub fn sessions(&self) -> u32 {
-        self.shared.sessions.value()
+        self.shared.figures.inside()
     }
 
-    /// The most streams ever inside at once since the last [`Backend::clear_maxima`].
+    /// The most streams inside at once that were seen since the last [`Backend::clear_maxima`]: all of a single worker's
+    /// peaks, and those of several that last.
     #[must_use]
     pub fn sessions_maximum(&self) -> u32 {
-        self.shared.sessions.highest()
+        raise(&self.shared.sessions_maximum, self.sessions());
+        self.shared.sessions_maximum.load(Ordering::Relaxed)
     }
 
     /// Requests in the backend's own queue.
@@ -142,7 +151,8 @@ impl Backend {
 
     /// `clear counters`: maxima start again from what is, here and on the servers.
     pub fn clear_maxima(&self) {
-        self.shared.sessions.clear_highest();
+        self.shared.figures.forget_most_inside();
+        self.shared.sessions_maximum.store(self.sessions(), Ordering::Relaxed);
         self.shared.queued_maximum.store(self.queued(), Ordering::Relaxed);
         self.servers().iter().for_each(|server| server.clear_maxima());
     }
@@ -157,6 +167,11 @@ impl Backend {
     #[must_use]
     pub fn server(&self, key: ServerKey) -> Option<Arc<Server>> {
         self.roster.load().get(key).cloned()
+    }
+
+    /// Shows `look` a server, without counting a reference that all workers count.
+    pub fn look_at<R>(&self, key: ServerKey, look: impl FnOnce(&Server) -> R) -> Option<R> {
+        self.roster.load().get(key).map(|server| look(server))
     }
 
     /// The server that has a place now.
@@ -180,9 +195,12 @@ impl Backend {
     /// The server that a cookie value designates: the first one up with that value, or else the first.
     #[must_use]
     pub fn server_by_cookie(&self, value: &str) -> Option<Arc<Server>> {
-        let roster = self.roster.load();
-        let servers = || roster.by_cookie.get(value).into_iter().flatten().filter_map(|key| roster.get(*key));
-        servers().find(|server| server.is_up()).or_else(|| servers().next()).cloned()
+        self.roster.load().by_cookie(value).cloned()
+    }
+
+    /// Shows `look` that server, without counting a reference that all workers count.
+    pub fn look_at_cookie<R>(&self, value: &str, look: impl FnOnce(&Server) -> R) -> Option<R> {
+        self.roster.load().by_cookie(value).map(|server| look(server))
     }
 
     /// What operators see of the farm.
@@ -203,6 +221,9 @@ impl Backend {
     ///
     /// `wake` is only asked for when there is a queue to join.
     pub fn choose(&self, input: &ChooseInput, wake: impl FnOnce() -> Box<dyn Wake>) -> Choice {
+        if let Some(choice) = self.choose_alone(input) {
+            return choice;
+        }
         let mut board = self.board.lock();
         board.refresh(input.now_ms);
         match board.choose(input) {
@@ -216,6 +237,55 @@ impl Backend {
         }
     }
 
+    /// Chooses by the worker's own view of the farm; none when that is not possible: there are limits or an order that
+    /// all workers share, or the farm changes all the time.
+    fn choose_alone(&self, input: &ChooseInput) -> Option<Choice> {
+        for _ in 0..LOOKS {
+            let version = self.version();
+            if !version.is_free() {
+                return None;
+            }
+            let mut place = self.views.of(input.worker)?;
+            let view = place.get_or_insert_with(|| Box::new(WorkerView::new(&self.shared, input.worker)));
+            if !view.shows(version, input.now_ms) {
+                let mut board = self.board.lock();
+                board.refresh(input.now_ms);
+                view.look(&board);
+                if !view.version().is_free() {
+                    return None;
+                }
+            }
+            if view.is_empty() {
+                return Some(Choice::None);
+            }
+            let lease = view.choose(&self.shared, input)?;
+            handshake_point();
+            if self.version() == view.version() {
+                return Some(Choice::Server(lease));
+            }
+        }
+        None
+    }
+
+    /// Takes a slot of a server that is up and has no limit, unless load orders the servers.
+    fn take_alone(&self, key: ServerKey, input: &ChooseInput) -> Option<Choice> {
+        if self.shared.settings.algorithm == Algorithm::LeastConnections {
+            return None;
+        }
+        let version = self.version();
+        let roster = self.roster.load();
+        let server = roster.get(key).filter(|server| server.is_up() && server.is_unlimited())?;
+        let mut place = self.views.of(input.worker)?;
+        let view = place.get_or_insert_with(|| Box::new(WorkerView::new(&self.shared, input.worker)));
+        let lease = view.take(server, &self.shared);
+        handshake_point();
+        (self.version() == version).then_some(Choice::Server(lease))
+    }
+
+    fn version(&self) -> Version {
+        Version::from_number(self.shared.version.load(Ordering::SeqCst))
+    }
+
     /// Takes a slot of a designated server (persistence, `use-server`), or joins its queue.
     ///
     /// `sticky` requests stay in that queue even when the server goes down, until their timeout.
@@ -226,6 +296,9 @@ impl Backend {
         input: &ChooseInput,
         wake: impl FnOnce() -> Box<dyn Wake>,
     ) -> Choice {
+        if let Some(choice) = self.take_alone(key, input) {
+            return choice;
+        }
         let mut board = self.board.lock();
         board.refresh(input.now_ms);
         let Some(server) = board.server(key).map(Arc::clone) else { return Choice::None };
@@ -343,7 +416,8 @@ impl Backend {
         if !server.admin_state().is_maintenance() {
             return Err(RemoveError::NotInMaintenance);
         }
-        // Slots are only taken under this lock, so nobody comes while it goes.
+        // Who takes a slot without this lock sees the version that maintenance made, and gives it back: nobody comes
+        // while it goes.
         if !server.is_unused() {
             return Err(RemoveError::InUse);
         }
@@ -558,26 +632,42 @@ pub enum RemoveError {
 
 /// A slot of a server, given back on drop at the latest.
 pub struct Lease {
-    server: Arc<Server>,
+    server: LeasedServer,
+    /// The worker that counts it; none where all count together.
+    worker: Option<usize>,
     held: bool,
 }
 
+enum LeasedServer {
+    /// Through a reference that only its worker counts.
+    OfWorker(Arc<Handle>),
+    Common(Arc<Server>),
+}
+
 impl Lease {
-    /// For a slot that is counted already.
+    /// For a slot that is counted already, under the lock.
     pub(crate) fn granted(server: Arc<Server>) -> Self {
-        Self { server, held: true }
+        Self { server: LeasedServer::Common(server), worker: None, held: true }
+    }
+
+    /// For a slot that was taken without the lock and is counted already.
+    pub(crate) fn alone(server: Arc<Handle>, worker: Option<usize>) -> Self {
+        Self { server: LeasedServer::OfWorker(server), worker, held: true }
     }
 
     /// The server, also once the slot was given back.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
-        &self.server
+        match &self.server {
+            LeasedServer::OfWorker(handle) => &handle.0,
+            LeasedServer::Common(server) => server,
+        }
     }
 
     /// Gives the slot back now; what remains only says which server it was.
     pub fn give_back(&mut self) {
         if std::mem::take(&mut self.held) {
-            self.server.release();
+            self.server().release(self.worker);
         }
     }
 }
@@ -590,15 +680,20 @@ impl Drop for Lease {
 
 impl std::fmt::Debug for Lease {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Lease").field(&self.server.name()).finish()
+        formatter.debug_tuple("Lease").field(&self.server().name()).finish()
     }
 }
 
 /// What a backend, its board and its servers have in common, readable without the lock.
 pub(crate) struct Shared {
     pub(crate) settings: BackendSettings,
-    /// Streams inside.
-    pub(crate) sessions: SharedGauge,
+    pub(crate) figures: BackendFigures,
+    /// The most streams inside that were seen.
+    pub(crate) sessions_maximum: AtomicU32,
+    /// Which state of the farm this is, as a [`Version`]. Written under the lock, and read for each request.
+    pub(crate) version: CachePadded<AtomicU64>,
+    /// Whether the algorithm compares what all workers count.
+    pub(crate) compares_load: bool,
     /// Requests in the backend's queue. Written under the lock.
     pub(crate) queued: AtomicU32,
     pub(crate) queued_maximum: AtomicU32,
@@ -611,7 +706,10 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(settings: BackendSettings) -> Self {
         Self {
-            sessions: SharedGauge::default(),
+            figures: BackendFigures::new(settings.workers),
+            sessions_maximum: AtomicU32::new(0),
+            version: CachePadded::new(AtomicU64::new(Version::default().to_number())),
+            compares_load: settings.compares_load(),
             queued: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
             usable: AtomicU32::new(0),
@@ -656,10 +754,18 @@ impl Roster {
         Self { servers: servers.into(), places: places.into(), by_cookie }
     }
 
+    fn by_cookie(&self, value: &str) -> Option<&Arc<Server>> {
+        let servers = || self.by_cookie.get(value).into_iter().flatten().filter_map(|key| self.get(*key));
+        servers().find(|server| server.is_up()).or_else(|| servers().next())
+    }
+
     fn get(&self, key: ServerKey) -> Option<&Arc<Server>> {
         self.places.get(key.index())?.as_ref().filter(|server| server.key() == key)
     }
 }
+
+/// So often a worker looks again at a farm that changed while it chose; then it queues for the lock.
+const LOOKS: u32 = 3;
 
 fn wake_all(waiters: impl IntoIterator<Item = Arc<Waiter>>) {
     for waiter in waiters {

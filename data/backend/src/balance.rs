@@ -14,13 +14,53 @@ mod turns;
 
 use std::sync::Arc;
 
-use crate::server::Server;
+use crate::server::{Server, ServerKey};
 use crate::settings::{Algorithm, BackendSettings, HashAffinity, HashMethod};
 
-/// A server that takes new visitors, and its effective weight (in sixteenths, never 0).
+/// A server that takes new visitors.
 pub(crate) struct Member {
     pub(crate) server: Arc<Server>,
+    /// Its effective weight in sixteenths, never 0.
     pub(crate) weight: u32,
+    /// Since when: the number of the change with which it came.
+    pub(crate) since: u64,
+}
+
+/// All of them, and where each is.
+pub(crate) struct Members {
+    pub(crate) list: Box<[Member]>,
+    by_place: Box<[Option<usize>]>,
+}
+
+impl Members {
+    pub(crate) fn new(list: Vec<Member>) -> Self {
+        let places = list.iter().map(|member| member.server.key().index() + 1).max().unwrap_or(0);
+        let mut by_place = vec![None; places];
+        for (position, member) in list.iter().enumerate() {
+            by_place[member.server.key().index()] = Some(position);
+        }
+        Self { list: list.into(), by_place: by_place.into() }
+    }
+
+    /// Where a server is among them, if it is.
+    pub(crate) fn position(&self, key: ServerKey) -> Option<usize> {
+        let position = (*self.by_place.get(key.index())?)?;
+        (self.list[position].server.key() == key).then_some(position)
+    }
+}
+
+/// Which of how many workers that choose on their own.
+#[derive(Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) worker: usize,
+    pub(crate) workers: usize,
+}
+
+impl Share {
+    /// Where the worker begins in something that is so long.
+    fn of(self, length: u64) -> u64 {
+        length * self.worker as u64 / self.workers.max(1) as u64
+    }
 }
 
 /// The usable servers and what their limits depend on.
@@ -127,6 +167,25 @@ impl Balancer {
         }
     }
 
+    /// One worker's structure takes over from the backend's what the farm determines, in the same memory where that is
+    /// large, and keeps where it stands itself. Both are of the same settings.
+    pub(crate) fn follow(&mut self, leader: &Self, members: &[Member], share: Share) {
+        match (self, leader) {
+            (Self::Turns(turns), _) => turns.rebuild_share(members, share),
+            (Self::First(first), Self::First(leader)) => first.clone_from(leader),
+            (Self::Random(random), Self::Random(leader)) => random.clone_from(leader),
+            (Self::Sticky(sticky), Self::Sticky(leader)) => sticky.follow(leader),
+            (Self::Map(map), Self::Map(leader)) => map.follow(leader, share),
+            (Self::HashMap { map, .. }, Self::HashMap { map: leader, .. }) => map.follow(leader, share),
+            (Self::HashRing { ring, turns, .. }, Self::HashRing { ring: leader, .. }) => {
+                ring.follow(leader);
+                turns.rebuild_share(members, share);
+            }
+            // `leastconn` has no position of a worker: its order is the load of all.
+            _ => {}
+        }
+    }
+
     /// The members in the order in which they are preferred, where the algorithm has one that is not the configuration's.
     pub(crate) fn order(&self) -> Option<&[usize]> {
         match self {
@@ -203,7 +262,8 @@ mod fixture {
                 let weight = settings.weight * WEIGHT_SCALE;
                 let settings = ServerSettings { id: settings.id.max(key + 1), ..settings };
                 let (key, pools) = (ServerKey::configured(key), IdlePools::leak(1));
-                Member { server: Arc::new(Server::new(key, settings, pools, Home::nowhere(), 0)), weight }
+                let server = Arc::new(Server::new(key, settings, pools, Home::nowhere(), 0));
+                Member { server, weight, since: 0 }
             })
             .collect()
     }

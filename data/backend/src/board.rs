@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use crate::backend::{BackendStatus, ChooseInput, Lease, Shared};
-use crate::balance::{Balancer, Farm, Member, Pick, Request};
+use crate::balance::{Balancer, Farm, Member, Members, Pick, Request};
 use crate::idle::IdlePools;
 use crate::queue::{Order, Place, Verdict, WaitQueue, Waiter};
 use crate::server::weight;
 use crate::server::{Server, ServerKey, raise};
+use crate::settings::Algorithm;
 use crate::sync::{Ordering, handshake_point};
+use crate::view::Version;
 
 /// What the lock guards.
 pub(crate) struct Board {
@@ -20,8 +22,12 @@ pub(crate) struct Board {
     /// The backend's queue.
     queue: WaitQueue,
     /// The servers that take new visitors now.
-    members: Vec<Member>,
+    members: Arc<Members>,
     balancer: Balancer,
+    /// What workers that choose for themselves see of all that.
+    version: Version,
+    /// Whether some server's limit follows the backend's load.
+    limits_follow_load: bool,
     active: u32,
     backup: u32,
     arrivals: u64,
@@ -58,20 +64,12 @@ struct Seat {
     pools: &'static IdlePools,
     /// Who waits for the server.
     queue: WaitQueue,
-    /// Where the server is among the members.
-    member: Option<usize>,
 }
 
 impl Seat {
     fn of(server: Arc<Server>) -> Self {
         let generation = server.key().generation();
-        Self {
-            generation,
-            pools: server.pools(),
-            server: Some(server),
-            queue: WaitQueue::default(),
-            member: None,
-        }
+        Self { generation, pools: server.pools(), server: Some(server), queue: WaitQueue::default() }
     }
 }
 
@@ -86,8 +84,10 @@ impl Board {
         let mut board = Self {
             seats: servers.iter().map(|server| Seat::of(Arc::clone(server))).collect(),
             queue: WaitQueue::default(),
-            members: Vec::new(),
+            members: Arc::new(Members::new(Vec::new())),
             balancer: Balancer::new(&shared.settings),
+            version: Version::default(),
+            limits_follow_load: false,
             active: 0,
             backup: 0,
             arrivals: 0,
@@ -110,21 +110,44 @@ impl Board {
     /// Takes note of the time; weights grow with it.
     pub(crate) fn refresh(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
-        if self.ramp_step_ms.is_some_and(|step| self.now_ms >= self.ramped_at_ms.saturating_add(step)) {
+        if self.now_ms >= self.refresh_at_ms() {
             self.rebuild(now_ms);
         }
     }
 
-    /// Computes anew who is usable, and tells the balancing structure.
+    /// When weights have to be computed anew: some server starts.
+    pub(crate) fn refresh_at_ms(&self) -> u64 {
+        self.ramp_step_ms.map_or(u64::MAX, |step| self.ramped_at_ms.saturating_add(step))
+    }
+
+    /// What the farm is now, to workers that choose for themselves.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The servers that take new visitors now.
+    pub(crate) fn members(&self) -> &Arc<Members> {
+        &self.members
+    }
+
+    /// The structure of the algorithm.
+    pub(crate) fn balancer(&self) -> &Balancer {
+        &self.balancer
+    }
+
+    /// Computes anew who is usable, and tells the balancing structure and whoever chooses for himself.
     pub(crate) fn rebuild(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
         let now_ms = self.now_ms;
-        let was_up = !self.members.is_empty();
+        let was_up = !self.members.list.is_empty();
+        let (former, change) = (Arc::clone(&self.members), self.version.to_number());
+        let since = |key| former.position(key).map_or(change, |position| former.list[position].since);
         let usable = |backup: bool| {
             self.servers.iter().filter(move |server| server.settings().backup == backup).filter_map(
                 move |server| {
                     let weight = server.effective_weight(now_ms);
-                    (weight > 0).then(|| Member { server: Arc::clone(server), weight })
+                    let since = since(server.key());
+                    (weight > 0).then(|| Member { server: Arc::clone(server), weight, since })
                 },
             )
         };
@@ -143,16 +166,23 @@ impl Board {
             }
             self.last_change_ms = now_ms;
         }
-        self.members = members;
-        self.seats.iter_mut().for_each(|seat| seat.member = None);
-        for (place, member) in self.members.iter().enumerate() {
-            self.seats[member.server.key().index()].member = Some(place);
-        }
+        self.members = Arc::new(Members::new(members));
+        self.limits_follow_load = self.servers.iter().any(|server| server.settings().minimum_connections > 0);
         self.ramp_step_ms = self.servers.iter().filter_map(|server| ramp_step(server, now_ms)).min();
         self.ramped_at_ms = now_ms;
-        self.shared.usable.store(count(self.members.len()), Ordering::Relaxed);
-        self.balancer.rebuild(&self.members);
+        self.shared.usable.store(count(self.members.list.len()), Ordering::Relaxed);
+        self.balancer.rebuild(&self.members.list);
+        self.publish();
         self.show();
+    }
+
+    /// From now on every worker looks again before it chooses.
+    fn publish(&mut self) {
+        let ordered_by_load = self.shared.settings.algorithm == Algorithm::LeastConnections;
+        let is_free = !ordered_by_load && self.members.list.iter().all(|member| member.server.is_unlimited());
+        self.version = self.version.next(is_free);
+        self.shared.version.store(self.version.to_number(), Ordering::SeqCst);
+        handshake_point();
     }
 
     /// Takes note of who wants to be shown the farm, and shows it.
@@ -163,10 +193,10 @@ impl Board {
 
     fn show(&self) {
         let Some(watcher) = &self.watcher else { return };
-        let member = |member: &usize| Arc::clone(&self.members[*member].server);
+        let member = |member: &usize| Arc::clone(&self.members.list[*member].server);
         let usable: Vec<_> = match self.balancer.order() {
             Some(order) => order.iter().map(member).collect(),
-            None => self.members.iter().map(|member| Arc::clone(&member.server)).collect(),
+            None => self.members.list.iter().map(|member| Arc::clone(&member.server)).collect(),
         };
         watcher(&FarmView { servers: &self.servers, usable: &usable });
     }
@@ -174,10 +204,10 @@ impl Board {
     /// What operators see of the farm.
     pub(crate) fn status(&self, now_ms: u64) -> BackendStatus {
         BackendStatus {
-            up: !self.members.is_empty(),
+            up: !self.members.list.is_empty(),
             active: self.active,
             backup: self.backup,
-            weight: weight::displayed(self.members.iter().map(|member| member.weight).sum()),
+            weight: weight::displayed(self.members.list.iter().map(|member| member.weight).sum()),
             last_change_ms: self.last_change_ms,
             downtime_ms: self.downtime_ms(now_ms),
             downs: self.downs,
@@ -187,12 +217,6 @@ impl Board {
     /// A server by its key.
     pub(crate) fn server(&self, key: ServerKey) -> Option<&Arc<Server>> {
         self.seats.get(key.index())?.server.as_ref().filter(|server| server.key() == key)
-    }
-
-    /// Where a server is among the members, if it is one.
-    fn member(&self, key: ServerKey) -> Option<usize> {
-        let seat = self.seats.get(key.index())?;
-        seat.member.filter(|_| seat.server.as_ref().is_some_and(|server| server.key() == key))
     }
 
     /// All servers in their order.
@@ -235,7 +259,7 @@ impl Board {
     }
 
     fn downtime_ms(&self, now_ms: u64) -> u64 {
-        if self.members.is_empty() {
+        if self.members.list.is_empty() {
             self.downtime_before_ms.saturating_add(now_ms.saturating_sub(self.last_change_ms))
         } else {
             self.downtime_before_ms
@@ -244,7 +268,7 @@ impl Board {
 
     /// Which server, if any: nothing is taken yet.
     pub(crate) fn choose(&mut self, input: &ChooseInput) -> Option<Pick> {
-        if self.members.is_empty() {
+        if self.members.list.is_empty() {
             return None;
         }
         // Whoever may go anywhere does not overtake those who already wait to (R167): it joins them,
@@ -260,31 +284,37 @@ impl Board {
 
     /// The member that the session used last, if it may have it again.
     fn preferred(&self, input: &ChooseInput) -> Option<usize> {
-        let member = self.member(input.prefer?)?;
-        let free = !self.shared.settings.algorithm.is_hash() && self.has_room(&self.members[member].server);
+        let member = self.members.position(input.prefer?)?;
+        let free =
+            !self.shared.settings.algorithm.is_hash() && self.has_room(&self.members.list[member].server);
         free.then_some(member)
     }
 
     fn pick(&mut self, input: &ChooseInput) -> Pick {
         let farm = Farm {
-            members: &self.members,
-            backend_load: self.shared.sessions.value(),
+            members: &self.members.list,
+            backend_load: self.backend_load(),
             full: self.shared.settings.full_connections,
             now_ms: self.now_ms,
         };
-        let avoid = input.avoid.and_then(|key| self.member(key));
+        let avoid = input.avoid.and_then(|key| self.members.position(key));
         self.balancer.pick(&farm, &Request { hash: input.hash, avoid, random: input.random })
     }
 
     /// Tells the balancing structure that a server serves or keeps waiting more or fewer.
     pub(crate) fn load_changed(&mut self, key: ServerKey) {
-        if let Some(member) = self.member(key) {
-            self.balancer.load_changed(member, &self.members);
+        if let Some(member) = self.members.position(key) {
+            self.balancer.load_changed(member, &self.members.list);
         }
     }
 
+    /// How many are in the backend, if some limit depends on it: each worker has its own count.
+    fn backend_load(&self) -> u32 {
+        if self.limits_follow_load { self.shared.figures.inside() } else { 0 }
+    }
+
     fn slot_limit(&self, server: &Server) -> u32 {
-        server.slot_limit(self.shared.sessions.value(), self.shared.settings.full_connections, self.now_ms)
+        server.slot_limit(self.backend_load(), self.shared.settings.full_connections, self.now_ms)
     }
 
     /// A slot is free and nobody waits for this very server.
@@ -295,12 +325,12 @@ impl Board {
 
     /// Takes a slot of a member, which has room.
     pub(crate) fn occupy(&mut self, member: usize) -> Lease {
-        self.occupy_server(Arc::clone(&self.members[member].server))
+        self.occupy_server(Arc::clone(&self.members.list[member].server))
     }
 
     /// The key of a member.
     pub(crate) fn member_key(&self, member: usize) -> ServerKey {
-        self.members[member].server.key()
+        self.members.list[member].server.key()
     }
 
     /// Takes a slot of a server.
@@ -355,7 +385,7 @@ impl Board {
     /// Gives the free slots of one server to those who wait for it or for any server.
     fn hand_out(&mut self, key: ServerKey, woken: &mut Vec<Arc<Waiter>>) {
         let Some(server) = self.server(key).cloned() else { return };
-        let is_member = self.member(key).is_some();
+        let is_member = self.members.position(key).is_some();
         let limit = self.slot_limit(&server);
         // Each turn shortens a queue, so this ends.
         while server.is_up() && server.served() < limit {
@@ -379,8 +409,8 @@ impl Board {
     /// Gives the free slots of all members to those who wait for any server.
     fn hand_out_members(&mut self, woken: &mut Vec<Arc<Waiter>>) {
         let mut member = 0;
-        while member < self.members.len() && !self.queue.is_empty() {
-            let key = self.members[member].server.key();
+        while member < self.members.list.len() && !self.queue.is_empty() {
+            let key = self.members.list[member].server.key();
             self.hand_out(key, woken);
             member += 1;
         }
@@ -411,7 +441,7 @@ impl Board {
             self.seats[server.key().index()].queue.evict(woken);
             self.note_length(Place::Server(server.key()));
         }
-        if self.members.is_empty() {
+        if self.members.list.is_empty() {
             self.queue.evict(woken);
             self.note_length(Place::Backend);
         }

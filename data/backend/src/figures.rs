@@ -48,6 +48,8 @@ struct Block<const COUNTERS: usize, const RATES: usize> {
     phases: [Average; Phase::COUNT],
     /// When the last session was seen, in milliseconds plus one; 0 is never.
     last_session: Counter,
+    log_lines: Counter,
+    presence: Presence,
 }
 
 impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTERS, RATES> {
@@ -142,6 +144,40 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         self.workers.iter().map(|block| block.last_session.value()).max().unwrap_or(0).checked_sub(1)
     }
 
+    /// Counts a line that was logged; only for that worker.
+    pub fn log_line(&self, worker: usize) {
+        self.block(worker).log_lines.increment();
+    }
+
+    /// How many lines were logged: `%lc`.
+    #[must_use]
+    pub fn log_lines(&self) -> u64 {
+        self.workers.iter().map(|block| block.log_lines.value()).sum()
+    }
+
+    /// One more is inside, by that worker's count. Whether the sum over the workers may be the highest so far, and is
+    /// worth a look: always when this worker never had as many, else now and then.
+    #[must_use = "a maximum follows from it"]
+    pub(crate) fn enter(&self, worker: usize) -> bool {
+        self.block(worker).presence.enter()
+    }
+
+    /// One less is inside; by the count of the worker that counted it.
+    pub(crate) fn leave(&self, worker: usize) {
+        self.block(worker).presence.now.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// How many are inside, by all workers' counts.
+    pub(crate) fn inside(&self) -> u32 {
+        let counts = self.workers.iter().map(|block| block.presence.now.load(Ordering::SeqCst));
+        counts.fold(0, u32::wrapping_add)
+    }
+
+    /// The next that enters is worth a look.
+    pub(crate) fn forget_most_inside(&self) {
+        self.workers.iter().for_each(|block| block.presence.most.store(0, Ordering::Relaxed));
+    }
+
     /// `clear counters`: maxima start over.
     pub fn clear_maxima(&self) {
         for block in &self.workers {
@@ -179,54 +215,38 @@ impl<const COUNTERS: usize, const RATES: usize> Block<COUNTERS, RATES> {
             rates: std::array::from_fn(|_| SecondCounts::default()),
             phases: std::array::from_fn(|_| Average::default()),
             last_session: Counter::new(),
+            log_lines: Counter::new(),
+            presence: Presence::default(),
         }
     }
 }
 
-/// How many at once, and the most there ever were: written by all workers, so that the maximum of the
-/// whole is exact.
+/// How many of something one worker has, and when the sum over all workers is worth a look.
+///
+/// The worker writes here for each request, so it is the only one that does: who wants the whole adds up. The highest
+/// sum cannot be known exactly that way; it is looked for at each record of a worker, at every [`LOOK_EVERY`]th entry
+/// and whenever somebody asks. With one worker each maximum is its record.
 #[derive(Default)]
-pub struct SharedGauge {
-    now: CachePadded<AtomicU32>,
-    highest: AtomicU32,
+struct Presence {
+    /// Counted with locked instructions, so that an end on another thread is counted too.
+    now: AtomicU32,
+    most: AtomicU32,
+    entries: AtomicU32,
 }
 
-impl SharedGauge {
-    /// One more; returns how many that makes.
-    pub fn enter(&self) -> u32 {
-        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
-        raise(&self.highest, now);
-        now
-    }
+/// Often enough to see a peak that lasts, seldom enough that nobody feels the other workers' cache lines.
+const LOOK_EVERY: u32 = 64;
 
-    /// One more, unless there are `limit` already.
-    pub fn enter_below(&self, limit: u32) -> Option<u32> {
-        let more = |now| (now < limit).then_some(now + 1);
-        let before = self.now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        raise(&self.highest, before + 1);
-        Some(before + 1)
-    }
-
-    /// One less.
-    pub fn leave(&self) {
-        self.now.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// How many now.
-    #[must_use]
-    pub fn value(&self) -> u32 {
-        self.now.load(Ordering::Relaxed)
-    }
-
-    /// The most since the start or the last [`SharedGauge::clear_highest`].
-    #[must_use]
-    pub fn highest(&self) -> u32 {
-        self.highest.load(Ordering::Relaxed)
-    }
-
-    /// The maximum starts again from what is.
-    pub fn clear_highest(&self) {
-        self.highest.store(self.value(), Ordering::Relaxed);
+impl Presence {
+    fn enter(&self) -> bool {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        if now > self.most.load(Ordering::Relaxed) {
+            self.most.store(now, Ordering::Relaxed);
+            return true;
+        }
+        let entries = self.entries.load(Ordering::Relaxed).wrapping_add(1);
+        self.entries.store(entries, Ordering::Relaxed);
+        entries.is_multiple_of(LOOK_EVERY)
     }
 }
 
@@ -276,15 +296,19 @@ mod tests {
     }
 
     #[test]
-    fn a_gauge_stops_at_its_limit() {
-        let gauge = SharedGauge::default();
-        assert_eq!(
-            (gauge.enter_below(2), gauge.enter_below(2), gauge.enter_below(2)),
-            (Some(1), Some(2), None)
-        );
-        gauge.leave();
-        assert_eq!((gauge.value(), gauge.highest()), (1, 2));
-        gauge.clear_highest();
-        assert_eq!(gauge.highest(), 1);
+    fn records_and_every_so_manieth_entry_are_worth_a_look() {
+        let figures = BackendFigures::new(2);
+        assert!(figures.enter(0) && figures.enter(0) && figures.enter(1));
+        assert_eq!(figures.inside(), 3);
+        let looks = (0..2 * LOOK_EVERY).filter(|_| {
+            figures.leave(0);
+            figures.enter(0)
+        });
+        assert_eq!(looks.count(), 2);
+        figures.forget_most_inside();
+        assert!(figures.enter(1));
+        (0..2).for_each(|_| figures.leave(0));
+        (0..2).for_each(|_| figures.leave(1));
+        assert_eq!(figures.inside(), 0);
     }
 }

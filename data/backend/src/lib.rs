@@ -10,8 +10,8 @@
 //! entropy come in as arguments, connections stay with those who opened them, and the settings are
 //! plain structs ([`BackendSettings`], [`ServerSettings`]) that somebody else fills.
 //!
-//! Begin with `backend.rs` (the object and its lock), then `queue.rs` (why no wake-up is lost),
-//! then `balance.rs` (one file per algorithm).
+//! Begin with `backend.rs` (the object and its lock), then `view.rs` (how a worker chooses without the
+//! lock), `queue.rs` (why no wake-up is lost) and `balance.rs` (one file per algorithm).
 
 pub mod backend;
 mod balance;
@@ -26,6 +26,7 @@ pub mod retry;
 pub mod server;
 pub mod settings;
 mod sync;
+mod view;
 
 pub use backend::{
     AddError, Backend, BackendStatus, ChangeError, Choice, ChooseInput, FormerState, Lease, RemoveError,
@@ -34,7 +35,7 @@ pub use board::{FarmView, Watcher};
 pub use figures::{
     BackendCounter, BackendFigures, CounterRow, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
     ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,
-    ServerCounter, ServerFigures, SharedGauge,
+    ServerCounter, ServerFigures,
 };
 pub use idle::{
     ConnectionKeys, ConnectionParts, IdlePools, PurgePlan, Usage, Wanted, may_reuse, purge_plan, wanted,

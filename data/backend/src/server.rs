@@ -2,8 +2,8 @@
 //!
 //! Everything here is read freely and changed through [`Backend::change`](crate::Backend::change)
 //! only, because a change of weight, state or limit concerns the balancing structures and the queues
-//! too. The fields are atomics written under the backend's lock, except `served`, which a finished
-//! request gives back without it.
+//! too. The fields are atomics written under the backend's lock, except what counts requests: workers that
+//! choose without it count for themselves (see `view.rs`), and a finished request gives back without it.
 
 pub mod state;
 pub mod weight;
@@ -16,7 +16,7 @@ use crate::backend::Home;
 use crate::figures::ServerFigures;
 use crate::idle::IdlePools;
 use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerAddress, ServerSettings};
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point};
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
 
@@ -97,6 +97,7 @@ pub struct Server {
     key: ServerKey,
     settings: ServerSettings,
     address: ArcSwap<ServerAddress>,
+    has_moved: AtomicBool,
     cookie: ArcSwapOption<String>,
     user_weight: AtomicU32,
     maximum_connections: AtomicU32,
@@ -105,7 +106,10 @@ pub struct Server {
     last_change_ms: AtomicU64,
     downtime_ms: AtomicU64,
     downs: AtomicU32,
-    pub(crate) served: AtomicU32,
+    /// Slots taken under the lock, or where the algorithm compares what all workers count.
+    served: AtomicU32,
+    /// Whether some were ever taken in a worker's own count, which `figures` has.
+    counted_apart: AtomicBool,
     pub(crate) queued: AtomicU32,
     served_maximum: AtomicU32,
     queued_maximum: AtomicU32,
@@ -132,6 +136,7 @@ impl Server {
         let server = Self {
             key,
             address: ArcSwap::from_pointee(settings.address.clone()),
+            has_moved: AtomicBool::new(false),
             cookie: ArcSwapOption::from_pointee(settings.cookie.clone()),
             user_weight: AtomicU32::new(settings.weight),
             maximum_connections: AtomicU32::new(settings.maximum_connections),
@@ -141,6 +146,7 @@ impl Server {
             downtime_ms: AtomicU64::new(0),
             downs: AtomicU32::new(0),
             served: AtomicU32::new(0),
+            counted_apart: AtomicBool::new(false),
             queued: AtomicU32::new(0),
             served_maximum: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
@@ -181,6 +187,17 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> Arc<ServerAddress> {
         self.address.load_full()
+    }
+
+    /// Shows `look` where it is now, without counting a reference that all workers count.
+    pub fn look_at_address<R>(&self, look: impl FnOnce(&ServerAddress) -> R) -> R {
+        look(&self.address.load())
+    }
+
+    /// Whether it is elsewhere than its line says.
+    #[must_use]
+    pub fn has_moved(&self) -> bool {
+        self.has_moved.load(Ordering::Acquire)
     }
 
     /// The cookie value that designates it: its `cookie`, or a dynamic one.
@@ -276,7 +293,12 @@ impl Server {
     /// Requests that hold one of its slots.
     #[must_use]
     pub fn served(&self) -> u32 {
-        self.served.load(Ordering::SeqCst)
+        let together = self.served.load(Ordering::SeqCst);
+        if self.counted_apart.load(Ordering::SeqCst) {
+            together.wrapping_add(self.figures.inside())
+        } else {
+            together
+        }
     }
 
     /// Requests in its own queue.
@@ -288,6 +310,7 @@ impl Server {
     /// The most slots ever held at once since the last [`Server::clear_maxima`].
     #[must_use]
     pub fn served_maximum(&self) -> u32 {
+        raise(&self.served_maximum, self.served());
         self.served_maximum.load(Ordering::Relaxed)
     }
 
@@ -299,6 +322,7 @@ impl Server {
 
     /// `clear counters`: maxima start again from what is.
     pub fn clear_maxima(&self) {
+        self.figures.forget_most_inside();
         self.served_maximum.store(self.served(), Ordering::Relaxed);
         self.queued_maximum.store(self.queued(), Ordering::Relaxed);
     }
@@ -339,15 +363,36 @@ impl Server {
         )
     }
 
-    /// Takes a slot. The caller holds the backend's lock and has seen room.
-    pub(crate) fn occupy(&self) {
-        let served = self.served.fetch_add(1, Ordering::SeqCst) + 1;
-        raise(&self.served_maximum, served);
+    /// Whether it has no `maxconn` and no `minconn`, so that nobody waits for it.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.settings.minimum_connections == 0 && self.maximum_connections() == 0
     }
 
-    /// Gives a slot back. The lock is only taken when somebody waits or load orders the servers.
-    pub(crate) fn release(&self) {
-        self.served.fetch_sub(1, Ordering::SeqCst);
+    /// Takes a slot. The caller holds the backend's lock and has seen room, or there is no limit.
+    pub(crate) fn occupy(&self) {
+        self.served.fetch_add(1, Ordering::SeqCst);
+        raise(&self.served_maximum, self.served());
+    }
+
+    /// Takes a slot in a worker's own count. There is no limit, or the caller will see that there is one now.
+    pub(crate) fn occupy_apart(&self, worker: usize) {
+        if !self.counted_apart.load(Ordering::Relaxed) {
+            self.counted_apart.store(true, Ordering::SeqCst);
+        }
+        if self.figures.enter(worker) {
+            raise(&self.served_maximum, self.served());
+        }
+    }
+
+    /// Gives back a slot, which that worker counted or all together. The lock is only taken when somebody waits or load
+    /// orders the servers.
+    pub(crate) fn release(&self, worker: Option<usize>) {
+        match worker {
+            Some(worker) => self.figures.leave(worker),
+            None => {
+                self.served.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
         handshake_point();
         let shared = &self.home.shared;
         let load_ordered = shared.settings.algorithm == Algorithm::LeastConnections;
@@ -364,7 +409,9 @@ impl Server {
     }
 
     pub(crate) fn store_address(&self, address: ServerAddress) {
+        let has_moved = address != self.settings.address;
         self.address.store(Arc::new(address));
+        self.has_moved.store(has_moved, Ordering::Release);
     }
 
     /// Computes the dynamic cookie anew, unless the server has one of its own.

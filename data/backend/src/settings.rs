@@ -65,6 +65,19 @@ impl Default for BackendSettings {
     }
 }
 
+impl BackendSettings {
+    /// Whether choosing compares how many requests the servers have, so that all workers count them in one place.
+    #[must_use]
+    pub fn compares_load(&self) -> bool {
+        let compares = match self.algorithm {
+            Algorithm::LeastConnections => true,
+            Algorithm::Random { draws } => draws > 1,
+            _ => false,
+        };
+        compares || self.hash_balance_factor > 0
+    }
+}
+
 /// `balance random` without an argument draws this many servers (manual, "balance").
 pub const DEFAULT_DRAWS: u32 = 2;
 /// Retries when `retries` is not set (manual, "retries").

@@ -117,26 +117,35 @@ impl WorkerView {
                 }
             }
         };
-        Some(self.handles.take(&self.members.list[member].server, shared, self.share.worker))
+        let together = self.counts_together(shared);
+        Some(self.handles.take(&self.members.list[member].server, self.share.worker, together))
     }
 
     /// Takes a slot of a server without a limit.
     pub(crate) fn take(&mut self, server: &Arc<Server>, shared: &Shared) -> Lease {
-        self.handles.take(server, shared, self.share.worker)
+        let together = self.counts_together(shared);
+        self.handles.take(server, self.share.worker, together)
+    }
+
+    /// Whether the next choice, whoever's it is, compares the count with another server's.
+    fn counts_together(&self, shared: &Shared) -> bool {
+        shared.compares_load && self.members.list.len() > 1
     }
 }
 
-/// References to servers whose count nobody but this worker changes, by the servers' places.
-///
-/// Cloning an `Arc<Server>` for each request would write to a line that all workers write to.
+/// A worker's own reference to a server, to be counted by this worker only. Cloning an `Arc<Server>` for each request would
+/// write to a line that all workers write to.
+pub(crate) struct Handle(pub(crate) Arc<Server>);
+
+/// One for each server that the worker chose so far, by their places.
 #[derive(Default)]
-struct Handles(Vec<Option<Arc<Arc<Server>>>>);
+struct Handles(Vec<Option<Arc<Handle>>>);
 
 impl Handles {
-    /// A slot of a server, counted where the backend's algorithm wants it.
-    fn take(&mut self, server: &Arc<Server>, shared: &Shared, worker: usize) -> Lease {
+    /// A slot of a server, counted with those of all workers or apart.
+    fn take(&mut self, server: &Arc<Server>, worker: usize, together: bool) -> Lease {
         let handle = self.of(server);
-        if shared.compares_load {
+        if together {
             server.occupy();
             return Lease::alone(handle, None);
         }
@@ -144,20 +153,20 @@ impl Handles {
         Lease::alone(handle, Some(worker))
     }
 
-    fn of(&mut self, server: &Arc<Server>) -> Arc<Arc<Server>> {
+    fn of(&mut self, server: &Arc<Server>) -> Arc<Handle> {
         let place = server.key().index();
         match self.0.get(place) {
-            Some(Some(handle)) if Arc::ptr_eq(&**handle, server) => Arc::clone(handle),
+            Some(Some(handle)) if Arc::ptr_eq(&handle.0, server) => Arc::clone(handle),
             _ => self.insert(place, server),
         }
     }
 
     #[cold]
-    fn insert(&mut self, place: usize, server: &Arc<Server>) -> Arc<Arc<Server>> {
+    fn insert(&mut self, place: usize, server: &Arc<Server>) -> Arc<Handle> {
         if self.0.len() <= place {
             self.0.resize(place + 1, None);
         }
-        let handle = Arc::new(Arc::clone(server));
+        let handle = Arc::new(Handle(Arc::clone(server)));
         self.0[place] = Some(Arc::clone(&handle));
         handle
     }
@@ -165,7 +174,7 @@ impl Handles {
     /// A server that was let go is not kept alive for long.
     fn forget_all_but(&mut self, is_known: impl Fn(ServerKey) -> bool) {
         for handle in &mut self.0 {
-            if handle.as_ref().is_some_and(|server| !is_known(server.key())) {
+            if handle.as_ref().is_some_and(|handle| !is_known(handle.0.key())) {
                 *handle = None;
             }
         }

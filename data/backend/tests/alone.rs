@@ -69,6 +69,26 @@ fn requests_take_no_lock_unless_the_algorithm_means_all_workers() {
     }
 }
 
+/// A reference that every request counts would be written to by all workers.
+#[test]
+fn a_lease_counts_no_reference_that_all_workers_count() {
+    let backend = shared_by(2, Algorithm::RoundRobin, vec![server("a")]);
+    let a = key(&backend, "a");
+    drop(choose_on(&backend, 1));
+    let server = backend.server(a).expect("it is there");
+    let before = Arc::strong_count(&server);
+    let chosen = lease(choose_on(&backend, 1));
+    let input = ChooseInput { worker: 1, ..at(0) };
+    let taken = lease(backend.take(a, false, &input, || Bell::default().wake()));
+    assert_eq!((Arc::strong_count(&server), server.served()), (before, 2));
+    drop((chosen, taken));
+    // A view keeps no server for long that was let go.
+    backend.change(a, Change::State(RequestedState::Maintenance), 0).unwrap();
+    backend.remove(a, 0).unwrap();
+    assert!(matches!(choose_on(&backend, 1), Choice::None));
+    assert_eq!(Arc::strong_count(&server), 1);
+}
+
 /// A change is seen at the next choice, for one lock of each worker.
 #[test]
 fn a_change_costs_each_worker_one_look() {

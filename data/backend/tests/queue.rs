@@ -366,14 +366,14 @@ fn the_dynamic_limit_follows_the_backends_load() {
     let backend = with(settings, servers);
     let mut held = vec![lease(choose(&backend))];
     let mut waiter = waiting(choose(&backend));
-    (0..5).for_each(|_| backend.enter());
+    (0..5).for_each(|_| backend.enter(0));
     // Load 5 of 10: two of four slots. Whoever joins next finds out for all.
     let mut next = waiting(choose(&backend));
     held.push(granted(&mut waiter).lease);
     assert!(next.poll().is_none());
-    (0..5).for_each(|_| backend.enter());
+    (0..5).for_each(|_| backend.enter(0));
     held.push(lease_or_granted(choose(&backend), &mut next));
-    (0..10).for_each(|_| backend.leave());
+    (0..10).for_each(|_| backend.leave(0));
     assert_eq!((backend.sessions(), backend.sessions_maximum()), (0, 10));
 }
 

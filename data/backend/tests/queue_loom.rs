@@ -122,3 +122,73 @@ fn a_server_that_comes_up_and_a_release_serve_both_waiters_r169() {
         check_idle(&backend);
     });
 }
+
+/// One server without a limit, which two workers choose without the lock; both know the farm.
+fn free() -> (Arc<Backend>, ServerKey) {
+    let settings = BackendSettings { workers: 2, algorithm: Algorithm::RoundRobin, ..Default::default() };
+    let backend = with(settings, vec![server("a")]);
+    (0..2).for_each(|worker| drop(lease(choose_on(&backend, worker))));
+    let a = key(&backend, "a");
+    (backend, a)
+}
+
+/// A server is let go while a worker chooses it without the lock: one of them sees the other.
+#[test]
+fn nobody_chooses_a_server_that_was_let_go() {
+    loom::model(|| {
+        let (backend, a) = free();
+        let other = Arc::clone(&backend);
+        let choosing = thread::spawn(move || choose_on(&other, 1));
+        backend.change(a, Change::State(RequestedState::Maintenance), 1).unwrap();
+        let let_go = backend.remove(a, 1).is_ok();
+        match choosing.join().unwrap() {
+            Choice::Server(_) => assert!(!let_go, "somebody is on it"),
+            Choice::None => {}
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+/// A limit comes while a worker chooses without the lock: it holds for that request too.
+#[test]
+fn a_new_limit_knows_who_chose_without_the_lock() {
+    loom::model(|| {
+        let (backend, a) = free();
+        let other = Arc::clone(&backend);
+        let choosing = thread::spawn(move || choose_on(&other, 1));
+        backend.change(a, Change::MaximumConnections(1), 1).unwrap();
+        let mine = choose_on(&backend, 0);
+        let (mut held, mut waiting) = (Vec::new(), Vec::new());
+        for choice in [mine, choosing.join().unwrap()] {
+            match choice {
+                Choice::Server(lease) => held.push(lease),
+                // A worker that takes its choice back hands the slot to whoever waits.
+                Choice::Wait(mut wait) => match wait.poll() {
+                    Some(Outcome::Granted(granted)) => held.push(granted.lease),
+                    Some(other) => panic!("{other:?}"),
+                    None => waiting.push(wait),
+                },
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((held.len(), waiting.len()), (1, 1));
+        held.clear();
+        drop(granted(&mut waiting[0]));
+        check_idle(&backend);
+    });
+}
+
+/// Who releases what it took without the lock hands it to whoever began to wait for it meanwhile.
+#[test]
+fn a_slot_taken_without_the_lock_is_handed_on() {
+    loom::model(|| {
+        let (backend, a) = free();
+        let held = lease(choose_on(&backend, 1));
+        backend.change(a, Change::MaximumConnections(1), 1).unwrap();
+        let releasing = thread::spawn(move || drop(held));
+        let choice = choose_on(&backend, 0);
+        releasing.join().unwrap();
+        drop(settled(choice));
+        check_idle(&backend);
+    });
+}

@@ -111,8 +111,8 @@ impl World {
                 self.change(key(server), Change::Weight(WeightChange::Absolute(weight)));
             }
             Step::Limit { server, limit } => self.change(key(server), Change::MaximumConnections(limit)),
-            Step::Enter => backend.enter(),
-            Step::Leave if backend.sessions() > 0 => backend.leave(),
+            Step::Enter => backend.enter(0),
+            Step::Leave if backend.sessions() > 0 => backend.leave(0),
             Step::Pass(milliseconds) => {
                 self.now_ms += milliseconds;
                 backend.tick(self.now_ms);

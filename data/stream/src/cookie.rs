@@ -6,11 +6,9 @@
 //! What the request's cookie said has to be known again when the response comes. Its verdict is kept as the letter that
 //! the log shows; its dates, which the server may not see, are in the request's bytes as they came.
 
-use std::sync::Arc;
-
 use weir_backend::{
-    Backend, CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, Server,
-    ServerAddress, ServerKey,
+    Backend, CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, ServerAddress,
+    ServerKey,
 };
 use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit};
 
@@ -19,7 +17,7 @@ use crate::exchange::Exchange;
 use crate::fetch::rdp;
 
 /// The server that the client comes back to, if it does and may.
-pub(crate) fn designated(exchange: &mut Exchange) -> Option<Arc<Server>> {
+pub(crate) fn designated(exchange: &mut Exchange) -> Option<ServerKey> {
     let backend = exchange.backend.servers();
     let Some(settings) = backend.settings().cookie.as_ref().filter(|_| exchange.facts.have_request) else {
         return designated_by_token(exchange);
@@ -32,7 +30,7 @@ pub(crate) fn designated(exchange: &mut Exchange) -> Option<Arc<Server>> {
         presented = presented.unused();
     }
     note_request(exchange, settings, &presented);
-    backend.server(presented.server?)
+    presented.server
 }
 
 /// A `use-server` rule designated the server: the cookie has no say, but is treated as always (manual, "use-server").
@@ -56,7 +54,7 @@ pub(crate) fn lose_server(exchange: &mut Exchange) {
 /// A request that is refused shows whom its cookie meant, in the log.
 pub(crate) fn on_refused(exchange: &mut Exchange) {
     if exchange.backend.backend.as_ref().is_some_and(|backend| backend.settings().cookie.is_some()) {
-        exchange.server_key = designated(exchange).map(|server| server.key());
+        exchange.server_key = designated(exchange);
     }
 }
 
@@ -123,7 +121,7 @@ fn examine(exchange: &Exchange, settings: &CookieSettings, stays: bool) -> Prese
 }
 
 fn by_cookie(backend: &Backend, value: &str) -> Option<(ServerKey, bool)> {
-    backend.server_by_cookie(value).map(|server| (server.key(), server.is_up()))
+    backend.look_at_cookie(value, |server| (server.key(), server.is_up()))
 }
 
 /// Whether a rule had the word instead of the cookie: then the client keeps what it has.
@@ -243,7 +241,7 @@ fn wall_seconds() -> u64 {
 }
 
 /// `persist rdp-cookie`: the server that a token of the remote desktop protocol means.
-fn designated_by_token(exchange: &mut Exchange) -> Option<Arc<Server>> {
+fn designated_by_token(exchange: &mut Exchange) -> Option<ServerKey> {
     let name = exchange.backend.config.settings.persist_rdp_cookie.as_ref()?;
     let rdp::Found::Value(token) = rdp::cookie(exchange.client.input(), name.as_bytes()) else { return None };
     let wanted = std::net::SocketAddr::V4(rdp::server_of(token)?);
@@ -256,7 +254,7 @@ fn designated_by_token(exchange: &mut Exchange) -> Option<Arc<Server>> {
     let stays = backend.settings().persist || exchange.facts.forced;
     let servers = backend.servers();
     let found = servers.iter().find(|server| *server.address() == ServerAddress::Ip(wanted))?;
-    (stays || found.is_up()).then(|| Arc::clone(found))
+    (stays || found.is_up()).then(|| found.key())
 }
 
 const COOKIE: &[u8] = b"cookie";

@@ -134,19 +134,23 @@ pub struct Exchange {
 
 /// Counts as load of a backend (`scur`, `fullconn`) as long as it lives.
 #[derive(Debug)]
-pub struct Inside(&'static Backend);
+pub struct Inside {
+    backend: &'static Backend,
+    worker: usize,
+}
 
 impl Inside {
     /// A stream enters.
     pub fn enter(backend: &'static Backend) -> Self {
-        backend.enter();
-        Inside(backend)
+        let worker = weir_sched::worker_index();
+        backend.enter(worker);
+        Inside { backend, worker }
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.0.leave();
+        self.backend.leave(self.worker);
     }
 }
 
@@ -512,6 +516,15 @@ impl Exchange {
                 self.head_sizes + self.reply_bytes + self.response_body.payload() + u64::from(end)
             }
             false => 0,
+        }
+    }
+
+    /// Shows `look` the server that the stream is on, or was on last. Keeping it would count a reference that all
+    /// workers count; looking writes nothing.
+    pub fn look_at_server<R>(&self, look: impl FnOnce(&Server) -> R) -> Option<R> {
+        match &self.lease {
+            Some(lease) => Some(look(lease.server())),
+            None => self.backend.backend.as_ref()?.look_at(self.server_key?, look),
         }
     }
 

@@ -95,7 +95,7 @@ impl Exchange {
         }
         let message = LogMessage { level, tag: &frontend.log_tag, structured_data: &structured, text: &line };
         send(frontend, &message);
-        frontend.log_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        frontend.frontend_figures.log_line(weir_sched::worker_index());
     }
 
     /// A connection ended before its first stream: `what` was wrong with its PROXY header. `error-log-format` says how

@@ -166,8 +166,6 @@ pub struct Proxy {
     pub log_sinks: Vec<Arc<LogSink>>,
     /// The tag of its log lines.
     pub log_tag: Box<[u8]>,
-    /// How many lines were logged: `%lc`.
-    pub log_count: AtomicU32,
     /// Client connections, and who waits for one to end.
     pub connections: Gate,
     /// `maxconn`, which the runtime API changes.

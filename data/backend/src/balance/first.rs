@@ -1,17 +1,20 @@
 //! `balance first`: the first server, by identifier, that has a free slot.
 
+use std::sync::Arc;
+
 use super::{Farm, Member, Pick};
 
 /// The members by ascending identifier.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct First {
-    order: Vec<usize>,
+    order: Arc<[usize]>,
 }
 
 impl First {
     pub(super) fn rebuild(&mut self, members: &[Member]) {
-        self.order = (0..members.len()).collect();
-        self.order.sort_by_key(|member| members[*member].server.id());
+        let mut order: Vec<usize> = (0..members.len()).collect();
+        order.sort_by_key(|member| members[*member].server.id());
+        self.order = order.into();
     }
 
     pub(super) fn pick(&self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {

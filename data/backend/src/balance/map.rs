@@ -4,13 +4,15 @@
 //! order is that of HAProxy, found by watching it: for each position everybody earns its weight, then
 //! the server that can pay the total weight most often wins (the first one among equals) and pays it.
 
-use super::{Farm, Member, Pick, around};
+use std::sync::Arc;
+
+use super::{Farm, Member, Pick, Share, around};
 use crate::server::weight::displayed;
 
 /// The map, and where `static-rr` stands in it.
 #[derive(Default)]
 pub(crate) struct Map {
-    slots: Vec<u32>,
+    slots: Arc<[u32]>,
     next: usize,
 }
 
@@ -18,9 +20,17 @@ impl Map {
     pub(super) fn rebuild(&mut self, members: &[Member]) {
         let weights: Vec<u32> = members.iter().map(|member| displayed(member.weight)).collect();
         let slots = interleave(&weights);
-        if slots != self.slots {
-            self.slots = slots;
+        if *slots != *self.slots {
+            self.slots = slots.into();
             self.next = 0;
+        }
+    }
+
+    /// Has the same map as `leader`, in the same memory, and begins to walk at the worker's share of it.
+    pub(super) fn follow(&mut self, leader: &Self, share: Share) {
+        if !Arc::ptr_eq(&self.slots, &leader.slots) {
+            self.slots = Arc::clone(&leader.slots);
+            self.next = share.of(self.slots.len() as u64) as usize;
         }
     }
 

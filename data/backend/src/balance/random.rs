@@ -1,14 +1,17 @@
 //! `balance random`: the least loaded of a few servers drawn by weight.
 
+use std::sync::Arc;
+
 use super::ring::Bound;
 use super::{Farm, Member, Pick, Request, around};
 
 /// The running sum of the weights, for drawing.
+#[derive(Clone)]
 pub(crate) struct Random {
     draws: u32,
     /// `hash-balance-factor`.
     factor: u32,
-    sums: Vec<u64>,
+    sums: Arc<[u64]>,
 }
 
 /// More draws than this find nothing better and only cost.
@@ -16,16 +19,16 @@ const DRAWS_LIMIT: u32 = 1_024;
 
 impl Random {
     pub(super) fn new(draws: u32, factor: u32) -> Self {
-        Self { draws: draws.clamp(1, DRAWS_LIMIT), factor, sums: Vec::new() }
+        Self { draws: draws.clamp(1, DRAWS_LIMIT), factor, sums: Arc::default() }
     }
 
     pub(super) fn rebuild(&mut self, members: &[Member]) {
         let mut sum = 0;
-        self.sums.clear();
-        self.sums.extend(members.iter().map(|member| {
+        let sums = members.iter().map(|member| {
             sum += u64::from(member.weight);
             sum
-        }));
+        });
+        self.sums = sums.collect();
     }
 
     pub(super) fn pick(&self, farm: &Farm<'_>, request: &Request) -> Pick {

@@ -4,6 +4,7 @@
 //! (or address) alone, so that a farm's change moves only what it must and several balancers agree.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::{Farm, Member};
 use crate::hash::{avalanche, sdbm};
@@ -12,7 +13,7 @@ use crate::settings::{HashKey, ServerAddress};
 
 /// The points, ascending.
 pub(crate) struct Ring {
-    points: Vec<(u32, u32)>,
+    points: Arc<[(u32, u32)]>,
     /// `hash-balance-factor`.
     factor: u32,
 }
@@ -23,18 +24,24 @@ const POINTS_LIMIT: u32 = 256 * 16;
 
 impl Ring {
     pub(super) fn new(factor: u32) -> Self {
-        Self { points: Vec::new(), factor }
+        Self { points: Arc::default(), factor }
     }
 
     pub(super) fn rebuild(&mut self, members: &[Member]) {
-        self.points.clear();
+        let mut all = Vec::new();
         for (position, member) in (0u32..).zip(members) {
             let base = place(&member.server);
             let points = (0..member.weight.min(POINTS_LIMIT))
                 .map(|index| (avalanche(base.wrapping_add(index)), position));
-            self.points.extend(points);
+            all.extend(points);
         }
-        self.points.sort_unstable();
+        all.sort_unstable();
+        self.points = all.into();
+    }
+
+    /// Has the same points as `leader`, in the same memory.
+    pub(super) fn follow(&mut self, leader: &Self) {
+        self.points = Arc::clone(&leader.points);
     }
 
     /// The closest member, then the following ones around the ring; those with more than their share

@@ -4,6 +4,7 @@
 //! nothing away from the one that replaced it (manual, "balance").
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::{Farm, Member, Pick};
 use crate::server::ServerKey;
@@ -13,7 +14,7 @@ use crate::server::ServerKey;
 pub(crate) struct Sticky {
     line: Vec<ServerKey>,
     /// The same as positions among the members.
-    order: Vec<usize>,
+    order: Arc<[usize]>,
 }
 
 impl Sticky {
@@ -24,6 +25,11 @@ impl Sticky {
         let stood: HashSet<ServerKey> = self.line.iter().copied().collect();
         self.line.extend(keys().filter(|key| !stood.contains(key)));
         self.order = self.line.iter().filter_map(|key| positions.get(key).copied()).collect();
+    }
+
+    /// Stands in the same line as `leader`, who knows who left and came back when.
+    pub(super) fn follow(&mut self, leader: &Self) {
+        self.order = Arc::clone(&leader.order);
     }
 
     /// The first, even if it has no room: another one is only taken when that one is to be avoided.

@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::{Farm, Member, Pick};
+use super::{Farm, Member, Pick, Share};
 use crate::server::ServerKey;
 
 /// Who is due when.
@@ -28,6 +28,7 @@ pub(crate) struct Turns {
 
 struct Seat {
     key: ServerKey,
+    since: u64,
     weight: u32,
     /// When it is due, and its place in the order, if it has one.
     due: Option<(Due, Place)>,
@@ -64,6 +65,9 @@ struct Place {
     member: usize,
 }
 
+/// Workers begin at most this many turns apart: what they skip is computed.
+const STRIDE_LIMIT: u64 = 64;
+
 impl Turns {
     pub(super) fn rebuild(&mut self, members: &[Member]) {
         let mut before = std::mem::take(&mut self.seats);
@@ -73,10 +77,12 @@ impl Turns {
         self.newcomers.clear();
         for (position, member) in members.iter().enumerate() {
             let (key, weight) = (member.server.key(), member.weight);
+            // Who was away in between is a newcomer, also where nobody chose meanwhile.
             let known = before.binary_search_by_key(&key, |seat| seat.key).ok();
+            let known = known.filter(|seat| before[*seat].since == member.since);
             // Its place stays, but with more weight than before it need not wait a long stride's rest.
             let latest = Due { turn: self.clock, rest: 0 }.after(self.total, weight);
-            self.seats.push(Seat { key, weight, due: None });
+            self.seats.push(Seat { key, since: member.since, weight, due: None });
             match known.and_then(|seat| before[seat].due) {
                 Some((due, _)) if due.turn < latest.turn => self.place(position, Due { rest: 0, ..due }),
                 Some(_) => self.place(position, latest),
@@ -86,19 +92,35 @@ impl Turns {
         self.newcomers.sort_by_key(|position| Reverse(self.seats[*position].weight));
     }
 
+    /// The same for one worker of several that each give out turns on their own: who begins, does so at its
+    /// share of a round, or all of them would start with the same server.
+    pub(super) fn rebuild_share(&mut self, members: &[Member], share: Share) {
+        self.rebuild(members);
+        if !self.placed.is_empty() {
+            return;
+        }
+        let weights = || self.seats.iter().map(|seat| u64::from(seat.weight));
+        let round = self.total / weights().fold(0, greatest_common_divisor).max(1);
+        for _ in 0..share.of(round.min(share.workers as u64 * STRIDE_LIMIT)) {
+            if let Some(member) = self.next(|_| true, None) {
+                self.seat(member);
+            }
+        }
+    }
+
     pub(super) fn pick(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
-        let Some(member) = self.next_with_room(farm, avoid) else { return Pick::Saturated };
+        let Some(member) = self.next(|member| farm.has_room(member), avoid) else { return Pick::Saturated };
         self.seat(member);
         Pick::Free(member)
     }
 
-    fn next_with_room(&self, farm: &Farm<'_>, avoid: Option<usize>) -> Option<usize> {
+    fn next(&self, accepts: impl Fn(usize) -> bool, avoid: Option<usize>) -> Option<usize> {
         let not_due = Place { turn: self.clock + 1, credit: Reverse(u64::MAX), arrival: 0, member: 0 };
         let due = self.placed.range(..not_due).map(|place| place.member);
         let later = self.placed.range(not_due..).map(|place| place.member);
         let order = due.chain(self.newcomers.iter().copied()).chain(later);
         let mut last_resort = None;
-        for member in order.filter(|member| farm.has_room(*member)) {
+        for member in order.filter(|member| accepts(*member)) {
             if Some(member) != avoid {
                 return Some(member);
             }
@@ -134,10 +156,48 @@ impl Turns {
     }
 }
 
+fn greatest_common_divisor(left: u64, right: u64) -> u64 {
+    if right == 0 { left } else { greatest_common_divisor(right, left % right) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::balance::fixture::{farm, members};
+
+    /// Each worker's sequence is a part of the one that a single worker gives.
+    #[test]
+    fn workers_begin_at_different_turns() {
+        #[track_caller]
+        fn check(weights: &[u32], workers: usize, expected: &[&str]) {
+            let members = members(weights);
+            for (worker, expected) in expected.iter().enumerate() {
+                let mut turns = Turns::default();
+                turns.rebuild_share(&members, Share { worker, workers });
+                let mut take = || match turns.pick(&farm(&members), None) {
+                    Pick::Free(member) => char::from(b'a' + member as u8),
+                    other => panic!("{other:?}"),
+                };
+                let sequence: String = expected.chars().map(|_| take()).collect();
+                assert_eq!(sequence, *expected, "{weights:?}, worker {worker}");
+            }
+        }
+        check(&[1, 1, 1, 1], 4, &["abcdabcd", "bcdabcda", "cdabcdab", "dabcdabc"]);
+        check(&[1, 1], 4, &["abab", "abab", "baba", "baba"]);
+        check(&[1, 2, 3], 2, &["cbcacbcbcacb", "acbcbcacbcbc"]);
+    }
+
+    #[test]
+    fn who_loses_a_server_keeps_its_place_in_the_round() {
+        let mut members = members(&[1, 1, 1, 1]);
+        let mut turns = Turns::default();
+        let share = Share { worker: 1, workers: 2 };
+        turns.rebuild_share(&members, share);
+        assert_eq!(turns.pick(&farm(&members), None), Pick::Free(2));
+        members.remove(0);
+        turns.rebuild_share(&members, share);
+        assert_eq!(turns.pick(&farm(&members), None), Pick::Free(2), "the fourth follows the third");
+    }
 
     /// What HAProxy 2.6 gives for two rounds.
     #[test]

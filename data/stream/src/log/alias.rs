@@ -1,7 +1,6 @@
 //! What each alias of a log format stands for (manual section 8.2.6).
 
 use std::cell::RefCell;
-use std::sync::atomic::Ordering::Relaxed;
 
 use weir_expr::{Alias, LogWriter, WallTime};
 
@@ -57,7 +56,7 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         Alias::Hostname => out.text(exchange.site.identity.hostname.as_bytes()),
         Alias::Pid => out.counter(i64::from(exchange.site.identity.process_id)),
         Alias::RequestCounter => out.counter(crate::worker::streams_before(exchange.serial) as i64),
-        Alias::LogCounter => out.counter(i64::from(exchange.frontend.log_count.load(Relaxed))),
+        Alias::LogCounter => out.counter(exchange.frontend.frontend_figures.log_lines() as i64),
         Alias::LogOrigin => out.text(if exchange.facts.logged { b"txn_response" } else { b"txn_close" }),
         Alias::UniqueId => out.text(exchange.unique_id.as_deref().unwrap_or_default()),
         Alias::TerminationState => out.raw(&exchange.ending.letters()),
@@ -152,10 +151,8 @@ fn retries(exchange: &Exchange, out: &mut LogWriter<'_>) {
 }
 
 fn server_name(exchange: &Exchange, out: &mut LogWriter<'_>) {
-    match exchange.chosen_server() {
-        Some(server) => out.text(server.name().as_bytes()),
-        None if exchange.facts.local => out.text(b"<STATS>"),
-        None => out.text(b"<NOSRV>"),
+    if exchange.look_at_server(|server| out.text(server.name().as_bytes())).is_none() {
+        out.text(if exchange.facts.local { b"<STATS>" } else { b"<NOSRV>" });
     }
 }
 

@@ -1,7 +1,5 @@
 //! Which server: rules, persistence, the balancing algorithm, and the queue in front of it.
 
-use std::sync::Arc;
-
 use weir_backend::{Algorithm, Choice, ChooseInput, Outcome, Server, ServerKey, Waiting, hash, key};
 use weir_config::model::{Balance, ServerTarget};
 use weir_http::Method;
@@ -33,10 +31,10 @@ impl Exchange {
             };
             let backend = self.backend.servers();
             let choice = match &designated {
-                Some(server) => {
+                Some(key) => {
                     // Only these words keep a request at a server that is down (manual, "option persist", "force-persist").
                     let stays = self.facts.persistent && (self.facts.forced || backend.settings().persist);
-                    backend.take(server.key(), stays, &input, wake)
+                    backend.take(*key, stays, &input, wake)
                 }
                 None => backend.choose(&input, wake),
             };
@@ -54,7 +52,7 @@ impl Exchange {
                     self.leave_server(queue);
                 }
                 Choice::Full if designated.is_some() => {
-                    let server = designated.take().map(|server| server.key());
+                    let server = designated.take();
                     let forced = self.facts.persistent && self.facts.forced;
                     if forced || backend.settings().redispatch == 0 {
                         self.server_key = server;
@@ -158,7 +156,7 @@ impl Exchange {
     }
 
     /// The server that a `use-server` rule or, without any that applies, a cookie designates.
-    fn designated_server(&mut self) -> Option<Arc<Server>> {
+    fn designated_server(&mut self) -> Option<ServerKey> {
         let by_rule = self.server_by_rule();
         if by_rule.is_some() {
             crate::cookie::overrule(self);
@@ -171,7 +169,7 @@ impl Exchange {
     }
 
     /// The server of the first `use-server` rule that applies and whose server can be used.
-    fn server_by_rule(&mut self) -> Option<Arc<Server>> {
+    fn server_by_rule(&mut self) -> Option<ServerKey> {
         let backend = self.backend;
         if !backend.config.use_server.is_empty() {
             self.receive_what_came();
@@ -182,14 +180,16 @@ impl Exchange {
                 continue;
             }
             let server = match &rule.target {
-                ServerTarget::Static(rank) => backend.servers().server(ServerKey::configured(*rank)),
+                ServerTarget::Static(rank) => Some(ServerKey::configured(*rank)),
                 ServerTarget::Dynamic(name) => {
                     let name = self.format(name);
-                    std::str::from_utf8(&name).ok().and_then(|name| backend.servers().server_by_name(name))
+                    let name = std::str::from_utf8(&name).ok();
+                    name.and_then(|name| backend.servers().server_by_name(name)).map(|server| server.key())
                 }
             };
-            let Some(server) = server else { continue };
-            if !server.is_up() {
+            let is_up = |key| backend.servers().look_at(key, Server::is_up);
+            let Some((server, is_up)) = server.and_then(|key| Some((key, is_up(key)?))) else { continue };
+            if !is_up {
                 if !crate::cookie::wants_servers_that_are_down(self) {
                     continue;
                 }
@@ -217,6 +217,7 @@ impl Exchange {
             prefer: self.preferred_server(),
             priority: self.priority,
             random: weir_sched::random(),
+            worker: weir_sched::worker_index(),
             now_ms: weir_sched::now().as_ms(),
         }
     }

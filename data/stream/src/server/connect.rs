@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 
-use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress};
+use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress, ServerKey};
 use weir_config::model::{self, SendProxy};
 use weir_mux::StreamConnector;
 use weir_net::{Connecting, Fault, Greeting, Target};
@@ -134,7 +134,7 @@ impl Exchange {
             }
             _ => false,
         };
-        follows_client || *server.address() != server.settings().address
+        follows_client || server.has_moved()
     }
 
     async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {
@@ -186,12 +186,14 @@ impl Exchange {
 
     /// Where the connection goes: to the server's address, or over the inherited pair of sockets that it takes connections from.
     fn target(&self) -> Option<Target> {
-        if let Some(server) = self.chosen_server()
-            && let ServerAddress::Pair(number) = *server.address()
-        {
-            return Some(Target::Pair(number));
+        let pair = |address: &ServerAddress| match address {
+            ServerAddress::Pair(number) => Some(*number),
+            _ => None,
+        };
+        match self.look_at_server(|server| server.look_at_address(pair)).flatten() {
+            Some(number) => Some(Target::Pair(number)),
+            None => self.server_address().map(Target::Address),
         }
-        self.server_address().map(Target::Address)
     }
 
     /// Where the leased server is, for this stream: its port may follow the client's.
@@ -199,12 +201,17 @@ impl Exchange {
         if self.backend.is_transparent() {
             return Some(self.session.destination().clone());
         }
-        let server = self.chosen_server()?;
+        self.look_at_server(|server| {
+            server.look_at_address(|address| self.address_for_client(server.key(), address))
+        })?
+    }
+
+    fn address_for_client(&self, server: ServerKey, address: &ServerAddress) -> Option<Address> {
         let destination = self.session.destination();
-        Some(match &*server.address() {
+        Some(match address {
             ServerAddress::Ip(address) => {
                 let mut address = *address;
-                let known = self.backend.known_server(server.key());
+                let known = self.backend.known_server(server);
                 if let Some(model::ServerAddress::Inet { port: model::ServerPort::Mapped(offset), .. }) =
                     known.as_ref().map(|known| &known.address)
                 {

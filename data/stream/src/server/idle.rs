@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 pub use weir_backend::IdlePools;
-use weir_backend::{PoolSettings, ServerKey, Wanted, may_reuse, wanted};
+use weir_backend::{PoolSettings, Server, ServerKey, Wanted, may_reuse, wanted};
 use weir_mux::StreamConnector;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Received, TaskKey, Tick, Wakeup, wait, yield_now};
@@ -109,8 +109,8 @@ impl Whose {
 
     /// What bounds its idle connections, unless it is down or gone.
     fn settings(self) -> Option<PoolSettings> {
-        let server = self.proxy.backend.as_ref()?.server(self.key)?;
-        server.is_up().then(|| server.settings().pool)
+        let of = |server: &Server| server.is_up().then(|| server.settings().pool);
+        self.proxy.backend.as_ref()?.look_at(self.key, of)?
     }
 }
 

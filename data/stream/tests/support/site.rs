@@ -124,7 +124,6 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         listeners: config.binds.iter().map(|bind| listener(bind, workers)).collect(),
         log_sinks: if logs { vec![Arc::clone(log)] } else { Vec::new() },
         log_tag: (*b"weir").into(),
-        log_count: AtomicU32::new(0),
         connections: weir_net::Gate::new(),
         connections_limit: AtomicU32::new(config.settings.maxconn.unwrap_or(10_000)),
         state: AtomicU32::new(0),
