@@ -45,7 +45,7 @@ impl Exchange {
             let mut wake = Tick::NEVER;
             if std::mem::replace(&mut withheld, waits.withheld) || waits.withheld {
                 deadlines.begin_anew(now);
-                wake = self.request_body.wake_at().min(self.response_body.wake_at());
+                wake = self.filters_wake_at();
             }
             if let Some(by) = deadlines.passed(&waits, now) {
                 return Err(late(self, by, &waits));

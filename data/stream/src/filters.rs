@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use weir_config::model::{BandwidthFilter, FilterDirection, FilterKind};
 use weir_mux::Filter;
+use weir_sched::Tick;
 
 use crate::exchange::Exchange;
 use crate::site::Proxy;
@@ -79,6 +80,12 @@ impl Exchange {
             }
         }
         self.attached = Some(attached);
+    }
+
+    /// When a filter of either direction lets more pass.
+    #[cold]
+    pub(crate) fn filters_wake_at(&self) -> Tick {
+        self.request_body.wake_at().min(self.response_body.wake_at())
     }
 
     /// The backend was chosen.
