@@ -81,6 +81,7 @@ def counted(name, program, origin, row, units):
     listener, size, own_connections, _ = ROWS[row]
     path, counts = wrapper(name, program)
     side = sides.Side(name, path, origin)
+    sides.wait_port(side.ports[listener])
     work(side.ports[listener], size, own_connections, WARM + units)
     side.process.send_signal(signal.SIGTERM)
     side.process.wait(60)
