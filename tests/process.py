@@ -226,7 +226,9 @@ def threads_run_where_cpu_map_says(binary, folder):
         port = free_port()
         with Program(binary, "-db", "-f", answering(folder, port, extra=f"nbthread 3\n    {words}")) as program:
             program.ready(port)
-            names = {open(f"/proc/{program.pid}/task/{task}/comm").read().strip(): task for task in os.listdir(f"/proc/{program.pid}/task")}
+            names = {}
+            # Connections are taken in before the last worker runs.
+            assert wait_until(lambda: names.update({open(f"/proc/{program.pid}/task/{task}/comm").read().strip(): task for task in os.listdir(f"/proc/{program.pid}/task")}) or "worker-2" in names and "worker-0" in names and "worker-1" in names)
             return [sorted(os.sched_getaffinity(int(names[f"worker-{number}"]))) for number in range(3)]
 
     every, but_the_first = processors, processors[1:]
