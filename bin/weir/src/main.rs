@@ -91,7 +91,7 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
     if let Some(condition) = &arguments.condition {
         return configuration::evaluate(condition, &MESSAGES);
     }
-    match process::become_what_is_asked(origin, arguments, &MESSAGES) {
+    match process::run_role(origin, arguments, &MESSAGES) {
         Role::Serve(sources, invocation, master) => {
             serve(program, sources, arguments, *invocation, master.as_deref())
         }

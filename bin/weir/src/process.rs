@@ -38,7 +38,7 @@ impl Origin {
 }
 
 /// Becomes what command line and configuration ask for. In a master this comes back when it ends.
-pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'static Messages) -> Role {
+pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messages) -> Role {
     // The standard library's handlers, which tell of a stack that ran out, would survive the first such signal that somebody
     // sends; a master and a service manager have to see the end.
     for crash in [signal::SIGSEGV, signal::SIGBUS] {
@@ -106,11 +106,11 @@ pub fn become_what_is_asked(origin: Origin, arguments: &Arguments, messages: &'s
     // A service manager that is told how it goes watches the process that it started.
     let foreground = arguments.foreground || arguments.notify;
     let mut master = Start { arguments, messages, carried, daemon: daemon && !foreground };
-    let Some((entrances, first)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
+    let Some((master_sockets, first)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
     let own = |(name, value): (&str, &str)| format!("{name}={value}");
-    setup.shown_environment.extend(configuration::of_a_master(&entrances.spelling()).map(own));
-    let (reached, reexecuted) = (entrances.spelling(), master.carried.is_some());
-    match launch(setup, master.carried, first, entrances, messages) {
+    setup.shown_environment.extend(configuration::of_a_master(&master_sockets.spelling()).map(own));
+    let (reached, reexecuted) = (master_sockets.spelling(), master.carried.is_some());
+    match launch(setup, master.carried, first, master_sockets, messages) {
         Some(Side::Worker(link)) => {
             let precedence = Precedence::of_start(niceness, messages);
             let mut invocation = Invocation { worker: Some(link), precedence, ..invocation(arguments) };
@@ -143,17 +143,17 @@ struct Start<'a> {
 impl Start<'_> {
     /// Opens the master's command line, goes to the background (R156) and makes sure that the pid file can be written (R157): once,
     /// not for a reload. `None` when the process must not start; that was said.
-    fn prepare(&mut self, pid_file: Option<&std::path::Path>) -> Option<(cli::Entrances, FirstStart)> {
+    fn prepare(&mut self, pid_file: Option<&std::path::Path>) -> Option<(cli::MasterSockets, FirstStart)> {
         let first = self.carried.is_none();
         let binds = configuration::master_sockets(self.arguments, self.messages)?;
         let sockets = self.carried.as_mut().map(|carried| std::mem::take(&mut carried.sockets));
         let pid_file = pid_file.filter(|_| first).map(PidFile::check).transpose();
         let pid_file = pid_file.map_err(|text| self.messages.alert(text)).ok()?;
-        let entrances = cli::Entrances::open(&binds, sockets, self.messages);
-        let entrances = match entrances {
+        let master_sockets = cli::MasterSockets::open(&binds, sockets, self.messages);
+        let master_sockets = match master_sockets {
             // A master without its command line still serves; one that starts must not.
             None if first => return None,
-            entrances => entrances.unwrap_or_default(),
+            master_sockets => master_sockets.unwrap_or_default(),
         };
         let background = (first && self.daemon).then(Background::enter).transpose();
         let background = match background {
@@ -163,7 +163,7 @@ impl Start<'_> {
                 return None;
             }
         };
-        Some((entrances, FirstStart { background, pid_file }))
+        Some((master_sockets, FirstStart { background, pid_file }))
     }
 }
 

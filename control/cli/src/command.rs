@@ -1,7 +1,7 @@
 //! Commands are rows: name, syntax, level, help, function. Parsing, `help`, `-dKcli` and the README come from them.
 
 use crate::outcome::{Level, Outcome};
-use crate::session::{Manners, PERMISSION_DENIED};
+use crate::session::{PERMISSION_DENIED, SessionModes};
 use crate::target::{ServerKey, Target};
 
 /// One row.
@@ -37,15 +37,15 @@ pub const HIDDEN: u8 = 16;
 pub const SERVING: u8 = 32;
 
 impl Command {
-    /// Why a session with these manners may not use it, if so.
-    pub fn refusal(&self, manners: &Manners) -> Option<&'static str> {
-        if self.flags & EXPERT != 0 && !manners.expert {
+    /// Why a session with these modes may not use it, if so.
+    pub fn refusal(&self, modes: &SessionModes) -> Option<&'static str> {
+        if self.flags & EXPERT != 0 && !modes.expert {
             return Some("This command is restricted to expert mode only.\n");
         }
-        if self.flags & EXPERIMENTAL != 0 && !manners.experimental {
+        if self.flags & EXPERIMENTAL != 0 && !modes.experimental {
             return Some("This command is restricted to experimental mode only.\n");
         }
-        (self.level > manners.level).then_some(PERMISSION_DENIED)
+        (self.level > modes.level).then_some(PERMISSION_DENIED)
     }
 }
 
@@ -54,7 +54,7 @@ pub struct Context<'a> {
     /// The live objects.
     pub target: &'a mut dyn Target,
     /// What the session remembers between commands.
-    pub manners: &'a mut Manners,
+    pub modes: &'a mut SessionModes,
 }
 
 /// What follows a command's name.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, SERVING, WORKER, commands};
-use crate::session::Manners;
+use crate::session::SessionModes;
 
 /// Commands that are offered to somebody who mistyped.
 const MOST_SUGGESTIONS: usize = 5;
@@ -12,27 +12,22 @@ const MOST_SUGGESTIONS: usize = 5;
 const SYNTAX_WIDTH: usize = 40;
 
 /// What a session on a side hears that said something unknown.
-pub fn unknown(words: &[String], side: u8, manners: &Manners) -> String {
+pub fn unknown(words: &[String], side: u8, modes: &SessionModes) -> String {
     let Some(first) = words.first() else {
-        return list(
-            "Unknown command. Please enter one of the following commands only:",
-            words,
-            side,
-            manners,
-        );
+        return list("Unknown command. Please enter one of the following commands only:", words, side, modes);
     };
     let title = format!("Unknown command: '{first}', but maybe one of the following ones is a better match:");
-    list(&title, words, side, manners)
+    list(&title, words, side, modes)
 }
 
 /// What `help` answers on a side: the commands that begin with these words, or look like them, or all.
-pub fn help(words: &[String], side: u8, manners: &Manners) -> String {
-    list("The following commands are valid at this level:", words, side, manners)
+pub fn help(words: &[String], side: u8, modes: &SessionModes) -> String {
+    list("The following commands are valid at this level:", words, side, modes)
 }
 
-fn list(title: &str, words: &[String], side: u8, manners: &Manners) -> String {
+fn list(title: &str, words: &[String], side: u8, modes: &SessionModes) -> String {
     let mut text = format!("{title}\n");
-    let offered: Vec<&Command> = commands().filter(|command| is_offered(command, side, manners)).collect();
+    let offered: Vec<&Command> = commands().filter(|command| is_offered(command, side, modes)).collect();
     for command in matching(&offered, words) {
         line(&mut text, command.syntax, command.help);
     }
@@ -47,13 +42,13 @@ fn is_last(command: &Command) -> bool {
     matches!(command.name, "help" | "prompt" | "quit")
 }
 
-fn is_offered(command: &Command, side: u8, manners: &Manners) -> bool {
+fn is_offered(command: &Command, side: u8, modes: &SessionModes) -> bool {
     let hidden = command.run.is_none()
         || command.flags & side == 0
         || command.flags & HIDDEN != 0
         || (command.flags & SERVING != 0 && side & MASTER != 0)
-        || (command.flags & EXPERT != 0 && !manners.expert)
-        || (command.flags & EXPERIMENTAL != 0 && !manners.experimental);
+        || (command.flags & EXPERT != 0 && !modes.expert)
+        || (command.flags & EXPERIMENTAL != 0 && !modes.experimental);
     !hidden && !is_last(command)
 }
 

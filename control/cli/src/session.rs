@@ -70,7 +70,7 @@ pub enum Status {
 
 /// What commands of one session leave for the next ones.
 #[derive(Clone, Debug)]
-pub struct Manners {
+pub struct SessionModes {
     /// What it may do; can only fall.
     pub level: Level,
     /// Whether messages say their severity.
@@ -101,7 +101,7 @@ pub enum Mode {
 /// One conversation.
 pub struct Session {
     settings: SessionSettings,
-    manners: Manners,
+    modes: SessionModes,
     input: Vec<u8>,
     /// How much of the input was taken.
     taken: usize,
@@ -135,7 +135,7 @@ impl Session {
     /// A session that has heard nothing yet.
     pub fn new(settings: SessionSettings) -> Self {
         Self {
-            manners: Manners {
+            modes: SessionModes {
                 level: settings.level,
                 severity_output: settings.severity_output,
                 timeout_ms: settings.timeout_ms,
@@ -157,12 +157,12 @@ impl Session {
     }
 
     /// A session for one command that somebody else heard, who speaks with the client before and after it: words, and the
-    /// lines of a payload. Its manners are that session's, and go back to it ([`Session::into_manners`]).
-    pub fn of_command(manners: Manners, words: Vec<String>, payload: Option<Vec<u8>>) -> Self {
+    /// lines of a payload. Its modes are that session's, and go back to it ([`Session::into_modes`]).
+    pub fn of_command(modes: SessionModes, words: Vec<String>, payload: Option<Vec<u8>>) -> Self {
         let payload = payload.map(|text| Payload { pattern: String::new(), text, complete: true });
         Self {
             // Who hears the lines says the prompts.
-            manners: Manners { mode: Mode::Single, ..manners },
+            modes: SessionModes { mode: Mode::Single, ..modes },
             queue: VecDeque::from([words]),
             payload,
             end_of_input: true,
@@ -170,14 +170,14 @@ impl Session {
         }
     }
 
-    /// How its commands left the manners.
-    pub fn into_manners(self) -> Manners {
-        self.manners
+    /// How its commands left the modes.
+    pub fn into_modes(self) -> SessionModes {
+        self.modes
     }
 
     /// Silence that ends the session, in milliseconds, as `set timeout cli` left it.
     pub fn timeout_ms(&self) -> Option<u64> {
-        self.manners.timeout_ms
+        self.modes.timeout_ms
     }
 
     /// Whether the session was ended by input that nothing can be made of: the client may be sending more of it.
@@ -290,7 +290,7 @@ impl Session {
 
     /// Whether the one line of a session that has no more of them was answered.
     fn is_over(&self) -> bool {
-        self.answered && self.manners.mode == Mode::Single && self.payload.is_none()
+        self.answered && self.modes.mode == Mode::Single && self.payload.is_none()
     }
 
     /// What was heard and not taken yet.
@@ -386,20 +386,20 @@ impl Session {
             return Outcome::Nothing;
         }
         let Some((command, count)) = find_command(words, WORKER) else {
-            return Outcome::info(help::unknown(words, WORKER, &self.manners));
+            return Outcome::info(help::unknown(words, WORKER, &self.modes));
         };
-        if let Some(refusal) = command.refusal(&self.manners) {
+        if let Some(refusal) = command.refusal(&self.modes) {
             return Outcome::error(refusal);
         }
         let Some(run) = command.run else {
             return Outcome::error(format!("'{}' is not implemented yet.\n", command.name));
         };
         let arguments = Arguments::new(&words[count..], payload);
-        run(&mut Context { target, manners: &mut self.manners }, &arguments)
+        run(&mut Context { target, modes: &mut self.modes }, &arguments)
     }
 
     fn message(&self, severity: Severity, text: &str, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.manners.severity_output.prefix(severity).as_bytes());
+        out.extend_from_slice(self.modes.severity_output.prefix(severity).as_bytes());
         out.extend_from_slice(text.as_bytes());
     }
 
@@ -414,10 +414,10 @@ impl Session {
     }
 
     fn prompt(&self, prompt: &str, target: &mut dyn Target, out: &mut Vec<u8>) {
-        if self.manners.mode != Mode::Prompt {
+        if self.modes.mode != Mode::Prompt {
             return;
         }
-        if self.manners.timed {
+        if self.modes.timed {
             out.extend_from_slice(format!("[{}]", uptime(target.uptime_s())).as_bytes());
         }
         out.extend_from_slice(prompt.as_bytes());

@@ -7,7 +7,7 @@ use toy::{Toy, converse, toy};
 use weir_cli::command::{MASTER, WORKER};
 use weir_cli::help::help;
 use weir_cli::outcome::Level;
-use weir_cli::session::{Manners, Mode};
+use weir_cli::session::{Mode, SessionModes};
 use weir_cli::{Session, SessionSettings, Status, keyword_dump};
 
 fn admin() -> SessionSettings {
@@ -167,8 +167,8 @@ fn help_lists_what_looks_like_it() {
 #[test]
 fn a_master_that_opens_the_commands_of_workers_lists_both() {
     let session = Session::new(admin());
-    let manners = session.into_manners();
-    let lists = |side: u8, command: &str| help(&[], side, &manners).contains(&format!("\n  {command}"));
+    let modes = session.into_modes();
+    let lists = |side: u8, command: &str| help(&[], side, &modes).contains(&format!("\n  {command}"));
     for (command, alone, opened) in [
         ("reload ", true, true),
         ("show version ", true, true),
@@ -185,24 +185,24 @@ fn a_master_that_opens_the_commands_of_workers_lists_both() {
 
 #[test]
 fn one_command_is_answered_with_the_manners_of_another_session() {
-    let manners = Session::new(SessionSettings { level: Level::User, ..admin() }).into_manners();
+    let modes = Session::new(SessionSettings { level: Level::User, ..admin() }).into_modes();
     let mut toy = toy();
-    let mut answer = |manners: Manners, words: &str, payload: Option<&[u8]>| {
+    let mut answer = |modes: SessionModes, words: &str, payload: Option<&[u8]>| {
         let words = words.split(' ').map(str::to_owned).collect();
-        let mut session = Session::of_command(manners, words, payload.map(<[u8]>::to_vec));
+        let mut session = Session::of_command(modes, words, payload.map(<[u8]>::to_vec));
         let mut out = Vec::new();
         while session.run(&mut toy, 0, usize::MAX, &mut out) != Status::Close {}
-        (String::from_utf8(out).expect("answers are text"), session.into_manners())
+        (String::from_utf8(out).expect("answers are text"), session.into_modes())
     };
-    let (denied, manners) = answer(manners, "disable server be/s1", None);
+    let (denied, modes) = answer(modes, "disable server be/s1", None);
     assert_eq!(denied, "Permission denied\n\n");
-    let (_, manners) = answer(manners, "set severity-output number", None);
-    let manners = Manners { level: Level::Admin, mode: Mode::Prompt, ..manners };
-    assert_eq!(answer(manners.clone(), "show nosuch; quit", None).1.level, Level::Admin);
-    let (denied, manners) = answer(manners, "disable server be/nosuch", None);
+    let (_, modes) = answer(modes, "set severity-output number", None);
+    let modes = SessionModes { level: Level::Admin, mode: Mode::Prompt, ..modes };
+    assert_eq!(answer(modes.clone(), "show nosuch; quit", None).1.level, Level::Admin);
+    let (denied, modes) = answer(modes, "disable server be/nosuch", None);
     assert_eq!(denied, "[3]: No such server.\n\n");
-    assert_eq!(answer(manners.clone(), "add map m.map", Some(b"k1 v1\n")).0, "\n");
-    assert_eq!(answer(manners, "add map m.map", Some(b"\xff")).0, "[3]: The payload is not valid UTF-8.\n\n");
+    assert_eq!(answer(modes.clone(), "add map m.map", Some(b"k1 v1\n")).0, "\n");
+    assert_eq!(answer(modes, "add map m.map", Some(b"\xff")).0, "[3]: The payload is not valid UTF-8.\n\n");
 }
 
 #[test]

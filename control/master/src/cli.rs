@@ -18,7 +18,7 @@ use std::rc::Rc;
 use weir_cli::command::{MASTER, SERVING, WORKER, find_command};
 use weir_cli::line::Line;
 use weir_cli::outcome::{Level, SeverityOutput};
-use weir_cli::session::{LINE_TOO_LONG, Manners, Mode, PAYLOAD_TOO_LONG, PERMISSION_DENIED};
+use weir_cli::session::{LINE_TOO_LONG, Mode, PAYLOAD_TOO_LONG, PERMISSION_DENIED, SessionModes};
 use weir_cli::{Session, Severity, help, switch};
 use weir_net::{Connection, Received};
 use weir_runtime::cli_server;
@@ -28,7 +28,7 @@ use weir_sched::{Class, Descriptor, Kind, Tick, wait};
 
 use crate::master::{How, Loading, Master};
 
-pub use door::{Entrance, Entrances};
+pub use door::{MasterSocket, MasterSockets};
 
 /// Who speaks.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ struct Talk {
     master: Rc<Master>,
     client: Client,
     connection: Connection,
-    manners: Manners,
+    modes: SessionModes,
     whom: Whom,
     /// Whether the commands of workers are open on the master.
     debug: bool,
@@ -98,7 +98,7 @@ struct Payload {
 pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Connection) {
     let address = client.address.clone();
     let _told = Conversation::begin(&address);
-    let manners = Manners {
+    let modes = SessionModes {
         level: client.level,
         severity_output: client.severity_output,
         timeout_ms: Some(SILENCE_MS),
@@ -107,7 +107,7 @@ pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Con
         mode: Mode::Single,
         timed: false,
     };
-    let mut talk = Talk { master, client, connection, manners, whom: Whom::Master, debug: false };
+    let mut talk = Talk { master, client, connection, modes, whom: Whom::Master, debug: false };
     loop {
         let line = match talk.hear_line().await {
             Heard::Line(line) => line,
@@ -124,7 +124,7 @@ pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Con
                 return;
             }
         }
-        if talk.manners.mode == Mode::Single {
+        if talk.modes.mode == Mode::Single {
             break;
         }
     }
@@ -222,7 +222,7 @@ impl Talk {
 
     async fn carry_out(&mut self, spoken: &[String], payload: Option<Payload>) -> Option<Flow> {
         let Some((command, count)) = find_command(spoken, self.sides()) else {
-            let text = help::unknown(spoken, self.sides(), &self.manners);
+            let text = help::unknown(spoken, self.sides(), &self.modes);
             return self.say(Severity::Info, &text).await;
         };
         if command.flags & MASTER == 0 {
@@ -233,7 +233,7 @@ impl Talk {
             }
             return self.look_at_itself(spoken, payload.map(|payload| payload.lines)).await;
         }
-        if let Some(refusal) = command.refusal(&self.manners) {
+        if let Some(refusal) = command.refusal(&self.modes) {
             return self.say(Severity::Error, refusal).await;
         }
         let arguments = &spoken[count..];
@@ -265,9 +265,9 @@ impl Talk {
     /// A command of workers, of the master itself: it is answered as workers answer it.
     async fn look_at_itself(&mut self, spoken: &[String], payload: Option<Vec<u8>>) -> Option<Flow> {
         let live = self.master.look();
-        let mut session = Session::of_command(self.manners.clone(), spoken.to_vec(), payload);
+        let mut session = Session::of_command(self.modes.clone(), spoken.to_vec(), payload);
         cli_server::answer(live, false, &mut session, &mut self.connection, || {}).await?;
-        self.manners = Manners { mode: self.manners.mode, ..session.into_manners() };
+        self.modes = SessionModes { mode: self.modes.mode, ..session.into_modes() };
         self.prompt().await
     }
 
@@ -276,14 +276,14 @@ impl Talk {
         let master = &self.master;
         let word = arguments.first().map_or("", String::as_str);
         Ok(match name {
-            "help" => help::help(arguments, self.sides(), &self.manners),
+            "help" => help::help(arguments, self.sides(), &self.modes),
             "echo" => format!("{}\n", arguments.join(" ")),
             "show version" => format!("{}\n", master.setup.version),
             "show proc" => master.show_processes(word == "debug"),
             "show startup-logs" => master.messages.startup_logs(),
-            "show cli level" => format!("{}\n", self.manners.level.name()),
+            "show cli level" => format!("{}\n", self.modes.level.name()),
             "show cli sockets" => {
-                let sockets = master.entrances.list().iter();
+                let sockets = master.sockets.list().iter();
                 let lines = sockets.map(|one| format!("{} {} all\n", one.spelling(), one.level().name()));
                 format!("# socket lvl processes\n{}", lines.collect::<String>())
             }
@@ -299,8 +299,8 @@ impl Talk {
                     format!("{}\n", found.ok_or("Variable not found\n")?)
                 }
             },
-            "expert-mode" => switch(name, &mut self.manners.expert, word).unwrap_or_default(),
-            "experimental-mode" => switch(name, &mut self.manners.experimental, word).unwrap_or_default(),
+            "expert-mode" => switch(name, &mut self.modes.expert, word).unwrap_or_default(),
+            "experimental-mode" => switch(name, &mut self.modes.experimental, word).unwrap_or_default(),
             "mcli-debug-mode" => switch(name, &mut self.debug, word).unwrap_or_default(),
             other => return Err(format!("'{other}' is not implemented yet.\n")),
         })
@@ -333,27 +333,27 @@ impl Talk {
     }
 
     async fn lower(&mut self, level: Level) -> Option<Flow> {
-        if level > self.manners.level {
+        if level > self.modes.level {
             return self.say(Severity::Error, PERMISSION_DENIED).await;
         }
-        self.manners.level = level;
-        self.manners.expert = false;
-        self.manners.experimental = false;
+        self.modes.level = level;
+        self.modes.expert = false;
+        self.modes.experimental = false;
         self.debug = false;
         self.say(Severity::Info, "").await
     }
 
     fn set_mode(&mut self, arguments: &[String]) -> &'static str {
-        let manners = &mut self.manners;
+        let modes = &mut self.modes;
         if arguments.is_empty() {
-            manners.mode = if manners.mode == Mode::Prompt { Mode::Single } else { Mode::Prompt };
+            modes.mode = if modes.mode == Mode::Prompt { Mode::Single } else { Mode::Prompt };
         }
         for word in arguments {
             match word.as_str() {
-                "n" => manners.mode = Mode::Single,
-                "i" => manners.mode = Mode::Interactive,
-                "p" => manners.mode = Mode::Prompt,
-                "timed" => manners.timed = !manners.timed,
+                "n" => modes.mode = Mode::Single,
+                "i" => modes.mode = Mode::Interactive,
+                "p" => modes.mode = Mode::Prompt,
+                "timed" => modes.timed = !modes.timed,
                 _ => return weir_cli::PROMPT_HELP,
             }
         }
@@ -362,14 +362,14 @@ impl Talk {
 
     /// Answers, and says that it may go on.
     async fn say(&mut self, severity: Severity, text: &str) -> Option<Flow> {
-        let prefix = if text.is_empty() { "" } else { self.manners.severity_output.prefix(severity) };
+        let prefix = if text.is_empty() { "" } else { self.modes.severity_output.prefix(severity) };
         let text = format!("{prefix}{text}\n");
         self.send(text.as_bytes()).await?;
         self.prompt().await
     }
 
     async fn prompt(&mut self) -> Option<Flow> {
-        if self.manners.mode == Mode::Prompt {
+        if self.modes.mode == Mode::Prompt {
             let name = match self.whom {
                 Whom::Worker(pid) => pid.to_string(),
                 Whom::Master if self.master.loading.get() == Loading::Failed => {
@@ -384,7 +384,7 @@ impl Talk {
 
     /// What of the restricted commands is open, a letter each as the reference has them: `(xed)`.
     fn opened(&self) -> String {
-        let letters = [('x', self.manners.experimental), ('e', self.manners.expert), ('d', self.debug)];
+        let letters = [('x', self.modes.experimental), ('e', self.modes.expert), ('d', self.debug)];
         let opened: String = letters.iter().filter(|(_, open)| *open).map(|(letter, _)| letter).collect();
         if opened.is_empty() { opened } else { format!("({opened})") }
     }
@@ -392,7 +392,7 @@ impl Talk {
     /// Input that nothing can be made of ends the conversation, as on workers: what follows may be the rest of a payload, and no
     /// command.
     async fn refuse(&mut self, text: &str) -> Option<Flow> {
-        let prefix = self.manners.severity_output.prefix(Severity::Error);
+        let prefix = self.modes.severity_output.prefix(Severity::Error);
         self.send(format!("{prefix}{text}\n").as_bytes()).await?;
         self.leave().await;
         Some(Flow::Over)
@@ -400,7 +400,7 @@ impl Talk {
 
     /// The next line without its end.
     async fn hear_line(&mut self) -> Heard {
-        let deadline = weir_sched::now().after_some(self.manners.timeout_ms);
+        let deadline = weir_sched::now().after_some(self.modes.timeout_ms);
         hear_line(&mut self.connection, deadline).await
     }
 

@@ -11,7 +11,7 @@ use weir_sys::signal::{self, Signal, SignalReader};
 use weir_sys::{child, socket};
 
 use crate::carried::Carried;
-use crate::cli::Entrances;
+use crate::cli::MasterSockets;
 use crate::master::Master;
 use crate::notify::Supervisor;
 use crate::processes::Processes;
@@ -64,7 +64,7 @@ pub fn launch(
     setup: Setup,
     carried: Option<Carried>,
     start: FirstStart,
-    mut entrances: Entrances,
+    mut sockets: MasterSockets,
     messages: &'static Messages,
 ) -> Option<Side> {
     let first = carried.is_none();
@@ -83,8 +83,8 @@ pub fn launch(
     match started {
         Ok(Some(mut link)) => {
             link.background = start.background.map(Background::into_null_device);
-            entrances.leave_to_the_master();
-            drop((signals, carried, entrances));
+            sockets.leave_to_the_master();
+            drop((signals, carried, sockets));
             return Some(Side::Worker(link));
         }
         Ok(None) => {}
@@ -97,7 +97,7 @@ pub fn launch(
         setup,
         carried,
         first.then_some(start),
-        entrances,
+        sockets,
         signals,
         messages,
     ))))

@@ -15,9 +15,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use weir_net::{Connection, Place};
+use weir_net::{Connection, Permit};
 use weir_runtime::messages::Messages;
-use weir_runtime::observe::{Bystander, Live};
+use weir_runtime::observe::{Live, MasterView};
 use weir_runtime::process::PidFile;
 use weir_sched::{Class, Descriptor, Kind, Signals, Tick, wait};
 use weir_sys::child::{self, Exit};
@@ -25,7 +25,7 @@ use weir_sys::signal::{self, Signal, SignalReader};
 use weir_sys::{Errno, pass, process};
 
 use crate::carried::{self, Carried};
-use crate::cli::{self, Client, Entrance, Entrances};
+use crate::cli::{self, Client, MasterSocket, MasterSockets};
 use crate::launch::{FirstStart, Setup, wall_seconds};
 use crate::processes::{Order, Processes, Worker};
 
@@ -36,9 +36,9 @@ pub struct Master {
     pub(crate) processes: RefCell<Processes>,
     pub(crate) loading: Cell<Loading>,
     /// The command line's sockets.
-    pub(crate) entrances: Entrances,
+    pub(crate) sockets: MasterSockets,
     /// What this execution of the process does.
-    pub(crate) own: Bystander,
+    pub(crate) own: MasterView,
     /// Who waits for the result of this load comes out of the first end.
     waiting: (OwnedFd, OwnedFd),
     /// Who waits for the next one.
@@ -86,7 +86,7 @@ impl Master {
         setup: Setup,
         carried: Carried,
         start: Option<FirstStart>,
-        entrances: Entrances,
+        sockets: MasterSockets,
         signals: SignalReader,
         messages: &'static Messages,
     ) -> Self {
@@ -96,8 +96,8 @@ impl Master {
             messages,
             processes: RefCell::new(carried.processes),
             loading: Cell::new(Loading::UnderWay),
-            entrances,
-            own: Bystander::begin(),
+            sockets,
+            own: MasterView::begin(),
             waiting: waiting.expect("a process that just started has descriptors left"),
             next: RefCell::default(),
             at_once: carried.at_once,
@@ -127,8 +127,8 @@ impl Master {
         for worker in &self.processes.borrow().workers {
             self.clone().listen_to(worker);
         }
-        for (position, entrance) in self.entrances.list().iter().enumerate() {
-            if let Err(errno) = entrance.open(&self, position) {
+        for (position, socket) in self.sockets.list().iter().enumerate() {
+            if let Err(errno) = socket.open(&self, position) {
                 self.messages.alert(format!("The master's command line cannot be reached: {errno}."));
             }
         }
@@ -167,13 +167,13 @@ impl Master {
     fn begin_to_end(&self) {
         self.ending.set(true);
         if let Some(live) = self.own.seen() {
-            live.site.stopping.store(true, SeqCst);
+            live.instance.stopping.store(true, SeqCst);
         }
     }
 
     /// The master itself, as the commands of workers show and change it.
     pub(crate) fn look(&self) -> Live {
-        let sockets = || self.entrances.list().iter().map(Entrance::as_operators_see_it).collect();
+        let sockets = || self.sockets.list().iter().map(MasterSocket::as_operators_see_it).collect();
         self.own.look(self.messages, sockets, self.ending.get())
     }
 
@@ -198,7 +198,7 @@ impl Master {
         let Some(orders) = self.processes.borrow_mut().ready(pid, reloads_max, self.at_once) else { return };
         let start = self.start.take();
         let pid_file = start.as_ref().and_then(|start| start.pid_file.as_ref());
-        let placed = pid_file.map_or(Ok(()), PidFile::write).and_then(|()| self.entrances.put_in_place());
+        let placed = pid_file.map_or(Ok(()), PidFile::write).and_then(|()| self.sockets.put_in_place());
         if let Err(text) = placed {
             self.messages.alert(text);
             self.status.set(1);
@@ -325,7 +325,7 @@ impl Master {
 
     fn finish(&self) {
         // Of one that never served nothing stays.
-        self.entrances.withdraw();
+        self.sockets.withdraw();
         self.messages.warning(format!("All workers exited. Exiting... ({})", self.status.get()));
         weir_sched::stop();
     }
@@ -360,7 +360,7 @@ impl Master {
             let _ = pass::send_descriptors(&self.waiting.1, b"c", &[client.as_fd()]);
         }
         drop(clients);
-        let sockets: Vec<OwnedFd> = self.entrances.list().iter().filter_map(Entrance::to_keep).collect();
+        let sockets: Vec<OwnedFd> = self.sockets.list().iter().filter_map(MasterSocket::to_keep).collect();
         let processes = self.processes.borrow();
         let variables = carried::variables(
             &processes,
@@ -421,7 +421,7 @@ impl Master {
     }
 
     /// Speaks with a client of the command line.
-    pub(crate) fn hear(self: Rc<Self>, client: Client, socket: OwnedFd, place: Option<Place>) {
+    pub(crate) fn hear(self: Rc<Self>, client: Client, socket: OwnedFd, place: Option<Permit>) {
         let Ok(descriptor) = Descriptor::register(socket) else { return };
         weir_sched::spawn(&SESSION, Class::Urgent, async move {
             let _counted = (place, self.own.meet());

@@ -1,4 +1,4 @@
-//! From the configuration to the site: every live object, made once, before any worker runs.
+//! From the configuration to the instance: every live object, made once, before any worker runs.
 
 mod backends;
 mod farms;
@@ -19,10 +19,10 @@ use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
-use weir_net::{Gate, SocketSizes};
+use weir_net::{ConnectionLimit, SocketSizes};
 use weir_stream::closing::Closing;
+use weir_stream::instance::{AddedServers, DescriptorMarks, Identity, Instance, Limits, Proxy};
 use weir_stream::service::Statistics;
-use weir_stream::site::{AddedServers, DescriptorMarks, Identity, Limits, Proxy, Site};
 use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
 
@@ -33,7 +33,7 @@ pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
 pub use verify::verify;
 
-/// What the site takes from the process rather than from the configuration.
+/// What the instance takes from the process rather than from the configuration.
 pub struct Options<'o> {
     /// How many workers there will be.
     pub workers: usize,
@@ -57,7 +57,7 @@ pub struct Options<'o> {
     pub statistics: Box<dyn Statistics>,
 }
 
-/// Why no site could be made.
+/// Why no instance could be made.
 #[derive(Debug)]
 pub struct BuildError {
     /// Where the fault was written.
@@ -72,11 +72,11 @@ impl std::fmt::Display for BuildError {
     }
 }
 
-/// Makes the site. All faults are collected.
+/// Makes the instance. All faults are collected.
 ///
 /// # Errors
 /// When a name is unknown or a log target cannot be opened.
-pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<BuildError>> {
+pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance, Vec<BuildError>> {
     let mut errors = Vec::new();
     let mut sinks = LogSinks::default();
     let model::Config { global, proxies, userlists, .. } = config;
@@ -101,7 +101,7 @@ pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<Bui
     let variables = process_variables(&global);
     let limits = limits(&global, &options);
     let refused = weir_stream::errors::Refused::new(built.len(), limits.buffer_size);
-    Ok(Site {
+    Ok(Instance {
         limits,
         identity: options.identity,
         proxies: built,
@@ -109,7 +109,7 @@ pub fn site(config: model::Config, options: Options<'_>) -> Result<Site, Vec<Bui
         frontends: names.frontends,
         figures: (0..options.workers.max(1)).map(|_| CachePadded::default()).collect(),
         rates: ProcessRates::new(options.workers),
-        connections: Gate::new(),
+        connections: ConnectionLimit::new(),
         stopping: AtomicBool::new(false),
         closing: Closing::new(global.close_spread),
         keeps_quiet_clients: AtomicBool::new(false),
@@ -166,7 +166,7 @@ fn make_proxy(
         listeners,
         log_sinks,
         log_tag: log_tag.as_bytes().into(),
-        connections: Gate::new(),
+        connections: ConnectionLimit::new(),
         connections_limit: AtomicU32::new(limit),
         state: AtomicU32::new(0),
         published: AtomicBool::new(!config.unpublished),
@@ -175,7 +175,7 @@ fn make_proxy(
         takes_fragments: config.takes_fragments(),
         log_timing: weir_stream::log::LogTiming::of(&config),
         rulesets: rulesets(&config),
-        site: OnceLock::new(),
+        instance: OnceLock::new(),
         config,
     }
 }

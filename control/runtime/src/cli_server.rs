@@ -13,7 +13,7 @@
 use std::os::fd::OwnedFd;
 
 use weir_cli::{Session, SessionSettings, Status};
-use weir_net::{Connection, Door, DoorState, Gate, Place, Received};
+use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
 use weir_stream::worker::ProcessFigures;
 use weir_sys::{Address, Errno};
@@ -34,23 +34,23 @@ pub struct CliDoor {
 /// How many clients are accepted in one turn: few come, and traffic shall not wait for them.
 pub const BATCH: u32 = 4;
 
-impl Door for CliDoor {
+impl Acceptor for CliDoor {
     fn is_for_operators(&self) -> bool {
         true
     }
 
-    type Ticket = (Place, Place);
+    type Ticket = (Permit, Permit);
 
-    fn state(&self) -> DoorState {
+    fn state(&self) -> AcceptorState {
         // A process that leaves gives its addresses up, those of operators too.
-        if self.live.site.is_stopping() { DoorState::Stopped } else { DoorState::Open }
+        if self.live.instance.is_stopping() { AcceptorState::Stopped } else { AcceptorState::Open }
     }
 
     fn too_fast(&self) -> Option<Tick> {
         None
     }
 
-    fn admit(&self) -> Result<Self::Ticket, &'static Gate> {
+    fn admit(&self) -> Result<Self::Ticket, &'static ConnectionLimit> {
         let all = self.live.record.cli_connections;
         let place = all.enter(self.live.record.cli_connections_limit).ok_or(all)?;
         let (of_socket, limit) = (&self.socket.connections, self.socket.settings.connections);
@@ -149,7 +149,7 @@ async fn hand_over(live: Live, client: &mut Connection) -> Option<()> {
 
 /// Clients count in the totals of the process, not in the rates that limits look at.
 fn count(live: Live) {
-    if let Some(figures) = live.site.figures.get(weir_sched::worker_index()) {
+    if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
         count_client(figures);
     }
 }
@@ -161,7 +161,7 @@ pub(crate) fn count_client(figures: &ProcessFigures) {
 }
 
 fn count_sent(live: Live, bytes: usize) {
-    if let Some(figures) = live.site.figures.get(weir_sched::worker_index()) {
+    if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
         figures.bytes_out.add(bytes as u64);
     }
 }
@@ -213,7 +213,7 @@ async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
 /// no more goes on listening. None when it is gone.
 async fn watch(live: Live, client: &mut Connection, session: &mut Session) -> Option<()> {
     // Whoever watches would keep a process that leaves from its end.
-    if client.is_broken() || live.site.is_stopping() {
+    if client.is_broken() || live.instance.is_stopping() {
         return None;
     }
     if client.input().is_empty() {

@@ -1,6 +1,6 @@
 //! Live objects made from a configuration, and the process around them.
 //!
-//! [`build::site`] turns a typed configuration into a [`weir_stream::site::Site`]: proxies, servers, listeners, log
+//! [`build::instance`] turns a typed configuration into a [`weir_stream::instance::Instance`]: proxies, servers, listeners, log
 //! targets, limits. Names are resolved and log targets opened here, once, before any worker starts.
 //!
 //! [`observe`] shows and changes what lives: statistics, the runtime API, the statistics page; [`cli_server`] speaks with

@@ -15,9 +15,9 @@ use std::time::Duration;
 use weir_backend::{BackendCounter, FrontendCounter};
 use weir_config::model::CloseSpread;
 use weir_events::Level;
-use weir_net::Gate;
+use weir_net::ConnectionLimit;
 use weir_sched::{Class, Kind, Signals, TaskKey, Tick, WorkerSet, sleep_until};
-use weir_stream::site::{Proxy, ProxyState, Site};
+use weir_stream::instance::{Instance, Proxy, ProxyState};
 use weir_sys::signal::{self, Signal, SignalReader};
 
 use crate::build::{Forward, LiveRelays};
@@ -27,7 +27,7 @@ use crate::messages::Messages;
 /// The process while it serves.
 pub struct Life {
     /// What is served.
-    pub site: &'static Site,
+    pub instance: &'static Instance,
     /// Where connections come from.
     pub listening: Listening,
     /// Where to say what happens.
@@ -39,7 +39,7 @@ pub struct Life {
     /// Log servers that get what is written to rings.
     pub forwards: &'static [Forward],
     /// Connections that are not streams: clients of the runtime API.
-    pub operators: &'static Gate,
+    pub operators: &'static ConnectionLimit,
     /// `log-forward` sections.
     pub relays: &'static LiveRelays,
     /// The tasks that accept clients of the runtime API and messages for `log-forward` sections.
@@ -97,7 +97,7 @@ impl Life {
 
     /// Soft stop: no more connections, and the end once the last one is gone.
     pub fn leave(&'static self) {
-        if self.site.stopping.load(SeqCst) {
+        if self.instance.stopping.load(SeqCst) {
             return;
         }
         // Shared work: the end of the process, and `hard-stop-after` above all, waits for no worker that is busy.
@@ -106,17 +106,17 @@ impl Life {
             if let Some(grace) = self.grace {
                 sleep_until(after(grace)).await;
             }
-            if self.site.stopping.swap(true, SeqCst) {
+            if self.instance.stopping.swap(true, SeqCst) {
                 return;
             }
             self.stop_listening();
-            self.site.closing.begin(weir_sched::now().as_ms());
+            self.instance.closing.begin(weir_sched::now().as_ms());
             wake_sessions();
             // The next process may need what this one will not use again.
             for worker in 0..weir_sched::worker_count() {
                 let _ = weir_sched::send_to(worker, crate::observe::pulse::reclaim_memory);
             }
-            if let CloseSpread::Over(window) = self.site.closing.spread {
+            if let CloseSpread::Over(window) = self.instance.closing.spread {
                 weir_sched::spawn_shared(&CLOSING, &every_worker, wake_sessions_for(window));
             }
             self.wait_for_the_last().await;
@@ -126,7 +126,7 @@ impl Life {
     }
 
     fn stop_listening(&self) {
-        for proxy in &self.site.proxies {
+        for proxy in &self.instance.proxies {
             if proxy.config.settings.disabled {
                 continue;
             }
@@ -150,9 +150,9 @@ impl Life {
     async fn wait_for_the_last(&self) {
         let deadline = self.hard_stop_after.map_or(Tick::NEVER, after);
         let task = weir_sched::current();
-        let gates = [&self.site.connections, self.operators];
+        let gates = [&self.instance.connections, self.operators];
         loop {
-            // On the lists first, then a look: see `Gate`. A process that holds idle connections for hours sleeps.
+            // On the lists first, then a look: see `ConnectionLimit`. A process that holds idle connections for hours sleeps.
             gates.iter().for_each(|gate| gate.enlist(task));
             let accepting = self.listening.is_accepting();
             if accepting || gates.iter().any(|gate| gate.inside() > 0) {
@@ -176,7 +176,7 @@ impl Life {
     }
 
     fn pause(&self) {
-        for proxy in self.site.proxies.iter().filter(|proxy| proxy.state() == ProxyState::Open) {
+        for proxy in self.instance.proxies.iter().filter(|proxy| proxy.state() == ProxyState::Open) {
             if proxy.config.is_frontend() && !proxy.listeners.is_empty() {
                 self.pause_frontend(proxy);
                 self.announce(
@@ -198,7 +198,7 @@ impl Life {
         } else {
             self.messages.warning("Failed to resume a log-forward section: its address is taken.");
         }
-        for proxy in self.site.proxies.iter().filter(|proxy| proxy.state() == ProxyState::Paused) {
+        for proxy in self.instance.proxies.iter().filter(|proxy| proxy.state() == ProxyState::Paused) {
             let (kind, name) = (proxy.config.section.name(), proxy.name());
             if self.resume_frontend(proxy) {
                 self.announce(proxy, Level::Warning, &format!("Resumed {kind} {name}."));
@@ -237,7 +237,7 @@ impl Life {
     /// SIGHUP: says how every server and proxy is.
     fn report(&self) {
         self.messages.warning("SIGHUP received, dumping servers states.");
-        for proxy in &self.site.proxies {
+        for proxy in &self.instance.proxies {
             for line in report_of(proxy) {
                 self.announce(proxy, Level::Notice, &format!("SIGHUP: {line}"));
             }

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_config::model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
-use weir_net::{Door, Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
+use weir_net::{Acceptor, Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 use weir_sched::{Class, Descriptor, Kind};
-use weir_stream::site::{Listener, Proxy, Site};
+use weir_stream::instance::{Instance, Listener, Proxy};
 use weir_sys::{Address, process, socket, users};
 
 use crate::build::{LiveRelays, RelayListener, RelayWay, Resolver};
@@ -21,7 +21,7 @@ use crate::messages::Messages;
 pub use plan::workers_of;
 
 /// What opening needs to know of the process.
-pub struct Surroundings<'s> {
+pub struct BindContext<'s> {
     /// The global section.
     pub global: &'s Global,
     /// How many workers there will be.
@@ -43,13 +43,13 @@ pub trait Predecessor {
 /// All listening sockets.
 #[derive(Default)]
 pub struct Listening {
-    sockets: Vec<Entrance>,
+    sockets: Vec<ListenerSockets>,
     /// UNIX sockets that have no path of their own yet, and where each was written.
     placements: Vec<(Placement, String)>,
 }
 
 /// The sockets of one listener.
-pub struct Entrance {
+pub struct ListenerSockets {
     /// Whose connections they bring.
     pub owner: Owner,
     /// The numbers of the workers that accept and serve.
@@ -90,16 +90,16 @@ struct Wanted<'w> {
 }
 
 impl Listening {
-    /// Opens every socket of the site and of the runtime API, or uses one of those that a former process `gave`. While `predecessor` has an address, it is asked to
+    /// Opens every socket of the instance and of the runtime API, or uses one of those that a former process `gave`. While `predecessor` has an address, it is asked to
     /// release it, and given some time. `None` when something could not be opened; that was said.
     pub fn open(
-        site: &'static Site,
+        instance: &'static Instance,
         relays: &'static LiveRelays,
-        surroundings: &Surroundings<'_>,
+        context: &BindContext<'_>,
         gave: Vec<HandedOver>,
         predecessor: &dyn Predecessor,
     ) -> Option<Listening> {
-        let wanted = plan::wanted(site, relays, surroundings)?;
+        let wanted = plan::wanted(instance, relays, context)?;
         let mut opener = Opener::new();
         opener.adopt(gave);
         let mut opened: Vec<Option<Vec<Opened>>> = wanted.iter().map(|_| None).collect();
@@ -123,11 +123,9 @@ impl Listening {
                 continue;
             }
             for (wanted, error) in faults {
-                complain(surroundings.messages, wanted, error);
+                complain(context.messages, wanted, error);
             }
-            surroundings
-                .messages
-                .alert("[weir.main()] Some protocols failed to start their listeners! Exiting.");
+            context.messages.alert("[weir.main()] Some protocols failed to start their listeners! Exiting.");
             return None;
         }
         let mut listening = Listening::default();
@@ -135,7 +133,7 @@ impl Listening {
             let mut opened = opened.expect("the loop ends when all are open");
             let beside = opened.iter_mut().filter_map(Opened::take_placement);
             listening.placements.extend(beside.map(|placement| (placement, wanted.place.clone())));
-            listening.sockets.push(wanted.entrance(opened, surroundings.messages));
+            listening.sockets.push(wanted.listener_sockets(opened, context.messages));
         }
         Some(listening)
     }
@@ -153,20 +151,20 @@ impl Listening {
     }
 
     /// Each listener's sockets.
-    pub fn entrances(&self) -> &[Entrance] {
+    pub fn all_sockets(&self) -> &[ListenerSockets] {
         &self.sockets
     }
 
     /// A descriptor of each socket, and the interface that it is bound to.
     pub fn all(&self) -> weir_sys::Result<Vec<(OwnedFd, Option<Box<str>>)>> {
         let mut sockets = Vec::new();
-        for entrance in &self.sockets {
+        for listener_sockets in &self.sockets {
             // A paused one listens no more; one for datagrams never does.
             let gives = |socket: &&OwnedFd| {
                 socket::keeps_messages_apart(socket) || socket::is_listening(socket) == Ok(true)
             };
-            for socket in entrance.lock().iter().filter(gives) {
-                sockets.push((process::duplicate(socket)?, entrance.interface.clone()));
+            for socket in listener_sockets.lock().iter().filter(gives) {
+                sockets.push((process::duplicate(socket)?, listener_sockets.interface.clone()));
             }
         }
         Ok(sockets)
@@ -181,8 +179,11 @@ impl Listening {
     /// come meanwhile are refused, so that another process on the same address gets them. Sockets of somebody else,
     /// and those that cannot be paused, keep their connections waiting.
     pub fn pause(&self, proxy: &Proxy) {
-        for entrance in self.of(proxy).filter(|entrance| !entrance.inherited && !entrance.address.is_unix()) {
-            for socket in &*entrance.lock() {
+        for listener_sockets in self
+            .of(proxy)
+            .filter(|listener_sockets| !listener_sockets.inherited && !listener_sockets.address.is_unix())
+        {
+            for socket in &*listener_sockets.lock() {
                 stop_listening(socket);
             }
         }
@@ -192,9 +193,9 @@ impl Listening {
     /// would accept what comes to the others.
     pub fn resume(&self, proxy: &Proxy) -> bool {
         let mut resumed = true;
-        for entrance in self.of(proxy).filter(|entrance| !entrance.inherited) {
-            let Owner::Frontend(listener) = entrance.owner else { continue };
-            for socket in &*entrance.lock() {
+        for listener_sockets in self.of(proxy).filter(|listener_sockets| !listener_sockets.inherited) {
+            let Owner::Frontend(listener) = listener_sockets.owner else { continue };
+            for socket in &*listener_sockets.lock() {
                 resumed &= socket::listen(socket, plan::backlog(&listener.bind, &proxy.config, proxy) as i32)
                     .is_ok();
             }
@@ -207,19 +208,24 @@ impl Listening {
 
     /// Closes a frontend's sockets in the main thread; the workers' accept tasks close theirs when they end.
     pub fn close(&self, proxy: &Proxy) {
-        self.of(proxy).for_each(|entrance| entrance.lock().clear());
+        self.of(proxy).for_each(|listener_sockets| listener_sockets.lock().clear());
     }
 
     /// Closes the sockets of the runtime API and of `log-forward` sections in the main thread.
     pub fn close_others(&self) {
-        let others = self.sockets.iter().filter(|entrance| !matches!(entrance.owner, Owner::Frontend(_)));
-        others.for_each(|entrance| entrance.lock().clear());
+        let others = self
+            .sockets
+            .iter()
+            .filter(|listener_sockets| !matches!(listener_sockets.owner, Owner::Frontend(_)));
+        others.for_each(|listener_sockets| listener_sockets.lock().clear());
     }
 
     /// Stops connections and datagrams from coming to `log-forward` sections, as [`Listening::pause`] does.
     pub fn pause_relays(&self) {
-        for (entrance, listener) in self.of_relays().filter(|(entrance, _)| !entrance.address.is_unix()) {
-            for socket in &*entrance.lock() {
+        for (listener_sockets, listener) in
+            self.of_relays().filter(|(listener_sockets, _)| !listener_sockets.address.is_unix())
+        {
+            for socket in &*listener_sockets.lock() {
                 match listener.way {
                     RelayWay::Stream(_) => stop_listening(socket),
                     // One that is paused already says so; that is what is wanted.
@@ -232,13 +238,13 @@ impl Listening {
     /// Undoes [`Listening::pause_relays`]. `false` when another process has an address now: then all stay paused.
     pub fn resume_relays(&self) -> bool {
         let mut resumed = true;
-        for (entrance, listener) in self.of_relays() {
-            for socket in &*entrance.lock() {
+        for (listener_sockets, listener) in self.of_relays() {
+            for socket in &*listener_sockets.lock() {
                 let heard = match listener.way {
                     RelayWay::Stream(_) => {
                         socket::listen(socket, i32::try_from(listener.backlog).unwrap_or(i32::MAX))
                     }
-                    RelayWay::Datagrams(_) if entrance.address.is_unix() => Ok(()),
+                    RelayWay::Datagrams(_) if listener_sockets.address.is_unix() => Ok(()),
                     RelayWay::Datagrams(_) => socket::hear_everybody(socket),
                 };
                 resumed &= heard.is_ok();
@@ -251,26 +257,26 @@ impl Listening {
     }
 
     /// Sockets of this process that `log-forward` sections receive from.
-    fn of_relays(&self) -> impl Iterator<Item = (&Entrance, &'static RelayListener)> {
-        self.sockets.iter().filter(|entrance| !entrance.inherited).filter_map(|entrance| {
-            match entrance.owner {
-                Owner::Relay(listener) => Some((entrance, listener)),
+    fn of_relays(&self) -> impl Iterator<Item = (&ListenerSockets, &'static RelayListener)> {
+        self.sockets.iter().filter(|listener_sockets| !listener_sockets.inherited).filter_map(
+            |listener_sockets| match listener_sockets.owner {
+                Owner::Relay(listener) => Some((listener_sockets, listener)),
                 _ => None,
-            }
-        })
+            },
+        )
     }
 
-    fn of<'l>(&'l self, proxy: &'l Proxy) -> impl Iterator<Item = &'l Entrance> {
-        self.sockets.iter().filter(move |entrance| match entrance.owner {
+    fn of<'l>(&'l self, proxy: &'l Proxy) -> impl Iterator<Item = &'l ListenerSockets> {
+        self.sockets.iter().filter(move |listener_sockets| match listener_sockets.owner {
             Owner::Frontend(listener) => listener.proxy().index == proxy.index,
             Owner::Operator(_) | Owner::Relay(_) => false,
         })
     }
 }
 
-impl Entrance {
+impl ListenerSockets {
     /// Starts to accept on the current worker, if this is one of its workers.
-    pub fn accept_here<D: Door>(&self, door: D, batch: u32) -> Option<weir_sched::TaskKey> {
+    pub fn accept_here<D: Acceptor>(&self, door: D, batch: u32) -> Option<weir_sched::TaskKey> {
         let position = self.workers.iter().position(|&worker| worker == weir_sched::worker_index())?;
         let descriptor = {
             let sockets = self.lock();
@@ -289,7 +295,7 @@ impl Entrance {
     }
 
     /// Receives datagrams with `receive` on the current worker, if it is this one that reads one of the sockets: each is
-    /// read by one worker, so that messages of a sender stay in order. `number` tells such entrances apart.
+    /// read by one worker, so that messages of a sender stay in order. `number` tells such sockets apart.
     pub fn receive_here<F>(
         &self,
         number: usize,
@@ -340,7 +346,7 @@ impl Drop for Accepting {
 }
 
 impl Wanted<'_> {
-    fn entrance(&self, opened: Vec<Opened>, messages: &Messages) -> Entrance {
+    fn listener_sockets(&self, opened: Vec<Opened>, messages: &Messages) -> ListenerSockets {
         let inherited = opened.iter().any(|opened| opened.inherited);
         let address = opened.first().map(|opened| opened.address.clone()).unwrap_or_default();
         let refused: BTreeSet<String> =
@@ -356,7 +362,7 @@ impl Wanted<'_> {
             }
         }
         let sockets = Mutex::new(opened.into_iter().map(|opened| opened.socket).collect());
-        Entrance {
+        ListenerSockets {
             owner: self.owner,
             workers: self.workers,
             sockets,
@@ -404,17 +410,17 @@ fn complain(messages: &Messages, wanted: &Wanted<'_>, error: OpenError) {
     messages.alert(format!("Binding {}: {error} for [{address}]", wanted.place));
 }
 
-/// Opens the sockets of a line that belongs to no site: a master's command line. `None` when one cannot be opened; that was
+/// Opens the sockets of a line that belongs to no instance: a master's command line. `None` when one cannot be opened; that was
 /// said. UNIX sockets are still beside their paths.
 pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<Opened>> {
     let global = Global::default();
     let resolver = &crate::build::SystemResolver::default();
-    let surroundings = Surroundings { global: &global, workers: 1, reuse_port: true, resolver, messages };
+    let context = BindContext { global: &global, workers: 1, reuse_port: true, resolver, messages };
     let mut opened = Vec::new();
     let mut open = || -> Result<(), String> {
-        let options = plan::options(bind, bind.options.backlog.unwrap_or(BACKLOG_APART), &surroundings)?;
+        let options = plan::options(bind, bind.options.backlog.unwrap_or(BACKLOG_APART), &context)?;
         for address in &bind.addresses {
-            for endpoint in plan::endpoints(address, &surroundings) {
+            for endpoint in plan::endpoints(address, &context) {
                 let because = |error: OpenError| format!("{error} for [{}]", bind.spelling);
                 opened.push(opener.open(&endpoint?, &options).map_err(because)?);
             }
@@ -447,7 +453,7 @@ fn group_id(name: &str) -> Option<u32> {
 
 static ACCEPT: Kind = Kind::new("accept");
 static RECEIVE: Kind = Kind::new("log datagrams");
-/// How many may wait to be accepted by a line of no site.
+/// How many may wait to be accepted by a line of no instance.
 const BACKLOG_APART: u32 = 128;
 /// How long a predecessor has to release its addresses.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -20,8 +20,8 @@ use weir_backend::{
 use weir_config::model::{Location, Source};
 use weir_events::{LogServers, Sockets, open_datagrams, write_to_ring};
 use weir_expr::Chain;
+use weir_stream::instance::{Instance, Proxy};
 use weir_stream::server::plan;
-use weir_stream::site::{Proxy, Site};
 use weir_sync::{CachePadded, Published, Ring};
 use weir_sys::{Address, AddressFamily, Errno, socket};
 
@@ -113,10 +113,10 @@ impl LogFarm {
     /// When datagrams cannot come from where a server's line says.
     pub fn attach(
         self: &Arc<Self>,
-        site: &'static Site,
+        instance: &'static Instance,
         forwards: &'static [Forward],
     ) -> Result<(), BuildError> {
-        let mut proxies = site.proxies.iter();
+        let mut proxies = instance.proxies.iter();
         let Some(proxy) = proxies.find(|proxy| proxy.config.is_backend() && proxy.config.name == self.name)
         else {
             return Ok(());
@@ -377,7 +377,7 @@ mod tests {
             ask(farm.live, "disable server logs/b");
             ask(farm.live, "disable server logs/c");
             assert_eq!(farm.send("lost"), Sent::Dropped);
-            let proxy = &farm.live.site.proxies[0];
+            let proxy = &farm.live.instance.proxies[0];
             let figures = &proxy.backend_figures;
             let of = |counter| figures.sum(counter);
             // "<134>12345" and a newline.

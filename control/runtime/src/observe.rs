@@ -1,16 +1,16 @@
 //! The live process as operators see and change it: statistics, the runtime API, the statistics page.
 //!
-//! Everything reads a [`Live`]: the [`Site`], which streams work with, and beside it a [`ProcessRecord`], which only
-//! operators ask for. A process that serves nothing has them once somebody looks: [`Bystander`]. [`Page`] answers for the
+//! Everything reads a [`Live`]: the [`Instance`], which streams work with, and beside it a [`ProcessRecord`], which only
+//! operators ask for. A process that serves nothing has them once somebody looks: [`MasterView`]. [`Page`] answers for the
 //! statistics page; [`LiveTarget`] is what a session of the runtime API acts on; [`pulse::start`] keeps on each worker what
 //! has to be looked at once a second.
 
 mod activity;
 mod added_servers;
 mod admin;
-mod bystander;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod master_view;
 mod names;
 mod notices;
 pub(crate) mod operators;
@@ -26,7 +26,7 @@ mod statistics_page;
 mod statistics_source;
 pub(crate) mod work_target;
 
-pub use bystander::Bystander;
+pub use master_view::MasterView;
 pub use record::{CliSettings, CliSocket, ProcessRecord, RecordedLimits};
 pub use statistics_page::Page;
 
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use weir_sched::TaskKey;
-use weir_stream::site::Site;
+use weir_stream::instance::Instance;
 
 use session_target::{Listing, Shutdown};
 use work_target::Census;
@@ -43,7 +43,7 @@ use work_target::Census;
 #[derive(Clone, Copy)]
 pub struct Live {
     /// What streams work with.
-    pub site: &'static Site,
+    pub instance: &'static Instance,
     /// What only operators ask for.
     pub record: &'static ProcessRecord,
 }

@@ -16,10 +16,10 @@ use weir_events::{LogIdentity, Logger};
 use weir_expr::pattern::regex::{budget, limit};
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::HandedOver;
-use weir_relay::StreamDoor;
+use weir_relay::StreamAcceptor;
 use weir_sched::Runtime;
-use weir_stream::door;
-use weir_stream::site::{Identity, Site};
+use weir_stream::instance::{Identity, Instance};
+use weir_stream::listener_handler;
 use weir_sys::signal::{self, SignalReader};
 use weir_sys::time::monotonic_ns;
 use weir_sys::{process as system, users};
@@ -30,12 +30,12 @@ use crate::core_dump;
 use crate::handover::{self, Giver};
 use crate::life::{Life, SIGNALS};
 use crate::limits::{self, Bounds, Capacity, FixedDescriptors};
-use crate::listening::{Listening, Owner, Predecessor, Surroundings};
+use crate::listening::{BindContext, Listening, Owner, Predecessor};
 use crate::messages::{Manner, Messages};
 use crate::observe::{self, CliSocket, Live, Page, ProcessRecord, RecordedLimits, pattern_care, pulse};
 use crate::privileges;
 use crate::process::{self, Precedence};
-use crate::tuning::{self, Habits};
+use crate::tuning::{self, WorkerTuning};
 use crate::watch;
 use crate::worker::WorkerLink;
 
@@ -175,10 +175,10 @@ fn try_serve(
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();
-    let (site, relays) = site(config, &invocation, workers, &capacity, messages, record)?;
-    record.events.attach(site).map_err(|faults| refused(&faults, messages))?;
-    let relays = relays.publish(site);
-    let surroundings = Surroundings {
+    let (instance, relays) = instance(config, &invocation, workers, &capacity, messages, record)?;
+    record.events.attach(instance).map_err(|faults| refused(&faults, messages))?;
+    let relays = relays.publish(instance);
+    let context = BindContext {
         global: &global,
         workers,
         reuse_port: !invocation.no_reuse_port && !global.no_reuse_port,
@@ -191,11 +191,11 @@ fn try_serve(
     let pid_file = pid_file.map(|path| process::PidFile::check(path)).transpose().map_err(Some)?;
     let gave = handed_over(&mut invocation, link.as_ref(), messages);
     let takeover = Takeover::new(std::mem::take(&mut invocation.former));
-    let mut listening = Listening::open(site, relays, &surroundings, gave, &takeover).ok_or(None)?;
+    let mut listening = Listening::open(instance, relays, &context, gave, &takeover).ok_or(None)?;
     let sockets = cli_sockets(&listening, &global).into_iter();
     // Set once, here: nobody else knows the sockets.
     let _ = record.cli_sockets.set(sockets.chain(link.as_ref().map(|link| link.socket(&global))).collect());
-    if listening.entrances().is_empty() {
+    if listening.all_sockets().is_empty() {
         return Err(Some(
             "[weir.main()] No enabled listener found (check for 'bind' directives) ! Exiting.".to_owned(),
         ));
@@ -217,7 +217,7 @@ fn try_serve(
     core_dump::prepare(global.core_dump, messages);
     identity.assume(&global, messages).map_err(Some)?;
     let life: &'static Life = Box::leak(Box::new(Life {
-        site,
+        instance,
         listening,
         messages,
         hard_stop_after: global.hard_stop_after,
@@ -229,14 +229,14 @@ fn try_serve(
         ended_by: AtomicI32::new(0),
     }));
     let _ = record.life.set(life);
-    site.keeps_quiet_clients.store(link.is_some(), SeqCst);
+    instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
     let channel = channel.map_err(said("Cannot reach the master"))?;
-    let runtime = start_workers(Live { site, record }, life, &global, workers, signals, channel)
+    let runtime = start_workers(Live { instance, record }, life, &global, workers, signals, channel)
         .map_err(said("Cannot start the workers"))?;
     let boot_ms = weir_sched::now().as_ms().saturating_sub(record.started_ms);
     let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
-    let watchdog = watch::start(&runtime, site, global.profiling.warn_blocked_after)
+    let watchdog = watch::start(&runtime, instance, global.profiling.warn_blocked_after)
         .map_err(said("Cannot start the watchdog"))?;
     process::forbid_processes(&global, messages);
     if let Some(mut link) = link {
@@ -258,7 +258,7 @@ fn try_serve(
     if cfg!(feature = "lock-statistics") {
         say_what_locks_cost(workers, record.started_ms);
     }
-    flush_logs(site, relays);
+    flush_logs(instance, relays);
     match (life.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
@@ -301,12 +301,15 @@ fn recorded_limits(capacity: &Capacity, invocation: &Invocation) -> RecordedLimi
     }
 }
 
-/// The sockets of the runtime API, in the order of the entrances.
+/// The sockets of the runtime API, in the order of the listeners' sockets.
 fn cli_sockets(listening: &Listening, global: &Global) -> Vec<CliSocket> {
-    let of_operators = listening.entrances().iter().filter_map(|entrance| match entrance.owner {
-        Owner::Operator(line) => Some(CliSocket::new(&global.sockets[line], global, &entrance.address)),
-        Owner::Frontend(_) | Owner::Relay(_) => None,
-    });
+    let of_operators =
+        listening.all_sockets().iter().filter_map(|listener_sockets| match listener_sockets.owner {
+            Owner::Operator(line) => {
+                Some(CliSocket::new(&global.sockets[line], global, &listener_sockets.address))
+            }
+            Owner::Frontend(_) | Owner::Relay(_) => None,
+        });
     of_operators.collect()
 }
 
@@ -345,14 +348,14 @@ fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacit
     })
 }
 
-fn site(
+fn instance(
     config: Config,
     invocation: &Invocation,
     workers: usize,
     capacity: &Capacity,
     messages: &Messages,
     record: &'static ProcessRecord,
-) -> Result<(&'static Site, RelayPlan), Fault> {
+) -> Result<(&'static Instance, RelayPlan), Fault> {
     let hostname = users::host_name();
     let identity = Identity {
         node: config.global.node.as_deref().unwrap_or(&hostname).to_owned(),
@@ -377,8 +380,8 @@ fn site(
         statistics: Box::new(Page::new(record)),
     };
     let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
-    match build::site(config, options) {
-        Ok(site) => Ok((site.publish(), relays)),
+    match build::instance(config, options) {
+        Ok(instance) => Ok((instance.publish(), relays)),
         Err(faults) => Err(refused(&faults, messages)),
     }
 }
@@ -402,7 +405,7 @@ fn start_workers(
     weir_memory::name_work_with(observe::work_target::work_name);
     weir_memory::count(global.profiling.memory);
     let station = Station::new(live, life, global, workers);
-    station.habits.buffers.publish();
+    station.tuning.buffers.publish();
     let signals = Mutex::new(Some(signals));
     let channel = Mutex::new(channel);
     Runtime::start(&settings, move |worker| {
@@ -426,9 +429,8 @@ fn start_workers(
 fn bound_regular_expressions(tuning: &Tuning) {
     limit::set_on_limit(tuning.regex_on_limit);
     let most = tuning.regex_request_time.map_or(0, |most| most.as_nanos().try_into().unwrap_or(u64::MAX));
-    let surroundings =
-        budget::Surroundings { clock_ns: monotonic_ns, owner: || weir_sched::current().to_bits() };
-    budget::set_budget(most, surroundings);
+    let context = budget::BudgetContext { clock_ns: monotonic_ns, owner: || weir_sched::current().to_bits() };
+    budget::set_budget(most, context);
 }
 
 /// What each worker is set up with.
@@ -436,12 +438,12 @@ struct Station {
     live: Live,
     life: &'static Life,
     log_identity: Arc<LogIdentity>,
-    habits: Habits,
+    tuning: WorkerTuning,
 }
 
 impl Station {
     fn new(live: Live, life: &'static Life, global: &Global, workers: usize) -> Self {
-        let hostname = &life.site.identity.hostname;
+        let hostname = &life.instance.identity.hostname;
         let hostname = global.log_host_name.as_ref().map(|name| match name {
             weir_config::model::SentHostName::Own => hostname.clone(),
             weir_config::model::SentHostName::Named(name) => name.to_string(),
@@ -455,25 +457,25 @@ impl Station {
             live,
             life,
             log_identity: Arc::new(LogIdentity { hostname, process_id: system::id() }),
-            habits: Habits::new(&global.tuning, workers),
+            tuning: WorkerTuning::new(&global.tuning, workers),
         }
     }
 
     /// Makes the current thread ready to serve.
     fn set_up(&self, worker: usize) {
-        let site = self.life.site;
-        self.habits.buffers.set_up(site.figures.len());
-        weir_containers::keep_recycled(self.habits.hot_bytes);
-        weir_stream::recycle::configure(site.limits.header_count);
-        weir_stream::worker::install(&site.figures[worker]);
-        let zone = site.identity.time_zone.clone();
+        let instance = self.life.instance;
+        self.tuning.buffers.set_up(instance.figures.len());
+        weir_containers::keep_recycled(self.tuning.hot_bytes);
+        weir_stream::recycle::configure(instance.limits.header_count);
+        weir_stream::worker::install(&instance.figures[worker]);
+        let zone = instance.identity.time_zone.clone();
         let offset: ZoneOffset = Arc::new(move |seconds| zone.at(seconds).offset);
         let logger = || Logger::new(Arc::clone(&self.log_identity), Arc::clone(&offset)).of_worker(worker);
         weir_stream::log::install(logger());
         weir_relay::install(logger());
         let timeline = Arc::clone(&self.live.record.timelines[worker]);
-        weir_stream::timeline::install(timeline, self.habits.timeline_slow_ms);
-        weir_stream::server::idle::start_keeper(site);
+        weir_stream::timeline::install(timeline, self.tuning.timeline_slow_ms);
+        weir_stream::server::idle::start_keeper(instance);
         pulse::start(self.live);
         if worker == 0 {
             pattern_care::start(self.live);
@@ -485,10 +487,14 @@ impl Station {
     }
 
     fn accept(&self) {
-        for entrance in self.life.listening.entrances() {
-            let Owner::Frontend(listener) = entrance.owner else { continue };
-            let door = door::Entrance { listener, workers: entrance.workers, spread: self.habits.spread };
-            if let Some(task) = entrance.accept_here(door, self.habits.accept_batch) {
+        for listener_sockets in self.life.listening.all_sockets() {
+            let Owner::Frontend(listener) = listener_sockets.owner else { continue };
+            let door = listener_handler::ListenerHandler {
+                listener,
+                workers: listener_sockets.workers,
+                spread: self.tuning.spread,
+            };
+            if let Some(task) = listener_sockets.accept_here(door, self.tuning.accept_batch) {
                 let acceptors = &listener.proxy().acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
@@ -498,10 +504,13 @@ impl Station {
 
 impl Station {
     fn accept_operators(&self) {
-        let entrances = self.life.listening.entrances().iter();
-        let of_operators = entrances.filter(|entrance| matches!(entrance.owner, Owner::Operator(_)));
-        for (entrance, socket) in of_operators.zip(self.live.record.cli_sockets()) {
-            if let Some(task) = entrance.accept_here(CliDoor { live: self.live, socket }, cli_server::BATCH) {
+        let all_sockets = self.life.listening.all_sockets().iter();
+        let of_operators =
+            all_sockets.filter(|listener_sockets| matches!(listener_sockets.owner, Owner::Operator(_)));
+        for (listener_sockets, socket) in of_operators.zip(self.live.record.cli_sockets()) {
+            if let Some(task) =
+                listener_sockets.accept_here(CliDoor { live: self.live, socket }, cli_server::BATCH)
+            {
                 let acceptors = &self.life.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
@@ -511,13 +520,12 @@ impl Station {
     /// Starts to take messages for `log-forward` sections.
     fn accept_messages(&self) {
         let relays = self.life.relays.shared;
-        for entrance in self.life.listening.entrances() {
-            let Owner::Relay(listener) = entrance.owner else { continue };
+        for listener_sockets in self.life.listening.all_sockets() {
+            let Owner::Relay(listener) = listener_sockets.owner else { continue };
             let task = match listener.way {
-                RelayWay::Stream(way) => {
-                    entrance.accept_here(StreamDoor { relays, entrance: way }, self.habits.accept_batch)
-                }
-                RelayWay::Datagrams(relay) => entrance.receive_here(listener.number, |descriptor| {
+                RelayWay::Stream(way) => listener_sockets
+                    .accept_here(StreamAcceptor { relays, listener: way }, self.tuning.accept_batch),
+                RelayWay::Datagrams(relay) => listener_sockets.receive_here(listener.number, |descriptor| {
                     weir_relay::receive_datagrams(relays, relay, descriptor)
                 }),
             };
@@ -582,8 +590,8 @@ fn say_what_locks_cost(workers: usize, started_ms: u64) {
 }
 
 /// Gives lines that wait to be written the time to leave.
-fn flush_logs(site: &Site, relays: &LiveRelays) {
-    for sink in site.proxies.iter().flat_map(|proxy| &proxy.log_sinks).chain(&relays.sinks) {
+fn flush_logs(instance: &Instance, relays: &LiveRelays) {
+    for sink in instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks).chain(&relays.sinks) {
         sink.flush(LAST_LOGS);
     }
 }

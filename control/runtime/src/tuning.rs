@@ -3,7 +3,7 @@
 use weir_config::model::{Global, ListenerQueues, Profiling, TaskProfiling, Tuning as Configured};
 use weir_net::shortage::BufferLimits;
 use weir_sched::{ProfileMode, ProfileSettings, Settings, Tuning};
-use weir_stream::door::Spread;
+use weir_stream::listener_handler::Spread;
 
 use crate::limits;
 
@@ -39,7 +39,7 @@ fn profiling(asked: &Profiling) -> ProfileSettings {
 
 /// What each worker holds, and how it accepts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Habits {
+pub(crate) struct WorkerTuning {
     /// What buffers are bounded by.
     pub buffers: BufferLimits,
     /// Bytes of free memory that each keeps.
@@ -52,11 +52,11 @@ pub(crate) struct Habits {
     pub timeline_slow_ms: u32,
 }
 
-impl Habits {
+impl WorkerTuning {
     /// What each of `workers` does.
     pub fn new(tuning: &Configured, workers: usize) -> Self {
         let (size, hot_bytes) = (tuning.buffer_size as usize, tuning.hot_bytes as usize);
-        Habits {
+        WorkerTuning {
             buffers: BufferLimits {
                 size,
                 most: limits::buffers_of_all(tuning.buffers_max, tuning.buffers_reserve, workers),
@@ -105,12 +105,12 @@ mod tests {
             }
             let mut out = String::new();
             let mut note = |what: &dyn std::fmt::Debug| writeln!(out, "{what:?}").expect("memory takes it");
-            note(&live.site.limits);
-            note(&live.site.proxies[0].servers().servers()[0].settings());
-            note(&live.site.variables().limit());
+            note(&live.instance.limits);
+            note(&live.instance.proxies[0].servers().servers()[0].settings());
+            note(&live.instance.variables().limit());
             note(&scheduler(&global, WORKERS));
-            note(&Habits::new(&global.tuning, WORKERS));
-            note(&plan::described(live.site, &global, WORKERS));
+            note(&WorkerTuning::new(&global.tuning, WORKERS));
+            note(&plan::described(live.instance, &global, WORKERS));
             let rings = live.record.events.sinks.all().iter().filter_map(|sink| sink.as_ring());
             note(&rings.map(|ring| ring.queues()).collect::<Vec<_>>());
             Some(out)

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use weir_sched::{Handle, Runtime, Stall, Watchdog};
-use weir_stream::site::Site;
+use weir_stream::instance::Instance;
 use weir_syntax::{Severity, classic_line};
 
 use crate::observe::work_target::place_of;
@@ -14,12 +14,12 @@ use crate::observe::work_target::place_of;
 /// Watches the workers until what is returned is dropped.
 pub(crate) fn start(
     runtime: &Runtime,
-    site: &'static Site,
+    instance: &'static Instance,
     warn_after: Duration,
 ) -> weir_sys::Result<Watchdog> {
     let handle = runtime.handle();
     runtime.watch(warn_after, move |stall| {
-        let streams = site.figures.get(stall.worker).map_or(0, |figures| figures.streams_now.value());
+        let streams = instance.figures.get(stall.worker).map_or(0, |figures| figures.streams_now.value());
         let mut text = classic_line(severity(stall), weir_sys::process::id(), &describe(stall, streams));
         if stall.deadly {
             text.push_str(&everybody(&handle));

@@ -1,6 +1,6 @@
 //! The live backend: choosing a server, taking and giving back its slots, and the one door for change.
 //!
-//! One short lock, the *board*, guards everything that choosing and queueing decide on together: the
+//! One short lock, the *state*, guards everything that choosing and queueing decide on together: the
 //! usable members, the balancing structure and the queues. Nobody sleeps or wakes anybody while
 //! holding it. Counts of requests live outside, in the servers (see `queue.rs` for why that is safe).
 //! Where no server has a limit, requests take no lock: each worker chooses by its own view (`view.rs`).
@@ -11,9 +11,9 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 
 use crate::balance::Pick;
-use crate::board::{Board, Watcher};
 use crate::figures::BackendFigures;
 use crate::idle::IdlePools;
+use crate::lb_state::{LbState, Watcher};
 use crate::persistence::DynamicCookies;
 use crate::queue::{Order, Outcome, Place, Priority, Verdict, Waiter, Waiting, Wake};
 use crate::server::state::{AdminState, OperationalState};
@@ -24,15 +24,15 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, handshake_point};
 use crate::view::{Handle, Version, WorkerView};
 use weir_sync::{CachePadded, Lock, LockGuard, LockLabel, PerWorker};
 
-/// What profiles call the boards' locks. Each critical section leaves its board consistent at each step, so a panic caught at
+/// What profiles call backends' locks. Each critical section leaves its state consistent at each step, so a panic caught at
 /// the task that held it (design D8) leaves nothing to mend.
 static BOARD: LockLabel = LockLabel::new("BACKEND");
 
 /// A backend, shared by all workers.
 pub struct Backend {
     shared: Arc<Shared>,
-    roster: ArcSwap<Roster>,
-    board: Lock<Board>,
+    snapshot: ArcSwap<ServerSnapshot>,
+    lb_state: Lock<LbState>,
     /// Made when the worker first chooses.
     views: PerWorker<Option<Box<WorkerView>>>,
     itself: Weak<Backend>,
@@ -87,9 +87,15 @@ impl Backend {
                     Arc::new(Server::new(key, settings, pools, home(), now_ms))
                 })
                 .collect();
-            let board = Board::new(Arc::clone(&shared), servers.clone(), now_ms);
-            let roster = ArcSwap::from_pointee(Roster::new(servers));
-            Self { board: Lock::new(board, &BOARD), roster, views, itself: Weak::clone(itself), shared }
+            let lb_state = LbState::new(Arc::clone(&shared), servers.clone(), now_ms);
+            let snapshot = ArcSwap::from_pointee(ServerSnapshot::new(servers));
+            Self {
+                lb_state: Lock::new(lb_state, &BOARD),
+                snapshot,
+                views,
+                itself: Weak::clone(itself),
+                shared,
+            }
         })
     }
 
@@ -160,55 +166,55 @@ impl Backend {
     /// All servers, in the order of the configuration, those that were added last.
     #[must_use]
     pub fn servers(&self) -> Arc<[Arc<Server>]> {
-        Arc::clone(&self.roster.load().servers)
+        Arc::clone(&self.snapshot.load().servers)
     }
 
     /// A server by its key.
     #[must_use]
     pub fn server(&self, key: ServerKey) -> Option<Arc<Server>> {
-        self.roster.load().get(key).cloned()
+        self.snapshot.load().get(key).cloned()
     }
 
     /// Shows `look` a server, without counting a reference that all workers count.
     pub fn look_at<R>(&self, key: ServerKey, look: impl FnOnce(&Server) -> R) -> Option<R> {
-        self.roster.load().get(key).map(|server| look(server))
+        self.snapshot.load().get(key).map(|server| look(server))
     }
 
     /// The server that has a place now.
     #[must_use]
     pub fn server_at(&self, place: usize) -> Option<Arc<Server>> {
-        self.roster.load().places.get(place).cloned().flatten()
+        self.snapshot.load().places.get(place).cloned().flatten()
     }
 
     /// A server by its name.
     #[must_use]
     pub fn server_by_name(&self, name: &str) -> Option<Arc<Server>> {
-        self.roster.load().servers.iter().find(|server| server.name() == name).cloned()
+        self.snapshot.load().servers.iter().find(|server| server.name() == name).cloned()
     }
 
     /// A server by its numeric identifier.
     #[must_use]
     pub fn server_by_id(&self, id: u32) -> Option<Arc<Server>> {
-        self.roster.load().servers.iter().find(|server| server.id() == id).cloned()
+        self.snapshot.load().servers.iter().find(|server| server.id() == id).cloned()
     }
 
     /// The server that a cookie value designates: the first one up with that value, or else the first.
     #[must_use]
     pub fn server_by_cookie(&self, value: &str) -> Option<Arc<Server>> {
-        self.roster.load().by_cookie(value).cloned()
+        self.snapshot.load().by_cookie(value).cloned()
     }
 
     /// Shows `look` that server, without counting a reference that all workers count.
     pub fn look_at_cookie<R>(&self, value: &str, look: impl FnOnce(&Server) -> R) -> Option<R> {
-        self.roster.load().by_cookie(value).map(|server| look(server))
+        self.snapshot.load().by_cookie(value).map(|server| look(server))
     }
 
     /// What operators see of the farm.
     #[must_use]
     pub fn status(&self, now_ms: u64) -> BackendStatus {
-        let mut board = self.board.lock();
-        board.refresh(now_ms);
-        board.status(now_ms)
+        let mut lb_state = self.lb_state.lock();
+        lb_state.refresh(now_ms);
+        lb_state.status(now_ms)
     }
 
     /// How many servers can take a new visitor, a moment ago.
@@ -224,16 +230,16 @@ impl Backend {
         if let Some(choice) = self.choose_alone(input) {
             return choice;
         }
-        let mut board = self.board.lock();
-        board.refresh(input.now_ms);
-        match board.choose(input) {
+        let mut lb_state = self.lb_state.lock();
+        lb_state.refresh(input.now_ms);
+        match lb_state.choose(input) {
             None => Choice::None,
-            Some(Pick::Free(member)) => Choice::Server(board.occupy(member)),
+            Some(Pick::Free(member)) => Choice::Server(lb_state.occupy(member)),
             Some(Pick::Queue(member)) => {
-                let place = Place::Server(board.member_key(member));
-                self.join(board, place, input, wake, false)
+                let place = Place::Server(lb_state.member_key(member));
+                self.join(lb_state, place, input, wake, false)
             }
-            Some(Pick::Saturated) => self.join(board, Place::Backend, input, wake, false),
+            Some(Pick::Saturated) => self.join(lb_state, Place::Backend, input, wake, false),
         }
     }
 
@@ -248,9 +254,9 @@ impl Backend {
             let mut place = self.views.of(input.worker)?;
             let view = place.get_or_insert_with(|| Box::new(WorkerView::new(&self.shared, input.worker)));
             if !view.shows(version, input.now_ms) {
-                let mut board = self.board.lock();
-                board.refresh(input.now_ms);
-                view.look(&board);
+                let mut lb_state = self.lb_state.lock();
+                lb_state.refresh(input.now_ms);
+                view.look(&lb_state);
                 if !view.version().is_free() {
                     return None;
                 }
@@ -273,8 +279,8 @@ impl Backend {
             return None;
         }
         let version = self.version();
-        let roster = self.roster.load();
-        let server = roster.get(key).filter(|server| server.is_up() && server.is_unlimited())?;
+        let snapshot = self.snapshot.load();
+        let server = snapshot.get(key).filter(|server| server.is_up() && server.is_unlimited())?;
         let mut place = self.views.of(input.worker)?;
         let view = place.get_or_insert_with(|| Box::new(WorkerView::new(&self.shared, input.worker)));
         let lease = view.take(server, &self.shared);
@@ -299,28 +305,28 @@ impl Backend {
         if let Some(choice) = self.take_alone(key, input) {
             return choice;
         }
-        let mut board = self.board.lock();
-        board.refresh(input.now_ms);
-        let Some(server) = board.server(key).map(Arc::clone) else { return Choice::None };
+        let mut lb_state = self.lb_state.lock();
+        lb_state.refresh(input.now_ms);
+        let Some(server) = lb_state.server(key).map(Arc::clone) else { return Choice::None };
         if !server.is_up() && !sticky {
             return Choice::None;
         }
-        if board.has_room(&server) {
-            return Choice::Server(board.occupy_server(server));
+        if lb_state.has_room(&server) {
+            return Choice::Server(lb_state.occupy_server(server));
         }
         let maximum = server.settings().maximum_queue;
         if maximum > 0 && server.queued() >= maximum {
             return Choice::Full;
         }
-        self.join(board, Place::Server(key), input, wake, sticky)
+        self.join(lb_state, Place::Server(key), input, wake, sticky)
     }
 
     /// Takes a slot of a server whatever its limit, as for a connection that exists already.
     #[must_use]
     pub fn force(&self, key: ServerKey) -> Option<Lease> {
-        let mut board = self.board.lock();
-        let server = Arc::clone(board.server(key)?);
-        Some(board.occupy_server(server))
+        let mut lb_state = self.lb_state.lock();
+        let server = Arc::clone(lb_state.server(key)?);
+        Some(lb_state.occupy_server(server))
     }
 
     /// The one door through which a server changes.
@@ -330,12 +336,12 @@ impl Backend {
     pub fn change(&self, key: ServerKey, change: Change, now_ms: u64) -> Result<(), ChangeError> {
         let mut woken = Vec::new();
         {
-            let mut board = self.board.lock();
-            let server = Arc::clone(board.server(key).ok_or(ChangeError::NoSuchServer)?);
+            let mut lb_state = self.lb_state.lock();
+            let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
             self.apply(&server, change, now_ms)?;
-            board.rebuild(now_ms);
-            board.redistribute(&server, &mut woken);
-            board.hand_out_all(&mut woken);
+            lb_state.rebuild(now_ms);
+            lb_state.redistribute(&server, &mut woken);
+            lb_state.hand_out_all(&mut woken);
         }
         wake_all(woken);
         Ok(())
@@ -343,7 +349,7 @@ impl Backend {
 
     /// Shows the farm to `watcher`, now and each time it may have changed. There is one watcher at most: the last.
     pub fn watch(&self, watcher: Watcher) {
-        self.board.lock().watch(watcher);
+        self.lb_state.lock().watch(watcher);
     }
 
     /// Gives a server back what it had in a former process. It was not in use since it was made.
@@ -351,8 +357,8 @@ impl Backend {
     /// # Errors
     /// When there is no such server.
     pub fn restore(&self, key: ServerKey, former: FormerState, now_ms: u64) -> Result<(), ChangeError> {
-        let mut board = self.board.lock();
-        let server = Arc::clone(board.server(key).ok_or(ChangeError::NoSuchServer)?);
+        let mut lb_state = self.lb_state.lock();
+        let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
         if let Some(weight) = former.weight {
             self.apply_weight(&server, WeightChange::Absolute(weight))?;
         }
@@ -360,18 +366,18 @@ impl Backend {
             self.apply_address(&server, address);
         }
         server.restore(former.admin, former.operational, former.last_change_ms);
-        board.rebuild(now_ms);
+        lb_state.rebuild(now_ms);
         Ok(())
     }
 
     /// Changes what dynamic cookies are made with, and with it the cookies of the servers that have none of their own.
     pub fn change_dynamic_cookies(&self, change: impl FnOnce(&mut DynamicCookies)) {
-        let board = self.board.lock();
+        let lb_state = self.lb_state.lock();
         let mut changed = DynamicCookies::clone(&self.shared.dynamic_cookies.load());
         change(&mut changed);
         self.shared.dynamic_cookies.store(Arc::new(changed));
-        board.servers().iter().for_each(|server| server.refresh_cookie());
-        self.publish(board.servers());
+        lb_state.servers().iter().for_each(|server| server.refresh_cookie());
+        self.publish(lb_state.servers());
     }
 
     /// Takes in a server, which begins in maintenance.
@@ -384,25 +390,25 @@ impl Backend {
         if self.is_static() {
             return Err(AddError::StaticAlgorithm);
         }
-        let mut board = self.board.lock();
-        let known = |id| board.servers().iter().find(|server| server.id() == id);
-        if board.servers().iter().any(|server| server.name() == settings.name) {
+        let mut lb_state = self.lb_state.lock();
+        let known = |id| lb_state.servers().iter().find(|server| server.id() == id);
+        if lb_state.servers().iter().any(|server| server.name() == settings.name) {
             return Err(AddError::NameTaken);
         }
         if settings.id == 0 {
             let taken: std::collections::BTreeSet<u32> =
-                board.servers().iter().map(|server| server.id()).collect();
+                lb_state.servers().iter().map(|server| server.id()).collect();
             settings.id = (1..).find(|id| !taken.contains(id)).unwrap_or(u32::MAX);
         } else if let Some(owner) = known(settings.id) {
             return Err(AddError::IdentifierTaken(Arc::clone(owner)));
         }
-        let (key, pools) = board.vacancy();
+        let (key, pools) = lb_state.vacancy();
         let home = Home { backend: Weak::clone(&self.itself), shared: Arc::clone(&self.shared) };
         let server = Arc::new(Server::new(key, settings, pools, home, now_ms));
         server.begin_in_maintenance();
-        board.add(Arc::clone(&server));
-        board.rebuild(now_ms);
-        self.publish(board.servers());
+        lb_state.add(Arc::clone(&server));
+        lb_state.rebuild(now_ms);
+        self.publish(lb_state.servers());
         Ok(server)
     }
 
@@ -411,8 +417,8 @@ impl Backend {
     /// # Errors
     /// When there is no such server, or it is in use.
     pub fn remove(&self, key: ServerKey, now_ms: u64) -> Result<Arc<Server>, RemoveError> {
-        let mut board = self.board.lock();
-        let server = Arc::clone(board.server(key).ok_or(RemoveError::NoSuchServer)?);
+        let mut lb_state = self.lb_state.lock();
+        let server = Arc::clone(lb_state.server(key).ok_or(RemoveError::NoSuchServer)?);
         if !server.admin_state().is_maintenance() {
             return Err(RemoveError::NotInMaintenance);
         }
@@ -421,9 +427,9 @@ impl Backend {
         if !server.is_unused() {
             return Err(RemoveError::InUse);
         }
-        board.remove(key);
-        board.rebuild(now_ms);
-        self.publish(board.servers());
+        lb_state.remove(key);
+        lb_state.rebuild(now_ms);
+        self.publish(lb_state.servers());
         Ok(server)
     }
 
@@ -433,9 +439,9 @@ impl Backend {
     pub fn tick(&self, now_ms: u64) {
         let mut woken = Vec::new();
         {
-            let mut board = self.board.lock();
-            board.refresh(now_ms);
-            board.hand_out_all(&mut woken);
+            let mut lb_state = self.lb_state.lock();
+            lb_state.refresh(now_ms);
+            lb_state.hand_out_all(&mut woken);
         }
         wake_all(woken);
     }
@@ -443,7 +449,7 @@ impl Backend {
     /// Whether some server is in its slow start.
     #[must_use]
     pub fn is_ramping(&self) -> bool {
-        self.board.lock().is_ramping()
+        self.lb_state.lock().is_ramping()
     }
 
     fn apply(&self, server: &Server, change: Change, now_ms: u64) -> Result<(), ChangeError> {
@@ -469,7 +475,7 @@ impl Backend {
 
     /// Shows readers these servers from now on.
     fn publish(&self, servers: &[Arc<Server>]) {
-        self.roster.store(Arc::new(Roster::new(servers.to_vec())));
+        self.snapshot.store(Arc::new(ServerSnapshot::new(servers.to_vec())));
     }
 
     fn apply_weight(&self, server: &Server, change: WeightChange) -> Result<(), ChangeError> {
@@ -492,7 +498,7 @@ impl Backend {
 
     fn join(
         &self,
-        mut board: LockGuard<'_, Board>,
+        mut lb_state: LockGuard<'_, LbState>,
         place: Place,
         input: &ChooseInput,
         wake: impl FnOnce() -> Box<dyn Wake>,
@@ -503,13 +509,13 @@ impl Backend {
         let stays = sticky || (self.shared.settings.persist && self.shared.settings.redispatch == 0);
         let sticky = stays && place != Place::Backend;
         let waiter = Arc::new(Waiter::new(wake(), sticky));
-        let order = board.enqueue(place, input, Arc::clone(&waiter));
+        let order = lb_state.enqueue(place, input, Arc::clone(&waiter));
         let mut woken = Vec::new();
-        board.hand_out_at(place, &mut woken);
+        lb_state.hand_out_at(place, &mut woken);
         // Settled under the lock or not at all: once it is gone, others may decide, and then the
         // caller has to hear of it.
         let served_at_once = woken.iter().position(|other| Arc::ptr_eq(other, &waiter));
-        drop(board);
+        drop(lb_state);
         if let Some(position) = served_at_once {
             woken.swap_remove(position);
         }
@@ -523,11 +529,11 @@ impl Backend {
 
     /// A waiter gives up.
     pub(crate) fn abandon(&self, place: Place, order: Order, waiter: &Waiter) {
-        let mut board = self.board.lock();
-        if board.leave(place, order) {
+        let mut lb_state = self.lb_state.lock();
+        if lb_state.leave(place, order) {
             return;
         }
-        drop(board);
+        drop(lb_state);
         // Decided in the meantime: a granted slot goes to somebody else.
         if let Some(Verdict::Granted(key)) = waiter.verdict() {
             drop(self.server(key).map(Lease::granted));
@@ -538,9 +544,9 @@ impl Backend {
     pub(crate) fn released(&self, key: ServerKey) {
         let mut woken = Vec::new();
         {
-            let mut board = self.board.lock();
-            board.load_changed(key);
-            board.hand_out_at(Place::Server(key), &mut woken);
+            let mut lb_state = self.lb_state.lock();
+            lb_state.load_changed(key);
+            lb_state.hand_out_at(Place::Server(key), &mut woken);
         }
         wake_all(woken);
     }
@@ -684,7 +690,7 @@ impl std::fmt::Debug for Lease {
     }
 }
 
-/// What a backend, its board and its servers have in common, readable without the lock.
+/// What a backend, its state and its servers have in common, readable without the lock.
 pub(crate) struct Shared {
     pub(crate) settings: BackendSettings,
     pub(crate) figures: BackendFigures,
@@ -734,13 +740,13 @@ impl Home {
 }
 
 /// The servers as readers see them, replaced as a whole.
-struct Roster {
+struct ServerSnapshot {
     servers: Arc<[Arc<Server>]>,
     places: Box<[Option<Arc<Server>>]>,
     by_cookie: HashMap<String, Vec<ServerKey>>,
 }
 
-impl Roster {
+impl ServerSnapshot {
     fn new(servers: Vec<Arc<Server>>) -> Self {
         let mut by_cookie: HashMap<String, Vec<ServerKey>> = HashMap::new();
         let size = servers.iter().map(|server| server.key().index() + 1).max().unwrap_or(0);

@@ -19,7 +19,7 @@ use crate::sync::{AtomicU32, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Only those that have been reused before, so that the server is known to keep them.
-    Proven,
+    Safe,
     /// Any.
     Any,
 }
@@ -31,7 +31,7 @@ pub enum Wanted {
 pub fn wanted(mode: HttpReuse, risky: bool) -> Option<Wanted> {
     match (mode, risky) {
         (HttpReuse::Never, _) | (HttpReuse::Safe, true) => None,
-        (HttpReuse::Aggressive, true) => Some(Wanted::Proven),
+        (HttpReuse::Aggressive, true) => Some(Wanted::Safe),
         (HttpReuse::Safe | HttpReuse::Aggressive, false) | (HttpReuse::Always, _) => Some(Wanted::Any),
     }
 }
@@ -93,11 +93,11 @@ impl IdlePools {
     }
 
     /// A worker keeps this many connections now: those that were never reused, and those that were.
-    pub fn note(&self, worker: usize, unproven: usize, proven: usize) {
+    pub fn note(&self, worker: usize, unproven: usize, safe: usize) {
         let Some(figures) = self.workers.get(worker) else { return };
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         figures.unproven.store(count(unproven), Ordering::Relaxed);
-        figures.proven.store(count(proven), Ordering::Relaxed);
+        figures.safe.store(count(safe), Ordering::Relaxed);
     }
 
     /// What a worker uses and keeps.
@@ -132,8 +132,8 @@ impl IdlePools {
 
     /// How many idle ones have been used again at least once.
     #[must_use]
-    pub fn proven(&self) -> u32 {
-        self.total().proven
+    pub fn safe(&self) -> u32 {
+        self.total().safe
     }
 
     /// How many wait for the only client that may use them. They count as used.
@@ -195,7 +195,7 @@ impl IdlePools {
 #[derive(Debug, Default)]
 struct Figures {
     unproven: AtomicU32,
-    proven: AtomicU32,
+    safe: AtomicU32,
     used: AtomicU32,
     used_maximum: AtomicU32,
     estimate: AtomicU32,
@@ -206,7 +206,7 @@ impl Figures {
     fn read(&self) -> Usage {
         Usage {
             unproven: self.unproven.load(Ordering::Relaxed),
-            proven: self.proven.load(Ordering::Relaxed),
+            safe: self.safe.load(Ordering::Relaxed),
             used: self.used.load(Ordering::Relaxed),
             used_maximum: self.used_maximum.load(Ordering::Relaxed),
             estimate: self.estimate.load(Ordering::Relaxed),
@@ -229,7 +229,7 @@ mod tests {
         let expected = [
             (HttpReuse::Never, None, None),
             (HttpReuse::Safe, None, Some(Wanted::Any)),
-            (HttpReuse::Aggressive, Some(Wanted::Proven), Some(Wanted::Any)),
+            (HttpReuse::Aggressive, Some(Wanted::Safe), Some(Wanted::Any)),
             (HttpReuse::Always, Some(Wanted::Any), Some(Wanted::Any)),
         ];
         for (mode, first, later) in expected {

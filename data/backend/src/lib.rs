@@ -15,11 +15,11 @@
 
 pub mod backend;
 mod balance;
-mod board;
 pub mod figures;
 pub mod hash;
 pub mod idle;
 pub mod key;
+mod lb_state;
 pub mod persistence;
 pub mod queue;
 pub mod retry;
@@ -31,7 +31,6 @@ mod view;
 pub use backend::{
     AddError, Backend, BackendStatus, ChangeError, Choice, ChooseInput, FormerState, Lease, RemoveError,
 };
-pub use board::{FarmView, Watcher};
 pub use figures::{
     BackendCounter, BackendFigures, CounterRow, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
     ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,
@@ -40,6 +39,7 @@ pub use figures::{
 pub use idle::{
     ConnectionKeys, ConnectionParts, IdlePools, PurgePlan, Usage, Wanted, may_reuse, purge_plan, wanted,
 };
+pub use lb_state::{FarmView, Watcher};
 pub use persistence::{
     CookieMode, CookieSettings, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts,
     ResponsePlan,

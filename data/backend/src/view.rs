@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use crate::backend::{ChooseInput, Lease, Shared};
 use crate::balance::{Balancer, Farm, Members, Pick, Request, Share};
-use crate::board::Board;
+use crate::lb_state::LbState;
 use crate::server::{Server, ServerKey};
 
 /// One worker's view of a farm.
@@ -81,12 +81,12 @@ impl WorkerView {
 
     /// Looks at the farm.
     #[cold]
-    pub(crate) fn look(&mut self, board: &Board) {
-        self.version = board.version();
-        self.members = Arc::clone(board.members());
-        self.refresh_at_ms = board.refresh_at_ms();
-        self.balancer.follow(board.balancer(), &self.members.list, self.share);
-        self.handles.forget_all_but(|key| board.server(key).is_some());
+    pub(crate) fn look(&mut self, lb_state: &LbState) {
+        self.version = lb_state.version();
+        self.members = Arc::clone(lb_state.members());
+        self.refresh_at_ms = lb_state.refresh_at_ms();
+        self.balancer.follow(lb_state.balancer(), &self.members.list, self.share);
+        self.handles.forget_all_but(|key| lb_state.server(key).is_some());
     }
 
     /// What was seen.

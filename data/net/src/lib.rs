@@ -10,9 +10,9 @@
 
 pub mod connect;
 pub mod connection;
+pub mod connection_limit;
 pub mod endpoint;
 pub mod fault;
-pub mod gate;
 pub mod listener;
 pub mod shortage;
 
@@ -21,7 +21,7 @@ pub use connect::{
     Target,
 };
 pub use connection::{Connection, Fill, Received, Sent};
+pub use connection_limit::{ConnectionLimit, Permit};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 pub use fault::Fault;
-pub use gate::{Gate, Place};
-pub use listener::{Door, DoorState};
+pub use listener::{Acceptor, AcceptorState};

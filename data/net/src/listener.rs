@@ -5,7 +5,7 @@
 //!             │                                     │
 //!   open ─► admitted ─► accepted ─► handed to the less loaded of two workers
 //!     ▲       │
-//!     │       └── a limit is reached: until a connection ends ([`Gate`])
+//!     │       └── a limit is reached: until a connection ends ([`ConnectionLimit`])
 //!     ├── paused: until it is resumed
 //!     ├── too fast, or no descriptors or memory left: for some milliseconds
 //!     └── stopped: the end
@@ -20,21 +20,21 @@ use std::time::Duration;
 use weir_sched::{Descriptor, Tick, current, now, random, wait, worker_index, yield_now};
 use weir_sys::{Address, Errno, pass, socket};
 
-use crate::gate::Gate;
+use crate::connection_limit::ConnectionLimit;
 
 /// Who decides whether a connection may come in, and takes it.
-pub trait Door: 'static {
+pub trait Acceptor: 'static {
     /// The right to accept one connection. Dropped unused, it goes to whoever waits.
     type Ticket;
 
     /// Whether connections are accepted at all.
-    fn state(&self) -> DoorState;
+    fn state(&self) -> AcceptorState;
 
     /// Until when no more may be accepted, because there were too many in this second; none for now.
     fn too_fast(&self) -> Option<Tick>;
 
     /// The right to accept one connection, or the limit that is reached.
-    fn admit(&self) -> Result<Self::Ticket, &'static Gate>;
+    fn admit(&self) -> Result<Self::Ticket, &'static ConnectionLimit>;
 
     /// A place that may have been offered to this task is not taken: whoever else waits may have it.
     fn give_way(&self);
@@ -53,7 +53,7 @@ pub trait Door: 'static {
 
 /// Whether connections are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DoorState {
+pub enum AcceptorState {
     /// They are.
     Open,
     /// Not now. Whoever opens it again wakes the accept tasks.
@@ -63,19 +63,19 @@ pub enum DoorState {
 }
 
 /// Accepts from `listener` until `door` is stopped; at most `batch` connections in one turn (`tune.maxaccept`).
-pub async fn accept<D: Door>(listener: Descriptor, door: D, batch: u32) {
+pub async fn accept<D: Acceptor>(listener: Descriptor, door: D, batch: u32) {
     listener.set_owner(current());
     // One that does not listen is an end of a pair over which connections are passed.
     let passed = socket::is_listening(&listener) == Ok(false);
     let mut complained = false;
     loop {
         let until = match door.state() {
-            DoorState::Stopped => {
+            AcceptorState::Stopped => {
                 take_the_last(&listener, passed, &door);
                 return door.give_way();
             }
-            DoorState::Paused => Tick::NEVER,
-            DoorState::Open => match accept_some(&listener, passed, &door, batch) {
+            AcceptorState::Paused => Tick::NEVER,
+            AcceptorState::Open => match accept_some(&listener, passed, &door, batch) {
                 Halt::Drained => {
                     wait(Tick::NEVER).await;
                     continue;
@@ -111,7 +111,7 @@ pub async fn accept<D: Door>(listener: Descriptor, door: D, batch: u32) {
 /// A socket that another process has too stays open there when it is closed here, and so does its place in this poller,
 /// which would go on to swallow reports: so it leaves the poller first.
 /// What came before that may have been reported here alone; nobody else would look until the next one comes.
-fn take_the_last<D: Door>(listener: &Descriptor, passed: bool, door: &D) {
+fn take_the_last<D: Acceptor>(listener: &Descriptor, passed: bool, door: &D) {
     listener.leave_poller();
     for _ in 0..LAST {
         let Ok(ticket) = door.admit() else { return };
@@ -128,7 +128,7 @@ enum Halt {
     /// Others have their turn first.
     Batch,
     /// A limit is reached.
-    Full(&'static Gate),
+    Full(&'static ConnectionLimit),
     /// Too many came in this second.
     Until(Tick),
     /// The system refuses.
@@ -140,7 +140,7 @@ fn receive(listener: impl AsFd) -> weir_sys::Result<(OwnedFd, Address)> {
     pass::receive_connection(listener).map(|connection| (connection, Address::Unnamed))
 }
 
-fn accept_some<D: Door>(listener: &Descriptor, passed: bool, door: &D, batch: u32) -> Halt {
+fn accept_some<D: Acceptor>(listener: &Descriptor, passed: bool, door: &D, batch: u32) -> Halt {
     for _ in 0..batch.max(1) {
         if let Some(tick) = door.too_fast() {
             return Halt::Until(tick);
@@ -171,8 +171,8 @@ fn accept_some<D: Door>(listener: &Descriptor, passed: bool, door: &D, batch: u3
     Halt::Batch
 }
 
-/// Waits until a place may be free. On the list first, then another try: see [`Gate`].
-async fn wait_for_room<D: Door>(full: &'static Gate, door: &D) {
+/// Waits until a place may be free. On the list first, then another try: see [`ConnectionLimit`].
+async fn wait_for_room<D: Acceptor>(full: &'static ConnectionLimit, door: &D) {
     let task = current();
     full.enlist(task);
     match door.admit() {
@@ -222,8 +222,8 @@ const LAST: u32 = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection_limit::Permit;
     use crate::endpoint::{Endpoint, Opener, SocketOptions};
-    use crate::gate::Place;
     use std::cell::{Cell, RefCell};
     use std::net::{Ipv4Addr, TcpStream};
     use weir_sched::{Class, Kind, TaskKey};
@@ -231,18 +231,18 @@ mod tests {
     static KIND: Kind = Kind::new("test");
 
     thread_local! {
-        static STATE: Cell<DoorState> = const { Cell::new(DoorState::Open) };
-        static INSIDE: RefCell<Vec<(Place, OwnedFd)>> = const { RefCell::new(Vec::new()) };
+        static STATE: Cell<AcceptorState> = const { Cell::new(AcceptorState::Open) };
+        static INSIDE: RefCell<Vec<(Permit, OwnedFd)>> = const { RefCell::new(Vec::new()) };
         static REFUSED_TICKETS: Cell<u32> = const { Cell::new(0) };
     }
 
     /// Lets two in at a time.
-    struct Small(&'static Gate);
+    struct Small(&'static ConnectionLimit);
 
-    impl Door for Small {
-        type Ticket = Place;
+    impl Acceptor for Small {
+        type Ticket = Permit;
 
-        fn state(&self) -> DoorState {
+        fn state(&self) -> AcceptorState {
             STATE.get()
         }
 
@@ -250,7 +250,7 @@ mod tests {
             None
         }
 
-        fn admit(&self) -> Result<Place, &'static Gate> {
+        fn admit(&self) -> Result<Permit, &'static ConnectionLimit> {
             self.0.enter(2).ok_or_else(|| {
                 REFUSED_TICKETS.set(REFUSED_TICKETS.get() + 1);
                 self.0
@@ -261,7 +261,7 @@ mod tests {
             self.0.offer();
         }
 
-        fn enter(&self, ticket: Place, socket: OwnedFd, _: Address) {
+        fn enter(&self, ticket: Permit, socket: OwnedFd, _: Address) {
             INSIDE.with_borrow_mut(|inside| inside.push((ticket, socket)));
         }
 
@@ -317,17 +317,17 @@ mod tests {
     fn a_paused_door_keeps_them_waiting_and_a_stopped_one_ends() {
         weir_sched::run(async {
             let (port, task) = start();
-            STATE.set(DoorState::Paused);
+            STATE.set(AcceptorState::Paused);
             weir_sched::wake(task);
             let _client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the kernel accepts");
             for _ in 0..100 {
                 yield_now().await;
             }
             assert_eq!(inside(), 0);
-            STATE.set(DoorState::Open);
+            STATE.set(AcceptorState::Open);
             weir_sched::wake(task);
             until(|| inside() == 1).await;
-            STATE.set(DoorState::Stopped);
+            STATE.set(AcceptorState::Stopped);
             weir_sched::wake(task);
             until(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err()).await;
             INSIDE.take();

@@ -1,7 +1,7 @@
 //! Messages over datagram sockets, one each.
 
 use weir_containers::Buffer;
-use weir_net::DoorState;
+use weir_net::AcceptorState;
 use weir_sched::{Descriptor, Tick, sleep_until, wait, yield_now};
 use weir_sys::{Errno, socket};
 
@@ -14,7 +14,7 @@ pub async fn receive_datagrams(relays: &'static Relays, relay: &'static Relay, d
     descriptor.set_owner(weir_sched::current());
     loop {
         let halt = receive_some(relays, relay, &descriptor);
-        if relays.state() == DoorState::Stopped && halt != Halt::Batch {
+        if relays.state() == AcceptorState::Stopped && halt != Halt::Batch {
             // The next process has the socket too: closed here it stays open there, and so would its place in this poller.
             drop(descriptor.into_fd());
             return;

@@ -25,12 +25,12 @@ use std::time::Duration;
 
 use weir_config::model::HostStrategy;
 use weir_events::LogSink;
-use weir_net::{DoorState, Gate};
+use weir_net::{AcceptorState, ConnectionLimit};
 use weir_sync::{CachePadded, Counter};
 
 pub use datagrams::receive_datagrams;
 pub use delivery::{install, relayed};
-pub use stream::{StreamDoor, wake_sessions};
+pub use stream::{StreamAcceptor, wake_sessions};
 
 /// A `log-forward` section, live.
 #[derive(Debug)]
@@ -48,20 +48,20 @@ pub struct Relay {
     /// How long a sender may say nothing.
     pub client_timeout: Option<Duration>,
     /// Its connections.
-    pub connections: Gate,
+    pub connections: ConnectionLimit,
     /// How many of them there may be.
     pub connections_limit: u32,
 }
 
 /// A `bind` line of a section.
 #[derive(Debug)]
-pub struct Entrance {
+pub struct ForwardListener {
     /// The section.
     pub relay: &'static Relay,
     /// Every connection begins with a PROXY protocol header.
     pub accept_proxy: bool,
     /// Its connections.
-    pub connections: Gate,
+    pub connections: ConnectionLimit,
     /// How many of them there may be.
     pub connections_limit: u32,
 }
@@ -72,7 +72,7 @@ pub struct Relays {
     /// Messages that came, for each worker.
     received: Box<[CachePadded<Counter>]>,
     /// All connections of the process.
-    pub connections: &'static Gate,
+    pub connections: &'static ConnectionLimit,
     /// How many of them there may be.
     pub connections_limit: &'static AtomicU32,
     /// Called for each connection, on the worker that serves it.
@@ -83,7 +83,7 @@ impl Relays {
     /// What is shared by the sections of a process with so many workers, whose connections count with `connections`.
     pub fn new(
         workers: usize,
-        connections: &'static Gate,
+        connections: &'static ConnectionLimit,
         connections_limit: &'static AtomicU32,
         on_connection: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
@@ -102,11 +102,11 @@ impl Relays {
     }
 
     /// Whether messages are taken.
-    pub fn state(&self) -> DoorState {
+    pub fn state(&self) -> AcceptorState {
         match self.state.load(SeqCst) {
-            OPEN => DoorState::Open,
-            PAUSED => DoorState::Paused,
-            _ => DoorState::Stopped,
+            OPEN => AcceptorState::Open,
+            PAUSED => AcceptorState::Paused,
+            _ => AcceptorState::Stopped,
         }
     }
 

@@ -13,31 +13,31 @@ use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 
 use weir_containers::BufferPool;
-use weir_net::{Connection, Door, DoorState, Gate, Place, Received};
+use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received};
 use weir_proxy::Addresses;
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, wait, yield_now};
 use weir_sys::{Address, Errno};
 use weir_syslog::{Framed, Framer, Refusal};
 
 use crate::delivery::Sender;
-use crate::{Entrance, Relays};
+use crate::{ForwardListener, Relays};
 
 /// The way in through one `bind` line, on each worker that accepts from it.
 #[derive(Clone, Copy, Debug)]
-pub struct StreamDoor {
+pub struct StreamAcceptor {
     /// What all sections share.
     pub relays: &'static Relays,
     /// The line.
-    pub entrance: &'static Entrance,
+    pub listener: &'static ForwardListener,
 }
 
 /// What a connection counts for.
-type Places = [Place; 3];
+type Places = [Permit; 3];
 
-impl Door for StreamDoor {
+impl Acceptor for StreamAcceptor {
     type Ticket = Places;
 
-    fn state(&self) -> DoorState {
+    fn state(&self) -> AcceptorState {
         self.relays.state()
     }
 
@@ -45,24 +45,24 @@ impl Door for StreamDoor {
         None
     }
 
-    fn admit(&self) -> Result<Places, &'static Gate> {
-        let enter = |gate: &'static Gate, limit| gate.enter(limit).ok_or(gate);
-        let relay = self.entrance.relay;
+    fn admit(&self) -> Result<Places, &'static ConnectionLimit> {
+        let enter = |gate: &'static ConnectionLimit, limit| gate.enter(limit).ok_or(gate);
+        let relay = self.listener.relay;
         Ok([
             enter(self.relays.connections, self.relays.may_hold())?,
             enter(&relay.connections, relay.connections_limit)?,
-            enter(&self.entrance.connections, self.entrance.connections_limit)?,
+            enter(&self.listener.connections, self.listener.connections_limit)?,
         ])
     }
 
     fn give_way(&self) {
         self.relays.connections.offer();
-        self.entrance.relay.connections.offer();
-        self.entrance.connections.offer();
+        self.listener.relay.connections.offer();
+        self.listener.connections.offer();
     }
 
     fn enter(&self, ticket: Places, socket: OwnedFd, peer: Address) {
-        ticket.iter().for_each(Place::keep);
+        ticket.iter().for_each(Permit::keep);
         let door = *self;
         weir_sched::spawn(&SESSION, Class::Bulk, async move {
             let _counted = ticket;
@@ -79,11 +79,11 @@ impl Door for StreamDoor {
     fn exhausted(&self, _: Errno) {}
 }
 
-impl StreamDoor {
+impl StreamAcceptor {
     async fn converse(&self, mut connection: Connection, peer: &Address) {
-        let relay = self.entrance.relay;
+        let relay = self.listener.relay;
         let mut sender = Sender::of(peer);
-        if self.entrance.accept_proxy && self.read_proxy_header(&mut connection, &mut sender).await.is_none()
+        if self.listener.accept_proxy && self.read_proxy_header(&mut connection, &mut sender).await.is_none()
         {
             return;
         }
@@ -106,7 +106,7 @@ impl StreamDoor {
             match framer.next(&input[used..]) {
                 Framed::Message { body, used: more } => {
                     let body = used + body.start..used + body.end;
-                    self.entrance.relay.deliver(self.relays, &input[body], sender);
+                    self.listener.relay.deliver(self.relays, &input[body], sender);
                     used += more;
                 }
                 Framed::Nothing(more) => used += more,
@@ -120,7 +120,7 @@ impl StreamDoor {
 
     /// Waits for more bytes. None when there will be none: the sender is gone or silent, or the process leaves.
     async fn listen(&self, connection: &mut Connection) -> Option<()> {
-        let timeout = self.entrance.relay.client_timeout;
+        let timeout = self.listener.relay.client_timeout;
         let timeout = timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok());
         let deadline = timeout.map_or(Tick::NEVER, |timeout| weir_sched::now().after(timeout));
         loop {
@@ -134,7 +134,7 @@ impl StreamDoor {
                 Received::End | Received::Full | Received::Failed(_) => return None,
                 Received::Nothing => {}
             }
-            let leaving = self.relays.state() == DoorState::Stopped && has_nothing(connection);
+            let leaving = self.relays.state() == AcceptorState::Stopped && has_nothing(connection);
             if leaving || weir_sched::now() >= deadline {
                 return None;
             }

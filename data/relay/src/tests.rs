@@ -20,7 +20,7 @@ static KIND: Kind = Kind::new("test");
 struct World {
     relays: &'static Relays,
     relay: &'static Relay,
-    entrance: &'static Entrance,
+    listener: &'static ForwardListener,
     ring: Arc<Ring>,
 }
 
@@ -43,21 +43,21 @@ impl World {
             lines_only: false,
             host: HostStrategy::Keep,
             client_timeout: None,
-            connections: Gate::new(),
+            connections: ConnectionLimit::new(),
             connections_limit: 2,
         };
         change(&mut relay);
         let relay: &'static Relay = Box::leak(Box::new(relay));
-        let entrance: &'static Entrance = Box::leak(Box::new(Entrance {
+        let listener: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
             relay,
             accept_proxy: false,
-            connections: Gate::new(),
+            connections: ConnectionLimit::new(),
             connections_limit: u32::MAX,
         }));
         let (gate, limit) = (Box::leak(Box::default()), Box::leak(Box::new(AtomicU32::new(100))));
         let relays: &'static Relays = Box::leak(Box::new(Relays::new(1, gate, limit, Box::new(|| ()))));
         install(weir_events::Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc()));
-        World { relays, relay, entrance, ring }
+        World { relays, relay, listener, ring }
     }
 
     fn listen(&self) -> u16 {
@@ -65,7 +65,7 @@ impl World {
         listener.set_nonblocking(true).expect("a socket");
         let port = listener.local_addr().expect("an address").port();
         let descriptor = Descriptor::register(OwnedFd::from(listener)).expect("a descriptor");
-        let door = StreamDoor { relays: self.relays, entrance: self.entrance };
+        let door = StreamAcceptor { relays: self.relays, listener: self.listener };
         weir_sched::spawn(&KIND, Class::Normal, weir_net::listener::accept(descriptor, door, 4));
         port
     }
@@ -290,13 +290,13 @@ fn the_host_of_a_kept_format_changes_as_told() {
 fn a_proxy_header_says_who_sends() {
     run(async {
         let world = World::new(|relay| relay.host = HostStrategy::Replace);
-        let entrance: &'static Entrance = Box::leak(Box::new(Entrance {
+        let listener: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
             relay: world.relay,
             accept_proxy: true,
-            connections: Gate::new(),
+            connections: ConnectionLimit::new(),
             connections_limit: u32::MAX,
         }));
-        let world = World { entrance, ..world };
+        let world = World { listener, ..world };
         let port = world.listen();
         let mut client = connect(port);
         client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r\n<6>1 - h p 1 - - x\n").expect("room");

@@ -9,10 +9,10 @@ use weir_sys::option;
 
 use crate::clock;
 use crate::deadlines;
-use crate::exchange::Exchange;
+use crate::instance::Proxy;
 use crate::rules::Verdict;
 use crate::session::Session;
-use crate::site::Proxy;
+use crate::stream::Stream;
 
 /// Whether anything is to be done before the session begins.
 pub(crate) fn needs_admission(session: &Session) -> bool {
@@ -29,23 +29,23 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     let mut client = client;
     let mut expects_header = session.listener.bind.options.accept_proxy;
     if before {
-        let mut exchange = Exchange::new(Rc::clone(&session), client, session.accepted.monotonic_us);
-        if refused(exchange.run_rules(frontend, RulesetKind::TcpRequestConnection).await) {
+        let mut stream = Stream::new(Rc::clone(&session), client, session.accepted.monotonic_us);
+        if refused(stream.run_rules(frontend, RulesetKind::TcpRequestConnection).await) {
             return None;
         }
-        expects_header |= exchange.expects_proxy();
-        client = exchange.into_client()?;
+        expects_header |= stream.expects_proxy();
+        client = stream.into_client()?;
     }
     if expects_header && let Err(what) = read_header(&mut client, &session).await {
-        Exchange::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
+        Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
         return None;
     }
     if after {
-        let mut exchange = Exchange::new(Rc::clone(&session), client, session.accepted.monotonic_us);
-        if refused(exchange.run_rules(frontend, RulesetKind::TcpRequestSession).await) {
+        let mut stream = Stream::new(Rc::clone(&session), client, session.accepted.monotonic_us);
+        if refused(stream.run_rules(frontend, RulesetKind::TcpRequestSession).await) {
             return None;
         }
-        client = exchange.into_client()?;
+        client = stream.into_client()?;
     }
     frontend.count_session(session.listener);
     Some(client)
@@ -60,11 +60,11 @@ async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &
     read
 }
 
-fn refused(verdict: Result<Verdict, crate::exchange::Stop>) -> bool {
+fn refused(verdict: Result<Verdict, crate::stream::StreamError>) -> bool {
     matches!(verdict, Err(_) | Ok(Verdict::Stop(_)))
 }
 
-impl Exchange {
+impl Stream {
     /// Whether a `tcp-request connection expect-proxy` rule applies.
     fn expects_proxy(&mut self) -> bool {
         let rules = self.frontend.config.rules(RulesetKind::TcpRequestConnection);

@@ -4,9 +4,9 @@ use weir_config::model::{CaptureSlot, CookieCapture};
 use weir_expr::context::CaptureSide;
 use weir_http::{Flags, Head};
 
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
-impl Exchange {
+impl Stream {
     /// Keeps what the frontend captures of the request.
     pub(crate) fn capture_request(&mut self) {
         self.keep_request_line();

@@ -10,10 +10,10 @@ use weir_expr::{
     ProcessFacts, SampleType, SetCondition, TimeZone, Value, VariableId, VariableScope, WallTime,
 };
 
-use crate::exchange::Exchange;
 use crate::fetch;
+use crate::stream::Stream;
 
-impl Context for Exchange {
+impl Context for Stream {
     fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
         match fetch::FETCHES.get(usize::from(fetch.0)) {
             Some(row) => (row.run)(self, args, cursor),
@@ -23,7 +23,7 @@ impl Context for Exchange {
 
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {
         match variable.scope {
-            VariableScope::Process => self.site.variables().get(variable).map(Value::into_owned),
+            VariableScope::Process => self.instance.variables().get(variable).map(Value::into_owned),
             VariableScope::Session => self.session.variable(variable),
             VariableScope::Transaction => self.transaction_variables.get(variable),
             VariableScope::Request if !self.processing_response => self.message_variables.get(variable),
@@ -44,7 +44,7 @@ impl Context for Exchange {
 
     fn unset_variable(&mut self, variable: VariableId) -> bool {
         let unset = match variable.scope {
-            VariableScope::Process => self.site.variables_mut().unset(variable),
+            VariableScope::Process => self.instance.variables_mut().unset(variable),
             VariableScope::Session => self.session.unset_variable(variable),
             VariableScope::Transaction => self.transaction_variables.unset(variable),
             VariableScope::Request if !self.processing_response => self.message_variables.unset(variable),
@@ -60,7 +60,7 @@ impl Context for Exchange {
     }
 
     fn time_zone(&self) -> &TimeZone {
-        &self.site.identity.time_zone
+        &self.instance.identity.time_zone
     }
 
     fn random(&mut self) -> u64 {
@@ -68,19 +68,19 @@ impl Context for Exchange {
     }
 
     fn process(&self) -> ProcessFacts<'_> {
-        let identity = &self.site.identity;
+        let identity = &self.instance.identity;
         ProcessFacts {
             hostname: &identity.hostname,
             pid: identity.process_id,
             thread: weir_sched::worker_index() as u32,
             thread_group: 1,
             uptime: weir_sched::wall_us().saturating_sub(identity.started_us) / 1_000_000,
-            stopping: self.site.is_stopping(),
+            stopping: self.instance.is_stopping(),
         }
     }
 
     fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
-        self.site.lookup(self.backend, lookup, name)
+        self.instance.lookup(self.backend, lookup, name)
     }
 
     fn capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
@@ -92,7 +92,7 @@ impl Context for Exchange {
     }
 }
 
-impl Exchange {
+impl Stream {
     /// Whether a condition holds, with what is known now.
     pub(crate) fn holds(&mut self, condition: &Condition) -> bool {
         condition.evaluate(self).is_true()

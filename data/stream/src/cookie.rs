@@ -13,90 +13,90 @@ use weir_backend::{
 use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit};
 
 use crate::caching::Caching;
-use crate::exchange::Exchange;
 use crate::fetch::rdp;
+use crate::stream::Stream;
 
 /// The server that the client comes back to, if it does and may.
-pub(crate) fn designated(exchange: &mut Exchange) -> Option<ServerKey> {
-    let backend = exchange.backend.servers();
-    let Some(settings) = backend.settings().cookie.as_ref().filter(|_| exchange.facts.have_request) else {
-        return designated_by_token(exchange);
+pub(crate) fn designated(stream: &mut Stream) -> Option<ServerKey> {
+    let backend = stream.backend.servers();
+    let Some(settings) = backend.settings().cookie.as_ref().filter(|_| stream.facts.have_request) else {
+        return designated_by_token(stream);
     };
-    let rule = persist_rule(exchange);
-    exchange.facts.forced = rule == Some(Rule::Force);
-    let stays = backend.settings().persist || exchange.facts.forced;
-    let mut presented = examine(exchange, settings, stays);
+    let rule = persist_rule(stream);
+    stream.facts.forced = rule == Some(Rule::Force);
+    let stays = backend.settings().persist || stream.facts.forced;
+    let mut presented = examine(stream, settings, stays);
     if rule == Some(Rule::Ignore) {
         presented = presented.unused();
     }
-    note_request(exchange, settings, &presented);
+    note_request(stream, settings, &presented);
     presented.server
 }
 
 /// A `use-server` rule designated the server: the cookie has no say, but is treated as always (manual, "use-server").
-pub(crate) fn overrule(exchange: &mut Exchange) {
-    exchange.facts.overruled = true;
-    let cookie = exchange.backend.servers().settings().cookie.as_ref();
-    if let Some(settings) = cookie.filter(|_| exchange.facts.have_request) {
-        let presented = examine(exchange, settings, false).unused();
-        note_request(exchange, settings, &presented);
+pub(crate) fn overrule(stream: &mut Stream) {
+    stream.facts.overruled = true;
+    let cookie = stream.backend.servers().settings().cookie.as_ref();
+    if let Some(settings) = cookie.filter(|_| stream.facts.have_request) {
+        let presented = examine(stream, settings, false).unused();
+        note_request(stream, settings, &presented);
     }
 }
 
 /// The server that the client comes back to cannot take it: for the log and the response it is as good as down.
-pub(crate) fn lose_server(exchange: &mut Exchange) {
-    let letter = &mut exchange.cookie_letters[0];
+pub(crate) fn lose_server(stream: &mut Stream) {
+    let letter = &mut stream.cookie_letters[0];
     if state_of(*letter) == PresentedState::Valid {
         *letter = PresentedState::Down.letter() as u8;
     }
 }
 
 /// A request that is refused shows whom its cookie meant, in the log.
-pub(crate) fn on_refused(exchange: &mut Exchange) {
-    if exchange.backend.backend.as_ref().is_some_and(|backend| backend.settings().cookie.is_some()) {
-        exchange.server_key = designated(exchange);
+pub(crate) fn on_refused(stream: &mut Stream) {
+    if stream.backend.backend.as_ref().is_some_and(|backend| backend.settings().cookie.is_some()) {
+        stream.server_key = designated(stream);
     }
 }
 
 /// The letters of the termination code: there was none as long as nobody looked at a request that may have a cookie.
-pub(crate) fn logged_letters(exchange: &Exchange) -> [u8; 2] {
-    let cookie = exchange.backend.backend.as_ref().and_then(|backend| backend.settings().cookie.as_ref());
+pub(crate) fn logged_letters(stream: &Stream) -> [u8; 2] {
+    let cookie = stream.backend.backend.as_ref().and_then(|backend| backend.settings().cookie.as_ref());
     let concerned =
-        exchange.facts.have_request && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive);
+        stream.facts.have_request && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive);
     let unless_looked_at = if concerned { b'N' } else { b'-' };
-    exchange.cookie_letters.map(|letter| if letter == b'-' { unless_looked_at } else { letter })
+    stream.cookie_letters.map(|letter| if letter == b'-' { unless_looked_at } else { letter })
 }
 
 /// Whether a server that is down is wanted all the same (manual, "option persist", "force-persist").
-pub(crate) fn wants_servers_that_are_down(exchange: &mut Exchange) -> bool {
-    exchange.backend.servers().settings().persist || persist_rule(exchange) == Some(Rule::Force)
+pub(crate) fn wants_servers_that_are_down(stream: &mut Stream) -> bool {
+    stream.backend.servers().settings().persist || persist_rule(stream) == Some(Rule::Force)
 }
 
-fn note_request(exchange: &mut Exchange, settings: &CookieSettings, presented: &Presented) {
-    exchange.cookie_letters = letters(settings, presented, None);
+fn note_request(stream: &mut Stream, settings: &CookieSettings, presented: &Presented) {
+    stream.cookie_letters = letters(settings, presented, None);
     // A request that outgrows its room keeps the cookie: the server then sees what it need not.
-    let _ = edit_request(exchange, settings);
+    let _ = edit_request(stream, settings);
 }
 
 /// What the response tells the client about its server.
-pub(crate) fn on_response(exchange: &mut Exchange) {
-    let Some(settings) = exchange.backend.servers().settings().cookie.as_ref() else { return };
-    let presented = presented_before(exchange, settings);
-    let overruled = is_overruled(exchange);
-    let head = &exchange.response.head;
-    let provided = head.lines(exchange.response.bytes(), SET_COOKIE).any(|line| settings.is_set_by(line));
-    let server_cookie = exchange.lease.as_ref().and_then(|lease| lease.server().cookie());
+pub(crate) fn on_response(stream: &mut Stream) {
+    let Some(settings) = stream.backend.servers().settings().cookie.as_ref() else { return };
+    let presented = presented_before(stream, settings);
+    let overruled = is_overruled(stream);
+    let head = &stream.response.head;
+    let provided = head.lines(stream.response.bytes(), SET_COOKIE).any(|line| settings.is_set_by(line));
+    let server_cookie = stream.lease.as_ref().and_then(|lease| lease.server().cookie());
     let facts = ResponseFacts {
         server_cookie: server_cookie.as_ref().map(|cookie| cookie.as_str()),
         designated: presented.server.is_some() || overruled,
-        post: exchange.request.head.method() == Method::Post,
+        post: stream.request.head.method() == Method::Post,
         provided,
         wall_seconds: wall_seconds(),
     };
     let plan = settings.plan_response(&presented, &facts);
-    exchange.cookie_letters = letters(settings, &presented, Some(&plan));
+    stream.cookie_letters = letters(settings, &presented, Some(&plan));
     // A response that outgrows its room goes on without the cookie: the client is balanced anew next time.
-    let _ = edit_response(exchange, settings, &plan, provided);
+    let _ = edit_response(stream, settings, &plan, provided);
 }
 
 /// What `force-persist` and `ignore-persist` say.
@@ -107,16 +107,16 @@ enum Rule {
 }
 
 /// The first rule that applies.
-fn persist_rule(exchange: &mut Exchange) -> Option<Rule> {
-    let rules = &exchange.backend.config.persist_rules;
-    let applies = rules.iter().find(|rule| exchange.holds(&rule.condition))?;
+fn persist_rule(stream: &mut Stream) -> Option<Rule> {
+    let rules = &stream.backend.config.persist_rules;
+    let applies = rules.iter().find(|rule| stream.holds(&rule.condition))?;
     Some(if applies.force { Rule::Force } else { Rule::Ignore })
 }
 
-fn examine(exchange: &Exchange, settings: &CookieSettings, stays: bool) -> Presented {
-    let head = &exchange.request.head;
-    let lines = head.lines(exchange.request.bytes(), COOKIE);
-    let backend = exchange.backend.servers();
+fn examine(stream: &Stream, settings: &CookieSettings, stays: bool) -> Presented {
+    let head = &stream.request.head;
+    let lines = head.lines(stream.request.bytes(), COOKIE);
+    let backend = stream.backend.servers();
     settings.examine(lines, wall_seconds(), stays, |value| by_cookie(backend, value))
 }
 
@@ -125,38 +125,38 @@ fn by_cookie(backend: &Backend, value: &str) -> Option<(ServerKey, bool)> {
 }
 
 /// Whether a rule had the word instead of the cookie: then the client keeps what it has.
-fn is_overruled(exchange: &mut Exchange) -> bool {
-    if exchange.facts.overruled {
-        return !exchange.redispatched;
+fn is_overruled(stream: &mut Stream) -> bool {
+    if stream.facts.overruled {
+        return !stream.redispatched;
     }
-    if exchange.facts.persistent || exchange.backend.config.persist_rules.is_empty() {
+    if stream.facts.persistent || stream.backend.config.persist_rules.is_empty() {
         return false;
     }
     // The rules are about the request, and so are asked as if it were still the request's turn.
-    let turn = std::mem::replace(&mut exchange.processing_response, false);
-    let ignores = persist_rule(exchange) == Some(Rule::Ignore);
-    exchange.processing_response = turn;
+    let turn = std::mem::replace(&mut stream.processing_response, false);
+    let ignores = persist_rule(stream) == Some(Rule::Ignore);
+    stream.processing_response = turn;
     ignores
 }
 
 /// What the request's cookie said, now that the response is there.
-fn presented_before(exchange: &Exchange, settings: &CookieSettings) -> Presented {
-    let state = state_of(exchange.cookie_letters[0]);
+fn presented_before(stream: &Stream, settings: &CookieSettings) -> Presented {
+    let state = state_of(stream.cookie_letters[0]);
     let mut presented = Presented::NONE;
-    if exchange.facts.overruled {
+    if stream.facts.overruled {
         presented.state = state;
         return presented;
     }
     if state == PresentedState::Valid {
-        let lines = lines_as_they_came(&exchange.request.head, exchange.request.bytes());
-        let backend = exchange.backend.servers();
+        let lines = lines_as_they_came(&stream.request.head, stream.request.bytes());
+        let backend = stream.backend.servers();
         presented = settings.examine(lines, wall_seconds(), true, |value| by_cookie(backend, value));
     }
     presented.state = state;
-    if !exchange.facts.persistent || exchange.redispatched {
+    if !stream.facts.persistent || stream.redispatched {
         return presented.redispatched();
     }
-    presented.server = exchange.lease.as_ref().map(|lease| lease.server().key());
+    presented.server = stream.lease.as_ref().map(|lease| lease.server().key());
     presented
 }
 
@@ -182,23 +182,23 @@ fn lines_as_they_came<'a>(head: &Head, raw: &'a [u8]) -> impl Iterator<Item = &'
 }
 
 /// Takes from the request what the server need not see.
-fn edit_request(exchange: &mut Exchange, settings: &CookieSettings) -> Result<(), NoRoom> {
+fn edit_request(stream: &mut Stream, settings: &CookieSettings) -> Result<(), NoRoom> {
     let edits = settings.mode == CookieMode::Prefix || settings.indirect;
     if !edits {
         return Ok(());
     }
-    let (head, raw) = exchange.request.edit();
+    let (head, raw) = stream.request.edit();
     edit_fields(head, raw, KnownName::Cookie, |line| settings.edit_request(line))
 }
 
 fn edit_response(
-    exchange: &mut Exchange,
+    stream: &mut Stream,
     settings: &CookieSettings,
     plan: &weir_backend::ResponsePlan,
     provided: bool,
 ) -> Result<(), NoRoom> {
-    let method = exchange.request.head.method();
-    let (head, raw) = exchange.response.edit();
+    let method = stream.request.head.method();
+    let (head, raw) = stream.response.edit();
     // A cache would hand the cookie to others (manual, "cookie", `nocache`).
     let cached = plan.private && Caching::of(method, head, raw).keeps();
     if provided {
@@ -241,17 +241,17 @@ fn wall_seconds() -> u64 {
 }
 
 /// `persist rdp-cookie`: the server that a token of the remote desktop protocol means.
-fn designated_by_token(exchange: &mut Exchange) -> Option<ServerKey> {
-    let name = exchange.backend.config.settings.persist_rdp_cookie.as_ref()?;
-    let rdp::Found::Value(token) = rdp::cookie(exchange.client.input(), name.as_bytes()) else { return None };
+fn designated_by_token(stream: &mut Stream) -> Option<ServerKey> {
+    let name = stream.backend.config.settings.persist_rdp_cookie.as_ref()?;
+    let rdp::Found::Value(token) = rdp::cookie(stream.client.input(), name.as_bytes()) else { return None };
     let wanted = std::net::SocketAddr::V4(rdp::server_of(token)?);
-    let rule = persist_rule(exchange);
+    let rule = persist_rule(stream);
     if rule == Some(Rule::Ignore) {
         return None;
     }
-    exchange.facts.forced = rule == Some(Rule::Force);
-    let backend = exchange.backend.servers();
-    let stays = backend.settings().persist || exchange.facts.forced;
+    stream.facts.forced = rule == Some(Rule::Force);
+    let backend = stream.backend.servers();
+    let stays = backend.settings().persist || stream.facts.forced;
     let servers = backend.servers();
     let found = servers.iter().find(|server| *server.address() == ServerAddress::Ip(wanted))?;
     (stays || found.is_up()).then(|| found.key())

@@ -6,8 +6,8 @@ use weir_backend::figures::{
 };
 
 use crate::ending::By;
-use crate::exchange::{Exchange, Upstream};
-use crate::site::{Listener, Proxy};
+use crate::instance::{Listener, Proxy};
+use crate::stream::{Stream, Upstream};
 
 /// An event that several objects count under their own names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Upstream {
     }
 }
 
-impl Exchange {
+impl Stream {
     /// Counts an event wherever it belongs.
     pub(crate) fn count(&self, event: Event) {
         use BackendCounter as B;
@@ -274,7 +274,7 @@ impl Proxy {
             if self.is_http() { FrontendCounter::SessionsHttp1 } else { FrontendCounter::SessionsOther };
         self.frontend_figures.increment(worker, kind);
         self.frontend_figures.session_seen(worker, now_ms);
-        self.site().rates.event(worker, ProcessRate::Sessions, now_ms);
+        self.instance().rates.event(worker, ProcessRate::Sessions, now_ms);
         listener.figures.increment(worker, ListenerCounter::Sessions);
     }
 

@@ -8,8 +8,8 @@ use weir_sched::{Tick, wait, yield_now};
 use crate::clock;
 use crate::deadlines::{Deadlines, Progress, Waits, While};
 use crate::ending::By;
-use crate::exchange::{Exchange, Stop};
 use crate::holding::QUIET;
+use crate::stream::{Stream, StreamError};
 
 /// What a step came to, when all that could move has moved.
 pub(crate) enum Step<T> {
@@ -19,13 +19,13 @@ pub(crate) enum Step<T> {
     Wait(Waits),
 }
 
-impl Exchange {
+impl Stream {
     /// Takes steps until one is the last, fails, or somebody who is waited for is late: then `late` says what that means.
-    pub(crate) async fn drive<T, E: From<Stop>>(
+    pub(crate) async fn drive<T, E: From<StreamError>>(
         &mut self,
         during: While,
-        mut step: impl FnMut(&mut Exchange, &mut Deadlines) -> Result<Step<T>, E>,
-        late: fn(&mut Exchange, By, &Waits) -> E,
+        mut step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<Step<T>, E>,
+        late: fn(&mut Stream, By, &Waits) -> E,
     ) -> Result<T, E> {
         let mut deadlines = Deadlines::new(during, &self.timeouts, self.progress(), weir_sched::now());
         let mut withheld = false;

@@ -12,7 +12,7 @@ use weir_mux::{HeadError, HeadErrorKind};
 use weir_sync::Ring;
 use weir_sync::ring::{HEADER, Seek, Wait};
 
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 /// The last refused messages of the process.
 #[derive(Debug)]
@@ -174,59 +174,59 @@ impl RefusedMessage {
 
 /// Keeps a refused request.
 #[cold]
-pub(crate) fn keep_request(exchange: &Exchange, error: HeadError) {
-    let message = describe(exchange, Direction::Request, error, exchange.client.input());
-    exchange.site.refused.keep(exchange.frontend.index, message);
+pub(crate) fn keep_request(stream: &Stream, error: HeadError) {
+    let message = describe(stream, Direction::Request, error, stream.client.input());
+    stream.instance.refused.keep(stream.frontend.index, message);
 }
 
 /// Keeps a refused response.
 #[cold]
-pub(crate) fn keep_response(exchange: &Exchange, error: HeadError) {
-    let Some(upstream) = &exchange.server else { return };
-    let message = describe(exchange, Direction::Response, error, upstream.connector.input());
-    exchange.site.refused.keep(exchange.backend.index, message);
+pub(crate) fn keep_response(stream: &Stream, error: HeadError) {
+    let Some(upstream) = &stream.server else { return };
+    let message = describe(stream, Direction::Response, error, upstream.connector.input());
+    stream.instance.refused.keep(stream.backend.index, message);
 }
 
 /// Keeps a request whose head does not fit its buffer.
 #[cold]
-pub(crate) fn keep_long_request(exchange: &Exchange) {
-    let position = exchange.client.input().len();
-    keep_request(exchange, HeadError { kind: HeadErrorKind::TooLong, position });
+pub(crate) fn keep_long_request(stream: &Stream) {
+    let position = stream.client.input().len();
+    keep_request(stream, HeadError { kind: HeadErrorKind::TooLong, position });
 }
 
 /// Keeps a response whose head does not fit its buffer.
 #[cold]
-pub(crate) fn keep_long_response(exchange: &Exchange) {
-    let position = exchange.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
-    keep_response(exchange, HeadError { kind: HeadErrorKind::TooLong, position });
+pub(crate) fn keep_long_response(stream: &Stream) {
+    let position = stream.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
+    keep_response(stream, HeadError { kind: HeadErrorKind::TooLong, position });
 }
 
 /// Keeps a request that is taken only because violations are (manual, "option accept-unsafe-violations-in-http-request").
 #[cold]
-pub(crate) fn keep_tolerated_request(exchange: &Exchange) {
-    if let Some(error) = exchange.request.violation() {
-        keep_request(exchange, error);
+pub(crate) fn keep_tolerated_request(stream: &Stream) {
+    if let Some(error) = stream.request.violation() {
+        keep_request(stream, error);
     }
 }
 
 /// The same of a response.
 #[cold]
-pub(crate) fn keep_tolerated_response(exchange: &Exchange) {
-    if let Some(error) = exchange.response.violation() {
-        keep_response(exchange, error);
+pub(crate) fn keep_tolerated_response(stream: &Stream) {
+    if let Some(error) = stream.response.violation() {
+        keep_response(stream, error);
     }
 }
 
-fn describe(exchange: &Exchange, direction: Direction, error: HeadError, bytes: &[u8]) -> RefusedMessage {
+fn describe(stream: &Stream, direction: Direction, error: HeadError, bytes: &[u8]) -> RefusedMessage {
     RefusedMessage {
         number: 0,
         at_us: weir_sched::wall_us(),
         direction,
-        frontend: exchange.frontend.index,
-        backend: exchange.backend_entered.then_some(exchange.backend.index),
-        server: exchange.lease.as_ref().map(|lease| lease.server().name().into()),
-        source: exchange.session.source().to_string().into(),
-        stream: exchange.serial,
+        frontend: stream.frontend.index,
+        backend: stream.backend_entered.then_some(stream.backend.index),
+        server: stream.lease.as_ref().map(|lease| lease.server().name().into()),
+        source: stream.session.source().to_string().into(),
+        stream: stream.serial,
         reason: format!("{:?}", error.kind).into(),
         position: error.position,
         bytes: bytes.into(),

@@ -1,11 +1,11 @@
 //! The fetches that ask the traffic: one row each, next to the code that answers.
 //!
-//! A row is a declaration (name, arguments, what it gives, where it is valid, help) and a function of the exchange.
+//! A row is a declaration (name, arguments, what it gives, where it is valid, help) and a function of the stream.
 //! The rows lie in the files beside this one, by what they look at; [`FETCHES`] is all of them, and the position of a
 //! row there is its index in the language ([`declarations`]).
 //!
 //! Three answers are possible: a sample, `Missing` (there is none, whatever comes) and `Later` (more bytes may bring
-//! one). Only content inspection waits, so `Later` is for [`Exchange::may_wait`] alone to allow.
+//! one). Only content inspection waits, so `Later` is for [`Stream::may_wait`] alone to allow.
 
 mod access;
 mod auth;
@@ -28,12 +28,12 @@ mod values;
 
 use weir_expr::{Args, Cursor, Fetch, FetchDecl, Fetched};
 
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 pub use access::install_userlists;
 
 /// What answers a fetch.
-pub type Run = for<'c> fn(&'c mut Exchange, &'c Args, &mut Cursor) -> Fetched<'c>;
+pub type Run = for<'c> fn(&'c mut Stream, &'c Args, &mut Cursor) -> Fetched<'c>;
 
 /// A fetch of this crate.
 pub type Row = Fetch<Run>;

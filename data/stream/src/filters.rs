@@ -13,8 +13,8 @@ use weir_config::model::{BandwidthFilter, FilterDirection, FilterKind};
 use weir_mux::Filter;
 use weir_sched::Tick;
 
-use crate::exchange::Exchange;
-use crate::site::Proxy;
+use crate::instance::Proxy;
+use crate::stream::Stream;
 
 pub(crate) use bandwidth::Rate;
 use bandwidth::{Bandwidth, Limit};
@@ -34,7 +34,7 @@ struct Handle {
     limit: Limit,
 }
 
-impl Exchange {
+impl Stream {
     /// Puts a proxy's filters on the stream.
     #[inline]
     pub(crate) fn attach_filters(&mut self, proxy: &'static Proxy) {
@@ -45,7 +45,7 @@ impl Exchange {
 
     #[cold]
     fn attach(&mut self, proxy: &'static Proxy) {
-        let kept = self.site.limits.buffer_size;
+        let kept = self.instance.limits.buffer_size;
         let mut attached = self.attached.take().unwrap_or_default();
         let is_backend = self.backend_entered;
         let limits: Vec<Limit> = proxy.config.filters.iter().map(|_| Rc::new(Cell::new(None))).collect();

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
-impl Exchange {
+impl Stream {
     /// The stream is about to wait for long, and its request does not leave before.
     pub(crate) fn hold_little(&mut self) {
         if self.facts.have_request {

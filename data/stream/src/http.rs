@@ -1,6 +1,6 @@
 //! HTTP/1: a connection carries exchanges one after the other, and its own task runs each of them inline.
 //!
-//! A connection's life is in `life.rs`; [`Exchange::run`] is one request's. The phases are in the files below, in their
+//! A connection's life is in `connection_task.rs`; [`Stream::run`] is one request's. The phases are in the files below, in their
 //! order: `request`, `rules` (shared with TCP), `route`, `server` (shared with TCP), `messages`, `bodies`, `finish`.
 
 mod bodies;
@@ -15,30 +15,30 @@ mod route;
 use weir_containers::PoolBox;
 use weir_net::Connection;
 
+use crate::connection_task::Waited;
 use crate::ending::{By, During, Ending};
-use crate::exchange::{Exchange, Phase, Stop};
-use crate::life::Waited;
+use crate::stream::{Phase, Stream, StreamError};
 
-impl Exchange {
-    /// Runs the exchange; the connection comes back if it can carry another one.
+impl Stream {
+    /// Runs the stream; the connection comes back if it can carry another one.
     ///
     /// It comes in a box: an async function keeps what it is given by value twice, and again in those that it calls.
-    pub(crate) async fn run(mut exchange: PoolBox<Exchange>, waited: Waited) -> Option<Connection> {
-        exchange.begin_view();
-        let frontend = exchange.frontend;
-        exchange.attach_filters(frontend);
-        let outcome = match exchange.process(waited).await {
+    pub(crate) async fn run(mut stream: PoolBox<Stream>, waited: Waited) -> Option<Connection> {
+        stream.begin_view();
+        let frontend = stream.frontend;
+        stream.attach_filters(frontend);
+        let outcome = match stream.process(waited).await {
             Ok(()) => Ok(()),
-            Err(stop) => exchange.answer(stop).await,
+            Err(stop) => stream.answer(stop).await,
         };
         if let Err(ending) = outcome {
-            exchange.facts.keep_client = false;
-            if exchange.ending.is_normal() {
-                exchange.ending = ending;
+            stream.facts.keep_client = false;
+            if stream.ending.is_normal() {
+                stream.ending = ending;
             }
         }
-        let again = exchange.finish().await;
-        if again { PoolBox::into_inner(exchange).into_client() } else { None }
+        let again = stream.finish().await;
+        if again { PoolBox::into_inner(stream).into_client() } else { None }
     }
 
     async fn process(&mut self, waited: Waited) -> Phase {
@@ -56,21 +56,21 @@ impl Exchange {
         }
         let waits = self.facts.have_request && !self.facts.response_started;
         Err(match self.phase {
-            During::Headers if waits => Stop::error(502, By::Killed, self.phase),
-            During::Queue | During::Connect if waits => Stop::error(503, By::Killed, self.phase),
-            _ => Stop::Close(Ending::new(By::Killed, self.phase)),
+            During::Headers if waits => StreamError::error(502, By::Killed, self.phase),
+            During::Queue | During::Connect if waits => StreamError::error(503, By::Killed, self.phase),
+            _ => StreamError::Close(Ending::new(By::Killed, self.phase)),
         })
     }
 
     /// Sends what a stopped stream has to say.
-    async fn answer(&mut self, stop: Stop) -> Result<(), Ending> {
+    async fn answer(&mut self, stop: StreamError) -> Result<(), Ending> {
         let ending = stop.ending();
         // Whatever the server still has to say, nobody reads it.
         self.facts.keep_server = false;
         match stop {
-            Stop::Close(_) => return Err(ending),
-            Stop::Error(status, _) => self.prepare_error(status),
-            Stop::Reply(_) => {}
+            StreamError::Close(_) => return Err(ending),
+            StreamError::Error(status, _) => self.prepare_error(status),
+            StreamError::Reply(_) => {}
         }
         self.ending = ending;
         if self.facts.response_started {

@@ -1,34 +1,34 @@
-//! One exchange: request, choose, connect, response, ending.
+//! One stream: request, choose, connect, response, ending.
 //!
-//! A client's connection comes in ([`door`]) and lives as one task ([`life`]): its rules are run ([`accept`]), then one
-//! stream after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`exchange::Exchange`]; its phases are methods in
+//! A client's connection comes in ([`listener_handler`]) and lives as one task ([`connection_task`]): its rules are run ([`accept`]), then one
+//! stream after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`stream::Stream`]; its phases are methods in
 //! the files named after them; its end is a value ([`ending::Ending`]), which is also the code in the log.
 //! It has a connector on each side (`weir-mux`); what flows between them is waited for in one loop (`drive.rs`), with the timeouts of one
 //! table ([`deadlines`]).
 //!
 //! The crate refuses to know how the configuration is written, who reads the statistics, and how a process starts: it
-//! gets a [`site::Site`] and serves it. Begin with `life.rs`, then `http.rs`, `exchange.rs`, then the phases in `http/`.
+//! gets a [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then the phases in `http/`.
 
 pub mod accept;
 mod caching;
 mod captures;
 mod clock;
 pub mod closing;
+mod connection_task;
 mod context;
 mod cookie;
 mod counters;
 pub mod deadlines;
-pub mod door;
 mod drive;
 pub mod ending;
 pub mod errors;
-pub mod exchange;
 pub mod fetch;
 mod filters;
 mod holding;
 mod http;
+pub mod instance;
 pub mod keepalive;
-mod life;
+pub mod listener_handler;
 pub mod log;
 mod proxy_header;
 pub mod recycle;
@@ -38,7 +38,7 @@ mod rules;
 pub mod server;
 pub mod service;
 pub mod session;
-pub mod site;
+pub mod stream;
 mod tcp;
 pub mod timeline;
 mod timers;

@@ -6,7 +6,7 @@ use weir_config::model::{LogLine, Severity};
 use weir_events::{Level, LogMessage, Logger, WallTime};
 
 use crate::ending::{By, During};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 mod alias;
 mod timing;
@@ -28,7 +28,7 @@ pub fn level(severity: Severity) -> Level {
     Level::ALL[severity as usize]
 }
 
-impl Exchange {
+impl Stream {
     /// Writes the line of a stream that ended, unless an option says not to.
     pub(crate) fn log_end(&mut self) {
         if self.facts.logged || self.facts.unlogged || self.frontend.log_sinks.is_empty() {
@@ -121,7 +121,7 @@ impl Exchange {
         use std::io::Write as _;
         let mut date = weir_expr::scratch::take();
         let time = crate::clock::wall_time(self.session.accepted.wall_us);
-        weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &self.site.identity.time_zone, &mut date);
+        weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &self.instance.identity.time_zone, &mut date);
         let date = String::from_utf8_lossy(&date);
         let (source, listener) = (self.session.source(), &self.session.listener);
         let millis = time.micros / 1000;
@@ -144,12 +144,12 @@ impl Exchange {
 }
 
 /// Tells the targets of a proxy something about the proxy itself.
-pub fn announce(proxy: &crate::site::Proxy, level: Level, text: &[u8]) {
+pub fn announce(proxy: &crate::instance::Proxy, level: Level, text: &[u8]) {
     send(proxy, &LogMessage { level, tag: &proxy.log_tag, structured_data: b"", text });
 }
 
 /// Sends one message to every target of a proxy.
-pub(crate) fn send(proxy: &crate::site::Proxy, message: &LogMessage<'_>) {
+pub(crate) fn send(proxy: &crate::instance::Proxy, message: &LogMessage<'_>) {
     let time = WallTime::from_micros(weir_sched::wall_us() as i64);
     LOGGER.with_borrow_mut(|logger| {
         let Some(logger) = logger else { return };

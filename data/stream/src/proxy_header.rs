@@ -7,8 +7,8 @@ use weir_sched::{Tick, wait};
 use weir_sys::Address;
 
 use crate::clock;
-use crate::exchange::Exchange;
 use crate::session::{ProxyFields, Session};
+use crate::stream::Stream;
 
 /// Reads the header that a connection begins with; what is wrong if none comes, or a wrong one.
 pub(crate) async fn read(
@@ -74,32 +74,32 @@ fn adopt(session: &Session, header: &weir_proxy::Header<'_>) {
 }
 
 /// Writes a header of version 1.
-pub(crate) fn write_v1(exchange: &Exchange, out: &mut Vec<u8>) {
-    let (source, destination) = endpoints(exchange);
+pub(crate) fn write_v1(stream: &Stream, out: &mut Vec<u8>) {
+    let (source, destination) = endpoints(stream);
     weir_proxy::write_v1(addresses(&source, &destination), out);
 }
 
 /// Writes a header of version 2.
-pub(crate) fn write_v2(exchange: &mut Exchange, out: &mut Vec<u8>) {
+pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
     static NOTHING_MORE: ProxyV2 =
         ProxyV2 { crc32c: false, unique_id: false, authority: false, tlvs: Vec::new() };
-    let known = exchange.known_server();
+    let known = stream.known_server();
     let fields = known.as_ref().and_then(|known| known.settings.proxy_v2.as_deref()).unwrap_or(&NOTHING_MORE);
     let mut values: Vec<(u8, Vec<u8>)> = Vec::new();
     if fields.unique_id
-        && let Some(id) = &exchange.unique_id
+        && let Some(id) = &stream.unique_id
     {
         values.push((tlv::UNIQUE_ID, id[..id.len().min(tlv::MAX_UNIQUE_ID)].to_vec()));
     }
     if fields.authority
-        && let Some(authority) = received(&exchange.session, tlv::AUTHORITY)
+        && let Some(authority) = received(&stream.session, tlv::AUTHORITY)
     {
         values.push((tlv::AUTHORITY, authority));
     }
     for (kind, format) in &fields.tlvs {
-        values.push((*kind, exchange.format(format).into_vec()));
+        values.push((*kind, stream.format(format).into_vec()));
     }
-    let (source, destination) = endpoints(exchange);
+    let (source, destination) = endpoints(stream);
     let tlvs: Vec<Tlv<'_>> = values.iter().map(|(kind, value)| Tlv { kind: *kind, value }).collect();
     let header = V2 {
         command: Command::Proxy,
@@ -120,8 +120,8 @@ pub(crate) fn received(session: &Session, kind: u8) -> Option<Vec<u8>> {
     header.as_ref()?.fields.iter().find(|field| field.0 == kind).map(|field| field.1.to_vec())
 }
 
-fn endpoints(exchange: &Exchange) -> (Address, Address) {
-    (exchange.session.source().clone(), exchange.session.destination().clone())
+fn endpoints(stream: &Stream) -> (Address, Address) {
+    (stream.session.source().clone(), stream.session.destination().clone())
 }
 
 fn addresses<'a>(source: &Address, destination: &Address) -> Addresses<'a> {

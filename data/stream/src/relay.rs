@@ -7,11 +7,11 @@ use crate::deadlines::{Deadlines, Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
-use crate::exchange::{Exchange, Phase, Stop};
-use crate::site::Proxy;
+use crate::instance::Proxy;
+use crate::stream::{Phase, Stream, StreamError};
 use crate::trace::body::{Layer, OF_H1, OF_PT};
 
-impl Exchange {
+impl Stream {
     /// Relays until both directions ended. A direction that ends is passed on as a half-close.
     pub(crate) async fn relay(&mut self) -> Phase {
         self.enter(During::Data);
@@ -23,7 +23,7 @@ impl Exchange {
             |stream, by, _| {
                 let client = by == By::ClientTimeout;
                 stream.count(if client { Event::ClientAbort } else { Event::ServerAbort });
-                Stop::close(by, During::Data)
+                StreamError::close(by, During::Data)
             },
         )
         .await
@@ -32,15 +32,15 @@ impl Exchange {
     /// Moves what can be moved now.
     fn relay_both(&mut self, pipes: &mut Pipes, deadlines: &mut Deadlines) -> Phase<Step<()>> {
         let Some(upstream) = &mut self.server else {
-            return Err(Stop::close(By::Internal, During::Data));
+            return Err(StreamError::close(By::Internal, During::Data));
         };
         let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connector);
         let down = pipes.down.advance(&mut self.response_body, &mut upstream.connector, &mut self.client);
         if pipes.layer.source.is_active() {
-            self.tell_relayed(pipes);
+            self.emit_relayed(pipes);
         }
         if let Some(ending) = self.direction_failed(up, down) {
-            return Err(Stop::Close(ending));
+            return Err(StreamError::Close(ending));
         }
         // Closing, which follows, says that we send no more.
         if up == Flow::Done && down == Flow::Done {
@@ -59,11 +59,11 @@ impl Exchange {
 
     /// What passed since it was told last.
     #[cold]
-    fn tell_relayed(&mut self, pipes: &mut Pipes) {
+    fn emit_relayed(&mut self, pipes: &mut Pipes) {
         let (up, by) = pipes.up.step(&mut self.request_body);
-        self.tell_step(pipes.layer, Direction::Request, &up, by);
+        self.emit_step(pipes.layer, Direction::Request, &up, by);
         let (down, by) = pipes.down.step(&mut self.response_body);
-        self.tell_step(pipes.layer, Direction::Response, &down, by);
+        self.emit_step(pipes.layer, Direction::Response, &down, by);
     }
 
     /// Starts both directions of a connection in TCP mode, with what was received already.
@@ -81,7 +81,7 @@ impl Exchange {
             upstream.connector.shut_write();
         }
         match self.direction_failed(up, Flow::AwaitSource) {
-            Some(ending) => Err(Stop::Close(ending)),
+            Some(ending) => Err(StreamError::Close(ending)),
             None => Ok(up == Flow::Yield),
         }
     }
@@ -127,17 +127,17 @@ struct Pipes {
 }
 
 impl Pipes {
-    fn new(exchange: &Exchange) -> Self {
+    fn new(stream: &Stream) -> Self {
         let of = |proxy: &Proxy| proxy.config.settings.options.splice;
-        let (frontend, backend) = (of(exchange.frontend), of(exchange.backend));
+        let (frontend, backend) = (of(stream.frontend), of(stream.backend));
         let auto = frontend.auto || backend.auto;
-        let size = exchange.site.limits.pipe_size;
+        let size = stream.instance.limits.pipe_size;
         Pipes {
             up: Way::new(frontend.request || backend.request, auto, size),
             down: Way::new(frontend.response || backend.response, auto, size),
-            layer: if exchange.facts.tunnel { &OF_H1 } else { &OF_PT },
-            frontend: exchange.frontend,
-            backend: exchange.backend,
+            layer: if stream.facts.tunnel { &OF_H1 } else { &OF_PT },
+            frontend: stream.frontend,
+            backend: stream.backend,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Responses of our own: error messages, redirects, `return`, `deny`, authentication, the statistics page.
 //!
-//! The head is made in [`Exchange::response`] like any other head, so `http-after-response` rules and the log see it;
+//! The head is made in [`Stream::response`] like any other head, so `http-after-response` rules and the log see it;
 //! the body is in a [`Reply`].
 
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
-use crate::exchange::Exchange;
 use crate::rules::Verdict;
+use crate::stream::Stream;
 
 /// What follows the head of a response of our own.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ enum Fallback {
     BuiltIn,
 }
 
-impl Exchange {
+impl Stream {
     /// Prepares the error message for `status`: the one that the backend or frontend configures, else the built-in one.
     pub(crate) fn prepare_error(&mut self, status: u16) {
         let errors = &self.backend.config.settings.errors;
@@ -396,7 +396,7 @@ impl Exchange {
             && self.facts.have_request
             && self.request_body.is_done()
             && self.response.client_persists(&self.request, size, self.client_mode())
-            && !self.site.closes(&self.session);
+            && !self.instance.closes(&self.session);
         let _ = self.response.announce_to_client(&self.request, self.facts.keep_client);
         self.adjust_response_case();
     }
@@ -434,7 +434,7 @@ impl Exchange {
 
     async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
         self.scratch.clear();
-        let Exchange { response, scratch, client, .. } = self;
+        let Stream { response, scratch, client, .. } = self;
         response.write(scratch);
         scratch.extend_from_slice(body);
         // A FIN that follows at once leaves in the same segment.

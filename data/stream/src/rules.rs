@@ -22,9 +22,9 @@ use weir_sys::option;
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
-use crate::exchange::{Exchange, Phase, Stop};
+use crate::instance::Proxy;
 use crate::session::AddressLevel;
-use crate::site::Proxy;
+use crate::stream::{Phase, Stream, StreamError};
 
 /// What a ruleset came to.
 #[derive(Debug)]
@@ -34,14 +34,14 @@ pub enum Verdict {
     /// `accept` or `allow`: the rest of the rules is skipped.
     Accept,
     /// The stream stops.
-    Stop(Stop),
+    Stop(StreamError),
 }
 
 /// What one action came to.
-enum Done {
+enum ActionResult {
     Next,
     Accept,
-    Stop(Stop),
+    Stop(StreamError),
     /// It could not do what it says: with `strict-mode on` the stream ends.
     Failed,
     /// Something has to happen before the next rule.
@@ -58,14 +58,14 @@ enum Awaited {
     Tarpit(&'static Reply),
 }
 
-impl Done {
+impl ActionResult {
     /// Whether the stream waits before the next rule.
     fn takes_time(&self) -> bool {
-        matches!(self, Done::Await(_))
+        matches!(self, ActionResult::Await(_))
     }
 }
 
-impl Exchange {
+impl Stream {
     /// Runs the rules of one kind of one proxy.
     pub(crate) async fn run_rules(&mut self, proxy: &'static Proxy, kind: RulesetKind) -> Phase<Verdict> {
         if !proxy.has_rules(kind) {
@@ -90,28 +90,28 @@ impl Exchange {
 
     async fn settle_action(
         &mut self,
-        done: Done,
+        done: ActionResult,
         at: &'static Location,
         kind: RulesetKind,
         proxy: &'static Proxy,
     ) -> Phase<Option<Verdict>> {
         match done {
-            Done::Next => Ok(None),
-            Done::Accept => {
+            ActionResult::Next => Ok(None),
+            ActionResult::Accept => {
                 self.decided_at = Some(at);
                 Ok(Some(Verdict::Accept))
             }
-            Done::Stop(stop) => {
+            ActionResult::Stop(stop) => {
                 self.decided_at = Some(at);
                 self.facts.stopped_by_rule = true;
                 Ok(Some(Verdict::Stop(stop)))
             }
-            Done::Failed if !self.strict => {
+            ActionResult::Failed if !self.strict => {
                 proxy.count_failed_rewrite();
                 Ok(None)
             }
-            Done::Failed => Ok(Some(Verdict::Stop(self.failed_rule(kind, proxy)))),
-            Done::Await(awaited) => self.await_for_rule(awaited, at, kind).await,
+            ActionResult::Failed => Ok(Some(Verdict::Stop(self.failed_rule(kind, proxy)))),
+            ActionResult::Await(awaited) => self.await_for_rule(awaited, at, kind).await,
         }
     }
 
@@ -138,7 +138,7 @@ impl Exchange {
                 self.timers.queue = Some(self.elapsed());
                 held?;
                 self.prepare_reply(reply, 500);
-                return Ok(Some(Verdict::Stop(Stop::Reply(Ending::new(By::Proxy, During::Tarpit)))));
+                return Ok(Some(Verdict::Stop(StreamError::Reply(Ending::new(By::Proxy, During::Tarpit)))));
             }
         }
         Ok(None)
@@ -151,7 +151,7 @@ impl Exchange {
             self.check_alive()?;
             if self.client.is_broken() || (during == During::Tarpit && self.client.peer_closed()) {
                 self.facts.denied = during == During::Tarpit;
-                return Err(Stop::close(By::Client, during));
+                return Err(StreamError::close(By::Client, during));
             }
             wait(deadline).await;
         }
@@ -159,11 +159,11 @@ impl Exchange {
     }
 
     /// A rule could not do what it says, and strict mode forbids to go on without it.
-    fn failed_rule(&mut self, kind: RulesetKind, proxy: &'static Proxy) -> Stop {
+    fn failed_rule(&mut self, kind: RulesetKind, proxy: &'static Proxy) -> StreamError {
         proxy.count_failed_rewrite();
         self.facts.stopped_by_rule = true;
         let during = if kind == RulesetKind::HttpRequest { During::Request } else { During::Headers };
-        Stop::error(500, By::Internal, during)
+        StreamError::error(500, By::Internal, during)
     }
 
     /// What the current kind of rules counts when it refuses.
@@ -186,25 +186,25 @@ impl Exchange {
         }
     }
 
-    fn act(&mut self, action: &'static Action, kind: RulesetKind, proxy: &'static Proxy) -> Done {
+    fn act(&mut self, action: &'static Action, kind: RulesetKind, proxy: &'static Proxy) -> ActionResult {
         let request = !matches!(
             kind,
             RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse
         );
         let during = if request { During::Request } else { During::Headers };
         match action {
-            Action::Accept => return Done::Accept,
-            Action::Close => return Done::Stop(Stop::close(By::Proxy, During::Data)),
+            Action::Accept => return ActionResult::Accept,
+            Action::Close => return ActionResult::Stop(StreamError::close(By::Proxy, During::Data)),
             Action::Reject => {
                 self.count_denied(kind, proxy);
                 self.forget_request(kind);
-                return Done::Stop(Stop::close(By::Proxy, during));
+                return ActionResult::Stop(StreamError::close(By::Proxy, during));
             }
             Action::SilentDrop { reset_ttl } => {
                 self.silent_drop(*reset_ttl);
                 self.count_denied(kind, proxy);
                 self.forget_request(kind);
-                return Done::Stop(Stop::close(By::Proxy, during));
+                return ActionResult::Stop(StreamError::close(By::Proxy, during));
             }
             Action::Deny(reply) => {
                 self.count_denied(kind, proxy);
@@ -212,29 +212,29 @@ impl Exchange {
                     crate::cookie::on_refused(self);
                 }
                 self.prepare_reply(reply, if request { 403 } else { 502 });
-                return Done::Stop(Stop::Reply(Ending::new(By::Proxy, during)));
+                return ActionResult::Stop(StreamError::Reply(Ending::new(By::Proxy, during)));
             }
             Action::Tarpit(reply) => {
                 self.count_denied(kind, proxy);
                 crate::cookie::on_refused(self);
-                return Done::Await(Awaited::Tarpit(reply));
+                return ActionResult::Await(Awaited::Tarpit(reply));
             }
             Action::Return(reply) => {
                 proxy.count_intercepted();
                 self.prepare_reply(reply, 200);
-                return Done::Stop(Stop::Reply(Ending::new(By::Local, during)));
+                return ActionResult::Stop(StreamError::Reply(Ending::new(By::Local, during)));
             }
             Action::Redirect(redirect) => {
                 if !self.prepare_redirect(redirect) {
-                    return Done::Next;
+                    return ActionResult::Next;
                 }
                 proxy.count_intercepted();
-                return Done::Stop(Stop::Reply(Ending::new(By::Local, during)));
+                return ActionResult::Stop(StreamError::Reply(Ending::new(By::Local, during)));
             }
             Action::Auth { realm } => {
                 let realm = realm.as_deref().unwrap_or(&proxy.config.name);
                 self.prepare_authentication(realm);
-                return Done::Stop(Stop::Reply(Ending::new(By::Local, During::Request)));
+                return ActionResult::Stop(StreamError::Reply(Ending::new(By::Local, During::Request)));
             }
             Action::Header(edit) => return self.edit_header(edit, request),
             Action::EarlyHint { name, value } => return self.early_hint(name, value),
@@ -243,7 +243,7 @@ impl Exchange {
                 // Whether a tunnel follows is between the client and its request.
                 let connects = [self.request.head.method() == Method::Connect, method[..] == *b"CONNECT"];
                 if !weir_http::is_token(&method) || connects[0] != connects[1] {
-                    return Done::Failed;
+                    return ActionResult::Failed;
                 }
                 return done(self.request.head.set_method(&method).is_ok());
             }
@@ -352,10 +352,12 @@ impl Exchange {
                 self.limit_bandwidth(proxy, &set.filter, limit, period_ms);
             }
             Action::DisableL7Retry => self.facts.no_replay = true,
-            Action::WaitForBody { time, at_least } => return Done::Await(Awaited::Body(*time, *at_least)),
+            Action::WaitForBody { time, at_least } => {
+                return ActionResult::Await(Awaited::Body(*time, *at_least));
+            }
             Action::Pause(value) => {
                 if let Some(delay) = self.delay(value) {
-                    return Done::Await(Awaited::Time(delay));
+                    return ActionResult::Await(Awaited::Time(delay));
                 }
             }
             Action::StrictMode(on) => self.strict = *on,
@@ -363,7 +365,7 @@ impl Exchange {
             // Taken before the other rules of its kind: see `accept.rs`.
             Action::ExpectProxy => {}
         }
-        Done::Next
+        ActionResult::Next
     }
 
     fn number(&mut self, number: &Number) -> Option<i64> {
@@ -412,12 +414,19 @@ impl Exchange {
     }
 
     /// Replaces an address or a port at the level of the rule: for the connection, for the session, or for this stream.
-    fn set_endpoint(&mut self, kind: RulesetKind, endpoint: Endpoint, value: &weir_expr::Expr) -> Done {
+    fn set_endpoint(
+        &mut self,
+        kind: RulesetKind,
+        endpoint: Endpoint,
+        value: &weir_expr::Expr,
+    ) -> ActionResult {
         use std::net::{IpAddr, Ipv4Addr, SocketAddr};
         let is_port = matches!(endpoint, Endpoint::SourcePort | Endpoint::DestinationPort);
         let wanted = if is_port { weir_expr::SampleType::Int } else { weir_expr::SampleType::Addr };
         // Without a value nothing changes.
-        let Some(sample) = value.evaluate_as(self, wanted).into_owned().sample() else { return Done::Next };
+        let Some(sample) = value.evaluate_as(self, wanted).into_owned().sample() else {
+            return ActionResult::Next;
+        };
         let is_source = matches!(endpoint, Endpoint::Source | Endpoint::SourcePort);
         let old = if is_source { self.session.source().inet() } else { self.session.destination().inet() };
         let new = match sample.value {
@@ -428,7 +437,7 @@ impl Exchange {
                 new.set_port(u16::try_from(port).unwrap_or_default());
                 new
             }
-            _ => return Done::Next,
+            _ => return ActionResult::Next,
         };
         let level = match kind {
             RulesetKind::TcpRequestConnection => AddressLevel::Connection,
@@ -436,7 +445,7 @@ impl Exchange {
             _ => AddressLevel::Stream,
         };
         self.session.set_address(level, is_source, new.into());
-        Done::Next
+        ActionResult::Next
     }
 
     fn set_packet_tos(&mut self, side: ConnectionSide, tos: u8) {
@@ -481,11 +490,11 @@ fn silence(socket: &Descriptor, reset_ttl: Option<u8>) {
     let _ = option::set_no_linger(socket);
 }
 
-fn done(success: bool) -> Done {
-    if success { Done::Next } else { Done::Failed }
+fn done(success: bool) -> ActionResult {
+    if success { ActionResult::Next } else { ActionResult::Failed }
 }
 
 /// A variable that finds no room is not set; that never stops a stream (manual, "tune.vars.global-max-size").
-fn done_leniently(_: bool) -> Done {
-    Done::Next
+fn done_leniently(_: bool) -> ActionResult {
+    ActionResult::Next
 }

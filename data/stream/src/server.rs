@@ -1,6 +1,6 @@
 //! Getting a server: which one, a slot on it, a connection to it; and what to do when that fails.
 //!
-//! Shared by HTTP and TCP: [`Exchange::reach_server`] returns with a lease and a connection.
+//! Shared by HTTP and TCP: [`Stream::reach_server`] returns with a lease and a connection.
 
 pub mod assign;
 pub mod connect;
@@ -11,9 +11,9 @@ pub mod retry;
 pub use retry::Failure;
 
 use crate::ending::During;
-use crate::exchange::{Exchange, PastConnection, Phase};
+use crate::stream::{PastConnection, Phase, Stream};
 
-impl Exchange {
+impl Stream {
     /// Returns once there is a server, a slot on it and a connection to it.
     pub(crate) async fn reach_server(&mut self) -> Phase {
         loop {
@@ -26,7 +26,7 @@ impl Exchange {
             self.timers.response = None;
             match self.connect().await {
                 Ok(upstream) => {
-                    let number = upstream.connector.descriptor().map_or(-1, Exchange::number_of);
+                    let number = upstream.connector.descriptor().map_or(-1, Stream::number_of);
                     self.session.view.server_descriptor.set(number);
                     self.server = Some(upstream);
                     self.timers.connect = Some(self.elapsed());

@@ -8,13 +8,13 @@ use weir_mux::Service;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
-use crate::exchange::{Exchange, Phase, Stop};
-use crate::site::{Proxy, Site};
+use crate::instance::{Instance, Proxy};
+use crate::stream::{Phase, Stream, StreamError};
 
-/// Whoever makes the statistics page. It lives above this crate, and gets in through [`Site::statistics`].
+/// Whoever makes the statistics page. It lives above this crate, and gets in through [`Instance::statistics`].
 pub trait Statistics: Send + Sync {
     /// The answer to a request for the page.
-    fn page(&self, site: &'static Site, request: &PageRequest<'_>) -> Page;
+    fn page(&self, instance: &'static Instance, request: &PageRequest<'_>) -> Page;
 }
 
 /// A request for the statistics page.
@@ -47,7 +47,7 @@ pub struct Page {
     pub body: Option<Box<dyn Service>>,
 }
 
-impl Exchange {
+impl Stream {
     /// Answers with the statistics page if the request asks for it.
     pub(crate) async fn serve_statistics(&mut self, proxy: &'static Proxy) -> Phase {
         let Some(stats) = &proxy.config.settings.stats else { return Ok(()) };
@@ -73,13 +73,13 @@ impl Exchange {
             form: (method == Method::Post).then(|| self.client.input()),
             admin,
         };
-        let page = self.site.statistics.page(self.site, &request);
+        let page = self.instance.statistics.page(self.instance, &request);
         proxy.count_intercepted();
         // To the log, the service is a server that takes, connects and answers at once.
         let now = Some(self.elapsed());
         (self.timers.queue, self.timers.connect, self.timers.response) = (now, now, now);
         self.prepare_statistics(page);
-        Err(Stop::Reply(Ending::new(By::Local, During::Request)))
+        Err(StreamError::Reply(Ending::new(By::Local, During::Request)))
     }
 
     /// `stats http-request` rules, then `stats auth`.
@@ -93,7 +93,7 @@ impl Exchange {
                 StatsVerdict::Deny => {
                     self.count(Event::DeniedRequest);
                     self.prepare_error(403);
-                    return Err(Stop::Reply(Ending::new(By::Proxy, During::Request)));
+                    return Err(StreamError::Reply(Ending::new(By::Proxy, During::Request)));
                 }
                 StatsVerdict::Auth { realm } => {
                     if self.statistics_user_known(stats) {
@@ -111,9 +111,9 @@ impl Exchange {
         Err(self.demand_statistics_user(stats.realm()))
     }
 
-    fn demand_statistics_user(&mut self, realm: &str) -> Stop {
+    fn demand_statistics_user(&mut self, realm: &str) -> StreamError {
         self.prepare_authentication(realm);
-        Stop::Reply(Ending::new(By::Proxy, During::Request))
+        StreamError::Reply(Ending::new(By::Proxy, During::Request))
     }
 
     fn statistics_user_known(&self, stats: &weir_config::model::Stats) -> bool {

@@ -9,9 +9,9 @@ use weir_sched::TaskKey;
 use weir_sys::Address;
 
 use crate::clock::Moment;
-use crate::door::Admitted;
+use crate::instance::{Listener, Proxy};
+use crate::listener_handler::Admitted;
 use crate::server::idle::OwnConnection;
-use crate::site::{Listener, Proxy};
 use crate::variables::Charge;
 
 /// Facts about one client connection. Shared by the streams on it and by the list that `show sess` walks.
@@ -74,7 +74,7 @@ pub struct StreamView {
     pub id: Cell<u64>,
     /// When it began, in milliseconds of the worker's clock.
     pub since_ms: Cell<u64>,
-    /// The backend's index in the site, or `u32::MAX`.
+    /// The backend's index in the instance, or `u32::MAX`.
     pub backend: Cell<u32>,
     /// The server's key in the backend, or `u32::MAX`.
     pub server: Cell<u32>,
@@ -293,7 +293,7 @@ impl Destination {
     }
 }
 
-// An idle client's share, beside `life.rs`.
+// An idle client's share, beside `connection_task.rs`.
 const _: () = assert!(size_of::<Session>() <= 192);
 
 /// What a rule that replaces an address changes it for.

@@ -3,13 +3,13 @@
 use weir_config::model::RulesetKind;
 use weir_containers::PoolBox;
 
-use crate::exchange::{Exchange, Phase};
-use crate::site::Proxy;
+use crate::instance::Proxy;
+use crate::stream::{Phase, Stream};
 
-impl Exchange {
+impl Stream {
     /// Serves a client until its connection ends.
-    pub(crate) async fn run_tcp(mut exchange: PoolBox<Exchange>) {
-        exchange.run_session().await;
+    pub(crate) async fn run_tcp(mut stream: PoolBox<Stream>) {
+        stream.run_session().await;
     }
 
     async fn run_session(&mut self) {

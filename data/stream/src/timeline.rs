@@ -11,7 +11,7 @@ use weir_events::timeline::{Entry, Word};
 use weir_sync::Ring;
 
 use crate::ending::By;
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 use sentence::Ended;
 
 mod sentence;
@@ -28,7 +28,7 @@ pub fn install(ring: Arc<Ring>, slow_ms: u32) {
     SLOW_MS.set(slow_ms);
 }
 
-impl Exchange {
+impl Stream {
     /// At the end of a stream: keeps what is known of it if it ended badly or was slow.
     #[inline]
     pub(crate) fn note_on_timeline(&mut self) {

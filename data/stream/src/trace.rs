@@ -14,8 +14,8 @@ use weir_mux::{ReadHead, StreamConnector};
 
 use crate::ending::During;
 use crate::errors::Direction;
-use crate::exchange::Exchange;
 use crate::session::Session;
+use crate::stream::Stream;
 
 /// Clients' connections.
 pub static SESSION: Source = Source::new(
@@ -117,19 +117,19 @@ fn about_session(session: &Rc<Session>) -> About {
 #[inline]
 pub(crate) fn session_begins(session: &Rc<Session>) {
     if SESSION.is_active() {
-        tell_session(session, SESS_NEW);
+        emit_session(session, SESS_NEW);
     }
 }
 
 #[inline]
 pub(crate) fn session_ends(session: &Rc<Session>) {
     if SESSION.is_active() {
-        tell_session(session, SESS_END);
+        emit_session(session, SESS_END);
     }
 }
 
 #[cold]
-fn tell_session(session: &Rc<Session>, event: usize) {
+fn emit_session(session: &Rc<Session>, event: usize) {
     SESSION.tell(&now(event, Level::User, about_session(session)), |verbosity, line| {
         // Writing to memory does not fail.
         let _ = write!(line, "{} from {}", session.frontend.name(), session.source());
@@ -139,7 +139,7 @@ fn tell_session(session: &Rc<Session>, event: usize) {
     });
 }
 
-impl Exchange {
+impl Stream {
     fn about(&self) -> About {
         About {
             backend: self.backend.index as u64 + 1,
@@ -201,29 +201,29 @@ impl Exchange {
             if verbosity >= MINIMAL {
                 let _ = write!(line, " flags={}", joined(self.facts.words()));
             }
-            self.tell_connections(verbosity, line);
+            self.emit_connections(verbosity, line);
         });
     }
 
     /// Both connections: what holds of them, and how full their buffers are.
-    fn tell_connections(&self, verbosity: u8, line: &mut Vec<u8>) {
-        tell_connection("front", &self.client, verbosity, line);
+    fn emit_connections(&self, verbosity: u8, line: &mut Vec<u8>) {
+        emit_connection("front", &self.client, verbosity, line);
         if let Some(server) = &self.server {
-            tell_connection("back", &server.connector, verbosity, line);
+            emit_connection("back", &server.connector, verbosity, line);
         }
     }
 
     #[inline]
     pub(crate) fn trace_request(&self) {
         if H1.is_active() {
-            self.tell_head(RX_REQ);
+            self.emit_head(RX_REQ);
         }
     }
 
     #[inline]
     pub(crate) fn trace_response(&self) {
         if H1.is_active() {
-            self.tell_head(RX_RES);
+            self.emit_head(RX_RES);
         }
     }
 
@@ -231,7 +231,7 @@ impl Exchange {
     #[inline]
     pub(crate) fn trace_wait(&self, direction: Direction) {
         if H1.is_active() {
-            self.tell_h1(RX_WAIT, Level::Data, direction, |_, _| {});
+            self.emit_h1(RX_WAIT, Level::Data, direction, |_, _| {});
         }
     }
 
@@ -239,7 +239,7 @@ impl Exchange {
     #[cold]
     pub(crate) fn trace_refusal(&self, direction: Direction, why: ReadHead) {
         if H1.is_active() {
-            self.tell_h1(RX_ERR, Level::Error, direction, |_, line| {
+            self.emit_h1(RX_ERR, Level::Error, direction, |_, line| {
                 // Writing to memory does not fail.
                 let _ = match why {
                     ReadHead::Invalid(error) => write!(line, ": {:?} at {}", error.kind, error.position),
@@ -250,13 +250,13 @@ impl Exchange {
     }
 
     #[cold]
-    fn tell_head(&self, event: usize) {
+    fn emit_head(&self, event: usize) {
         let (direction, message) = match event {
             RX_REQ => (Direction::Request, &self.request),
             _ => (Direction::Response, &self.response),
         };
         let (head, raw) = (&message.head, message.bytes());
-        self.tell_h1(event, Level::User, direction, |verbosity, line| {
+        self.emit_h1(event, Level::User, direction, |verbosity, line| {
             // Writing to memory does not fail.
             if verbosity > 0 && event == RX_REQ {
                 let (method, target) = (head.method_text(raw), head.uri(raw));
@@ -269,23 +269,23 @@ impl Exchange {
                 let _ = write!(line, " flags={}", head.flags());
             }
             if verbosity >= ADVANCED {
-                tell_fields(head, raw, line);
+                emit_fields(head, raw, line);
             }
         });
     }
 
     /// An event of a message, on the side of the proxy where it comes in.
     #[cold]
-    fn tell_h1(&self, event: usize, level: Level, direction: Direction, tell: impl FnOnce(u8, &mut Vec<u8>)) {
+    fn emit_h1(&self, event: usize, level: Level, direction: Direction, tell: impl FnOnce(u8, &mut Vec<u8>)) {
         let side = match direction {
             Direction::Request => Side::Front,
             Direction::Response => Side::Back,
         };
-        self.tell_message(&H1, (event, level), direction, side, tell);
+        self.emit_message(&H1, (event, level), direction, side, tell);
     }
 
     #[cold]
-    fn tell_message(
+    fn emit_message(
         &self,
         source: &Source,
         (event, level): (usize, Level),
@@ -305,7 +305,7 @@ impl Exchange {
             // Writing to memory does not fail.
             let _ = write!(line, "#{} {what} of {} side={side}", self.serial, proxy.name());
             tell(verbosity, line);
-            self.tell_connections(verbosity, line);
+            self.emit_connections(verbosity, line);
         });
     }
 }
@@ -318,7 +318,7 @@ enum Side {
 }
 
 /// A connection of a stream: `side(words in=held/size head=place tail=place out=pending)`.
-fn tell_connection(side: &str, connector: &StreamConnector, verbosity: u8, line: &mut Vec<u8>) {
+fn emit_connection(side: &str, connector: &StreamConnector, verbosity: u8, line: &mut Vec<u8>) {
     if verbosity < MINIMAL {
         return;
     }
@@ -336,7 +336,7 @@ fn joined(words: impl Iterator<Item = &'static str>) -> String {
 }
 
 /// Header fields, each in quotes, so that an event stays one line.
-fn tell_fields(head: &Head, raw: &[u8], line: &mut Vec<u8>) {
+fn emit_fields(head: &Head, raw: &[u8], line: &mut Vec<u8>) {
     for field in head.fields(raw) {
         let shown = |bytes: &[u8]| bytes.escape_ascii().to_string();
         // Writing to memory does not fail.

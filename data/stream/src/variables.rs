@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use weir_config::model::VariableSizes;
 use weir_expr::{SetCondition, Value, VariableId, VariableScope};
 
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 /// How many bytes the variables of each scope may take, together with those of the scopes inside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Drop for Charge {
     }
 }
 
-impl Exchange {
+impl Stream {
     /// Sets a variable of the stream if `condition` holds. False if there is no room.
     pub(crate) fn store_variable(
         &mut self,
@@ -71,7 +71,9 @@ impl Exchange {
     ) -> bool {
         let room = self.variable_room(variable.scope);
         let stored = match variable.scope {
-            VariableScope::Process => self.site.variables_mut().set_within(variable, value, condition, room),
+            VariableScope::Process => {
+                self.instance.variables_mut().set_within(variable, value, condition, room)
+            }
             VariableScope::Session => self.session.set_variable(variable, value, condition, room),
             VariableScope::Transaction => {
                 self.transaction_variables.set_within(variable, value, condition, room)
@@ -84,7 +86,7 @@ impl Exchange {
 
     /// How many bytes more the variables of a scope may take.
     fn variable_room(&self, scope: VariableScope) -> usize {
-        let limits = &self.site.limits.variables;
+        let limits = &self.instance.limits.variables;
         if weir_net::shortage::is_short() {
             return 0;
         }
@@ -93,7 +95,7 @@ impl Exchange {
         }
         let mut room = NONE;
         if limits.counts_all() {
-            let used = self.site.variables().used() + self.site.variable_bytes.load(Relaxed);
+            let used = self.instance.variables().used() + self.instance.variable_bytes.load(Relaxed);
             room = limits.process.saturating_sub(used);
         }
         let message = self.message_variables.used();
@@ -112,8 +114,8 @@ impl Exchange {
 
     /// Tells the process what the variables take now, if it has a limit for them.
     pub(crate) fn charge_variables(&mut self) {
-        if self.site.limits.variables.counts_all() {
-            let total = &self.site.variable_bytes;
+        if self.instance.limits.variables.counts_all() {
+            let total = &self.instance.variable_bytes;
             let bytes = self.transaction_variables.used() + self.message_variables.used();
             self.variable_charge.set(total, bytes);
             self.session.charge_variables(|charge, bytes| charge.set(total, bytes));

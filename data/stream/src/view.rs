@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, AsRawFd};
 use weir_sched::Descriptor;
 use weir_sys::Address;
 
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 use crate::worker::InProgress;
 
-impl Exchange {
+impl Stream {
     /// The stream appears in `show sess`.
     pub(crate) fn begin_view(&mut self) {
         self.session.forget_stream_addresses();

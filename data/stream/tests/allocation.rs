@@ -22,11 +22,11 @@ fn check_requests(lines: &str, request: &[u8], response: &[u8]) {
     let running = Running::start(&text, 1, OK);
     let mut client = running.client();
     for _ in 0..200 {
-        client.exchange(request, response);
+        client.stream(request, response);
     }
     let before = running.ask(0, allocations);
     for _ in 0..1000 {
-        client.exchange(request, response);
+        client.stream(request, response);
     }
     let counted = running.ask(0, allocations) - before;
     assert_eq!(counted, 0, "{lines}");
@@ -67,7 +67,7 @@ fn an_idle_client_holds_under_600_bytes() {
     let connect = |count: usize| {
         let connect = |_| {
             let mut client = running.client();
-            client.exchange(GET, OK);
+            client.stream(GET, OK);
             client
         };
         (0..count).map(connect).collect::<Vec<_>>()

@@ -32,8 +32,8 @@ async fn send_cut(peer: &mut Peer, bytes: &[u8], cuts: &[usize]) {
     }
 }
 
-/// One exchange with both messages cut.
-async fn exchange(
+/// One stream with both messages cut.
+async fn stream(
     world: &World,
     client: &mut Peer,
     server: &mut Option<Peer>,
@@ -55,10 +55,10 @@ fn every_single_cut_of_a_request_and_its_response() {
     run(plain(""), |world| async move {
         let (mut client, mut server) = (world.client(), None);
         for cut in 1..REQUEST.len() {
-            exchange(&world, &mut client, &mut server, &[cut], &[]).await;
+            stream(&world, &mut client, &mut server, &[cut], &[]).await;
         }
         for cut in 1..ANSWER.len() {
-            exchange(&world, &mut client, &mut server, &[], &[cut]).await;
+            stream(&world, &mut client, &mut server, &[], &[cut]).await;
         }
     });
 }
@@ -68,8 +68,8 @@ fn every_byte_alone() {
     run(plain(""), |world| async move {
         let (mut client, mut server) = (world.client(), None);
         let all = |length: usize| (1..length).collect::<Vec<_>>();
-        exchange(&world, &mut client, &mut server, &all(REQUEST.len()), &all(ANSWER.len())).await;
-        exchange(&world, &mut client, &mut server, &[], &[]).await;
+        stream(&world, &mut client, &mut server, &all(REQUEST.len()), &all(ANSWER.len())).await;
+        stream(&world, &mut client, &mut server, &[], &[]).await;
     });
 }
 

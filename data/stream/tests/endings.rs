@@ -526,8 +526,8 @@ fn check_leaving(spread: &str, closes: bool) {
         let mut server = world.accept("s1").await;
         server.expect(GET).await;
         let began = weir_sched::now();
-        world.site.closing.begin(began.as_ms());
-        world.site.stopping.store(true, std::sync::atomic::Ordering::SeqCst);
+        world.instance.closing.begin(began.as_ms());
+        world.instance.stopping.store(true, std::sync::atomic::Ordering::SeqCst);
         weir_stream::worker::sessions().iter().for_each(|session| weir_sched::wake(session.task.get()));
         quiet.closed().await;
         assert_eq!(weir_sched::now().since(began), if closes { 0 } else { 9_000 });

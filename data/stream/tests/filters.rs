@@ -123,7 +123,7 @@ fn tcp_streams_are_limited_in_each_direction() {
     });
 }
 
-/// One exchange through filters that let everything pass, in small random parts, and then another on the same connection.
+/// One stream through filters that let everything pass, in small random parts, and then another on the same connection.
 #[track_caller]
 fn check_messages(request: &'static str, came: &'static str, answer: &'static str, response: &'static str) {
     let filters = " filter trace name t quiet random-forwarding\n filter trace quiet max-fwd 3\n \

@@ -9,8 +9,8 @@ use support::{Peer, World, plain, run};
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// One exchange: what the client sends, what reaches the server, what it answers, what reaches the client, and the log.
-struct Exchange {
+/// One stream: what the client sends, what reaches the server, what it answers, what reaches the client, and the log.
+struct Stream {
     request: &'static str,
     forwarded: &'static str,
     answer: &'static str,
@@ -19,25 +19,25 @@ struct Exchange {
 }
 
 #[track_caller]
-fn check(exchange: Exchange) {
+fn check(stream: Stream) {
     run(plain(""), move |world| async move {
         let mut client = world.client();
-        client.send(exchange.request).await;
+        client.send(stream.request).await;
         let mut server = world.accept("s1").await;
-        server.expect(exchange.forwarded).await;
-        server.send(exchange.answer).await;
+        server.expect(stream.forwarded).await;
+        server.send(stream.answer).await;
         server.finish();
-        client.expect(exchange.response).await;
+        client.expect(stream.response).await;
         client.finish();
         client.closed().await;
-        assert_eq!(world.log().await, format!("front/s1 {} 0 0/0", exchange.log));
+        assert_eq!(world.log().await, format!("front/s1 {} 0 0/0", stream.log));
         world.check_idle().await;
     });
 }
 
 #[test]
 fn a_request_and_its_response_pass_unchanged() {
-    check(Exchange {
+    check(Stream {
         request: "GET /a?b HTTP/1.1\r\nHost: X\r\nX-One: 1\r\nx-one: 2\r\n\r\n",
         forwarded: "GET /a?b HTTP/1.1\r\nHost: X\r\nX-One: 1\r\nx-one: 2\r\n\r\n",
         answer: OK,
@@ -48,7 +48,7 @@ fn a_request_and_its_response_pass_unchanged() {
 
 #[test]
 fn a_body_with_a_length_passes() {
-    check(Exchange {
+    check(Stream {
         request: "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
         forwarded: "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
         answer: "HTTP/1.1 201 Made\r\ncontent-length: 0\r\n\r\n",
@@ -59,7 +59,7 @@ fn a_body_with_a_length_passes() {
 
 #[test]
 fn chunks_and_trailers_pass_both_ways_and_extensions_do_not() {
-    check(Exchange {
+    check(Stream {
         request: "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
             5;a=b\r\nhello\r\n0\r\nx-t: 1\r\n\r\n",
         forwarded: "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
@@ -72,7 +72,7 @@ fn chunks_and_trailers_pass_both_ways_and_extensions_do_not() {
 
 #[test]
 fn a_response_that_its_end_delimits_closes_the_client() {
-    check(Exchange {
+    check(Stream {
         request: GET,
         forwarded: GET,
         answer: "HTTP/1.1 200 OK\r\n\r\nuntil the end",
@@ -83,7 +83,7 @@ fn a_response_that_its_end_delimits_closes_the_client() {
 
 #[test]
 fn an_old_client_is_answered_in_its_way() {
-    check(Exchange {
+    check(Stream {
         request: "GET / HTTP/1.0\r\n\r\n",
         forwarded: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
         answer: OK,
@@ -140,7 +140,7 @@ fn a_response_to_head_has_no_body() {
     });
 }
 
-/// Another exchange on the same two connections.
+/// Another stream on the same two connections.
 async fn next(client: &mut Peer, server: &mut Peer) {
     client.send(GET).await;
     server.expect(GET).await;
@@ -192,7 +192,7 @@ fn interim_responses_pass_and_the_body_follows() {
 
 #[test]
 fn an_old_client_sees_no_interim_response() {
-    check(Exchange {
+    check(Stream {
         request: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
         forwarded: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
         answer: "HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",

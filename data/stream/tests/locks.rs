@@ -18,7 +18,7 @@ fn locks_of(lines: &str) -> u64 {
     let mut clients: Vec<_> = (0..4).map(|_| running.client()).collect();
     let mut requests = |count| {
         for _ in 0..count {
-            clients.iter_mut().for_each(|client| client.exchange(GET, OK));
+            clients.iter_mut().for_each(|client| client.stream(GET, OK));
         }
     };
     requests(50);

@@ -6,7 +6,7 @@ use support::{plain, run};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// One exchange under a configuration: what reaches the server for a request, what reaches the client for an answer,
+/// One stream under a configuration: what reaches the server for a request, what reaches the client for an answer,
 /// and whether the client's connection lives on.
 #[track_caller]
 fn check(

@@ -243,7 +243,7 @@ fn check_variables(limits: &str, rules: &str, expected: &'static str) {
             assert!(response.contains(&format!("x: {expected}\r\n")), "{response}");
         }
         world.check_idle().await;
-        assert_eq!(world.site.variable_bytes.load(std::sync::atomic::Ordering::Relaxed), 0);
+        assert_eq!(world.instance.variable_bytes.load(std::sync::atomic::Ordering::Relaxed), 0);
     });
 }
 

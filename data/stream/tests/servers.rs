@@ -12,7 +12,7 @@ fn listen(lines: &str) -> String {
     format!("{HTTP}listen front\n bind 127.0.0.1:1\n balance roundrobin\n{lines}\n")
 }
 
-async fn exchange(client: &mut Peer, server: &mut Peer) {
+async fn stream(client: &mut Peer, server: &mut Peer) {
     client.send(GET).await;
     server.expect(GET).await;
     server.send(OK).await;
@@ -156,7 +156,7 @@ fn a_body_is_sent_again_with_its_request() {
         third.send(OK).await;
         client.expect(OK).await;
         assert_eq!(world.log().await, "front/s1 0/0/0/0 200 51 ---- 2 0/0");
-        exchange(&mut client, &mut third).await;
+        stream(&mut client, &mut third).await;
     });
 }
 
@@ -222,13 +222,13 @@ fn a_connection_that_the_server_closed_takes_no_place() {
         first.send(GET).await;
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut first).await;
-        exchange(&mut first, &mut server).await;
+        stream(&mut first, &mut server).await;
         drop(server);
         let mut second = world.client();
         second.send(GET).await;
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut second).await;
-        exchange(&mut second, &mut server).await;
+        stream(&mut second, &mut server).await;
         assert_eq!([B::Connects, B::Reuses].map(|counter| world.backend("front", counter)), [2, 2]);
     });
 }
@@ -319,7 +319,7 @@ fn check_reuse(mode: &str, before: usize, reused: bool) {
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut first).await;
         for _ in 1..before {
-            exchange(&mut first, &mut server).await;
+            stream(&mut first, &mut server).await;
         }
         let mut second = world.client();
         second.send(GET).await;
@@ -346,7 +346,7 @@ fn a_client_keeps_its_connection_though_nobody_may_share_it() {
         client.send(GET).await;
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut client).await;
-        exchange(&mut client, &mut server).await;
+        stream(&mut client, &mut server).await;
         let pools = world.proxy("front").servers().servers()[0].pools();
         assert_eq!((pools.used(), pools.private(), pools.idle()), (1, 1, 0));
         drop(client);
@@ -379,7 +379,7 @@ fn limits_of_the_pool_hold() {
         client.send(GET).await;
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut client).await;
-        exchange(&mut client, &mut server).await;
+        stream(&mut client, &mut server).await;
         client.send(GET).await;
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut client).await;
@@ -423,8 +423,8 @@ fn connections_that_were_reused_take_no_more_place_than_were_used_at_once_either
             let (mut gone, stays) = if round == 0 { (kept, server) } else { (server, kept) };
             gone.closed().await;
             kept = stays;
-            exchange(&mut regular, &mut kept).await;
-            assert_eq!((pools.idle(), pools.proven(), pools.used()), (1, 1, 0), "round {round}");
+            stream(&mut regular, &mut kept).await;
+            assert_eq!((pools.idle(), pools.safe(), pools.used()), (1, 1, 0), "round {round}");
         }
     });
 }
@@ -517,7 +517,7 @@ fn a_proxy_header_of_version_1_is_sent() {
         server.send(OK).await;
         client.expect(OK).await;
         // The connection speaks for this client: it keeps it, and nobody else gets it.
-        exchange(&mut client, &mut server).await;
+        stream(&mut client, &mut server).await;
         let mut other = world.client();
         other.send(GET).await;
         assert!(world.accept("s1").await.head().await.starts_with("PROXY TCP4 "));

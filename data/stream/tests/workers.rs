@@ -21,14 +21,14 @@ fn text(lines: &str) -> String {
 fn check_idle(running: &Running) {
     let until = Instant::now() + Duration::from_secs(20);
     let busy = || {
-        let streams: u64 = running.site.figures.iter().map(|figures| figures.streams_now.value()).sum();
-        running.site.connections.inside() > 0 || streams > 0
+        let streams: u64 = running.instance.figures.iter().map(|figures| figures.streams_now.value()).sum();
+        running.instance.connections.inside() > 0 || streams > 0
     };
     while busy() {
         assert!(Instant::now() < until, "somebody is still served");
         std::thread::yield_now();
     }
-    for proxy in &running.site.proxies {
+    for proxy in &running.instance.proxies {
         assert_eq!(proxy.connections.inside(), 0);
         let Some(backend) = &proxy.backend else { continue };
         assert_eq!((backend.sessions(), backend.queued()), (0, 0));
@@ -39,7 +39,7 @@ fn check_idle(running: &Running) {
     }
 }
 
-fn servers(proxy: &weir_stream::site::Proxy) -> std::sync::Arc<[std::sync::Arc<weir_backend::Server>]> {
+fn servers(proxy: &weir_stream::instance::Proxy) -> std::sync::Arc<[std::sync::Arc<weir_backend::Server>]> {
     proxy.servers().servers()
 }
 
@@ -51,7 +51,7 @@ fn load(running: &Running, threads: usize, clients: usize, requests: usize) {
                 for _ in 0..clients {
                     let mut client = running.client();
                     for _ in 0..requests {
-                        client.exchange(GET, OK);
+                        client.stream(GET, OK);
                     }
                 }
             });
@@ -66,7 +66,7 @@ fn figures_are_exact_under_load() {
     load(&running, 6, 50, 5);
     check_idle(&running);
     let all = 6 * 50 * 5;
-    let proxy = &running.site.proxies[0];
+    let proxy = &running.instance.proxies[0];
     let frontend = [F::Connections, F::Sessions, F::Requests, F::Http2xx, F::BadRequests];
     assert_eq!(frontend.map(|counter| proxy.frontend_figures.sum(counter)), [300, 300, all, all, 0]);
     assert_eq!(proxy.frontend_figures.sum(F::BytesIn), all * GET.len() as u64);
@@ -83,13 +83,13 @@ fn figures_are_exact_under_load() {
 #[test]
 fn a_worker_uses_the_idle_connections_of_another() {
     let running = Running::start(&text(" http-reuse always\n server s1 {s1}"), 2, OK);
-    let proxy = &running.site.proxies[0];
+    let proxy = &running.instance.proxies[0];
     let idle_of = |worker| servers(proxy)[0].pools().idle_of(worker);
     // One at a time, until both workers served somebody.
-    let served = |worker: usize| running.site.figures[worker].requests.value();
+    let served = |worker: usize| running.instance.figures[worker].requests.value();
     let mut clients = 0;
     while served(0) < 20 || served(1) < 20 {
-        running.client().exchange(GET, OK);
+        running.client().stream(GET, OK);
         clients += 1;
         assert!(clients < 20_000, "one worker gets nobody");
         assert_eq!(idle_of(0) + idle_of(1), servers(proxy)[0].pools().idle());
@@ -106,7 +106,7 @@ fn a_worker_uses_the_idle_connections_of_another() {
 fn servers_come_and_go_under_load() {
     let lines = " http-reuse always\n balance roundrobin\n server s1 {s1}";
     let running = Running::start(&text(lines), 3, OK);
-    let proxy = &running.site.proxies[0];
+    let proxy = &running.instance.proxies[0];
     let backend = proxy.servers();
     let address = backend.servers()[0].settings().address.clone();
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -116,7 +116,7 @@ fn servers_come_and_go_under_load() {
             scope.spawn(|| {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     let mut client = running.client();
-                    (0..5).for_each(|_| client.exchange(GET, OK));
+                    (0..5).for_each(|_| client.stream(GET, OK));
                 }
             });
         }

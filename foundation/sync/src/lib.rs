@@ -8,7 +8,7 @@
 //! [`Inbox`] hands over whole values; [`Doorbell`] tells whether the receiver sleeps and must be rung.
 //! [`Ring`] is a buffer of messages that many write and many read, in memory or in a file.
 //! [`RunState`], [`SharedQueue`] and [`SeekLock`] are what work that several threads may run stands on.
-//! [`Turnstile`] bounds how many are inside and knows who waits. [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
+//! [`Semaphore`] bounds how many are inside and knows who waits. [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
 //! [`PerWorker`] what each worker has for itself.
 //!
 //! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
@@ -24,9 +24,9 @@ mod published;
 pub mod ring;
 mod run_state;
 mod seek_lock;
+mod semaphore;
 mod shared_queue;
 mod static_ref;
-mod turnstile;
 mod wake_list;
 
 pub use counter::{Counter, Gauge};
@@ -42,7 +42,7 @@ pub use published::Published;
 pub use ring::Ring;
 pub use run_state::{Begin, Finish, RunState};
 pub use seek_lock::{ReadGuard, SeekGuard, SeekLock, WriteGuard};
+pub use semaphore::Semaphore;
 pub use shared_queue::{SharedQueue, ThreadSet};
 pub use static_ref::StaticRef;
-pub use turnstile::Turnstile;
 pub use wake_list::{Listed, Stamp, WakeList};

@@ -16,7 +16,7 @@ use crate::model::{
     Config, ErrorMessage, ErrorReplies, ErrorReply, Global, Location, LogForward, Mode, Proxy, Ring,
     ServerStates, TraceLine, Userlist,
 };
-use crate::proxy::{ProxyParser, Resources, Surroundings};
+use crate::proxy::{BindContext, ProxyParser, Resources};
 use crate::ring::{self, RingReader};
 use crate::rows::Handler;
 use crate::sections::{SECTIONS, SectionKind};
@@ -345,7 +345,7 @@ impl<'d> Document<'d> {
                 diagnostics.push(Diagnostic::alert(*span, message).suggestion(nearest));
             }
         }
-        let surroundings = Surroundings {
+        let context = BindContext {
             userlist: &|name| {
                 let refused = self.refused.contains(&("userlist", name.into())).then_some(0);
                 self.userlist_positions.get(name).copied().or(refused)
@@ -363,7 +363,7 @@ impl<'d> Document<'d> {
                 diagnostics.alert(*span, format!("acl http_auth_group(): invalid group '{group}'."));
             }
         }
-        let proxies = self.proxies.finish(&surroundings, diagnostics);
+        let proxies = self.proxies.finish(&context, diagnostics);
         if self.global.server_state_file.is_none() {
             warn_about_states(&proxies, diagnostics);
         }

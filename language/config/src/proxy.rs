@@ -32,7 +32,7 @@ use weir_syntax::{Diagnostic, Diagnostics, FileId, Layout, Line, SourceMap, Span
 
 pub(crate) use captures::MAX_CAPTURE;
 pub use filters::{FILTERS, FilterReader};
-pub use finish::Surroundings;
+pub use finish::BindContext;
 pub use keywords::{PROXY_KEYWORDS, ProxyReader};
 pub(crate) use logging::log_header;
 pub use logging::read_log_target;

@@ -10,7 +10,7 @@ use weir_expr::{
 use weir_syntax::{Diagnostics, Environment, Reader, Severity, SourceMap, StaticFeatures};
 
 use crate::model::{ErrorMessage, ErrorReplies, ErrorReply, Proxy};
-use crate::proxy::{ProxyParser, Resources, Surroundings};
+use crate::proxy::{BindContext, ProxyParser, Resources};
 
 /// The files that the tests can read.
 pub(crate) struct Files(HashMap<&'static str, &'static [u8]>);
@@ -91,13 +91,13 @@ pub(crate) fn read(text: &str) -> Outcome {
     let message = ErrorMessage { path: "p".into(), raw: b"HTTP/1.0 503 x\r\n\r\n"[..].into() };
     pages.set(503, ErrorReply::Message(Arc::new(message)));
     let pages = Arc::new(pages);
-    let surroundings = Surroundings {
+    let context = BindContext {
         userlist: &|name| (name == "users").then_some(0),
         http_errors: &|name| (name == "pages").then(|| pages.clone()),
         has_global_logs: true,
         first_proxy_id: 2,
     };
-    let proxies = parser.finish(&surroundings, &mut diagnostics);
+    let proxies = parser.finish(&context, &mut diagnostics);
     let shown = diagnostics.iter().filter(|diagnostic| diagnostic.severity != Severity::Diag);
     let messages = shown.clone().map(|diagnostic| {
         let letter = match diagnostic.severity {

@@ -13,7 +13,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "list all commands, or those that look like this one",
-        run: Some(|context, arguments| Outcome::info(help::help(arguments.from(0), WORKER, context.manners))),
+        run: Some(|context, arguments| Outcome::info(help::help(arguments.from(0), WORKER, context.modes))),
     },
     Command {
         name: "prompt",
@@ -53,7 +53,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "say the level of this connection",
-        run: Some(|context, _| Outcome::info(format!("{}\n", context.manners.level.name()))),
+        run: Some(|context, _| Outcome::info(format!("{}\n", context.modes.level.name()))),
     },
     Command {
         name: "expert-mode",
@@ -61,7 +61,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::Admin,
         flags: WORKER | MASTER | HIDDEN,
         help: "open commands that can harm the process, for this connection",
-        run: Some(|context, arguments| obey("expert-mode", &mut context.manners.expert, arguments)),
+        run: Some(|context, arguments| obey("expert-mode", &mut context.modes.expert, arguments)),
     },
     Command {
         name: "experimental-mode",
@@ -69,9 +69,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::Admin,
         flags: WORKER | MASTER | HIDDEN,
         help: "open commands that may still change, for this connection",
-        run: Some(|context, arguments| {
-            obey("experimental-mode", &mut context.manners.experimental, arguments)
-        }),
+        run: Some(|context, arguments| obey("experimental-mode", &mut context.modes.experimental, arguments)),
     },
     Command {
         name: "set severity-output",
@@ -117,12 +115,12 @@ pub(super) static COMMANDS: &[Command] = &[
 
 /// With `-` nothing is answered: so a master lowers the level before it passes a command on.
 fn lower(context: &mut Context<'_>, arguments: &Arguments<'_>, level: Level) -> Outcome {
-    if level > context.manners.level {
+    if level > context.modes.level {
         return denied();
     }
-    context.manners.level = level;
-    context.manners.expert = false;
-    context.manners.experimental = false;
+    context.modes.level = level;
+    context.modes.expert = false;
+    context.modes.experimental = false;
     if arguments.word(0) == "-" { Outcome::Silence } else { Outcome::Nothing }
 }
 
@@ -149,7 +147,7 @@ pub fn switch(name: &str, state: &mut bool, word: &str) -> Option<String> {
 fn set_severity_output(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     match SeverityOutput::from_name(arguments.word(0)) {
         Some(choice) => {
-            context.manners.severity_output = choice;
+            context.modes.severity_output = choice;
             Outcome::Nothing
         }
         None => Outcome::error("one of 'none', 'number', 'string' is a required argument\n"),
@@ -165,7 +163,7 @@ fn set_timeout(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome 
     }
     match duration_ms(arguments.word(1), 1000) {
         Some(delay) if delay > 0 && delay <= LONGEST_TIMEOUT_MS => {
-            context.manners.timeout_ms = Some(delay);
+            context.modes.timeout_ms = Some(delay);
             Outcome::Nothing
         }
         _ => Outcome::error("Invalid timeout value.\n"),
@@ -188,21 +186,21 @@ Without any argument, toggles between n/i->p, p->n.
 ";
 
 fn prompt(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
-    let (mut mode, mut timed) = (None, context.manners.timed);
+    let (mut mode, mut timed) = (None, context.modes.timed);
     for word in arguments.from(0) {
         match word.as_str() {
             "n" => mode = Some(Mode::Single),
             "i" => mode = Some(Mode::Interactive),
             "p" => mode = Some(Mode::Prompt),
-            "timed" => timed = !context.manners.timed,
+            "timed" => timed = !context.modes.timed,
             _ => return Outcome::Text(PROMPT_HELP.to_owned()),
         }
     }
     // Who asks for a timed prompt wants a prompt.
-    let turned_on = context.manners.mode == Mode::Prompt && arguments.is_empty();
+    let turned_on = context.modes.mode == Mode::Prompt && arguments.is_empty();
     let unless_said = if turned_on { Mode::Single } else { Mode::Prompt };
-    context.manners.mode = mode.unwrap_or(unless_said);
-    context.manners.timed = timed;
+    context.modes.mode = mode.unwrap_or(unless_said);
+    context.modes.timed = timed;
     Outcome::Nothing
 }
 

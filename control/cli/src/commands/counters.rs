@@ -17,7 +17,7 @@ pub(super) static COMMANDS: &[Command] = &[Command {
 
 fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let word = arguments.word(0);
-    if matches!(word, "all" | "server") && context.manners.level < Level::Admin {
+    if matches!(word, "all" | "server") && context.modes.level < Level::Admin {
         return denied();
     }
     if word == "server" {

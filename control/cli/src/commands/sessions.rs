@@ -212,7 +212,7 @@ fn details(target: &dyn Target, view: &SessionView) -> String {
 fn shutdown(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     match identifier(arguments.word(0)) {
         None => Outcome::error("Session pointer expected (use 'show sess').\n"),
-        Some(id) => Outcome::Stream(Box::new(ShutdownSession { id, marks: context.manners.severity_output })),
+        Some(id) => Outcome::Stream(Box::new(ShutdownSession { id, marks: context.modes.severity_output })),
     }
 }
 

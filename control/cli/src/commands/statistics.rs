@@ -68,7 +68,7 @@ fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     selection.only_up = options.only_up;
     selection.no_maintenance = options.no_maintenance;
     // What tells about the inside of the network is not for level user.
-    let legends = context.manners.level >= Level::Operator;
+    let legends = context.modes.level >= Level::Operator;
     let dump = StatsDump::new(options.format, options.descriptions, legends, selection);
     Outcome::Stream(Box::new(ShowStat { dump, row: Row::default() }))
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use weir_cli::outcome::{Level, SeverityOutput};
 use weir_config::model::{self, Bind};
-use weir_net::{Door, DoorState, Gate, HandedOver, Opened, Opener, Place, Placement, listener};
+use weir_net::{
+    Acceptor, AcceptorState, ConnectionLimit, HandedOver, Opened, Opener, Permit, Placement, listener,
+};
 use weir_runtime::listening::open_apart;
 use weir_runtime::messages::Messages;
 use weir_runtime::observe::record::{CliSettings, CliSocket, LONGEST_PAYLOAD, spelled};
@@ -21,8 +23,8 @@ use crate::master::Master;
 
 /// All of them.
 #[derive(Default)]
-pub struct Entrances {
-    list: Vec<Entrance>,
+pub struct MasterSockets {
+    list: Vec<MasterSocket>,
     /// UNIX sockets beside paths where another master is reached now.
     waiting: RefCell<Vec<Placement>>,
     /// The paths that were given to sockets before the first worker serves, and the numbers of their files.
@@ -32,16 +34,16 @@ pub struct Entrances {
 }
 
 /// One socket.
-pub struct Entrance {
+pub struct MasterSocket {
     opened: Opened,
     client: Client,
 }
 
-impl Entrances {
+impl MasterSockets {
     /// Opens the sockets of `-S`, or uses those of the former execution if this is a reload. `None` when one cannot be opened; that
     /// was said.
     ///
-    /// A path that nobody listens at can be reached from now on; one of another master waits for [`Entrances::put_in_place`].
+    /// A path that nobody listens at can be reached from now on; one of another master waits for [`MasterSockets::put_in_place`].
     pub fn open(binds: &[Bind], carried: Option<Vec<OwnedFd>>, messages: &Messages) -> Option<Self> {
         let first = carried.is_none();
         let carried = carried.unwrap_or_default();
@@ -66,23 +68,23 @@ impl Entrances {
             for mut opened in open_apart(&mut opener, bind, messages)? {
                 placements.extend(opened.take_placement());
                 let client = client(spelled(&opened.address));
-                list.push(Entrance { opened, client });
+                list.push(MasterSocket { opened, client });
             }
         }
         let (now, later): (Vec<_>, Vec<_>) =
             placements.into_iter().partition(|placement| !first || !placement.is_taken());
-        let entrances = Entrances {
+        let sockets = MasterSockets {
             list,
             waiting: RefCell::default(),
             placed: RefCell::default(),
             _opener: Some(opener),
         };
-        entrances.place(now).map_err(|text| messages.alert(text)).ok()?;
+        sockets.place(now).map_err(|text| messages.alert(text)).ok()?;
         if !first {
-            entrances.placed.take();
+            sockets.placed.take();
         }
-        entrances.waiting.replace(later);
-        Some(entrances)
+        sockets.waiting.replace(later);
+        Some(sockets)
     }
 
     /// The first worker serves: paths of another master are this one's from now on, and all of them stay. The error says what
@@ -124,24 +126,24 @@ impl Entrances {
     }
 
     /// Each socket.
-    pub fn list(&self) -> &[Entrance] {
+    pub fn list(&self) -> &[MasterSocket] {
         &self.list
     }
 
     /// How a configuration would write them (`HAPROXY_MASTER_CLI`).
     pub fn spelling(&self) -> String {
-        let all: Vec<&str> = self.list.iter().map(Entrance::spelling).collect();
+        let all: Vec<&str> = self.list.iter().map(MasterSocket::spelling).collect();
         all.join(";")
     }
 }
 
-impl Drop for Entrances {
+impl Drop for MasterSockets {
     fn drop(&mut self) {
         self.withdraw();
     }
 }
 
-impl Entrance {
+impl MasterSocket {
     /// As a configuration would write it.
     pub fn spelling(&self) -> &str {
         &self.client.address
@@ -183,25 +185,25 @@ impl Entrance {
 struct MasterDoor {
     master: Rc<Master>,
     position: usize,
-    gate: &'static Gate,
+    gate: &'static ConnectionLimit,
 }
 
-impl Door for MasterDoor {
+impl Acceptor for MasterDoor {
     fn is_for_operators(&self) -> bool {
         true
     }
 
-    type Ticket = Place;
+    type Ticket = Permit;
 
-    fn state(&self) -> DoorState {
-        DoorState::Open
+    fn state(&self) -> AcceptorState {
+        AcceptorState::Open
     }
 
     fn too_fast(&self) -> Option<Tick> {
         None
     }
 
-    fn admit(&self) -> Result<Place, &'static Gate> {
+    fn admit(&self) -> Result<Permit, &'static ConnectionLimit> {
         self.gate.enter(MOST_CLIENTS).ok_or(self.gate)
     }
 
@@ -209,8 +211,8 @@ impl Door for MasterDoor {
         self.gate.offer();
     }
 
-    fn enter(&self, place: Place, socket: OwnedFd, _: Address) {
-        let client = self.master.entrances.list()[self.position].client.clone();
+    fn enter(&self, place: Permit, socket: OwnedFd, _: Address) {
+        let client = self.master.sockets.list()[self.position].client.clone();
         self.master.clone().hear(client, socket, Some(place));
     }
 

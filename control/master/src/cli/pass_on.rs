@@ -109,16 +109,16 @@ async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(u
 
 /// What comes before a command, so that the worker allows no more than this client may.
 fn lowered(talk: &Talk) -> Vec<u8> {
-    let manners = &talk.manners;
+    let modes = &talk.modes;
     let mut text = String::new();
-    if manners.expert {
+    if modes.expert {
         text.push_str("expert-mode on -;");
     }
-    if manners.experimental {
+    if modes.experimental {
         text.push_str("experimental-mode on -;");
     }
-    if manners.level < Level::Admin {
-        text.push_str(&format!("{} -;", manners.level.name()));
+    if modes.level < Level::Admin {
+        text.push_str(&format!("{} -;", modes.level.name()));
     }
     text.into_bytes()
 }

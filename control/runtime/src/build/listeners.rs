@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use weir_backend::figures::ListenerFigures;
 use weir_config::model::{self, Bind, ListenAddress};
-use weir_net::Gate;
-use weir_stream::site::Listener;
+use weir_net::ConnectionLimit;
+use weir_stream::instance::Listener;
 
 /// The listeners of a frontend, in the order of its `bind` lines.
 pub(super) fn listeners(config: &model::Proxy, workers: usize) -> Vec<Listener> {
@@ -23,7 +23,7 @@ pub(super) fn listeners(config: &model::Proxy, workers: usize) -> Vec<Listener> 
                 id,
                 address: OnceLock::new(),
                 figures: ListenerFigures::new(workers),
-                connections: Gate::new(),
+                connections: ConnectionLimit::new(),
                 proxy: OnceLock::new(),
             });
         }

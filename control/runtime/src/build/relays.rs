@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{self, Bind, Config};
 use weir_events::LogSink;
-use weir_net::Gate;
-use weir_relay::{Entrance, Relay, Relays};
-use weir_stream::site::Site;
+use weir_net::ConnectionLimit;
+use weir_relay::{ForwardListener, Relay, Relays};
+use weir_stream::instance::Instance;
 
 use super::logs::{self, LogSinks};
 use super::{BuildError, Options, listeners};
@@ -42,7 +42,7 @@ pub struct RelayListener {
 #[derive(Clone, Copy, Debug)]
 pub enum RelayWay {
     /// Over connections.
-    Stream(&'static Entrance),
+    Stream(&'static ForwardListener),
     /// As datagrams.
     Datagrams(&'static Relay),
 }
@@ -69,25 +69,25 @@ pub fn relays(config: &Config, options: &Options<'_>) -> Result<RelayPlan, Vec<B
 
 impl RelayPlan {
     /// Makes the sections live, for the life of the process.
-    pub fn publish(self, site: &'static Site) -> &'static LiveRelays {
+    pub fn publish(self, instance: &'static Instance) -> &'static LiveRelays {
         let shared = Relays::new(
-            site.figures.len(),
-            &site.connections,
-            &site.limits.connections,
-            Box::new(|| count_connection(site)),
+            instance.figures.len(),
+            &instance.connections,
+            &instance.limits.connections,
+            Box::new(|| count_connection(instance)),
         );
         let mut live =
             LiveRelays { shared: Box::leak(Box::new(shared)), listeners: Vec::new(), sinks: Vec::new() };
         for (section, sinks) in self.0 {
-            live.add(section, sinks, site.limits.connections.load(Relaxed));
+            live.add(section, sinks, instance.limits.connections.load(Relaxed));
         }
         Box::leak(Box::new(live))
     }
 }
 
 /// Senders count in the totals of the process, as clients of the runtime API do.
-fn count_connection(site: &Site) {
-    if let Some(figures) = site.figures.get(weir_sched::worker_index()) {
+fn count_connection(instance: &Instance) {
+    if let Some(figures) = instance.figures.get(weir_sched::worker_index()) {
         figures.connections.increment();
     }
 }
@@ -103,16 +103,16 @@ impl LiveRelays {
             lines_only: section.lines_only,
             host: section.host,
             client_timeout: section.client_timeout,
-            connections: Gate::new(),
+            connections: ConnectionLimit::new(),
             connections_limit: limit,
         }));
         for bind in &section.binds {
             let backlog = bind.options.backlog.or(section.backlog).or(bind.options.maxconn).unwrap_or(limit);
             for bind in listeners::single(bind) {
-                let entrance: &'static Entrance = Box::leak(Box::new(Entrance {
+                let entrance: &'static ForwardListener = Box::leak(Box::new(ForwardListener {
                     relay,
                     accept_proxy: bind.options.accept_proxy,
-                    connections: Gate::new(),
+                    connections: ConnectionLimit::new(),
                     connections_limit: bind.options.maxconn.unwrap_or(u32::MAX),
                 }));
                 self.listen(&section, bind, backlog, RelayWay::Stream(entrance));

@@ -12,7 +12,7 @@ use weir_config::model::{self, Config, LogAddress, ServerAddress, ServerPort, Se
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink, Sinks};
 use weir_sched::TaskKey;
-use weir_stream::site::Site;
+use weir_stream::instance::Instance;
 use weir_sync::ring::DEFAULT_QUEUES;
 use weir_sync::{Published, Ring};
 use weir_sys::Address;
@@ -119,8 +119,8 @@ impl Events {
     ///
     /// # Errors
     /// When something that the servers' lines say is not possible here.
-    pub fn attach(&'static self, site: &'static Site) -> Result<(), Vec<BuildError>> {
-        let faults = self.farms.iter().filter_map(|farm| farm.attach(site, &self.forwards).err());
+    pub fn attach(&'static self, instance: &'static Instance) -> Result<(), Vec<BuildError>> {
+        let faults = self.farms.iter().filter_map(|farm| farm.attach(instance, &self.forwards).err());
         let faults: Vec<_> = faults.collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }

@@ -1,9 +1,9 @@
-//! What a site is made of, for configurations that need the world's help: names.
+//! What an instance is made of, for configurations that need the world's help: names.
 
 use std::net::IpAddr;
 
 use weir_config::model::{Host, TransparentSource};
-use weir_stream::site::Site;
+use weir_stream::instance::Instance;
 
 use super::Resolver;
 use crate::observe::fixture::{relays, try_live};
@@ -20,14 +20,14 @@ impl Resolver for OneName {
     }
 }
 
-/// Makes the site of a backend with these lines; the start of the process says `want` instead when it fails.
+/// Makes the instance of a backend with these lines; the start of the process says `want` instead when it fails.
 #[track_caller]
-fn check(lines: &str, ignore_unknown: bool, want: Result<fn(&Site) -> bool, &'static str>) {
+fn check(lines: &str, ignore_unknown: bool, want: Result<fn(&Instance) -> bool, &'static str>) {
     let text = format!("defaults\n timeout connect 1s\n timeout server 1s\nbackend be\n{lines}\n");
     let seen = weir_sched::run(async move {
         let live = try_live(&text, &OneName, ignore_unknown);
         match (live, want) {
-            (Ok(live), Ok(right)) => assert!(right(live.site), "{text}"),
+            (Ok(live), Ok(right)) => assert!(right(live.instance), "{text}"),
             (Err(messages), Err(want)) => assert_eq!(messages, [want], "{text}"),
             (live, _) => panic!("{text}: {:?}", live.err()),
         }
@@ -35,23 +35,23 @@ fn check(lines: &str, ignore_unknown: bool, want: Result<fn(&Site) -> bool, &'st
     assert!(seen.expect("a worker").is_some(), "the check ends");
 }
 
-fn first_server_is(site: &Site, address: &str) -> bool {
-    let servers = site.proxies[0].servers().servers();
+fn first_server_is(instance: &Instance, address: &str) -> bool {
+    let servers = instance.proxies[0].servers().servers();
     let settings = servers[0].settings();
     settings.address == weir_backend::ServerAddress::Ip(address.parse().expect("an address"))
         && !settings.disabled
 }
 
-fn first_server_waits(site: &Site) -> bool {
-    let servers = site.proxies[0].servers().servers();
+fn first_server_waits(instance: &Instance) -> bool {
+    let servers = instance.proxies[0].servers().servers();
     let settings = servers[0].settings();
     settings.address == weir_backend::ServerAddress::Unknown && settings.disabled
 }
 
 #[test]
 fn ways_to_a_first_address_are_tried_in_their_order() {
-    let known = |site: &Site| first_server_is(site, "192.0.2.1:80");
-    let given = |site: &Site| first_server_is(site, "192.0.2.9:80");
+    let known = |instance: &Instance| first_server_is(instance, "192.0.2.1:80");
+    let given = |instance: &Instance| first_server_is(instance, "192.0.2.9:80");
     check(" server s known.test:80", false, Ok(known));
     check(" server s known.test:80 init-addr libc,192.0.2.9", false, Ok(known));
     check(" server s known.test:80 init-addr 192.0.2.9,libc", false, Ok(given));
@@ -80,8 +80,8 @@ fn names_of_sources_are_resolved_at_the_start() {
     check(
         " source known.test:1000-2000\n server s 192.0.2.3:80",
         false,
-        Ok(|site| {
-            of_backend(site).is_some_and(|source| {
+        Ok(|instance| {
+            of_backend(instance).is_some_and(|source| {
                 is_known(source) && (source.first_port, source.last_port) == (1000, 2000)
             })
         }),
@@ -89,20 +89,22 @@ fn names_of_sources_are_resolved_at_the_start() {
     check(
         " server s 192.0.2.3:80 source ipv6@known.test",
         false,
-        Ok(|site| of_server(site).is_some_and(|source| source.host == Host::Ip(IpAddr::V6(1.into())))),
+        Ok(|instance| {
+            of_server(instance).is_some_and(|source| source.host == Host::Ip(IpAddr::V6(1.into())))
+        }),
     );
     check(
         " default-server source known.test\n server s 192.0.2.3:80",
         false,
-        Ok(|site| of_server(site).is_some_and(is_known)),
+        Ok(|instance| of_server(instance).is_some_and(is_known)),
     );
     check(
         " source 0.0.0.0 usesrc known.test:7\n server s 192.0.2.3:80",
         false,
-        Ok(|site| {
+        Ok(|instance| {
             let expected =
                 TransparentSource::Address { host: Host::Ip(IpAddr::from([192, 0, 2, 1])), port: 7 };
-            of_backend(site).is_some_and(|source| source.transparent == Some(expected))
+            of_backend(instance).is_some_and(|source| source.transparent == Some(expected))
         }),
     );
     let unknown = "'source' : could not resolve address 'other.test'.";
@@ -112,8 +114,8 @@ fn names_of_sources_are_resolved_at_the_start() {
 
 #[test]
 fn names_of_socks_proxies_are_resolved_at_the_start() {
-    let known = |site: &Site| {
-        let proxy = site.proxies[0].config.servers[0].settings.socks4.as_deref();
+    let known = |instance: &Instance| {
+        let proxy = instance.proxies[0].config.servers[0].settings.socks4.as_deref();
         proxy.is_some_and(|proxy| proxy.host == Host::Ip([192, 0, 2, 1].into()) && proxy.port == 1080)
     };
     check(" server s 192.0.2.3:80 socks4 known.test:1080", false, Ok(known));
@@ -122,12 +124,12 @@ fn names_of_socks_proxies_are_resolved_at_the_start() {
     check(" server s 192.0.2.3:80 socks4 other.test:1080", false, Err(unknown));
 }
 
-fn of_backend(site: &Site) -> Option<&weir_config::model::Source> {
-    site.proxies[0].config.settings.source.as_deref()
+fn of_backend(instance: &Instance) -> Option<&weir_config::model::Source> {
+    instance.proxies[0].config.settings.source.as_deref()
 }
 
-fn of_server(site: &Site) -> Option<&weir_config::model::Source> {
-    site.proxies[0].config.servers[0].settings.source.as_deref()
+fn of_server(instance: &Instance) -> Option<&weir_config::model::Source> {
+    instance.proxies[0].config.servers[0].settings.source.as_deref()
 }
 
 fn is_known(source: &weir_config::model::Source) -> bool {
@@ -241,7 +243,7 @@ fn full_load_counts_the_frontends_that_are_known() {
     let seen = weir_sched::run(async move {
         let live = try_live(text, &OneName, false).expect("it is valid");
         let loads = ["a", "b", "c", "d"].map(|name| {
-            let proxy = live.site.proxies.iter().find(|proxy| proxy.name() == name).expect("it is there");
+            let proxy = live.instance.proxies.iter().find(|proxy| proxy.name() == name).expect("it is there");
             proxy.servers().settings().full_connections
         });
         assert_eq!(loads, [30, 10, 1, 7]);

@@ -4,19 +4,19 @@ use super::*;
 use std::collections::HashMap;
 use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 
-/// Every socket of the site and of the runtime API. `None` when something cannot be meant; that was said.
+/// Every socket of the instance and of the runtime API. `None` when something cannot be meant; that was said.
 pub(super) fn wanted<'w>(
-    site: &'static Site,
+    instance: &'static Instance,
     relays: &'static LiveRelays,
-    surroundings: &Surroundings<'w>,
+    context: &BindContext<'w>,
 ) -> Option<Vec<Wanted<'w>>> {
     let mut wanted = Vec::new();
     let mut faults = Vec::new();
     let mut add = |owner, place: String, bind: &'w Bind, options: &SocketOptions| {
-        let workers = workers_of(bind.options.threads.as_ref(), surroundings.workers);
-        let shards = shards(bind, surroundings, workers.len());
+        let workers = workers_of(bind.options.threads.as_ref(), context.workers);
+        let shards = shards(bind, context, workers.len());
         for address in &bind.addresses {
-            for endpoint in endpoints(address, surroundings) {
+            for endpoint in endpoints(address, context) {
                 match endpoint {
                     Ok(endpoint) => wanted.push(Wanted {
                         owner,
@@ -34,19 +34,19 @@ pub(super) fn wanted<'w>(
         }
     };
     let mut unknown = Vec::new();
-    for proxy in &site.proxies {
+    for proxy in &instance.proxies {
         for listener in &proxy.listeners {
             let place = format!("[{}] for {} {}", listener.bind.at, type_name(&proxy.config), proxy.name());
-            match options(&listener.bind, backlog(&listener.bind, &proxy.config, proxy), surroundings) {
+            match options(&listener.bind, backlog(&listener.bind, &proxy.config, proxy), context) {
                 Ok(options) => add(Owner::Frontend(listener), place, &listener.bind, &options),
                 Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
             }
         }
     }
-    for (position, bind) in surroundings.global.sockets.iter().enumerate() {
+    for (position, bind) in context.global.sockets.iter().enumerate() {
         let place = format!("[{}] for frontend GLOBAL", bind.at);
-        let length = bind.options.backlog.unwrap_or(surroundings.global.stats_maxconn);
-        match options(bind, length, surroundings) {
+        let length = bind.options.backlog.unwrap_or(context.global.stats_maxconn);
+        match options(bind, length, context) {
             Ok(options) => add(Owner::Operator(position), place, bind, &options),
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
@@ -54,10 +54,10 @@ pub(super) fn wanted<'w>(
     for listener in &relays.listeners {
         let bind = &listener.bind;
         let place = format!("[{}] for log-forward {}", bind.at, listener.section);
-        match options(bind, listener.backlog, surroundings) {
+        match options(bind, listener.backlog, context) {
             Ok(options) => {
                 let options = match listener.way {
-                    RelayWay::Datagrams(_) => for_datagrams(options, surroundings),
+                    RelayWay::Datagrams(_) => for_datagrams(options, context),
                     _ => options,
                 };
                 add(Owner::Relay(listener), place, bind, &options);
@@ -70,7 +70,7 @@ pub(super) fn wanted<'w>(
     wanted.iter().for_each(|wanted| *times.entry(kind(wanted)).or_default() += 1);
     wanted.iter_mut().for_each(|wanted| wanted.alone = times.get(&kind(wanted)) == Some(&1));
     faults.append(&mut unknown);
-    faults.iter().for_each(|fault| surroundings.messages.alert(fault));
+    faults.iter().for_each(|fault| context.messages.alert(fault));
     faults.is_empty().then_some(wanted)
 }
 
@@ -89,14 +89,10 @@ pub(super) fn backlog(bind: &Bind, config: &ProxyConfig, proxy: &Proxy) -> u32 {
     written.unwrap_or_else(|| proxy.connections_limit.load(std::sync::atomic::Ordering::Relaxed))
 }
 
-pub(super) fn options(
-    bind: &Bind,
-    backlog: u32,
-    surroundings: &Surroundings<'_>,
-) -> Result<SocketOptions, String> {
+pub(super) fn options(bind: &Bind, backlog: u32, context: &BindContext<'_>) -> Result<SocketOptions, String> {
     let wanted = &bind.options;
-    let (own, common) = (&wanted.ownership, &surroundings.global.unix_bind.ownership);
-    let tuning = &surroundings.global.tuning;
+    let (own, common) = (&wanted.ownership, &context.global.unix_bind.ownership);
+    let tuning = &context.global.tuning;
     let ownership = SocketOwnership {
         user: own.user.clone().or_else(|| common.user.clone()),
         group: own.group.clone().or_else(|| common.group.clone()),
@@ -105,7 +101,7 @@ pub(super) fn options(
     Ok(SocketOptions {
         datagrams: false,
         backlog,
-        reuse_port: surroundings.reuse_port,
+        reuse_port: context.reuse_port,
         interface: wanted.interface.clone(),
         maximum_segment: wanted.mss,
         fast_open: wanted.tcp_fast_open.then_some(backlog),
@@ -125,26 +121,23 @@ pub(super) fn options(
 }
 
 /// What `log-forward` receives datagrams with: the sizes of connections are not theirs.
-fn for_datagrams(options: SocketOptions, surroundings: &Surroundings<'_>) -> SocketOptions {
-    let receive_buffer = surroundings.global.tuning.datagram_receive_buffer.map(|bytes| bytes as usize);
+fn for_datagrams(options: SocketOptions, context: &BindContext<'_>) -> SocketOptions {
+    let receive_buffer = context.global.tuning.datagram_receive_buffer.map(|bytes| bytes as usize);
     SocketOptions { datagrams: true, receive_buffer, send_buffer: None, unsent_low_mark: None, ..options }
 }
 
 /// One endpoint for each port of an address.
-pub(super) fn endpoints(
-    address: &ListenAddress,
-    surroundings: &Surroundings<'_>,
-) -> Vec<Result<Endpoint, String>> {
+pub(super) fn endpoints(address: &ListenAddress, context: &BindContext<'_>) -> Vec<Result<Endpoint, String>> {
     let one = |address| vec![Ok(Endpoint::Address(address))];
     match address {
         ListenAddress::Inet { host, first_port, last_port } => {
-            match crate::build::address(host, surroundings.resolver) {
+            match crate::build::address(host, context.resolver) {
                 Ok(ip) => (*first_port..=*last_port).map(|port| Ok(inet(ip, port))).collect(),
                 Err(error) => vec![Err(format!("could not resolve address '{}'", error.0))],
             }
         }
         ListenAddress::Unix(path) => {
-            let prefix = surroundings.global.unix_bind.prefix.as_deref();
+            let prefix = context.global.unix_bind.prefix.as_deref();
             let path = match prefix.filter(|_| !path.as_os_str().is_empty()) {
                 // A prefix is put in front as text: it need not be a folder (manual, "unix-bind").
                 Some(prefix) => {
@@ -169,12 +162,12 @@ fn inet(ip: IpAddr, port: u16) -> Endpoint {
     Endpoint::Address(Address::Inet((ip, port).into()))
 }
 
-fn shards(bind: &Bind, surroundings: &Surroundings<'_>, workers: usize) -> usize {
-    let wanted = bind.options.shards.unwrap_or(surroundings.global.tuning.listener_shards);
+fn shards(bind: &Bind, context: &BindContext<'_>, workers: usize) -> usize {
+    let wanted = bind.options.shards.unwrap_or(context.global.tuning.listener_shards);
     let shareable = bind.addresses.iter().all(|address| matches!(address, ListenAddress::Inet { .. }));
     match wanted {
         // Only the kernel's sharing of ports spreads connections over several sockets.
-        _ if !surroundings.reuse_port || !shareable => 1,
+        _ if !context.reuse_port || !shareable => 1,
         Shards::Count(count) => usize::try_from(count).unwrap_or(1).clamp(1, workers.max(1)),
         Shards::ByThread => workers.max(1),
         // There is one group.
@@ -209,12 +202,12 @@ fn contains(range: &ThreadRange, number: usize) -> bool {
 
 /// What is wanted of each socket, as text.
 #[cfg(test)]
-pub(crate) fn described(site: &'static Site, global: &Global, workers: usize) -> String {
+pub(crate) fn described(instance: &'static Instance, global: &Global, workers: usize) -> String {
     let messages = Messages::default();
     let resolver = &crate::build::SystemResolver::default();
-    let surroundings = Surroundings { global, workers, reuse_port: true, resolver, messages: &messages };
-    let relays = crate::build::RelayPlan::default().publish(site);
-    let wanted = wanted(site, relays, &surroundings).expect("nothing is wrong");
+    let context = BindContext { global, workers, reuse_port: true, resolver, messages: &messages };
+    let relays = crate::build::RelayPlan::default().publish(instance);
+    let wanted = wanted(instance, relays, &context).expect("nothing is wrong");
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()
 }
 

@@ -73,5 +73,5 @@ fn runs(activity: &weir_sched::Activity) -> u64 {
 }
 
 fn of_site(live: Live, worker: usize, figure: fn(&weir_stream::worker::ProcessFigures) -> u64) -> u64 {
-    live.site.figures.get(worker).map_or(0, |figures| figure(figures))
+    live.instance.figures.get(worker).map_or(0, |figures| figure(figures))
 }

@@ -6,7 +6,7 @@ use weir_backend::{AddError, RemoveError, Server};
 use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
 use weir_config::proxy::Resources;
-use weir_stream::site::Proxy;
+use weir_stream::instance::Proxy;
 
 use super::process_target::NoFiles;
 use super::{LiveTarget, now_ms, on_every_worker};

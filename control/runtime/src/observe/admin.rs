@@ -7,11 +7,11 @@ use super::{Live, names, notices, session_target};
 
 impl AdminTarget for Live {
     fn has_backend(&self, backend: &str) -> bool {
-        names::proxy(self.site, backend, names::backend_side).is_some()
+        names::proxy(self.instance, backend, names::backend_side).is_some()
     }
 
     fn act(&mut self, backend: &str, server: &str, action: Action) -> bool {
-        let Some(proxy) = names::proxy(self.site, backend, names::backend_side) else { return false };
+        let Some(proxy) = names::proxy(self.instance, backend, names::backend_side) else { return false };
         let Some(server) = names::server(proxy, server) else { return false };
         let state = match action {
             Action::Ready => RequestedState::Ready,

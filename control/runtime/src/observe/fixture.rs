@@ -10,7 +10,7 @@ use weir_cli::{Session, SessionSettings, Status};
 use weir_config::model::{Config, Global};
 use weir_config::{Inputs, parse};
 use weir_expr::{Loader, TimeZone};
-use weir_stream::site::Identity;
+use weir_stream::instance::Identity;
 use weir_syntax::{Environment, SourceMap, StaticFeatures};
 
 use super::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
@@ -95,19 +95,20 @@ pub(crate) fn try_live(
     ignore_unknown_names: bool,
 ) -> Result<Live, Vec<String>> {
     let (record, config) = read(text)?;
-    let site = build::site(config, options(record, resolver, ignore_unknown_names))
+    let instance = build::instance(config, options(record, resolver, ignore_unknown_names))
         .map_err(|errors| said(&errors))?;
-    let site = site.publish();
-    record.events.attach(site).map_err(|errors| said(&errors))?;
-    Ok(Live { site, record })
+    let instance = instance.publish();
+    record.events.attach(instance).map_err(|errors| said(&errors))?;
+    Ok(Live { instance, record })
 }
 
 /// The `log-forward` sections of the process that a configuration makes, or what the start says instead.
 pub(crate) fn relays(text: &str, resolver: &dyn Resolver) -> Result<&'static LiveRelays, Vec<String>> {
     let (record, config) = read(text)?;
     let plan = build::relays(&config, &options(record, resolver, false)).map_err(|errors| said(&errors))?;
-    let site = build::site(config, options(record, resolver, false)).map_err(|errors| said(&errors))?;
-    Ok(plan.publish(site.publish()))
+    let instance =
+        build::instance(config, options(record, resolver, false)).map_err(|errors| said(&errors))?;
+    Ok(plan.publish(instance.publish()))
 }
 
 fn said(errors: &[build::BuildError]) -> Vec<String> {

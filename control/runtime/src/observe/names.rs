@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_backend::{Server, ServerAddress};
-use weir_stream::site::{Proxy, Site};
+use weir_stream::instance::{Instance, Proxy};
 use weir_sys::Address;
 
 /// A proxy by name or `#<id>`, if `side` says that it is one of the kind that is looked for.
 ///
 /// A frontend and a backend may have the same name; the one that was configured first is meant.
-pub(super) fn proxy<'s>(site: &'s Site, name: &str, side: fn(&Proxy) -> bool) -> Option<&'s Proxy> {
+pub(super) fn proxy<'s>(instance: &'s Instance, name: &str, side: fn(&Proxy) -> bool) -> Option<&'s Proxy> {
     let id = name.strip_prefix('#').and_then(|id| id.parse::<u32>().ok());
-    let mut proxies = site.proxies.iter().filter(|proxy| side(proxy));
+    let mut proxies = instance.proxies.iter().filter(|proxy| side(proxy));
     match id {
         Some(id) => proxies.find(|proxy| proxy.config.id == id),
         None => proxies.find(|proxy| proxy.name() == name),

@@ -5,8 +5,8 @@
 
 use weir_backend::{AdminState, Backend, Change, OperationalState, RequestedState, Server};
 use weir_events::Level;
+use weir_stream::instance::{Proxy, ProxyState};
 use weir_stream::log::announce;
-use weir_stream::site::{Proxy, ProxyState};
 
 use super::{Live, now_ms};
 

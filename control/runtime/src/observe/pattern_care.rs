@@ -82,7 +82,7 @@ fn say(live: Live, text: &str) {
         messages.warning(text);
     }
     let mut told = HashSet::new();
-    for proxy in &live.site.proxies {
+    for proxy in &live.instance.proxies {
         let new = proxy.log_sinks.iter().filter(|sink| told.insert(Arc::as_ptr(sink))).count();
         if new > 0 {
             announce(proxy, Level::Warning, text.as_bytes());

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{ProcessCounter, ProcessRate};
 use weir_stats::{InfoField, InfoRow, Value};
-use weir_stream::site::ProxyState;
+use weir_stream::instance::ProxyState;
 use weir_stream::worker::ProcessFigures;
 
 use super::pulse::Pulse;
@@ -32,14 +32,14 @@ fn product(live: Live, info: &mut InfoRow) {
     info.set(InfoField::Version, record.version.as_str());
     info.set(InfoField::ReleaseDate, record.release_date.as_str());
     info.set(InfoField::BuildInfo, record.version.as_str());
-    info.set(InfoField::Nbthread, count(live.site.figures.len()));
+    info.set(InfoField::Nbthread, count(live.instance.figures.len()));
     info.set(InfoField::NbThreadGroups, 1u32);
     info.set(InfoField::Nbproc, 1u32);
     info.set(InfoField::ProcessNum, 1u32);
-    info.set(InfoField::Pid, live.site.identity.process_id);
-    info.set(InfoField::Node, live.site.identity.node.as_str());
+    info.set(InfoField::Pid, live.instance.identity.process_id);
+    info.set(InfoField::Node, live.instance.identity.node.as_str());
     info.set(InfoField::Description, record.description.as_deref());
-    info.set(InfoField::Stopping, u32::from(live.site.is_stopping()));
+    info.set(InfoField::Stopping, u32::from(live.instance.is_stopping()));
     let warnings = record.messages.map_or(0, |messages| {
         messages.startup_logs().lines().filter(|line| line.starts_with("[WARNING]")).count()
     });
@@ -56,7 +56,7 @@ fn times(live: Live, float: bool, info: &mut InfoRow) {
     } else {
         info.set(InfoField::UptimeSec, narrow(seconds));
     }
-    info.set(InfoField::StartTimeSec, narrow(live.site.identity.started_us / 1_000_000));
+    info.set(InfoField::StartTimeSec, narrow(live.instance.identity.started_us / 1_000_000));
     info.set(InfoField::BootTimeMs, live.record.boot_ms.get().copied().unwrap_or(0));
 }
 
@@ -70,22 +70,22 @@ fn limits(live: Live, info: &mut InfoRow) {
     let recorded = &live.record.limits;
     info.set(InfoField::UlimitN, recorded.open_files);
     info.set(InfoField::Maxsock, recorded.sockets);
-    info.set(InfoField::Maxconn, live.site.limits.connections.load(Relaxed));
+    info.set(InfoField::Maxconn, live.instance.limits.connections.load(Relaxed));
     info.set(InfoField::HardMaxconn, recorded.connections_hard);
     info.set(InfoField::Maxpipes, recorded.pipes);
-    info.set(InfoField::ConnRateLimit, live.site.limits.connection_rate.load(Relaxed));
-    info.set(InfoField::SessRateLimit, live.site.limits.session_rate.load(Relaxed));
+    info.set(InfoField::ConnRateLimit, live.instance.limits.connection_rate.load(Relaxed));
+    info.set(InfoField::SessRateLimit, live.instance.limits.session_rate.load(Relaxed));
     info.set(InfoField::MemmaxBytes, narrow(recorded.memory));
     info.set(InfoField::MemmaxMB, narrow(recorded.memory >> 20));
 }
 
 fn traffic(live: Live, info: &mut InfoRow) {
     let sum = |figure: fn(&ProcessFigures) -> u64| -> u64 {
-        live.site.figures.iter().map(|figures| figure(figures)).fold(0, u64::wrapping_add)
+        live.instance.figures.iter().map(|figures| figure(figures)).fold(0, u64::wrapping_add)
     };
     let now_ms = now_ms();
-    let rates = &live.site.rates;
-    info.set(InfoField::CurrConns, live.site.connections.inside());
+    let rates = &live.instance.rates;
+    info.set(InfoField::CurrConns, live.instance.connections.inside());
     info.set(InfoField::CumConns, narrow(sum(|figures| figures.connections.value())));
     info.set(InfoField::CumReq, narrow(sum(|figures| figures.requests.value())));
     info.set(InfoField::CurrStreams, sum(|figures| figures.streams_now.value()));
@@ -105,7 +105,7 @@ fn pulse_sum(live: Live, figure: fn(&Pulse) -> u64) -> u64 {
 }
 
 fn work(live: Live, info: &mut InfoRow) {
-    let workers = live.site.figures.len();
+    let workers = live.instance.figures.len();
     let of_all = |figure: fn(&weir_sched::Activity) -> u64| -> u64 {
         (0..workers).filter_map(|worker| weir_sched::activity(worker, figure)).sum()
     };
@@ -132,11 +132,11 @@ fn memory(live: Live, info: &mut InfoRow) {
 }
 
 fn objects(live: Live, info: &mut InfoRow) {
-    let open = live.site.proxies.iter().filter(|proxy| proxy.state() != ProxyState::Stopped);
+    let open = live.instance.proxies.iter().filter(|proxy| proxy.state() != ProxyState::Stopped);
     let of_relays = live.record.life.get().map_or(0, |life| life.relays.listeners.len());
     let of_proxies = open.map(|proxy| proxy.listeners.len()).sum::<usize>();
     let listeners = of_proxies + live.record.cli_sockets().len() + of_relays;
-    let connections = live.site.connections.inside() + live.record.cli_connections.inside();
+    let connections = live.instance.connections.inside() + live.record.cli_connections.inside();
     info.set(InfoField::Listeners, count(listeners));
     info.set(InfoField::Jobs, count(listeners).saturating_add(connections));
     info.set(InfoField::DroppedLogs, narrow(dropped_logs(live)));
@@ -151,7 +151,7 @@ fn objects(live: Live, info: &mut InfoRow) {
 
 /// Each sink counted once, however many proxies log to it.
 fn dropped_logs(live: Live) -> u64 {
-    let of_proxies = live.site.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
+    let of_proxies = live.instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
     let mut seen = HashSet::new();
     let of_relays = live.record.life.get().into_iter().flat_map(|life| &life.relays.sinks);
     let sinks = of_proxies.chain(&live.record.log_sinks).chain(of_relays);

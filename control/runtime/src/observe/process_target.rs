@@ -37,7 +37,7 @@ impl ProcessTarget for LiveTarget {
     }
 
     fn local_date(&self, time: WallTime) -> CivilTime {
-        let zone = &self.live.site.identity.time_zone;
+        let zone = &self.live.instance.identity.time_zone;
         CivilTime::at(time.seconds, zone.at(time.seconds).offset)
     }
 
@@ -80,7 +80,7 @@ impl ProcessTarget for LiveTarget {
     }
 
     fn set_limit(&mut self, limit: Limit, value: u32) -> bool {
-        let limits = &self.live.site.limits;
+        let limits = &self.live.instance.limits;
         match limit {
             Limit::Maxconn => {
                 let most = self.live.record.limits.connections;
@@ -88,7 +88,7 @@ impl ProcessTarget for LiveTarget {
                     return false;
                 }
                 limits.connections.store(if value == 0 { most } else { value }, Relaxed);
-                self.live.site.connections.offer_all();
+                self.live.instance.connections.offer_all();
             }
             // Accepting looks at these every few milliseconds while one holds it back.
             Limit::ConnectionRate => limits.connection_rate.store(value, Relaxed),
@@ -98,7 +98,7 @@ impl ProcessTarget for LiveTarget {
     }
 
     fn clear_counters(&mut self, all: bool) {
-        for proxy in &self.live.site.proxies {
+        for proxy in &self.live.instance.proxies {
             proxy.connections.clear_maximum();
             let servers = proxy.backend.as_ref().map(|backend| backend.servers()).unwrap_or_default();
             if let Some(backend) = &proxy.backend {
@@ -117,8 +117,8 @@ impl ProcessTarget for LiveTarget {
                 proxy.listeners.iter().for_each(|listener| listener.figures.clear_maxima());
             }
         }
-        self.live.site.connections.clear_maximum();
-        self.live.site.rates.clear_maxima();
+        self.live.instance.connections.clear_maximum();
+        self.live.instance.rates.clear_maxima();
     }
 
     fn variable(&self, name: &str) -> Option<(String, String)> {
@@ -126,7 +126,7 @@ impl ProcessTarget for LiveTarget {
         if variable.scope != VariableScope::Process {
             return None;
         }
-        let variables = self.live.site.variables();
+        let variables = self.live.instance.variables();
         let value = variables.get(variable)?;
         let type_ = value.kind().name().to_owned();
         Some((type_, shown(value)))
@@ -153,7 +153,7 @@ impl ProcessTarget for LiveTarget {
             line: 0,
         };
         let value = self.evaluate(source, &scope)?;
-        if self.live.site.variables_mut().set(variable, value, SetCondition::ALWAYS) {
+        if self.live.instance.variables_mut().set(variable, value, SetCondition::ALWAYS) {
             Ok(())
         } else {
             Err("There is no room for the variable.".to_owned())
@@ -163,20 +163,20 @@ impl ProcessTarget for LiveTarget {
 
 impl LiveTarget {
     fn evaluate(&self, source: VariableSource<'_>, scope: &Scope<'_>) -> Result<Value<'static>, String> {
-        let site = self.live.site;
+        let instance = self.live.instance;
         let now = self.wall_time();
         let mut context = DetachedContext {
             process: ProcessFacts {
-                hostname: &site.identity.hostname,
-                pid: site.identity.process_id,
+                hostname: &instance.identity.hostname,
+                pid: instance.identity.process_id,
                 thread: weir_sched::worker_index() as u32,
                 thread_group: 1,
                 uptime: self.uptime_s(),
-                stopping: site.is_stopping(),
+                stopping: instance.is_stopping(),
             },
             now: weir_expr::WallTime { seconds: now.seconds, micros: now.micros },
             seed: weir_sched::random(),
-            variables: site.variables().clone(),
+            variables: instance.variables().clone(),
         };
         match source {
             VariableSource::Expression(text) => {

@@ -15,18 +15,18 @@ use weir_cli::target::{
 use weir_config::model::{self, Host, ServerPort};
 use weir_events::WallTime;
 use weir_stream::errors::{self, RefusedMessage};
-use weir_stream::site::{Proxy, ProxyState, Site};
+use weir_stream::instance::{Instance, Proxy, ProxyState};
 
 use super::added_servers::forget_connections;
 use super::{LiveTarget, names, notices, now_ms, session_target};
 
 impl LiveTarget {
-    fn site(&self) -> &'static Site {
-        self.live.site
+    fn instance(&self) -> &'static Instance {
+        self.live.instance
     }
 
     pub(super) fn proxy_of(&self, index: u64) -> Option<&'static Proxy> {
-        self.site().proxies.get(usize::try_from(index).ok()?)
+        self.instance().proxies.get(usize::try_from(index).ok()?)
     }
 
     /// The proxy and the server that a key stands for.
@@ -60,15 +60,15 @@ fn key_of(proxy: &Proxy, server: &Server) -> ServerKey {
 
 impl ProxyTarget for LiveTarget {
     fn proxy_id(&self, name: &str) -> Option<u32> {
-        names::proxy(self.site(), name, names::any_side).map(|proxy| proxy.config.id)
+        names::proxy(self.instance(), name, names::any_side).map(|proxy| proxy.config.id)
     }
 
     fn frontend(&self, name: &str) -> Option<FrontendKey> {
-        names::proxy(self.site(), name, names::frontend_side).map(|proxy| FrontendKey(proxy.index as u64))
+        names::proxy(self.instance(), name, names::frontend_side).map(|proxy| FrontendKey(proxy.index as u64))
     }
 
     fn backend(&self, name: &str) -> Option<BackendKey> {
-        names::proxy(self.site(), name, names::backend_side).map(|proxy| BackendKey(proxy.index as u64))
+        names::proxy(self.instance(), name, names::backend_side).map(|proxy| BackendKey(proxy.index as u64))
     }
 
     fn server(&self, backend: BackendKey, name: &str) -> Option<ServerKey> {
@@ -77,7 +77,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn next_backend(&self, place: &mut Place) -> Option<String> {
-        let proxies = self.site().proxies.get(usize::try_from(*place).ok()?..)?;
+        let proxies = self.instance().proxies.get(usize::try_from(*place).ok()?..)?;
         let next = proxies.iter().find(|proxy| names::backend_side(proxy))?;
         *place = next.index as u64 + 1;
         Some(next.name().to_owned())
@@ -149,14 +149,14 @@ impl ProxyTarget for LiveTarget {
         view.needed = pools.needed();
         view.idle_in_sessions = pools.private();
         view.idle_now = pools.idle();
-        view.safe_idle = pools.proven();
+        view.safe_idle = pools.safe();
         view.unsafe_idle = view.idle_now.saturating_sub(view.safe_idle);
         view.idle_per_worker = (0..self.workers()).map(|worker| pools.idle_of(worker)).collect();
         Some(view)
     }
 
     fn workers(&self) -> usize {
-        self.site().figures.len()
+        self.instance().figures.len()
     }
 
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal> {
@@ -282,7 +282,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn captured_errors(&self) -> u32 {
-        u32::try_from(self.site().refused.total()).unwrap_or(u32::MAX)
+        u32::try_from(self.instance().refused.total()).unwrap_or(u32::MAX)
     }
 
     fn next_captured_error(&self, filter: &ErrorFilter, place: &mut Place) -> Option<CapturedError> {
@@ -293,7 +293,7 @@ impl ProxyTarget for LiveTarget {
         };
         loop {
             // The place is two for each proxy, one of them for each direction.
-            let (index, message) = self.site().refused.next(usize::try_from(*place).ok()?)?;
+            let (index, message) = self.instance().refused.next(usize::try_from(*place).ok()?)?;
             *place = index as u64 + 1;
             let proxy = self.proxy_of(index as u64 / 2)?;
             if wanted(message.direction) && filter.proxy_id.is_none_or(|id| id == proxy.config.id) {
@@ -305,15 +305,16 @@ impl ProxyTarget for LiveTarget {
 
 impl LiveTarget {
     fn captured(&self, proxy: &Proxy, message: RefusedMessage) -> CapturedError {
-        let site = self.site();
-        let named =
-            |index: usize| site.proxies.get(index).map(|proxy| (proxy.name().to_owned(), proxy.config.id));
-        let backend = message.backend.and_then(|index| site.proxies.get(index));
+        let instance = self.instance();
+        let named = |index: usize| {
+            instance.proxies.get(index).map(|proxy| (proxy.name().to_owned(), proxy.config.id))
+        };
+        let backend = message.backend.and_then(|index| instance.proxies.get(index));
         let server = backend.zip(message.server.as_deref()).and_then(|(backend, name)| {
             let server = backend.backend.as_ref()?.server_by_name(name)?;
             Some((name.to_owned(), server.id()))
         });
-        let buffer_size = site.limits.buffer_size;
+        let buffer_size = instance.limits.buffer_size;
         CapturedError {
             time: WallTime::from_micros(i64::try_from(message.at_us).unwrap_or(i64::MAX)),
             direction: match message.direction {

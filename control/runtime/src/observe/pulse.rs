@@ -139,7 +139,7 @@ impl Moment {
         Moment {
             at_ns: weir_sched::precise_ns(),
             idle_ns: weir_sched::activity(worker, |activity| activity.idle_ns.value()).unwrap_or(0),
-            bytes_out: live.site.figures.get(worker).map_or(0, |figures| figures.bytes_out.value()),
+            bytes_out: live.instance.figures.get(worker).map_or(0, |figures| figures.bytes_out.value()),
         }
     }
 }

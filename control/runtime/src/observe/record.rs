@@ -1,4 +1,4 @@
-//! What is known of the process beside its site: how it was started, with what, and what only operators ask for.
+//! What is known of the process beside its instance: how it was started, with what, and what only operators ask for.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use weir_cli::outcome::{Level, SeverityOutput};
 use weir_config::model::{self, Bind, Global};
 use weir_events::LogSink;
 use weir_expr::{PatternStore, Registry, VariableNames};
-use weir_net::Gate;
+use weir_net::ConnectionLimit;
 use weir_sync::{CachePadded, Ring};
 use weir_sys::Address;
 
@@ -17,7 +17,7 @@ use crate::build::Events;
 use crate::life::Life;
 use crate::messages::Messages;
 
-/// What is known of the process beside its site. Made at start, before any worker runs, and kept for ever.
+/// What is known of the process beside its instance. Made at start, before any worker runs, and kept for ever.
 pub struct ProcessRecord {
     /// What `show version` prints.
     pub version: String,
@@ -52,7 +52,7 @@ pub struct ProcessRecord {
     /// The process while it serves: it pauses and stops frontends. Set before anything is served.
     pub life: OnceLock<&'static Life>,
     /// Connections to the runtime API, and who waits for one to end.
-    pub cli_connections: &'static Gate,
+    pub cli_connections: &'static ConnectionLimit,
     /// `stats maxconn`: how many of them there may be.
     pub cli_connections_limit: u32,
     /// Whether workers may take each other's idle connections.
@@ -61,7 +61,7 @@ pub struct ProcessRecord {
     pub pulses: Vec<CachePadded<Pulse>>,
 }
 
-/// The limits that the process was made for. What changes at run time is in the site.
+/// The limits that the process was made for. What changes at run time is in the instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedLimits {
     /// `maxconn`, configured or computed.
@@ -122,7 +122,7 @@ pub struct CliSocket {
     /// How it is spoken there.
     pub settings: CliSettings,
     /// Its clients, and who waits for one to leave.
-    pub connections: Gate,
+    pub connections: ConnectionLimit,
 }
 
 impl CliSocket {
@@ -155,7 +155,7 @@ pub struct CliSettings {
 
 impl From<CliSettings> for CliSocket {
     fn from(settings: CliSettings) -> Self {
-        CliSocket { settings, connections: Gate::new() }
+        CliSocket { settings, connections: ConnectionLimit::new() }
     }
 }
 

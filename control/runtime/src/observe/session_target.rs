@@ -16,8 +16,8 @@ use weir_cli::target::{
 };
 use weir_sched::TaskKey;
 use weir_stream::ending::During;
+use weir_stream::instance::Instance;
 use weir_stream::session::Session;
-use weir_stream::site::Site;
 use weir_sys::Address;
 
 use crate::build::Forward;
@@ -58,7 +58,7 @@ pub(super) struct Listing {
 #[derive(Clone)]
 struct Query {
     filter: Arc<SessionFilter>,
-    site: &'static Site,
+    instance: &'static Instance,
     /// Sessions that began later are left out, or a busy worker's listing would never end.
     until_ms: u64,
     /// Only those with a greater number.
@@ -66,8 +66,8 @@ struct Query {
 }
 
 impl Listing {
-    fn new(site: &'static Site, filter: &SessionFilter) -> Self {
-        let query = Query { filter: Arc::new(filter.clone()), site, until_ms: now_ms(), after: 0 };
+    fn new(instance: &'static Instance, filter: &SessionFilter) -> Self {
+        let query = Query { filter: Arc::new(filter.clone()), instance, until_ms: now_ms(), after: 0 };
         // The number of a stream says which worker it is on; what forwards a ring is on none of the lists.
         let worker = match filter.id {
             Some(id) if id & OF_A_RING != 0 => usize::MAX,
@@ -130,7 +130,7 @@ impl Query {
         sessions.retain(|session| self.wants(session));
         sessions.sort_unstable_by_key(|session| session.view.id.get());
         let mut views: Vec<SessionView> =
-            sessions.iter().take(BATCH).map(|session| view(self.site, session)).collect();
+            sessions.iter().take(BATCH).map(|session| view(self.instance, session)).collect();
         views.extend(operators::wanted(&self.filter, self.until_ms, self.after));
         views.sort_unstable_by_key(|view| view.id);
         views.truncate(BATCH);
@@ -147,9 +147,9 @@ impl Query {
             && filter.id.is_none_or(|wanted| wanted == id)
             && filter.older_ms.is_none_or(|age_ms| self.until_ms - since_ms >= age_ms)
             && filter.frontend.as_deref().is_none_or(|name| session.frontend.name() == name)
-            && filter.backend.as_deref().is_none_or(|name| backend_of(self.site, session) == Some(name))
+            && filter.backend.as_deref().is_none_or(|name| backend_of(self.instance, session) == Some(name))
             && filter.server.as_deref().is_none_or(|wanted| {
-                let names = backend_of(self.site, session).zip(server_of(self.site, session));
+                let names = backend_of(self.instance, session).zip(server_of(self.instance, session));
                 names.is_some_and(|(backend, server)| wanted.split_once('/') == Some((backend, &*server)))
             })
     }
@@ -193,17 +193,17 @@ fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
     })
 }
 
-fn backend_of(site: &'static Site, session: &Session) -> Option<&'static str> {
-    Some(site.proxies.get(session.view.backend.get() as usize)?.name())
+fn backend_of(instance: &'static Instance, session: &Session) -> Option<&'static str> {
+    Some(instance.proxies.get(session.view.backend.get() as usize)?.name())
 }
 
-fn server_of(site: &'static Site, session: &Session) -> Option<String> {
-    let proxy = site.proxies.get(session.view.backend.get() as usize)?;
+fn server_of(instance: &'static Instance, session: &Session) -> Option<String> {
+    let proxy = instance.proxies.get(session.view.backend.get() as usize)?;
     let server = proxy.backend.as_ref()?.server_at(session.view.server.get() as usize)?;
     Some(server.name().to_owned())
 }
 
-fn view(site: &'static Site, session: &Session) -> SessionView {
+fn view(instance: &'static Instance, session: &Session) -> SessionView {
     let view = &session.view;
     let descriptor = |number: i32| (number >= 0).then_some(number);
     let source = session.source();
@@ -216,8 +216,8 @@ fn view(site: &'static Site, session: &Session) -> SessionView {
             _ => format!("unix:{}", session.listener.id),
         }),
         frontend: session.frontend.name().to_owned(),
-        backend: backend_of(site, session).map(str::to_owned),
-        server: server_of(site, session),
+        backend: backend_of(instance, session).map(str::to_owned),
+        server: server_of(instance, session),
         worker: weir_sched::worker_index() as u32 + 1,
         age_ms: now_ms().saturating_sub(view.since_ms.get()),
         calls: u64::from(view.calls.get()),
@@ -254,7 +254,7 @@ pub(super) struct Shutdown {
 impl SessionTarget for LiveTarget {
     fn next_session(&mut self, filter: &SessionFilter, place: &mut Place) -> NextSession {
         if *place == 0 {
-            self.listing = Some(Listing::new(self.live.site, filter));
+            self.listing = Some(Listing::new(self.live.instance, filter));
             *place = 1;
         }
         let Some(listing) = &mut self.listing else { return NextSession::None };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use weir_config::model::{Stats, StatsScope, StatsText};
 use weir_mux::Service;
 use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, admin};
+use weir_stream::instance::{Instance, Proxy};
 use weir_stream::service::{self, PageRequest, Statistics};
-use weir_stream::site::{Proxy, Site};
 
 use super::{Live, ProcessRecord};
 
@@ -23,15 +23,15 @@ impl Page {
 }
 
 impl Statistics for Page {
-    fn page(&self, site: &'static Site, request: &PageRequest<'_>) -> service::Page {
-        let proxy = &site.proxies[request.proxy];
+    fn page(&self, instance: &'static Instance, request: &PageRequest<'_>) -> service::Page {
+        let proxy = &instance.proxies[request.proxy];
         let Some(stats) = proxy.config.settings.stats.as_deref() else { return empty(404) };
         let uri = stats.uri();
         let asked = std::str::from_utf8(request.target).ok();
         let Some(asked) = asked.and_then(|target| StatsRequest::parse(uri, target)) else {
             return empty(400);
         };
-        let mut live = Live { site, record: self.record };
+        let mut live = Live { instance, record: self.record };
         if let Some(form) = request.form {
             let body = (form.len() <= admin::LONGEST_FORM).then_some(form);
             let status = admin::post(body, request.admin, &mut live);
@@ -52,14 +52,14 @@ impl Page {
         asked: StatsRequest,
         admin: bool,
     ) -> service::Page {
-        let settings = self.settings(live.site, proxy, stats, admin);
+        let settings = self.settings(live.instance, proxy, stats, admin);
         let refresh = settings.refresh(&asked).map(|seconds| Duration::from_secs(u64::from(seconds)));
         let content_type = asked.content_type();
         let body: Box<dyn Service> = Box::new(Answer { live, answer: StatsAnswer::new(settings, asked) });
         service::Page { status: 200, content_type, location: None, refresh, body: Some(body) }
     }
 
-    fn settings(&self, site: &Site, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSettings {
+    fn settings(&self, instance: &Instance, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSettings {
         let of_text = |text: &StatsText, of_process: Option<&str>| match text {
             StatsText::Global => of_process.map(str::to_owned),
             StatsText::Own(own) => Some(own.to_string()),
@@ -75,7 +75,7 @@ impl Page {
                 .refresh
                 .map(|every| u32::try_from(every.as_secs()).unwrap_or(u32::MAX))
                 .filter(|&seconds| seconds > 0),
-            node: stats.show_node.as_ref().and_then(|text| of_text(text, Some(&site.identity.node))),
+            node: stats.show_node.as_ref().and_then(|text| of_text(text, Some(&instance.identity.node))),
             description: stats
                 .show_description
                 .as_ref()
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn page(live: Live, target: &str) -> service::Page {
-        live.site.statistics.page(live.site, &request(target.as_bytes(), None, false))
+        live.instance.statistics.page(live.instance, &request(target.as_bytes(), None, false))
     }
 
     #[test]
@@ -141,13 +141,13 @@ mod tests {
         with_live(|live| {
             let post = |form: &str, admin: bool| {
                 let request = request(b"/stats", Some(form.as_bytes()), admin);
-                let page = live.site.statistics.page(live.site, &request);
+                let page = live.instance.statistics.page(live.instance, &request);
                 (page.status, String::from_utf8(page.location.unwrap()).unwrap())
             };
             let form = "s=s1&s=s2&action=maint&b=%233";
             assert_eq!(post(form, false), (303, "/stats;st=DENY".to_owned()));
             assert_eq!(post(form, true), (303, "/stats;st=DONE".to_owned()));
-            let servers = live.site.proxies[1].backend.as_ref().unwrap().servers();
+            let servers = live.instance.proxies[1].backend.as_ref().unwrap().servers();
             assert!(servers[0].admin_state().is_maintenance() && servers[1].admin_state().is_maintenance());
             assert_eq!(post("s=s1&s=nosuch&action=ready&b=be", true), (303, "/stats;st=PART".to_owned()));
             assert!(!servers[0].admin_state().is_maintenance());

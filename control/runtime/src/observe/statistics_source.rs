@@ -11,13 +11,13 @@ use weir_backend::{
 };
 use weir_config::model::Mode;
 use weir_stats::{Cursor, Field, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
-use weir_stream::site::{Listener, Proxy, ProxyState};
+use weir_stream::instance::{Listener, Proxy, ProxyState};
 
 use super::{Live, names, now_ms};
 
 impl StatsSource for Live {
     fn next_row(&self, cursor: &mut Cursor, selection: &Selection, row: &mut Row) -> bool {
-        while let Some(proxy) = self.site.proxies.get(cursor.proxy) {
+        while let Some(proxy) = self.instance.proxies.get(cursor.proxy) {
             let wanted =
                 !proxy.config.settings.disabled && selection.wants_proxy(proxy.config.id, proxy.name());
             if wanted && self.next_of_proxy(proxy, cursor, selection, row) {
@@ -174,11 +174,11 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     fill(row, Kind::Server, proxy, server.figures(), server_fields());
     session_figures(row, server.figures(), now_ms);
     let pools = server.pools();
-    let (idle, proven) = (pools.idle(), pools.proven());
+    let (idle, safe) = (pools.idle(), pools.safe());
     row.set(Field::SrvIcur, idle);
     row.set(Field::SrcIlim, settings.pool.maximum);
-    row.set(Field::IdleConnCur, idle.saturating_sub(proven));
-    row.set(Field::SafeConnCur, proven);
+    row.set(Field::IdleConnCur, idle.saturating_sub(safe));
+    row.set(Field::SafeConnCur, safe);
     row.set(Field::UsedConnCur, pools.used());
     row.set(Field::NeedConnEst, pools.needed());
     row.set(Field::PrivIdleCur, pools.private());
@@ -409,7 +409,7 @@ tcp1,BACKEND,0,0,0,0,100,0,0,0,0,0,,0,0,0,0,UP,1,1,0,,0,0,0,,1,6,0,,0,,1,0,,0
     #[test]
     fn figures_appear_under_their_names() {
         with_live(|live| {
-            let (fe, be) = (&live.site.proxies[0], &live.site.proxies[1]);
+            let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
             fe.frontend_figures.add(0, FrontendCounter::Requests, 5);
             be.backend_figures.add(0, BackendCounter::BytesIn, 77);
             let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");

@@ -18,7 +18,7 @@ use super::{LiveTarget, now_ms};
 
 impl WorkTarget for LiveTarget {
     fn activity(&self) -> Activity {
-        let workers = self.live.site.figures.len();
+        let workers = self.live.instance.figures.len();
         let rows = ACTIVITY.iter().map(|row| {
             let values: Vec<u64> = (0..workers).map(|worker| (row.figure)(self.live, worker)).collect();
             let sum = values.iter().fold(0, |sum: u64, value| sum.wrapping_add(*value));

@@ -6,7 +6,7 @@ pub struct Usage {
     /// Idle connections that have not been reused yet (`unsafe_nb`, `idle_conn_cur`).
     pub unproven: u32,
     /// Idle connections that have been reused (`safe_nb`, `safe_conn_cur`).
-    pub proven: u32,
+    pub safe: u32,
     /// Connections in use (`used_cur`).
     pub used: u32,
     /// The most in use since the last purge (`used_max`).
@@ -19,7 +19,7 @@ impl Usage {
     /// All idle ones.
     #[must_use]
     pub fn idle(self) -> u32 {
-        self.unproven.saturating_add(self.proven)
+        self.unproven.saturating_add(self.safe)
     }
 
     /// Two workers' together.
@@ -27,7 +27,7 @@ impl Usage {
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             unproven: self.unproven.saturating_add(other.unproven),
-            proven: self.proven.saturating_add(other.proven),
+            safe: self.safe.saturating_add(other.safe),
             used: self.used.saturating_add(other.used),
             used_maximum: self.used_maximum.saturating_add(other.used_maximum),
             estimate: self.estimate.saturating_add(other.estimate),
@@ -66,7 +66,7 @@ mod tests {
     fn half_of_the_excess_goes_each_period() {
         #[track_caller]
         fn check(used: u32, used_maximum: u32, idle: u32, estimate: u32, expected: (u32, u32)) {
-            let plan = purge_plan(Usage { unproven: idle, proven: 0, used, used_maximum, estimate });
+            let plan = purge_plan(Usage { unproven: idle, safe: 0, used, used_maximum, estimate });
             assert_eq!((plan.close, plan.estimate), expected);
         }
         check(0, 0, 0, 0, (0, 0));

@@ -8,8 +8,8 @@ use weir_expr::{Args, Fetched};
 use weir_http::Head;
 use weir_mux::{Message, ReadHead};
 
-use crate::exchange::Exchange;
-use crate::site::Proxy;
+use crate::instance::Proxy;
+use crate::stream::Stream;
 
 /// Why something that is asked for is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn install_userlists(lists: Vec<Userlist>) {
     let _ = USERLISTS.set(lists);
 }
 
-impl Exchange {
+impl Stream {
     /// Whether content inspection goes on: what is not there yet may still come. Nothing else waits.
     pub(super) fn may_wait(&self) -> bool {
         let (kind, whole) = match self.server {
@@ -109,8 +109,8 @@ impl Exchange {
             return Err(Absent::Missing);
         }
         let unsafe_too = self.frontend.config.settings.options.accept_unsafe_request;
-        let options = self.site.limits.h1_options(unsafe_too);
-        let limit = self.site.limits.head_limit();
+        let options = self.instance.limits.h1_options(unsafe_too);
+        let limit = self.instance.limits.head_limit();
         match self.request.read_request(&mut self.client, &options, limit) {
             ReadHead::Complete => Ok(()),
             ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
@@ -137,8 +137,8 @@ impl Exchange {
             return Err(Absent::Missing);
         }
         let unsafe_too = self.backend.config.settings.options.accept_unsafe_response;
-        let options = self.site.limits.h1_options(unsafe_too);
-        let limit = self.site.limits.head_limit();
+        let options = self.instance.limits.h1_options(unsafe_too);
+        let limit = self.instance.limits.head_limit();
         let Some(upstream) = &mut self.server else { return Err(Absent::Missing) };
         match self.response.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => Ok(()),
@@ -167,9 +167,9 @@ impl Exchange {
     pub(super) fn backend_argument(&self, args: &Args) -> Option<&'static Proxy> {
         let named = args.reference(0);
         match named.and_then(|reference| reference.target()) {
-            Some((index, _)) => self.site.proxies.get(index as usize),
+            Some((index, _)) => self.instance.proxies.get(index as usize),
             None => match named.and_then(|reference| reference.name.as_deref()) {
-                Some(name) => self.site.backend_by_name(name),
+                Some(name) => self.instance.backend_by_name(name),
                 None => Some(self.backend),
             },
         }
@@ -179,9 +179,9 @@ impl Exchange {
     pub(super) fn frontend_argument(&self, args: &Args) -> Option<&'static Proxy> {
         let named = args.reference(0);
         match named.and_then(|reference| reference.target()) {
-            Some((index, _)) => self.site.proxies.get(index as usize),
+            Some((index, _)) => self.instance.proxies.get(index as usize),
             None => match named.and_then(|reference| reference.name.as_deref()) {
-                Some(name) => self.site.frontend_by_name(name),
+                Some(name) => self.instance.frontend_by_name(name),
                 None => Some(self.frontend),
             },
         }
@@ -191,9 +191,9 @@ impl Exchange {
     pub(super) fn server_argument(&self, args: &Args) -> Option<(&'static Proxy, Arc<Server>)> {
         let reference = args.reference(0)?;
         let Some((proxy, rank)) = reference.target() else {
-            return self.site.find_server(self.backend, reference.name.as_deref()?.as_bytes());
+            return self.instance.find_server(self.backend, reference.name.as_deref()?.as_bytes());
         };
-        let proxy = self.site.proxies.get(proxy as usize)?;
+        let proxy = self.instance.proxies.get(proxy as usize)?;
         let server = proxy.backend.as_ref()?.server(ServerKey::configured(rank))?;
         Some((proxy, server))
     }

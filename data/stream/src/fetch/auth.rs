@@ -7,7 +7,7 @@ use weir_http::auth::{self, Credentials};
 use super::access::{Absent, Side};
 use super::values::{copied, made, text, truth};
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 const fn request(name: &'static str, output: weir_expr::SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST)
@@ -19,7 +19,7 @@ const HEADER: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 pub(super) const ROWS: &[Row] = &[
     row(
         request("http_auth", Bool, "Whether user and password of the request are in a userlist").args(USERS),
-        |exchange, args, _| match given(exchange) {
+        |stream, args, _| match given(stream) {
             Ok(credentials) => truth(user(&credentials, args).is_some()),
             Err(absent) => absent.into(),
         },
@@ -40,30 +40,29 @@ pub(super) const ROWS: &[Row] = &[
             "The bearer token of the request, in Authorization or another header",
         )
         .args(HEADER),
-        |exchange, args, _| {
+        |stream, args, _| {
             let header = args.str(0).filter(|header| !header.is_empty());
-            bearer(exchange, header)
+            bearer(stream, header)
         },
     ),
-    row(
-        request("http_auth_user", Str, "The user of the request, not verified"),
-        |exchange, _, _| match given(exchange) {
-            Ok(credentials) => made(credentials.user),
-            Err(absent) => absent.into(),
-        },
-    ),
-    row(request("http_auth_pass", Str, "The password of the request, not verified"), |exchange, _, _| {
-        match given(exchange) {
+    row(request("http_auth_user", Str, "The user of the request, not verified"), |stream, _, _| match given(
+        stream,
+    ) {
+        Ok(credentials) => made(credentials.user),
+        Err(absent) => absent.into(),
+    }),
+    row(request("http_auth_pass", Str, "The password of the request, not verified"), |stream, _, _| {
+        match given(stream) {
             Ok(credentials) => made(credentials.password),
             Err(absent) => absent.into(),
         }
     }),
     row(
         request("http_auth_type", Str, "The scheme of the request's credentials: Basic or Bearer"),
-        |exchange, _, _| match given(exchange) {
+        |stream, _, _| match given(stream) {
             Ok(_) => text(b"Basic"),
             Err(Absent::Later) => Fetched::Later,
-            Err(Absent::Missing) => match bearer(exchange, None) {
+            Err(Absent::Missing) => match bearer(stream, None) {
                 Fetched::Sample(_) => text(b"Bearer"),
                 other => other,
             },
@@ -72,26 +71,26 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// Where credentials stand: a request to a proxy has them in a field of its own (`option http-use-proxy-header`).
-fn field(exchange: &Exchange, target: &[u8]) -> &'static [u8] {
+fn field(stream: &Stream, target: &[u8]) -> &'static [u8] {
     let to_proxy = !matches!(target.first(), Some(b'/' | b'*'));
-    let own_field = exchange.frontend.config.settings.options.http_use_proxy_header;
+    let own_field = stream.frontend.config.settings.options.http_use_proxy_header;
     if to_proxy && own_field { b"proxy-authorization" } else { b"authorization" }
 }
 
 /// The value of the field that the credentials stand in.
-fn value<'c>(exchange: &'c mut Exchange, header: Option<&'c [u8]>) -> Result<&'c [u8], Absent> {
-    exchange.head(Side::Request)?;
-    let (head, raw) = (&exchange.request.head, exchange.request.bytes());
-    let field = header.unwrap_or_else(|| field(exchange, head.uri(raw)));
+fn value<'c>(stream: &'c mut Stream, header: Option<&'c [u8]>) -> Result<&'c [u8], Absent> {
+    stream.head(Side::Request)?;
+    let (head, raw) = (&stream.request.head, stream.request.bytes());
+    let field = header.unwrap_or_else(|| field(stream, head.uri(raw)));
     head.find_line(raw, field, 1).ok_or(Absent::Missing)
 }
 
-fn given(exchange: &mut Exchange) -> Result<Credentials, Absent> {
-    auth::basic(value(exchange, None)?).ok_or(Absent::Missing)
+fn given(stream: &mut Stream) -> Result<Credentials, Absent> {
+    auth::basic(value(stream, None)?).ok_or(Absent::Missing)
 }
 
-fn bearer<'c>(exchange: &'c mut Exchange, header: Option<&'c [u8]>) -> Fetched<'c> {
-    match value(exchange, header) {
+fn bearer<'c>(stream: &'c mut Stream, header: Option<&'c [u8]>) -> Fetched<'c> {
+    match value(stream, header) {
         Ok(value) => {
             let token = auth::scheme(value).filter(|(name, _)| name.eq_ignore_ascii_case(b"Bearer"));
             let token = token.map(|(_, token)| token).filter(|token| !token.is_empty());
@@ -103,7 +102,7 @@ fn bearer<'c>(exchange: &'c mut Exchange, header: Option<&'c [u8]>) -> Fetched<'
 
 /// The groups of the user that the credentials prove.
 fn user<'u>(credentials: &Credentials, args: &Args) -> Option<&'u [Box<str>]> {
-    let list = Exchange::userlist_argument(args)?;
+    let list = Stream::userlist_argument(args)?;
     let name = std::str::from_utf8(&credentials.user).ok()?;
     let user = list.user(name)?;
     let known = user.password.as_ref().is_some_and(|password| password.verify(&credentials.password));
@@ -111,8 +110,8 @@ fn user<'u>(credentials: &Credentials, args: &Args) -> Option<&'u [Box<str>]> {
 }
 
 /// The user's name; an ACL compares its patterns with each of the user's groups instead.
-fn group<'c>(exchange: &'c mut Exchange, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
-    let credentials = match given(exchange) {
+fn group<'c>(stream: &'c mut Stream, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+    let credentials = match given(stream) {
         Ok(credentials) => credentials,
         Err(absent) => return absent.into(),
     };

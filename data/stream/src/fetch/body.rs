@@ -9,7 +9,7 @@ use weir_mux::BodyFlow;
 use super::access::{Absent, Side};
 use super::values::number;
 use super::{Row, row, valid};
-use crate::exchange::{Exchange, Replay};
+use crate::stream::{Replay, Stream};
 
 const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST_BODY)
@@ -20,26 +20,25 @@ const fn response(name: &'static str, output: SampleType, help: &'static str) ->
 }
 
 pub(super) const ROWS: &[Row] = &[
-    row(request("req.body", Bin, "The request's body, as much of it as is there"), |exchange, _, _| {
-        answer(request_body(exchange), content)
+    row(request("req.body", Bin, "The request's body, as much of it as is there"), |stream, _, _| {
+        answer(request_body(stream), content)
     }),
-    row(request("req.body_len", Int, "How many bytes of the request's body are there"), |exchange, _, _| {
-        answer(request_body(exchange), length)
+    row(request("req.body_len", Int, "How many bytes of the request's body are there"), |stream, _, _| {
+        answer(request_body(stream), length)
     }),
     row(
         request("req.body_size", Int, "The announced length of the request's body, or how much is there"),
-        |exchange, _, _| answer(request_body(exchange), size),
+        |stream, _, _| answer(request_body(stream), size),
     ),
-    row(response("res.body", Bin, "The response's body, as much of it as is there"), |exchange, _, _| {
-        answer(response_body(exchange), content)
+    row(response("res.body", Bin, "The response's body, as much of it as is there"), |stream, _, _| {
+        answer(response_body(stream), content)
+    }),
+    row(response("res.body_len", Int, "How many bytes of the response's body are there"), |stream, _, _| {
+        answer(response_body(stream), length)
     }),
     row(
-        response("res.body_len", Int, "How many bytes of the response's body are there"),
-        |exchange, _, _| answer(response_body(exchange), length),
-    ),
-    row(
         response("res.body_size", Int, "The announced length of the response's body, or how much is there"),
-        |exchange, _, _| answer(response_body(exchange), size),
+        |stream, _, _| answer(response_body(stream), size),
     ),
 ];
 
@@ -79,37 +78,37 @@ fn size(body: Body<'_>) -> Fetched<'_> {
 }
 
 /// The request's body. It is there from the complete head until a server gets it.
-pub(super) fn request_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent> {
-    if !exchange.facts.have_request || exchange.server.is_some() || exchange.facts.have_response {
+pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
+    if !stream.facts.have_request || stream.server.is_some() || stream.facts.have_response {
         return Err(Absent::Missing);
     }
-    let announced = exchange.request.head.content_length();
-    if let Replay::Whole(body) = &exchange.replay {
+    let announced = stream.request.head.content_length();
+    if let Replay::Whole(body) = &stream.replay {
         return Ok(Body {
             bytes: body.payload(scratch::take).ok_or(Absent::Missing)?,
             announced,
             grows: false,
         });
     }
-    exchange.request.detach(&mut exchange.client);
-    if !exchange.request_body.inspect(&mut exchange.client) {
+    stream.request.detach(&mut stream.client);
+    if !stream.request_body.inspect(&mut stream.client) {
         return Err(Absent::Missing);
     }
-    let grows = !exchange.request_body.is_complete() && exchange.may_wait();
-    let bytes = exchange.request_body.waiting(&exchange.client, scratch::take).ok_or(Absent::Missing)?;
+    let grows = !stream.request_body.is_complete() && stream.may_wait();
+    let bytes = stream.request_body.waiting(&stream.client, scratch::take).ok_or(Absent::Missing)?;
     Ok(Body { bytes, announced, grows })
 }
 
 /// The response's body: what came together with the head, until it goes on to the client.
-pub(super) fn response_body(exchange: &mut Exchange) -> Result<Body<'_>, Absent> {
-    exchange.head(Side::Response)?;
-    if !exchange.facts.have_response || exchange.facts.response_started || exchange.reply.is_some() {
+pub(super) fn response_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
+    stream.head(Side::Response)?;
+    if !stream.facts.have_response || stream.facts.response_started || stream.reply.is_some() {
         return Err(Absent::Missing);
     }
-    let announced = exchange.response.head.content_length();
-    let Some(upstream) = &mut exchange.server else { return Err(Absent::Missing) };
-    exchange.response.detach(&mut upstream.connector);
-    let mut flow = BodyFlow::behind(&exchange.response.head, exchange.response_size);
+    let announced = stream.response.head.content_length();
+    let Some(upstream) = &mut stream.server else { return Err(Absent::Missing) };
+    stream.response.detach(&mut upstream.connector);
+    let mut flow = BodyFlow::behind(&stream.response.head, stream.response_size);
     if !flow.inspect(&mut upstream.connector) {
         return Err(Absent::Missing);
     }

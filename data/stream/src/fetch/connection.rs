@@ -11,7 +11,7 @@ use weir_sys::tcp_info::TcpInfo;
 use super::local::is_local;
 use super::values::{amount, copied, gauge, ip, number, port, text, truth};
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 const fn client(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::CLIENT).needs(Needs::L4_CLIENT)
@@ -33,51 +33,48 @@ const fn choice(name: &'static str, help: &'static str) -> FetchDecl {
 const UNIT: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
 pub(super) const ROWS: &[Row] = &[
-    row(client("src", Addr, "The client's address, as far as it is known"), |exchange, _, _| {
-        ip(Some(&exchange.session.source()))
+    row(client("src", Addr, "The client's address, as far as it is known"), |stream, _, _| {
+        ip(Some(&stream.session.source()))
     }),
-    row(client("src_port", Int, "The client's port"), |exchange, _, _| {
-        port(Some(&exchange.session.source()))
+    row(client("src_port", Int, "The client's port"), |stream, _, _| port(Some(&stream.session.source()))),
+    row(client("src_is_local", Bool, "Whether the client's address is one of this host"), |stream, _, _| {
+        truth(is_local(&stream.session.source()))
     }),
-    row(
-        client("src_is_local", Bool, "Whether the client's address is one of this host"),
-        |exchange, _, _| truth(is_local(&exchange.session.source())),
-    ),
-    row(client("dst", Addr, "The address that the client connected to"), |exchange, _, _| {
-        ip(Some(&exchange.session.destination()))
+    row(client("dst", Addr, "The address that the client connected to"), |stream, _, _| {
+        ip(Some(&stream.session.destination()))
     }),
-    row(client("dst_port", Int, "The port that the client connected to"), |exchange, _, _| {
-        port(Some(&exchange.session.destination()))
+    row(client("dst_port", Int, "The port that the client connected to"), |stream, _, _| {
+        port(Some(&stream.session.destination()))
     }),
     row(
         client("dst_is_local", Bool, "Whether the client connected to an address of this host"),
-        |exchange, _, _| truth(is_local(&exchange.session.destination())),
+        |stream, _, _| truth(is_local(&stream.session.destination())),
     ),
     row(
         FetchDecl::new("dst_conn", Int, "Connections of the listener")
             .valid(valid::FRONTEND)
             .needs(Needs::LISTENER),
-        |exchange, _, _| gauge(exchange.session.listener.connections.inside()),
+        |stream, _, _| gauge(stream.session.listener.connections.inside()),
     ),
-    row(client("fc_src", Addr, "The address that the client's connection came from"), |exchange, _, _| {
-        ip(Some(&exchange.session.connection_source()))
+    row(client("fc_src", Addr, "The address that the client's connection came from"), |stream, _, _| {
+        ip(Some(&stream.session.connection_source()))
     }),
-    row(client("fc_src_port", Int, "The port that the client's connection came from"), |exchange, _, _| {
-        port(Some(&exchange.session.connection_source()))
+    row(client("fc_src_port", Int, "The port that the client's connection came from"), |stream, _, _| {
+        port(Some(&stream.session.connection_source()))
     }),
     row(
         client("fc_src_is_local", Bool, "Whether the client's connection came from this host"),
-        |exchange, _, _| truth(is_local(&exchange.session.connection_source())),
+        |stream, _, _| truth(is_local(&stream.session.connection_source())),
     ),
-    row(client("fc_dst", Addr, "The address that the client's connection went to"), |exchange, _, _| {
-        ip(Some(&exchange.session.connection_destination()))
+    row(client("fc_dst", Addr, "The address that the client's connection went to"), |stream, _, _| {
+        ip(Some(&stream.session.connection_destination()))
     }),
-    row(client("fc_dst_port", Int, "The port that the client's connection went to"), |exchange, _, _| {
-        port(Some(&exchange.session.connection_destination()))
+    row(client("fc_dst_port", Int, "The port that the client's connection went to"), |stream, _, _| {
+        port(Some(&stream.session.connection_destination()))
     }),
     row(
         client("fc_dst_is_local", Bool, "Whether the client's connection went to an address of this host"),
-        |exchange, _, _| truth(is_local(&exchange.session.connection_destination())),
+        |stream, _, _| truth(is_local(&stream.session.connection_destination())),
     ),
     row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |_, _, _| number(1)),
     // Nothing speaks TLS yet, so these are known.
@@ -99,25 +96,25 @@ pub(super) const ROWS: &[Row] = &[
         client("fc_glitches", Int, "Small violations of its protocol on the client's connection"),
         |_, _, _| number(0),
     ),
-    row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |exchange, _, _| {
-        number(error_of(exchange.client.fault()).id)
+    row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |stream, _, _| {
+        number(error_of(stream.client.fault()).id)
     }),
-    row(client("fc_err_str", Str, "The error of the client's connection in words"), |exchange, _, _| {
-        text(error_of(exchange.client.fault()).message)
+    row(client("fc_err_str", Str, "The error of the client's connection in words"), |stream, _, _| {
+        text(error_of(stream.client.fault()).message)
     }),
-    row(client("fc_err_name", Str, "The error of the client's connection as one word"), |exchange, _, _| {
-        text(error_of(exchange.client.fault()).name)
+    row(client("fc_err_name", Str, "The error of the client's connection as one word"), |stream, _, _| {
+        text(error_of(stream.client.fault()).name)
     }),
     row(
         client("fc_rcvd_proxy", Bool, "Whether the client's connection began with a PROXY header"),
-        |exchange, _, _| truth(exchange.session.proxy_header().is_some()),
+        |stream, _, _| truth(stream.session.proxy_header().is_some()),
     ),
-    row(client("fc_pp_authority", Str, "The authority that a PROXY header carried"), |exchange, _, _| {
-        header_field(exchange, tlv::AUTHORITY, &mut Cursor::single())
+    row(client("fc_pp_authority", Str, "The authority that a PROXY header carried"), |stream, _, _| {
+        header_field(stream, tlv::AUTHORITY, &mut Cursor::single())
     }),
     row(
         client("fc_pp_unique_id", Str, "The unique identifier that a PROXY header carried"),
-        |exchange, _, _| header_field(exchange, tlv::UNIQUE_ID, &mut Cursor::single()),
+        |stream, _, _| header_field(stream, tlv::UNIQUE_ID, &mut Cursor::single()),
     ),
     row(
         FetchDecl::new("fc_pp_tlv", Str, "A field that a PROXY header carried, by its number or name")
@@ -125,105 +122,103 @@ pub(super) const ROWS: &[Row] = &[
             .valid(valid::SESSION)
             .needs(Needs::L5_CLIENT)
             .check(check_field_kind),
-        |exchange, args, cursor| {
+        |stream, args, cursor| {
             let kind = args.int(0).and_then(|kind| u8::try_from(kind).ok());
-            kind.map_or(Fetched::Missing, |kind| header_field(exchange, kind, cursor))
+            kind.map_or(Fetched::Missing, |kind| header_field(stream, kind, cursor))
         },
     ),
-    row(time("fc_rtt", "The client's smoothed round trip time, in ms or us"), |exchange, args, _| {
-        client_info(exchange, |info| in_unit(info.rtt_us, args))
+    row(time("fc_rtt", "The client's smoothed round trip time, in ms or us"), |stream, args, _| {
+        client_info(stream, |info| in_unit(info.rtt_us, args))
     }),
     row(
         time("fc_rttvar", "The deviation of the client's round trip time, in ms or us"),
-        |exchange, args, _| client_info(exchange, |info| in_unit(info.rtt_variance_us, args)),
+        |stream, args, _| client_info(stream, |info| in_unit(info.rtt_variance_us, args)),
     ),
     row(
         client("fc_unacked", Int, "Segments to the client that are not acknowledged").args(UNIT),
-        |exchange, _, _| client_info(exchange, |info| info.unacked),
+        |stream, _, _| client_info(stream, |info| info.unacked),
     ),
     row(
         client("fc_sacked", Int, "Segments to the client that are acknowledged out of order").args(UNIT),
-        |exchange, _, _| client_info(exchange, |info| info.sacked),
+        |stream, _, _| client_info(stream, |info| info.sacked),
     ),
-    row(client("fc_lost", Int, "Segments to the client that seem lost").args(UNIT), |exchange, _, _| {
-        client_info(exchange, |info| info.lost)
+    row(client("fc_lost", Int, "Segments to the client that seem lost").args(UNIT), |stream, _, _| {
+        client_info(stream, |info| info.lost)
     }),
     row(
         client("fc_retrans", Int, "Segments to the client that are being sent again").args(UNIT),
-        |exchange, _, _| client_info(exchange, |info| info.retransmits),
+        |stream, _, _| client_info(stream, |info| info.retransmits),
     ),
     row(
         client("fc_reordering", Int, "How far segments to the client get out of order").args(UNIT),
-        |exchange, _, _| client_info(exchange, |info| info.reordering),
+        |stream, _, _| client_info(stream, |info| info.reordering),
     ),
     row(
         time("bc_rtt", "The server's smoothed round trip time, in ms or us").needs(Needs::L4_SERVER),
-        |exchange, args, _| server_info(exchange, |info| in_unit(info.rtt_us, args)),
+        |stream, args, _| server_info(stream, |info| in_unit(info.rtt_us, args)),
     ),
     row(
         time("bc_rttvar", "The deviation of the server's round trip time, in ms or us")
             .needs(Needs::L4_SERVER),
-        |exchange, args, _| server_info(exchange, |info| in_unit(info.rtt_variance_us, args)),
+        |stream, args, _| server_info(stream, |info| in_unit(info.rtt_variance_us, args)),
     ),
-    row(server("bc_dst", Addr, "The address of the server that was connected to"), |exchange, _, _| {
-        ip(reached(exchange).as_ref())
+    row(server("bc_dst", Addr, "The address of the server that was connected to"), |stream, _, _| {
+        ip(reached(stream).as_ref())
     }),
-    row(server("bc_dst_port", Int, "The port of the server that was connected to"), |exchange, _, _| {
-        port(reached(exchange).as_ref())
+    row(server("bc_dst_port", Int, "The port of the server that was connected to"), |stream, _, _| {
+        port(reached(stream).as_ref())
     }),
-    row(server("bc_src", Addr, "The address that the server was connected to from"), |exchange, _, _| {
-        ip(exchange.own_address().as_ref())
+    row(server("bc_src", Addr, "The address that the server was connected to from"), |stream, _, _| {
+        ip(stream.own_address().as_ref())
     }),
-    row(server("bc_src_port", Int, "The port that the server was connected to from"), |exchange, _, _| {
-        port(exchange.own_address().as_ref())
+    row(server("bc_src_port", Int, "The port that the server was connected to from"), |stream, _, _| {
+        port(stream.own_address().as_ref())
     }),
-    row(server("bc_http_major", Int, "The HTTP version spoken with the server: 1 or 2"), |exchange, _, _| {
-        if_spoken_to(exchange, || number(1))
+    row(server("bc_http_major", Int, "The HTTP version spoken with the server: 1 or 2"), |stream, _, _| {
+        if_spoken_to(stream, || number(1))
     }),
-    row(server("bc_nb_streams", Int, "Streams on the server's connection now"), |exchange, _, _| {
-        if_connected(exchange, |_, _| number(1))
+    row(server("bc_nb_streams", Int, "Streams on the server's connection now"), |stream, _, _| {
+        if_connected(stream, |_, _| number(1))
     }),
     row(
         server("bc_settings_streams_limit", Int, "The most streams on the server's connection"),
-        |exchange, _, _| if_connected(exchange, |_, _| number(1)),
+        |stream, _, _| if_connected(stream, |_, _| number(1)),
     ),
     row(
         server("bc_glitches", Int, "Small violations of its protocol on the server's connection"),
-        |exchange, _, _| if_connected(exchange, |_, _| number(0)),
+        |stream, _, _| if_connected(stream, |_, _| number(0)),
     ),
     row(
         server("bc_reused", Bool, "Whether the server's connection served other requests before"),
-        |exchange, _, _| match if_connected(exchange, |reused, _| truth(reused)) {
+        |stream, _, _| match if_connected(stream, |reused, _| truth(reused)) {
             // Nothing was transferred by a connection that was there before.
             Fetched::Missing => truth(false),
             found => found,
         },
     ),
-    row(server("bc_err", Int, "The error of the server's connection, 0 for none"), |exchange, _, _| {
-        if_connected(exchange, |_, fault| number(error_of(fault).id))
+    row(server("bc_err", Int, "The error of the server's connection, 0 for none"), |stream, _, _| {
+        if_connected(stream, |_, fault| number(error_of(fault).id))
     }),
-    row(server("bc_err_str", Str, "The error of the server's connection in words"), |exchange, _, _| {
-        if_connected(exchange, |_, fault| text(error_of(fault).message))
+    row(server("bc_err_str", Str, "The error of the server's connection in words"), |stream, _, _| {
+        if_connected(stream, |_, fault| text(error_of(fault).message))
     }),
-    row(server("bc_err_name", Str, "The error of the server's connection as one word"), |exchange, _, _| {
-        if_connected(exchange, |_, fault| text(error_of(fault).name))
+    row(server("bc_err_name", Str, "The error of the server's connection as one word"), |stream, _, _| {
+        if_connected(stream, |_, fault| text(error_of(fault).name))
     }),
     row(
         server("bc_be_queue", Int, "Requests that left the backend's queue before this one"),
-        |exchange, _, _| number(exchange.queued.backend),
+        |stream, _, _| number(stream.queued.backend),
     ),
     row(
         server("bc_srv_queue", Int, "Requests that left the server's queue before this one"),
-        |exchange, _, _| number(exchange.queued.server),
+        |stream, _, _| number(stream.queued.server),
     ),
-    row(stream("bytes_in", "Bytes from the client"), |exchange, _, _| gauge(amount(exchange.bytes_in()))),
-    row(choice("bytes_out", "Bytes from the server"), |exchange, _, _| gauge(amount(from_server(exchange)))),
-    row(stream("req.bytes_in", "Bytes from the client"), |exchange, _, _| gauge(amount(exchange.bytes_in()))),
-    row(stream("req.bytes_out", "Bytes to the server"), |exchange, _, _| gauge(amount(to_server(exchange)))),
-    row(choice("res.bytes_in", "Bytes from the server"), |exchange, _, _| {
-        gauge(amount(from_server(exchange)))
-    }),
-    row(choice("res.bytes_out", "Bytes to the client"), |exchange, _, _| gauge(amount(exchange.bytes_out()))),
+    row(stream("bytes_in", "Bytes from the client"), |stream, _, _| gauge(amount(stream.bytes_in()))),
+    row(choice("bytes_out", "Bytes from the server"), |stream, _, _| gauge(amount(from_server(stream)))),
+    row(stream("req.bytes_in", "Bytes from the client"), |stream, _, _| gauge(amount(stream.bytes_in()))),
+    row(stream("req.bytes_out", "Bytes to the server"), |stream, _, _| gauge(amount(to_server(stream)))),
+    row(choice("res.bytes_in", "Bytes from the server"), |stream, _, _| gauge(amount(from_server(stream)))),
+    row(choice("res.bytes_out", "Bytes to the client"), |stream, _, _| gauge(amount(stream.bytes_out()))),
 ];
 
 const fn time(name: &'static str, help: &'static str) -> FetchDecl {
@@ -241,22 +236,19 @@ fn in_unit(microseconds: u32, args: &Args) -> u32 {
     if args.str(0) == Some(b"us") { microseconds } else { microseconds / 1000 }
 }
 
-fn client_info<'c>(exchange: &Exchange, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
-    exchange.client.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
+fn client_info<'c>(stream: &Stream, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
+    stream.client.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
 }
 
-fn server_info<'c>(exchange: &Exchange, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
-    let Some(upstream) = &exchange.server else { return Fetched::Missing };
+fn server_info<'c>(stream: &Stream, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
+    let Some(upstream) = &stream.server else { return Fetched::Missing };
     upstream.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
 }
 
 /// Something about the server's connection, the last one if there is none any more: whether it was used before, and
 /// what broke it. One that a SOCKS4 proxy did not make is one, too.
-fn if_connected<'c>(
-    exchange: &Exchange,
-    then: impl FnOnce(bool, Option<Fault>) -> Fetched<'c>,
-) -> Fetched<'c> {
-    match (&exchange.server, &exchange.past_connection) {
+fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> Fetched<'c>) -> Fetched<'c> {
+    match (&stream.server, &stream.past_connection) {
         (Some(upstream), _) => then(upstream.reused, upstream.connector.fault()),
         (None, Some(past)) if past.stood || past.fault.is_some_and(Fault::is_of_proxy) => {
             then(past.reused, past.fault)
@@ -266,9 +258,9 @@ fn if_connected<'c>(
 }
 
 /// Something about how HTTP is spoken with a server that was tried, whether it answered or not.
-fn if_spoken_to<'c>(exchange: &Exchange, then: impl FnOnce() -> Fetched<'c>) -> Fetched<'c> {
-    let tried = exchange.server.is_some() || exchange.past_connection.is_some();
-    if tried && exchange.backend.is_http() { then() } else { Fetched::Missing }
+fn if_spoken_to<'c>(stream: &Stream, then: impl FnOnce() -> Fetched<'c>) -> Fetched<'c> {
+    let tried = stream.server.is_some() || stream.past_connection.is_some();
+    if tried && stream.backend.is_http() { then() } else { Fetched::Missing }
 }
 
 /// A connection that lives has no error. Of one that broke later, the numbers of the manual (`fc_err_str`) know only
@@ -296,25 +288,25 @@ struct ConnectionError {
 }
 
 /// Where the server is that the stream is on, or was on last.
-fn reached(exchange: &Exchange) -> Option<Address> {
-    exchange.backend.backend.as_ref()?;
-    exchange.server_address()
+fn reached(stream: &Stream) -> Option<Address> {
+    stream.backend.backend.as_ref()?;
+    stream.server_address()
 }
 
 /// What came from the client and does not wait here any more.
-fn to_server(exchange: &Exchange) -> u64 {
-    exchange.bytes_in().saturating_sub(exchange.client.input().len() as u64)
+fn to_server(stream: &Stream) -> u64 {
+    stream.bytes_in().saturating_sub(stream.client.input().len() as u64)
 }
 
 /// What went to the client, and what came from the server and still waits here.
-fn from_server(exchange: &Exchange) -> u64 {
-    let waiting = exchange.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
-    exchange.bytes_out() + waiting as u64
+fn from_server(stream: &Stream) -> u64 {
+    let waiting = stream.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
+    stream.bytes_out() + waiting as u64
 }
 
 /// A field of the PROXY header: the first of its kind, or each of them for an ACL's `cursor`.
-fn header_field<'c>(exchange: &Exchange, kind: u8, cursor: &mut Cursor) -> Fetched<'c> {
-    let header = exchange.session.proxy_header();
+fn header_field<'c>(stream: &Stream, kind: u8, cursor: &mut Cursor) -> Fetched<'c> {
+    let header = stream.session.proxy_header();
     let fields = header.as_ref().map_or(&[][..], |header| &header.fields);
     let rest = fields.iter().enumerate().skip(cursor.position[0]);
     let Some((position, (_, value))) = rest.into_iter().find(|(_, (found, _))| *found == kind) else {

@@ -9,7 +9,7 @@ use super::access::Side;
 use super::headers::delimiter;
 use super::values::{leading_number, made, number};
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
@@ -29,48 +29,48 @@ const NUMBER: &str = "A cookie of the request as a number";
 const NUMBER_S: &str = "A cookie that the response sets as a number";
 
 pub(super) const ROWS: &[Row] = &[
-    row(request("req.cook", Str, VALUE), |exchange, args, cursor| {
-        cookie(exchange, Side::Request, args, cursor, as_text)
+    row(request("req.cook", Str, VALUE), |stream, args, cursor| {
+        cookie(stream, Side::Request, args, cursor, as_text)
     }),
-    row(request("cook", Str, VALUE), |exchange, args, cursor| {
-        cookie(exchange, Side::Request, args, cursor, as_text)
+    row(request("cook", Str, VALUE), |stream, args, cursor| {
+        cookie(stream, Side::Request, args, cursor, as_text)
     }),
-    row(response("res.cook", Str, VALUE_S), |exchange, args, cursor| {
-        cookie(exchange, Side::Response, args, cursor, as_text)
+    row(response("res.cook", Str, VALUE_S), |stream, args, cursor| {
+        cookie(stream, Side::Response, args, cursor, as_text)
     }),
-    row(response("scook", Str, VALUE_S), |exchange, args, cursor| {
-        cookie(exchange, Side::Response, args, cursor, as_text)
+    row(response("scook", Str, VALUE_S), |stream, args, cursor| {
+        cookie(stream, Side::Response, args, cursor, as_text)
     }),
     row(
         FetchDecl::new("cookie", Str, "The last cookie of a name in the message, or the first of all")
             .args(NAME)
             .valid(valid::MESSAGE)
             .needs(Needs::HTTP_REQUEST.or(Needs::HTTP_RESPONSE)),
-        |exchange, args, cursor| cookie(exchange, Side::Current, args, cursor, as_text),
+        |stream, args, cursor| cookie(stream, Side::Current, args, cursor, as_text),
     ),
-    row(request("req.cook_cnt", Int, COUNT), |exchange, args, _| count(exchange, Side::Request, args)),
-    row(request("cook_cnt", Int, COUNT), |exchange, args, _| count(exchange, Side::Request, args)),
-    row(response("res.cook_cnt", Int, COUNT_S), |exchange, args, _| count(exchange, Side::Response, args)),
-    row(response("scook_cnt", Int, COUNT_S), |exchange, args, _| count(exchange, Side::Response, args)),
-    row(request("req.cook_val", Int, NUMBER), |exchange, args, cursor| {
-        cookie(exchange, Side::Request, args, cursor, as_number)
+    row(request("req.cook_cnt", Int, COUNT), |stream, args, _| count(stream, Side::Request, args)),
+    row(request("cook_cnt", Int, COUNT), |stream, args, _| count(stream, Side::Request, args)),
+    row(response("res.cook_cnt", Int, COUNT_S), |stream, args, _| count(stream, Side::Response, args)),
+    row(response("scook_cnt", Int, COUNT_S), |stream, args, _| count(stream, Side::Response, args)),
+    row(request("req.cook_val", Int, NUMBER), |stream, args, cursor| {
+        cookie(stream, Side::Request, args, cursor, as_number)
     }),
-    row(request("cook_val", Int, NUMBER), |exchange, args, cursor| {
-        cookie(exchange, Side::Request, args, cursor, as_number)
+    row(request("cook_val", Int, NUMBER), |stream, args, cursor| {
+        cookie(stream, Side::Request, args, cursor, as_number)
     }),
-    row(response("res.cook_val", Int, NUMBER_S), |exchange, args, cursor| {
-        cookie(exchange, Side::Response, args, cursor, as_number)
+    row(response("res.cook_val", Int, NUMBER_S), |stream, args, cursor| {
+        cookie(stream, Side::Response, args, cursor, as_number)
     }),
-    row(response("scook_val", Int, NUMBER_S), |exchange, args, cursor| {
-        cookie(exchange, Side::Response, args, cursor, as_number)
+    row(response("scook_val", Int, NUMBER_S), |stream, args, cursor| {
+        cookie(stream, Side::Response, args, cursor, as_number)
     }),
     row(
         request("req.cook_names", Str, "The names of all cookies of the request, joined"),
-        |exchange, args, _| names(exchange, Side::Request, args),
+        |stream, args, _| names(stream, Side::Request, args),
     ),
     row(
         response("res.cook_names", Str, "The names of all cookies that the response sets, joined"),
-        |exchange, args, _| names(exchange, Side::Response, args),
+        |stream, args, _| names(stream, Side::Response, args),
     ),
 ];
 
@@ -131,14 +131,14 @@ impl<'a> Iterator for Cookies<'a> {
 
 /// A cookie's value. An ACL sees each of that name; everybody else the last one, or the very first if no name is given.
 fn cookie<'c>(
-    exchange: &'c mut Exchange,
+    stream: &'c mut Stream,
     side: Side,
     args: &'c Args,
     cursor: &mut Cursor,
     convert: fn(&'c [u8]) -> Value<'c>,
 ) -> Fetched<'c> {
-    let field = Field::of(exchange.side(side));
-    let (head, raw) = match exchange.head(side) {
+    let field = Field::of(stream.side(side));
+    let (head, raw) = match stream.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };
@@ -164,10 +164,10 @@ fn as_number(value: &[u8]) -> Value<'_> {
     Value::Int(leading_number(value))
 }
 
-fn count<'c>(exchange: &mut Exchange, side: Side, args: &Args) -> Fetched<'c> {
+fn count<'c>(stream: &mut Stream, side: Side, args: &Args) -> Fetched<'c> {
     let field = Field::of(side);
     let name = args.str(0).unwrap_or_default();
-    match exchange.head(side) {
+    match stream.head(side) {
         Ok((head, raw)) => {
             let cookies = Cookies { head, raw, field, position: [0; 2] };
             number(cookies.filter(|cookie| name.is_empty() || cookie.name == name).count() as i64)
@@ -176,9 +176,9 @@ fn count<'c>(exchange: &mut Exchange, side: Side, args: &Args) -> Fetched<'c> {
     }
 }
 
-fn names<'c>(exchange: &mut Exchange, side: Side, args: &Args) -> Fetched<'c> {
+fn names<'c>(stream: &mut Stream, side: Side, args: &Args) -> Fetched<'c> {
     let field = Field::of(side);
-    let (head, raw) = match exchange.head(side) {
+    let (head, raw) = match stream.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };

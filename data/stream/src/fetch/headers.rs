@@ -9,7 +9,7 @@ use weir_http::{Head, values};
 use super::access::Side;
 use super::values::{leading_number, made, made_binary, number};
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 const OCCURRENCE: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int]);
 const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
@@ -34,11 +34,11 @@ const NUMBER: &str = "A value of a request header as a number";
 const NUMBER_S: &str = "A value of a response header as a number";
 
 pub(super) const ROWS: &[Row] = &[
-    row(request("req.hdr", OCCURRENCE, Str, VALUE), |exchange, args, cursor| {
-        field(exchange, Side::Request, Part::Value, args, cursor, as_text)
+    row(request("req.hdr", OCCURRENCE, Str, VALUE), |stream, args, cursor| {
+        field(stream, Side::Request, Part::Value, args, cursor, as_text)
     }),
-    row(response("res.hdr", OCCURRENCE, Str, VALUE_S), |exchange, args, cursor| {
-        field(exchange, Side::Response, Part::Value, args, cursor, as_text)
+    row(response("res.hdr", OCCURRENCE, Str, VALUE_S), |stream, args, cursor| {
+        field(stream, Side::Response, Part::Value, args, cursor, as_text)
     }),
     row(
         FetchDecl::new(
@@ -49,77 +49,77 @@ pub(super) const ROWS: &[Row] = &[
         .args(OCCURRENCE)
         .valid(valid::MESSAGE)
         .needs(Needs::HTTP_REQUEST.or(Needs::HTTP_RESPONSE)),
-        |exchange, args, cursor| field(exchange, Side::Current, Part::Value, args, cursor, as_text),
+        |stream, args, cursor| field(stream, Side::Current, Part::Value, args, cursor, as_text),
     ),
-    row(response("shdr", OCCURRENCE, Str, VALUE_S), |exchange, args, cursor| {
-        field(exchange, Side::Response, Part::Value, args, cursor, as_text)
+    row(response("shdr", OCCURRENCE, Str, VALUE_S), |stream, args, cursor| {
+        field(stream, Side::Response, Part::Value, args, cursor, as_text)
     }),
     row(
         request("req.fhdr", ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int]), Str, LINE),
-        |exchange, args, cursor| field(exchange, Side::Request, Part::Line, args, cursor, as_text),
+        |stream, args, cursor| field(stream, Side::Request, Part::Line, args, cursor, as_text),
     ),
-    row(response("res.fhdr", OCCURRENCE, Str, LINE_S), |exchange, args, cursor| {
-        field(exchange, Side::Response, Part::Line, args, cursor, as_text)
+    row(response("res.fhdr", OCCURRENCE, Str, LINE_S), |stream, args, cursor| {
+        field(stream, Side::Response, Part::Line, args, cursor, as_text)
     }),
-    row(request("req.hdr_cnt", NAME, Int, COUNT), |exchange, args, _| {
-        count(exchange, Side::Request, Part::Value, args)
+    row(request("req.hdr_cnt", NAME, Int, COUNT), |stream, args, _| {
+        count(stream, Side::Request, Part::Value, args)
     }),
-    row(request("hdr_cnt", NAME, Int, COUNT), |exchange, args, _| {
-        count(exchange, Side::Request, Part::Value, args)
+    row(request("hdr_cnt", NAME, Int, COUNT), |stream, args, _| {
+        count(stream, Side::Request, Part::Value, args)
     }),
-    row(response("res.hdr_cnt", NAME, Int, COUNT_S), |exchange, args, _| {
-        count(exchange, Side::Response, Part::Value, args)
+    row(response("res.hdr_cnt", NAME, Int, COUNT_S), |stream, args, _| {
+        count(stream, Side::Response, Part::Value, args)
     }),
-    row(response("shdr_cnt", NAME, Int, COUNT_S), |exchange, args, _| {
-        count(exchange, Side::Response, Part::Value, args)
+    row(response("shdr_cnt", NAME, Int, COUNT_S), |stream, args, _| {
+        count(stream, Side::Response, Part::Value, args)
     }),
     row(
         request("req.fhdr_cnt", NAME, Int, "How many request headers of a name there are"),
-        |exchange, args, _| count(exchange, Side::Request, Part::Line, args),
+        |stream, args, _| count(stream, Side::Request, Part::Line, args),
     ),
     row(
         response("res.fhdr_cnt", NAME, Int, "How many response headers of a name there are"),
-        |exchange, args, _| count(exchange, Side::Response, Part::Line, args),
+        |stream, args, _| count(stream, Side::Response, Part::Line, args),
     ),
-    row(request("req.hdr_ip", OCCURRENCE, Addr, ADDRESS), |exchange, args, cursor| {
-        field(exchange, Side::Request, Part::Value, args, cursor, as_address)
+    row(request("req.hdr_ip", OCCURRENCE, Addr, ADDRESS), |stream, args, cursor| {
+        field(stream, Side::Request, Part::Value, args, cursor, as_address)
     }),
-    row(request("hdr_ip", OCCURRENCE, Addr, ADDRESS), |exchange, args, cursor| {
-        field(exchange, Side::Request, Part::Value, args, cursor, as_address)
+    row(request("hdr_ip", OCCURRENCE, Addr, ADDRESS), |stream, args, cursor| {
+        field(stream, Side::Request, Part::Value, args, cursor, as_address)
     }),
-    row(response("res.hdr_ip", OCCURRENCE, Addr, ADDRESS_S), |exchange, args, cursor| {
-        field(exchange, Side::Response, Part::Value, args, cursor, as_address)
+    row(response("res.hdr_ip", OCCURRENCE, Addr, ADDRESS_S), |stream, args, cursor| {
+        field(stream, Side::Response, Part::Value, args, cursor, as_address)
     }),
-    row(response("shdr_ip", OCCURRENCE, Addr, ADDRESS_S), |exchange, args, cursor| {
-        field(exchange, Side::Response, Part::Value, args, cursor, as_address)
+    row(response("shdr_ip", OCCURRENCE, Addr, ADDRESS_S), |stream, args, cursor| {
+        field(stream, Side::Response, Part::Value, args, cursor, as_address)
     }),
-    row(request("req.hdr_val", OCCURRENCE, Int, NUMBER), |exchange, args, cursor| {
-        field(exchange, Side::Request, Part::Value, args, cursor, as_number)
+    row(request("req.hdr_val", OCCURRENCE, Int, NUMBER), |stream, args, cursor| {
+        field(stream, Side::Request, Part::Value, args, cursor, as_number)
     }),
-    row(request("hdr_val", OCCURRENCE, Int, NUMBER), |exchange, args, cursor| {
-        field(exchange, Side::Request, Part::Value, args, cursor, as_number)
+    row(request("hdr_val", OCCURRENCE, Int, NUMBER), |stream, args, cursor| {
+        field(stream, Side::Request, Part::Value, args, cursor, as_number)
     }),
-    row(response("res.hdr_val", OCCURRENCE, Int, NUMBER_S), |exchange, args, cursor| {
-        field(exchange, Side::Response, Part::Value, args, cursor, as_number)
+    row(response("res.hdr_val", OCCURRENCE, Int, NUMBER_S), |stream, args, cursor| {
+        field(stream, Side::Response, Part::Value, args, cursor, as_number)
     }),
-    row(response("shdr_val", OCCURRENCE, Int, NUMBER_S), |exchange, args, cursor| {
-        field(exchange, Side::Response, Part::Value, args, cursor, as_number)
+    row(response("shdr_val", OCCURRENCE, Int, NUMBER_S), |stream, args, cursor| {
+        field(stream, Side::Response, Part::Value, args, cursor, as_number)
     }),
     row(
         request("req.hdr_names", NAME, Str, "The names of all request headers, joined"),
-        |exchange, args, _| names(exchange, Side::Request, args),
+        |stream, args, _| names(stream, Side::Request, args),
     ),
     row(
         response("res.hdr_names", NAME, Str, "The names of all response headers, joined"),
-        |exchange, args, _| names(exchange, Side::Response, args),
+        |stream, args, _| names(stream, Side::Response, args),
     ),
     row(
         request("req.hdrs", ArgSpec::NONE, Bin, "All request headers and the empty line after them"),
-        |exchange, _, _| all(exchange, Side::Request, write_lines),
+        |stream, _, _| all(stream, Side::Request, write_lines),
     ),
     row(
         response("res.hdrs", ArgSpec::NONE, Bin, "All response headers and the empty line after them"),
-        |exchange, _, _| all(exchange, Side::Response, write_lines),
+        |stream, _, _| all(stream, Side::Response, write_lines),
     ),
     row(
         request(
@@ -128,7 +128,7 @@ pub(super) const ROWS: &[Row] = &[
             Bin,
             "All request headers, each name and value after its length",
         ),
-        |exchange, _, _| all(exchange, Side::Request, write_binary),
+        |stream, _, _| all(stream, Side::Request, write_binary),
     ),
     row(
         response(
@@ -137,7 +137,7 @@ pub(super) const ROWS: &[Row] = &[
             Bin,
             "All response headers, each name and value after its length",
         ),
-        |exchange, _, _| all(exchange, Side::Response, write_binary),
+        |stream, _, _| all(stream, Side::Response, write_binary),
     ),
 ];
 
@@ -152,14 +152,14 @@ enum Part {
 
 /// One value of a field, as an occurrence says; without one, an ACL sees each, everybody else the last.
 fn field<'c>(
-    exchange: &'c mut Exchange,
+    stream: &'c mut Stream,
     side: Side,
     part: Part,
     args: &'c Args,
     cursor: &mut Cursor,
     convert: fn(&'c [u8]) -> Option<Value<'c>>,
 ) -> Fetched<'c> {
-    let (head, raw) = match exchange.head(side) {
+    let (head, raw) = match stream.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };
@@ -239,9 +239,9 @@ fn is_port(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }
 
-fn count<'c>(exchange: &mut Exchange, side: Side, part: Part, args: &Args) -> Fetched<'c> {
+fn count<'c>(stream: &mut Stream, side: Side, part: Part, args: &Args) -> Fetched<'c> {
     let name = args.str(0).unwrap_or_default();
-    match exchange.head(side) {
+    match stream.head(side) {
         Ok((head, raw)) => {
             let count = match part {
                 Part::Value => head.count_values(raw, name),
@@ -254,8 +254,8 @@ fn count<'c>(exchange: &mut Exchange, side: Side, part: Part, args: &Args) -> Fe
 }
 
 /// Something made of all fields.
-fn all<'c>(exchange: &mut Exchange, side: Side, write: fn(&Head, &[u8], &mut Vec<u8>)) -> Fetched<'c> {
-    match exchange.head(side) {
+fn all<'c>(stream: &mut Stream, side: Side, write: fn(&Head, &[u8], &mut Vec<u8>)) -> Fetched<'c> {
+    match stream.head(side) {
         Ok((head, raw)) => {
             let mut out = scratch::take();
             write(head, raw, &mut out);
@@ -270,8 +270,8 @@ fn push_name(name: &[u8], out: &mut Vec<u8>) {
     out.extend(name.iter().map(u8::to_ascii_lowercase));
 }
 
-fn names<'c>(exchange: &mut Exchange, side: Side, args: &Args) -> Fetched<'c> {
-    let (head, raw) = match exchange.head(side) {
+fn names<'c>(stream: &mut Stream, side: Side, args: &Args) -> Fetched<'c> {
+    let (head, raw) = match stream.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };

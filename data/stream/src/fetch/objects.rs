@@ -8,8 +8,8 @@ use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Flags, Sample, Sampl
 
 use super::values::gauge;
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
-use crate::site::Proxy;
+use crate::instance::Proxy;
+use crate::stream::Stream;
 
 const BACKEND: ArgSpec = ArgSpec::new(1, &[ArgKind::Backend]);
 const FRONTEND: ArgSpec = ArgSpec::new(1, &[ArgKind::Frontend]);
@@ -20,91 +20,83 @@ const fn of(object: ArgSpec, name: &'static str, output: SampleType, help: &'sta
 }
 
 pub(super) const ROWS: &[Row] = &[
-    row(of(BACKEND, "be_conn", Int, "Streams of a backend"), |exchange, args, _| {
-        of_backend(exchange, args, |backend| backend.sessions().into())
+    row(of(BACKEND, "be_conn", Int, "Streams of a backend"), |stream, args, _| {
+        of_backend(stream, args, |backend| backend.sessions().into())
     }),
     row(
         of(BACKEND, "be_conn_free", Int, "Free connections of a backend's usable servers"),
-        |exchange, args, _| of_backend(exchange, args, free_connections),
+        |stream, args, _| of_backend(stream, args, free_connections),
     ),
     row(
         of(BACKEND, "be_sess_rate", Int, "New sessions of a backend in the last second"),
-        |exchange, args, _| {
-            let proxy = exchange.backend_argument(args);
+        |stream, args, _| {
+            let proxy = stream.backend_argument(args);
             proxy.map_or(Fetched::Missing, |proxy| gauge(proxy.backend_figures.rate(0_usize, now_ms())))
         },
     ),
     row(
         of(BACKEND, "connslots", Int, "Free connections and queue places of a backend's servers"),
-        |exchange, args, _| of_backend(exchange, args, free_places),
+        |stream, args, _| of_backend(stream, args, free_places),
     ),
-    row(of(BACKEND, "nbsrv", Int, "Usable servers of a backend"), |exchange, args, _| {
-        of_backend(exchange, args, usable_servers)
+    row(of(BACKEND, "nbsrv", Int, "Usable servers of a backend"), |stream, args, _| {
+        of_backend(stream, args, usable_servers)
     }),
     row(
         of(BACKEND, "queue", Int, "Requests in the queues of a backend and of its servers"),
-        |exchange, args, _| of_backend(exchange, args, queued),
+        |stream, args, _| of_backend(stream, args, queued),
     ),
     row(
         of(BACKEND, "avg_queue", Int, "Queued requests of a backend for each of its active servers"),
-        |exchange, args, _| of_backend(exchange, args, average_queue),
+        |stream, args, _| of_backend(stream, args, average_queue),
     ),
-    row(of(FRONTEND, "fe_conn", Int, "Client connections of a frontend"), |exchange, args, _| {
-        of_frontend(exchange, args, |proxy| proxy.connections.inside())
+    row(of(FRONTEND, "fe_conn", Int, "Client connections of a frontend"), |stream, args, _| {
+        of_frontend(stream, args, |proxy| proxy.connections.inside())
+    }),
+    row(of(FRONTEND, "fe_req_rate", Int, "Requests of a frontend in the last second"), |stream, args, _| {
+        of_frontend(stream, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Requests, now_ms()))
     }),
     row(
-        of(FRONTEND, "fe_req_rate", Int, "Requests of a frontend in the last second"),
-        |exchange, args, _| {
-            of_frontend(exchange, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Requests, now_ms()))
-        },
-    ),
-    row(
         of(FRONTEND, "fe_sess_rate", Int, "New sessions of a frontend in the last second"),
-        |exchange, args, _| {
-            of_frontend(exchange, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Sessions, now_ms()))
+        |stream, args, _| {
+            of_frontend(stream, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Sessions, now_ms()))
         },
     ),
-    row(of(SERVER, "srv_conn", Int, "Requests that a server serves"), |exchange, args, _| {
-        of_server(exchange, args, |_, server| server.served().into())
+    row(of(SERVER, "srv_conn", Int, "Requests that a server serves"), |stream, args, _| {
+        of_server(stream, args, |_, server| server.served().into())
     }),
     row(
         of(SERVER, "srv_conn_free", Int, "Free connections of a server, -1 without a limit"),
-        |exchange, args, _| {
-            of_server(exchange, args, |backend, server| free_of(backend, server).unwrap_or(-1))
-        },
+        |stream, args, _| of_server(stream, args, |backend, server| free_of(backend, server).unwrap_or(-1)),
     ),
-    row(
-        of(SERVER, "srv_is_up", Bool, "Whether a server is up and not in maintenance"),
-        |exchange, args, _| {
-            let server = exchange.server_argument(args);
-            server.map_or(Fetched::Missing, |(_, server)| {
-                Fetched::Sample(Sample::new(Value::Bool(server.is_up())).with(Flags::VOLATILE))
-            })
-        },
-    ),
-    row(of(SERVER, "srv_queue", Int, "Requests in the queue of a server"), |exchange, args, _| {
-        of_server(exchange, args, |_, server| server.queued().into())
+    row(of(SERVER, "srv_is_up", Bool, "Whether a server is up and not in maintenance"), |stream, args, _| {
+        let server = stream.server_argument(args);
+        server.map_or(Fetched::Missing, |(_, server)| {
+            Fetched::Sample(Sample::new(Value::Bool(server.is_up())).with(Flags::VOLATILE))
+        })
+    }),
+    row(of(SERVER, "srv_queue", Int, "Requests in the queue of a server"), |stream, args, _| {
+        of_server(stream, args, |_, server| server.queued().into())
     }),
     row(
         of(SERVER, "srv_sess_rate", Int, "New sessions of a server in the last second"),
-        |exchange, args, _| {
-            let Some((_, server)) = exchange.server_argument(args) else { return Fetched::Missing };
+        |stream, args, _| {
+            let Some((_, server)) = stream.server_argument(args) else { return Fetched::Missing };
             gauge(server.figures().rate(0_usize, now_ms()))
         },
     ),
     row(
         of(SERVER, "srv_weight", Int, "The weight that balancing uses for a server now"),
-        |exchange, args, _| {
-            of_server(exchange, args, |_, server| {
+        |stream, args, _| {
+            of_server(stream, args, |_, server| {
                 weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms()))).into()
             })
         },
     ),
-    row(of(SERVER, "srv_iweight", Int, "The configured weight of a server"), |exchange, args, _| {
-        of_server(exchange, args, |_, server| server.initial_weight().into())
+    row(of(SERVER, "srv_iweight", Int, "The configured weight of a server"), |stream, args, _| {
+        of_server(stream, args, |_, server| server.initial_weight().into())
     }),
-    row(of(SERVER, "srv_uweight", Int, "The weight that an operator gave a server"), |exchange, args, _| {
-        of_server(exchange, args, |_, server| server.user_weight().into())
+    row(of(SERVER, "srv_uweight", Int, "The weight that an operator gave a server"), |stream, args, _| {
+        of_server(stream, args, |_, server| server.user_weight().into())
     }),
 ];
 
@@ -112,25 +104,21 @@ fn now_ms() -> u64 {
     weir_sched::now().as_ms()
 }
 
-fn of_backend<'c>(
-    exchange: &Exchange,
-    args: &Args,
-    figure: fn(&weir_backend::Backend) -> i64,
-) -> Fetched<'c> {
-    let backend = exchange.backend_argument(args).and_then(|proxy| proxy.backend.as_ref());
+fn of_backend<'c>(stream: &Stream, args: &Args, figure: fn(&weir_backend::Backend) -> i64) -> Fetched<'c> {
+    let backend = stream.backend_argument(args).and_then(|proxy| proxy.backend.as_ref());
     backend.map_or(Fetched::Missing, |backend| gauge(figure(backend)))
 }
 
-fn of_frontend<'c>(exchange: &Exchange, args: &Args, figure: fn(&Proxy) -> u32) -> Fetched<'c> {
-    exchange.frontend_argument(args).map_or(Fetched::Missing, |proxy| gauge(figure(proxy)))
+fn of_frontend<'c>(stream: &Stream, args: &Args, figure: fn(&Proxy) -> u32) -> Fetched<'c> {
+    stream.frontend_argument(args).map_or(Fetched::Missing, |proxy| gauge(figure(proxy)))
 }
 
 fn of_server<'c>(
-    exchange: &Exchange,
+    stream: &Stream,
     args: &Args,
     figure: fn(&weir_backend::Backend, &Server) -> i64,
 ) -> Fetched<'c> {
-    let Some((proxy, server)) = exchange.server_argument(args) else { return Fetched::Missing };
+    let Some((proxy, server)) = stream.server_argument(args) else { return Fetched::Missing };
     let Some(backend) = &proxy.backend else { return Fetched::Missing };
     gauge(figure(backend, &server))
 }

@@ -10,7 +10,7 @@ use super::access::Side;
 use super::body::{Body, request_body};
 use super::values::{leading_number, number, text};
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 /// A name, a delimiter, `i` to ignore case.
 const OF_URL: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Str, ArgKind::Str]);
@@ -28,12 +28,10 @@ const fn of_url(name: &'static str, output: weir_expr::SampleType, help: &'stati
 const PARAMETER: &str = "A parameter of the query, by name; a character may take the place of '?'";
 
 pub(super) const ROWS: &[Row] = &[
-    row(of_url("urlp", Str, PARAMETER), |exchange, args, cursor| parameter(exchange, args, cursor, text)),
-    row(of_url("url_param", Str, PARAMETER), |exchange, args, cursor| {
-        parameter(exchange, args, cursor, text)
-    }),
-    row(of_url("urlp_val", Int, "A parameter of the query as a number"), |exchange, args, cursor| {
-        parameter(exchange, args, cursor, |value| number(leading_number(value)))
+    row(of_url("urlp", Str, PARAMETER), |stream, args, cursor| parameter(stream, args, cursor, text)),
+    row(of_url("url_param", Str, PARAMETER), |stream, args, cursor| parameter(stream, args, cursor, text)),
+    row(of_url("urlp_val", Int, "A parameter of the query as a number"), |stream, args, cursor| {
+        parameter(stream, args, cursor, |value| number(leading_number(value)))
     }),
     row(
         FetchDecl::new("req.body_param", Bin, "A parameter of the form in the request's body, by name")
@@ -46,12 +44,12 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 fn parameter<'c>(
-    exchange: &'c mut Exchange,
+    stream: &'c mut Stream,
     args: &Args,
     cursor: &mut Cursor,
     convert: fn(&'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    let target = match exchange.head(Side::Request) {
+    let target = match stream.head(Side::Request) {
         Ok((head, raw)) => head.path_and_query(raw),
         Err(absent) => return absent.into(),
     };
@@ -65,8 +63,8 @@ fn parameter<'c>(
     }
 }
 
-fn of_form<'c>(exchange: &'c mut Exchange, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
-    let Body { bytes, grows, .. } = match request_body(exchange) {
+fn of_form<'c>(stream: &'c mut Stream, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+    let Body { bytes, grows, .. } = match request_body(stream) {
         Ok(body) => body,
         Err(absent) => return absent.into(),
     };

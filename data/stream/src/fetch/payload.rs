@@ -14,7 +14,7 @@ use super::access::{Absent, Side};
 use super::values::{number, text, truth};
 use super::{Row, row, valid};
 use super::{body, rdp};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 const BLOCK: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int]);
 const VALUE: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int, ArgKind::Str]);
@@ -41,28 +41,28 @@ const RDP_COOKIE: &str = "The cookie that a remote desktop client sends, by name
 const RDP_COUNT: &str = "How many cookies of that name a remote desktop client sends";
 
 pub(super) const ROWS: &[Row] = &[
-    row(request("req.len", Int, LENGTH), |exchange, _, _| length(exchange, Side::Request)),
-    row(request("req_len", Int, LENGTH), |exchange, _, _| length(exchange, Side::Request)),
-    row(response("res.len", Int, "How many bytes of the response are there"), |exchange, _, _| {
-        length(exchange, Side::Response)
+    row(request("req.len", Int, LENGTH), |stream, _, _| length(stream, Side::Request)),
+    row(request("req_len", Int, LENGTH), |stream, _, _| length(stream, Side::Request)),
+    row(response("res.len", Int, "How many bytes of the response are there"), |stream, _, _| {
+        length(stream, Side::Response)
     }),
-    row(request("req.payload", Bin, A_BLOCK).args(BLOCK).check(check_block), |exchange, args, _| {
-        block(exchange, Side::Request, args)
+    row(request("req.payload", Bin, A_BLOCK).args(BLOCK).check(check_block), |stream, args, _| {
+        block(stream, Side::Request, args)
     }),
     row(
         response("res.payload", Bin, "Bytes of the response: offset and length, 0 for all that follows")
             .args(BLOCK)
             .check(check_block),
-        |exchange, args, _| block(exchange, Side::Response, args),
+        |stream, args, _| block(stream, Side::Response, args),
     ),
     row(
         either("payload", Bin, "Bytes of the message: offset and length, 0 for all that follows")
             .args(BLOCK)
             .check(check_block),
-        |exchange, args, _| block(exchange, Side::Current, args),
+        |stream, args, _| block(stream, Side::Current, args),
     ),
-    row(request("req.payload_lv", Bin, A_VALUE).args(VALUE).check(check_value), |exchange, args, _| {
-        value(exchange, Side::Request, args)
+    row(request("req.payload_lv", Bin, A_VALUE).args(VALUE).check(check_value), |stream, args, _| {
+        value(stream, Side::Request, args)
     }),
     row(
         response(
@@ -72,25 +72,23 @@ pub(super) const ROWS: &[Row] = &[
         )
         .args(VALUE)
         .check(check_value),
-        |exchange, args, _| value(exchange, Side::Response, args),
+        |stream, args, _| value(stream, Side::Response, args),
     ),
     row(
         either("payload_lv", Bin, "Bytes of the message whose number stands at an offset, in so many bytes")
             .args(VALUE)
             .check(check_value),
-        |exchange, args, _| value(exchange, Side::Current, args),
+        |stream, args, _| value(stream, Side::Current, args),
     ),
-    row(proto_http("req.proto_http"), |exchange, _, _| is_http(exchange)),
-    row(proto_http("req_proto_http"), |exchange, _, _| is_http(exchange)),
-    row(request("req.rdp_cookie", Str, RDP_COOKIE).args(NAME), |exchange, args, _| {
-        rdp_cookie(exchange, args)
+    row(proto_http("req.proto_http"), |stream, _, _| is_http(stream)),
+    row(proto_http("req_proto_http"), |stream, _, _| is_http(stream)),
+    row(request("req.rdp_cookie", Str, RDP_COOKIE).args(NAME), |stream, args, _| rdp_cookie(stream, args)),
+    row(request("rdp_cookie", Str, RDP_COOKIE).args(NAME), |stream, args, _| rdp_cookie(stream, args)),
+    row(request("req.rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |stream, args, _| {
+        rdp_cookie_count(stream, args)
     }),
-    row(request("rdp_cookie", Str, RDP_COOKIE).args(NAME), |exchange, args, _| rdp_cookie(exchange, args)),
-    row(request("req.rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |exchange, args, _| {
-        rdp_cookie_count(exchange, args)
-    }),
-    row(request("rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |exchange, args, _| {
-        rdp_cookie_count(exchange, args)
+    row(request("rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |stream, args, _| {
+        rdp_cookie_count(stream, args)
     }),
 ];
 
@@ -98,19 +96,19 @@ const fn proto_http(name: &'static str) -> FetchDecl {
     FetchDecl::new(name, Bool, IS_HTTP).valid(valid::STREAM).needs(Needs::L6_REQUEST)
 }
 
-fn length<'c>(exchange: &mut Exchange, side: Side) -> Fetched<'c> {
-    let length = match exchange.side(side) {
-        Side::Request if exchange.facts.have_request => {
-            let body = body::request_body(exchange).map_or(0, |body| body.bytes.len());
-            measure(&exchange.request) + body
+fn length<'c>(stream: &mut Stream, side: Side) -> Fetched<'c> {
+    let length = match stream.side(side) {
+        Side::Request if stream.facts.have_request => {
+            let body = body::request_body(stream).map_or(0, |body| body.bytes.len());
+            measure(&stream.request) + body
         }
-        Side::Response if exchange.facts.have_response => {
-            let body = body::response_body(exchange).map_or(0, |body| body.bytes.len());
-            measure(&exchange.response) + body
+        Side::Response if stream.facts.have_response => {
+            let body = body::response_body(stream).map_or(0, |body| body.bytes.len());
+            measure(&stream.response) + body
         }
-        side => exchange.raw_input(side).len(),
+        side => stream.raw_input(side).len(),
     };
-    let flags = if exchange.may_wait() { Flags::MAY_CHANGE } else { Flags::empty() };
+    let flags = if stream.may_wait() { Flags::MAY_CHANGE } else { Flags::empty() };
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     Fetched::Sample(Sample::new(Value::Int(length)).with(flags).with(Flags::VOLATILE))
 }
@@ -130,28 +128,28 @@ fn measure(message: &Message) -> usize {
 
 const AROUND_HEAD: usize = 21;
 
-fn block<'c>(exchange: &'c Exchange, side: Side, args: &Args) -> Fetched<'c> {
-    if exchange.frontend.is_http() {
+fn block<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
+    if stream.frontend.is_http() {
         return Fetched::Missing;
     }
     let [offset, length] = [0, 1].map(|index| size_argument(args, index));
-    if offset.saturating_add(length) > exchange.site.limits.buffer_size {
+    if offset.saturating_add(length) > stream.instance.limits.buffer_size {
         return Fetched::Missing;
     }
-    let input = exchange.raw_input(side);
+    let input = stream.raw_input(side);
     let found = match length {
         0 => input.get(offset..).filter(|rest| !rest.is_empty()),
         length => input.get(offset..offset + length),
     };
-    let Some(bytes) = found else { return exchange.absent().into() };
+    let Some(bytes) = found else { return stream.absent().into() };
     // "All that follows" grows with what follows.
-    let grows = length == 0 && exchange.may_wait();
+    let grows = length == 0 && stream.may_wait();
     let flags = if grows { Flags::MAY_CHANGE } else { Flags::empty() };
     Fetched::Sample(Sample::new(Value::bin(bytes)).with(flags).with(Flags::VOLATILE))
 }
 
-fn value<'c>(exchange: &'c Exchange, side: Side, args: &Args) -> Fetched<'c> {
-    if exchange.frontend.is_http() {
+fn value<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
+    if stream.frontend.is_http() {
         return Fetched::Missing;
     }
     let place = Place {
@@ -160,9 +158,9 @@ fn value<'c>(exchange: &'c Exchange, side: Side, args: &Args) -> Fetched<'c> {
         value_at: args.int(2),
         relative: args.int(3) == Some(1),
     };
-    match place.find(exchange.raw_input(side), exchange.site.limits.buffer_size) {
+    match place.find(stream.raw_input(side), stream.instance.limits.buffer_size) {
         Ok(bytes) => Fetched::Sample(Sample::new(Value::bin(bytes)).with(Flags::VOLATILE)),
-        Err(Absent::Later) => exchange.absent().into(),
+        Err(Absent::Later) => stream.absent().into(),
         Err(Absent::Missing) => Fetched::Missing,
     }
 }
@@ -239,25 +237,25 @@ fn check_value(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn is_http<'c>(exchange: &mut Exchange) -> Fetched<'c> {
-    match exchange.head(Side::AskedRequest) {
+fn is_http<'c>(stream: &mut Stream) -> Fetched<'c> {
+    match stream.head(Side::AskedRequest) {
         Ok(_) => truth(true),
         Err(absent) => absent.into(),
     }
 }
 
-fn rdp_cookie<'c>(exchange: &'c Exchange, args: &Args) -> Fetched<'c> {
-    match rdp::cookie(exchange.raw_input(Side::Request), args.str(0).unwrap_or_default()) {
+fn rdp_cookie<'c>(stream: &'c Stream, args: &Args) -> Fetched<'c> {
+    match rdp::cookie(stream.raw_input(Side::Request), args.str(0).unwrap_or_default()) {
         rdp::Found::Value(value) => text(value),
         rdp::Found::Nothing => Fetched::Missing,
-        rdp::Found::TooShort => exchange.absent().into(),
+        rdp::Found::TooShort => stream.absent().into(),
     }
 }
 
-fn rdp_cookie_count<'c>(exchange: &Exchange, args: &Args) -> Fetched<'c> {
-    match rdp::cookie(exchange.raw_input(Side::Request), args.str(0).unwrap_or_default()) {
+fn rdp_cookie_count<'c>(stream: &Stream, args: &Args) -> Fetched<'c> {
+    match rdp::cookie(stream.raw_input(Side::Request), args.str(0).unwrap_or_default()) {
         rdp::Found::Value(_) => number(1),
-        rdp::Found::TooShort if exchange.may_wait() => Fetched::Later,
+        rdp::Found::TooShort if stream.may_wait() => Fetched::Later,
         rdp::Found::Nothing | rdp::Found::TooShort => number(0),
     }
 }

@@ -9,7 +9,7 @@ use super::access::{Absent, Side};
 use super::headers::parse_ip;
 use super::values::{leading_number, made, made_binary, number, text, text_if, truth};
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST)
@@ -23,59 +23,56 @@ const OPTIONS: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 const VERSION: &str = "The version of the request, such as 1.1";
 
 pub(super) const ROWS: &[Row] = &[
-    row(known_later("method", Method, "The method of the request"), |exchange, _, _| {
-        of_asked(exchange, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
+    row(known_later("method", Method, "The method of the request"), |stream, _, _| {
+        of_asked(stream, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
     }),
-    row(known_later("req.ver", Str, VERSION), |exchange, _, _| {
-        of_asked(exchange, |head, _| digits(head.version()))
+    row(known_later("req.ver", Str, VERSION), |stream, _, _| {
+        of_asked(stream, |head, _| digits(head.version()))
     }),
-    row(known_later("req_ver", Str, VERSION), |exchange, _, _| {
-        of_asked(exchange, |head, _| digits(head.version()))
+    row(known_later("req_ver", Str, VERSION), |stream, _, _| {
+        of_asked(stream, |head, _| digits(head.version()))
     }),
     row(
         known_later("http_first_req", Bool, "Whether the request is the first of its connection"),
-        |exchange, _, _| truth(exchange.session.requests.get() <= 1),
+        |stream, _, _| truth(stream.session.requests.get() <= 1),
     ),
-    row(known_later("capture.req.method", Str, "The method of the request, as it came"), |exchange, _, _| {
-        text_if(Captured::of(exchange).map(|line| line.method))
+    row(known_later("capture.req.method", Str, "The method of the request, as it came"), |stream, _, _| {
+        text_if(Captured::of(stream).map(|line| line.method))
     }),
     row(
         known_later("capture.req.uri", Str, "The path and the query of the request, as they came"),
-        |exchange, _, _| {
-            let line = Captured::of(exchange);
+        |stream, _, _| {
+            let line = Captured::of(stream);
             text_if(line.map(|line| uri::path_and_query(line.target)).filter(|path| !path.is_empty()))
         },
     ),
     row(
         known_later("capture.req.ver", Str, "The version of the request, as it came, such as HTTP/1.1"),
-        |exchange, _, _| of_asked(exchange, |head, _| wire(head.version())),
+        |stream, _, _| of_asked(stream, |head, _| wire(head.version())),
     ),
-    row(request("url", Str, "The target of the request"), |exchange, _, _| {
-        of_head(exchange, |head, raw| text(head.uri(raw)))
+    row(request("url", Str, "The target of the request"), |stream, _, _| {
+        of_head(stream, |head, raw| text(head.uri(raw)))
     }),
     row(
         request("url_ip", Ipv4, "The address in the target of the request, if its host is one"),
-        |exchange, _, _| {
-            of_head(exchange, |head, raw| {
+        |stream, _, _| {
+            of_head(stream, |head, raw| {
                 let host = host_and_port(head.uri(raw)).and_then(|(host, _)| parse_ip(host));
                 host.map_or(Fetched::Missing, |ip| Fetched::value(Value::from(ip)))
             })
         },
     ),
-    row(
-        request("url_port", Int, "The port in the target of the request, 80 without one"),
-        |exchange, _, _| {
-            of_head(exchange, |head, raw| {
-                let found = host_and_port(head.uri(raw)).filter(|(host, _)| parse_ip(host).is_some());
-                found.map_or(Fetched::Missing, |(_, port)| number(port))
-            })
-        },
-    ),
-    row(request("path", Str, "The path of the request"), |exchange, _, _| {
-        of_head(exchange, |head, raw| text_if(Some(head.path(raw)).filter(|path| !path.is_empty())))
+    row(request("url_port", Int, "The port in the target of the request, 80 without one"), |stream, _, _| {
+        of_head(stream, |head, raw| {
+            let found = host_and_port(head.uri(raw)).filter(|(host, _)| parse_ip(host).is_some());
+            found.map_or(Fetched::Missing, |(_, port)| number(port))
+        })
     }),
-    row(request("pathq", Str, "The path and the query of the request"), |exchange, _, _| {
-        of_head(exchange, |head, raw| {
+    row(request("path", Str, "The path of the request"), |stream, _, _| {
+        of_head(stream, |head, raw| text_if(Some(head.path(raw)).filter(|path| !path.is_empty())))
+    }),
+    row(request("pathq", Str, "The path and the query of the request"), |stream, _, _| {
+        of_head(stream, |head, raw| {
             text_if(Some(head.path_and_query(raw)).filter(|path| path.starts_with(b"/")))
         })
     }),
@@ -83,9 +80,9 @@ pub(super) const ROWS: &[Row] = &[
         request("query", Str, "The query of the request; with its question mark if with_qm says so")
             .args(OPTIONS)
             .check(check_query_option),
-        |exchange, args, _| {
+        |stream, args, _| {
             let with_mark = args.str(0) == Some(WITH_MARK);
-            of_head(exchange, |head, raw| {
+            of_head(stream, |head, raw| {
                 let target = head.uri(raw);
                 let query = uri::query(target);
                 // An empty query has no mark to show.
@@ -94,55 +91,55 @@ pub(super) const ROWS: &[Row] = &[
             })
         },
     ),
-    row(request("base", Str, "The host and the path of the request"), |exchange, _, _| {
-        joined(exchange, |head, raw| head.path(raw), made)
+    row(request("base", Str, "The host and the path of the request"), |stream, _, _| {
+        joined(stream, |head, raw| head.path(raw), made)
     }),
-    row(request("baseq", Str, "The host, the path and the query of the request"), |exchange, _, _| {
-        joined(exchange, |head, raw| head.path_and_query(raw), made)
+    row(request("baseq", Str, "The host, the path and the query of the request"), |stream, _, _| {
+        joined(stream, |head, raw| head.path_and_query(raw), made)
     }),
-    row(request("base32", Int, "A 32-bit hash of the host and the path"), |exchange, _, _| {
-        joined(exchange, |head, raw| head.path(raw), hashed)
+    row(request("base32", Int, "A 32-bit hash of the host and the path"), |stream, _, _| {
+        joined(stream, |head, raw| head.path(raw), hashed)
     }),
-    row(request("url32", Int, "A 32-bit hash of the host, the path and the query"), |exchange, _, _| {
-        joined(exchange, |head, raw| head.path_and_query(raw), hashed)
+    row(request("url32", Int, "A 32-bit hash of the host, the path and the query"), |stream, _, _| {
+        joined(stream, |head, raw| head.path_and_query(raw), hashed)
     }),
     row(
         request("base32+src", Bin, "A hash of the host and the path, then the client's address"),
-        |exchange, _, _| {
-            let source = exchange.session.source().ip();
-            joined(exchange, |head, raw| head.path(raw), |text| hashed_with(text, source))
+        |stream, _, _| {
+            let source = stream.session.source().ip();
+            joined(stream, |head, raw| head.path(raw), |text| hashed_with(text, source))
         },
     ),
     row(
         request("url32+src", Bin, "A hash of the host, the path and the query, then the client's address"),
-        |exchange, _, _| {
-            let source = exchange.session.source().ip();
-            joined(exchange, |head, raw| head.path_and_query(raw), |text| hashed_with(text, source))
+        |stream, _, _| {
+            let source = stream.session.source().ip();
+            joined(stream, |head, raw| head.path_and_query(raw), |text| hashed_with(text, source))
         },
     ),
 ];
 
 fn of_head<'c>(
-    exchange: &'c mut Exchange,
+    stream: &'c mut Stream,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    of_side(exchange, Side::Request, answer)
+    of_side(stream, Side::Request, answer)
 }
 
 /// Of the request, also when it is answered.
 fn of_asked<'c>(
-    exchange: &'c mut Exchange,
+    stream: &'c mut Stream,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    of_side(exchange, Side::AskedRequest, answer)
+    of_side(stream, Side::AskedRequest, answer)
 }
 
 fn of_side<'c>(
-    exchange: &'c mut Exchange,
+    stream: &'c mut Stream,
     side: Side,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    match exchange.head(side) {
+    match stream.head(side) {
         Ok((head, raw)) => answer(head, raw),
         Err(absent) => absent.into(),
     }
@@ -174,12 +171,12 @@ struct Captured<'c> {
 
 impl<'c> Captured<'c> {
     /// From the line kept for the log, or from the head when none is kept.
-    fn of(exchange: &'c mut Exchange) -> Option<Captured<'c>> {
-        if !exchange.request_line.is_empty() {
-            let mut parts = exchange.request_line.splitn(3, |byte| *byte == b' ');
+    fn of(stream: &'c mut Stream) -> Option<Captured<'c>> {
+        if !stream.request_line.is_empty() {
+            let mut parts = stream.request_line.splitn(3, |byte| *byte == b' ');
             return Some(Captured { method: parts.next()?, target: parts.next()? });
         }
-        let (head, raw) = exchange.head(Side::AskedRequest).ok()?;
+        let (head, raw) = stream.head(Side::AskedRequest).ok()?;
         Some(Captured { method: head.method_text(raw), target: head.uri(raw) })
     }
 }
@@ -211,11 +208,11 @@ fn check_query_option(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 
 /// The first host, then a part of the target; nothing if neither is there.
 fn joined<'c>(
-    exchange: &mut Exchange,
+    stream: &mut Stream,
     part: impl for<'h> Fn(&'h Head, &'h [u8]) -> &'h [u8],
     then: impl FnOnce(Vec<u8>) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    let (head, raw) = match exchange.head(Side::Request) {
+    let (head, raw) = match stream.head(Side::Request) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };

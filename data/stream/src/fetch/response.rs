@@ -7,7 +7,7 @@ use super::access::Side;
 use super::request::{digits, wire};
 use super::values::{number, text_if};
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 const fn answered(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::ANSWERED).needs(Needs::HTTP_RESPONSE_META)
@@ -25,30 +25,30 @@ fn check_index(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 const VERSION: &str = "The version of the response, such as 1.1";
 
 pub(super) const ROWS: &[Row] = &[
-    row(answered("status", Int, "The status of the response"), |exchange, _, _| {
-        match exchange.head(Side::Response) {
+    row(answered("status", Int, "The status of the response"), |stream, _, _| {
+        match stream.head(Side::Response) {
             Ok((head, _)) => number(head.status()),
             Err(absent) => absent.into(),
         }
     }),
     row(
         answered("txn.status", Int, "The status that the client gets, -1 before there is one"),
-        |exchange, _, _| number(if exchange.status == 0 { -1 } else { i64::from(exchange.status) }),
+        |stream, _, _| number(if stream.status == 0 { -1 } else { i64::from(stream.status) }),
     ),
     row(
         answered("server_status", Int, "The status that the server sent, before rules changed it"),
-        |exchange, _, _| match exchange.server_status {
+        |stream, _, _| match stream.server_status {
             0 => Fetched::Missing,
             status => number(status),
         },
     ),
-    row(answered("res.ver", Str, VERSION), |exchange, _, _| version(exchange)),
-    row(answered("resp_ver", Str, VERSION), |exchange, _, _| version(exchange)),
+    row(answered("res.ver", Str, VERSION), |stream, _, _| version(stream)),
+    row(answered("resp_ver", Str, VERSION), |stream, _, _| version(stream)),
     row(
         FetchDecl::new("capture.res.ver", Str, "The version of the response, such as HTTP/1.1")
             .valid(valid::STREAM)
             .needs(Needs::HTTP_RESPONSE_META),
-        |exchange, _, _| match exchange.head(Side::Response) {
+        |stream, _, _| match stream.head(Side::Response) {
             Ok((head, _)) => wire(head.version()),
             Err(_) => Fetched::Missing,
         },
@@ -59,18 +59,18 @@ pub(super) const ROWS: &[Row] = &[
             .check(check_index)
             .valid(valid::STREAM)
             .needs(Needs::HTTP_REQUEST_META),
-        |exchange, args, _| captured(&exchange.captures.request, args),
+        |stream, args, _| captured(&stream.captures.request, args),
     ),
     row(
         answered("capture.res.hdr", Str, "A captured response header, by its position from 0")
             .args(INDEX)
             .check(check_index),
-        |exchange, args, _| captured(&exchange.captures.response, args),
+        |stream, args, _| captured(&stream.captures.response, args),
     ),
 ];
 
-fn version<'c>(exchange: &mut Exchange) -> Fetched<'c> {
-    match exchange.head(Side::Response) {
+fn version<'c>(stream: &mut Stream) -> Fetched<'c> {
+    match stream.head(Side::Response) {
         Ok((head, _)) => digits(head.version()),
         Err(absent) => absent.into(),
     }

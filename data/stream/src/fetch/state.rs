@@ -12,60 +12,59 @@ const fn running(name: &'static str, output: weir_expr::SampleType, help: &'stat
 }
 
 pub(super) const ROWS: &[Row] = &[
-    row(FetchDecl::new("act_conn", Int, "Client connections of the process"), |exchange, _, _| {
-        gauge(exchange.site.connections.inside())
+    row(FetchDecl::new("act_conn", Int, "Client connections of the process"), |stream, _, _| {
+        gauge(stream.instance.connections.inside())
     }),
     row(
         running("last_rule_file", Str, "The file of the last rule that ended its rule set"),
-        |exchange, _, _| text_if(exchange.decided_at.map(|at| at.file.as_bytes())),
+        |stream, _, _| text_if(stream.decided_at.map(|at| at.file.as_bytes())),
     ),
     row(
         running("last_rule_line", Int, "The line of the last rule that ended its rule set"),
-        |exchange, _, _| exchange.decided_at.map_or(Fetched::Missing, |at| number(at.line)),
+        |stream, _, _| stream.decided_at.map_or(Fetched::Missing, |at| number(at.line)),
     ),
-    row(running("prio_class", Int, "The priority class of the stream in queues"), |exchange, _, _| {
-        number(exchange.priority.class())
+    row(running("prio_class", Int, "The priority class of the stream in queues"), |stream, _, _| {
+        number(stream.priority.class())
     }),
     row(
         running("prio_offset", Int, "The priority offset of the stream in queues, in milliseconds"),
-        |exchange, _, _| number(exchange.priority.offset_ms()),
+        |stream, _, _| number(stream.priority.offset_ms()),
     ),
-    row(running("txn.id32", Int, "The number of the stream, as 32 bits"), |exchange, _, _| {
-        number(exchange.serial as u32)
+    row(running("txn.id32", Int, "The number of the stream, as 32 bits"), |stream, _, _| {
+        number(stream.serial as u32)
     }),
     row(
         running("txn.sess_term_state", Str, "How the stream ended so far, in the two letters of the log"),
-        |exchange, _, _| copied(&exchange.ending.letters()),
+        |stream, _, _| copied(&stream.ending.letters()),
     ),
-    row(
-        running("wait_end", Bool, "True once content inspection waits for nothing more"),
-        |exchange, _, _| match exchange.absent() {
+    row(running("wait_end", Bool, "True once content inspection waits for nothing more"), |stream, _, _| {
+        match stream.absent() {
             Absent::Later => Fetched::Later,
             Absent::Missing => truth(true),
-        },
-    ),
-    row(FetchDecl::new("unique-id", Str, "The unique identifier of the request"), |exchange, _, _| {
-        text_if(exchange.unique_id.as_deref())
+        }
+    }),
+    row(FetchDecl::new("unique-id", Str, "The unique identifier of the request"), |stream, _, _| {
+        text_if(stream.unique_id.as_deref())
     }),
     row(
         FetchDecl::new("fe_name", Str, "The name of the frontend")
             .valid(valid::FRONTEND)
             .needs(Needs::FRONTEND),
-        |exchange, _, _| text(exchange.frontend.name().as_bytes()),
+        |stream, _, _| text(stream.frontend.name().as_bytes()),
     ),
     row(
         FetchDecl::new("fe_id", Int, "The identifier of the frontend")
             .valid(valid::FRONTEND)
             .needs(Needs::FRONTEND),
-        |exchange, _, _| number(exchange.frontend.config.id),
+        |stream, _, _| number(stream.frontend.config.id),
     ),
     row(
         FetchDecl::new("fe_defbe", Str, "The name of the frontend's default backend")
             .valid(valid::FRONTEND)
             .needs(Needs::FRONTEND),
-        |exchange, _, _| {
-            let index = exchange.frontend.config.default_backend;
-            let backend = index.and_then(|index| exchange.site.proxies.get(index.get()));
+        |stream, _, _| {
+            let index = stream.frontend.config.default_backend;
+            let backend = index.and_then(|index| stream.instance.proxies.get(index.get()));
             text_if(backend.map(|backend| backend.name().as_bytes()))
         },
     ),
@@ -73,31 +72,31 @@ pub(super) const ROWS: &[Row] = &[
         FetchDecl::new("so_id", Int, "The identifier of the listener")
             .valid(valid::FRONTEND)
             .needs(Needs::LISTENER),
-        |exchange, _, _| number(exchange.session.listener.id),
+        |stream, _, _| number(stream.session.listener.id),
     ),
     row(
         FetchDecl::new("so_name", Str, "The name that the bind line gives the listener")
             .valid(valid::FRONTEND)
             .needs(Needs::LISTENER),
-        |exchange, _, _| {
-            let listener = exchange.session.listener;
+        |stream, _, _| {
+            let listener = stream.session.listener;
             text_if(listener.bind.name.as_deref().map(str::as_bytes))
         },
     ),
     row(
         FetchDecl::new("be_name", Str, "The name of the backend").valid(valid::BACKEND).needs(Needs::BACKEND),
-        |exchange, _, _| text(exchange.backend.name().as_bytes()),
+        |stream, _, _| text(stream.backend.name().as_bytes()),
     ),
     row(
         FetchDecl::new("be_id", Int, "The identifier of the backend")
             .valid(valid::BACKEND)
             .needs(Needs::BACKEND),
-        |exchange, _, _| number(exchange.backend.config.id),
+        |stream, _, _| number(stream.backend.config.id),
     ),
     row(
         FetchDecl::new("srv_name", Str, "The name of the server").valid(valid::SERVER).needs(Needs::SERVER),
-        |exchange, _, _| {
-            let server = exchange.server_taken();
+        |stream, _, _| {
+            let server = stream.server_taken();
             server.map_or(Fetched::Missing, |server| copied(server.name().as_bytes()))
         },
     ),
@@ -105,8 +104,8 @@ pub(super) const ROWS: &[Row] = &[
         FetchDecl::new("srv_id", Int, "The identifier of the server")
             .valid(valid::SERVER)
             .needs(Needs::SERVER),
-        |exchange, _, _| {
-            let server = exchange.server_taken();
+        |stream, _, _| {
+            let server = stream.server_taken();
             server.map_or(Fetched::Missing, |server| number(server.id()))
         },
     ),
@@ -114,12 +113,12 @@ pub(super) const ROWS: &[Row] = &[
         FetchDecl::new("txn.conn_retries", Int, "How often connecting to a server was tried again")
             .valid(valid::ANSWERED)
             .needs(Needs::L4_SERVER),
-        |exchange, _, _| number(exchange.retries),
+        |stream, _, _| number(stream.retries),
     ),
     row(
         FetchDecl::new("txn.redispatched", Bool, "Whether another server than the first was tried")
             .valid(valid::ANSWERED)
             .needs(Needs::L4_SERVER),
-        |exchange, _, _| truth(exchange.redispatched),
+        |stream, _, _| truth(stream.redispatched),
     ),
 ];

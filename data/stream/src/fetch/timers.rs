@@ -7,7 +7,7 @@ use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, Scope};
 
 use super::values::{gauge, number};
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 use crate::timers::Timers;
 
 const UNIT: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
         )
         .args(UNIT)
         .check(check_unit),
-        |exchange, args, _| since_1970(exchange.began_wall_us(), args),
+        |stream, args, _| since_1970(stream.began_wall_us(), args),
     ),
     row(
         time(
@@ -45,9 +45,9 @@ pub(super) const ROWS: &[Row] = &[
         )
         .args(UNIT)
         .check(check_unit),
-        |exchange, args, _| {
-            let waited = u64::from(exchange.timers.first_byte.unwrap_or(0)) * 1000;
-            since_1970(exchange.began_wall_us() + waited, args)
+        |stream, args, _| {
+            let waited = u64::from(stream.timers.first_byte.unwrap_or(0)) * 1000;
+            since_1970(stream.began_wall_us() + waited, args)
         },
     ),
     row(
@@ -57,19 +57,19 @@ pub(super) const ROWS: &[Row] = &[
             Needs::L4_CLIENT,
             "Milliseconds of handshakes on the client's connection",
         ),
-        |exchange, _, _| number(exchange.timers.handshake()),
+        |stream, _, _| number(stream.timers.handshake()),
     ),
     row(
         time("fc.timer.total", valid::FRONTEND, Needs::FRONTEND, "Milliseconds since the stream began"),
-        |exchange, _, _| gauge(so_far(exchange).total()),
+        |stream, _, _| gauge(so_far(stream).total()),
     ),
     row(
         time("bc.timer.connect", valid::ANSWERED, Needs::L4_SERVER, "Milliseconds to connect to the server"),
-        |exchange, _, _| number(exchange.timers.connecting()),
+        |stream, _, _| number(stream.timers.connecting()),
     ),
     row(
         time("req.timer.idle", valid::REQUEST, Needs::HTTP_REQUEST, "Idle milliseconds before the request"),
-        |exchange, _, _| number(exchange.timers.idle()),
+        |stream, _, _| number(stream.timers.idle()),
     ),
     row(
         time(
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
             Needs::HTTP_REQUEST,
             "Milliseconds from the request's first byte to its complete head",
         ),
-        |exchange, _, _| number(exchange.timers.receive()),
+        |stream, _, _| number(stream.timers.receive()),
     ),
     row(
         time(
@@ -87,11 +87,11 @@ pub(super) const ROWS: &[Row] = &[
             Needs::HTTP_REQUEST,
             "Milliseconds of handshakes, idle time and request together",
         ),
-        |exchange, _, _| number(exchange.timers.total_request()),
+        |stream, _, _| number(stream.timers.total_request()),
     ),
     row(
         time("req.timer.queue", valid::ANSWERED, Needs::L4_SERVER, "Milliseconds spent in queues"),
-        |exchange, _, _| number(exchange.timers.queue_wait()),
+        |stream, _, _| number(stream.timers.queue_wait()),
     ),
     row(
         time(
@@ -100,7 +100,7 @@ pub(super) const ROWS: &[Row] = &[
             Needs::HTTP_RESPONSE,
             "Milliseconds until the server's response began",
         ),
-        |exchange, _, _| number(exchange.timers.responding()),
+        |stream, _, _| number(stream.timers.responding()),
     ),
     row(
         time(
@@ -109,7 +109,7 @@ pub(super) const ROWS: &[Row] = &[
             Needs::L4_SERVER,
             "Milliseconds since the response's head was complete",
         ),
-        |exchange, _, _| gauge(so_far(exchange).data()),
+        |stream, _, _| gauge(so_far(stream).data()),
     ),
     row(
         time(
@@ -118,7 +118,7 @@ pub(super) const ROWS: &[Row] = &[
             Needs::HTTP_REQUEST_META,
             "Milliseconds since the request's first byte",
         ),
-        |exchange, _, _| gauge(so_far(exchange).active()),
+        |stream, _, _| gauge(so_far(stream).active()),
     ),
     row(
         time(
@@ -127,19 +127,19 @@ pub(super) const ROWS: &[Row] = &[
             Needs::L5_CLIENT,
             "Milliseconds of the stream without its idle time",
         ),
-        |exchange, _, _| gauge(so_far(exchange).total_user()),
+        |stream, _, _| gauge(so_far(stream).total_user()),
     ),
     row(
         client("fe_client_timeout", "The frontend's timeout for clients, in milliseconds"),
-        |exchange, _, _| timeout(exchange.frontend.config.settings.timeouts.client),
+        |stream, _, _| timeout(stream.frontend.config.settings.timeouts.client),
     ),
     row(
         client("fe_tarpit_timeout", "The frontend's timeout for tarpits, in milliseconds"),
-        |exchange, _, _| timeout(exchange.frontend.config.settings.timeouts.tarpit),
+        |stream, _, _| timeout(stream.frontend.config.settings.timeouts.tarpit),
     ),
     row(
         client("cur_client_timeout", "The stream's timeout for the client, in milliseconds"),
-        |exchange, _, _| timeout(exchange.timeouts.client),
+        |stream, _, _| timeout(stream.timeouts.client),
     ),
     row(
         time(
@@ -148,56 +148,54 @@ pub(super) const ROWS: &[Row] = &[
             Needs::L4_CLIENT,
             "The stream's timeout for tarpits, in milliseconds",
         ),
-        |exchange, _, _| timeout(exchange.timeouts.tarpit),
+        |stream, _, _| timeout(stream.timeouts.tarpit),
     ),
     row(
         backend("be_connect_timeout", "The backend's timeout for connecting, in milliseconds"),
-        |exchange, _, _| timeout(exchange.backend.config.settings.timeouts.connect),
+        |stream, _, _| timeout(stream.backend.config.settings.timeouts.connect),
     ),
-    row(
-        backend("be_queue_timeout", "The backend's timeout for queues, in milliseconds"),
-        |exchange, _, _| timeout(exchange.backend.config.settings.timeouts.queue),
-    ),
+    row(backend("be_queue_timeout", "The backend's timeout for queues, in milliseconds"), |stream, _, _| {
+        timeout(stream.backend.config.settings.timeouts.queue)
+    }),
     row(
         backend("be_server_timeout", "The backend's timeout for servers, in milliseconds"),
-        |exchange, _, _| timeout(exchange.backend.config.settings.timeouts.server),
+        |stream, _, _| timeout(stream.backend.config.settings.timeouts.server),
     ),
     row(
         backend("be_tarpit_timeout", "The backend's timeout for tarpits, in milliseconds"),
-        |exchange, _, _| timeout(exchange.backend.config.settings.timeouts.tarpit),
+        |stream, _, _| timeout(stream.backend.config.settings.timeouts.tarpit),
     ),
     row(
         backend("be_tunnel_timeout", "The backend's timeout for tunnels, in milliseconds"),
-        |exchange, _, _| timeout(exchange.backend.config.settings.timeouts.tunnel),
+        |stream, _, _| timeout(stream.backend.config.settings.timeouts.tunnel),
     ),
-    row(backend("be_max_retries", "How often the backend retries to connect"), |exchange, _, _| {
-        number(exchange.backend.config.settings.retries)
+    row(backend("be_max_retries", "How often the backend retries to connect"), |stream, _, _| {
+        number(stream.backend.config.settings.retries)
     }),
     row(
         backend("cur_connect_timeout", "The stream's timeout for connecting, in milliseconds"),
-        |exchange, _, _| timeout(exchange.timeouts.connect),
+        |stream, _, _| timeout(stream.timeouts.connect),
     ),
-    row(
-        backend("cur_queue_timeout", "The stream's timeout for queues, in milliseconds"),
-        |exchange, _, _| timeout(exchange.timeouts.queue),
-    ),
+    row(backend("cur_queue_timeout", "The stream's timeout for queues, in milliseconds"), |stream, _, _| {
+        timeout(stream.timeouts.queue)
+    }),
     row(
         backend("cur_server_timeout", "The stream's timeout for the server, in milliseconds"),
-        |exchange, _, _| timeout(exchange.timeouts.server),
+        |stream, _, _| timeout(stream.timeouts.server),
     ),
     row(
         backend("cur_tunnel_timeout", "The stream's timeout for tunnels, in milliseconds"),
-        |exchange, _, _| timeout(exchange.timeouts.tunnel),
+        |stream, _, _| timeout(stream.timeouts.tunnel),
     ),
-    row(backend("cur_max_retries", "How often the stream may retry to connect"), |exchange, _, _| {
-        number(exchange.retries_allowed)
+    row(backend("cur_max_retries", "How often the stream may retry to connect"), |stream, _, _| {
+        number(stream.retries_allowed)
     }),
 ];
 
 /// The timers as if the stream ended now, unless it did.
-fn so_far(exchange: &Exchange) -> Timers {
-    let timers = exchange.timers;
-    Timers { close: timers.close.or_else(|| Some(exchange.elapsed())), ..timers }
+fn so_far(stream: &Stream) -> Timers {
+    let timers = stream.timers;
+    Timers { close: timers.close.or_else(|| Some(stream.elapsed())), ..timers }
 }
 
 /// No timeout shows as 0.

@@ -9,7 +9,7 @@ use super::access::Side;
 use super::tls_hello::{self, CLIENT_HELLO, ClientHello, Message, Unread};
 use super::values::{made_binary, number, truth};
 use super::{Row, row, valid};
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::L6_REQUEST)
@@ -32,25 +32,25 @@ const VERSION: &str =
     "The version in an SSL or TLS client's hello: the major one times 65536, plus the minor one";
 
 pub(super) const ROWS: &[Row] = &[
-    row(request("req.ssl_hello_type", Int, KIND), |exchange, _, _| kind(exchange, Side::Request)),
-    row(request("req_ssl_hello_type", Int, KIND), |exchange, _, _| kind(exchange, Side::Request)),
-    row(response("res.ssl_hello_type"), |exchange, _, _| kind(exchange, Side::Response)),
-    row(response("rep_ssl_hello_type"), |exchange, _, _| kind(exchange, Side::Response)),
-    row(request("req.ssl_sni", Str, NAME), |exchange, _, _| {
-        bytes(exchange, Value::Str, |hello| hello.server_name())
+    row(request("req.ssl_hello_type", Int, KIND), |stream, _, _| kind(stream, Side::Request)),
+    row(request("req_ssl_hello_type", Int, KIND), |stream, _, _| kind(stream, Side::Request)),
+    row(response("res.ssl_hello_type"), |stream, _, _| kind(stream, Side::Response)),
+    row(response("rep_ssl_hello_type"), |stream, _, _| kind(stream, Side::Response)),
+    row(request("req.ssl_sni", Str, NAME), |stream, _, _| {
+        bytes(stream, Value::Str, |hello| hello.server_name())
     }),
-    row(request("req_ssl_sni", Str, NAME), |exchange, _, _| {
-        bytes(exchange, Value::Str, |hello| hello.server_name())
+    row(request("req_ssl_sni", Str, NAME), |stream, _, _| {
+        bytes(stream, Value::Str, |hello| hello.server_name())
     }),
-    row(request("req.ssl_ver", Int, VERSION), |exchange, _, _| version(exchange)),
-    row(request("req_ssl_ver", Int, VERSION), |exchange, _, _| version(exchange)),
+    row(request("req.ssl_ver", Int, VERSION), |stream, _, _| version(stream)),
+    row(request("req_ssl_ver", Int, VERSION), |stream, _, _| version(stream)),
     row(
         request("req.ssl_alpn", Str, "The first application protocol that a TLS client's hello offers"),
-        |exchange, _, _| bytes(exchange, Value::Str, |hello| hello.application_protocol()),
+        |stream, _, _| bytes(stream, Value::Str, |hello| hello.application_protocol()),
     ),
     row(
         request("req.ssl_ec_ext", Bool, "True if a TLS client's hello lists elliptic curves"),
-        |exchange, _, _| fact(exchange, |hello| Some(truth(hello.groups().is_some()))),
+        |stream, _, _| fact(stream, |hello| Some(truth(hello.groups().is_some()))),
     ),
     row(
         request(
@@ -58,26 +58,25 @@ pub(super) const ROWS: &[Row] = &[
             Int,
             "Session tickets in a TLS client's hello: 0 none, 1 known, 2 one is there",
         ),
-        |exchange, _, _| {
-            fact(exchange, |hello| {
+        |stream, _, _| {
+            fact(stream, |hello| {
                 Some(number(hello.session_ticket().map_or(0, |ticket| 1 + i64::from(!ticket.is_empty()))))
             })
         },
     ),
-    row(client("req.ssl_cipherlist", "The cipher suites in a TLS client's hello"), |exchange, _, _| {
-        bytes(exchange, Value::Bin, |hello| Some(hello.ciphers))
+    row(client("req.ssl_cipherlist", "The cipher suites in a TLS client's hello"), |stream, _, _| {
+        bytes(stream, Value::Bin, |hello| Some(hello.ciphers))
     }),
-    row(client("req.ssl_sigalgs", "The signature schemes in a TLS client's hello"), |exchange, _, _| {
-        bytes(exchange, Value::Bin, |hello| hello.signature_schemes())
+    row(client("req.ssl_sigalgs", "The signature schemes in a TLS client's hello"), |stream, _, _| {
+        bytes(stream, Value::Bin, |hello| hello.signature_schemes())
     }),
-    row(
-        client("req.ssl_supported_groups", "The groups that a TLS client's hello lists"),
-        |exchange, _, _| bytes(exchange, Value::Bin, |hello| hello.groups()),
-    ),
+    row(client("req.ssl_supported_groups", "The groups that a TLS client's hello lists"), |stream, _, _| {
+        bytes(stream, Value::Bin, |hello| hello.groups())
+    }),
     row(
         client("req.ssl_keyshare_groups", "The groups that a TLS client's hello has keys for"),
-        |exchange, _, _| {
-            fact(exchange, |hello| {
+        |stream, _, _| {
+            fact(stream, |hello| {
                 let mut groups = scratch::take();
                 groups.extend(hello.key_share_groups()?.flatten());
                 Some(made_binary(groups))
@@ -86,44 +85,41 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-fn unread<'c>(exchange: &Exchange, unread: Unread) -> Fetched<'c> {
+fn unread<'c>(stream: &Stream, unread: Unread) -> Fetched<'c> {
     match unread {
-        Unread::TooShort => exchange.absent().into(),
+        Unread::TooShort => stream.absent().into(),
         Unread::NotTls => Fetched::Missing,
     }
 }
 
 /// The raw bytes of one side; an HTTP proxy has none.
-fn input(exchange: &Exchange, side: Side) -> &[u8] {
-    if exchange.frontend.is_http() { b"" } else { exchange.raw_input(side) }
+fn input(stream: &Stream, side: Side) -> &[u8] {
+    if stream.frontend.is_http() { b"" } else { stream.raw_input(side) }
 }
 
-fn kind<'c>(exchange: &Exchange, side: Side) -> Fetched<'c> {
-    match tls_hello::read(input(exchange, side)) {
+fn kind<'c>(stream: &Stream, side: Side) -> Fetched<'c> {
+    match tls_hello::read(input(stream, side)) {
         Ok(message) => {
             let kind = message.kind;
             give_back(message);
             number(kind)
         }
-        Err(reason) => unread(exchange, reason),
+        Err(reason) => unread(stream, reason),
     }
 }
 
-fn version<'c>(exchange: &Exchange) -> Fetched<'c> {
+fn version<'c>(stream: &Stream) -> Fetched<'c> {
     let shown = |[major, minor]: [u8; 2]| number(i64::from(major) << 16 | i64::from(minor));
-    match tls_hello::sslv2_version(input(exchange, Side::Request)) {
+    match tls_hello::sslv2_version(input(stream, Side::Request)) {
         Ok(version) => shown(version),
-        Err(Unread::NotTls) => fact(exchange, |hello| Some(shown(hello.version))),
-        Err(reason) => unread(exchange, reason),
+        Err(Unread::NotTls) => fact(stream, |hello| Some(shown(hello.version))),
+        Err(reason) => unread(stream, reason),
     }
 }
 
 /// A fact of the client's hello that is no part of it.
-fn fact<'c>(
-    exchange: &Exchange,
-    question: impl FnOnce(&ClientHello<'_>) -> Option<Fetched<'c>>,
-) -> Fetched<'c> {
-    match tls_hello::read(input(exchange, Side::Request)) {
+fn fact<'c>(stream: &Stream, question: impl FnOnce(&ClientHello<'_>) -> Option<Fetched<'c>>) -> Fetched<'c> {
+    match tls_hello::read(input(stream, Side::Request)) {
         Ok(message) => {
             let hello = Some(&message).filter(|message| message.kind == CLIENT_HELLO);
             let answer = hello
@@ -132,17 +128,17 @@ fn fact<'c>(
             give_back(message);
             answer.unwrap_or(Fetched::Missing)
         }
-        Err(reason) => unread(exchange, reason),
+        Err(reason) => unread(stream, reason),
     }
 }
 
 /// A part of the client's hello: lent from the input, unless the message had to be put together.
 fn bytes<'c>(
-    exchange: &'c Exchange,
+    stream: &'c Stream,
     kind: fn(Cow<'c, [u8]>) -> Value<'c>,
     part: impl for<'h> FnOnce(&ClientHello<'h>) -> Option<&'h [u8]>,
 ) -> Fetched<'c> {
-    match tls_hello::read(input(exchange, Side::Request)) {
+    match tls_hello::read(input(stream, Side::Request)) {
         Ok(Message { kind: CLIENT_HELLO, body: Cow::Borrowed(body) }) => {
             let found = ClientHello::parse(body).and_then(|hello| part(&hello));
             found.map_or(Fetched::Missing, |bytes| Fetched::value(kind(Cow::Borrowed(bytes))))
@@ -160,7 +156,7 @@ fn bytes<'c>(
             give_back(message);
             Fetched::Missing
         }
-        Err(reason) => unread(exchange, reason),
+        Err(reason) => unread(stream, reason),
     }
 }
 

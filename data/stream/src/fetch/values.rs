@@ -1,4 +1,4 @@
-//! Samples out of what the exchange knows: short ways to say them.
+//! Samples out of what the stream knows: short ways to say them.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

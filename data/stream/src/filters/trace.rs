@@ -9,8 +9,8 @@ use weir_config::model::{FilterDirection, TraceFilter};
 use weir_mux::{Filter, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 
-use crate::exchange::Exchange;
-use crate::site::Proxy;
+use crate::instance::Proxy;
+use crate::stream::Stream;
 
 /// What the lines of one filter on one stream begin with.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl Label {
     pub fn new(
         configured: &'static TraceFilter,
         proxy: &'static Proxy,
-        stream: &Exchange,
+        stream: &Stream,
         is_backend: bool,
     ) -> Self {
         Label { configured, proxy: proxy.name(), stream: stream.serial, is_backend }

@@ -8,12 +8,12 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::errors::Direction;
-use crate::exchange::{Exchange, Phase, Stop};
+use crate::stream::{Phase, Stream, StreamError};
 
-impl Exchange {
+impl Stream {
     /// Both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
     pub(super) async fn exchange_bodies(&mut self) -> Phase {
-        self.drive(While::Bodies, |stream, _| stream.move_bodies(), Exchange::body_is_late).await
+        self.drive(While::Bodies, |stream, _| stream.move_bodies(), Stream::body_is_late).await
     }
 
     /// Moves what can be moved now.
@@ -24,23 +24,23 @@ impl Exchange {
             Flow::Done if self.facts.upload_refused => {
                 self.count(Event::FailedResponse);
                 self.count_server_abort();
-                return Err(Stop::close(By::Server, During::Data));
+                return Err(StreamError::close(By::Server, During::Data));
             }
             Flow::Done => self.response_left(),
             Flow::AwaitSource | Flow::AwaitSink | Flow::Yield | Flow::Withheld => {}
-            Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
+            Flow::Failed(_, Fault::Shortage) => return Err(StreamError::close(By::Resource, During::Data)),
             Flow::Malformed => {
                 self.count(Event::FailedResponse);
-                return Err(Stop::close(By::Proxy, During::Data));
+                return Err(StreamError::close(By::Proxy, During::Data));
             }
             Flow::Truncated | Flow::Failed(Side::Source, _) => {
                 self.count(Event::FailedResponse);
                 self.count_server_abort();
-                return Err(Stop::close(By::Server, During::Data));
+                return Err(StreamError::close(By::Server, During::Data));
             }
             Flow::Failed(Side::Sink, _) => {
                 self.count_client_abort();
-                return Err(Stop::close(By::Client, During::Data));
+                return Err(StreamError::close(By::Client, During::Data));
             }
         }
         let during = self.phase;
@@ -56,14 +56,16 @@ impl Exchange {
                 Flow::AwaitSink => waits.server_takes = true,
                 Flow::Withheld => waits.withheld = true,
                 Flow::Yield => waits.yields = true,
-                Flow::Failed(_, Fault::Shortage) => return Err(Stop::close(By::Resource, During::Data)),
+                Flow::Failed(_, Fault::Shortage) => {
+                    return Err(StreamError::close(By::Resource, During::Data));
+                }
                 Flow::Truncated | Flow::Failed(Side::Source, _) => {
                     self.count_client_abort();
-                    return Err(Stop::close(By::Client, during));
+                    return Err(StreamError::close(By::Client, during));
                 }
                 Flow::Malformed => {
                     self.count_bad_request();
-                    return Err(Stop::close(By::Proxy, during));
+                    return Err(StreamError::close(By::Proxy, during));
                 }
                 // It answers already, and does not want the rest.
                 Flow::Failed(Side::Sink, _) => return self.bodies_without_upload(),
@@ -81,7 +83,7 @@ impl Exchange {
         // are closed, there may be something left to read: that it was the last is noticed then.
         if self.client.is_broken() && !self.client.shut() {
             self.count_client_abort();
-            return Err(Stop::close(By::Client, during));
+            return Err(StreamError::close(By::Client, during));
         }
         Ok(Step::Wait(waits))
     }
@@ -92,13 +94,13 @@ impl Exchange {
         self.move_bodies()
     }
 
-    fn body_is_late(&mut self, by: By, _: &Waits) -> Stop {
+    fn body_is_late(&mut self, by: By, _: &Waits) -> StreamError {
         if by == By::ClientTimeout {
             self.count_client_abort();
-            return Stop::close(by, self.phase);
+            return StreamError::close(by, self.phase);
         }
         self.count_server_abort();
-        Stop::close(by, During::Data)
+        StreamError::close(by, During::Data)
     }
 
     /// The response is with the client, the request not yet with the server.
@@ -146,6 +148,6 @@ impl Exchange {
 }
 
 /// Bodies move although there is no server: a fault of ours.
-pub(super) fn no_server() -> Stop {
-    Stop::close(By::Internal, During::Data)
+pub(super) fn no_server() -> StreamError {
+    StreamError::close(By::Internal, During::Data)
 }

@@ -1,14 +1,14 @@
-//! The end of an exchange: connections settle, counters count, the log line is written.
+//! The end of an stream: connections settle, counters count, the log line is written.
 
 use weir_sched::wait;
 
 use crate::clock;
 use crate::ending::During;
-use crate::exchange::Exchange;
 use crate::server::idle;
+use crate::stream::Stream;
 
-impl Exchange {
-    /// Ends the exchange; whether the client's connection can carry another one.
+impl Stream {
+    /// Ends the stream; whether the client's connection can carry another one.
     pub(super) async fn finish(&mut self) -> bool {
         self.timers.close = Some(self.elapsed());
         self.count_end();

@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use weir_config::model::{Forwarded, ForwardedValue};
 use weir_expr::{Expr, Value};
 
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
-impl Exchange {
+impl Stream {
     /// The field's value: what the option wants, in the order of the manual.
     pub(super) fn forwarded_value(&mut self, option: &Forwarded) -> Vec<u8> {
         let mut out = Vec::new();

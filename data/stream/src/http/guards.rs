@@ -6,10 +6,10 @@ use weir_http::{Flags, KnownName};
 use crate::caching::Caching;
 use crate::counters::Event;
 use crate::ending::{By, During};
-use crate::exchange::{Exchange, Phase, RefusingOption, Stop};
-use crate::site::Proxy;
+use crate::instance::Proxy;
+use crate::stream::{Phase, RefusingOption, Stream, StreamError};
 
-impl Exchange {
+impl Stream {
     /// `option http-restrict-req-hdr-names` of one proxy, before its rules look at the request.
     pub(super) fn restrict_header_names(&mut self, proxy: &Proxy) -> Phase {
         match proxy.config.settings.options.restrict_header_names {
@@ -25,7 +25,7 @@ impl Exchange {
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     self.count(Event::DeniedRequest);
                     self.facts.stopped_by_option = Some(RefusingOption::HeaderNames);
-                    return Err(Stop::error(403, By::Proxy, During::Request));
+                    return Err(StreamError::error(403, By::Proxy, During::Request));
                 }
             }
         }
@@ -41,7 +41,7 @@ impl Exchange {
         let trailers = head.values(raw, b"te").any(|value| value.eq_ignore_ascii_case(b"trailers"));
         head.remove_known(KnownName::Te);
         if trailers && head.add(b"te", b"trailers").is_err() {
-            return Err(Stop::error(400, By::Proxy, During::Request));
+            return Err(StreamError::error(400, By::Proxy, During::Request));
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Exchange {
         }
         self.count(Event::DeniedResponse);
         self.facts.stopped_by_option = Some(RefusingOption::CheckCache);
-        Err(Stop::error(502, By::Proxy, During::Headers))
+        Err(StreamError::error(502, By::Proxy, During::Headers))
     }
 }
 

@@ -10,23 +10,23 @@ use crate::deadlines::{Deadlines, Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
-use crate::exchange::{Exchange, Phase, Replay, Stop};
 use crate::server::{Failure, retry};
+use crate::stream::{Phase, Replay, Stream, StreamError};
 
-impl Exchange {
+impl Stream {
     /// Gets a server and exchanges the messages, as often as failures allow.
     pub(super) async fn forward(&mut self) -> Phase {
         if self.client.ended() && !self.request_body.is_complete() {
             self.count(Event::ClientAbort);
-            return Err(Stop::error(400, By::Client, During::Request));
+            return Err(StreamError::error(400, By::Client, During::Request));
         }
         self.prepare_request()?;
         loop {
             self.reach_server().await?;
             match self.converse().await {
                 Ok(()) => break,
-                Err(Converse::Stop(stop)) => return Err(stop),
-                Err(Converse::Failed(failure)) => self.retry_or_stop(failure).await?,
+                Err(UpstreamError::Stop(stop)) => return Err(stop),
+                Err(UpstreamError::Failed(failure)) => self.retry_or_stop(failure).await?,
             }
         }
         self.respond().await
@@ -40,7 +40,7 @@ impl Exchange {
         let mode = self.connection_mode();
         self.facts.keep_server = self.request.settle_request(mode, pretends).map_err(|_| no_room())?;
         let wanted = self.backend.config.settings.options.adjust_case_for_server;
-        self.request.adjust_case(self.site.limits.header_case.as_ref().filter(|_| wanted));
+        self.request.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
         if self.backend.config.settings.options.http_drop_request_trailers {
             self.request_body.drop_trailers();
         }
@@ -75,7 +75,7 @@ impl Exchange {
     }
 
     /// Sends the request and waits for the head of the response.
-    async fn converse(&mut self) -> Result<(), Converse> {
+    async fn converse(&mut self) -> Result<(), UpstreamError> {
         self.enter(During::Headers);
         self.send_request_head()?;
         self.await_response().await?;
@@ -85,19 +85,19 @@ impl Exchange {
         }
         // Nobody asked to leave HTTP: what would follow is no response.
         if self.server_status == 101 && !self.request.may_switch_protocols() {
-            return Err(Converse::Failed(Failure::Junk));
+            return Err(UpstreamError::Failed(Failure::Junk));
         }
         self.timers.response = Some(self.elapsed());
         self.status = self.server_status;
         if retry::status_retries(self, self.server_status) {
-            return Err(Converse::Failed(Failure::Status(self.server_status)));
+            return Err(UpstreamError::Failed(Failure::Status(self.server_status)));
         }
         Ok(())
     }
 
-    fn send_request_head(&mut self) -> Result<(), Converse> {
+    fn send_request_head(&mut self) -> Result<(), UpstreamError> {
         self.add_server_name().map_err(|_| no_room())?;
-        let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
+        let Some(upstream) = &mut self.server else { return Err(UpstreamError::internal()) };
         let bodiless = self.request_body.is_complete() && self.request_body.ready() == 0;
         if !bodiless && self.request_body.ready() == 0 {
             let verbatim = self.request.verbatim();
@@ -117,7 +117,7 @@ impl Exchange {
             _ => b"",
         };
         // Announced only if it follows at once: the kernel holds back what is said to be unfinished.
-        let options = |proxy: &crate::site::Proxy| proxy.config.settings.options.http_no_delay;
+        let options = |proxy: &crate::instance::Proxy| proxy.config.settings.options.http_no_delay;
         let no_delay = options(self.frontend) || options(self.backend);
         let more = !no_delay && (!body.is_empty() || (!bodiless && !self.client.input().is_empty()));
         let before = upstream.connector.sent();
@@ -132,18 +132,18 @@ impl Exchange {
             self.trace_sent(Direction::Request, body.len(), false);
         }
         match sent {
-            Sent::Failed(fault) if nothing_left => Err(Converse::Failed(Failure::Unsent(fault))),
-            Sent::Failed(fault) => Err(Converse::Failed(Failure::Aborted(fault))),
+            Sent::Failed(fault) if nothing_left => Err(UpstreamError::Failed(Failure::Unsent(fault))),
+            Sent::Failed(fault) => Err(UpstreamError::Failed(Failure::Aborted(fault))),
             _ => Ok(()),
         }
     }
 
-    async fn await_response(&mut self) -> Result<(), Converse> {
+    async fn await_response(&mut self) -> Result<(), UpstreamError> {
         let mut interim = Interim::default();
         self.drive(
             While::Response,
             |stream, deadlines| stream.advance_to_response(&mut interim, deadlines),
-            Exchange::response_is_late,
+            Stream::response_is_late,
         )
         .await
     }
@@ -153,10 +153,10 @@ impl Exchange {
         &mut self,
         interim: &mut Interim,
         deadlines: &mut Deadlines,
-    ) -> Result<Step<()>, Converse> {
+    ) -> Result<Step<()>, UpstreamError> {
         let mut waits = Waits::default();
         if !self.request_body.is_done() && !self.facts.upload_refused {
-            match self.move_request_body().ok_or_else(Converse::internal)? {
+            match self.move_request_body().ok_or_else(UpstreamError::internal)? {
                 Flow::Done => deadlines.server_begins(weir_sched::now()),
                 // The server's time begins when it has the request, or when the client waits for its consent.
                 Flow::AwaitSource => {
@@ -169,7 +169,7 @@ impl Exchange {
                 // Whoever leaves in the middle of its own request does not wait for an answer.
                 Flow::Truncated | Flow::Failed(Side::Source, _) => {
                     self.count_client_abort();
-                    return Err(Stop::error(400, By::Client, During::Headers).into());
+                    return Err(StreamError::error(400, By::Client, During::Headers).into());
                 }
                 Flow::Malformed => return Err(self.malformed_request_body().into()),
                 // The server may have answered before it stopped listening: its answer decides.
@@ -179,7 +179,7 @@ impl Exchange {
             && upstream.connector.has_pending()
             && let Sent::Failed(fault) = upstream.connector.flush(false)
         {
-            return Err(Converse::Failed(Failure::Aborted(fault)));
+            return Err(UpstreamError::Failed(Failure::Aborted(fault)));
         }
         if self.client.has_pending() {
             // An interim response that did not fit; that the client is gone is noticed below.
@@ -192,7 +192,7 @@ impl Exchange {
                 return Ok(Step::Done(()));
             }
             if !interim.admits(self.response.head.end()) {
-                return Err(Converse::Failed(Failure::Junk));
+                return Err(UpstreamError::Failed(Failure::Junk));
             }
             // The server's time goes on: it is that of the whole wait for a final response. Others have their turns in between.
             self.forward_interim()?;
@@ -200,18 +200,18 @@ impl Exchange {
         }
         if self.client.is_broken() || (!waits.client_sends && self.client_left()) {
             self.count_client_abort();
-            return Err(Stop::error(400, By::Client, During::Headers).into());
+            return Err(StreamError::error(400, By::Client, During::Headers).into());
         }
         waits.server_sends = !waits.client_sends;
         Ok(Step::Wait(waits))
     }
 
     /// Whether the head of a response is there.
-    fn read_response(&mut self) -> Result<bool, Converse> {
+    fn read_response(&mut self) -> Result<bool, UpstreamError> {
         let options =
-            self.site.limits.h1_options(self.backend.config.settings.options.accept_unsafe_response);
-        let limit = self.site.limits.head_limit();
-        let Some(upstream) = &mut self.server else { return Err(Converse::internal()) };
+            self.instance.limits.h1_options(self.backend.config.settings.options.accept_unsafe_response);
+        let limit = self.instance.limits.head_limit();
+        let Some(upstream) = &mut self.server else { return Err(UpstreamError::internal()) };
         match self.response.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => return Ok(true),
             ReadHead::Incomplete => {
@@ -220,31 +220,31 @@ impl Exchange {
             }
             ReadHead::Failed(Fault::Shortage) => return Err(out_of_buffers().into()),
             ReadHead::Ended | ReadHead::Failed(_) if !self.response.has_begun() => {
-                return Err(Converse::Failed(Failure::Empty));
+                return Err(UpstreamError::Failed(Failure::Empty));
             }
-            ReadHead::Ended | ReadHead::Failed(_) => return Err(Converse::Failed(Failure::Cut)),
+            ReadHead::Ended | ReadHead::Failed(_) => return Err(UpstreamError::Failed(Failure::Cut)),
             ReadHead::TooLarge | ReadHead::StartLineTooLarge => {
                 crate::errors::keep_long_response(self);
-                return Err(Converse::Failed(Failure::TooLarge));
+                return Err(UpstreamError::Failed(Failure::TooLarge));
             }
             ReadHead::Invalid(error) => {
                 crate::errors::keep_response(self, error);
                 self.trace_refusal(Direction::Response, ReadHead::Invalid(error));
-                return Err(Converse::Failed(Failure::Junk));
+                return Err(UpstreamError::Failed(Failure::Junk));
             }
         }
     }
 
-    fn response_is_late(&mut self, by: By, waits: &Waits) -> Converse {
+    fn response_is_late(&mut self, by: By, waits: &Waits) -> UpstreamError {
         if by == By::ServerTimeout {
             let starved = self.server.as_ref().is_some_and(|upstream| upstream.connector.is_starved());
-            return if starved { out_of_buffers().into() } else { Converse::Failed(Failure::TimedOut) };
+            return if starved { out_of_buffers().into() } else { UpstreamError::Failed(Failure::TimedOut) };
         }
         self.count_client_abort();
         if waits.client_sends {
-            return Stop::error(408, by, During::Headers).into();
+            return StreamError::error(408, by, During::Headers).into();
         }
-        Stop::close(by, During::Headers).into()
+        StreamError::close(by, During::Headers).into()
     }
 
     /// Whether the response's head is one that another follows.
@@ -254,7 +254,7 @@ impl Exchange {
     }
 
     /// Passes a 1xx on.
-    fn forward_interim(&mut self) -> Result<(), Converse> {
+    fn forward_interim(&mut self) -> Result<(), UpstreamError> {
         if let Some(upstream) = &mut self.server {
             self.response.detach(&mut upstream.connector);
         }
@@ -269,7 +269,7 @@ impl Exchange {
         };
         self.response.clear();
         match sent {
-            Sent::Failed(_) => Err(Stop::close(By::Client, During::Headers).into()),
+            Sent::Failed(_) => Err(StreamError::close(By::Client, During::Headers).into()),
             _ => Ok(()),
         }
     }
@@ -317,7 +317,7 @@ impl Exchange {
             self.timers.response = None;
             self.head_sizes = 0;
             self.count(Event::FailedResponse);
-            return Err(Stop::error(502, By::Proxy, During::Headers));
+            return Err(StreamError::error(502, By::Proxy, During::Headers));
         }
         self.enter(During::Data);
         self.log_the_beginning();
@@ -334,7 +334,7 @@ impl Exchange {
                 more,
             );
             if let Sent::Failed(_) = sent {
-                return Err(Stop::close(By::Client, During::Data));
+                return Err(StreamError::close(By::Client, During::Data));
             }
         }
         self.facts.response_started = true;
@@ -434,7 +434,7 @@ impl Exchange {
         let mode = self.connection_mode();
         self.facts.keep_server &= self.response.server_persists(self.response_size, mode);
         self.facts.keep_client &= self.response.client_persists(&self.request, size, self.client_mode())
-            && !self.site.closes(&self.session);
+            && !self.instance.closes(&self.session);
         self.response.announce_to_client(&self.request, self.facts.keep_client).map_err(|_| no_room())?;
         self.adjust_response_case();
         Ok(())
@@ -443,7 +443,7 @@ impl Exchange {
     /// `option h1-case-adjust-bogus-client`: the client sees the names of fields in the case that it insists on.
     pub(crate) fn adjust_response_case(&mut self) {
         let wanted = self.frontend.config.settings.options.adjust_case_for_client;
-        self.response.adjust_case(self.site.limits.header_case.as_ref().filter(|_| wanted));
+        self.response.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
     }
 
     /// What the frontend and the backend agree on for connections.
@@ -463,34 +463,34 @@ impl Exchange {
     }
 
     /// The request's body is no chunked coding.
-    fn malformed_request_body(&self) -> Stop {
+    fn malformed_request_body(&self) -> StreamError {
         self.count_bad_request();
-        Stop::error(400, By::Proxy, During::Headers)
+        StreamError::error(400, By::Proxy, During::Headers)
     }
 }
 
 /// Why a conversation with a server did not bring a response.
-pub(super) enum Converse {
+pub(super) enum UpstreamError {
     /// The stream ends.
-    Stop(Stop),
+    Stop(StreamError),
     /// The attempt failed: another may follow.
     Failed(Failure),
 }
 
-impl Converse {
+impl UpstreamError {
     fn internal() -> Self {
-        Converse::Stop(Stop::error(500, By::Internal, During::Headers))
+        UpstreamError::Stop(StreamError::error(500, By::Internal, During::Headers))
     }
 }
 
-impl From<Stop> for Converse {
-    fn from(stop: Stop) -> Self {
-        Converse::Stop(stop)
+impl From<StreamError> for UpstreamError {
+    fn from(stop: StreamError) -> Self {
+        UpstreamError::Stop(stop)
     }
 }
 
 /// What a proxy says of connections.
-fn mode_of(proxy: &crate::site::Proxy) -> ConnectionMode {
+fn mode_of(proxy: &crate::instance::Proxy) -> ConnectionMode {
     use weir_config::model::ConnectionMode as Configured;
     match proxy.config.settings.options.connection_mode.unwrap_or_default() {
         Configured::KeepAlive => ConnectionMode::KeepAlive,
@@ -524,11 +524,11 @@ const MAX_INTERIM_BYTES: usize = 256 * 1024;
 const SENT_WITH_HEAD: usize = 16 * 1024;
 
 /// `tune.buffers.limit` or `-m` is reached.
-fn out_of_buffers() -> Stop {
-    Stop::error(500, By::Resource, During::Headers)
+fn out_of_buffers() -> StreamError {
+    StreamError::error(500, By::Resource, During::Headers)
 }
 
 /// The head outgrew its buffer by what we added to it.
-fn no_room() -> Stop {
-    Stop::Error(400, Ending::new(By::Proxy, During::Request))
+fn no_room() -> StreamError {
+    StreamError::Error(400, Ending::new(By::Proxy, During::Request))
 }

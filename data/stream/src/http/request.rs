@@ -6,27 +6,27 @@ use weir_net::Fault;
 use weir_sched::{Tick, wait};
 
 use crate::clock;
+use crate::connection_task::Waited;
 use crate::deadlines;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
-use crate::exchange::{Exchange, Phase, Stop};
-use crate::life::Waited;
+use crate::stream::{Phase, Stream, StreamError};
 
-impl Exchange {
+impl Stream {
     /// Waits for the whole head of a request and takes note of what it asks.
     pub(super) async fn read_request(&mut self, waited: Waited) -> Phase {
         self.timers.first_byte = Some(self.elapsed());
         match waited {
             Waited::Bytes => {}
             Waited::TimedOut => return Err(self.no_request(ReadHead::Incomplete)),
-            Waited::Stopped => return Err(Stop::close(By::Killed, During::Request)),
+            Waited::Stopped => return Err(StreamError::close(By::Killed, During::Request)),
         }
         let settings = &self.frontend.config.settings;
         let options = weir_mux::HeadOptions {
             accept_fragment: self.frontend.takes_fragments,
-            ..self.site.limits.h1_options(settings.options.accept_unsafe_request)
+            ..self.instance.limits.h1_options(settings.options.accept_unsafe_request)
         };
-        let limit = self.site.limits.head_limit();
+        let limit = self.instance.limits.head_limit();
         let timeout = deadlines::request_head(&settings.timeouts);
         // The time for the head runs from the connection's beginning for the first request, else from the first byte.
         let deadline = match (timeout, self.session.requests.get()) {
@@ -87,7 +87,7 @@ impl Exchange {
         self.timers.request = None;
         self.captures.bad_request = true;
         self.count_bad_request();
-        Err(Stop::error(400, By::Proxy, During::Request))
+        Err(StreamError::error(400, By::Proxy, During::Request))
     }
 
     /// Answers at once if the request is one for `monitor-uri`.
@@ -106,7 +106,7 @@ impl Exchange {
     }
 
     /// What to do when no request comes.
-    fn no_request(&mut self, failure: ReadHead) -> Stop {
+    fn no_request(&mut self, failure: ReadHead) -> StreamError {
         self.trace_refusal(Direction::Request, failure);
         let nothing_came = self.client.input().is_empty() && !self.request.has_begun();
         let first = self.session.requests.get() == 0;
@@ -115,7 +115,7 @@ impl Exchange {
             self.facts.unlogged = true;
         }
         if nothing_came && !first {
-            return Stop::Close(Ending::NORMAL);
+            return StreamError::Close(Ending::NORMAL);
         }
         self.captures.bad_request = true;
         let (status, by) = match failure {
@@ -139,25 +139,25 @@ impl Exchange {
         };
         let ending = Ending::new(by, During::Request);
         if quiet {
-            return Stop::Close(ending);
+            return StreamError::Close(ending);
         }
         self.facts.counts_status = true;
         self.count_request();
         self.count_bad_request();
-        Stop::Error(status, ending)
+        StreamError::Error(status, ending)
     }
 
     /// Answers `monitor-uri`.
-    fn monitor(&mut self) -> Stop {
+    fn monitor(&mut self) -> StreamError {
         let frontend = self.frontend;
         self.facts.unlogged = true;
         self.facts.local = true;
         let failed = frontend.config.monitor_fail.iter().any(|condition| self.holds(condition));
         let ending = Ending::new(By::Local, During::Request);
         if failed {
-            return Stop::Error(503, ending);
+            return StreamError::Error(503, ending);
         }
         self.prepare_error(200);
-        Stop::Reply(ending)
+        StreamError::Reply(ending)
     }
 }

@@ -4,11 +4,11 @@ use weir_config::model::RulesetKind;
 use weir_http::NoRoom;
 
 use crate::ending::{By, During, Ending};
-use crate::exchange::{Exchange, Phase, Stop};
+use crate::instance::Proxy;
 use crate::rules::Verdict;
-use crate::site::Proxy;
+use crate::stream::{Phase, Stream, StreamError};
 
-impl Exchange {
+impl Stream {
     /// The backend's rules, then the frontend's, then those that run on every response.
     pub(super) async fn response_phase(&mut self) -> Phase {
         self.begin_response_rules();
@@ -48,7 +48,7 @@ impl Exchange {
     /// program adds them.
     pub(super) fn add_forwarding_fields(&mut self) -> Phase {
         self.try_add_forwarding_fields()
-            .map_err(|NoRoom| Stop::Error(400, Ending::new(By::Proxy, During::Request)))
+            .map_err(|NoRoom| StreamError::Error(400, Ending::new(By::Proxy, During::Request)))
     }
 
     fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {

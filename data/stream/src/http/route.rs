@@ -5,11 +5,11 @@ use weir_config::model::RulesetKind;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
-use crate::exchange::{Exchange, Inside, Phase, Stop};
+use crate::instance::Proxy;
 use crate::rules::Verdict;
-use crate::site::Proxy;
+use crate::stream::{Inside, Phase, Stream, StreamError};
 
-impl Exchange {
+impl Stream {
     /// The frontend's rules on a request, in the manual's order.
     pub(super) async fn frontend_phase(&mut self) -> Phase {
         self.make_unique_id();
@@ -55,7 +55,7 @@ impl Exchange {
                 self.decided_at = Some(&rule.at);
                 self.facts.stopped_by_rule = true;
                 proxy.count_intercepted();
-                return Err(Stop::Reply(Ending::new(By::Local, During::Request)));
+                return Err(StreamError::Reply(Ending::new(By::Local, During::Request)));
             }
         }
         Ok(())
@@ -71,7 +71,7 @@ impl Exchange {
             if !frontend.config.settings.options.http_buffer_request {
                 self.timers.request = None;
             }
-            return Err(Stop::error(503, By::Server, During::Connect));
+            return Err(StreamError::error(503, By::Server, During::Connect));
         };
         self.enter_backend(backend);
         Ok(())
@@ -87,11 +87,12 @@ impl Exchange {
                 continue;
             }
             let backend = match &rule.target {
-                BackendTarget::Static(index) => self.site.proxies.get(index.get())?,
+                BackendTarget::Static(index) => self.instance.proxies.get(index.get())?,
                 BackendTarget::Dynamic(name) => {
                     let name = self.format(name);
                     // A name that designates nothing falls through to the default (manual, "use_backend").
-                    match std::str::from_utf8(&name).ok().and_then(|name| self.site.backend_by_name(name)) {
+                    match std::str::from_utf8(&name).ok().and_then(|name| self.instance.backend_by_name(name))
+                    {
                         Some(backend) => backend,
                         None => break,
                     }
@@ -103,7 +104,7 @@ impl Exchange {
         }
         match frontend.config.default_backend {
             Some(index) => {
-                let backend = self.site.proxies.get(index.get())?;
+                let backend = self.instance.proxies.get(index.get())?;
                 self.may_switch_to(backend).then_some(backend)
             }
             None => frontend.config.is_backend().then_some(frontend),

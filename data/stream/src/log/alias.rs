@@ -4,20 +4,20 @@ use std::cell::RefCell;
 
 use weir_expr::{Alias, LogWriter, WallTime};
 
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 /// Writes the value of `alias`.
-pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'_>) {
+pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) {
     match alias {
         Alias::AcceptDateUtc
         | Alias::AcceptDateLocal
         | Alias::AcceptTimestamp
         | Alias::AcceptDate
         | Alias::AcceptMillis => {
-            accept_date(exchange, alias, out);
+            accept_date(stream, alias, out);
         }
         Alias::RequestDate | Alias::RequestDateUtc | Alias::RequestDateLocal => {
-            request_date(exchange, alias, out)
+            request_date(stream, alias, out)
         }
         Alias::HttpMethod
         | Alias::HttpPath
@@ -25,95 +25,95 @@ pub(crate) fn alias(exchange: &mut Exchange, alias: Alias, out: &mut LogWriter<'
         | Alias::HttpQuery
         | Alias::HttpUri
         | Alias::HttpVersion
-        | Alias::Request => request_line(exchange, alias, out),
-        Alias::TimeActive => time(exchange, out, exchange.timers.active()),
-        Alias::TimeConnect => out.number(exchange.timers.connecting()),
-        Alias::TimeData if exchange.backend.is_http() => out.number(exchange.timers.data()),
-        Alias::TimeData => out.number(exchange.timers.streaming()),
-        Alias::TimeHandshake => out.number(exchange.timers.handshake()),
-        Alias::TimeIdle => out.number(exchange.timers.idle()),
-        Alias::TimeQuery => out.number(exchange.timers.total_request()),
-        Alias::TimeRequest => out.number(exchange.timers.receive()),
-        Alias::TimeResponse => out.number(exchange.timers.responding()),
-        Alias::TimeTotal => time(exchange, out, exchange.timers.total()),
-        Alias::TimeUser => time(exchange, out, exchange.timers.total_user()),
-        Alias::TimeQueue => out.number(exchange.timers.queue_wait()),
-        Alias::BytesRead => early(exchange, out, exchange.logged_bytes() as i64),
-        Alias::BytesUploaded => out.number(exchange.bytes_in() as i64),
+        | Alias::Request => request_line(stream, alias, out),
+        Alias::TimeActive => time(stream, out, stream.timers.active()),
+        Alias::TimeConnect => out.number(stream.timers.connecting()),
+        Alias::TimeData if stream.backend.is_http() => out.number(stream.timers.data()),
+        Alias::TimeData => out.number(stream.timers.streaming()),
+        Alias::TimeHandshake => out.number(stream.timers.handshake()),
+        Alias::TimeIdle => out.number(stream.timers.idle()),
+        Alias::TimeQuery => out.number(stream.timers.total_request()),
+        Alias::TimeRequest => out.number(stream.timers.receive()),
+        Alias::TimeResponse => out.number(stream.timers.responding()),
+        Alias::TimeTotal => time(stream, out, stream.timers.total()),
+        Alias::TimeUser => time(stream, out, stream.timers.total_user()),
+        Alias::TimeQueue => out.number(stream.timers.queue_wait()),
+        Alias::BytesRead => early(stream, out, stream.logged_bytes() as i64),
+        Alias::BytesUploaded => out.number(stream.bytes_in() as i64),
         // There is none in TCP mode, and in HTTP mode not always.
-        Alias::Status if exchange.status == 0 => out.number(-1),
-        Alias::Status => out.number(i64::from(exchange.status)),
-        Alias::RequestCookie => captured(exchange.captures.request_cookie.as_deref(), out),
-        Alias::ResponseCookie => captured(exchange.captures.response_cookie.as_deref(), out),
+        Alias::Status if stream.status == 0 => out.number(-1),
+        Alias::Status => out.number(i64::from(stream.status)),
+        Alias::RequestCookie => captured(stream.captures.request_cookie.as_deref(), out),
+        Alias::ResponseCookie => captured(stream.captures.response_cookie.as_deref(), out),
         Alias::RequestHeaders | Alias::RequestHeadersClf => {
-            let declared = exchange.frontend.config.captures.request.len();
-            headers(exchange, &exchange.captures.request, declared, alias, out);
+            let declared = stream.frontend.config.captures.request.len();
+            headers(stream, &stream.captures.request, declared, alias, out);
         }
         Alias::ResponseHeaders | Alias::ResponseHeadersClf => {
-            let declared = exchange.frontend.config.captures.response.len();
-            headers(exchange, &exchange.captures.response, declared, alias, out);
+            let declared = stream.frontend.config.captures.response.len();
+            headers(stream, &stream.captures.response, declared, alias, out);
         }
-        Alias::Hostname => out.text(exchange.site.identity.hostname.as_bytes()),
-        Alias::Pid => out.counter(i64::from(exchange.site.identity.process_id)),
-        Alias::RequestCounter => out.counter(crate::worker::streams_before(exchange.serial) as i64),
-        Alias::LogCounter => out.counter(exchange.frontend.frontend_figures.log_lines() as i64),
-        Alias::LogOrigin => out.text(if exchange.facts.logged { b"txn_response" } else { b"txn_close" }),
-        Alias::UniqueId => out.text(exchange.unique_id.as_deref().unwrap_or_default()),
-        Alias::TerminationState => out.raw(&exchange.ending.letters()),
+        Alias::Hostname => out.text(stream.instance.identity.hostname.as_bytes()),
+        Alias::Pid => out.counter(i64::from(stream.instance.identity.process_id)),
+        Alias::RequestCounter => out.counter(crate::worker::streams_before(stream.serial) as i64),
+        Alias::LogCounter => out.counter(stream.frontend.frontend_figures.log_lines() as i64),
+        Alias::LogOrigin => out.text(if stream.facts.logged { b"txn_response" } else { b"txn_close" }),
+        Alias::UniqueId => out.text(stream.unique_id.as_deref().unwrap_or_default()),
+        Alias::TerminationState => out.raw(&stream.ending.letters()),
         Alias::TerminationStateCookie => {
-            let [by, during] = exchange.ending.letters();
-            let [request, response] = crate::cookie::logged_letters(exchange);
+            let [by, during] = stream.ending.letters();
+            let [request, response] = crate::cookie::logged_letters(stream);
             out.raw(&[by, during, request, response]);
         }
-        Alias::Retries => retries(exchange, out),
-        Alias::Frontend | Alias::FrontendTransport => out.text(exchange.frontend.name().as_bytes()),
-        Alias::Backend => out.text(exchange.backend.name().as_bytes()),
-        Alias::Server => server_name(exchange, out),
+        Alias::Retries => retries(stream, out),
+        Alias::Frontend | Alias::FrontendTransport => out.text(stream.frontend.name().as_bytes()),
+        Alias::Backend => out.text(stream.backend.name().as_bytes()),
+        Alias::Server => server_name(stream, out),
         Alias::TlsCipher | Alias::TlsVersion => out.missing(),
-        _ => places(exchange, alias, out),
+        _ => places(stream, alias, out),
     }
 }
 
 /// Addresses, and how many connections and waiting requests there are.
-fn places(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
-    let source = exchange.session.source();
-    let destination = exchange.session.destination();
+fn places(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
+    let source = stream.session.source();
+    let destination = stream.session.destination();
     match alias {
         Alias::ClientIp if source.is_unix() => out.text(b"unix"),
         Alias::ClientIp => out.address(source.ip()),
-        Alias::ClientPort if source.is_unix() => out.counter(i64::from(exchange.session.listener.id)),
+        Alias::ClientPort if source.is_unix() => out.counter(i64::from(stream.session.listener.id)),
         Alias::ClientPort => out.port(Some(source.port())),
         Alias::FrontendIp if destination.is_unix() => out.text(b"unix"),
         Alias::FrontendIp => out.address(destination.ip()),
-        Alias::FrontendPort if destination.is_unix() => out.counter(i64::from(exchange.session.listener.id)),
+        Alias::FrontendPort if destination.is_unix() => out.counter(i64::from(stream.session.listener.id)),
         Alias::FrontendPort => out.port(Some(destination.port())),
-        Alias::BackendSourceIp => out.address(exchange.own_address().and_then(|address| address.ip())),
-        Alias::BackendSourcePort => out.port(exchange.own_address().map(|address| address.port())),
-        Alias::ServerIp => out.address(exchange.server_address().and_then(|address| address.ip())),
-        Alias::ServerPort => out.port(exchange.server_address().map(|address| address.port())),
-        Alias::ActiveConnections => out.number(i64::from(exchange.site.connections.inside())),
-        Alias::FrontendConnections => out.number(i64::from(exchange.frontend.connections.inside())),
+        Alias::BackendSourceIp => out.address(stream.own_address().and_then(|address| address.ip())),
+        Alias::BackendSourcePort => out.port(stream.own_address().map(|address| address.port())),
+        Alias::ServerIp => out.address(stream.server_address().and_then(|address| address.ip())),
+        Alias::ServerPort => out.port(stream.server_address().map(|address| address.port())),
+        Alias::ActiveConnections => out.number(i64::from(stream.instance.connections.inside())),
+        Alias::FrontendConnections => out.number(i64::from(stream.frontend.connections.inside())),
         Alias::BackendConnections => {
-            let sessions = exchange.backend.backend.as_ref().map_or(0, |backend| backend.sessions());
-            out.number(if exchange.backend_entered { i64::from(sessions) } else { 0 });
+            let sessions = stream.backend.backend.as_ref().map_or(0, |backend| backend.sessions());
+            out.number(if stream.backend_entered { i64::from(sessions) } else { 0 });
         }
         Alias::ServerConnections => {
-            out.number(exchange.lease.as_ref().map_or(0, |lease| i64::from(lease.server().served())));
+            out.number(stream.lease.as_ref().map_or(0, |lease| i64::from(lease.server().served())));
         }
-        Alias::ServerQueue => out.number(i64::from(exchange.queued.server)),
-        Alias::BackendQueue => out.number(i64::from(exchange.queued.backend)),
+        Alias::ServerQueue => out.number(i64::from(stream.queued.server)),
+        Alias::BackendQueue => out.number(i64::from(stream.queued.backend)),
         _ => out.missing(),
     }
 }
 
 /// A total that need not be the final one is marked (manual, "option logasap"), like in the reference program whenever the
 /// option is there.
-fn time(exchange: &Exchange, out: &mut LogWriter<'_>, value: i64) {
-    early(exchange, out, value);
+fn time(stream: &Stream, out: &mut LogWriter<'_>, value: i64) {
+    early(stream, out, value);
 }
 
-fn early(exchange: &Exchange, out: &mut LogWriter<'_>, value: i64) {
-    if exchange.frontend.config.settings.options.log_asap {
+fn early(stream: &Stream, out: &mut LogWriter<'_>, value: i64) {
+    if stream.frontend.config.settings.options.log_asap {
         out.raw(b"+");
     }
     out.number(value);
@@ -127,7 +127,7 @@ fn captured(value: Option<&[u8]>, out: &mut LogWriter<'_>) {
 }
 
 fn headers(
-    exchange: &Exchange,
+    stream: &Stream,
     captured: &[Option<Box<[u8]>>],
     declared: usize,
     alias: Alias,
@@ -135,7 +135,7 @@ fn headers(
 ) {
     // Nothing declared, nothing written: not even the braces. Of a request that was not understood nothing was ever
     // captured, on neither side.
-    let declared = if exchange.captures.bad_request { 0 } else { declared };
+    let declared = if stream.captures.bad_request { 0 } else { declared };
     let values = (0..declared).map(|slot| captured.get(slot).and_then(Option::as_deref));
     match alias {
         Alias::RequestHeaders | Alias::ResponseHeaders => out.headers(values),
@@ -143,38 +143,38 @@ fn headers(
     }
 }
 
-fn retries(exchange: &Exchange, out: &mut LogWriter<'_>) {
-    if exchange.redispatched {
+fn retries(stream: &Stream, out: &mut LogWriter<'_>) {
+    if stream.redispatched {
         out.raw(b"+");
     }
-    out.number(i64::from(exchange.retries));
+    out.number(i64::from(stream.retries));
 }
 
-fn server_name(exchange: &Exchange, out: &mut LogWriter<'_>) {
-    if exchange.look_at_server(|server| out.text(server.name().as_bytes())).is_none() {
-        out.text(if exchange.facts.local { b"<STATS>" } else { b"<NOSRV>" });
+fn server_name(stream: &Stream, out: &mut LogWriter<'_>) {
+    if stream.look_at_server(|server| out.text(server.name().as_bytes())).is_none() {
+        out.text(if stream.facts.local { b"<STATS>" } else { b"<NOSRV>" });
     }
 }
 
-fn accept_date(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
-    let micros = exchange.began_wall_us();
+fn accept_date(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
+    let micros = stream.began_wall_us();
     let time = crate::clock::wall_time(micros);
     match alias {
         Alias::AcceptTimestamp => out.counter((micros / 1_000_000) as i64),
         Alias::AcceptMillis => out.milliseconds(time.micros / 1000),
         Alias::AcceptDateUtc => utc_date(time, out),
-        Alias::AcceptDateLocal => date(exchange, time, b"%d/%b/%Y:%H:%M:%S %z", out),
-        _ => date(exchange, time, b"%d/%b/%Y:%H:%M:%S.%N", out),
+        Alias::AcceptDateLocal => date(stream, time, b"%d/%b/%Y:%H:%M:%S %z", out),
+        _ => date(stream, time, b"%d/%b/%Y:%H:%M:%S.%N", out),
     }
 }
 
-fn request_date(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
-    let waited = u64::from(exchange.timers.first_byte.unwrap_or(0)) * 1000;
-    let time = crate::clock::wall_time(exchange.began_wall_us() + waited);
+fn request_date(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
+    let waited = u64::from(stream.timers.first_byte.unwrap_or(0)) * 1000;
+    let time = crate::clock::wall_time(stream.began_wall_us() + waited);
     match alias {
         Alias::RequestDateUtc => utc_date(time, out),
-        Alias::RequestDateLocal => date(exchange, time, b"%d/%b/%Y:%H:%M:%S %z", out),
-        _ => date(exchange, time, b"%d/%b/%Y:%H:%M:%S.%N", out),
+        Alias::RequestDateLocal => date(stream, time, b"%d/%b/%Y:%H:%M:%S %z", out),
+        _ => date(stream, time, b"%d/%b/%Y:%H:%M:%S.%N", out),
     }
 }
 
@@ -186,7 +186,7 @@ fn utc_date(time: WallTime, out: &mut LogWriter<'_>) {
 }
 
 /// A date of the local zone; `%N` in `format` is three digits of milliseconds.
-fn date(exchange: &Exchange, time: WallTime, format: &'static [u8], out: &mut LogWriter<'_>) {
+fn date(stream: &Stream, time: WallTime, format: &'static [u8], out: &mut LogWriter<'_>) {
     let (format, millis) = match format.strip_suffix(b"%N") {
         Some(rest) => (rest, true),
         None => (format, false),
@@ -195,7 +195,7 @@ fn date(exchange: &Exchange, time: WallTime, format: &'static [u8], out: &mut Lo
         if date.second != time.seconds || date.format != format {
             *date = Date { second: time.seconds, format, text: std::mem::take(&mut date.text) };
             date.text.clear();
-            weir_expr::time::format(format, time, &exchange.site.identity.time_zone, &mut date.text);
+            weir_expr::time::format(format, time, &stream.instance.identity.time_zone, &mut date.text);
         }
         if !millis {
             return out.raw(&date.text);
@@ -224,20 +224,20 @@ thread_local! {
     static DATE: RefCell<Date> = const { RefCell::new(Date { second: i64::MIN, format: b"", text: Vec::new() }) };
 }
 
-fn request_line(exchange: &Exchange, alias: Alias, out: &mut LogWriter<'_>) {
-    if !exchange.facts.have_request {
+fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
+    if !stream.facts.have_request {
         return out.encoded(b"<BADREQ>");
     }
     // Nobody logs it, and no rule on responses may ask: then it is the request's, which is still there.
     let mut unkept = Vec::new();
-    let line = match exchange.request_line.is_empty() {
+    let line = match stream.request_line.is_empty() {
         true => {
-            exchange.write_request_line(&mut unkept);
+            stream.write_request_line(&mut unkept);
             &unkept
         }
-        false => &*exchange.request_line,
+        false => &*stream.request_line,
     };
-    let limit = exchange.site.limits.log_uri_length.saturating_sub(1);
+    let limit = stream.instance.limits.log_uri_length.saturating_sub(1);
     let mut parts = line.splitn(3, |byte| *byte == b' ');
     let method = parts.next().unwrap_or_default();
     let target = parts.next().unwrap_or_default();

@@ -13,10 +13,10 @@ use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During};
 use crate::errors::Direction;
-use crate::exchange::{Exchange, Phase, Stop};
-use crate::site::Proxy;
+use crate::instance::Proxy;
+use crate::stream::{Phase, Stream, StreamError};
 
-impl Exchange {
+impl Stream {
     /// `tcp-request content` rules of one proxy: each may ask for more data, until the inspection delay is over.
     pub(crate) async fn content_rules(&mut self, proxy: &'static Proxy) -> Phase {
         let kind = RulesetKind::TcpRequestContent;
@@ -60,7 +60,7 @@ impl Exchange {
     pub(crate) fn receive_what_came(&mut self) {
         if !self.facts.have_request && self.client.input().is_empty() {
             // That the client ended or broke is noticed by whoever needs more of it.
-            let _ = self.client.receive(self.site.limits.head_limit());
+            let _ = self.client.receive(self.instance.limits.head_limit());
         }
     }
 
@@ -71,15 +71,15 @@ impl Exchange {
             || self.facts.have_request
             || self.client.ended()
             || self.client.fault().is_some()
-            || self.client.input().len() >= self.site.limits.head_limit()
+            || self.client.input().len() >= self.instance.limits.head_limit()
     }
 
     async fn await_more(&mut self, deadline: Tick) -> Phase {
-        match self.client.receive(self.site.limits.head_limit()) {
+        match self.client.receive(self.instance.limits.head_limit()) {
             Received::Bytes(_) | Received::End | Received::Full => return Ok(()),
             Received::Failed(_) => {
                 self.count_bad_request();
-                return Err(Stop::close(By::Client, During::Request));
+                return Err(StreamError::close(By::Client, During::Request));
             }
             Received::Nothing => {}
         }
@@ -97,7 +97,7 @@ impl Exchange {
         self.request.detach(&mut self.client);
         self.tell_to_continue()?;
         let deadline = clock::after_some(self.timeouts.body(time));
-        let limit = self.site.limits.body_limit(&self.request.head);
+        let limit = self.instance.limits.body_limit(&self.request.head);
         let waited = self.await_body(at_least, deadline, limit).await;
         self.bound_request_head();
         waited
@@ -110,14 +110,14 @@ impl Exchange {
             true => self.request_body.ready(),
             false => self.client.input().len().saturating_sub(self.request.unconsumed()),
         };
-        self.request.head.limit_length(self.site.limits.buffer_size.saturating_sub(held));
+        self.request.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
     }
 
     /// The same for the response.
     pub(crate) fn bound_response_head(&mut self) {
         let input = self.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
         let held = input.saturating_sub(self.response.unconsumed());
-        self.response.head.limit_length(self.site.limits.buffer_size.saturating_sub(held));
+        self.response.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
     }
 
     async fn await_body(&mut self, at_least: u64, deadline: Tick, limit: usize) -> Phase {
@@ -127,7 +127,7 @@ impl Exchange {
             if !right {
                 self.count_bad_request();
                 self.timers.request = None;
-                return Err(Stop::error(400, By::Proxy, During::Request));
+                return Err(StreamError::error(400, By::Proxy, During::Request));
             }
             let enough = at_least > 0 && self.request_body.payload() >= at_least;
             if self.request_body.is_complete() || enough {
@@ -140,7 +140,7 @@ impl Exchange {
                 Received::End => return Ok(()),
                 Received::Failed(_) => {
                     self.count_bad_request();
-                    return Err(Stop::error(400, By::Client, During::Request));
+                    return Err(StreamError::error(400, By::Client, During::Request));
                 }
                 Received::Nothing => {}
             }
@@ -151,7 +151,7 @@ impl Exchange {
             if clock::passed(deadline) {
                 self.count_bad_request();
                 self.timers.request = None;
-                return Err(Stop::error(408, By::ClientTimeout, During::Request));
+                return Err(StreamError::error(408, By::ClientTimeout, During::Request));
             }
             self.check_alive()?;
             wait(deadline).await;
@@ -166,7 +166,7 @@ impl Exchange {
     }
 
     async fn await_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
-        let limit = self.site.limits.body_limit(&self.response.head);
+        let limit = self.instance.limits.body_limit(&self.response.head);
         let deadline = clock::after(time);
         let Some(upstream) = &mut self.server else { return Ok(()) };
         self.response.detach(&mut upstream.connector);
@@ -175,7 +175,7 @@ impl Exchange {
         loop {
             if !self.inspect_response_body() {
                 self.count(Event::FailedResponse);
-                return Err(Stop::error(502, By::Proxy, During::Data));
+                return Err(StreamError::error(502, By::Proxy, During::Data));
             }
             let enough = at_least > 0 && self.response_body.payload() >= at_least;
             if self.response_body.is_complete() || enough {
@@ -188,13 +188,13 @@ impl Exchange {
                 Received::Full | Received::End => return Ok(()),
                 Received::Failed(_) => {
                     self.count(Event::FailedResponse);
-                    return Err(Stop::error(502, By::Server, During::Data));
+                    return Err(StreamError::error(502, By::Server, During::Data));
                 }
                 Received::Nothing => {}
             }
             if clock::passed(deadline) {
                 self.count(Event::FailedResponse);
-                return Err(Stop::error(504, By::ServerTimeout, During::Data));
+                return Err(StreamError::error(504, By::ServerTimeout, During::Data));
             }
             self.check_alive()?;
             wait(deadline).await;
@@ -217,7 +217,7 @@ impl Exchange {
         // The server need not tell it again.
         self.request.head.remove_known(KnownName::Expect);
         match self.client.send_head(b"HTTP/1.1 100 Continue\r\n\r\n", false) {
-            weir_net::Sent::Failed(_) => Err(Stop::close(By::Client, During::Request)),
+            weir_net::Sent::Failed(_) => Err(StreamError::close(By::Client, During::Request)),
             _ => Ok(()),
         }
     }
@@ -265,12 +265,12 @@ impl Exchange {
                 let connector = &upstream.connector;
                 connector.ended()
                     || connector.fault().is_some()
-                    || connector.input().len() >= self.site.limits.head_limit()
+                    || connector.input().len() >= self.instance.limits.head_limit()
             })
     }
 
     async fn await_more_response(&mut self, deadline: Tick) -> Phase {
-        let limit = self.site.limits.head_limit();
+        let limit = self.instance.limits.head_limit();
         if !self.frontend.is_http() && self.relay_upwards()? {
             yield_now().await;
             return Ok(());
@@ -278,7 +278,7 @@ impl Exchange {
         let Some(upstream) = &mut self.server else { return Ok(()) };
         match upstream.connector.receive(limit) {
             Received::Bytes(_) | Received::End | Received::Full => return Ok(()),
-            Received::Failed(_) => return Err(Stop::close(By::Server, During::Data)),
+            Received::Failed(_) => return Err(StreamError::close(By::Server, During::Data)),
             Received::Nothing => {}
         }
         self.check_alive()?;

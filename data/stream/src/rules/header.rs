@@ -7,15 +7,15 @@ use weir_http::NoRoom;
 use weir_http::values::Values;
 use weir_mux::Message;
 
-use super::{Done, done};
-use crate::exchange::Exchange;
+use super::{ActionResult, done};
+use crate::stream::Stream;
 
-impl Exchange {
+impl Stream {
     fn edited_message(&mut self, request: bool) -> &mut Message {
         if request { &mut self.request } else { &mut self.response }
     }
 
-    pub(super) fn edit_header(&mut self, edit: &'static HeaderEdit, request: bool) -> Done {
+    pub(super) fn edit_header(&mut self, edit: &'static HeaderEdit, request: bool) -> ActionResult {
         let name = edit.name.as_bytes();
         match &edit.edit {
             HeaderEditKind::Add(value) => {
@@ -30,7 +30,7 @@ impl Exchange {
             HeaderEditKind::Delete(matching) => {
                 let (head, raw) = self.edited_message(request).edit();
                 head.remove_matching(raw, |candidate| matching_name(matching, name, candidate));
-                Done::Next
+                ActionResult::Next
             }
             HeaderEditKind::ReplaceField { pattern, replacement } => {
                 self.replace_fields(name, request, pattern, replacement, false)
@@ -42,13 +42,13 @@ impl Exchange {
     }
 
     /// Gathers a field of a 103 response; rules in a row share one (manual, "early-hint").
-    pub(super) fn early_hint(&mut self, name: &str, value: &'static LogFormat) -> Done {
+    pub(super) fn early_hint(&mut self, name: &str, value: &'static LogFormat) -> ActionResult {
         let value = self.format(value);
         self.early_hints.extend_from_slice(name.as_bytes());
         self.early_hints.extend_from_slice(b": ");
         self.early_hints.extend_from_slice(&value);
         self.early_hints.extend_from_slice(b"\r\n");
-        Done::Next
+        ActionResult::Next
     }
 
     /// Sends what was gathered. HTTP/1.0 clients do not know interim responses.
@@ -73,7 +73,7 @@ impl Exchange {
         pattern: &Regex,
         replacement: &LogFormat,
         each_value: bool,
-    ) -> Done {
+    ) -> ActionResult {
         let template = self.format(replacement);
         let message = self.edited_message(request);
         let mut groups = pattern.groups();
@@ -91,10 +91,10 @@ impl Exchange {
             if let Some(value) = replaced
                 && let Err(NoRoom) = head.replace_value(position, &value)
             {
-                return Done::Failed;
+                return ActionResult::Failed;
             }
         }
-        Done::Next
+        ActionResult::Next
     }
 }
 

@@ -4,12 +4,12 @@ use weir_config::model::{UriNormalizer, UriPart, UriReplacement};
 use weir_expr::LogFormat;
 use weir_http::normalize::{BrokenSequence, Normalizer};
 
-use super::{Done, done};
+use super::{ActionResult, done};
 use crate::ending::{By, During};
-use crate::exchange::{Exchange, Stop};
+use crate::stream::{Stream, StreamError};
 
-impl Exchange {
-    pub(super) fn set_uri_part(&mut self, part: UriPart, value: &'static LogFormat) -> Done {
+impl Stream {
+    pub(super) fn set_uri_part(&mut self, part: UriPart, value: &'static LogFormat) -> ActionResult {
         let value = self.format(value);
         done(self.put_uri_part(part, &value) && self.follow_uri(part))
     }
@@ -40,26 +40,26 @@ impl Exchange {
         put.is_ok()
     }
 
-    pub(super) fn replace_uri(&mut self, replacement: &'static UriReplacement) -> Done {
+    pub(super) fn replace_uri(&mut self, replacement: &'static UriReplacement) -> ActionResult {
         let template = self.format(&replacement.replacement);
         let (head, raw) = (&self.request.head, self.request.bytes());
         let old = match replacement.part {
             // What has no path (of a CONNECT, of all resources) is not given one: the target would be another.
-            UriPart::Path | UriPart::PathAndQuery if head.path(raw).is_empty() => return Done::Next,
+            UriPart::Path | UriPart::PathAndQuery if head.path(raw).is_empty() => return ActionResult::Next,
             UriPart::Path => head.path(raw),
             UriPart::PathAndQuery => head.path_and_query(raw),
             UriPart::Query | UriPart::Uri => head.uri(raw),
         };
         let mut groups = replacement.pattern.groups();
         if replacement.pattern.captures(old, 0, &mut groups).is_none() {
-            return Done::Next;
+            return ActionResult::Next;
         }
         let mut new = Vec::with_capacity(old.len());
         weir_expr::pattern::regex::expand(&template, old, &groups, &mut new);
         done(self.put_uri_part(replacement.part, &new) && self.follow_uri(replacement.part))
     }
 
-    pub(super) fn normalize_uri(&mut self, normalizer: UriNormalizer) -> Done {
+    pub(super) fn normalize_uri(&mut self, normalizer: UriNormalizer) -> ActionResult {
         let normalizer = match normalizer {
             UriNormalizer::FragmentEncode => Normalizer::FragmentEncode,
             UriNormalizer::FragmentStrip => Normalizer::FragmentStrip,
@@ -75,13 +75,13 @@ impl Exchange {
         let (head, raw) = (&self.request.head, self.request.bytes());
         let mut new = Vec::new();
         match normalizer.apply(head.uri(raw), &mut new) {
-            Ok(false) => Done::Next,
+            Ok(false) => ActionResult::Next,
             Ok(true) => done(self.put_uri_part(UriPart::Uri, &new)),
             // A strict normalizer found that the target itself is broken (manual, "normalize-uri").
             Err(BrokenSequence) => {
                 self.count_bad_request();
                 self.timers.request = None;
-                Done::Stop(Stop::error(400, By::Proxy, During::Request))
+                ActionResult::Stop(StreamError::error(400, By::Proxy, During::Request))
             }
         }
     }

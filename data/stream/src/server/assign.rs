@@ -8,10 +8,10 @@ use weir_sched::{Tick, wait};
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
-use crate::exchange::{Exchange, Phase, Stop};
 use crate::fetch::rdp;
+use crate::stream::{Phase, Stream, StreamError};
 
-impl Exchange {
+impl Stream {
     /// Gets a slot of a server, waiting in a queue if need be.
     pub(super) async fn assign(&mut self) -> Phase {
         self.enter(During::Queue);
@@ -57,7 +57,7 @@ impl Exchange {
                     if forced || backend.settings().redispatch == 0 {
                         self.server_key = server;
                         self.count_failed_in_queue();
-                        return Err(Stop::error(503, By::Server, During::Queue));
+                        return Err(StreamError::error(503, By::Server, During::Queue));
                     }
                     self.leave_server(server);
                 }
@@ -67,7 +67,7 @@ impl Exchange {
                 }
                 Choice::Full | Choice::None => {
                     self.count(Event::FailedConnection);
-                    return Err(Stop::error(503, By::Server, During::Connect));
+                    return Err(StreamError::error(503, By::Server, During::Connect));
                 }
             }
         }
@@ -117,7 +117,7 @@ impl Exchange {
         }
         let location = [prefix.as_bytes(), target].concat();
         self.prepare_redirection(302, &location);
-        Err(Stop::Reply(Ending::new(By::Local, During::Connect)))
+        Err(StreamError::Reply(Ending::new(By::Local, During::Connect)))
     }
 
     /// Waits for a slot: none when the choice has to be made again.
@@ -125,7 +125,7 @@ impl Exchange {
         &mut self,
         mut waiting: Waiting,
         deadline: Tick,
-    ) -> Result<Option<weir_backend::Lease>, Stop> {
+    ) -> Result<Option<weir_backend::Lease>, StreamError> {
         loop {
             match waiting.poll() {
                 Some(Outcome::Granted(granted)) => {
@@ -142,13 +142,13 @@ impl Exchange {
             if self.client_left() {
                 self.queued.add(waiting.give_up());
                 self.timers.queue = Some(self.elapsed());
-                return Err(Stop::close(By::Client, During::Queue));
+                return Err(StreamError::close(By::Client, During::Queue));
             }
             if clock::passed(deadline) {
                 self.queued.add(waiting.give_up());
                 self.timers.queue = Some(self.elapsed());
                 self.count_failed_in_queue();
-                return Err(Stop::error(503, By::ServerTimeout, During::Queue));
+                return Err(StreamError::error(503, By::ServerTimeout, During::Queue));
             }
             self.hold_little();
             wait(deadline).await;

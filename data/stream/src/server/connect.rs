@@ -14,9 +14,9 @@ use super::retry::Failure;
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During};
-use crate::exchange::{Exchange, PastConnection, Stop, Upstream};
+use crate::instance::KnownServer;
 use crate::recycle::Lent;
-use crate::site::KnownServer;
+use crate::stream::{PastConnection, Stream, StreamError, Upstream};
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub enum ConnectError {
     /// The attempt failed: another may follow.
     Failed(Failure),
     /// The stream ends.
-    Stop(Stop),
+    Stop(StreamError),
 }
 
 impl ConnectError {
@@ -36,8 +36,8 @@ impl ConnectError {
     }
 }
 
-impl From<Stop> for ConnectError {
-    fn from(stop: Stop) -> Self {
+impl From<StreamError> for ConnectError {
+    fn from(stop: StreamError) -> Self {
         ConnectError::Stop(stop)
     }
 }
@@ -57,7 +57,7 @@ impl From<Fault> for ConnectError {
     }
 }
 
-impl Exchange {
+impl Stream {
     /// A connection to the leased server.
     pub(super) async fn connect(&mut self) -> Result<Upstream, ConnectError> {
         self.count_server_session();
@@ -83,7 +83,7 @@ impl Exchange {
         }
         let wanted = idle::usable(self)?;
         match idle::take(self, key, wanted) {
-            None if self.site.figures.len() > 1 => idle::take_over(self, key, wanted).await,
+            None if self.instance.figures.len() > 1 => idle::take_over(self, key, wanted).await,
             taken => taken,
         }
     }
@@ -152,7 +152,7 @@ impl Exchange {
                 self.check_alive()?;
                 // Most connections stand at the second look: who has said everything already still gets an answer.
                 if !std::mem::take(&mut first) && self.client_left() {
-                    return Err(Stop::close(By::Client, During::Connect).into());
+                    return Err(StreamError::close(By::Client, During::Connect).into());
                 }
                 Ok::<_, ConnectError>(())
             })

@@ -1,16 +1,16 @@
 //! Idle connections to servers: kept by the worker that used them last, handed over to a worker that has none.
 //!
-//! A worker's idle connections lie on shelves of its own, last in first out: no lock guards them, and their descriptors
+//! A worker's idle connections lie on pools of its own, last in first out: no lock guards them, and their descriptors
 //! stay registered. What others may know is how many there are ([`IdlePools`]); the rules on top of these figures are
 //! `weir-backend`'s. Dead connections are noticed because an idle descriptor's events wake the worker's keeper.
 //!
 //! ```text
-//!   asker                                    lender
-//!   await_answer ── "give me one" ─────────► takes its oldest off the shelf
+//!   waiter                                    lender
+//!   await_answer ── "give me one" ─────────► takes its oldest off the pool
 //!        │                                     │
 //!        ▼                                     ▼
 //!   answered in time: uses it  ◄── a descriptor, or none
-//!   gone already: on to its worker's shelf ◄──┘
+//!   gone already: on to its worker's pool ◄──┘
 //! ```
 //!
 //! A descriptor on its way belongs to the message that carries it, so whatever fails on the way closes it.
@@ -26,9 +26,9 @@ use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Received, TaskKey, Tick, Wakeup, wait, yield_now};
 
 use crate::clock;
-use crate::exchange::{Exchange, Upstream};
+use crate::instance::{Instance, Proxy};
 use crate::session::Session;
-use crate::site::{Proxy, Site};
+use crate::stream::{Stream, Upstream};
 
 /// Counts as a connection in use as long as it lives.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ pub struct InUse {
 
 impl InUse {
     /// A connection to the leased server begins to be used; none without a server.
-    pub(super) fn begin(exchange: &Exchange) -> Option<InUse> {
-        Some(InUse::of(Whose::of(exchange)?.pools))
+    pub(super) fn begin(stream: &Stream) -> Option<InUse> {
+        Some(InUse::of(Whose::of(stream)?.pools))
     }
 
     fn of(pools: &'static IdlePools) -> InUse {
@@ -64,7 +64,7 @@ struct Idle {
 }
 
 impl Idle {
-    fn is_proven(&self) -> bool {
+    fn is_safe(&self) -> bool {
         self.requests > 1
     }
 
@@ -102,9 +102,9 @@ struct Whose {
 
 impl Whose {
     /// The leased server.
-    fn of(exchange: &Exchange) -> Option<Whose> {
-        let server = exchange.lease.as_ref()?.server();
-        Some(Whose { proxy: exchange.backend, key: server.key(), pools: server.pools() })
+    fn of(stream: &Stream) -> Option<Whose> {
+        let server = stream.lease.as_ref()?.server();
+        Some(Whose { proxy: stream.backend, key: server.key(), pools: server.pools() })
     }
 
     /// What bounds its idle connections, unless it is down or gone.
@@ -116,25 +116,25 @@ impl Whose {
 
 /// The idle connections to one server that this worker keeps.
 #[derive(Default)]
-struct Shelf {
+struct IdlePool {
     /// Whose place it is at, once there was something to keep.
     whose: Option<(ServerKey, &'static IdlePools)>,
     /// The youngest last.
     idle: Vec<Idle>,
     /// How many of them were reused before.
-    proven: usize,
+    safe: usize,
     purge_at_ms: u64,
 }
 
-impl Shelf {
+impl IdlePool {
     fn put(&mut self, idle: Idle) {
-        self.proven += usize::from(idle.is_proven());
+        self.safe += usize::from(idle.is_safe());
         self.idle.push(idle);
     }
 
     fn remove(&mut self, at: usize) -> Idle {
         let idle = self.idle.remove(at);
-        self.proven -= usize::from(idle.is_proven());
+        self.safe -= usize::from(idle.is_safe());
         idle
     }
 
@@ -145,7 +145,7 @@ impl Shelf {
         while at > last {
             at -= 1;
             let candidate = &self.idle[at];
-            if candidate.key != key || (wanted == Wanted::Proven && !candidate.is_proven()) {
+            if candidate.key != key || (wanted == Wanted::Safe && !candidate.is_safe()) {
                 continue;
             }
             let candidate = self.remove(at);
@@ -159,7 +159,7 @@ impl Shelf {
     /// The oldest that anybody may use: this worker's own requests use the youngest.
     fn lend(&mut self, wanted: Wanted) -> Option<Idle> {
         let fits = |idle: &Idle| {
-            idle.key == 0 && (wanted == Wanted::Any || idle.is_proven()) && is_fresh(&idle.connection)
+            idle.key == 0 && (wanted == Wanted::Any || idle.is_safe()) && is_fresh(&idle.connection)
         };
         let at = self.idle.iter().take(LOOK).position(fits)?;
         Some(self.remove(at))
@@ -167,7 +167,7 @@ impl Shelf {
 
     /// The oldest that its server closed or that was never reused, to make place for one that its session may want next.
     fn give_up_one(&mut self) -> Option<Idle> {
-        let goes = |idle: &Idle| !idle.is_proven() || !is_fresh(&idle.connection);
+        let goes = |idle: &Idle| !idle.is_safe() || !is_fresh(&idle.connection);
         let at = self.idle.iter().take(LOOK).position(goes)?;
         Some(self.remove(at))
     }
@@ -177,13 +177,13 @@ impl Shelf {
     fn sweep(&mut self, surplus: usize, away: &mut Vec<Idle>) {
         away.extend(self.idle.extract_if(.., |idle| !is_fresh(&idle.connection)));
         away.extend(self.idle.drain(..surplus.min(self.idle.len())));
-        self.proven = self.idle.iter().filter(|idle| idle.is_proven()).count();
+        self.safe = self.idle.iter().filter(|idle| idle.is_safe()).count();
     }
 
     /// Tells the other workers how many there are.
     fn tell(&self) {
         if let Some((_, pools)) = self.whose {
-            pools.note(weir_sched::worker_index(), self.idle.len() - self.proven, self.proven);
+            pools.note(weir_sched::worker_index(), self.idle.len() - self.safe, self.safe);
         }
     }
 
@@ -195,7 +195,7 @@ impl Shelf {
             Some((key, _)) if key > whose.key => false,
             _ => {
                 self.idle.clear();
-                self.proven = 0;
+                self.safe = 0;
                 self.whose = Some((whose.key, whose.pools));
                 true
             }
@@ -205,7 +205,7 @@ impl Shelf {
 
 thread_local! {
     /// By proxy, then by server.
-    static SHELVES: RefCell<Vec<Vec<Shelf>>> = const { RefCell::new(Vec::new()) };
+    static IDLE_POOLS: RefCell<Vec<Vec<IdlePool>>> = const { RefCell::new(Vec::new()) };
     /// The proxy whose connection is given up next.
     static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
     /// How many connections wait for their only clients: nobody looks for one where there are none.
@@ -214,90 +214,92 @@ thread_local! {
     /// Whether the keeper waits for something to keep, and must be told.
     static KEEPER_SLEEPS: Cell<bool> = const { Cell::new(true) };
     /// Who waits for a connection from another worker, and what came.
-    static ASKERS: RefCell<Vec<Asker>> = const { RefCell::new(Vec::new()) };
+    static WAITERS: RefCell<Vec<Waiter>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Shows `then` the shelf of a server, and tells the other workers what is on it afterwards. None when the server is gone
+/// Shows `then` the pool of a server, and tells the other workers what is on it afterwards. None when the server is gone
 /// and another one has its place.
-fn with_shelf<R>(whose: Whose, then: impl FnOnce(&mut Shelf) -> R) -> Option<R> {
-    SHELVES.with_borrow_mut(|shelves| {
+fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut IdlePool) -> R) -> Option<R> {
+    IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let (proxy, place) = (whose.proxy.index, whose.key.index());
-        if shelves.len() <= proxy {
-            shelves.resize_with(proxy + 1, Vec::new);
+        if idle_pools.len() <= proxy {
+            idle_pools.resize_with(proxy + 1, Vec::new);
         }
-        let of_proxy = &mut shelves[proxy];
+        let of_proxy = &mut idle_pools[proxy];
         if of_proxy.len() <= place {
-            of_proxy.resize_with(place + 1, Shelf::default);
+            of_proxy.resize_with(place + 1, IdlePool::default);
         }
-        let shelf = &mut of_proxy[place];
-        if !shelf.claim(whose) {
+        let pool = &mut of_proxy[place];
+        if !pool.claim(whose) {
             return None;
         }
-        let result = then(shelf);
-        shelf.tell();
+        let result = then(pool);
+        pool.tell();
         Some(result)
     })
 }
 
-fn leased_key(exchange: &Exchange) -> Option<ServerKey> {
-    exchange.lease.as_ref().map(|lease| lease.server().key())
+fn leased_key(stream: &Stream) -> Option<ServerKey> {
+    stream.lease.as_ref().map(|lease| lease.server().key())
 }
 
 /// Which idle connections this request may use, if any.
-pub(super) fn usable(exchange: &Exchange) -> Option<Wanted> {
-    let risky = exchange.session.requests.get() <= 1 && !exchange.outlives_idle_connection();
-    wanted(exchange.backend.servers().settings().http_reuse, risky)
+pub(super) fn usable(stream: &Stream) -> Option<Wanted> {
+    let risky = stream.session.requests.get() <= 1 && !stream.outlives_idle_connection();
+    wanted(stream.backend.servers().settings().http_reuse, risky)
 }
 
 /// Takes an idle connection of this worker to the leased server.
-pub(super) fn take(exchange: &Exchange, key: u64, wanted: Wanted) -> Option<Upstream> {
-    let whose = Whose::of(exchange)?;
-    let taken = with_shelf(whose, |shelf| shelf.take(key, wanted))??;
+pub(super) fn take(stream: &Stream, key: u64, wanted: Wanted) -> Option<Upstream> {
+    let whose = Whose::of(stream)?;
+    let taken = with_pool(whose, |pool| pool.take(key, wanted))??;
     Some(taken.into_upstream(whose.pools))
 }
 
 /// A task that waits for a connection from another worker.
-struct Asker {
+struct Waiter {
     task: TaskKey,
-    answer: Option<Option<Parcel>>,
+    answer: Option<Option<Migration>>,
 }
 
 /// A connection on its way from one worker to another.
-struct Parcel {
+struct Migration {
     descriptor: OwnedFd,
     requests: u32,
 }
 
-impl Parcel {
+impl Migration {
     fn unpack(self) -> Option<Idle> {
         let connection = Connection::new(Descriptor::register(self.descriptor).ok()?);
         Some(Idle { connection, requests: self.requests, key: 0 })
     }
 }
 
-/// A place among the askers, as long as it lives: a task that ends while it waits leaves nothing behind.
-struct Asking(TaskKey);
+/// A place among the waiters, as long as it lives: a task that ends while it waits leaves nothing behind.
+struct Waiting(TaskKey);
 
-impl Asking {
-    fn begin() -> Asking {
+impl Waiting {
+    fn begin() -> Waiting {
         let task = weir_sched::current();
-        ASKERS.with_borrow_mut(|askers| askers.push(Asker { task, answer: None }));
-        Asking(task)
+        WAITERS.with_borrow_mut(|waiters| waiters.push(Waiter { task, answer: None }));
+        Waiting(task)
     }
 
     fn is_answered(&self) -> bool {
-        ASKERS.with_borrow(|askers| askers.iter().any(|asker| asker.task == self.0 && asker.answer.is_some()))
+        WAITERS.with_borrow(|waiters| {
+            waiters.iter().any(|waiter| waiter.task == self.0 && waiter.answer.is_some())
+        })
     }
 
-    fn leave(&self) -> Option<Parcel> {
-        ASKERS.with_borrow_mut(|askers| {
-            let at = askers.iter().position(|asker| asker.task == self.0)?;
-            askers.swap_remove(at).answer?
+    fn leave(&self) -> Option<Migration> {
+        WAITERS.with_borrow_mut(|waiters| {
+            let at = waiters.iter().position(|waiter| waiter.task == self.0)?;
+            waiters.swap_remove(at).answer?
         })
     }
 }
 
-impl Drop for Asking {
+impl Drop for Waiting {
     fn drop(&mut self) {
         // What came is closed outside of the borrow.
         drop(self.leave());
@@ -305,90 +307,90 @@ impl Drop for Asking {
 }
 
 /// Asks the worker that keeps most for one of its idle connections.
-pub(super) async fn take_over(exchange: &Exchange, key: u64, wanted: Wanted) -> Option<Upstream> {
-    let whose = Whose::of(exchange)?;
+pub(super) async fn take_over(stream: &Stream, key: u64, wanted: Wanted) -> Option<Upstream> {
+    let whose = Whose::of(stream)?;
     let own = weir_sched::worker_index();
     if key != 0 {
         return None;
     }
-    let lender = whose.pools.lender(own, &exchange.lease.as_ref()?.server().settings().pool)?;
-    let asking = Asking::begin();
-    let task = asking.0;
+    let lender = whose.pools.lender(own, &stream.lease.as_ref()?.server().settings().pool)?;
+    let waiting = Waiting::begin();
+    let task = waiting.0;
     weir_sched::send_to(lender, move || {
-        let parcel = give_away(whose, wanted);
+        let migration = give_away(whose, wanted);
         // If that worker is gone or drowns, the connection is closed with the message.
-        let _ = weir_sched::send_to(own, move || arrive(whose, task, parcel));
+        let _ = weir_sched::send_to(own, move || arrive(whose, task, migration));
     })
     .ok()?;
     // The lender may be busy: then a new connection is the better choice.
     let deadline = clock::after(TAKEOVER);
-    while !asking.is_answered() && wait(deadline).await != Wakeup::Deadline {}
-    let idle = asking.leave()?.unpack()?;
+    while !waiting.is_answered() && wait(deadline).await != Wakeup::Deadline {}
+    let idle = waiting.leave()?.unpack()?;
     Some(idle.into_upstream(whose.pools))
 }
 
-/// Takes an idle connection off this worker's shelf for another worker.
-fn give_away(whose: Whose, wanted: Wanted) -> Option<Parcel> {
-    let idle = with_shelf(whose, |shelf| shelf.lend(wanted))??;
-    Some(Parcel { descriptor: idle.connection.into_descriptor().into_fd(), requests: idle.requests })
+/// Takes an idle connection off this worker's pool for another worker.
+fn give_away(whose: Whose, wanted: Wanted) -> Option<Migration> {
+    let idle = with_pool(whose, |pool| pool.lend(wanted))??;
+    Some(Migration { descriptor: idle.connection.into_descriptor().into_fd(), requests: idle.requests })
 }
 
-/// The lender's answer: for who waits, or for the shelf when nobody does any more.
-fn arrive(whose: Whose, task: TaskKey, parcel: Option<Parcel>) {
+/// The lender's answer: for who waits, or for the pool when nobody does any more.
+fn arrive(whose: Whose, task: TaskKey, migration: Option<Migration>) {
     let unwanted =
-        ASKERS.with_borrow_mut(|askers| match askers.iter_mut().find(|asker| asker.task == task) {
-            Some(asker) => {
-                asker.answer = Some(parcel);
+        WAITERS.with_borrow_mut(|waiters| match waiters.iter_mut().find(|waiter| waiter.task == task) {
+            Some(waiter) => {
+                waiter.answer = Some(migration);
                 None
             }
-            None => Some(parcel),
+            None => Some(migration),
         });
     match unwanted {
         None => weir_sched::wake(task),
-        Some(parcel) => {
-            if let Some(idle) = parcel.and_then(Parcel::unpack) {
-                shelve(whose, idle);
+        Some(migration) => {
+            if let Some(idle) = migration.and_then(Migration::unpack) {
+                keep_idle(whose, idle);
             }
         }
     }
 }
 
-/// Puts a connection on this worker's shelf, if there is room for it and it may be of use.
-fn shelve(whose: Whose, idle: Idle) {
+/// Puts a connection on this worker's pool, if there is room for it and it may be of use.
+fn keep_idle(whose: Whose, idle: Idle) {
     let Some(settings) = whose.settings().filter(|settings| whose.pools.has_room(settings)) else { return };
     if !whose.pools.needs_more(weir_sched::worker_index(), &settings) {
         // It takes the place of another, or has none. What goes is closed outside of the borrow.
-        let Some(Some(_given_up)) = with_shelf(whose, Shelf::give_up_one) else { return };
+        let Some(Some(_given_up)) = with_pool(whose, IdlePool::give_up_one) else { return };
     }
     idle.connection.descriptor().set_owner(KEEPER.get());
-    with_shelf(whose, |shelf| shelf.put(idle));
+    with_pool(whose, |pool| pool.put(idle));
     if KEEPER_SLEEPS.replace(false) {
         weir_sched::wake(KEEPER.get());
     }
 }
 
 /// Keeps a connection for whoever comes next, if its properties and the limits allow.
-pub(crate) fn give(exchange: &Exchange, mut upstream: Upstream) {
+pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     upstream.requests = upstream.requests.saturating_add(1);
-    let (Some(lease), Some(whose)) = (&exchange.lease, Whose::of(exchange)) else {
+    let (Some(lease), Some(whose)) = (&stream.lease, Whose::of(stream)) else {
         // Without a server (`option transparent`) a connection can only serve its own client again.
-        return keep_own(exchange, upstream);
+        return keep_own(stream, upstream);
     };
     if !may_reuse(&lease.server().settings().pool, upstream.requests) {
         return;
     }
-    let shared = exchange.backend.servers().settings().http_reuse != weir_backend::HttpReuse::Never;
+    let shared = stream.backend.servers().settings().http_reuse != weir_backend::HttpReuse::Never;
     if upstream.private || !shared {
-        return keep_own(exchange, upstream);
+        return keep_own(stream, upstream);
     }
     let Upstream { connector, requests, key, in_use, .. } = upstream;
     let Some(connection) = connector.into_connection() else { return };
-    if opened_beyond(exchange.site.limits.descriptors.low, connection.descriptor()) {
+    if opened_beyond(stream.instance.limits.descriptors.low, connection.descriptor()) {
         return;
     }
     // It counts as used or as idle, never as both.
     drop(in_use);
-    shelve(whose, Idle { connection, requests, key });
+    keep_idle(whose, Idle { connection, requests, key });
 }
 
 /// Whether more than `mark` descriptors were in use when this one was opened.
@@ -397,9 +399,9 @@ fn opened_beyond(mark: u32, descriptor: &Descriptor) -> bool {
 }
 
 /// A connection was opened for lack of an idle one: where many descriptors are in use, one that is idle is closed for it.
-pub(super) fn opened(exchange: &Exchange, descriptor: &Descriptor) {
-    if opened_beyond(exchange.site.limits.descriptors.high, descriptor) {
-        give_up_any(SHELVES_AT_ONCE);
+pub(super) fn opened(stream: &Stream, descriptor: &Descriptor) {
+    if opened_beyond(stream.instance.limits.descriptors.high, descriptor) {
+        give_up_any(POOLS_AT_ONCE);
     }
 }
 
@@ -434,16 +436,16 @@ fn give_up_own() -> bool {
 /// Closes the oldest idle connection to one of the servers of this worker, a different one each time; false when none was found
 /// at so many places.
 fn give_up_any(places: usize) -> bool {
-    let given_up = SHELVES.with_borrow_mut(|shelves| {
-        let count = shelves.len();
+    let given_up = IDLE_POOLS.with_borrow_mut(|idle_pools| {
+        let count = idle_pools.len();
         let first = NEXT_TO_GIVE.get();
         let mut looked = 0;
         for proxy in (0..count).map(|step| (first + step) % count) {
             NEXT_TO_GIVE.set(proxy + 1);
-            looked += shelves[proxy].len();
-            if let Some(shelf) = shelves[proxy].iter_mut().find(|shelf| !shelf.idle.is_empty()) {
-                let oldest = shelf.remove(0);
-                shelf.tell();
+            looked += idle_pools[proxy].len();
+            if let Some(pool) = idle_pools[proxy].iter_mut().find(|pool| !pool.idle.is_empty()) {
+                let oldest = pool.remove(0);
+                pool.tell();
                 return Some(oldest);
             }
             if looked >= places {
@@ -504,20 +506,20 @@ impl Drop for Private {
 }
 
 /// Keeps a connection that nobody else may use with its client, if that one stays.
-fn keep_own(exchange: &Exchange, upstream: Upstream) {
-    if exchange.facts.keep_client {
-        let (backend, server) = (exchange.backend.index, leased_key(exchange));
-        let _private = Whose::of(exchange).map(|whose| Private::of(whose.pools));
+fn keep_own(stream: &Stream, upstream: Upstream) {
+    if stream.facts.keep_client {
+        let (backend, server) = (stream.backend.index, leased_key(stream));
+        let _private = Whose::of(stream).map(|whose| Private::of(whose.pools));
         let own = OwnConnection { backend, server, upstream, _private, _kept: OwnKept::new() };
-        exchange.session.keep_own_connection(own);
+        stream.session.keep_own_connection(own);
     }
 }
 
 /// Takes the connection that this client kept, if it still fits; one that does not fit is closed.
-pub(super) fn take_own(exchange: &Exchange, key: u64) -> Option<Upstream> {
-    let own = exchange.session.take_own_connection()?;
-    let fits = own.backend == exchange.backend.index
-        && own.server == leased_key(exchange)
+pub(super) fn take_own(stream: &Stream, key: u64) -> Option<Upstream> {
+    let own = stream.session.take_own_connection()?;
+    let fits = own.backend == stream.backend.index
+        && own.server == leased_key(stream)
         && own.upstream.key == key
         && own.upstream.connector.connection().is_some_and(is_fresh);
     fits.then(|| Upstream { reused: true, ..own.upstream })
@@ -528,9 +530,7 @@ pub(super) fn take_own(exchange: &Exchange, key: u64) -> Option<Upstream> {
 pub fn forget(proxy: &'static Proxy, server: ServerKey) {
     let Some(known) = proxy.backend.as_ref().and_then(|backend| backend.server(server)) else { return };
     let mut away = Vec::new();
-    with_shelf(Whose { proxy, key: server, pools: known.pools() }, |shelf| {
-        shelf.sweep(usize::MAX, &mut away)
-    });
+    with_pool(Whose { proxy, key: server, pools: known.pools() }, |pool| pool.sweep(usize::MAX, &mut away));
     close(away);
     for session in crate::worker::sessions() {
         session.drop_own_connection(|own| own.backend == proxy.index && own.server == Some(server));
@@ -538,14 +538,14 @@ pub fn forget(proxy: &'static Proxy, server: ServerKey) {
 }
 
 /// Starts the worker's keeper: it drops what servers closed, and half of what nobody needed. A thread that was a worker
-/// before begins with empty shelves.
-pub fn start_keeper(site: &'static Site) {
-    drop(SHELVES.take());
+/// before begins with empty pools.
+pub fn start_keeper(instance: &'static Instance) {
+    drop(IDLE_POOLS.take());
     KEEPER_SLEEPS.set(true);
-    KEEPER.set(weir_sched::spawn(&KEEPER_KIND, Class::Bulk, keep(site)));
+    KEEPER.set(weir_sched::spawn(&KEEPER_KIND, Class::Bulk, keep(instance)));
 }
 
-async fn keep(site: &'static Site) {
+async fn keep(instance: &'static Instance) {
     let mut next_purge = Tick::NEVER;
     loop {
         let woken = wait(next_purge).await;
@@ -555,7 +555,7 @@ async fn keep(site: &'static Site) {
         }
         let purge = clock::passed(next_purge);
         let mut away = Vec::new();
-        let kept = sweep(site, purge, &mut away);
+        let kept = sweep(instance, purge, &mut away);
         close(away);
         if kept == 0 && purge {
             KEEPER_SLEEPS.set(true);
@@ -580,33 +580,33 @@ fn close(mut away: Vec<Idle>) {
     });
 }
 
-/// Looks at all shelves and takes away what nobody needs; how many connections are left on them.
-fn sweep(site: &'static Site, purge: bool, away: &mut Vec<Idle>) -> usize {
+/// Looks at all pools and takes away what nobody needs; how many connections are left on them.
+fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Idle>) -> usize {
     let now_ms = weir_sched::now().as_ms();
     let own = weir_sched::worker_index();
-    SHELVES.with_borrow_mut(|shelves| {
+    IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let mut kept = 0;
-        for (proxy, of_proxy) in site.proxies.iter().zip(shelves) {
+        for (proxy, of_proxy) in instance.proxies.iter().zip(idle_pools) {
             let Some(backend) = &proxy.backend else { continue };
-            for shelf in of_proxy {
-                let Some((key, pools)) = shelf.whose else { continue };
+            for pool in of_proxy {
+                let Some((key, pools)) = pool.whose else { continue };
                 let Some(server) = backend.server(key) else {
                     // It was removed while its connection was on its way here.
-                    shelf.sweep(usize::MAX, away);
-                    shelf.tell();
+                    pool.sweep(usize::MAX, away);
+                    pool.tell();
                     continue;
                 };
                 let mut surplus = 0;
-                if !server.is_up() || site.is_stopping() {
+                if !server.is_up() || instance.is_stopping() {
                     surplus = usize::MAX;
-                } else if purge && now_ms >= shelf.purge_at_ms {
-                    shelf.purge_at_ms = now_ms.saturating_add(server.settings().pool.purge_delay_ms);
+                } else if purge && now_ms >= pool.purge_at_ms {
+                    pool.purge_at_ms = now_ms.saturating_add(server.settings().pool.purge_delay_ms);
                     surplus = pools.purge(own) as usize;
                 }
-                if !shelf.idle.is_empty() {
-                    shelf.sweep(surplus, away);
-                    shelf.tell();
-                    kept += shelf.idle.len();
+                if !pool.idle.is_empty() {
+                    pool.sweep(surplus, away);
+                    pool.tell();
+                    kept += pool.idle.len();
                 }
             }
         }
@@ -618,8 +618,8 @@ static KEEPER_KIND: Kind = Kind::new("idle connections");
 static CLOSING: Kind = Kind::new("idle connections that close");
 
 /// At how many servers an idle connection is looked for that may go: the search stays short with many servers.
-const SHELVES_AT_ONCE: usize = 1024;
-/// How many idle connections are looked at for one that fits: the search stays short on large shelves.
+const POOLS_AT_ONCE: usize = 1024;
+/// How many idle connections are looked at for one that fits: the search stays short on large pools.
 const LOOK: usize = 32;
 /// How many are closed before others get their turn.
 const CLOSED_IN_A_TURN: usize = 8;
@@ -627,5 +627,5 @@ const CLOSED_IN_A_TURN: usize = 8;
 const TAKEOVER: Duration = Duration::from_millis(2);
 /// How often surplus is looked for.
 const PURGE_STEP: Duration = Duration::from_secs(1);
-/// How long closings are gathered before the shelves are swept.
+/// How long closings are gathered before the pools are swept.
 const GATHER: Duration = Duration::from_millis(50);

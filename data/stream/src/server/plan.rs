@@ -8,8 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use weir_config::model::{self, Host, ServerSettings, TcpKeepAlive, TransparentSource};
 use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
 
-use crate::exchange::Exchange;
-use crate::site::KnownServer;
+use crate::instance::KnownServer;
+use crate::stream::Stream;
 
 /// The options of a socket, as a server's line and its proxy say.
 pub fn options(
@@ -51,7 +51,7 @@ pub fn socks4(server: &ServerSettings) -> Option<SocketAddr> {
     }
 }
 
-impl Exchange {
+impl Stream {
     /// A plan for a connection to `target`, on a server of which that is known.
     pub(super) fn connect_plan<'p>(&self, known: Option<&'p KnownServer>, target: Target) -> ConnectPlan<'p> {
         let settings = &self.backend.config.settings;
@@ -64,7 +64,7 @@ impl Exchange {
             tos: self.facts.backend_tos,
             options: ConnectOptions {
                 delays_acknowledgement: settings.options.tcp_smart_connect,
-                sizes: self.site.limits.server_sockets,
+                sizes: self.instance.limits.server_sockets,
                 ..options(server, keep_alive, settings.options.no_linger)
             },
             ..ConnectPlan::to(target)

@@ -10,7 +10,7 @@ use weir_sched::{Wakeup, wait};
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During};
-use crate::exchange::{Exchange, Phase, Replay, Stop};
+use crate::stream::{Phase, Replay, Stream, StreamError};
 
 /// Why an attempt on a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,30 +54,32 @@ impl Failure {
     }
 
     /// What the client gets when nothing helped.
-    fn stop(self) -> Stop {
+    fn stop(self) -> StreamError {
         match self {
             Failure::Refused(Some(fault)) if fault.is_ours() => {
-                Stop::error(503, By::Resource, During::Connect)
+                StreamError::error(503, By::Resource, During::Connect)
             }
-            Failure::Refused(_) => Stop::error(503, By::Server, During::Connect),
-            Failure::ConnectTimeout => Stop::error(503, By::ServerTimeout, During::Connect),
+            Failure::Refused(_) => StreamError::error(503, By::Server, During::Connect),
+            Failure::ConnectTimeout => StreamError::error(503, By::ServerTimeout, During::Connect),
             Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => {
-                Stop::error(502, By::Server, During::Headers)
+                StreamError::error(502, By::Server, During::Headers)
             }
-            Failure::Cut | Failure::Junk | Failure::TooLarge => Stop::error(502, By::Proxy, During::Headers),
-            Failure::TimedOut => Stop::error(504, By::ServerTimeout, During::Headers),
-            Failure::Status(status) => Stop::error(status, By::Server, During::Headers),
+            Failure::Cut | Failure::Junk | Failure::TooLarge => {
+                StreamError::error(502, By::Proxy, During::Headers)
+            }
+            Failure::TimedOut => StreamError::error(504, By::ServerTimeout, During::Headers),
+            Failure::Status(status) => StreamError::error(status, By::Server, During::Headers),
         }
     }
 }
 
 /// Whether `retry-on` asks for another attempt after a response with this status.
-pub fn status_retries(exchange: &Exchange, status: u16) -> bool {
-    let retry_on = exchange.backend.config.settings.retry_on;
-    retry_on.contains_status(status) && exchange.may_replay() && exchange.retries < exchange.retries_allowed
+pub fn status_retries(stream: &Stream, status: u16) -> bool {
+    let retry_on = stream.backend.config.settings.retry_on;
+    retry_on.contains_status(status) && stream.may_replay() && stream.retries < stream.retries_allowed
 }
 
-impl Exchange {
+impl Stream {
     /// Whether the request can be sent once more.
     fn may_replay(&self) -> bool {
         !self.facts.no_replay && !self.facts.response_started && !matches!(self.replay, Replay::No)
@@ -126,7 +128,7 @@ impl Exchange {
             NextAttempt::GiveUp if reused && self.session.requests.get() > 1 => {
                 self.facts.unlogged = true;
                 self.count(Event::FailedResponse);
-                return Err(Stop::close(By::Server, During::Headers));
+                return Err(StreamError::close(By::Server, During::Headers));
             }
             NextAttempt::GiveUp => return Err(self.give_up(failure)),
             NextAttempt::Again { wait_ms } => {
@@ -177,7 +179,7 @@ impl Exchange {
         while !pause.is_zero() {
             // Nobody tries again for a client that is gone already.
             if self.client_left() {
-                return Err(Stop::close(By::Client, During::Connect));
+                return Err(StreamError::close(By::Client, During::Connect));
             }
             if wait(deadline).await == Wakeup::Deadline {
                 break;
@@ -187,7 +189,7 @@ impl Exchange {
         Ok(())
     }
 
-    fn give_up(&mut self, failure: Failure) -> Stop {
+    fn give_up(&mut self, failure: Failure) -> StreamError {
         let stop = failure.stop();
         match failure {
             Failure::Refused(_) | Failure::ConnectTimeout => self.count(Event::FailedConnection),

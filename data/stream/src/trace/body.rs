@@ -13,7 +13,7 @@ use super::{
     H1, PT, PT_RX_DATA, PT_TX_DATA, RX_BODY, RX_EOI, RX_ERR, RX_TRAILERS, Side, TX_BODY, TX_EOI, TX_TRAILERS,
 };
 use crate::errors::Direction;
-use crate::exchange::Exchange;
+use crate::stream::Stream;
 
 /// Who tells of bytes that move, and by which events.
 pub(crate) struct Layer {
@@ -52,12 +52,12 @@ pub(crate) static OF_PT: Layer = Layer {
 /// One line: what, how many bytes now (none for an end), how many in all, and in what way.
 type Line = (Option<usize>, Side, Option<u64>, u64, &'static str);
 
-impl Exchange {
+impl Stream {
     /// What moved of a message's body, and what came of it.
     #[inline]
     pub(crate) fn trace_body(&mut self, direction: Direction, flow: Flow) {
         if H1.is_active() {
-            self.tell_body(direction, flow);
+            self.emit_body(direction, flow);
         }
     }
 
@@ -65,7 +65,7 @@ impl Exchange {
     #[inline]
     pub(crate) fn trace_coding(&mut self, direction: Direction, is_right: bool) {
         if H1.is_active() {
-            self.tell_body(direction, if is_right { Flow::AwaitSource } else { Flow::Malformed });
+            self.emit_body(direction, if is_right { Flow::AwaitSource } else { Flow::Malformed });
         }
     }
 
@@ -73,27 +73,27 @@ impl Exchange {
     #[inline]
     pub(crate) fn trace_sent(&self, direction: Direction, bytes: usize, ends_sink: bool) {
         if H1.is_active() {
-            self.tell_sent(direction, bytes as u64, ends_sink);
+            self.emit_sent(direction, bytes as u64, ends_sink);
         }
     }
 
     #[cold]
-    fn tell_sent(&self, direction: Direction, bytes: u64, ends_sink: bool) {
+    fn emit_sent(&self, direction: Direction, bytes: u64, ends_sink: bool) {
         let now = Progress { sent: bytes, ..Progress::default() };
         let finished = bytes > 0;
         let step = Step { sent: bytes, finished, with_head: true, ends_sink, now, ..Step::default() };
-        self.tell_step(&OF_H1, direction, &step, "");
+        self.emit_step(&OF_H1, direction, &step, "");
     }
 
     #[cold]
-    fn tell_body(&mut self, direction: Direction, flow: Flow) {
+    fn emit_body(&mut self, direction: Direction, flow: Flow) {
         let step = match direction {
             Direction::Request => self.request_body.step(),
             Direction::Response => self.response_body.step(),
         };
-        self.tell_step(&OF_H1, direction, &step, "");
+        self.emit_step(&OF_H1, direction, &step, "");
         if matches!(flow, Flow::Malformed | Flow::Truncated | Flow::Failed(End::Source, _)) {
-            self.tell_h1(RX_ERR, Level::Error, direction, |_, line| {
+            self.emit_h1(RX_ERR, Level::Error, direction, |_, line| {
                 // Writing to memory does not fail.
                 let _ = write!(line, ": body {flow:?}");
             });
@@ -102,7 +102,7 @@ impl Exchange {
 
     /// What moved of one direction; `way` says which one it took, if not the usual one.
     #[cold]
-    pub(crate) fn tell_step(&self, layer: &Layer, direction: Direction, step: &Step, way: &'static str) {
+    pub(crate) fn emit_step(&self, layer: &Layer, direction: Direction, step: &Step, way: &'static str) {
         let (comes, goes) = match direction {
             Direction::Request => (Side::Front, Side::Back),
             Direction::Response => (Side::Back, Side::Front),
@@ -121,7 +121,7 @@ impl Exchange {
         for (event, side, bytes, total, how) in lines {
             let Some(event) = event.filter(|_| bytes != Some(0)) else { continue };
             let level = if bytes.is_some() { Level::Data } else { Level::Proto };
-            self.tell_message(layer.source, (event, level), direction, side, |_, line| {
+            self.emit_message(layer.source, (event, level), direction, side, |_, line| {
                 // Writing to memory does not fail.
                 let _ = match bytes {
                     Some(bytes) => write!(line, ": bytes={bytes} total={total}{how}"),

@@ -12,7 +12,7 @@ use crate::stage::{Entry, Stage};
 
 /// Waits until nobody is served, has the worker leave, and checks that nothing is held and that everything adds up.
 pub async fn check(stage: &Rc<Stage>) {
-    until(stage, "somebody is still served", || stage.site.connections.inside() == 0).await;
+    until(stage, "somebody is still served", || stage.instance.connections.inside() == 0).await;
     stage.stop();
     stage.close_servers();
     until(stage, "something is held", || {
@@ -32,7 +32,7 @@ async fn until(stage: &Stage, what: &str, holds: impl Fn() -> bool) {
         assert!(
             now() < deadline,
             "{what}: {} connections, {} sockets, {} tasks beside {}",
-            stage.site.connections.inside(),
+            stage.instance.connections.inside(),
             stage.network.held(),
             weir_sched::task_count(),
             stage.own_tasks
@@ -42,7 +42,7 @@ async fn until(stage: &Stage, what: &str, holds: impl Fn() -> bool) {
 }
 
 fn nothing_is_held(stage: &Stage) {
-    for proxy in &stage.site.proxies {
+    for proxy in &stage.instance.proxies {
         let name = proxy.name();
         assert_eq!(proxy.connections.inside(), 0, "connections of {name}");
         let Some(backend) = &proxy.backend else { continue };
@@ -53,7 +53,7 @@ fn nothing_is_held(stage: &Stage) {
             assert_eq!(server.pools().used(), 0, "connections in use of {name}/{server_name}");
         }
     }
-    assert_eq!(stage.site.figures[0].streams_now.value(), 0, "streams");
+    assert_eq!(stage.instance.figures[0].streams_now.value(), 0, "streams");
     assert_eq!(BufferPool::statistics().used, 0, "buffers");
     assert!(weir_stream::worker::sessions().is_empty(), "sessions");
     // The keeper of idle connections has one at most, and this check; a deadline that moved away may be there still.
@@ -62,7 +62,7 @@ fn nothing_is_held(stage: &Stage) {
 
 fn counters_add_up(stage: &Stage) {
     bytes_add_up(stage);
-    for proxy in &stage.site.proxies {
+    for proxy in &stage.instance.proxies {
         let name = proxy.name();
         let front = |counter| proxy.frontend_figures.sum(counter);
         let back = |counter| proxy.backend_figures.sum(counter);
@@ -85,8 +85,9 @@ fn counters_add_up(stage: &Stage) {
 
 /// What the counters say passed is what scripts sent and received, but for what was lost on the way.
 fn bytes_add_up(stage: &Stage) {
-    let sum =
-        |counter| -> u64 { stage.site.proxies.iter().map(|proxy| proxy.frontend_figures.sum(counter)).sum() };
+    let sum = |counter| -> u64 {
+        stage.instance.proxies.iter().map(|proxy| proxy.frontend_figures.sum(counter)).sum()
+    };
     let (sent, received) = stage.of_clients.get();
     let (counted_in, counted_out) = (sum(FrontendCounter::BytesIn), sum(FrontendCounter::BytesOut));
     let (servers_sent, servers_received) = stage.of_servers.get();
@@ -140,7 +141,7 @@ fn lines_tell_all(stage: &Stage) {
     let (lines, ledger) = (stage.lines(), stage.ledger.borrow());
     let lines: Vec<Line<'_>> =
         lines.iter().filter(|line| !line.starts_with("Proxy ")).map(|line| parse(line)).collect();
-    for proxy in stage.site.proxies.iter().filter(|proxy| proxy.config.is_frontend()) {
+    for proxy in stage.instance.proxies.iter().filter(|proxy| proxy.config.is_frontend()) {
         let name = proxy.name();
         let own = || lines.iter().filter(|line| line.proxy == name);
         let front = |counter| proxy.frontend_figures.sum(counter);

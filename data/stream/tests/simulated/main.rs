@@ -15,14 +15,14 @@ mod cases;
 mod check;
 mod client;
 mod course;
+#[allow(dead_code, reason = "other tests log to descriptors")]
+#[path = "../support/instance.rs"]
+mod instance;
 mod pattern;
 mod plan;
 mod reader;
 mod scenarios;
 mod server;
-#[allow(dead_code, reason = "other tests log to descriptors")]
-#[path = "../support/site.rs"]
-mod site;
 mod stage;
 
 use std::cell::Cell;
@@ -127,7 +127,7 @@ fn from_environment(name: &str) -> Option<u64> {
 
 /// Ten thousand where the code is optimized (the step `optimized`), fewer elsewhere.
 ///
-/// A site lives as long as its process, and what each seed leaves keeps the allocator from using the memory around it again: so
+/// An instance lives as long as its process, and what each seed leaves keeps the allocator from using the memory around it again: so
 /// a process runs [`BATCH`] of them, this one if there are no more.
 #[test]
 fn many_seeds() {

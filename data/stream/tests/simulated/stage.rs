@@ -11,18 +11,18 @@ use weir_events::{Facility, LogAddress, LogFormat, LogServers, LogSink, LogTarge
 use weir_net::shortage::BufferLimits;
 use weir_sched::simulate::network::{Peer, Service, SimulatedNetwork};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, current, now, spawn, wait};
-use weir_stream::site::{ProxyState, Site};
+use weir_stream::instance::{Instance, ProxyState};
 use weir_sys::Address;
 
 use crate::client::Answer;
 use crate::course::Course;
 use crate::plan::Ask;
-use crate::{server, site};
+use crate::{instance, server};
 
 /// A running proxy, for a script.
 pub struct Stage {
     pub network: SimulatedNetwork,
-    pub site: &'static Site,
+    pub instance: &'static Instance,
     listeners: Vec<(String, Address)>,
     services: RefCell<BTreeMap<String, Rc<Service>>>,
     addresses: BTreeMap<String, Address>,
@@ -67,30 +67,30 @@ impl Stage {
         let mut addresses = BTreeMap::new();
         let text = substitute(text, &mut addresses);
         let log = Arc::new(Lines::default());
-        let site = site::build(&text, 1, &sink(&log));
+        let instance = instance::build(&text, 1, &sink(&log));
         let limits = BufferLimits {
-            size: site.limits.buffer_size,
+            size: instance.limits.buffer_size,
             most: None,
             kept: 64,
             reserve: if course.buffers.is_some() { 2 } else { 0 },
         };
         limits.set_up(1);
         if let Some(most) = course.buffers {
-            BufferPool::configure(site.limits.buffer_size, most, 64);
+            BufferPool::configure(instance.limits.buffer_size, most, 64);
         }
-        weir_stream::worker::install(&site.figures[0]);
-        weir_stream::recycle::configure(site.limits.header_count);
-        weir_stream::log::install(site::logger());
-        weir_stream::server::idle::start_keeper(site);
+        weir_stream::worker::install(&instance.figures[0]);
+        weir_stream::recycle::configure(instance.limits.header_count);
+        weir_stream::log::install(instance::logger());
+        weir_stream::server::idle::start_keeper(instance);
         let own_tasks = weir_sched::task_count();
         let mut services = BTreeMap::new();
         for (name, address) in addresses.iter().filter(|(name, _)| *name != "closed") {
             services.insert(name.clone(), Rc::new(network.listen(address).expect("each has its own")));
         }
-        let listeners = listen(&network, site);
+        let listeners = listen(&network, instance);
         Rc::new(Stage {
             network,
-            site,
+            instance,
             listeners,
             services: RefCell::new(services),
             addresses,
@@ -215,9 +215,9 @@ impl Stage {
         }
         self.left_early.set(self.playing.get() > 0);
         self.network.note(&"soft stop");
-        self.site.stopping.store(true, std::sync::atomic::Ordering::SeqCst);
-        self.site.proxies.iter().for_each(|proxy| proxy.set_state(ProxyState::Stopped));
-        self.site.closing.begin(now().as_ms());
+        self.instance.stopping.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.instance.proxies.iter().for_each(|proxy| proxy.set_state(ProxyState::Stopped));
+        self.instance.closing.begin(now().as_ms());
         for session in weir_stream::worker::sessions() {
             weir_sched::wake(session.task.get());
         }
@@ -306,21 +306,21 @@ fn sink(log: &Arc<Lines>) -> Arc<LogSink> {
     Arc::new(LogSink::open(target, &sinks).expect("it is one of them"))
 }
 
-fn listen(network: &SimulatedNetwork, site: &'static Site) -> Vec<(String, Address)> {
+fn listen(network: &SimulatedNetwork, instance: &'static Instance) -> Vec<(String, Address)> {
     let mut addresses = Vec::new();
-    for proxy in &site.proxies {
+    for proxy in &instance.proxies {
         for listener in &proxy.listeners {
             let address = Address::from((Ipv4Addr::LOCALHOST, 80 + addresses.len() as u16));
             let socket = network.listener(&address).expect("each has its own");
             weir_stream::accept::prepare_listener(proxy, &socket);
             let _ = listener.address.set(address.clone());
-            let entrance = weir_stream::door::Entrance {
+            let handler = weir_stream::listener_handler::ListenerHandler {
                 listener,
                 workers: &[0],
-                spread: weir_stream::door::Spread::Keep,
+                spread: weir_stream::listener_handler::Spread::Keep,
             };
             let descriptor = Descriptor::register(socket).expect("it is simulated");
-            let task = spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(descriptor, entrance, 64));
+            let task = spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(descriptor, handler, 64));
             proxy.acceptors.lock().expect("nobody panics with it").push(task);
             addresses.push((proxy.name().to_owned(), address));
         }

@@ -6,8 +6,8 @@
 //! ([`weir_sched::simulate`]): nothing sleeps, a timeout of a minute costs nothing.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+mod instance;
 mod peer;
-mod site;
 pub mod threads;
 
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
 use weir_sched::{Class, Descriptor, Kind, Received, current, now, simulate, spawn, wait};
-use weir_stream::site::{Proxy, Site};
+use weir_stream::instance::{Instance, Proxy};
 use weir_sys::{Address, AddressFamily, process, socket};
 
 pub use peer::Peer;
@@ -27,7 +27,7 @@ pub use peer::Peer;
 /// A running proxy, for a script.
 pub struct World {
     /// What it serves.
-    pub site: &'static Site,
+    pub instance: &'static Instance,
     origins: RefCell<BTreeMap<String, Rc<Origin>>>,
     listeners: Vec<(String, Address)>,
     log: Option<Descriptor>,
@@ -79,13 +79,13 @@ impl World {
         let mut held = Vec::new();
         let mut origins = BTreeMap::new();
         let text = substitute(text, &mut origins, &mut held);
-        let (near, log) = site::log_pair();
-        let site = site::build(&text, 1, &site::raw_sink(&near));
-        let listeners = site.proxies.iter().flat_map(listen).collect();
-        prepare_worker(site, 0);
+        let (near, log) = instance::log_pair();
+        let instance = instance::build(&text, 1, &instance::raw_sink(&near));
+        let listeners = instance.proxies.iter().flat_map(listen).collect();
+        prepare_worker(instance, 0);
         let log = Some(Descriptor::register(log).expect("a descriptor"));
         held.push(near);
-        World { site, origins: RefCell::new(origins), listeners, log, _held: held }
+        World { instance, origins: RefCell::new(origins), listeners, log, _held: held }
     }
 
     /// A client of the first frontend.
@@ -136,7 +136,7 @@ impl World {
 
     /// A proxy by its name.
     pub fn proxy(&self, name: &str) -> &'static Proxy {
-        self.site.proxies.iter().find(|proxy| proxy.name() == name).expect("such a proxy")
+        self.instance.proxies.iter().find(|proxy| proxy.name() == name).expect("such a proxy")
     }
 
     /// What a frontend counted.
@@ -158,7 +158,8 @@ impl World {
 
     /// Waits until that many requests wait for a server of the first backend.
     pub async fn queued(&self, count: u32) {
-        let backend = self.site.proxies.iter().find_map(|proxy| proxy.backend.as_ref()).expect("a backend");
+        let backend =
+            self.instance.proxies.iter().find_map(|proxy| proxy.backend.as_ref()).expect("a backend");
         let waiting = || {
             let at_servers: u32 = backend.servers().iter().map(|server| server.queued()).sum();
             backend.queued() + at_servers
@@ -176,14 +177,14 @@ impl World {
     pub async fn check_idle(&self) {
         let deadline = now().after(PATIENCE_MS);
         loop {
-            let busy = self.site.connections.inside() > 0;
+            let busy = self.instance.connections.inside() > 0;
             if !busy {
                 break;
             }
             assert!(now() < deadline, "somebody is still served");
             wait(now().after(1)).await;
         }
-        for proxy in &self.site.proxies {
+        for proxy in &self.instance.proxies {
             assert_eq!(proxy.connections.inside(), 0, "{}", proxy.name());
             let Some(backend) = &proxy.backend else { continue };
             assert_eq!((backend.sessions(), backend.queued()), (0, 0), "{}", proxy.name());
@@ -192,7 +193,7 @@ impl World {
                 assert_eq!(server.pools().used(), 0, "connections in use of {}", server.name());
             }
         }
-        assert_eq!(self.site.figures[0].streams_now.value(), 0);
+        assert_eq!(self.instance.figures[0].streams_now.value(), 0);
     }
 }
 
@@ -297,12 +298,12 @@ fn substitute(text: &str, origins: &mut BTreeMap<String, Rc<Origin>>, held: &mut
 }
 
 /// Makes the current worker one that serves.
-fn prepare_worker(site: &'static Site, worker: usize) {
-    weir_containers::BufferPool::configure(site.limits.buffer_size, usize::MAX, 64);
-    weir_stream::worker::install(&site.figures[worker]);
-    weir_stream::recycle::configure(site.limits.header_count);
-    weir_stream::log::install(site::logger());
-    weir_stream::server::idle::start_keeper(site);
+fn prepare_worker(instance: &'static Instance, worker: usize) {
+    weir_containers::BufferPool::configure(instance.limits.buffer_size, usize::MAX, 64);
+    weir_stream::worker::install(&instance.figures[worker]);
+    weir_stream::recycle::configure(instance.limits.header_count);
+    weir_stream::log::install(instance::logger());
+    weir_stream::server::idle::start_keeper(instance);
 }
 
 fn listen(proxy: &'static Proxy) -> Vec<(String, Address)> {
@@ -312,10 +313,13 @@ fn listen(proxy: &'static Proxy) -> Vec<(String, Address)> {
         let (socket, address) = listening(1024);
         weir_stream::accept::prepare_listener(proxy, &socket);
         let _ = listener.address.set(address.clone());
-        let entrance =
-            weir_stream::door::Entrance { listener, workers: &[0], spread: weir_stream::door::Spread::Keep };
+        let handler = weir_stream::listener_handler::ListenerHandler {
+            listener,
+            workers: &[0],
+            spread: weir_stream::listener_handler::Spread::Keep,
+        };
         let descriptor = Descriptor::register(socket).expect("a descriptor");
-        let task = spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(descriptor, entrance, 64));
+        let task = spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(descriptor, handler, 64));
         proxy.acceptors.lock().expect("nobody panics with it").push(task);
         addresses.push((proxy.name().to_owned(), address));
     }

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use weir_events::{Facility, LogAddress, LogSink, LogTarget};
 use weir_sched::{Class, Descriptor, Kind, Runtime, Settings, spawn};
-use weir_stream::site::Site;
+use weir_stream::instance::Instance;
 use weir_sys::Address;
 
-use super::{duplicate, listening, prepare_worker, site};
+use super::{duplicate, instance, listening, prepare_worker};
 
 /// A proxy that runs.
 pub struct Running {
     /// What it serves.
-    pub site: &'static Site,
+    pub instance: &'static Instance,
     /// Where its first frontend listens.
     pub address: SocketAddr,
     runtime: Option<Runtime>,
@@ -35,29 +35,29 @@ impl Running {
             LogSink::open(LogTarget::new(LogAddress::Socket(to), facility), &weir_events::Sinks::default())
                 .expect("a socket");
         let text = with_origins(text, answer);
-        let site = site::build(&text, workers, &Arc::new(sink));
+        let instance = instance::build(&text, workers, &Arc::new(sink));
         let (socket, address) = listening(1024);
-        let frontend = site.proxies.iter().find(|proxy| !proxy.listeners.is_empty()).expect("a frontend");
+        let frontend = instance.proxies.iter().find(|proxy| !proxy.listeners.is_empty()).expect("a frontend");
         weir_stream::accept::prepare_listener(frontend, &socket);
         let _ = frontend.listeners[0].address.set(address.clone());
         let all: &'static [usize] = Vec::leak((0..workers).collect());
         let socket: Mutex<OwnedFd> = Mutex::new(socket);
         let init = move |worker| {
             static ACCEPT: Kind = Kind::new("accept");
-            prepare_worker(site, worker);
+            prepare_worker(instance, worker);
             let own = duplicate(&*socket.lock().expect("nobody panics with it"));
             let listener = Descriptor::register(own).expect("a descriptor");
-            let entrance = weir_stream::door::Entrance {
+            let handler = weir_stream::listener_handler::ListenerHandler {
                 listener: &frontend.listeners[0],
                 workers: all,
-                spread: weir_stream::door::Spread::Keep,
+                spread: weir_stream::listener_handler::Spread::Keep,
             };
-            spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(listener, entrance, 64));
+            spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(listener, handler, 64));
         };
         let settings = Settings { threads: workers, ..Settings::default() };
         let runtime = Runtime::start(&settings, init).expect("workers");
         let address = address.inet().expect("an internet address");
-        Running { site, address, runtime: Some(runtime), log }
+        Running { instance, address, runtime: Some(runtime), log }
     }
 
     /// A client of the first frontend.
@@ -106,7 +106,7 @@ pub struct Client(pub TcpStream);
 impl Client {
     /// Asks, and reads exactly the expected answer.
     #[track_caller]
-    pub fn exchange(&mut self, request: &[u8], expected: &[u8]) {
+    pub fn stream(&mut self, request: &[u8], expected: &[u8]) {
         self.0.write_all(request).expect("the proxy reads");
         let mut room = [0; 4096];
         let answer = &mut room[..expected.len()];

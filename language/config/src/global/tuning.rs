@@ -1,4 +1,4 @@
-//! `tune.*`: sizes and habits that rarely need a change.
+//! `tune.*`: sizes and tuning that rarely need a change.
 
 use weir_expr::pattern::regex::limit::OnLimit;
 

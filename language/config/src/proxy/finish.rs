@@ -17,7 +17,7 @@ use crate::model::{
 use crate::rows::Handler;
 
 /// What the proxies may refer to, of the other sections.
-pub struct Surroundings<'s> {
+pub struct BindContext<'s> {
     /// The position of the list of users of that name.
     pub userlist: &'s dyn Fn(&str) -> Option<u32>,
     /// The error messages of the `http-errors` section of that name.
@@ -157,24 +157,24 @@ impl ProxyParser<'_> {
     /// Completes everything and gives the proxies, in the order of their sections.
     ///
     /// The proxies are usable if `diagnostics` has no error afterwards.
-    pub fn finish(mut self, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) -> Vec<Proxy> {
+    pub fn finish(mut self, context: &BindContext<'_>, diagnostics: &mut Diagnostics) -> Vec<Proxy> {
         self.end_section(diagnostics);
         let names = Names::of(&self.finished, diagnostics);
-        settle_proxy_ids(&mut self.finished, surroundings.first_proxy_id, diagnostics);
-        self.settle_errors(surroundings, diagnostics);
+        settle_proxy_ids(&mut self.finished, context.first_proxy_id, diagnostics);
+        self.settle_errors(context, diagnostics);
         for index in 0..self.finished.len() {
             self.settle_backends(index, &names, diagnostics);
-            self.check(index, surroundings, diagnostics);
+            self.check(index, context, diagnostics);
         }
         check_guids(&self.finished, diagnostics);
-        for (proxy, server) in self.resolve_references(&names, surroundings, diagnostics) {
+        for (proxy, server) in self.resolve_references(&names, context, diagnostics) {
             self.finished[proxy as usize].proxy.servers[server as usize].is_referenced = true;
         }
         self.finished.into_iter().map(|finished| finished.proxy).collect()
     }
 
     /// Runs the steps of `errorfile` and relatives; proxies whose steps are the same share the result.
-    fn settle_errors(&mut self, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) {
+    fn settle_errors(&mut self, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
         let mut results: HashMap<*const Vec<errors::ErrorStep>, Arc<ErrorReplies>> = HashMap::new();
         for finished in &mut self.finished {
             let steps = &finished.extras.error_steps;
@@ -185,7 +185,7 @@ impl ProxyParser<'_> {
                 finished.proxy.settings.errors = known.clone();
                 continue;
             }
-            match errors::run_steps(steps, surroundings.http_errors) {
+            match errors::run_steps(steps, context.http_errors) {
                 Ok(replies) => {
                     let replies = Arc::new(replies);
                     results.insert(Arc::as_ptr(steps), replies.clone());
@@ -199,7 +199,7 @@ impl ProxyParser<'_> {
         }
         let defaults = self.defaults.iter().map(|defaults| &defaults.finished);
         for finished in defaults.chain(&self.finished) {
-            settle_replies(finished, surroundings, diagnostics);
+            settle_replies(finished, context, diagnostics);
         }
     }
 
@@ -282,7 +282,7 @@ impl ProxyParser<'_> {
     }
 
     /// Everything that a complete proxy may lack, or have in vain.
-    fn check(&mut self, index: usize, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) {
+    fn check(&mut self, index: usize, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
         let fallback = self.tcp_fallback(index, diagnostics);
         let finished = &mut self.finished[index];
         if let Some(line) = fallback {
@@ -318,7 +318,7 @@ impl ProxyParser<'_> {
             ));
         }
         let logging = &proxy.settings.logging;
-        let logs = !logging.targets.is_empty() || (logging.global && surroundings.has_global_logs);
+        let logs = !logging.targets.is_empty() || (logging.global && context.has_global_logs);
         let formats = matches!(logging.line, LogLine::Format { .. }) || logging.structured_data.is_some();
         if proxy.is_frontend() && formats && !logs {
             warn(format!("log format ignored for {who} since it has no log address."));
@@ -429,10 +429,10 @@ fn check_guids(finished: &[Finished], diagnostics: &mut Diagnostics) {
     }
 }
 
-fn settle_replies(finished: &Finished, surroundings: &Surroundings<'_>, diagnostics: &mut Diagnostics) {
+fn settle_replies(finished: &Finished, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
     for (section, status, span) in &finished.pending.replies {
         let name = &section.name;
-        let problem = match (surroundings.http_errors)(name) {
+        let problem = match (context.http_errors)(name) {
             None => format!("unknown http-errors section '{name}' referenced by an http reply."),
             Some(replies) => match errors::section_message(&replies, *status) {
                 Some(message) => {

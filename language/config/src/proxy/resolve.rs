@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_expr::{ArgKind, Reference};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
-use super::finish::{Surroundings, noun};
+use super::finish::{BindContext, noun};
 use super::{Finished, ProxyParser};
 use crate::model::ProxyIndex;
 
@@ -87,7 +87,7 @@ impl ProxyParser<'_> {
     pub(super) fn resolve_references(
         &self,
         names: &Names,
-        surroundings: &Surroundings<'_>,
+        context: &BindContext<'_>,
         diagnostics: &mut Diagnostics,
     ) -> Vec<(u32, u32)> {
         let mut servers = Vec::new();
@@ -99,7 +99,7 @@ impl ProxyParser<'_> {
         for defaults in &self.defaults {
             let mut unknown = Vec::new();
             let mut visit = |reference: &Reference| {
-                self.resolve(reference, None, names, surroundings, &mut unknown);
+                self.resolve(reference, None, names, context, &mut unknown);
                 note(reference);
             };
             if let Some(rules) = &defaults.rules {
@@ -118,7 +118,7 @@ impl ProxyParser<'_> {
             let own = Some(ProxyIndex(index as u32));
             let mut unknown = Vec::new();
             let mut visit = |reference: &Reference| {
-                self.resolve(reference, own, names, surroundings, &mut unknown);
+                self.resolve(reference, own, names, context, &mut unknown);
                 note(reference);
             };
             finished.proxy.visit_references(&mut visit);
@@ -136,7 +136,7 @@ impl ProxyParser<'_> {
         reference: &Reference,
         own: Option<ProxyIndex>,
         names: &Names,
-        surroundings: &Surroundings<'_>,
+        context: &BindContext<'_>,
         unknown: &mut Vec<Unknown>,
     ) {
         let Some(name) = &reference.name else {
@@ -159,7 +159,7 @@ impl ProxyParser<'_> {
         let target = match reference.kind {
             ArgKind::Frontend => names.frontend(name).map(|index| (index.0, 0)),
             ArgKind::Backend => names.backend(name).map(|index| (index.0, 0)),
-            ArgKind::UserList => (surroundings.userlist)(name).map(|index| (index, 0)),
+            ArgKind::UserList => (context.userlist)(name).map(|index| (index, 0)),
             ArgKind::Server => self.server_named(name, own, names),
             _ => None,
         };

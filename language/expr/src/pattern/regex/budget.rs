@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the process says.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings {
+pub struct BudgetContext {
     /// A clock that does not go back, in nanoseconds.
     pub clock_ns: fn() -> u64,
     /// A word that names the connection that is being served on this thread.
@@ -21,8 +21,8 @@ pub struct Surroundings {
 }
 
 /// Gives each request so many nanoseconds, 0 for no end. What surrounds it is told once and for all.
-pub fn set_budget(budget_ns: u64, surroundings: Surroundings) {
-    let _ = SURROUNDINGS.set(surroundings);
+pub fn set_budget(budget_ns: u64, context: BudgetContext) {
+    let _ = CONTEXT.set(context);
     BUDGET_NS.store(budget_ns, Ordering::Relaxed);
 }
 
@@ -31,9 +31,9 @@ pub fn set_budget(budget_ns: u64, surroundings: Surroundings) {
 pub fn begin_request() {
     ACCOUNTS.with_borrow_mut(|accounts| {
         if !accounts.is_empty()
-            && let Some(surroundings) = SURROUNDINGS.get()
+            && let Some(context) = CONTEXT.get()
         {
-            accounts.close((surroundings.owner)());
+            accounts.close((context.owner)());
         }
     });
 }
@@ -46,16 +46,16 @@ pub fn exhausted() -> u64 {
 /// Does `search` at the current request's cost; none where its budget is spent.
 pub(super) fn charged<R>(search: impl FnOnce() -> R) -> Option<R> {
     let budget_ns = BUDGET_NS.load(Ordering::Relaxed);
-    let (1.., Some(surroundings)) = (budget_ns, SURROUNDINGS.get()) else { return Some(search()) };
-    let owner = (surroundings.owner)();
+    let (1.., Some(context)) = (budget_ns, CONTEXT.get()) else { return Some(search()) };
+    let owner = (context.owner)();
     let entered = ACCOUNTS.with_borrow_mut(|accounts| accounts.enter(owner, budget_ns));
     if let Err(Spent { first_time }) = entered {
         EXHAUSTED.fetch_add(u64::from(first_time), Ordering::Relaxed);
         return None;
     }
-    let began_ns = (surroundings.clock_ns)();
+    let began_ns = (context.clock_ns)();
     let found = search();
-    let took_ns = (surroundings.clock_ns)().saturating_sub(began_ns);
+    let took_ns = (context.clock_ns)().saturating_sub(began_ns);
     ACCOUNTS.with_borrow_mut(|accounts| accounts.charge(took_ns));
     Some(found)
 }
@@ -136,7 +136,7 @@ const MUCH_NS: u64 = 1_000_000;
 /// How many such requests are remembered at once: each took a millisecond and more, so there are few.
 const MOST_OTHERS: usize = 64;
 
-static SURROUNDINGS: OnceLock<Surroundings> = OnceLock::new();
+static CONTEXT: OnceLock<BudgetContext> = OnceLock::new();
 static BUDGET_NS: AtomicU64 = AtomicU64::new(0);
 static EXHAUSTED: AtomicU64 = AtomicU64::new(0);
 

@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{FrontendRate, ProcessCounter, ProcessRate};
 use weir_events::Level;
-use weir_net::{Door, DoorState, Gate, Place};
+use weir_net::{Acceptor, AcceptorState, ConnectionLimit, Permit};
 use weir_sched::{Class, Kind, Tick};
 use weir_sys::{Address, Errno};
 
-use crate::life::Life;
-use crate::site::{Listener, Proxy, ProxyState, Site};
+use crate::connection_task::ConnectionTask;
+use crate::instance::{Instance, Listener, Proxy, ProxyState};
 
-/// The entrance of a listener, on each worker that accepts from it.
+/// The handler of a listener, on each worker that accepts from it.
 #[derive(Clone, Copy)]
-pub struct Entrance {
+pub struct ListenerHandler {
     /// The listener.
     pub listener: &'static Listener,
     /// The workers that may serve its connections.
@@ -59,9 +59,9 @@ thread_local! {
 /// The right to one connection: it counts for the process, the frontend and the listener as long as this lives.
 #[derive(Debug)]
 pub struct Admission {
-    process: Place,
-    frontend: Place,
-    listener: Place,
+    process: Permit,
+    frontend: Permit,
+    listener: Permit,
 }
 
 /// A connection that came in. Dropping it tells everybody who counts connections.
@@ -85,17 +85,19 @@ impl Drop for Admitted {
         let proxy = self.listener.proxy();
         self.listener.connections.leave();
         proxy.connections.leave();
-        proxy.site().connections.leave();
+        proxy.instance().connections.leave();
     }
 }
 
 impl Listener {
     /// The right to accept one connection, or the limit that is reached.
-    pub fn admit(&'static self) -> Result<Admission, &'static Gate> {
+    pub fn admit(&'static self) -> Result<Admission, &'static ConnectionLimit> {
         let proxy = self.proxy();
-        let site = proxy.site();
-        let process =
-            site.connections.enter(site.limits.connections.load(Relaxed)).ok_or(&site.connections)?;
+        let instance = proxy.instance();
+        let process = instance
+            .connections
+            .enter(instance.limits.connections.load(Relaxed))
+            .ok_or(&instance.connections)?;
         let frontend =
             proxy.connections.enter(proxy.connections_limit.load(Relaxed)).ok_or(&proxy.connections)?;
         let limit = self.bind.options.maxconn.unwrap_or(u32::MAX);
@@ -116,29 +118,29 @@ impl Admission {
     }
 }
 
-impl Door for Entrance {
+impl Acceptor for ListenerHandler {
     type Ticket = Admission;
 
-    fn state(&self) -> DoorState {
+    fn state(&self) -> AcceptorState {
         match self.listener.proxy().state() {
-            ProxyState::Open => DoorState::Open,
-            ProxyState::Paused => DoorState::Paused,
-            ProxyState::Stopped => DoorState::Stopped,
+            ProxyState::Open => AcceptorState::Open,
+            ProxyState::Paused => AcceptorState::Paused,
+            ProxyState::Stopped => AcceptorState::Stopped,
         }
     }
 
     fn too_fast(&self) -> Option<Tick> {
         let proxy = self.listener.proxy();
-        proxy.site().too_fast().or_else(|| proxy.too_fast())
+        proxy.instance().too_fast().or_else(|| proxy.too_fast())
     }
 
-    fn admit(&self) -> Result<Admission, &'static Gate> {
+    fn admit(&self) -> Result<Admission, &'static ConnectionLimit> {
         self.listener.admit()
     }
 
     fn give_way(&self) {
         let proxy = self.listener.proxy();
-        proxy.site().connections.offer();
+        proxy.instance().connections.offer();
         proxy.connections.offer();
         self.listener.connections.offer();
     }
@@ -148,10 +150,10 @@ impl Door for Entrance {
         let worker = self.spread.choose(self.workers);
         let proxy = self.listener.proxy();
         proxy.count_connection();
-        proxy.site().count_connection();
+        proxy.instance().count_connection();
         let admitted = ticket.used(self.listener, worker);
         let serve = move || {
-            weir_sched::spawn(&CONNECTION, Class::Normal, Life::new(admitted, socket, peer));
+            weir_sched::spawn(&CONNECTION, Class::Normal, ConnectionTask::new(admitted, socket, peer));
         };
         if worker == own {
             serve();
@@ -183,7 +185,7 @@ impl Door for Entrance {
     }
 }
 
-impl Site {
+impl Instance {
     /// Until when the process accepts no more (`maxconnrate`, `maxsessrate`); none for now.
     fn too_fast(&self) -> Option<Tick> {
         let now = weir_sched::now();

@@ -8,8 +8,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::atomic::Ordering::SeqCst;
 
 use weir_config::model::Config;
-use weir_net::{Gate, Place};
-use weir_stream::site::{Identity, Site};
+use weir_net::{ConnectionLimit, Permit};
+use weir_stream::instance::{Identity, Instance};
 use weir_stream::worker::ProcessFigures;
 use weir_sync::CachePadded;
 use weir_sys::{process as system, users};
@@ -21,21 +21,21 @@ use crate::cli_server::count_client;
 use crate::messages::Messages;
 
 /// A process that serves nothing, and what it has done. It has one worker.
-pub struct Bystander {
+pub struct MasterView {
     began_ns: u64,
     began_wall_us: u64,
-    clients: &'static Gate,
-    /// Given to the site once there is one.
+    clients: &'static ConnectionLimit,
+    /// Given to the instance once there is one.
     figures: RefCell<Vec<CachePadded<ProcessFigures>>>,
     /// How long it took until it did what it is for.
     boot_ms: Cell<u32>,
     live: OnceCell<Live>,
 }
 
-impl Bystander {
+impl MasterView {
     /// A process that begins now.
     pub fn begin() -> Self {
-        Bystander {
+        MasterView {
             began_ns: weir_sched::precise_ns(),
             began_wall_us: weir_sched::wall_us(),
             clients: Box::leak(Box::default()),
@@ -52,7 +52,7 @@ impl Bystander {
     }
 
     /// An operator came, and counts as one of those who are there as long as the place lives.
-    pub fn meet(&self) -> Option<Place> {
+    pub fn meet(&self) -> Option<Permit> {
         self.count(count_client);
         self.clients.enter(u32::MAX)
     }
@@ -64,7 +64,7 @@ impl Bystander {
 
     fn count(&self, count: impl FnOnce(&ProcessFigures)) {
         match self.live.get() {
-            Some(live) => live.site.figures.first().map(|figures| count(figures)),
+            Some(live) => live.instance.figures.first().map(|figures| count(figures)),
             None => self.figures.borrow().first().map(|figures| count(figures)),
         };
     }
@@ -86,7 +86,7 @@ impl Bystander {
             // Nobody else sets them.
             let _ = live.record.cli_sockets.set(sockets());
             let _ = live.record.boot_ms.set(self.boot_ms.get());
-            live.site.stopping.store(leaves, SeqCst);
+            live.instance.stopping.store(leaves, SeqCst);
             weir_memory::name_work_with(work_target::work_name);
             pulse::start_late(live, self.began_ns);
             live
@@ -127,9 +127,9 @@ impl Bystander {
             },
             statistics: Box::new(Page::new(record)),
         };
-        let site = build::site(nothing, options).expect("without proxies no proxy has a fault");
-        let site = Site { figures: self.figures.take(), ..site };
-        Live { site: site.publish(), record }
+        let instance = build::instance(nothing, options).expect("without proxies no proxy has a fault");
+        let instance = Instance { figures: self.figures.take(), ..instance };
+        Live { instance: instance.publish(), record }
     }
 }
 
@@ -151,13 +151,13 @@ mod tests {
     #[test]
     fn a_process_that_serves_nothing_is_shown_as_it_is() {
         let done = weir_sched::run(async {
-            let bystander = Bystander::begin();
-            let (first, second) = (bystander.meet(), bystander.meet());
-            bystander.sent(100);
+            let master_view = MasterView::begin();
+            let (first, second) = (master_view.meet(), master_view.meet());
+            master_view.sent(100);
             drop(first);
-            assert!(bystander.seen().is_none());
-            let live = bystander.look(&MESSAGES, Vec::new, false);
-            bystander.sent(20);
+            assert!(master_view.seen().is_none());
+            let live = master_view.look(&MESSAGES, Vec::new, false);
+            master_view.sent(20);
             let pid = format!("Pid: {}", system::id());
             check(
                 live,

@@ -1,25 +1,25 @@
 //! Where accept tasks wait for room: a limit that is reached, and who wants to know when it no longer is.
 //!
-//! A connection holds a [`Place`] of each limit that it counts for. Giving one back wakes one waiter; that no wake-up is
-//! lost is the affair of [`Turnstile`], which is modelled.
+//! A connection holds a [`Permit`] of each limit that it counts for. Giving one back wakes one waiter; that no wake-up is
+//! lost is the affair of [`Semaphore`], which is modelled.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use weir_sched::TaskKey;
-use weir_sync::Turnstile;
+use weir_sync::Semaphore;
 
 /// How many there are of something, a bound for it, and the tasks that wait for one to go.
 #[derive(Debug, Default)]
-pub struct Gate {
-    turnstile: Turnstile<TaskKey>,
+pub struct ConnectionLimit {
+    semaphore: Semaphore<TaskKey>,
     maximum: AtomicU32,
 }
 
 /// One counted connection; counts no more when it is dropped.
 #[derive(Debug)]
-pub struct Place(&'static Gate);
+pub struct Permit(&'static ConnectionLimit);
 
-impl Gate {
+impl ConnectionLimit {
     /// Nothing inside, nobody waits.
     pub fn new() -> Self {
         Self::default()
@@ -27,10 +27,10 @@ impl Gate {
 
     /// How many are inside.
     pub fn inside(&self) -> u32 {
-        self.turnstile.inside()
+        self.semaphore.inside()
     }
 
-    /// The most that ever were inside at once since the last [`Gate::clear_maximum`].
+    /// The most that ever were inside at once since the last [`ConnectionLimit::clear_maximum`].
     pub fn maximum(&self) -> u32 {
         self.maximum.load(Relaxed)
     }
@@ -43,44 +43,44 @@ impl Gate {
     /// Gives back a place that was told to count on.
     #[inline]
     pub fn leave(&self) {
-        if let Some(task) = self.turnstile.leave() {
+        if let Some(task) = self.semaphore.leave() {
             weir_sched::wake(task);
         }
     }
 
     /// One more, if there are fewer than `limit`.
     #[inline]
-    pub fn enter(&'static self, limit: u32) -> Option<Place> {
-        self.turnstile.enter(limit).then(|| Place(self))
+    pub fn enter(&'static self, limit: u32) -> Option<Permit> {
+        self.semaphore.enter(limit).then(|| Permit(self))
     }
 
     /// Puts a task on the list of those that are woken, one for each place that becomes free. It has to try once more
     /// before it waits.
     pub fn enlist(&self, task: TaskKey) {
-        self.turnstile.enlist(task);
+        self.semaphore.enlist(task);
     }
 
     /// Takes a task off the list. `false` when it is not there any more: a free place was offered to it, and if it does
-    /// not try to take it, it must call [`Gate::offer`].
+    /// not try to take it, it must call [`ConnectionLimit::offer`].
     pub fn withdraw(&self, task: TaskKey) -> bool {
-        self.turnstile.withdraw(task)
+        self.semaphore.withdraw(task)
     }
 
     /// Wakes the task that has waited longest: there may be room.
     #[inline]
     pub fn offer(&self) {
-        if let Some(task) = self.turnstile.next() {
+        if let Some(task) = self.semaphore.next() {
             weir_sched::wake(task);
         }
     }
 
     /// Wakes everybody, because the limit was changed.
     pub fn offer_all(&self) {
-        self.turnstile.everybody().into_iter().for_each(weir_sched::wake);
+        self.semaphore.everybody().into_iter().for_each(weir_sched::wake);
     }
 }
 
-impl Place {
+impl Permit {
     /// Lets the place count for the maximum: it is used, not only tried.
     #[inline]
     pub fn keep(&self) {
@@ -90,14 +90,14 @@ impl Place {
         }
     }
 
-    /// Lets the place count without this value: whoever keeps account of it calls [`Gate::leave`], once.
+    /// Lets the place count without this value: whoever keeps account of it calls [`ConnectionLimit::leave`], once.
     #[inline]
     pub fn count_on(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn places_count_and_the_most_of_them_is_remembered() {
-        let gate: &'static Gate = Box::leak(Box::default());
+        let gate: &'static ConnectionLimit = Box::leak(Box::default());
         let first = gate.enter(2).expect("room");
         let second = gate.enter(2).expect("room");
         assert!(gate.enter(2).is_none());

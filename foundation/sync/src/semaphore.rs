@@ -14,19 +14,19 @@ static LABEL: LockLabel = LockLabel::new("QUEUE");
 
 /// Places for those who enter, `W` for those who wait.
 #[derive(Debug)]
-pub struct Turnstile<W> {
+pub struct Semaphore<W> {
     inside: AtomicU32,
     waiting: AtomicU32,
     list: Lock<VecDeque<W>>,
 }
 
-impl<W: Copy + PartialEq> Default for Turnstile<W> {
+impl<W: Copy + PartialEq> Default for Semaphore<W> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<W: Copy + PartialEq> Turnstile<W> {
+impl<W: Copy + PartialEq> Semaphore<W> {
     /// Nobody inside, nobody waits.
     pub fn new() -> Self {
         Self {
@@ -70,7 +70,7 @@ impl<W: Copy + PartialEq> Turnstile<W> {
     }
 
     /// Takes `waiter` off the list. `false` when it was told, or is about to be: then a place may be free, and if it
-    /// does not try to take it, it has to pass that on with [`Turnstile::next`].
+    /// does not try to take it, it has to pass that on with [`Semaphore::next`].
     pub fn withdraw(&self, waiter: W) -> bool {
         self.change(|list| {
             let position = list.iter().position(|other| *other == waiter);
@@ -110,25 +110,25 @@ mod tests {
 
     #[test]
     fn nobody_enters_beyond_the_limit() {
-        let turnstile = Turnstile::<u8>::new();
-        assert!(turnstile.enter(2) && turnstile.enter(2) && !turnstile.enter(2));
-        assert_eq!(turnstile.leave(), None);
-        assert_eq!(turnstile.inside(), 1);
-        assert!(turnstile.enter(2));
+        let semaphore = Semaphore::<u8>::new();
+        assert!(semaphore.enter(2) && semaphore.enter(2) && !semaphore.enter(2));
+        assert_eq!(semaphore.leave(), None);
+        assert_eq!(semaphore.inside(), 1);
+        assert!(semaphore.enter(2));
     }
 
     #[test]
     fn who_waited_longest_is_told_first() {
-        let turnstile = Turnstile::new();
-        assert!(turnstile.enter(1));
-        turnstile.enlist('a');
-        turnstile.enlist('b');
-        turnstile.enlist('c');
-        assert!(turnstile.withdraw('b'));
-        assert_eq!(turnstile.leave(), Some('a'));
-        assert!(!turnstile.withdraw('a'), "it was told");
-        assert_eq!(turnstile.everybody(), ['c']);
-        assert_eq!(turnstile.next(), None);
+        let semaphore = Semaphore::new();
+        assert!(semaphore.enter(1));
+        semaphore.enlist('a');
+        semaphore.enlist('b');
+        semaphore.enlist('c');
+        assert!(semaphore.withdraw('b'));
+        assert_eq!(semaphore.leave(), Some('a'));
+        assert!(!semaphore.withdraw('a'), "it was told");
+        assert_eq!(semaphore.everybody(), ['c']);
+        assert_eq!(semaphore.next(), None);
     }
 }
 
@@ -138,12 +138,12 @@ mod loom_tests {
     use loom::sync::Arc;
 
     /// Enters, or is on the list of those who are told. Returns whether it entered.
-    fn come(turnstile: &Turnstile<u8>, waiter: u8) -> bool {
-        turnstile.enter(1) || {
-            turnstile.enlist(waiter);
-            let entered = turnstile.enter(1);
+    fn come(semaphore: &Semaphore<u8>, waiter: u8) -> bool {
+        semaphore.enter(1) || {
+            semaphore.enlist(waiter);
+            let entered = semaphore.enter(1);
             if entered {
-                turnstile.withdraw(waiter);
+                semaphore.withdraw(waiter);
             }
             entered
         }
@@ -152,32 +152,32 @@ mod loom_tests {
     #[test]
     fn a_place_that_becomes_free_is_seen_or_told() {
         loom::model(|| {
-            let turnstile = Arc::new(Turnstile::new());
-            assert!(turnstile.enter(1));
+            let semaphore = Arc::new(Semaphore::new());
+            assert!(semaphore.enter(1));
             let other = {
-                let turnstile = turnstile.clone();
-                loom::thread::spawn(move || come(&turnstile, 1))
+                let semaphore = semaphore.clone();
+                loom::thread::spawn(move || come(&semaphore, 1))
             };
-            let told = turnstile.leave();
+            let told = semaphore.leave();
             let entered = other.join().expect("the other thread ends");
             assert!(entered || told == Some(1), "a place is free and somebody waits for it");
-            assert!(turnstile.inside() <= 1);
+            assert!(semaphore.inside() <= 1);
         });
     }
 
     #[test]
     fn of_two_who_come_one_enters_and_the_other_is_told_when_it_leaves() {
         loom::model(|| {
-            let turnstile = Arc::new(Turnstile::new());
+            let semaphore = Arc::new(Semaphore::new());
             let other = {
-                let turnstile = turnstile.clone();
+                let semaphore = semaphore.clone();
                 loom::thread::spawn(move || {
-                    let entered = come(&turnstile, 2);
-                    (entered, if entered { turnstile.leave() } else { None })
+                    let entered = come(&semaphore, 2);
+                    (entered, if entered { semaphore.leave() } else { None })
                 })
             };
-            let entered = come(&turnstile, 1);
-            let told = if entered { turnstile.leave() } else { None };
+            let entered = come(&semaphore, 1);
+            let told = if entered { semaphore.leave() } else { None };
             let (other_entered, other_told) = other.join().expect("the other thread ends");
             assert!(entered || other_told == Some(1), "the first one sleeps beside a free place");
             assert!(other_entered || told == Some(2), "the second one sleeps beside a free place");

@@ -26,12 +26,12 @@ use weir_sys::{Address, socket};
 
 use crate::clock::{self, Moment};
 use crate::deadlines;
-use crate::door::Admitted;
-use crate::exchange::Exchange;
+use crate::listener_handler::Admitted;
 use crate::session::Session;
+use crate::stream::Stream;
 
 /// The life of one accepted connection.
-pub struct Life {
+pub struct ConnectionTask {
     state: State,
     /// None before the task runs for the first time.
     session: Option<Rc<Session>>,
@@ -71,11 +71,11 @@ pub(crate) enum Waited {
     Stopped,
 }
 
-impl Life {
+impl ConnectionTask {
     /// The life of a connection that was just accepted from `peer`; it counts as long. To be run by the worker that was
     /// chosen for it.
-    pub fn new(admitted: Admitted, socket: OwnedFd, peer: Address) -> Life {
-        Life { state: State::Accepted { admitted, socket, peer }, session: None, began_us: 0 }
+    pub fn new(admitted: Admitted, socket: OwnedFd, peer: Address) -> ConnectionTask {
+        ConnectionTask { state: State::Accepted { admitted, socket, peer }, session: None, began_us: 0 }
     }
 
     /// Registers the connection with its worker; the first state of what it is to go through.
@@ -86,7 +86,7 @@ impl Life {
             Some(_) => None,
             None => Some(socket::local_address(&socket).ok()?),
         };
-        listener.proxy().site().limits.client_sockets.apply(&socket);
+        listener.proxy().instance().limits.client_sockets.apply(&socket);
         let descriptor = Descriptor::register(socket).ok()?;
         descriptor.set_owner(weir_sched::current());
         if listener.bind.options.nice != 0 {
@@ -94,7 +94,7 @@ impl Life {
         }
         let session = Session::new(admitted, peer, local, Moment::now());
         session.task.set(weir_sched::current());
-        session.view.client_descriptor.set(Exchange::number_of(&descriptor));
+        session.view.client_descriptor.set(Stream::number_of(&descriptor));
         crate::worker::enlist(&session);
         crate::trace::session_begins(&session);
         self.began_us = session.accepted.monotonic_us;
@@ -113,30 +113,30 @@ impl Life {
         std::mem::replace(&mut self.state, State::Ended)
     }
 
-    /// The connection was admitted, or its last exchange ended.
+    /// The connection was admitted, or its last stream ended.
     fn serve(&self, client: Connection) -> State {
         let Some(session) = &self.session else { return State::Ended };
         if session.frontend.is_http() {
             return State::Idle { client, wait: wait(idle_deadline(session)) };
         }
-        let exchange = PoolBox::new(Exchange::new(Rc::clone(session), client, self.began_us));
-        State::Streaming(PooledFuture::new(Exchange::run_tcp(exchange)))
+        let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
+        State::Streaming(PooledFuture::new(Stream::run_tcp(stream)))
     }
 
     /// A request begins, or will not come. Between requests an end is no event.
-    fn exchange(&self, client: Connection, waited: Waited) -> State {
+    fn stream(&self, client: Connection, waited: Waited) -> State {
         let Some(session) = &self.session else { return State::Ended };
         let left = client.ended() || client.fault().is_some();
         let nothing = waited != Waited::Bytes || (left && client.input().is_empty());
         if session.requests.get() > 0 && nothing {
             return State::Ended;
         }
-        let exchange = PoolBox::new(Exchange::new(Rc::clone(session), client, self.began_us));
-        State::Exchanging(PooledFuture::new(Exchange::run(exchange, waited)))
+        let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
+        State::Exchanging(PooledFuture::new(Stream::run(stream, waited)))
     }
 }
 
-impl Drop for Life {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
         if let Some(session) = &self.session {
             crate::trace::session_ends(session);
@@ -144,38 +144,38 @@ impl Drop for Life {
     }
 }
 
-impl Future for Life {
+impl Future for ConnectionTask {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let life = self.get_mut();
-        if let Some(session) = &life.session {
+        let task = self.get_mut();
+        if let Some(session) = &task.session {
             session.view.calls.set(session.view.calls.get().wrapping_add(1));
         }
         loop {
-            let next = match &mut life.state {
+            let next = match &mut task.state {
                 State::Accepted { .. } => None,
                 State::Admitting(future) | State::Exchanging(future) => {
                     ready!(Pin::new(future).poll(context))
                 }
                 State::Idle { client, wait } => {
-                    let waited = ready!(poll_idle(client, wait, life.session.as_deref(), context));
-                    if let State::Idle { client, .. } = life.leave() {
-                        life.state = life.exchange(client, waited);
+                    let waited = ready!(poll_idle(client, wait, task.session.as_deref(), context));
+                    if let State::Idle { client, .. } = task.leave() {
+                        task.state = task.stream(client, waited);
                     }
                     continue;
                 }
                 State::Streaming(future) => return Pin::new(future).poll(context),
                 State::Ended => return Poll::Ready(()),
             };
-            life.state = match (life.leave(), next) {
+            task.state = match (task.leave(), next) {
                 (State::Accepted { admitted, socket, peer }, _) => {
-                    life.begin(admitted, socket, peer).unwrap_or(State::Ended)
+                    task.begin(admitted, socket, peer).unwrap_or(State::Ended)
                 }
-                (State::Admitting(_), Some(client)) => life.serve(client),
+                (State::Admitting(_), Some(client)) => task.serve(client),
                 (State::Exchanging(_), Some(client)) => {
-                    life.began_us = weir_sched::now_us();
-                    life.serve(client)
+                    task.began_us = weir_sched::now_us();
+                    task.serve(client)
                 }
                 _ => State::Ended,
             };
@@ -191,15 +191,15 @@ fn poll_idle(
     context: &mut Context<'_>,
 ) -> Poll<Waited> {
     let Some(session) = session else { return Poll::Ready(Waited::Stopped) };
-    let site = session.frontend.site();
+    let instance = session.frontend.instance();
     loop {
-        if !client.input().is_empty() || client.receive(site.limits.head_limit()) != Received::Nothing {
+        if !client.input().is_empty() || client.receive(instance.limits.head_limit()) != Received::Nothing {
             return Poll::Ready(Waited::Bytes);
         }
         if session.killed.get() {
             return Poll::Ready(Waited::Stopped);
         }
-        if session.requests.get() > 0 && site.closes_idle(session) {
+        if session.requests.get() > 0 && instance.closes_idle(session) {
             // The poller may not have told yet: a request that was begun before the stop is served.
             let begun = matches!(client.descriptor().peek(&mut [0]), Ok(weir_sched::Received::Bytes(_)));
             return Poll::Ready(if begun { Waited::Bytes } else { Waited::Stopped });
@@ -219,4 +219,4 @@ fn idle_deadline(session: &Session) -> Tick {
 }
 
 // An idle client's share, in the smallest class of recycled blocks that it fits.
-const _: () = assert!(size_of::<Life>() <= 128);
+const _: () = assert!(size_of::<ConnectionTask>() <= 128);

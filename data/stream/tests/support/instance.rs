@@ -1,4 +1,4 @@
-//! From a configuration text to a site, by hand: the crate that does it for the program is above this one.
+//! From a configuration text to an instance, by hand: the crate that does it for the program is above this one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 use weir_net::SocketSizes;
+use weir_stream::instance::{DescriptorMarks, Identity, Instance, Limits, Listener, Proxy};
 use weir_stream::service::{Page, PageRequest, Statistics};
-use weir_stream::site::{DescriptorMarks, Identity, Limits, Listener, Proxy, Site};
 use weir_stream::variables::VariableLimits;
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
 
-/// The site that a text describes. All its proxies that log do so to `log`.
-pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
+/// The instance that a text describes. All its proxies that log do so to `log`.
+pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instance {
     let config = read(text);
     let tuning = &config.global.tuning;
     let limits = Limits {
@@ -63,7 +63,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
     };
     let (backends, frontends) = (named(model::Proxy::is_backend), named(model::Proxy::is_frontend));
     let proxies = config.proxies.into_iter().enumerate();
-    let site = Site {
+    let instance = Instance {
         limits,
         identity,
         proxies: proxies.map(|(index, config)| proxy(index, config, workers, log)).collect(),
@@ -71,7 +71,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
         frontends,
         rates: weir_backend::figures::ProcessRates::new(workers),
         figures: (0..workers).map(|_| weir_sync::CachePadded::new(Default::default())).collect(),
-        connections: weir_net::Gate::new(),
+        connections: weir_net::ConnectionLimit::new(),
         stopping: false.into(),
         closing: weir_stream::closing::Closing::new(config.global.close_spread),
         keeps_quiet_clients: false.into(),
@@ -80,7 +80,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Site {
         statistics: Box::new(Nothing),
         refused: weir_stream::errors::Refused::new(16, 16_384),
     };
-    site.publish()
+    instance.publish()
 }
 
 fn header_case(names: &[Box<str>]) -> Option<weir_http::CaseMap> {
@@ -124,7 +124,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         listeners: config.binds.iter().map(|bind| listener(bind, workers)).collect(),
         log_sinks: if logs { vec![Arc::clone(log)] } else { Vec::new() },
         log_tag: (*b"weir").into(),
-        connections: weir_net::Gate::new(),
+        connections: weir_net::ConnectionLimit::new(),
         connections_limit: AtomicU32::new(config.settings.maxconn.unwrap_or(10_000)),
         state: AtomicU32::new(0),
         published: (!config.unpublished).into(),
@@ -133,7 +133,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         takes_fragments: config.takes_fragments(),
         log_timing: weir_stream::log::LogTiming::of(&config),
         rulesets,
-        site: OnceLock::new(),
+        instance: OnceLock::new(),
         config,
     }
 }
@@ -145,7 +145,7 @@ fn listener(bind: &model::Bind, workers: usize) -> Listener {
         bind: bind.clone(),
         address: OnceLock::new(),
         figures: weir_backend::ListenerFigures::new(workers),
-        connections: weir_net::Gate::new(),
+        connections: weir_net::ConnectionLimit::new(),
         proxy: OnceLock::new(),
     }
 }
@@ -271,7 +271,7 @@ impl weir_mux::Service for Word {
 }
 
 impl Statistics for Nothing {
-    fn page(&self, _: &'static Site, _: &PageRequest<'_>) -> Page {
+    fn page(&self, _: &'static Instance, _: &PageRequest<'_>) -> Page {
         Page {
             status: 200,
             content_type: "text/plain",

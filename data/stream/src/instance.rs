@@ -1,6 +1,6 @@
 //! Everything that all workers share: the proxies with their live state, and what the global section says.
 //!
-//! A site lives as long as its process: a new configuration means a new process. So workers refer to it by plain
+//! An instance lives as long as its process: a new configuration means a new process. So workers refer to it by plain
 //! `&'static` references and never count them.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use weir_config::model::{Bind, CloseSpread, RulesetKind};
 use weir_config::model::{Mode, Proxy as ProxyConfig, Server as ServerConfig};
 use weir_events::LogSink;
 use weir_expr::{Lookup, TimeZone, Value, VariableStore};
-use weir_net::{Gate, SocketSizes};
+use weir_net::{ConnectionLimit, SocketSizes};
 use weir_sched::TaskKey;
 
 use crate::closing::Closing;
@@ -23,7 +23,7 @@ use crate::variables::VariableLimits;
 use crate::worker::ProcessFigures;
 
 /// Everything that the workers share.
-pub struct Site {
+pub struct Instance {
     /// What the global section limits.
     pub limits: Limits,
     /// Facts about the process that logs and samples show.
@@ -39,7 +39,7 @@ pub struct Site {
     /// How fast connections and sessions come to the process.
     pub rates: ProcessRates,
     /// Client connections of all frontends, and who waits for one to end.
-    pub connections: Gate,
+    pub connections: ConnectionLimit,
     /// The process leaves: connections close after the response that they carry.
     pub stopping: AtomicBool,
     /// When connections close while the process leaves.
@@ -148,7 +148,7 @@ pub struct Identity {
 
 /// A proxy with its live state.
 pub struct Proxy {
-    /// Its position in the site.
+    /// Its position in the instance.
     pub index: usize,
     /// What the configuration says.
     pub config: ProxyConfig,
@@ -167,7 +167,7 @@ pub struct Proxy {
     /// The tag of its log lines.
     pub log_tag: Box<[u8]>,
     /// Client connections, and who waits for one to end.
-    pub connections: Gate,
+    pub connections: ConnectionLimit,
     /// `maxconn`, which the runtime API changes.
     pub connections_limit: AtomicU32,
     /// Whether it accepts: `disable frontend`, `shutdown frontend`, soft stop. Changed by [`Proxy::set_state`].
@@ -185,7 +185,7 @@ pub struct Proxy {
     /// Which kinds of rules it has, one bit each.
     pub rulesets: u32,
     /// Back to everything.
-    pub site: std::sync::OnceLock<&'static Site>,
+    pub instance: std::sync::OnceLock<&'static Instance>,
 }
 
 /// Whether a frontend accepts connections.
@@ -254,7 +254,7 @@ pub struct Listener {
     /// What it counts.
     pub figures: ListenerFigures,
     /// Connections, and who waits for one to end.
-    pub connections: Gate,
+    pub connections: ConnectionLimit,
     /// The frontend.
     pub proxy: std::sync::OnceLock<&'static Proxy>,
 }
@@ -268,15 +268,15 @@ impl Listener {
 
     /// The frontend that it belongs to.
     pub fn proxy(&self) -> &'static Proxy {
-        self.proxy.get().expect("set when the site was made, before anything listens")
+        self.proxy.get().expect("set when the instance was made, before anything listens")
     }
 }
 
 impl Proxy {
     /// Everything around it.
     #[inline]
-    pub fn site(&self) -> &'static Site {
-        self.site.get().expect("set when the site was made, before anything listens")
+    pub fn instance(&self) -> &'static Instance {
+        self.instance.get().expect("set when the instance was made, before anything listens")
     }
 
     /// Its name.
@@ -341,18 +341,18 @@ impl Proxy {
     }
 }
 
-impl Site {
-    /// The site of a whole process: it lives as long as the process.
-    pub fn publish(self) -> &'static Site {
-        let site: &'static Site = Box::leak(Box::new(self));
-        for proxy in &site.proxies {
-            // Nobody else sets them: the site was not shared before.
-            let _ = proxy.site.set(site);
+impl Instance {
+    /// The instance of a whole process: it lives as long as the process.
+    pub fn publish(self) -> &'static Instance {
+        let instance: &'static Instance = Box::leak(Box::new(self));
+        for proxy in &instance.proxies {
+            // Nobody else sets them: the instance was not shared before.
+            let _ = proxy.instance.set(instance);
             for listener in &proxy.listeners {
                 let _ = listener.proxy.set(proxy);
             }
         }
-        site
+        instance
     }
 
     /// Whether the process leaves.

@@ -13,12 +13,12 @@ use crate::sync::{Ordering, handshake_point};
 use crate::view::Version;
 
 /// What the lock guards.
-pub(crate) struct Board {
+pub(crate) struct LbState {
     shared: Arc<Shared>,
     /// In the order of the configuration, those that were added last.
     servers: Vec<Arc<Server>>,
     /// The places of servers, by key.
-    seats: Vec<Seat>,
+    slots: Vec<ServerSlot>,
     /// The backend's queue.
     queue: WaitQueue,
     /// The servers that take new visitors now.
@@ -55,7 +55,7 @@ pub struct FarmView<'f> {
 }
 
 /// A server's place.
-struct Seat {
+struct ServerSlot {
     /// Who has it, if anybody does.
     server: Option<Arc<Server>>,
     /// How many servers were added here so far.
@@ -66,7 +66,7 @@ struct Seat {
     queue: WaitQueue,
 }
 
-impl Seat {
+impl ServerSlot {
     fn of(server: Arc<Server>) -> Self {
         let generation = server.key().generation();
         Self { generation, pools: server.pools(), server: Some(server), queue: WaitQueue::default() }
@@ -79,10 +79,10 @@ const MAX_GENERATION: u32 = i32::MAX as u32;
 /// A slow start moves in about this many steps.
 const RAMP_STEPS: u64 = 50;
 
-impl Board {
+impl LbState {
     pub(crate) fn new(shared: Arc<Shared>, servers: Vec<Arc<Server>>, now_ms: u64) -> Self {
-        let mut board = Self {
-            seats: servers.iter().map(|server| Seat::of(Arc::clone(server))).collect(),
+        let mut lb_state = Self {
+            slots: servers.iter().map(|server| ServerSlot::of(Arc::clone(server))).collect(),
             queue: WaitQueue::default(),
             members: Arc::new(Members::new(Vec::new())),
             balancer: Balancer::new(&shared.settings),
@@ -101,10 +101,10 @@ impl Board {
             servers,
             shared,
         };
-        board.rebuild(now_ms);
+        lb_state.rebuild(now_ms);
         // Born up or down: no downtime so far.
-        board.downtime_before_ms = 0;
-        board
+        lb_state.downtime_before_ms = 0;
+        lb_state
     }
 
     /// Takes note of the time; weights grow with it.
@@ -216,7 +216,7 @@ impl Board {
 
     /// A server by its key.
     pub(crate) fn server(&self, key: ServerKey) -> Option<&Arc<Server>> {
-        self.seats.get(key.index())?.server.as_ref().filter(|server| server.key() == key)
+        self.slots.get(key.index())?.server.as_ref().filter(|server| server.key() == key)
     }
 
     /// All servers in their order.
@@ -226,31 +226,31 @@ impl Board {
 
     /// A key for a server that is about to be added, and what counts the connections to it.
     pub(crate) fn vacancy(&self) -> (ServerKey, &'static IdlePools) {
-        match (0..).zip(&self.seats).find(|(_, seat)| seat.server.is_none()) {
-            Some((place, seat)) => {
-                (ServerKey::added(place, seat.generation % MAX_GENERATION + 1), seat.pools)
+        match (0..).zip(&self.slots).find(|(_, slot)| slot.server.is_none()) {
+            Some((place, slot)) => {
+                (ServerKey::added(place, slot.generation % MAX_GENERATION + 1), slot.pools)
             }
             None => {
-                (ServerKey::added(self.seats.len() as u32, 1), IdlePools::leak(self.shared.settings.workers))
+                (ServerKey::added(self.slots.len() as u32, 1), IdlePools::leak(self.shared.settings.workers))
             }
         }
     }
 
-    /// Takes a server in that was made for the current [`Board::vacancy`].
+    /// Takes a server in that was made for the current [`LbState::vacancy`].
     pub(crate) fn add(&mut self, server: Arc<Server>) {
         let place = server.key().index();
-        match self.seats.get_mut(place) {
-            Some(seat) => *seat = Seat::of(Arc::clone(&server)),
-            None => self.seats.push(Seat::of(Arc::clone(&server))),
+        match self.slots.get_mut(place) {
+            Some(slot) => *slot = ServerSlot::of(Arc::clone(&server)),
+            None => self.slots.push(ServerSlot::of(Arc::clone(&server))),
         }
         self.servers.push(server);
     }
 
     /// Lets a server go that nobody waits for.
     pub(crate) fn remove(&mut self, key: ServerKey) {
-        debug_assert!(self.seats[key.index()].queue.is_empty(), "who waits is sent away before");
+        debug_assert!(self.slots[key.index()].queue.is_empty(), "who waits is sent away before");
         self.servers.retain(|server| server.key() != key);
-        self.seats[key.index()].server = None;
+        self.slots[key.index()].server = None;
     }
 
     /// Whether some server is in its slow start.
@@ -359,7 +359,7 @@ impl Board {
 
     fn queue_at(&mut self, place: Place) -> &mut WaitQueue {
         match place {
-            Place::Server(key) => &mut self.seats[key.index()].queue,
+            Place::Server(key) => &mut self.slots[key.index()].queue,
             Place::Backend => &mut self.queue,
         }
     }
@@ -368,9 +368,9 @@ impl Board {
     fn note_length(&mut self, place: Place) {
         match place {
             Place::Server(key) => {
-                let seat = &self.seats[key.index()];
-                if let Some(server) = &seat.server {
-                    server.set_queued(seat.queue.length());
+                let slot = &self.slots[key.index()];
+                if let Some(server) = &slot.server {
+                    server.set_queued(slot.queue.length());
                 }
                 self.load_changed(key);
             }
@@ -389,7 +389,7 @@ impl Board {
         let limit = self.slot_limit(&server);
         // Each turn shortens a queue, so this ends.
         while server.is_up() && server.served() < limit {
-            let own = self.seats[key.index()].queue.head();
+            let own = self.slots[key.index()].queue.head();
             let shared = if is_member { self.queue.head() } else { None };
             let place = match (own, shared) {
                 (None, None) => return,
@@ -420,7 +420,7 @@ impl Board {
     pub(crate) fn hand_out_all(&mut self, woken: &mut Vec<Arc<Waiter>>) {
         for index in 0..self.servers.len() {
             let key = self.servers[index].key();
-            if !self.queue.is_empty() || !self.seats[key.index()].queue.is_empty() {
+            if !self.queue.is_empty() || !self.slots[key.index()].queue.is_empty() {
                 self.hand_out(key, woken);
             }
         }
@@ -438,7 +438,7 @@ impl Board {
     pub(crate) fn redistribute(&mut self, server: &Server, woken: &mut Vec<Arc<Waiter>>) {
         let before = woken.len();
         if !server.is_up() {
-            self.seats[server.key().index()].queue.evict(woken);
+            self.slots[server.key().index()].queue.evict(woken);
             self.note_length(Place::Server(server.key()));
         }
         if self.members.list.is_empty() {

@@ -19,19 +19,19 @@ use weir_sys::Address;
 use crate::deadlines::Timeouts;
 use crate::ending::{By, During, Ending};
 use crate::filters::Attached;
+use crate::instance::{Instance, Proxy};
 use crate::recycle::Lent;
 use crate::reply::Reply;
 use crate::server::idle::InUse;
 use crate::session::Session;
-use crate::site::{Proxy, Site};
 use crate::timers::Timers;
 use crate::variables::Charge;
 use crate::worker::InProgress;
 
 /// A stream in progress.
-pub struct Exchange {
+pub struct Stream {
     /// Everything shared.
-    pub site: &'static Site,
+    pub instance: &'static Instance,
     /// The client's connection as a whole.
     pub session: Rc<Session>,
     /// The proxy that accepted the client.
@@ -108,7 +108,7 @@ pub struct Exchange {
     pub log_level: Option<Option<Level>>,
     /// What was added to the byte counters already.
     pub counted: (u64, u64),
-    /// What the heads sent to the client count in the log (see [`Exchange::logged_bytes`]).
+    /// What the heads sent to the client count in the log (see [`Stream::logged_bytes`]).
     pub head_sizes: u64,
     /// The body of a response of our own, in bytes.
     pub reply_bytes: u64,
@@ -330,8 +330,8 @@ impl Facts {
 
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
-pub enum Stop {
-    /// The client gets [`Exchange::reply`]; the stream then ends so.
+pub enum StreamError {
+    /// The client gets [`Stream::reply`]; the stream then ends so.
     Reply(Ending),
     /// The client gets the error message for this status; the stream then ends so.
     Error(u16, Ending),
@@ -339,33 +339,35 @@ pub enum Stop {
     Close(Ending),
 }
 
-impl Stop {
+impl StreamError {
     /// An error message for `status`, because of `by` in `during`.
     pub const fn error(status: u16, by: By, during: During) -> Self {
-        Stop::Error(status, Ending::new(by, during))
+        StreamError::Error(status, Ending::new(by, during))
     }
 
     /// Nothing for the client, because of `by` in `during`.
     pub const fn close(by: By, during: During) -> Self {
-        Stop::Close(Ending::new(by, during))
+        StreamError::Close(Ending::new(by, during))
     }
 
     /// How the stream ends.
     pub const fn ending(&self) -> Ending {
         match self {
-            Stop::Reply(ending) | Stop::Error(_, ending) | Stop::Close(ending) => *ending,
+            StreamError::Reply(ending) | StreamError::Error(_, ending) | StreamError::Close(ending) => {
+                *ending
+            }
         }
     }
 }
 
-impl From<Stop> for Ending {
-    fn from(stop: Stop) -> Self {
+impl From<StreamError> for Ending {
+    fn from(stop: StreamError) -> Self {
         stop.ending()
     }
 }
 
 /// The result of a phase.
-pub type Phase<T = ()> = Result<T, Stop>;
+pub type Phase<T = ()> = Result<T, StreamError>;
 
 /// A version and a status have eleven characters; 21 more are the reference program's own.
 const STATUS_LINE_SIZE: usize = 21 + 11;
@@ -385,7 +387,7 @@ fn logged_size(name: &[u8], value: &[u8], of_server: bool) -> usize {
 /// Between two values of a list: a comma and a space.
 const SEPARATOR: usize = 2;
 
-impl Exchange {
+impl Stream {
     /// A stream on this connection that begins at `began_us` of the worker's clock.
     pub fn new(session: Rc<Session>, client: Connection, began_us: u64) -> Self {
         let frontend = session.frontend;
@@ -393,8 +395,8 @@ impl Exchange {
         let configured = &frontend.config.settings.timeouts;
         let serial = crate::worker::next_serial();
         weir_expr::pattern::regex::budget::begin_request();
-        Exchange {
-            site: frontend.site(),
+        Stream {
+            instance: frontend.instance(),
             frontend,
             backend: frontend,
             backend_entered: false,
@@ -481,7 +483,7 @@ impl Exchange {
         let of_this_request = self.request.unconsumed() + self.request_body.ready();
         self.client.input().len() <= of_this_request
             && matches!(
-                self.client.receive(self.site.limits.head_limit()),
+                self.client.receive(self.instance.limits.head_limit()),
                 weir_net::Received::End | weir_net::Received::Failed(_)
             )
     }
