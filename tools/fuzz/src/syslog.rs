@@ -79,11 +79,13 @@ pub fn syslog_relayed(bytes: &[u8]) {
     let mut target =
         LogTarget::new(LogAddress::STDOUT, Facility::from_name("local0").expect("a name of the language"));
     target.max_length = if first & 0x10 != 0 { 40 } else { 65_536 };
+    // The newline counts.
+    let longest = target.max_length - 1;
     target.min_level = if first & 0x20 != 0 { Level::Warning } else { Level::Emergency };
     for (format, ..) in LogFormat::ALL {
         target.format = format;
         let line = written(&target, &relayed);
-        if line.len() < target.max_length {
+        if line.len() < longest {
             assert!(line.ends_with(message.text), "{format:?}");
         }
     }
@@ -91,8 +93,8 @@ pub fn syslog_relayed(bytes: &[u8]) {
     let line = written(&target, &relayed);
     let level_stays = relayed.priority.is_none() || relayed.level() >= target.min_level;
     if relayed.new_host.is_none() && level_stays {
-        assert_eq!(line, message.whole[..message.whole.len().min(target.max_length)]);
-    } else if line.len() < target.max_length {
+        assert_eq!(line, message.whole[..message.whole.len().min(longest)]);
+    } else if line.len() < longest {
         // What changed is what was to change, and nothing else.
         let again = Message::parse(&line);
         assert_eq!((again.shape, again.text), (message.shape, message.text));
@@ -106,6 +108,6 @@ fn written(target: &LogTarget, message: &Relayed<'_>) -> Vec<u8> {
     let time = WallTime { seconds: 1_795_179_905, micros: 7_181 };
     write_relayed(&mut line, target, &mut DateCache::new(utc()), time, message);
     assert_eq!(line.pop(), Some(b'\n'));
-    assert!(line.len() <= target.max_length);
+    assert!(line.len() < target.max_length);
     line
 }
