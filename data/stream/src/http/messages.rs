@@ -213,24 +213,24 @@ impl Stream {
         let limit = self.instance.limits.head_limit();
         let Some(upstream) = &mut self.server else { return Err(UpstreamError::internal()) };
         match self.response.read_response(&mut upstream.connector, &options, limit) {
-            ReadHead::Complete => return Ok(true),
+            ReadHead::Complete => Ok(true),
             ReadHead::Incomplete => {
                 self.trace_wait(Direction::Response);
-                return Ok(false);
+                Ok(false)
             }
-            ReadHead::Failed(Fault::Shortage) => return Err(out_of_buffers().into()),
+            ReadHead::Failed(Fault::Shortage) => Err(out_of_buffers().into()),
             ReadHead::Ended | ReadHead::Failed(_) if !self.response.has_begun() => {
-                return Err(UpstreamError::Failed(Failure::Empty));
+                Err(UpstreamError::Failed(Failure::Empty))
             }
-            ReadHead::Ended | ReadHead::Failed(_) => return Err(UpstreamError::Failed(Failure::Cut)),
+            ReadHead::Ended | ReadHead::Failed(_) => Err(UpstreamError::Failed(Failure::Cut)),
             ReadHead::TooLarge | ReadHead::StartLineTooLarge => {
                 crate::errors::keep_long_response(self);
-                return Err(UpstreamError::Failed(Failure::TooLarge));
+                Err(UpstreamError::Failed(Failure::TooLarge))
             }
             ReadHead::Invalid(error) => {
                 crate::errors::keep_response(self, error);
                 self.trace_refusal(Direction::Response, ReadHead::Invalid(error));
-                return Err(UpstreamError::Failed(Failure::Junk));
+                Err(UpstreamError::Failed(Failure::Junk))
             }
         }
     }
