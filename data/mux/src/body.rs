@@ -118,6 +118,7 @@ pub enum Side {
 
 impl BodyFlow {
     /// A flow for the body of this size that comes behind this head.
+    #[inline]
     pub fn behind(head: &Head, size: BodySize) -> Self {
         BodyFlow::new(BodyFraming::of(size, head))
     }
@@ -338,8 +339,8 @@ impl BodyFlow {
             (StreamConnector::Local(service), StreamConnector::Own(sink)) => {
                 self.advance_made(service, &mut sink.connection)
             }
-            // No service takes a body.
-            (_, StreamConnector::Local(_)) => Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE)),
+            // No service takes a body, and what is closed has none.
+            _ => Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE)),
         }
     }
 

@@ -6,6 +6,7 @@
 //! ```text
 //!   Own      a connection that carries one stream at a time: HTTP/1, TCP
 //!   Local    a service of this process, in place of a server
+//!   Closed   nothing any more: the connection was given back
 //! ```
 //!
 //! A connection stays here by value, and which kind it is costs one predicted branch a call.
@@ -25,6 +26,8 @@ pub enum StreamConnector {
     Own(OwnConnection),
     /// A service that answers in place of a server.
     Local(LocalService),
+    /// Nothing any more.
+    Closed,
 }
 
 /// A connection, and what it had carried when the stream began.
@@ -48,7 +51,7 @@ impl StreamConnector {
     pub fn connection(&self) -> Option<&Connection> {
         match self {
             StreamConnector::Own(own) => Some(&own.connection),
-            StreamConnector::Local(_) => None,
+            _ => None,
         }
     }
 
@@ -57,15 +60,22 @@ impl StreamConnector {
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         match self {
             StreamConnector::Own(own) => Some(&mut own.connection),
-            StreamConnector::Local(_) => None,
+            _ => None,
         }
     }
 
     /// Gives the connection back when the stream is over.
-    pub fn into_connection(self) -> Option<Connection> {
-        match self {
+    #[inline]
+    pub fn into_connection(mut self) -> Option<Connection> {
+        self.take_connection()
+    }
+
+    /// The same from where it lies, so that what is around it need not move.
+    #[inline]
+    pub fn take_connection(&mut self) -> Option<Connection> {
+        match std::mem::replace(self, StreamConnector::Closed) {
             StreamConnector::Own(own) => Some(own.connection),
-            StreamConnector::Local(_) => None,
+            _ => None,
         }
     }
 
@@ -75,6 +85,7 @@ impl StreamConnector {
         match self {
             StreamConnector::Own(own) => own.connection.input(),
             StreamConnector::Local(service) => service.output(),
+            StreamConnector::Closed => &[],
         }
     }
 
@@ -84,6 +95,7 @@ impl StreamConnector {
         match self {
             StreamConnector::Own(own) => own.connection.consume(count),
             StreamConnector::Local(service) => service.consume(count),
+            StreamConnector::Closed => {}
         }
     }
 
@@ -93,6 +105,7 @@ impl StreamConnector {
         match self {
             StreamConnector::Own(own) => own.connection.receive(limit),
             StreamConnector::Local(service) => service.receive(),
+            StreamConnector::Closed => Received::End,
         }
     }
 
@@ -101,7 +114,7 @@ impl StreamConnector {
     pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
         match self {
             StreamConnector::Own(own) => own.connection.send_head(head, more),
-            StreamConnector::Local(_) => Sent::All,
+            _ => Sent::All,
         }
     }
 
@@ -110,7 +123,7 @@ impl StreamConnector {
     pub fn flush(&mut self, more: bool) -> Sent {
         match self {
             StreamConnector::Own(own) => own.connection.flush(more),
-            StreamConnector::Local(_) => Sent::All,
+            _ => Sent::All,
         }
     }
 
@@ -137,6 +150,7 @@ impl StreamConnector {
         match self {
             StreamConnector::Own(own) => own.connection.ended(),
             StreamConnector::Local(service) => service.ended(),
+            StreamConnector::Closed => true,
         }
     }
 
@@ -146,6 +160,7 @@ impl StreamConnector {
         match self {
             StreamConnector::Own(own) => own.connection.peer_closed(),
             StreamConnector::Local(service) => service.ended(),
+            StreamConnector::Closed => true,
         }
     }
 
@@ -185,6 +200,7 @@ impl StreamConnector {
         match self {
             StreamConnector::Own(own) => own.connection.received.saturating_sub(own.received_before),
             StreamConnector::Local(service) => service.produced(),
+            StreamConnector::Closed => 0,
         }
     }
 
@@ -193,7 +209,7 @@ impl StreamConnector {
     pub fn sent(&self) -> u64 {
         match self {
             StreamConnector::Own(own) => own.connection.sent.saturating_sub(own.sent_before),
-            StreamConnector::Local(_) => 0,
+            _ => 0,
         }
     }
 

@@ -185,6 +185,7 @@ impl Filtered {
             let more = match source {
                 StreamConnector::Own(own) => self.take(flow, &mut own.connection, now),
                 StreamConnector::Local(service) => self.take_made(flow, service, now),
+                StreamConnector::Closed => true,
             };
             if !more {
                 return Flow::Malformed;
@@ -211,6 +212,7 @@ impl Filtered {
             let received = match source {
                 StreamConnector::Own(own) => own.connection.receive_piece(),
                 StreamConnector::Local(service) => service.receive(),
+                StreamConnector::Closed => Received::End,
             };
             match received {
                 Received::Bytes(count) => flow.made(source, count),

@@ -34,7 +34,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
             return None;
         }
         expects_header |= stream.expects_proxy();
-        client = stream.into_client()?;
+        client = stream.take_client()?;
     }
     if expects_header && let Err(what) = read_header(&mut client, &session).await {
         Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
@@ -45,7 +45,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         if refused(stream.run_rules(frontend, RulesetKind::TcpRequestSession).await) {
             return None;
         }
-        client = stream.into_client()?;
+        client = stream.take_client()?;
     }
     frontend.count_session(session.listener);
     Some(client)
@@ -74,8 +74,8 @@ impl Stream {
     }
 
     /// Gives the client's connection back, where the stream had one of its own.
-    pub(crate) fn into_client(self) -> Option<Connection> {
-        self.client.into_connection()
+    pub(crate) fn take_client(&mut self) -> Option<Connection> {
+        self.client.take_connection()
     }
 }
 

@@ -38,7 +38,7 @@ impl Stream {
             }
         }
         let again = stream.finish().await;
-        if again { PoolBox::into_inner(stream).into_client() } else { None }
+        if again { stream.take_client() } else { None }
     }
 
     async fn process(&mut self, waited: Waited) -> Phase {

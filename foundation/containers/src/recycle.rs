@@ -76,17 +76,6 @@ impl<T> PoolBox<T> {
     }
 }
 
-impl<T> PoolBox<T> {
-    /// Moves the value out; its memory goes back.
-    #[inline]
-    pub fn into_inner(boxed: Self) -> T {
-        let value = Self::into_raw(boxed);
-        let _block = Block { address: value.cast(), layout: Layout::new::<T>() };
-        // SAFETY: the value is initialised, and nobody sees it here afterwards.
-        unsafe { value.read() }
-    }
-}
-
 impl<T: ?Sized> PoolBox<T> {
     /// Gives up ownership without dropping.
     fn into_raw(boxed: Self) -> NonNull<T> {
@@ -333,14 +322,6 @@ mod tests {
         let second = PoolBox::new([2_u8; 120]);
         assert_eq!((second.as_ptr(), second[119]), (address, 2));
         assert_eq!(recycle_statistics().allocated, 1);
-    }
-
-    #[test]
-    fn a_value_leaves_its_block_behind() {
-        let boxed = PoolBox::new(String::from("moves"));
-        let address = std::ptr::from_ref(&*boxed);
-        assert_eq!(PoolBox::into_inner(boxed), "moves");
-        assert_eq!(std::ptr::from_ref(&*PoolBox::new(String::new())), address);
     }
 
     #[test]
