@@ -178,8 +178,13 @@ impl LbState {
 
     /// From now on every worker looks again before it chooses.
     fn publish(&mut self) {
-        let ordered_by_load = self.shared.settings.algorithm == Algorithm::LeastConnections;
-        let is_free = !ordered_by_load && self.members.list.iter().all(|member| member.server.is_unlimited());
+        let settings = &self.shared.settings;
+        let ordered_by_load = settings.algorithm == Algorithm::LeastConnections;
+        // Turns of each worker's own would show: two requests in a row, by two workers, would go to one server.
+        let in_turn = settings.takes_turns() && settings.workers > 1 && self.members.list.len() > 1;
+        let is_free = !ordered_by_load
+            && !in_turn
+            && self.members.list.iter().all(|member| member.server.is_unlimited());
         self.version = self.version.next(is_free);
         self.shared.version.store(self.version.to_number(), Ordering::SeqCst);
         handshake_point();

@@ -1,6 +1,6 @@
 //! Choosing without the lock: what a worker knows of the farm, and where it stands in it.
 //!
-//! As long as no member has a limit, nobody waits for anybody, and a worker chooses by its own [`WorkerView`]: the
+//! As long as no member has a limit and workers do not take turns with each other, nobody waits for anybody, and a worker chooses by its own [`WorkerView`]: the
 //! members as they were when it last looked, its own turn among them, its own counts. It takes the lock once after
 //! each change, to look again. That it misses none is a handshake over the version that every change raises, with
 //! sequentially consistent accesses:
@@ -45,7 +45,7 @@ impl Version {
         Self(((self.0 >> 1) + 1) << 1 | u64::from(is_free))
     }
 
-    /// Whether no member has a limit and no order depends on the load of all.
+    /// Whether no member has a limit and no order depends on the load or the turns of all.
     #[inline]
     pub(crate) fn is_free(self) -> bool {
         self.0 & 1 != 0

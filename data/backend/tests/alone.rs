@@ -3,7 +3,6 @@
 
 mod fixture;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use fixture::*;
@@ -36,8 +35,8 @@ fn locks_of(work: impl FnOnce()) -> u64 {
 fn requests_take_no_lock_unless_the_algorithm_means_all_workers() {
     const REQUESTS: u32 = 1_000;
     let cases = [
-        (Algorithm::RoundRobin, 0, false),
-        (Algorithm::StaticRoundRobin, 0, false),
+        (Algorithm::RoundRobin, 0, true),
+        (Algorithm::StaticRoundRobin, 0, true),
         (Algorithm::Random { draws: 1 }, 0, false),
         (Algorithm::Random { draws: 2 }, 0, false),
         (Algorithm::First, 0, false),
@@ -92,7 +91,7 @@ fn a_lease_counts_no_reference_that_all_workers_count() {
 /// A change is seen at the next choice, for one lock of each worker.
 #[test]
 fn a_change_costs_each_worker_one_look() {
-    let backend = shared_by(4, Algorithm::RoundRobin, weighted(&[1, 1]));
+    let backend = shared_by(4, Algorithm::Random { draws: 1 }, weighted(&[1, 1]));
     (0..4).for_each(|worker| drop(choose_on(&backend, worker)));
     let second = key(&backend, "1");
     backend.change(second, Change::State(RequestedState::Maintenance), 0).unwrap();
@@ -104,16 +103,26 @@ fn a_change_costs_each_worker_one_look() {
     assert_eq!(taken, 4);
 }
 
+/// Who serves a request does not show: the next one goes to the next server.
 #[test]
-fn workers_begin_with_different_servers() {
+fn workers_take_turns_with_each_other() {
     for algorithm in [Algorithm::RoundRobin, Algorithm::StaticRoundRobin] {
-        let backend = shared_by(8, algorithm.clone(), weighted(&[1; 8]));
-        let first = |worker| lease(choose_on(&backend, worker)).server().name().to_owned();
-        assert_eq!((0..8).map(first).collect::<HashSet<_>>().len(), 8, "{algorithm:?}");
+        let backend = shared_by(3, algorithm.clone(), weighted(&[1; 4]));
+        let names = [0, 1, 1, 2, 0, 2, 1, 0]
+            .map(|worker| lease(choose_on(&backend, worker)).server().name().to_owned());
+        assert_eq!(names.concat(), "01230123", "{algorithm:?}");
     }
 }
 
-/// Eight workers at once, each with its own position: the sum is as fair as a single one.
+/// One server has every turn: nobody locks for it.
+#[test]
+fn a_single_server_needs_no_turns() {
+    let backend = shared_by(2, Algorithm::RoundRobin, vec![server("a")]);
+    drop(choose_on(&backend, 1));
+    assert_eq!(locks_of(|| (0..10).for_each(|_| drop(choose_on(&backend, 1)))), 0);
+}
+
+/// Eight workers at once: together they are as fair as a single one.
 #[test]
 fn the_shares_of_eight_workers_add_up_to_the_weights() {
     const WORKERS: usize = 8;
