@@ -65,6 +65,8 @@ def what_is_cleared_is_kept_without_trimming(binary, folder):
     file, keys, _ = with_lists(folder, port, ENTRIES, 0, "no-memory-trimming")
     with Program(binary, "-db", "-f", file) as program:
         program.ready(port)
+        # Who answers a request has opened all its sockets.
+        assert b"found: value-7\r\n" in request(port, b"GET / HTTP/1.1\r\nHost: key-0000007.example.com\r\n\r\n")
         ask(path, f"clear map {keys}")
         assert b"found: none\r\n" in request(port, b"GET / HTTP/1.1\r\nHost: key-0000007.example.com\r\n\r\n")
         assert wait_until(lambda: f"PatternsFreed: {ENTRIES}\n" in ask(path, "show info"), 10), "it is not freed"
