@@ -197,7 +197,7 @@ DIFFERENT = {
 # What differs from one version only.
 DIFFERENT |= {
     "head too large": {"2.6": "a head that is too large has a status of its own (RFC 6585, 5)", "3.2": "an answer that ends its connection says so (RFC 9112, 9.6)"},
-    "large uri": only("3.2", "how much of a URI the log has is judged with the logs"),
+    "large uri": {"2.6": "since 3.2, the newline is part of a log line's length", "3.2": "how much of a URI the log has is judged with the logs"},
     "two lengths": only("3.2", "3.2 resets a connection that it has not read to its end, and the client loses the refusal"),
     "answer cut in a chunk": only("2.6", DIFFERENT["answer cut in a chunk"]),
     "answer without a reason": only("3.2", "an empty reason is one (RFC 9112, 4)"),
