@@ -1,9 +1,10 @@
 //! The live backend: choosing a server, taking and giving back its slots, and the one door for change.
 //!
-//! One short lock, the *state*, guards everything that choosing and queueing decide on together: the
+//! One short lock, around `LbState`, guards everything that choosing and queueing decide on together: the
 //! usable members, the balancing structure and the queues. Nobody sleeps or wakes anybody while
 //! holding it. Counts of requests live outside, in the servers (see `queue.rs` for why that is safe).
-//! Where no server has a limit, requests take no lock: each worker chooses by its own view (`view.rs`).
+//! Where no server has a limit and workers do not take turns with each other, requests take no lock: each worker chooses by its own
+//! view (`view.rs`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

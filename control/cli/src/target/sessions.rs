@@ -86,6 +86,6 @@ pub struct SessionView {
     pub expires_ms: Option<u64>,
     /// Connection attempts that were repeated.
     pub retries: u32,
-    /// Which part of an exchange it is in, in a word.
+    /// Which part of a stream it is in, in a word.
     pub phase: &'static str,
 }
