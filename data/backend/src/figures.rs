@@ -69,6 +69,15 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         self.block(worker).counters[counter.position()].add(amount);
     }
 
+    /// Adds to several counters; only for that worker.
+    #[inline]
+    pub fn add_all<const N: usize>(&self, worker: usize, amounts: [(C, u64); N]) {
+        let counters = &self.block(worker).counters;
+        for (counter, amount) in amounts {
+            counters[counter.position()].add(amount);
+        }
+    }
+
     /// Adds one to a counter; only for that worker.
     #[inline]
     pub fn increment(&self, worker: usize, counter: C) {
@@ -197,9 +206,13 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         }
     }
 
+    #[inline]
     fn block(&self, worker: usize) -> &Block<COUNTERS, RATES> {
         debug_assert!(worker < self.workers.len(), "there is no worker {worker}");
-        &self.workers[worker.min(self.workers.len() - 1)]
+        match self.workers.get(worker) {
+            Some(block) => block,
+            None => &self.workers[0],
+        }
     }
 
     fn fold(&self, rate: usize, second: u32) {

@@ -106,6 +106,7 @@ impl WorkerView {
         let preferred = input.prefer.filter(|_| !shared.settings.algorithm.is_hash()).and_then(position);
         let member = match preferred {
             Some(member) => member,
+            None if self.members.list.len() == 1 => 0,
             None => {
                 // No member has a limit, so none depends on the backend's load.
                 let farm =

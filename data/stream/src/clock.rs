@@ -34,7 +34,9 @@ pub fn after(duration: Duration) -> Tick {
 /// The moment this long after another one.
 #[inline]
 pub fn later(from: Tick, duration: Duration) -> Tick {
-    from.after(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    // Not `as_millis`: that is 128 bits wide.
+    let milliseconds = duration.as_secs().saturating_mul(1000);
+    from.after(milliseconds.saturating_add(u64::from(duration.subsec_millis())))
 }
 
 /// The moment this long from now; never without a duration.

@@ -46,10 +46,15 @@ struct Bytes {
 macro_rules! count_bytes {
     ($figures:expr, $counters:ident, $worker:expr, $bytes:expr) => {
         let (figures, bytes) = (&$figures, &$bytes);
-        figures.add($worker, $counters::BytesIn, bytes.client.0);
-        figures.add($worker, $counters::BytesOut, bytes.client.1);
-        figures.add($worker, $counters::RequestBytesOut, bytes.server.1);
-        figures.add($worker, $counters::ResponseBytesIn, bytes.server.0);
+        figures.add_all(
+            $worker,
+            [
+                ($counters::BytesIn, bytes.client.0),
+                ($counters::BytesOut, bytes.client.1),
+                ($counters::RequestBytesOut, bytes.server.1),
+                ($counters::ResponseBytesIn, bytes.server.0),
+            ],
+        );
     };
 }
 

@@ -24,15 +24,29 @@ impl Stream {
     pub(crate) async fn drive<T, E: From<StreamError>>(
         &mut self,
         during: While,
+        step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<Step<T>, E>,
+        late: fn(&mut Stream, By, &Waits) -> E,
+    ) -> Result<T, E> {
+        self.drive_on(during, None, step, late).await
+    }
+
+    /// The same where the first step was taken already and came to `first`.
+    pub(crate) async fn drive_on<T, E: From<StreamError>>(
+        &mut self,
+        during: While,
+        mut first: Option<Waits>,
         mut step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<Step<T>, E>,
         late: fn(&mut Stream, By, &Waits) -> E,
     ) -> Result<T, E> {
         let mut deadlines = Deadlines::new(during, &self.timeouts, self.progress(), weir_sched::now());
         let mut withheld = false;
         loop {
-            let waits = match step(self, &mut deadlines)? {
-                Step::Done(result) => return Ok(result),
-                Step::Wait(waits) => waits,
+            let waits = match first.take() {
+                Some(waits) => waits,
+                None => match step(self, &mut deadlines)? {
+                    Step::Done(result) => return Ok(result),
+                    Step::Wait(waits) => waits,
+                },
             };
             // Who was ended before is still told why.
             if self.ending.by != By::Killed {

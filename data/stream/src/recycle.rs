@@ -36,7 +36,7 @@ impl<T: Recycle> Lent<T> {
         }
     }
 
-    #[inline]
+    #[cold]
     fn fetch() -> Box<T> {
         let kept = T::with_store(|store| store.borrow_mut().pop());
         kept.unwrap_or_else(|| Box::new(T::create()))
@@ -58,7 +58,14 @@ impl<T: Recycle> Deref for Lent<T> {
 impl<T: Recycle> DerefMut for Lent<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        self.0.get_or_insert_with(Self::fetch)
+        // Most often it is there: only that is compiled into each of the many places.
+        if self.0.is_none() {
+            self.0 = Some(Self::fetch());
+        }
+        match &mut self.0 {
+            Some(value) => value,
+            None => unreachable!("a value was just put there"),
+        }
     }
 }
 

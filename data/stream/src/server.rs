@@ -25,10 +25,9 @@ impl Stream {
             self.timers.connect = None;
             self.timers.response = None;
             match self.connect().await {
-                Ok(upstream) => {
-                    let number = upstream.connector.descriptor().map_or(-1, Stream::number_of);
-                    self.session.view.server_descriptor.set(number);
-                    self.server = Some(upstream);
+                Ok(()) => {
+                    let descriptor = self.server.as_ref().and_then(|upstream| upstream.connector.descriptor());
+                    self.session.view.server_descriptor.set(descriptor.map_or(-1, Stream::number_of));
                     self.timers.connect = Some(self.elapsed());
                     return Ok(());
                 }

@@ -543,12 +543,14 @@ impl Stream {
         self.client.received().saturating_sub(self.bytes_of_later_requests() as u64)
     }
 
+    #[inline]
     fn bytes_of_later_requests(&self) -> usize {
-        if !self.facts.have_request || self.facts.tunnel || !self.request_body.is_complete() {
+        let input = self.client.input();
+        if input.is_empty() || !self.facts.have_request || self.facts.tunnel || !self.request_body.is_complete() {
             return 0;
         }
         let of_this_request = self.request.unconsumed() + self.request_body.ready();
-        self.client.input().len().saturating_sub(of_this_request)
+        input.len().saturating_sub(of_this_request)
     }
 
     /// Bytes sent to the client in this stream.

@@ -13,7 +13,9 @@ use crate::stream::{Phase, Stream, StreamError};
 impl Stream {
     /// Both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
     pub(super) async fn exchange_bodies(&mut self) -> Phase {
-        self.drive(While::Bodies, |stream, _| stream.move_bodies(), Stream::body_is_late).await
+        // Most bodies are there as a whole and leave at once: then nothing is waited for.
+        let Step::Wait(waits) = self.move_bodies()? else { return Ok(()) };
+        self.drive_on(While::Bodies, Some(waits), |stream, _| stream.move_bodies(), Stream::body_is_late).await
     }
 
     /// Moves what can be moved now.

@@ -23,6 +23,9 @@ impl Stream {
 
     async fn response_rules(&mut self, kind: RulesetKind) -> Phase {
         for proxy in self.proxies_backend_first() {
+            if !proxy.has_rules(kind) {
+                continue;
+            }
             if let Verdict::Stop(stop) = self.run_rules(proxy, kind).await? {
                 return Err(stop);
             }

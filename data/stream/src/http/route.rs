@@ -44,9 +44,10 @@ impl Stream {
         if proxy.config.settings.options.http_buffer_request {
             self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
         }
-        match self.run_rules(proxy, RulesetKind::HttpRequest).await? {
-            Verdict::Continue | Verdict::Accept => {}
-            Verdict::Stop(stop) => return Err(stop),
+        if proxy.has_rules(RulesetKind::HttpRequest)
+            && let Verdict::Stop(stop) = self.run_rules(proxy, RulesetKind::HttpRequest).await?
+        {
+            return Err(stop);
         }
         self.serve_statistics(proxy).await?;
         for rule in &proxy.config.redirects {

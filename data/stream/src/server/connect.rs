@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 
-use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress, ServerKey};
-use weir_config::model::{self, SendProxy};
+use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress, ServerKey, Wanted};
+use weir_config::model::{self, SendProxy, ServerSettings};
 use weir_mux::StreamConnector;
 use weir_net::{Connecting, Fault, Greeting, Target};
 use weir_sys::Address;
@@ -58,34 +58,39 @@ impl From<Fault> for ConnectError {
 }
 
 impl Stream {
-    /// A connection to the leased server.
-    pub(super) async fn connect(&mut self) -> Result<Upstream, ConnectError> {
+    /// Gets a connection to the leased server: an idle one that may serve this request (the client's own, this worker's, or
+    /// another's), or a new one.
+    pub(super) async fn connect(&mut self) -> Result<(), ConnectError> {
         self.count_server_session();
         let identity = self.connection_identity();
-        if let Some(upstream) = self.idle_connection(identity.key).await {
-            self.facts.on_reused_connection = true;
-            self.count(Event::Reuse);
-            self.trace_connection(true);
-            return Ok(upstream);
+        if self.facts.have_request && !self.facts.fresh_connection_only {
+            let wanted = self.take_idle_connection(identity.key);
+            if self.server.is_none()
+                && let Some(wanted) = wanted
+                && self.instance.figures.len() > 1
+            {
+                self.server = idle::take_over(self, identity.key, wanted).await;
+            }
         }
-        self.facts.on_reused_connection = false;
-        self.trace_connection(false);
-        self.connect_anew(identity).await
+        self.facts.on_reused_connection = self.server.is_some();
+        self.trace_connection(self.facts.on_reused_connection);
+        if self.facts.on_reused_connection {
+            self.count(Event::Reuse);
+            return Ok(());
+        }
+        self.server = Some(self.connect_anew(identity).await?);
+        Ok(())
     }
 
-    /// An idle connection that may serve this request: the client's own, this worker's, or another's.
-    async fn idle_connection(&mut self, key: u64) -> Option<Upstream> {
-        if !self.facts.have_request || self.facts.fresh_connection_only {
+    /// Takes an idle connection that is at hand, if there is one. Which ones of other workers would do.
+    fn take_idle_connection(&mut self, key: u64) -> Option<Wanted> {
+        self.server = idle::take_own(self, key);
+        if self.server.is_some() {
             return None;
         }
-        if let Some(upstream) = idle::take_own(self, key) {
-            return Some(upstream);
-        }
         let wanted = idle::usable(self)?;
-        match idle::take(self, key, wanted) {
-            None if self.instance.figures.len() > 1 => idle::take_over(self, key, wanted).await,
-            taken => taken,
-        }
+        self.server = idle::take(self, key, wanted);
+        Some(wanted)
     }
 
     /// What two requests must have in common to use the same connection (manual, "http-reuse").
@@ -94,6 +99,18 @@ impl Stream {
         let known = self.known_server();
         let settings = known.as_ref().map(|known| &known.settings);
         let transparent = self.backend.is_transparent();
+        let marks = (self.facts.backend_mark, self.facts.backend_tos);
+        let says_something = |settings: &ServerSettings| {
+            settings.send_proxy.is_some() || settings.pool_connection_name.is_some()
+        };
+        if !transparent
+            && self.source_said(known.as_ref()).is_none()
+            && !settings.is_some_and(says_something)
+            && marks == (None, None)
+            && !self.destination_varies(known.as_ref())
+        {
+            return Identity { key: 0, private: false, header: crate::recycle::bytes() };
+        }
         let (source, follows_client) = self.source_of_client(known.as_ref());
         let mut header = crate::recycle::bytes();
         if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
@@ -102,12 +119,11 @@ impl Stream {
         let name = settings
             .and_then(|settings| settings.pool_connection_name.as_ref())
             .and_then(|name| self.evaluate_string(name));
-        let destination = if transparent || self.destination_varies() {
+        let destination = if transparent || self.destination_varies(known.as_ref()) {
             self.server_address().and_then(|address| address.inet())
         } else {
             None
         };
-        let marks = (self.facts.backend_mark, self.facts.backend_tos);
         let parts = ConnectionParts {
             source,
             destination,
@@ -123,18 +139,16 @@ impl Stream {
     }
 
     /// Whether the address to connect to is another one than the configuration wrote.
-    fn destination_varies(&self) -> bool {
+    fn destination_varies(&self, known: Option<&KnownServer>) -> bool {
         let Some(lease) = &self.lease else { return false };
-        let server = lease.server();
-        let known = self.backend.known_server(server.key());
-        let follows_client = match known.as_ref().map(|known| &known.address) {
+        let follows_client = match known.map(|known| &known.address) {
             Some(model::ServerAddress::Inet { host, port }) => {
                 matches!(port, model::ServerPort::Mapped(_))
                     || matches!(host, model::Host::Ip(ip) if ip.is_unspecified())
             }
             _ => false,
         };
-        follows_client || server.has_moved()
+        follows_client || lease.server().has_moved()
     }
 
     async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {

@@ -92,7 +92,7 @@ impl Stream {
     }
 
     /// The `source` line in force: the server's, or the backend's.
-    fn source_said<'p>(&self, known: Option<&'p KnownServer>) -> Option<&'p model::Source> {
+    pub(super) fn source_said<'p>(&self, known: Option<&'p KnownServer>) -> Option<&'p model::Source> {
         let of_server = known.and_then(|known| known.settings.source.as_deref());
         of_server.or(self.backend.config.settings.source.as_deref())
     }
