@@ -107,6 +107,14 @@ pub enum Flow {
     Failed(Side, Fault),
 }
 
+impl Flow {
+    /// Whether nothing more can move, by its end or by a fault.
+    #[inline]
+    pub fn is_over(self) -> bool {
+        !matches!(self, Flow::AwaitSource | Flow::AwaitSink | Flow::Withheld | Flow::Yield)
+    }
+}
+
 /// The two ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -334,7 +342,12 @@ impl BodyFlow {
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
         match (source, sink) {
             (StreamConnector::Own(source), StreamConnector::Own(sink)) => {
-                self.advance_own(&mut source.connection, &mut sink.connection)
+                let (source, sink) = (&mut source.connection, &mut sink.connection);
+                // One of two directions mostly has nothing to do: that is seen without a call.
+                if self.ready == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
+                    return Flow::AwaitSource;
+                }
+                self.advance_own(source, sink)
             }
             (StreamConnector::Local(service), StreamConnector::Own(sink)) => {
                 self.advance_made(service, &mut sink.connection)

@@ -198,7 +198,7 @@ impl StreamConnector {
     #[inline]
     pub fn received(&self) -> u64 {
         match self {
-            StreamConnector::Own(own) => own.connection.received.saturating_sub(own.received_before),
+            StreamConnector::Own(own) => own.connection.received - own.received_before,
             StreamConnector::Local(service) => service.produced(),
             StreamConnector::Closed => 0,
         }
@@ -208,7 +208,7 @@ impl StreamConnector {
     #[inline]
     pub fn sent(&self) -> u64 {
         match self {
-            StreamConnector::Own(own) => own.connection.sent.saturating_sub(own.sent_before),
+            StreamConnector::Own(own) => own.connection.sent - own.sent_before,
             _ => 0,
         }
     }

@@ -230,6 +230,16 @@ impl Connection {
         self.pending.is_some()
     }
 
+    /// Whether nothing came and receiving would find nothing.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.input.is_none()
+            && !self.descriptor.is_readable()
+            && !self.ended
+            && self.broken.is_none()
+            && self.write_error.is_none()
+    }
+
     /// Receives into the input buffer, at most up to `limit` bytes held in all.
     #[inline]
     pub fn receive(&mut self, limit: usize) -> Received {

@@ -153,32 +153,30 @@ impl Future for ConnectionTask {
             session.view.calls.set(session.view.calls.get().wrapping_add(1));
         }
         loop {
-            let next = match &mut task.state {
-                State::Accepted { .. } => None,
-                State::Admitting(future) | State::Exchanging(future) => {
-                    ready!(Pin::new(future).poll(context))
+            match &mut task.state {
+                State::Exchanging(future) => {
+                    let client = ready!(Pin::new(future).poll(context));
+                    task.began_us = weir_sched::now_us();
+                    task.state = client.map_or(State::Ended, |client| task.serve(client));
                 }
                 State::Idle { client, wait } => {
                     let waited = ready!(poll_idle(client, wait, task.session.as_deref(), context));
                     if let State::Idle { client, .. } = task.leave() {
                         task.state = task.stream(client, waited);
                     }
-                    continue;
+                }
+                State::Admitting(future) => {
+                    let client = ready!(Pin::new(future).poll(context));
+                    task.state = client.map_or(State::Ended, |client| task.serve(client));
                 }
                 State::Streaming(future) => return Pin::new(future).poll(context),
+                State::Accepted { .. } => {
+                    if let State::Accepted { admitted, socket, peer } = task.leave() {
+                        task.state = task.begin(admitted, socket, peer).unwrap_or(State::Ended);
+                    }
+                }
                 State::Ended => return Poll::Ready(()),
-            };
-            task.state = match (task.leave(), next) {
-                (State::Accepted { admitted, socket, peer }, _) => {
-                    task.begin(admitted, socket, peer).unwrap_or(State::Ended)
-                }
-                (State::Admitting(_), Some(client)) => task.serve(client),
-                (State::Exchanging(_), Some(client)) => {
-                    task.began_us = weir_sched::now_us();
-                    task.serve(client)
-                }
-                _ => State::Ended,
-            };
+            }
         }
     }
 }

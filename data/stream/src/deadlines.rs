@@ -102,10 +102,26 @@ pub(crate) enum While {
     /// Bodies flow, or a reply leaves.
     Bodies,
     /// Bytes flow both ways until somebody closes.
-    Tunnel {
-        /// `option independent-streams`
-        independent: bool,
-    },
+    Tunnel,
+    /// The same with `option independent-streams`.
+    IndependentTunnel,
+}
+
+impl While {
+    fn is_tunnel(self) -> bool {
+        matches!(self, While::Tunnel | While::IndependentTunnel)
+    }
+
+    /// Which movements let the client's time begin anew, and which the server's: the table above, as bits of [`Progress`].
+    const fn renewals(self) -> (u8, u8) {
+        use Progress as P;
+        match self {
+            While::Response => (P::FROM_CLIENT | P::TO_CLIENT | P::TO_SERVER, P::FROM_CLIENT | P::TO_SERVER),
+            While::Bodies => (P::ANY, P::ANY),
+            While::Tunnel => (P::FROM_CLIENT | P::TO_CLIENT, P::FROM_SERVER | P::TO_SERVER),
+            While::IndependentTunnel => (P::FROM_CLIENT, P::FROM_SERVER),
+        }
+    }
 }
 
 /// What a stream waits for, when all that could move has moved.
@@ -132,6 +148,23 @@ pub(crate) struct Progress {
     pub(crate) to_client: u64,
     pub(crate) from_server: u64,
     pub(crate) to_server: u64,
+}
+
+impl Progress {
+    const FROM_CLIENT: u8 = 1;
+    const TO_CLIENT: u8 = 2;
+    const FROM_SERVER: u8 = 4;
+    const TO_SERVER: u8 = 8;
+    const ANY: u8 = 15;
+
+    /// What differs from `before`.
+    #[inline]
+    fn since(&self, before: &Progress) -> u8 {
+        u8::from(self.from_client != before.from_client)
+            | u8::from(self.to_client != before.to_client) << 1
+            | u8::from(self.from_server != before.from_server) << 2
+            | u8::from(self.to_server != before.to_server) << 3
+    }
 }
 
 /// Until when each side may be quiet.
@@ -173,7 +206,7 @@ impl Deadlines {
     /// From now on; `progress` is what passed before.
     pub(crate) fn new(during: While, timeouts: &Timeouts, progress: Progress, now: Tick) -> Self {
         // Once bytes flow both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
-        let tunnel = timeouts.tunnel.filter(|_| matches!(during, While::Tunnel { .. }));
+        let tunnel = timeouts.tunnel.filter(|_| during.is_tunnel());
         Deadlines {
             during,
             client: Side::new(tunnel.or(timeouts.client), now),
@@ -185,24 +218,16 @@ impl Deadlines {
     /// So much passed now: whether anything moved.
     #[inline]
     pub(crate) fn advance(&mut self, progress: Progress, now: Tick) -> bool {
-        let before = std::mem::replace(&mut self.last, progress);
-        if progress == before {
+        let moved = progress.since(&self.last);
+        if moved == 0 {
             return false;
         }
-        let from_client = progress.from_client != before.from_client;
-        let to_client = progress.to_client != before.to_client;
-        let from_server = progress.from_server != before.from_server;
-        let to_server = progress.to_server != before.to_server;
-        let (client, server) = match self.during {
-            While::Response => (from_client || to_client || to_server, from_client || to_server),
-            While::Bodies => (true, true),
-            While::Tunnel { independent: false } => (from_client || to_client, from_server || to_server),
-            While::Tunnel { independent: true } => (from_client, from_server),
-        };
-        if client {
+        self.last = progress;
+        let (client, server) = self.during.renewals();
+        if moved & client != 0 {
             self.client.begin_anew(now);
         }
-        if server {
+        if moved & server != 0 {
             self.server.begin_anew(now);
         }
         true
@@ -231,12 +256,13 @@ impl Deadlines {
         let late = |side: &Side, awaited: bool| awaited && side.at <= now;
         let client = late(&self.client, waits.client_sends || waits.client_takes);
         let server = late(&self.server, waits.server_sends || waits.server_takes);
-        match self.during {
+        match (client, server) {
+            (false, false) => None,
+            (true, false) => Some(By::ClientTimeout),
+            (false, true) => Some(By::ServerTimeout),
             // Where both wait for the other to speak, the client is the one who may not.
-            While::Tunnel { .. } if client => Some(By::ClientTimeout),
-            _ if server => Some(By::ServerTimeout),
-            _ if client => Some(By::ClientTimeout),
-            _ => None,
+            (true, true) if self.during.is_tunnel() => Some(By::ClientTimeout),
+            (true, true) => Some(By::ServerTimeout),
         }
     }
 
@@ -254,8 +280,8 @@ mod tests {
     use super::*;
 
     const T0: u64 = 10_000;
-    const TUNNEL: While = While::Tunnel { independent: false };
-    const INDEPENDENT: While = While::Tunnel { independent: true };
+    const TUNNEL: While = While::Tunnel;
+    const INDEPENDENT: While = While::IndependentTunnel;
 
     fn ms(ms: u64) -> Option<Duration> {
         Some(Duration::from_millis(ms))

@@ -21,13 +21,14 @@ pub(crate) enum Step<T> {
 
 impl Stream {
     /// Takes steps until one is the last, fails, or somebody who is waited for is late: then `late` says what that means.
-    pub(crate) async fn drive<T, E: From<StreamError>>(
+    #[inline]
+    pub(crate) fn drive<T, E: From<StreamError>>(
         &mut self,
         during: While,
         step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<Step<T>, E>,
         late: fn(&mut Stream, By, &Waits) -> E,
-    ) -> Result<T, E> {
-        self.drive_on(during, None, step, late).await
+    ) -> impl Future<Output = Result<T, E>> {
+        self.drive_on(during, None, step, late)
     }
 
     /// The same where the first step was taken already and came to `first`.

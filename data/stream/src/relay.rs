@@ -15,10 +15,13 @@ impl Stream {
     /// Relays until both directions ended. A direction that ends is passed on as a half-close.
     pub(crate) async fn relay(&mut self) -> Phase {
         self.enter(During::Data);
-        let independent = self.backend.config.settings.options.independent_streams;
+        let during = match self.backend.config.settings.options.independent_streams {
+            true => While::IndependentTunnel,
+            false => While::Tunnel,
+        };
         let mut pipes = Pipes::new(self);
         self.drive(
-            While::Tunnel { independent },
+            during,
             |stream, deadlines| stream.relay_both(&mut pipes, deadlines),
             |stream, by, _| {
                 let client = by == By::ClientTimeout;
@@ -39,22 +42,31 @@ impl Stream {
         if pipes.layer.source.is_active() {
             self.emit_relayed(pipes);
         }
+        if (up.is_over() || down.is_over()) && self.way_ended(up, down, deadlines)? {
+            return Ok(Step::Done(()));
+        }
+        Ok(Step::Wait(Waits {
+            client_sends: matches!(up, Flow::AwaitSource),
+            client_takes: matches!(down, Flow::AwaitSink),
+            server_sends: matches!(down, Flow::AwaitSource),
+            server_takes: matches!(up, Flow::AwaitSink),
+            withheld: matches!(up, Flow::Withheld) || matches!(down, Flow::Withheld),
+            yields: matches!(up, Flow::Yield) || matches!(down, Flow::Yield),
+        }))
+    }
+
+    /// A direction ended, now or before, or broke: whether both are done.
+    #[cold]
+    fn way_ended(&mut self, up: Flow, down: Flow, deadlines: &mut Deadlines) -> Phase<bool> {
         if let Some(ending) = self.direction_failed(up, down) {
             return Err(StreamError::Close(ending));
         }
         // Closing, which follows, says that we send no more.
         if up == Flow::Done && down == Flow::Done {
-            return Ok(Step::Done(()));
+            return Ok(true);
         }
         self.pass_on_endings(up, down, deadlines);
-        Ok(Step::Wait(Waits {
-            client_sends: up == Flow::AwaitSource,
-            client_takes: down == Flow::AwaitSink,
-            server_sends: down == Flow::AwaitSource,
-            server_takes: up == Flow::AwaitSink,
-            withheld: up == Flow::Withheld || down == Flow::Withheld,
-            yields: up == Flow::Yield || down == Flow::Yield,
-        }))
+        Ok(false)
     }
 
     /// What passed since it was told last.
@@ -165,9 +177,9 @@ impl Way {
         }
         let flow = buffered.advance(source, sink);
         // A long run, and nothing left up here: the rest need not come up any more.
-        let long = matches!(flow, Flow::Yield | Flow::AwaitSource) && buffered.payload() >= WORTHWHILE;
         if self.allowed
-            && long
+            && matches!(flow, Flow::Yield | Flow::AwaitSource)
+            && buffered.payload() >= WORTHWHILE
             && !buffered.is_filtered()
             && buffered.ready() == 0
             && source.input().is_empty()

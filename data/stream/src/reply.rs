@@ -438,18 +438,19 @@ impl Stream {
         response.write(scratch);
         scratch.extend_from_slice(body);
         // A FIN that follows at once leaves in the same segment.
-        let mut sent = client.send_head(scratch, !self.facts.keep_client);
+        let sent = client.send_head(scratch, !self.facts.keep_client);
         self.trace_sent(Direction::Response, body.len(), !self.facts.keep_client);
+        match sent {
+            Sent::All => return Ok(()),
+            Sent::Failed(_) => return Err(ABORTED),
+            Sent::Part(_) => {}
+        }
         self.drive(
             While::Bodies,
-            |stream, _| match std::mem::replace(&mut sent, Sent::Part(0)) {
+            |stream, _| match stream.client.flush(false) {
                 Sent::All => Ok(Step::Done(())),
                 Sent::Failed(_) => Err(ABORTED),
-                Sent::Part(_) => match stream.client.flush(false) {
-                    Sent::All => Ok(Step::Done(())),
-                    Sent::Failed(_) => Err(ABORTED),
-                    Sent::Part(_) => Ok(Step::Wait(Waits { client_takes: true, ..Waits::default() })),
-                },
+                Sent::Part(_) => Ok(Step::Wait(Waits { client_takes: true, ..Waits::default() })),
             },
             |_, by, _| Ending::new(by, During::Data),
         )

@@ -26,7 +26,8 @@ impl Stream {
             self.timers.response = None;
             match self.connect().await {
                 Ok(()) => {
-                    let descriptor = self.server.as_ref().and_then(|upstream| upstream.connector.descriptor());
+                    let descriptor =
+                        self.server.as_ref().and_then(|upstream| upstream.connector.descriptor());
                     self.session.view.server_descriptor.set(descriptor.map_or(-1, Stream::number_of));
                     self.timers.connect = Some(self.elapsed());
                     return Ok(());

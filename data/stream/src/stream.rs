@@ -546,7 +546,11 @@ impl Stream {
     #[inline]
     fn bytes_of_later_requests(&self) -> usize {
         let input = self.client.input();
-        if input.is_empty() || !self.facts.have_request || self.facts.tunnel || !self.request_body.is_complete() {
+        if input.is_empty()
+            || !self.facts.have_request
+            || self.facts.tunnel
+            || !self.request_body.is_complete()
+        {
             return 0;
         }
         let of_this_request = self.request.unconsumed() + self.request_body.ready();

@@ -256,9 +256,24 @@ fn class_of(layout: Layout) -> Option<usize> {
     if layout.size() == 0 || layout.align() > ALIGNMENT {
         return None;
     }
-    let class = CLASSES.partition_point(|&size| size < layout.size());
-    (class < CLASSES.len()).then_some(class)
+    let class = *CLASS_OF.get(layout.size().div_ceil(STEP))?;
+    Some(usize::from(class))
 }
+
+/// The class of each size, in steps that every class is a multiple of.
+static CLASS_OF: [u8; CLASSES[CLASS_COUNT - 1] / STEP + 1] = {
+    let mut classes = [0; CLASSES[CLASS_COUNT - 1] / STEP + 1];
+    let (mut steps, mut class) = (0, 0);
+    while steps < classes.len() {
+        while CLASSES[class] < steps * STEP {
+            class += 1;
+        }
+        classes[steps] = class as u8;
+        steps += 1;
+    }
+    classes
+};
+const STEP: usize = 32;
 
 #[inline]
 fn class_layout(class: usize) -> Layout {
@@ -313,6 +328,19 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
     use std::task::Waker;
+
+    #[test]
+    fn every_size_has_the_smallest_class_that_holds_it() {
+        for size in 1..=CLASSES[CLASS_COUNT - 1] {
+            let layout = Layout::from_size_align(size, 8).expect("a valid layout");
+            assert_eq!(class_of(layout), CLASSES.iter().position(|class| *class >= size), "{size}");
+        }
+        let large = |size| class_of(Layout::from_size_align(size, 8).expect("a valid layout"));
+        assert_eq!(
+            (large(0), large(CLASSES[CLASS_COUNT - 1] + 1), large(usize::MAX >> 2)),
+            (None, None, None)
+        );
+    }
 
     #[test]
     fn a_block_goes_round() {

@@ -15,7 +15,8 @@ impl Stream {
     pub(super) async fn exchange_bodies(&mut self) -> Phase {
         // Most bodies are there as a whole and leave at once: then nothing is waited for.
         let Step::Wait(waits) = self.move_bodies()? else { return Ok(()) };
-        self.drive_on(While::Bodies, Some(waits), |stream, _| stream.move_bodies(), Stream::body_is_late).await
+        self.drive_on(While::Bodies, Some(waits), |stream, _| stream.move_bodies(), Stream::body_is_late)
+            .await
     }
 
     /// Moves what can be moved now.
