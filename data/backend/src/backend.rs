@@ -3,15 +3,14 @@
 //! One short lock, around `LbState`, guards everything that choosing and queueing decide on together: the
 //! usable members, the balancing structure and the queues. Nobody sleeps or wakes anybody while
 //! holding it. Counts of requests live outside, in the servers (see `queue.rs` for why that is safe).
-//! Where no server has a limit and workers do not take turns with each other, requests take no lock: each worker chooses by its own
-//! view (`view.rs`).
+//! Where no server has a limit, requests take no lock: each worker chooses by its own view (`view.rs`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 
-use crate::balance::Pick;
+use crate::balance::{Pick, TurnCounter};
 use crate::figures::BackendFigures;
 use crate::idle::IdlePools;
 use crate::lb_state::{LbState, Watcher};
@@ -22,7 +21,7 @@ use crate::server::weight::WeightChange;
 use crate::server::{Change, Server, ServerKey, raise};
 use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerAddress, ServerSettings};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, handshake_point};
-use crate::view::{Handle, Version, WorkerView};
+use crate::view::{Chosen, Handle, Version, WorkerView};
 use weir_sync::{CachePadded, Lock, LockGuard, LockLabel, PerWorker};
 
 /// What profiles call backends' locks. Each critical section leaves its state consistent at each step, so a panic caught at
@@ -247,6 +246,7 @@ impl Backend {
     /// Chooses by the worker's own view of the farm; none when that is not possible: there are limits or an order that
     /// all workers share, or the farm changes all the time.
     fn choose_alone(&self, input: &ChooseInput) -> Option<Choice> {
+        let mut turns_over = false;
         for _ in 0..LOOKS {
             let version = self.version();
             if !version.is_free() {
@@ -254,10 +254,10 @@ impl Backend {
             }
             let mut place = self.views.of(input.worker)?;
             let view = place.get_or_insert_with(|| Box::new(WorkerView::new(&self.shared, input.worker)));
-            if !view.shows(version, input.now_ms) {
+            if turns_over || !view.shows(version, input.now_ms) {
                 let mut lb_state = self.lb_state.lock();
                 lb_state.refresh(input.now_ms);
-                view.look(&lb_state);
+                view.look(&mut lb_state, input.hash);
                 if !view.version().is_free() {
                     return None;
                 }
@@ -265,7 +265,14 @@ impl Backend {
             if view.is_empty() {
                 return Some(Choice::None);
             }
-            let lease = view.choose(&self.shared, input)?;
+            let lease = match view.choose(&self.shared, input) {
+                Chosen::Slot(lease) => lease,
+                Chosen::Wait => return None,
+                Chosen::TurnsOver => {
+                    turns_over = true;
+                    continue;
+                }
+            };
             handshake_point();
             if self.version() == view.version() {
                 return Some(Choice::Server(lease));
@@ -699,6 +706,8 @@ pub(crate) struct Shared {
     pub(crate) sessions_maximum: AtomicU32,
     /// Which state of the farm this is, as a [`Version`]. Written under the lock, and read for each request.
     pub(crate) version: CachePadded<AtomicU64>,
+    /// The turns that workers draw.
+    pub(crate) turns: TurnCounter,
     /// Whether the algorithm compares what all workers count.
     pub(crate) compares_load: bool,
     /// Requests in the backend's queue. Written under the lock.
@@ -716,6 +725,7 @@ impl Shared {
             figures: BackendFigures::new(settings.workers),
             sessions_maximum: AtomicU32::new(0),
             version: CachePadded::new(AtomicU64::new(Version::default().to_number())),
+            turns: TurnCounter::new(),
             compares_load: settings.compares_load(),
             queued: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),

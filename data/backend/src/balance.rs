@@ -9,11 +9,13 @@ mod least;
 mod map;
 mod random;
 mod ring;
+mod rotation;
 mod sticky;
 mod turns;
 
 use std::sync::Arc;
 
+pub(crate) use self::rotation::{Rotation, Sequence, TurnCounter};
 use crate::server::{Server, ServerKey};
 use crate::settings::{Algorithm, BackendSettings, HashAffinity, HashMethod};
 
@@ -46,20 +48,6 @@ impl Members {
     pub(crate) fn position(&self, key: ServerKey) -> Option<usize> {
         let position = (*self.by_place.get(key.index())?)?;
         (self.list[position].server.key() == key).then_some(position)
-    }
-}
-
-/// Which of how many workers that choose on their own.
-#[derive(Clone, Copy)]
-pub(crate) struct Share {
-    pub(crate) worker: usize,
-    pub(crate) workers: usize,
-}
-
-impl Share {
-    /// Where the worker begins in something that is so long.
-    fn of(self, length: u64) -> u64 {
-        length * self.worker as u64 / self.workers.max(1) as u64
     }
 }
 
@@ -168,21 +156,45 @@ impl Balancer {
     }
 
     /// One worker's structure takes over from the backend's what the farm determines, in the same memory where that is
-    /// large, and keeps where it stands itself. Both are of the same settings.
-    pub(crate) fn follow(&mut self, leader: &Self, members: &[Member], share: Share) {
+    /// large. Both are of the same settings. Turns are not among it: they are drawn (`rotation.rs`).
+    pub(crate) fn follow(&mut self, leader: &Self) {
         match (self, leader) {
-            (Self::Turns(turns), _) => turns.rebuild_share(members, share),
             (Self::First(first), Self::First(leader)) => first.clone_from(leader),
             (Self::Random(random), Self::Random(leader)) => random.clone_from(leader),
             (Self::Sticky(sticky), Self::Sticky(leader)) => sticky.follow(leader),
-            (Self::Map(map), Self::Map(leader)) => map.follow(leader, share),
-            (Self::HashMap { map, .. }, Self::HashMap { map: leader, .. }) => map.follow(leader, share),
-            (Self::HashRing { ring, turns, .. }, Self::HashRing { ring: leader, .. }) => {
-                ring.follow(leader);
-                turns.rebuild_share(members, share);
-            }
-            // `leastconn` has no position of a worker: its order is the load of all.
+            (Self::HashMap { map, .. }, Self::HashMap { map: leader, .. }) => map.follow(leader),
+            (Self::HashRing { ring, .. }, Self::HashRing { ring: leader, .. }) => ring.follow(leader),
+            // `leastconn` orders servers by the load of all.
             _ => {}
+        }
+    }
+
+    /// Whether whoever has that hash, or none, gets the next in turn.
+    #[inline]
+    pub(crate) fn takes_turns(&self, hash: Option<u32>) -> bool {
+        match self {
+            Self::Turns(_) | Self::Map(_) => true,
+            Self::HashMap { .. } | Self::HashRing { .. } => hash.is_none(),
+            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Sticky(_) => false,
+        }
+    }
+
+    /// Gives turns ahead, where the algorithm has some: from now on they are drawn, until [`Balancer::take_back`].
+    pub(crate) fn give_ahead(&mut self) -> Option<Sequence> {
+        match self {
+            Self::Turns(turns) | Self::HashRing { turns, .. } => Some(turns.give_ahead()),
+            Self::Map(map) | Self::HashMap { map, .. } => Some(map.give_ahead()),
+            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Sticky(_) => None,
+        }
+    }
+
+    /// Of the sequence that was given ahead so many turns were taken: it goes on from there.
+    pub(crate) fn take_back(&mut self, sequence: &Sequence, taken: u32) {
+        let index = sequence.index(taken).unwrap_or(sequence.members.len());
+        match self {
+            Self::Turns(turns) | Self::HashRing { turns, .. } => turns.take_back(index),
+            Self::Map(map) | Self::HashMap { map, .. } => map.take_back(index),
+            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Sticky(_) => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::{BackendStatus, ChooseInput, Lease, Shared};
-use crate::balance::{Balancer, Farm, Member, Members, Pick, Request};
+use crate::balance::{Balancer, Farm, Member, Members, Pick, Request, Rotation};
 use crate::idle::IdlePools;
 use crate::queue::{Order, Place, Verdict, WaitQueue, Waiter};
 use crate::server::weight;
@@ -24,6 +24,8 @@ pub(crate) struct LbState {
     /// The servers that take new visitors now.
     members: Arc<Members>,
     balancer: Balancer,
+    /// The turns that workers draw, while they do.
+    rotation: Option<Arc<Rotation>>,
     /// What workers that choose for themselves see of all that.
     version: Version,
     /// Whether some server's limit follows the backend's load.
@@ -86,6 +88,7 @@ impl LbState {
             queue: WaitQueue::default(),
             members: Arc::new(Members::new(Vec::new())),
             balancer: Balancer::new(&shared.settings),
+            rotation: None,
             version: Version::default(),
             limits_follow_load: false,
             active: 0,
@@ -135,8 +138,27 @@ impl LbState {
         &self.balancer
     }
 
+    /// The turns to come, for workers to draw; none where the algorithm has none.
+    pub(crate) fn rotation(&mut self) -> Option<Arc<Rotation>> {
+        if self.rotation.as_ref().is_none_or(|rotation| self.shared.turns.is_over(rotation)) {
+            self.close_rotation();
+            let sequence = self.balancer.give_ahead()?;
+            self.rotation = Some(Arc::new(self.shared.turns.begin(sequence)));
+        }
+        self.rotation.clone()
+    }
+
+    /// Nobody draws turns any more, and the balancing structure goes on from the last one that was drawn.
+    fn close_rotation(&mut self) {
+        if let Some(rotation) = self.rotation.take() {
+            let taken = self.shared.turns.close(&rotation);
+            self.balancer.take_back(rotation.sequence(), taken);
+        }
+    }
+
     /// Computes anew who is usable, and tells the balancing structure and whoever chooses for himself.
     pub(crate) fn rebuild(&mut self, now_ms: u64) {
+        self.close_rotation();
         self.now_ms = self.now_ms.max(now_ms);
         let now_ms = self.now_ms;
         let was_up = !self.members.list.is_empty();
@@ -178,13 +200,8 @@ impl LbState {
 
     /// From now on every worker looks again before it chooses.
     fn publish(&mut self) {
-        let settings = &self.shared.settings;
-        let ordered_by_load = settings.algorithm == Algorithm::LeastConnections;
-        // Turns of each worker's own would show: two requests in a row, by two workers, would go to one server.
-        let in_turn = settings.takes_turns() && settings.workers > 1 && self.members.list.len() > 1;
-        let is_free = !ordered_by_load
-            && !in_turn
-            && self.members.list.iter().all(|member| member.server.is_unlimited());
+        let ordered_by_load = self.shared.settings.algorithm == Algorithm::LeastConnections;
+        let is_free = !ordered_by_load && self.members.list.iter().all(|member| member.server.is_unlimited());
         self.version = self.version.next(is_free);
         self.shared.version.store(self.version.to_number(), Ordering::SeqCst);
         handshake_point();
@@ -296,6 +313,7 @@ impl LbState {
     }
 
     fn pick(&mut self, input: &ChooseInput) -> Pick {
+        self.close_rotation();
         let farm = Farm {
             members: &self.members.list,
             backend_load: self.backend_load(),

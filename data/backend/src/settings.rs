@@ -76,12 +76,6 @@ impl BackendSettings {
         };
         compares || self.hash_balance_factor > 0
     }
-
-    /// Whether requests of all workers take turns: the next one goes to the next server, whoever serves it.
-    #[must_use]
-    pub fn takes_turns(&self) -> bool {
-        matches!(self.algorithm, Algorithm::RoundRobin | Algorithm::StaticRoundRobin)
-    }
 }
 
 /// `balance random` without an argument draws this many servers (manual, "balance").

@@ -1,8 +1,8 @@
 //! Choosing without the lock: what a worker knows of the farm, and where it stands in it.
 //!
-//! As long as no member has a limit and workers do not take turns with each other, nobody waits for anybody, and a worker chooses by its own [`WorkerView`]: the
-//! members as they were when it last looked, its own turn among them, its own counts. It takes the lock once after
-//! each change, to look again. That it misses none is a handshake over the version that every change raises, with
+//! As long as no member has a limit, nobody waits for anybody, and a worker chooses by its own [`WorkerView`]: the members
+//! as they were when it last looked, turns that it draws (`balance/rotation.rs`), its own counts. It takes the lock once
+//! after each change, to look again. That it misses none is a handshake over the version that every change raises, with
 //! sequentially consistent accesses:
 //!
 //! ```text
@@ -20,19 +20,33 @@
 use std::sync::Arc;
 
 use crate::backend::{ChooseInput, Lease, Shared};
-use crate::balance::{Balancer, Farm, Members, Pick, Request, Share};
+use crate::balance::{Balancer, Farm, Members, Pick, Request, Rotation};
 use crate::lb_state::LbState;
 use crate::server::{Server, ServerKey};
+use crate::settings::MAXIMUM_WEIGHT;
 
 /// One worker's view of a farm.
 pub(crate) struct WorkerView {
-    share: Share,
+    worker: usize,
     /// What it is a view of; 0 before there was a look.
     version: Version,
     members: Arc<Members>,
     refresh_at_ms: u64,
     balancer: Balancer,
+    /// The turns that it may draw.
+    rotation: Option<Arc<Rotation>>,
+    passed_over: PassedOver,
     handles: Handles,
+}
+
+/// What came of choosing without the lock.
+pub(crate) enum Chosen {
+    /// A slot, if the farm is still the one that was seen.
+    Slot(Lease),
+    /// The turns that are known are over: the worker has to look at the farm for the next ones.
+    TurnsOver,
+    /// The algorithm has somebody wait.
+    Wait,
 }
 
 /// The number of a state of the farm, and whether it may be chosen from without the lock.
@@ -45,7 +59,7 @@ impl Version {
         Self(((self.0 >> 1) + 1) << 1 | u64::from(is_free))
     }
 
-    /// Whether no member has a limit and no order depends on the load or the turns of all.
+    /// Whether no member has a limit and no order depends on the load of all.
     #[inline]
     pub(crate) fn is_free(self) -> bool {
         self.0 & 1 != 0
@@ -64,11 +78,13 @@ impl WorkerView {
     /// A view of nothing yet.
     pub(crate) fn new(shared: &Shared, worker: usize) -> Self {
         Self {
-            share: Share { worker, workers: shared.settings.workers },
+            worker,
             version: Version::default(),
             members: Arc::new(Members::new(Vec::new())),
             refresh_at_ms: u64::MAX,
             balancer: Balancer::new(&shared.settings),
+            rotation: None,
+            passed_over: PassedOver::default(),
             handles: Handles::default(),
         }
     }
@@ -79,14 +95,19 @@ impl WorkerView {
         self.version == version && now_ms < self.refresh_at_ms
     }
 
-    /// Looks at the farm.
+    /// Looks at the farm. Turns are computed when some worker needs them, for requests with a hash draw none.
     #[cold]
-    pub(crate) fn look(&mut self, lb_state: &LbState) {
-        self.version = lb_state.version();
-        self.members = Arc::clone(lb_state.members());
+    pub(crate) fn look(&mut self, lb_state: &mut LbState, hash: Option<u32>) {
+        if self.version != lb_state.version() {
+            self.version = lb_state.version();
+            self.members = Arc::clone(lb_state.members());
+            self.balancer.follow(lb_state.balancer());
+            self.passed_over = PassedOver::default();
+            self.handles.forget_all_but(|key| lb_state.server(key).is_some());
+        }
         self.refresh_at_ms = lb_state.refresh_at_ms();
-        self.balancer.follow(lb_state.balancer(), &self.members.list, self.share);
-        self.handles.forget_all_but(|key| lb_state.server(key).is_some());
+        let draws = self.version.is_free() && self.members.list.len() > 1 && self.balancer.takes_turns(hash);
+        self.rotation = if draws { lb_state.rotation() } else { None };
     }
 
     /// What was seen.
@@ -100,32 +121,44 @@ impl WorkerView {
         self.members.list.is_empty()
     }
 
-    /// Chooses a member and takes a slot; none when the algorithm has somebody wait.
-    pub(crate) fn choose(&mut self, shared: &Shared, input: &ChooseInput) -> Option<Lease> {
+    /// Chooses a member and takes a slot.
+    pub(crate) fn choose(&mut self, shared: &Shared, input: &ChooseInput) -> Chosen {
         let position = |key: ServerKey| self.members.position(key);
         let preferred = input.prefer.filter(|_| !shared.settings.algorithm.is_hash()).and_then(position);
-        let member = match preferred {
-            Some(member) => member,
-            None if self.members.list.len() == 1 => 0,
-            None => {
-                // No member has a limit, so none depends on the backend's load.
-                let farm =
-                    Farm { members: &self.members.list, backend_load: 0, full: 0, now_ms: input.now_ms };
-                let avoid = input.avoid.and_then(position);
-                match self.balancer.pick(&farm, &Request { hash: input.hash, avoid, random: input.random }) {
-                    Pick::Free(member) => member,
-                    Pick::Queue(_) | Pick::Saturated => return None,
-                }
+        let avoid = input.avoid.and_then(position);
+        let member = if let Some(member) = preferred {
+            member
+        } else if self.members.list.len() == 1 {
+            0
+        } else if self.balancer.takes_turns(input.hash) {
+            let Some(member) = self.draw(shared, avoid) else { return Chosen::TurnsOver };
+            member
+        } else {
+            // No member has a limit, so none depends on the backend's load.
+            let farm = Farm { members: &self.members.list, backend_load: 0, full: 0, now_ms: input.now_ms };
+            match self.balancer.pick(&farm, &Request { hash: input.hash, avoid, random: input.random }) {
+                Pick::Free(member) => member,
+                Pick::Queue(_) | Pick::Saturated => return Chosen::Wait,
             }
         };
         let together = self.counts_together(shared);
-        Some(self.handles.take(&self.members.list[member].server, self.share.worker, together))
+        Chosen::Slot(self.handles.take(&self.members.list[member].server, self.worker, together))
+    }
+
+    /// Whose turn it is.
+    #[inline]
+    fn draw(&mut self, shared: &Shared, avoid: Option<usize>) -> Option<usize> {
+        let rotation = self.rotation.as_deref()?;
+        if avoid.is_none() && self.passed_over.turns == 0 {
+            return rotation.member(shared.turns.draw());
+        }
+        self.passed_over.draw(avoid, || rotation.member(shared.turns.draw()))
     }
 
     /// Takes a slot of a server without a limit.
     pub(crate) fn take(&mut self, server: &Arc<Server>, shared: &Shared) -> Lease {
         let together = self.counts_together(shared);
-        self.handles.take(server, self.share.worker, together)
+        self.handles.take(server, self.worker, together)
     }
 
     /// Whether the next choice, whoever's it is, compares the count with another server's.
@@ -133,6 +166,37 @@ impl WorkerView {
         shared.compares_load && self.members.list.len() > 1
     }
 }
+
+/// Turns of a member that a request was to avoid (redispatch). Whoever comes next has them, as the member is still due.
+#[derive(Default)]
+struct PassedOver {
+    member: usize,
+    turns: u32,
+}
+
+impl PassedOver {
+    /// A member that is not to be avoided.
+    #[cold]
+    fn draw(&mut self, avoid: Option<usize>, mut draw: impl FnMut() -> Option<usize>) -> Option<usize> {
+        if self.turns > 0 && avoid != Some(self.member) {
+            self.turns -= 1;
+            return Some(self.member);
+        }
+        for passed in 0..PASSES_LIMIT {
+            let member = draw()?;
+            if Some(member) != avoid {
+                // Who is avoided again and again does not save up turns for later.
+                self.turns = self.turns.max(passed);
+                return Some(member);
+            }
+            self.member = member;
+        }
+        None
+    }
+}
+
+/// So many turns in a row are passed over at most: more than a member of the largest weight has beside one of the smallest.
+const PASSES_LIMIT: u32 = 2 * MAXIMUM_WEIGHT;
 
 /// A worker's own reference to a server, to be counted by this worker only. Cloning an `Arc<Server>` for each request would
 /// write to a line that all workers write to.

@@ -6,6 +6,7 @@ mod fixture;
 use std::sync::Arc;
 
 use fixture::*;
+use proptest::prelude::*;
 use weir_backend::*;
 
 fn shared_by(workers: usize, algorithm: Algorithm, servers: Vec<ServerSettings>) -> Arc<Backend> {
@@ -35,8 +36,8 @@ fn locks_of(work: impl FnOnce()) -> u64 {
 fn requests_take_no_lock_unless_the_algorithm_means_all_workers() {
     const REQUESTS: u32 = 1_000;
     let cases = [
-        (Algorithm::RoundRobin, 0, true),
-        (Algorithm::StaticRoundRobin, 0, true),
+        (Algorithm::RoundRobin, 0, false),
+        (Algorithm::StaticRoundRobin, 0, false),
         (Algorithm::Random { draws: 1 }, 0, false),
         (Algorithm::Random { draws: 2 }, 0, false),
         (Algorithm::First, 0, false),
@@ -103,23 +104,155 @@ fn a_change_costs_each_worker_one_look() {
     assert_eq!(taken, 4);
 }
 
+const TURNS: [Algorithm; 3] = [Algorithm::RoundRobin, Algorithm::StaticRoundRobin, Algorithm::Source];
+
+/// A farm that takes turns: `consistent` is for hashing, whose requests take turns when they have no key.
+fn in_turn(workers: usize, kind: (&Algorithm, HashType), weights: &[u32], limit: u32) -> Arc<Backend> {
+    let servers = weighted(weights).into_iter();
+    let servers = servers.map(|server| ServerSettings { maximum_connections: limit, ..server });
+    let settings =
+        BackendSettings { workers, algorithm: kind.0.clone(), hash_type: kind.1, ..Default::default() };
+    with(settings, servers.collect())
+}
+
+fn all_turns() -> impl Iterator<Item = (&'static Algorithm, HashType)> {
+    let consistent = (&TURNS[2], HashType::consistent());
+    TURNS.iter().map(|algorithm| (algorithm, HashType::default())).chain([consistent])
+}
+
 /// Who serves a request does not show: the next one goes to the next server.
 #[test]
 fn workers_take_turns_with_each_other() {
-    for algorithm in [Algorithm::RoundRobin, Algorithm::StaticRoundRobin] {
-        let backend = shared_by(3, algorithm.clone(), weighted(&[1; 4]));
-        let names = [0, 1, 1, 2, 0, 2, 1, 0]
-            .map(|worker| lease(choose_on(&backend, worker)).server().name().to_owned());
-        assert_eq!(names.concat(), "01230123", "{algorithm:?}");
+    for kind in all_turns() {
+        let backend = in_turn(3, kind, &[1; 4], 0);
+        let names = |count| {
+            let workers = [0, 1, 1, 2, 0, 2, 1, 0].into_iter().cycle().take(count);
+            let names = workers.map(|worker| lease(choose_on(&backend, worker)).server().name().to_owned());
+            names.collect::<String>()
+        };
+        assert_eq!(names(8), "01230123", "{kind:?}");
+        assert_eq!(locks_of(|| assert_eq!(names(9), "012301230")), 0, "{kind:?}");
     }
 }
 
-/// One server has every turn: nobody locks for it.
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever changes in between, and whoever chooses: turns that are drawn are those that the lock gives. A limit that is
+    /// never reached makes the second farm choose under its lock.
+    #[test]
+    fn turns_are_the_same_with_and_without_the_lock(
+        weights in prop::collection::vec(1u32..20, 2..6),
+        steps in prop::collection::vec((0u32..8, 0usize..6, 0u32..20, 0usize..40), 1..30),
+    ) {
+        for kind in all_turns() {
+            let farms = [in_turn(4, kind, &weights, 0), in_turn(4, kind, &weights, 100)];
+            for (change, server, weight, requests) in &steps {
+                let changed = farms.each_ref().map(|farm| {
+                    let change = match change {
+                        0 => Change::State(RequestedState::Maintenance),
+                        1 => Change::State(RequestedState::Ready),
+                        2 => Change::State(RequestedState::Drain),
+                        _ => Change::Weight(WeightChange::Absolute(*weight)),
+                    };
+                    farm.change(farm.servers()[server % weights.len()].key(), change, 0)
+                });
+                prop_assert_eq!(changed[0].is_ok(), changed[1].is_ok());
+                let names = farms.each_ref().map(|farm| {
+                    let name = |request| match choose_on(farm, request % 4) {
+                        Choice::Server(lease) => lease.server().name().to_owned(),
+                        _ => "-".to_owned(),
+                    };
+                    (0..*requests).map(name).collect::<String>()
+                });
+                prop_assert_eq!(&names[0], &names[1], "{:?}", kind);
+            }
+        }
+    }
+}
+
+/// What a second attempt passes over stays due: the next request has it.
+#[test]
+fn a_server_to_avoid_keeps_its_turn() {
+    #[track_caller]
+    fn check(weights: &[u32], avoided: &[usize], limits: &[u32], expected: &str) {
+        for limit in limits.iter().copied() {
+            let backend = in_turn(2, (&Algorithm::RoundRobin, HashType::default()), weights, limit);
+            let first = key(&backend, "0");
+            let name = |request: usize| {
+                let avoid = avoided.contains(&request).then_some(first);
+                let input = ChooseInput { worker: 1, avoid, ..at(0) };
+                lease(backend.choose(&input, || Bell::default().wake())).server().name().to_owned()
+            };
+            assert_eq!((0..expected.len()).map(name).collect::<String>(), expected, "limit {limit}");
+        }
+    }
+    check(&[1, 1, 1], &[], &[0, 100], "012012");
+    check(&[1, 1, 1], &[1], &[0, 100], "012012");
+    check(&[1, 1, 1], &[3], &[0, 100], "012102");
+    check(&[4, 1], &[], &[0, 100], "0000100001");
+    check(&[4, 1], &[6], &[0, 100], "00001010000000100001");
+    // Under the lock, the turns of a newcomer that steps in count from there.
+    check(&[4, 1], &[1], &[0], "0100000001");
+    check(&[4, 1], &[0, 1, 2, 3], &[0], "11110000000010000100001");
+}
+
+/// The counter of turns is shared, so weights hold whatever each worker has to do, also while they change.
+#[test]
+fn weights_change_under_load() {
+    const WORKERS: usize = 4;
+    for algorithm in [Algorithm::RoundRobin, Algorithm::Source] {
+        let settings = BackendSettings {
+            workers: WORKERS,
+            algorithm,
+            hash_type: HashType::consistent(),
+            ..Default::default()
+        };
+        let backend = with(settings, weighted(&[1, 2, 3]));
+        let (first, last) = (key(&backend, "0"), key(&backend, "2"));
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..WORKERS)
+                .map(|worker| {
+                    let backend = &backend;
+                    scope.spawn(move || {
+                        for _ in 0..5_000 * (worker + 1) {
+                            drop(lease(choose_on(backend, worker)));
+                        }
+                    })
+                })
+                .collect();
+            for round in 0.. {
+                backend.change(last, Change::Weight(WeightChange::Absolute(round % 7)), 0).unwrap();
+                let state = [RequestedState::Maintenance, RequestedState::Ready][round as usize % 2];
+                backend.change(first, Change::State(state), 0).unwrap();
+                if workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                    break;
+                }
+            }
+        });
+        backend.change(first, Change::State(RequestedState::Ready), 0).unwrap();
+        backend.change(last, Change::Weight(WeightChange::Absolute(3)), 0).unwrap();
+        let names: String = (0..60)
+            .map(|request| lease(choose_on(&backend, request % WORKERS)).server().name().to_owned())
+            .collect();
+        let counts = ["0", "1", "2"].map(|name| names.matches(name).count());
+        for (count, due) in counts.into_iter().zip([10, 20, 30]) {
+            assert!(count.abs_diff(due) <= 1, "{counts:?}");
+        }
+        assert!(backend.servers().iter().all(|server| server.served() == 0));
+    }
+}
+
+/// One server has every turn: nobody locks or draws for it.
 #[test]
 fn a_single_server_needs_no_turns() {
     let backend = shared_by(2, Algorithm::RoundRobin, vec![server("a")]);
     drop(choose_on(&backend, 1));
     assert_eq!(locks_of(|| (0..10).for_each(|_| drop(choose_on(&backend, 1)))), 0);
+    // It had its turn when another one comes.
+    backend.add(ServerSettings { weight: 2, ..server("b") }, 0).unwrap();
+    backend.change(key(&backend, "b"), Change::State(RequestedState::Ready), 0).unwrap();
+    assert_eq!(sequence(&backend, 6), "abbabb");
 }
 
 /// Eight workers at once: together they are as fair as a single one.

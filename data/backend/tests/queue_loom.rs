@@ -192,3 +192,39 @@ fn a_slot_taken_without_the_lock_is_handed_on() {
         check_idle(&backend);
     });
 }
+
+/// Two workers draw their turns at once, and a third choice follows: no turn is given twice.
+#[test]
+fn a_turn_is_drawn_once() {
+    loom::model(|| {
+        let settings = BackendSettings { workers: 2, algorithm: Algorithm::RoundRobin, ..Default::default() };
+        let backend = with(settings, vec![server("a"), server("b"), server("c")]);
+        let other = Arc::clone(&backend);
+        let choosing = thread::spawn(move || lease(choose_on(&other, 1)).server().key());
+        let mut keys = vec![lease(choose_on(&backend, 0)).server().key()];
+        keys.push(choosing.join().unwrap());
+        keys.push(lease(choose_on(&backend, 0)).server().key());
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 3);
+    });
+}
+
+/// Weights change while a worker draws: the turns go on behind what it drew, and nobody is chosen who has no weight.
+#[test]
+fn turns_go_on_after_a_change() {
+    loom::model(|| {
+        let settings = BackendSettings { workers: 2, algorithm: Algorithm::RoundRobin, ..Default::default() };
+        let backend = with(settings, vec![server("a"), server("b"), server("c")]);
+        let [a, b, c] = ["a", "b", "c"].map(|name| key(&backend, name));
+        let drawn = (0..2).map(|worker| lease(choose_on(&backend, worker)).server().key());
+        assert_eq!(drawn.collect::<Vec<_>>(), [a, b]);
+        let other = Arc::clone(&backend);
+        let choosing = thread::spawn(move || lease(choose_on(&other, 1)).server().key());
+        backend.change(c, Change::Weight(WeightChange::Absolute(0)), 1).unwrap();
+        let chosen = choosing.join().unwrap();
+        let next = lease(choose_on(&backend, 0)).server().key();
+        // Before the change the third had its turn; after it, or when the choice was taken back, the first and the second.
+        assert!([(c, a), (a, b)].contains(&(chosen, next)), "{chosen:?}, {next:?}");
+    });
+}

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use super::{Farm, Member, Pick, Share, around};
+use super::rotation::Sequence;
+use super::{Farm, Member, Pick, around};
 use crate::server::weight::displayed;
 
 /// The map, and where `static-rr` stands in it.
@@ -26,12 +27,19 @@ impl Map {
         }
     }
 
-    /// Has the same map as `leader`, in the same memory, and begins to walk at the worker's share of it.
-    pub(super) fn follow(&mut self, leader: &Self, share: Share) {
-        if !Arc::ptr_eq(&self.slots, &leader.slots) {
-            self.slots = Arc::clone(&leader.slots);
-            self.next = share.of(self.slots.len() as u64) as usize;
-        }
+    /// Has the same map as `leader`, in the same memory.
+    pub(super) fn follow(&mut self, leader: &Self) {
+        self.slots = Arc::clone(&leader.slots);
+    }
+
+    /// The turns to come: the map, around and around.
+    pub(super) fn give_ahead(&self) -> Sequence {
+        Sequence { members: Arc::clone(&self.slots), first: self.next, repeats_from: Some(0) }
+    }
+
+    /// The next turn is that of a slot.
+    pub(super) fn take_back(&mut self, slot: usize) {
+        self.next = slot;
     }
 
     /// The next in turn that has room.

@@ -8,30 +8,33 @@
 //! The sequences equal those that HAProxy was seen to give.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
-use super::{Farm, Member, Pick, Share};
+use super::rotation::Sequence;
+use super::{Farm, Member, Pick};
 use crate::server::ServerKey;
 
 /// Who is due when.
 #[derive(Default)]
 pub(crate) struct Turns {
-    seats: Vec<Seat>,
-    /// Those who have a place.
-    placed: BTreeSet<Place>,
+    entries: Vec<Entry>,
+    /// Those who have a rank.
+    ranked: BTreeSet<Rank>,
     /// Those who have none yet, in the order of introduction.
-    newcomers: Vec<usize>,
+    newcomers: VecDeque<usize>,
     total: u64,
     clock: u64,
     arrivals: u64,
+    /// Turns that are given already, though nobody may have taken them: what undoes each.
+    ahead: Vec<Given>,
 }
 
-struct Seat {
+struct Entry {
     key: ServerKey,
     since: u64,
     weight: u32,
-    /// When it is due, and its place in the order, if it has one.
-    due: Option<(Due, Place)>,
+    /// When it is due, and its rank, if it has one.
+    due: Option<(Due, Rank)>,
 }
 
 /// A moment of the clock: whole turns, and a rest in units of 1/weight, so that nothing drifts.
@@ -43,9 +46,9 @@ struct Due {
 
 impl Due {
     /// Where it stands among others: by turn, then the heaviest with the smallest rest, then by `arrival`.
-    fn place(self, weight: u32, arrival: u64, member: usize) -> Place {
+    fn rank(self, weight: u32, arrival: u64, member: usize) -> Rank {
         let credit = u64::from(weight).saturating_sub(self.rest);
-        Place { turn: self.turn, credit: Reverse(credit), arrival, member }
+        Rank { turn: self.turn, credit: Reverse(credit), arrival, member }
     }
 
     /// A stride of `total / weight` turns later.
@@ -56,68 +59,126 @@ impl Due {
     }
 }
 
-/// An entry of the order of turns.
+/// A place in the order of turns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct Rank {
     turn: u64,
     credit: Reverse<u64>,
     arrival: u64,
     member: usize,
 }
 
-/// Workers begin at most this many turns apart: what they skip is computed.
-const STRIDE_LIMIT: u64 = 64;
+/// A turn that was given, and how the member stood before.
+struct Given {
+    member: usize,
+    before: Before,
+}
+
+enum Before {
+    Ranked(Due, Rank),
+    /// With its place among the newcomers.
+    Newcomer(usize),
+}
+
+/// At most so many turns are computed ahead: a round of most farms, and little to wait for under the lock.
+const AHEAD_LIMIT: usize = 1_024;
 
 impl Turns {
     pub(super) fn rebuild(&mut self, members: &[Member]) {
-        let mut before = std::mem::take(&mut self.seats);
-        before.sort_by_key(|seat| seat.key);
+        self.ahead.clear();
+        if self.entries.len() == 1 && self.ranked.is_empty() {
+            // Who is alone takes its turns without asking for them.
+            self.give(0);
+        }
+        let mut before = std::mem::take(&mut self.entries);
+        before.sort_by_key(|entry| entry.key);
         self.total = members.iter().map(|member| u64::from(member.weight)).sum();
-        self.placed.clear();
+        self.ranked.clear();
         self.newcomers.clear();
         for (position, member) in members.iter().enumerate() {
             let (key, weight) = (member.server.key(), member.weight);
             // Who was away in between is a newcomer, also where nobody chose meanwhile.
-            let known = before.binary_search_by_key(&key, |seat| seat.key).ok();
-            let known = known.filter(|seat| before[*seat].since == member.since);
+            let known = before.binary_search_by_key(&key, |entry| entry.key).ok();
+            let known = known.filter(|entry| before[*entry].since == member.since);
             // Its place stays, but with more weight than before it need not wait a long stride's rest.
             let latest = Due { turn: self.clock, rest: 0 }.after(self.total, weight);
-            self.seats.push(Seat { key, since: member.since, weight, due: None });
-            match known.and_then(|seat| before[seat].due) {
-                Some((due, _)) if due.turn < latest.turn => self.place(position, Due { rest: 0, ..due }),
-                Some(_) => self.place(position, latest),
-                None => self.newcomers.push(position),
+            self.entries.push(Entry { key, since: member.since, weight, due: None });
+            match known.and_then(|entry| before[entry].due) {
+                Some((due, _)) if due.turn < latest.turn => self.rank(position, Due { rest: 0, ..due }),
+                Some(_) => self.rank(position, latest),
+                None => self.newcomers.push_back(position),
             }
         }
-        self.newcomers.sort_by_key(|position| Reverse(self.seats[*position].weight));
-    }
-
-    /// The same for one worker of several that each give out turns on their own: who begins, does so at its
-    /// share of a round, or all of them would start with the same server.
-    pub(super) fn rebuild_share(&mut self, members: &[Member], share: Share) {
-        self.rebuild(members);
-        if !self.placed.is_empty() {
-            return;
-        }
-        let weights = || self.seats.iter().map(|seat| u64::from(seat.weight));
-        let round = self.total / weights().fold(0, greatest_common_divisor).max(1);
-        for _ in 0..share.of(round.min(share.workers as u64 * STRIDE_LIMIT)) {
-            if let Some(member) = self.next(|_| true, None) {
-                self.seat(member);
-            }
-        }
+        self.newcomers.make_contiguous().sort_by_key(|position| Reverse(self.entries[*position].weight));
     }
 
     pub(super) fn pick(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
         let Some(member) = self.next(|member| farm.has_room(member), avoid) else { return Pick::Saturated };
-        self.seat(member);
+        self.give(member);
         Pick::Free(member)
     }
 
+    /// Gives the next turns ahead: until they repeat themselves, as those of most farms do after a round or two, or as
+    /// many as may be.
+    pub(super) fn give_ahead(&mut self) -> Sequence {
+        let divisor =
+            self.entries.iter().map(|entry| u64::from(entry.weight)).fold(0, greatest_common_divisor);
+        let round = usize::try_from(self.total / divisor.max(1)).unwrap_or(usize::MAX);
+        let mut ahead = Vec::new();
+        let mut repeats_from = None;
+        while repeats_from.is_none() && round <= AHEAD_LIMIT - ahead.len() {
+            let (start, standing) = (ahead.len(), self.standing());
+            self.give_next(round, &mut ahead);
+            repeats_from = (standing.is_some() && standing == self.standing()).then_some(start);
+        }
+        if repeats_from.is_none() {
+            self.give_next(AHEAD_LIMIT - ahead.len(), &mut ahead);
+        }
+        let members = ahead.iter().map(|given| u32::try_from(given.member).unwrap_or(u32::MAX)).collect();
+        self.ahead = ahead;
+        Sequence { members, first: 0, repeats_from }
+    }
+
+    fn give_next(&mut self, count: usize, given: &mut Vec<Given>) {
+        for _ in 0..count {
+            let Some(member) = self.next(|_| true, None) else { return };
+            given.push(self.give(member));
+        }
+    }
+
+    /// All that the turns to come depend on, however long the clock has run; none while there are newcomers.
+    fn standing(&self) -> Option<Vec<(u64, u64, usize)>> {
+        let relative = |rank: &Rank| {
+            let rest = self.entries[rank.member].due.map_or(0, |(due, _)| due.rest);
+            (rank.turn.wrapping_sub(self.clock), rest, rank.member)
+        };
+        self.newcomers.is_empty().then(|| self.ranked.iter().map(relative).collect())
+    }
+
+    /// Takes back the turns that were given ahead, from one on.
+    pub(super) fn take_back(&mut self, from: usize) {
+        while self.ahead.len() > from {
+            let Some(Given { member, before }) = self.ahead.pop() else { return };
+            let entry = &mut self.entries[member];
+            if let Some((_, rank)) = entry.due.take() {
+                self.ranked.remove(&rank);
+            }
+            match before {
+                Before::Ranked(due, rank) => {
+                    entry.due = Some((due, rank));
+                    self.ranked.insert(rank);
+                }
+                Before::Newcomer(place) => self.newcomers.insert(place, member),
+            }
+            self.clock -= 1;
+        }
+        self.ahead.clear();
+    }
+
     fn next(&self, accepts: impl Fn(usize) -> bool, avoid: Option<usize>) -> Option<usize> {
-        let not_due = Place { turn: self.clock + 1, credit: Reverse(u64::MAX), arrival: 0, member: 0 };
-        let due = self.placed.range(..not_due).map(|place| place.member);
-        let later = self.placed.range(not_due..).map(|place| place.member);
+        let not_due = Rank { turn: self.clock + 1, credit: Reverse(u64::MAX), arrival: 0, member: 0 };
+        let due = self.ranked.range(..not_due).map(|rank| rank.member);
+        let later = self.ranked.range(not_due..).map(|rank| rank.member);
         let order = due.chain(self.newcomers.iter().copied()).chain(later);
         let mut last_resort = None;
         for member in order.filter(|member| accepts(*member)) {
@@ -129,30 +190,34 @@ impl Turns {
         last_resort
     }
 
-    /// Gives the current turn to a member and finds it its next place.
-    fn seat(&mut self, member: usize) {
-        let Seat { weight, due, .. } = self.seats[member];
-        let now = match due {
-            Some((due, place)) => {
-                self.placed.remove(&place);
+    /// Gives the current turn to a member and finds it its next rank.
+    fn give(&mut self, member: usize) -> Given {
+        let Entry { weight, due, .. } = self.entries[member];
+        let (now, before) = match due {
+            Some((due, rank)) => {
+                self.ranked.remove(&rank);
                 // Who was passed over for lack of room does not save up turns for later.
                 let earliest = self.clock.saturating_sub(self.total / u64::from(weight));
-                if due.turn < earliest { Due { turn: earliest, rest: 0 } } else { due }
+                let now = if due.turn < earliest { Due { turn: earliest, rest: 0 } } else { due };
+                (now, Before::Ranked(due, rank))
             }
             None => {
-                self.newcomers.retain(|newcomer| *newcomer != member);
-                Due { turn: self.clock, rest: 0 }
+                let place = self.newcomers.iter().position(|newcomer| *newcomer == member);
+                let place = place.unwrap_or_default();
+                self.newcomers.remove(place);
+                (Due { turn: self.clock, rest: 0 }, Before::Newcomer(place))
             }
         };
-        self.place(member, now.after(self.total, weight));
+        self.rank(member, now.after(self.total, weight));
         self.clock += 1;
+        Given { member, before }
     }
 
-    fn place(&mut self, member: usize, due: Due) {
+    fn rank(&mut self, member: usize, due: Due) {
         self.arrivals += 1;
-        let place = due.place(self.seats[member].weight, self.arrivals, member);
-        self.seats[member].due = Some((due, place));
-        self.placed.insert(place);
+        let rank = due.rank(self.entries[member].weight, self.arrivals, member);
+        self.entries[member].due = Some((due, rank));
+        self.ranked.insert(rank);
     }
 }
 
@@ -160,43 +225,74 @@ fn greatest_common_divisor(left: u64, right: u64) -> u64 {
     if right == 0 { left } else { greatest_common_divisor(right, left % right) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::balance::fixture::{farm, members};
 
-    /// Each worker's sequence is a part of the one that a single worker gives.
-    #[test]
-    fn workers_begin_at_different_turns() {
-        #[track_caller]
-        fn check(weights: &[u32], workers: usize, expected: &[&str]) {
-            let members = members(weights);
-            for (worker, expected) in expected.iter().enumerate() {
-                let mut turns = Turns::default();
-                turns.rebuild_share(&members, Share { worker, workers });
-                let mut take = || match turns.pick(&farm(&members), None) {
-                    Pick::Free(member) => char::from(b'a' + member as u8),
-                    other => panic!("{other:?}"),
-                };
-                let sequence: String = expected.chars().map(|_| take()).collect();
-                assert_eq!(sequence, *expected, "{weights:?}, worker {worker}");
-            }
+    fn turns(members: &[Member]) -> Turns {
+        let mut turns = Turns::default();
+        turns.rebuild(members);
+        turns
+    }
+
+    fn picks(turns: &mut Turns, members: &[Member], count: usize) -> Vec<u32> {
+        let pick = |turns: &mut Turns| match turns.pick(&farm(members), None) {
+            Pick::Free(member) => member as u32,
+            other => panic!("{other:?}"),
+        };
+        (0..count).map(|_| pick(turns)).collect()
+    }
+
+    proptest! {
+        /// Turns given ahead are those that would be given one by one; what nobody took is given again.
+        #[test]
+        fn turns_ahead_are_the_turns_to_come(
+            weights in prop::collection::vec(1u32..40, 2..6),
+            first in 0usize..9,
+            taken in 0u32..3_000,
+        ) {
+            let members = members(&weights);
+            let (mut ahead, mut single) = (turns(&members), turns(&members));
+            prop_assert_eq!(picks(&mut ahead, &members, first), picks(&mut single, &members, first));
+            let sequence = ahead.give_ahead();
+            let end = (0..taken).find(|turn| sequence.index(*turn).is_none()).unwrap_or(taken);
+            let given: Vec<u32> =
+                (0..end).map(|turn| sequence.members[sequence.index(turn).unwrap()]).collect();
+            prop_assert_eq!(given, picks(&mut single, &members, end as usize));
+            ahead.take_back(sequence.index(end).unwrap_or(sequence.members.len()));
+            prop_assert_eq!(picks(&mut ahead, &members, 200), picks(&mut single, &members, 200));
         }
-        check(&[1, 1, 1, 1], 4, &["abcdabcd", "bcdabcda", "cdabcdab", "dabcdabc"]);
-        check(&[1, 1], 4, &["abab", "abab", "baba", "baba"]);
-        check(&[1, 2, 3], 2, &["cbcacbcbcacb", "acbcbcacbcbc"]);
+    }
+
+    /// Most farms' turns repeat themselves soon, so nobody ever has to compute the next ones.
+    #[test]
+    fn turns_repeat_themselves() {
+        #[track_caller]
+        fn check(weights: &[u32], expected: Option<usize>) {
+            let members = members(weights);
+            let sequence = turns(&members).give_ahead();
+            assert_eq!(sequence.repeats_from.map(|from| sequence.members.len() - from), expected);
+        }
+        check(&[1, 1], Some(2));
+        check(&[100, 100, 100], Some(3));
+        check(&[1, 2, 3], Some(6));
+        check(&[100, 99, 98], Some(297));
+        check(&[256, 1, 77, 3], Some(337));
+        check(&[1; 300], Some(300));
+        check(&[1; 1_100], None);
     }
 
     #[test]
     fn who_loses_a_server_keeps_its_place_in_the_round() {
         let mut members = members(&[1, 1, 1, 1]);
-        let mut turns = Turns::default();
-        let share = Share { worker: 1, workers: 2 };
-        turns.rebuild_share(&members, share);
-        assert_eq!(turns.pick(&farm(&members), None), Pick::Free(2));
+        let mut turns = turns(&members);
+        assert_eq!(picks(&mut turns, &members, 3), [0, 1, 2]);
         members.remove(0);
-        turns.rebuild_share(&members, share);
-        assert_eq!(turns.pick(&farm(&members), None), Pick::Free(2), "the fourth follows the third");
+        turns.rebuild(&members);
+        assert_eq!(picks(&mut turns, &members, 1), [2], "the fourth follows the third");
     }
 
     /// What HAProxy 2.6 gives for two rounds.

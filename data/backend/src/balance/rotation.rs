@@ -1,0 +1,171 @@
+//! Turns that workers take without the lock: a precomputed sequence, and one counter that says who has which.
+//!
+//! "In turn" means that the next request goes to the next server, whichever worker serves it. So the position is shared: a
+//! worker draws a [`Ticket`], one relaxed addition, and looks in the [`Rotation`] whose turn that is. A rotation is made under
+//! the lock and never changes. It repeats itself for ever where the sequence does; else it ends after some turns, and
+//! the next one is made. A ticket says of which rotation it is; one of a rotation that the worker does not know is worth
+//! nothing, and the worker looks at the farm again. When the farm changes, the counter tells how many turns were taken,
+//! and the algorithm goes on from there ([`TurnCounter::close`]).
+
+use std::sync::Arc;
+
+use weir_sync::CachePadded;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// The turns to come, as positions among the members.
+#[derive(Clone)]
+pub(crate) struct Sequence {
+    pub(super) members: Arc<[u32]>,
+    /// Where the first turn is.
+    pub(super) first: usize,
+    /// Where it goes on after its end, if it does.
+    pub(super) repeats_from: Option<usize>,
+}
+
+impl Sequence {
+    /// Where a turn is, counted from 0; none after the end.
+    pub(super) fn index(&self, turn: u32) -> Option<usize> {
+        let index = self.first as u64 + u64::from(turn);
+        if let Some(index) = usize::try_from(index).ok().filter(|index| *index < self.members.len()) {
+            return Some(index);
+        }
+        let from = self.repeats_from? as u64;
+        let period = self.members.len() as u64 - from;
+        usize::try_from(from + (index - from) % period).ok()
+    }
+}
+
+/// A sequence that is given out.
+pub(crate) struct Rotation {
+    number: u32,
+    sequence: Sequence,
+}
+
+impl Rotation {
+    /// Whose turn it is; none when the ticket is of another rotation, or this one is at its end.
+    #[inline]
+    pub(crate) fn member(&self, ticket: Ticket) -> Option<usize> {
+        if ticket.rotation != self.number {
+            return None;
+        }
+        Some(self.sequence.members[self.sequence.index(ticket.turn)?] as usize)
+    }
+
+    /// What is given out.
+    pub(crate) fn sequence(&self) -> &Sequence {
+        &self.sequence
+    }
+}
+
+/// A turn of a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    rotation: u32,
+    turn: u32,
+}
+
+impl Ticket {
+    fn of(word: u64) -> Self {
+        Self { rotation: (word >> TURN_BITS) as u32, turn: word as u32 }
+    }
+
+    /// The first turn of the rotation after this ticket's.
+    fn of_next_rotation(self) -> u64 {
+        u64::from(self.rotation.wrapping_add(1)) << TURN_BITS
+    }
+}
+
+/// The next ticket: the number of a rotation above, the number of a turn below. After 2^32 turns the rotation's number
+/// changes by itself, and the next rotation begins where this one is.
+pub(crate) struct TurnCounter(CachePadded<AtomicU64>);
+
+const TURN_BITS: u32 = 32;
+
+impl TurnCounter {
+    pub(crate) fn new() -> Self {
+        Self(CachePadded::new(AtomicU64::new(0)))
+    }
+
+    /// Takes a turn, without the lock. Its own order is all that matters: a rotation is handed over by the lock.
+    #[inline]
+    pub(crate) fn draw(&self) -> Ticket {
+        Ticket::of(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Begins to give out a sequence. Under the lock.
+    pub(crate) fn begin(&self, sequence: Sequence) -> Rotation {
+        let next = Ticket::of(self.0.load(Ordering::Relaxed)).of_next_rotation();
+        self.0.store(next, Ordering::Relaxed);
+        Rotation { number: Ticket::of(next).rotation, sequence }
+    }
+
+    /// Whether a rotation has no more turns. Under the lock.
+    pub(crate) fn is_over(&self, rotation: &Rotation) -> bool {
+        rotation.member(Ticket::of(self.0.load(Ordering::Relaxed))).is_none()
+    }
+
+    /// Ends a rotation: how many of its turns were taken. Tickets drawn from now on are of none. Under the lock.
+    pub(crate) fn close(&self, rotation: &Rotation) -> u32 {
+        let last = self.0.fetch_add(1 << TURN_BITS, Ordering::Relaxed);
+        let next = Ticket::of(last);
+        if next.rotation == rotation.number { next.turn } else { u32::MAX }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn sequence(members: &[u32], first: usize, repeats_from: Option<usize>) -> Sequence {
+        Sequence { members: members.into(), first, repeats_from }
+    }
+
+    #[test]
+    fn a_sequence_ends_or_repeats_its_last_part() {
+        #[track_caller]
+        fn check(first: usize, repeats_from: Option<usize>, expected: &str) {
+            let sequence = sequence(&[0, 1, 2, 3, 4], first, repeats_from);
+            let turns = (0..8).map(|turn| sequence.index(turn));
+            let shown: String =
+                turns.map(|index| index.map_or("-".into(), |index| index.to_string())).collect();
+            assert_eq!(shown, expected);
+        }
+        check(0, None, "01234---");
+        check(0, Some(0), "01234012");
+        check(0, Some(3), "01234343");
+        check(4, Some(0), "40123401");
+        check(5, Some(0), "01234012");
+        assert_eq!(sequence(&[0, 1, 2], 2, Some(0)).index(u32::MAX), Some(2), "no position is too large");
+    }
+
+    #[test]
+    fn tickets_are_of_one_rotation() {
+        let counter = TurnCounter::new();
+        let first = counter.begin(sequence(&[7, 8, 9], 0, None));
+        let tickets = [counter.draw(), counter.draw()];
+        assert_eq!(tickets.map(|ticket| first.member(ticket)), [Some(7), Some(8)]);
+        assert_eq!((counter.is_over(&first), counter.close(&first)), (false, 2));
+        let between = counter.draw();
+        let second = counter.begin(sequence(&[3], 0, None));
+        assert_eq!((first.member(between), second.member(between)), (None, None));
+        let ticket = counter.draw();
+        assert_eq!((first.member(ticket), second.member(ticket)), (None, Some(3)));
+        assert!(counter.is_over(&second));
+        assert_eq!(second.member(counter.draw()), None);
+        assert_eq!(counter.close(&second), 2, "who came too late counts too");
+    }
+
+    #[test]
+    fn a_counter_that_runs_over_begins_a_new_rotation() {
+        let counter = TurnCounter::new();
+        let rotation = counter.begin(sequence(&[1, 2], 0, Some(0)));
+        counter.0.fetch_add(u64::from(u32::MAX), Ordering::Relaxed);
+        assert_eq!(rotation.member(counter.draw()), Some(2));
+        assert!(counter.is_over(&rotation));
+        assert_eq!(rotation.member(counter.draw()), None);
+        assert_eq!(counter.close(&rotation), u32::MAX);
+        let next = counter.begin(sequence(&[1, 2], 0, Some(0)));
+        assert_eq!(next.member(counter.draw()), Some(1));
+    }
+}
