@@ -1,14 +1,16 @@
 //! Idle server connections: who may use one, how many there are, and how many are worth keeping.
 //!
-//! The connections themselves belong to the workers: each keeps its own on shelves that nobody else
-//! touches (`data/stream`), and hands one over when another worker asks. What the workers share is
+//! The connections themselves belong to the workers: each keeps its own in an [`IdlePool`] that nobody else
+//! touches, and hands one over when another worker asks. What the workers share is
 //! here: the figures of one server ([`IdlePools`], one writer each) and the rules that follow from them.
 
 mod estimate;
 mod key;
+mod pool;
 
 pub use estimate::{PurgePlan, Usage, purge_plan};
 pub use key::{ConnectionKeys, ConnectionParts};
+pub use pool::{Admission, Idle, IdlePool, NeverShared, Removed, Reusable, SharedConnection, SharedId};
 
 use weir_sync::CachePadded;
 
@@ -17,7 +19,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// Which connections a request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ReuseScope {
     /// Only those that have been reused before, so that the server is known to keep them.
     Safe,
     /// Any.
@@ -28,11 +30,11 @@ pub enum Wanted {
 /// client a failure that the client does not repeat: the first of a session, unless it is sent again
 /// from here.
 #[must_use]
-pub fn wanted(mode: HttpReuse, risky: bool) -> Option<Wanted> {
+pub fn reuse_scope(mode: HttpReuse, risky: bool) -> Option<ReuseScope> {
     match (mode, risky) {
         (HttpReuse::Never, _) | (HttpReuse::Safe, true) => None,
-        (HttpReuse::Aggressive, true) => Some(Wanted::Safe),
-        (HttpReuse::Safe | HttpReuse::Aggressive, false) | (HttpReuse::Always, _) => Some(Wanted::Any),
+        (HttpReuse::Aggressive, true) => Some(ReuseScope::Safe),
+        (HttpReuse::Safe | HttpReuse::Aggressive, false) | (HttpReuse::Always, _) => Some(ReuseScope::Any),
     }
 }
 
@@ -63,7 +65,7 @@ impl IdlePools {
         Box::leak(Box::new(Self::new(workers)))
     }
 
-    /// A worker opened a connection, or took one off a shelf, to use it.
+    /// A worker opened a connection, or took one from a pool, to use it.
     pub fn begin_use(&self, worker: usize) {
         let Some(figures) = self.workers.get(worker) else { return };
         let used = figures.used.load(Ordering::Relaxed) + 1;
@@ -228,12 +230,12 @@ mod tests {
     fn modes_say_who_may_take_what() {
         let expected = [
             (HttpReuse::Never, None, None),
-            (HttpReuse::Safe, None, Some(Wanted::Any)),
-            (HttpReuse::Aggressive, Some(Wanted::Safe), Some(Wanted::Any)),
-            (HttpReuse::Always, Some(Wanted::Any), Some(Wanted::Any)),
+            (HttpReuse::Safe, None, Some(ReuseScope::Any)),
+            (HttpReuse::Aggressive, Some(ReuseScope::Safe), Some(ReuseScope::Any)),
+            (HttpReuse::Always, Some(ReuseScope::Any), Some(ReuseScope::Any)),
         ];
         for (mode, first, later) in expected {
-            assert_eq!((wanted(mode, true), wanted(mode, false)), (first, later), "{mode:?}");
+            assert_eq!((reuse_scope(mode, true), reuse_scope(mode, false)), (first, later), "{mode:?}");
         }
     }
 

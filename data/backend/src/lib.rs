@@ -37,7 +37,8 @@ pub use figures::{
     ServerCounter, ServerFigures,
 };
 pub use idle::{
-    ConnectionKeys, ConnectionParts, IdlePools, PurgePlan, Usage, Wanted, may_reuse, purge_plan, wanted,
+    Admission, ConnectionKeys, ConnectionParts, Idle, IdlePool, IdlePools, NeverShared, PurgePlan, Removed,
+    Reusable, ReuseScope, SharedConnection, SharedId, Usage, may_reuse, purge_plan, reuse_scope,
 };
 pub use lb_state::{FarmView, Watcher};
 pub use persistence::{

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 
-use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress, ServerKey, Wanted};
+use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress, ServerKey, ReuseScope};
 use weir_config::model::{self, SendProxy, ServerSettings};
 use weir_mux::StreamConnector;
 use weir_net::{Connecting, Fault, Greeting, Target};
@@ -64,12 +64,12 @@ impl Stream {
         self.count_server_session();
         let identity = self.connection_identity();
         if self.facts.have_request && !self.facts.fresh_connection_only {
-            let wanted = self.take_idle_connection(identity.key);
+            let scope = self.take_idle_connection(identity.key);
             if self.server.is_none()
-                && let Some(wanted) = wanted
+                && let Some(scope) = scope
                 && self.instance.figures.len() > 1
             {
-                self.server = idle::take_over(self, identity.key, wanted).await;
+                self.server = idle::take_over(self, identity.key, scope).await;
             }
         }
         self.facts.on_reused_connection = self.server.is_some();
@@ -83,14 +83,14 @@ impl Stream {
     }
 
     /// Takes an idle connection that is at hand, if there is one. Which ones of other workers would do.
-    fn take_idle_connection(&mut self, key: u64) -> Option<Wanted> {
+    fn take_idle_connection(&mut self, key: u64) -> Option<ReuseScope> {
         self.server = idle::take_own(self, key);
         if self.server.is_some() {
             return None;
         }
-        let wanted = idle::usable(self)?;
-        self.server = idle::take(self, key, wanted);
-        Some(wanted)
+        let scope = idle::usable(self)?;
+        self.server = idle::take(self, key, scope);
+        Some(scope)
     }
 
     /// What two requests must have in common to use the same connection (manual, "http-reuse").

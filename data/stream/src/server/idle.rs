@@ -1,8 +1,8 @@
 //! Idle connections to servers: kept by the worker that used them last, handed over to a worker that has none.
 //!
-//! A worker's idle connections lie on pools of its own, last in first out: no lock guards them, and their descriptors
-//! stay registered. What others may know is how many there are ([`IdlePools`]); the rules on top of these figures are
-//! `weir-backend`'s. Dead connections are noticed because an idle descriptor's events wake the worker's keeper.
+//! A worker's idle connections lie in pools of its own, last in first out: no lock guards them, and their descriptors
+//! stay registered. What others may know is how many there are ([`IdlePools`]); the pool's books ([`IdlePool`]) and the rules
+//! on top of these figures are `weir-backend`'s. Dead connections are noticed because an idle descriptor's events wake the worker's keeper.
 //!
 //! ```text
 //!   waiter                                    lender
@@ -20,7 +20,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 pub use weir_backend::IdlePools;
-use weir_backend::{PoolSettings, Server, ServerKey, Wanted, may_reuse, wanted};
+use weir_backend::{
+    Admission, Idle, IdlePool, PoolSettings, Removed, Reusable, ReuseScope, Server, ServerKey, may_reuse,
+    reuse_scope,
+};
 use weir_mux::StreamConnector;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Received, TaskKey, Tick, Wakeup, wait, yield_now};
@@ -56,29 +59,26 @@ impl Drop for InUse {
     }
 }
 
-/// One idle connection.
-struct Idle {
-    connection: Connection,
-    requests: u32,
-    key: u64,
+/// A connection that one stream uses at a time (HTTP/1).
+struct Whole(Connection);
+
+impl Reusable for Whole {
+    fn is_fresh(&self) -> bool {
+        is_fresh(&self.0)
+    }
 }
 
-impl Idle {
-    fn is_safe(&self) -> bool {
-        self.requests > 1
-    }
-
-    fn into_upstream(self, pools: &'static IdlePools) -> Upstream {
-        self.connection.descriptor().set_owner(weir_sched::current());
-        Upstream {
-            counted: (0, 0),
-            connector: StreamConnector::own(self.connection),
-            reused: true,
-            requests: self.requests,
-            key: self.key,
-            private: false,
-            in_use: Some(InUse::of(pools)),
-        }
+fn upstream_of(idle: Idle<Whole>, pools: &'static IdlePools) -> Upstream {
+    let connection = idle.connection.0;
+    connection.descriptor().set_owner(weir_sched::current());
+    Upstream {
+        counted: (0, 0),
+        connector: StreamConnector::own(connection),
+        reused: true,
+        requests: idle.requests,
+        key: idle.key,
+        private: false,
+        in_use: Some(InUse::of(pools)),
     }
 }
 
@@ -114,98 +114,9 @@ impl Whose {
     }
 }
 
-/// The idle connections to one server that this worker keeps.
-#[derive(Default)]
-struct IdlePool {
-    /// Whose place it is at, once there was something to keep.
-    whose: Option<(ServerKey, &'static IdlePools)>,
-    /// The youngest last.
-    idle: Vec<Idle>,
-    /// How many of them were reused before.
-    safe: usize,
-    purge_at_ms: u64,
-}
-
-impl IdlePool {
-    fn put(&mut self, idle: Idle) {
-        self.safe += usize::from(idle.is_safe());
-        self.idle.push(idle);
-    }
-
-    fn remove(&mut self, at: usize) -> Idle {
-        let idle = self.idle.remove(at);
-        self.safe -= usize::from(idle.is_safe());
-        idle
-    }
-
-    /// The youngest that fits: its memory is warm, and its server least likely to have closed it.
-    fn take(&mut self, key: u64, wanted: Wanted) -> Option<Idle> {
-        let mut at = self.idle.len();
-        let last = at.saturating_sub(LOOK);
-        while at > last {
-            at -= 1;
-            let candidate = &self.idle[at];
-            if candidate.key != key || (wanted == Wanted::Safe && !candidate.is_safe()) {
-                continue;
-            }
-            let candidate = self.remove(at);
-            if is_fresh(&candidate.connection) {
-                return Some(candidate);
-            }
-        }
-        None
-    }
-
-    /// The oldest that anybody may use: this worker's own requests use the youngest.
-    fn lend(&mut self, wanted: Wanted) -> Option<Idle> {
-        let fits = |idle: &Idle| {
-            idle.key == 0 && (wanted == Wanted::Any || idle.is_safe()) && is_fresh(&idle.connection)
-        };
-        let at = self.idle.iter().take(LOOK).position(fits)?;
-        Some(self.remove(at))
-    }
-
-    /// The oldest that its server closed or that was never reused, to make place for one that its session may want next.
-    fn give_up_one(&mut self) -> Option<Idle> {
-        let goes = |idle: &Idle| !idle.is_safe() || !is_fresh(&idle.connection);
-        let at = self.idle.iter().take(LOOK).position(goes)?;
-        Some(self.remove(at))
-    }
-
-    /// Takes away what servers closed, then the `surplus` oldest. To close one takes as long as a small request, so who has
-    /// many of them closes them bit by bit.
-    fn sweep(&mut self, surplus: usize, away: &mut Vec<Idle>) {
-        away.extend(self.idle.extract_if(.., |idle| !is_fresh(&idle.connection)));
-        away.extend(self.idle.drain(..surplus.min(self.idle.len())));
-        self.safe = self.idle.iter().filter(|idle| idle.is_safe()).count();
-    }
-
-    /// Tells the other workers how many there are.
-    fn tell(&self) {
-        if let Some((_, pools)) = self.whose {
-            pools.note(weir_sched::worker_index(), self.idle.len() - self.safe, self.safe);
-        }
-    }
-
-    /// Makes it a server's. What is left of a server that had the place before is dropped. False when it is that of a
-    /// server that came later.
-    fn claim(&mut self, whose: Whose) -> bool {
-        match self.whose {
-            Some((key, _)) if key == whose.key => true,
-            Some((key, _)) if key > whose.key => false,
-            _ => {
-                self.idle.clear();
-                self.safe = 0;
-                self.whose = Some((whose.key, whose.pools));
-                true
-            }
-        }
-    }
-}
-
 thread_local! {
     /// By proxy, then by server.
-    static IDLE_POOLS: RefCell<Vec<Vec<IdlePool>>> = const { RefCell::new(Vec::new()) };
+    static IDLE_POOLS: RefCell<Vec<Vec<IdlePool<Whole>>>> = const { RefCell::new(Vec::new()) };
     /// The proxy whose connection is given up next.
     static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
     /// How many connections wait for their only clients: nobody looks for one where there are none.
@@ -219,7 +130,7 @@ thread_local! {
 
 /// Shows `then` the pool of a server, and tells the other workers what is on it afterwards. None when the server is gone
 /// and another one has its place.
-fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut IdlePool) -> R) -> Option<R> {
+fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut IdlePool<Whole>) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let (proxy, place) = (whose.proxy.index, whose.key.index());
         if idle_pools.len() <= proxy {
@@ -230,11 +141,11 @@ fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut IdlePool) -> R) -> Option<R
             of_proxy.resize_with(place + 1, IdlePool::default);
         }
         let pool = &mut of_proxy[place];
-        if !pool.claim(whose) {
+        if !pool.claim(whose.key, whose.pools) {
             return None;
         }
         let result = then(pool);
-        pool.tell();
+        pool.tell(weir_sched::worker_index());
         Some(result)
     })
 }
@@ -244,16 +155,16 @@ fn leased_key(stream: &Stream) -> Option<ServerKey> {
 }
 
 /// Which idle connections this request may use, if any.
-pub(super) fn usable(stream: &Stream) -> Option<Wanted> {
+pub(super) fn usable(stream: &Stream) -> Option<ReuseScope> {
     let risky = stream.session.requests.get() <= 1 && !stream.outlives_idle_connection();
-    wanted(stream.backend.servers().settings().http_reuse, risky)
+    reuse_scope(stream.backend.servers().settings().http_reuse, risky)
 }
 
 /// Takes an idle connection of this worker to the leased server.
-pub(super) fn take(stream: &Stream, key: u64, wanted: Wanted) -> Option<Upstream> {
+pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let whose = Whose::of(stream)?;
-    let taken = with_pool(whose, |pool| pool.take(key, wanted))??;
-    Some(taken.into_upstream(whose.pools))
+    let taken = with_pool(whose, |pool| pool.take(key, scope))??;
+    Some(upstream_of(taken, whose.pools))
 }
 
 /// A task that waits for a connection from another worker.
@@ -269,9 +180,9 @@ struct Migration {
 }
 
 impl Migration {
-    fn unpack(self) -> Option<Idle> {
+    fn unpack(self) -> Option<Idle<Whole>> {
         let connection = Connection::new(Descriptor::register(self.descriptor).ok()?);
-        Some(Idle { connection, requests: self.requests, key: 0 })
+        Some(Idle { connection: Whole(connection), requests: self.requests, key: 0 })
     }
 }
 
@@ -307,7 +218,7 @@ impl Drop for Waiting {
 }
 
 /// Asks the worker that keeps most for one of its idle connections.
-pub(super) async fn take_over(stream: &Stream, key: u64, wanted: Wanted) -> Option<Upstream> {
+pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let whose = Whose::of(stream)?;
     let own = weir_sched::worker_index();
     if key != 0 {
@@ -317,7 +228,7 @@ pub(super) async fn take_over(stream: &Stream, key: u64, wanted: Wanted) -> Opti
     let waiting = Waiting::begin();
     let task = waiting.0;
     weir_sched::send_to(lender, move || {
-        let migration = give_away(whose, wanted);
+        let migration = give_away(whose, scope);
         // If that worker is gone or drowns, the connection is closed with the message.
         let _ = weir_sched::send_to(own, move || arrive(whose, task, migration));
     })
@@ -326,13 +237,13 @@ pub(super) async fn take_over(stream: &Stream, key: u64, wanted: Wanted) -> Opti
     let deadline = clock::after(TAKEOVER);
     while !waiting.is_answered() && wait(deadline).await != Wakeup::Deadline {}
     let idle = waiting.leave()?.unpack()?;
-    Some(idle.into_upstream(whose.pools))
+    Some(upstream_of(idle, whose.pools))
 }
 
 /// Takes an idle connection off this worker's pool for another worker.
-fn give_away(whose: Whose, wanted: Wanted) -> Option<Migration> {
-    let idle = with_pool(whose, |pool| pool.lend(wanted))??;
-    Some(Migration { descriptor: idle.connection.into_descriptor().into_fd(), requests: idle.requests })
+fn give_away(whose: Whose, scope: ReuseScope) -> Option<Migration> {
+    let Removed::Whole(idle) = with_pool(whose, |pool| pool.lend(scope))??;
+    Some(Migration { descriptor: idle.connection.0.into_descriptor().into_fd(), requests: idle.requests })
 }
 
 /// The lender's answer: for who waits, or for the pool when nobody does any more.
@@ -355,14 +266,17 @@ fn arrive(whose: Whose, task: TaskKey, migration: Option<Migration>) {
     }
 }
 
-/// Puts a connection on this worker's pool, if there is room for it and it may be of use.
-fn keep_idle(whose: Whose, idle: Idle) {
-    let Some(settings) = whose.settings().filter(|settings| whose.pools.has_room(settings)) else { return };
-    if !whose.pools.needs_more(weir_sched::worker_index(), &settings) {
-        // It takes the place of another, or has none. What goes is closed outside of the borrow.
-        let Some(Some(_given_up)) = with_pool(whose, IdlePool::give_up_one) else { return };
-    }
-    idle.connection.descriptor().set_owner(KEEPER.get());
+/// Puts a connection into this worker's pool, if there is room for it and it may be of use.
+fn keep_idle(whose: Whose, idle: Idle<Whole>) {
+    let Some(settings) = whose.settings() else { return };
+    let worker = weir_sched::worker_index();
+    // What goes in favour of it is closed outside of the borrow.
+    let _given_up = match with_pool(whose, |pool| pool.admit(worker, &settings)) {
+        Some(Admission::Free) => None,
+        Some(Admission::InPlaceOf(removed)) => Some(removed),
+        Some(Admission::Refused) | None => return,
+    };
+    idle.connection.0.descriptor().set_owner(KEEPER.get());
     with_pool(whose, |pool| pool.put(idle));
     if KEEPER_SLEEPS.replace(false) {
         weir_sched::wake(KEEPER.get());
@@ -390,7 +304,7 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     }
     // It counts as used or as idle, never as both.
     drop(in_use);
-    keep_idle(whose, Idle { connection, requests, key });
+    keep_idle(whose, Idle { connection: Whole(connection), requests, key });
 }
 
 /// Whether more than `mark` descriptors were in use when this one was opened.
@@ -443,10 +357,10 @@ fn give_up_any(places: usize) -> bool {
         for proxy in (0..count).map(|step| (first + step) % count) {
             NEXT_TO_GIVE.set(proxy + 1);
             looked += idle_pools[proxy].len();
-            if let Some(pool) = idle_pools[proxy].iter_mut().find(|pool| !pool.idle.is_empty()) {
-                let oldest = pool.remove(0);
-                pool.tell();
-                return Some(oldest);
+            if let Some(pool) = idle_pools[proxy].iter_mut().find(|pool| pool.idle() > 0) {
+                let oldest = pool.remove_oldest();
+                pool.tell(weir_sched::worker_index());
+                return oldest;
             }
             if looked >= places {
                 return None;
@@ -568,7 +482,7 @@ async fn keep(instance: &'static Instance) {
 
 /// Closes connections, many of them in a task of its own that lets others work meanwhile: a thousand at once kept a worker
 /// from its requests for 70 ms. The keeper does not wait for it: it would miss who wakes it.
-fn close(mut away: Vec<Idle>) {
+fn close(mut away: Vec<Removed<Whole>>) {
     if away.len() <= CLOSED_IN_A_TURN {
         return;
     }
@@ -581,7 +495,7 @@ fn close(mut away: Vec<Idle>) {
 }
 
 /// Looks at all pools and takes away what nobody needs; how many connections are left on them.
-fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Idle>) -> usize {
+fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Removed<Whole>>) -> usize {
     let now_ms = weir_sched::now().as_ms();
     let own = weir_sched::worker_index();
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
@@ -589,11 +503,11 @@ fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Idle>) -> usiz
         for (proxy, of_proxy) in instance.proxies.iter().zip(idle_pools) {
             let Some(backend) = &proxy.backend else { continue };
             for pool in of_proxy {
-                let Some((key, pools)) = pool.whose else { continue };
+                let Some((key, pools)) = pool.owner() else { continue };
                 let Some(server) = backend.server(key) else {
                     // It was removed while its connection was on its way here.
                     pool.sweep(usize::MAX, away);
-                    pool.tell();
+                    pool.tell(weir_sched::worker_index());
                     continue;
                 };
                 let mut surplus = 0;
@@ -603,10 +517,10 @@ fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Idle>) -> usiz
                     pool.purge_at_ms = now_ms.saturating_add(server.settings().pool.purge_delay_ms);
                     surplus = pools.purge(own) as usize;
                 }
-                if !pool.idle.is_empty() {
+                if pool.idle() > 0 {
                     pool.sweep(surplus, away);
-                    pool.tell();
-                    kept += pool.idle.len();
+                    pool.tell(own);
+                    kept += pool.idle();
                 }
             }
         }
@@ -619,8 +533,6 @@ static CLOSING: Kind = Kind::new("idle connections that close");
 
 /// At how many servers an idle connection is looked for that may go: the search stays short with many servers.
 const POOLS_AT_ONCE: usize = 1024;
-/// How many idle connections are looked at for one that fits: the search stays short on large pools.
-const LOOK: usize = 32;
 /// How many are closed before others get their turn.
 const CLOSED_IN_A_TURN: usize = 8;
 /// How long a connection from another worker is waited for.

@@ -1,0 +1,289 @@
+//! One worker's connections to one server, as far as another request may use them.
+//!
+//! There are two kinds. One is lent whole: while a request has it, it is not here ([`Idle`]). One carries several streams at once: it
+//! stays with its multiplexer, and here is how many streams it has and may have ([`shared`]). Both count alike for
+//! `pool-max-conn`, `pool-low-conn`, `pool-purge-delay` and `max-reuse`, and for the worker that asks for one:
+//!
+//! ```text
+//!            lent whole               shared
+//!   in use   outside of the pool      has streams: never purged, never given to another worker
+//!   idle     in the pool              has none
+//! ```
+//!
+//! What goes is handed back, to be closed where that may take its time.
+
+mod shared;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use shared::{SharedConnection, SharedId};
+
+use self::shared::SharedConnections;
+use super::{IdlePools, ReuseScope};
+use crate::server::ServerKey;
+use crate::settings::PoolSettings;
+
+/// A connection, as the pool needs to know it.
+pub trait Reusable {
+    /// Whether the server neither closed it nor said anything unasked.
+    fn is_fresh(&self) -> bool;
+}
+
+/// The shared kind where there is none: all connections are lent whole.
+#[derive(Debug)]
+pub enum NeverShared {}
+
+impl Reusable for NeverShared {
+    fn is_fresh(&self) -> bool {
+        match *self {}
+    }
+}
+
+/// An idle connection.
+#[derive(Debug)]
+pub struct Idle<C> {
+    /// The connection.
+    pub connection: C,
+    /// How many requests it served.
+    pub requests: u32,
+    /// What makes it differ from others to this server ([`super::ConnectionKeys`]).
+    pub key: u64,
+}
+
+impl<C: Reusable> Idle<C> {
+    /// Whether the server is known to keep it: it was reused before.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        self.requests > 1
+    }
+
+    fn fits(&self, key: u64, scope: ReuseScope) -> bool {
+        self.key == key && (scope == ReuseScope::Any || self.is_safe())
+    }
+}
+
+/// A connection that left the pool, of either kind.
+#[derive(Debug)]
+pub enum Removed<C, S = NeverShared> {
+    /// One that is lent whole.
+    Whole(Idle<C>),
+    /// A shared one without streams.
+    Shared(Idle<S>),
+}
+
+/// What is to be done for one more idle connection.
+#[derive(Debug)]
+pub enum Admission<C, S = NeverShared> {
+    /// There is room.
+    Free,
+    /// It takes the place of this one.
+    InPlaceOf(Removed<C, S>),
+    /// It is not worth keeping.
+    Refused,
+}
+
+/// The connections to one server that this worker keeps.
+#[derive(Debug)]
+pub struct IdlePool<C, S = NeverShared> {
+    /// Whose place it is at, once there was something to keep.
+    owner: Option<(ServerKey, &'static IdlePools)>,
+    /// Those that are lent whole, the youngest last.
+    idle: Vec<Idle<C>>,
+    /// How many of them were reused before.
+    safe: usize,
+    /// Most servers have none.
+    shared: Option<Box<SharedConnections<S>>>,
+    /// When surplus is looked for again, on the caller's clock.
+    pub purge_at_ms: u64,
+}
+
+impl<C, S> Default for IdlePool<C, S> {
+    fn default() -> Self {
+        Self { owner: None, idle: Vec::new(), safe: 0, shared: None, purge_at_ms: 0 }
+    }
+}
+
+impl<C: Reusable, S: Reusable> IdlePool<C, S> {
+    /// Makes it a server's. What is left of a server that had the place before is dropped. False when it is that of a
+    /// server that came later.
+    pub fn claim(&mut self, key: ServerKey, figures: &'static IdlePools) -> bool {
+        match self.owner {
+            Some((owner, _)) if owner == key => true,
+            Some((owner, _)) if owner > key => false,
+            _ => {
+                self.idle.clear();
+                self.safe = 0;
+                self.shared = None;
+                self.owner = Some((key, figures));
+                true
+            }
+        }
+    }
+
+    /// The server, and what all workers know of its connections.
+    #[must_use]
+    pub fn owner(&self) -> Option<(ServerKey, &'static IdlePools)> {
+        self.owner
+    }
+
+    /// Idle connections of both kinds.
+    #[must_use]
+    pub fn idle(&self) -> usize {
+        self.idle.len() + self.shared.as_ref().map_or(0, |shared| shared.idle())
+    }
+
+    /// Tells the other workers how many there are.
+    pub fn tell(&self, worker: usize) {
+        let Some((_, figures)) = self.owner else { return };
+        let (mut idle, mut safe) = (self.idle.len(), self.safe);
+        if let Some(shared) = &self.shared {
+            idle += shared.idle();
+            safe += shared.safe();
+        }
+        figures.note(worker, idle - safe, safe);
+    }
+
+    /// Whether one more is worth keeping (`pool-max-conn`, `pool-low-conn`, `pool-purge-delay 0`, the estimate of what is
+    /// needed), and which one goes for it.
+    pub fn admit(&mut self, worker: usize, settings: &PoolSettings) -> Admission<C, S> {
+        let Some((_, figures)) = self.owner else { return Admission::Refused };
+        if !figures.has_room(settings) {
+            Admission::Refused
+        } else if figures.needs_more(worker, settings) {
+            Admission::Free
+        } else {
+            self.give_up_one().map_or(Admission::Refused, Admission::InPlaceOf)
+        }
+    }
+
+    /// Keeps a connection that was admitted.
+    pub fn put(&mut self, idle: Idle<C>) {
+        self.safe += usize::from(idle.is_safe());
+        self.idle.push(idle);
+    }
+
+    /// The youngest that fits: its memory is warm, and its server least likely to have closed it.
+    pub fn take(&mut self, key: u64, scope: ReuseScope) -> Option<Idle<C>> {
+        let mut at = self.idle.len();
+        let last = at.saturating_sub(LOOK);
+        while at > last {
+            at -= 1;
+            if !self.idle[at].fits(key, scope) {
+                continue;
+            }
+            let candidate = self.remove(at);
+            if candidate.connection.is_fresh() {
+                return Some(candidate);
+            }
+        }
+        None
+    }
+
+    /// The oldest that anybody may use, for another worker: this worker's own requests use the youngest. A shared one goes only
+    /// whole, without streams.
+    pub fn lend(&mut self, scope: ReuseScope) -> Option<Removed<C, S>> {
+        let fits = |idle: &Idle<C>| idle.fits(0, scope) && idle.connection.is_fresh();
+        match self.idle.iter().take(LOOK).position(fits) {
+            Some(at) => Some(Removed::Whole(self.remove(at))),
+            None => self.shared.as_mut()?.lend(scope).map(Removed::Shared),
+        }
+    }
+
+    /// The oldest idle connection.
+    pub fn remove_oldest(&mut self) -> Option<Removed<C, S>> {
+        if self.idle.is_empty() {
+            return self.shared.as_mut()?.remove_oldest().map(Removed::Shared);
+        }
+        Some(Removed::Whole(self.remove(0)))
+    }
+
+    /// The oldest that its server closed or that was never reused, to make place for one that its session may want next.
+    fn give_up_one(&mut self) -> Option<Removed<C, S>> {
+        let goes = |idle: &Idle<C>| !idle.is_safe() || !idle.connection.is_fresh();
+        match self.idle.iter().take(LOOK).position(goes) {
+            Some(at) => Some(Removed::Whole(self.remove(at))),
+            None => self.shared.as_mut()?.give_up_one().map(Removed::Shared),
+        }
+    }
+
+    /// Takes away what servers closed, then the `surplus` oldest, those that are lent whole first. To close one takes as long as a
+    /// small request, so who has many of them closes them bit by bit.
+    pub fn sweep(&mut self, surplus: usize, away: &mut Vec<Removed<C, S>>) {
+        away.extend(self.idle.extract_if(.., |idle| !idle.connection.is_fresh()).map(Removed::Whole));
+        let whole = surplus.min(self.idle.len());
+        away.extend(self.idle.drain(..whole).map(Removed::Whole));
+        self.safe = self.idle.iter().filter(|idle| idle.is_safe()).count();
+        if let Some(shared) = &mut self.shared {
+            shared.sweep(surplus - whole, away);
+        }
+    }
+
+    fn remove(&mut self, at: usize) -> Idle<C> {
+        let idle = self.idle.remove(at);
+        self.safe -= usize::from(idle.is_safe());
+        idle
+    }
+
+    /// A shared connection was opened for a stream, and may have `limit` streams at once (at least one).
+    pub fn open_shared(&mut self, worker: usize, connection: S, key: u64, limit: u32) -> Option<SharedId> {
+        let (_, figures) = self.owner?;
+        figures.begin_use(worker);
+        Some(self.shared.get_or_insert_default().open(connection, key, limit))
+    }
+
+    /// Lends a stream of a shared connection that fits and has one free. It has to be given back by [`IdlePool::end_stream`].
+    pub fn begin_stream(
+        &mut self,
+        worker: usize,
+        key: u64,
+        scope: ReuseScope,
+        settings: &PoolSettings,
+    ) -> Option<SharedConnection<'_, S>> {
+        let (_, figures) = self.owner?;
+        let (begins, connection) = self.shared.as_mut()?.begin_stream(key, scope, settings)?;
+        if begins {
+            figures.begin_use(worker);
+        }
+        Some(connection)
+    }
+
+    /// A stream of a shared connection ended. With its last stream it becomes idle, or goes.
+    pub fn end_stream(
+        &mut self,
+        worker: usize,
+        id: SharedId,
+        settings: &PoolSettings,
+    ) -> Option<Removed<C, S>> {
+        let (_, figures) = self.owner?;
+        if !self.shared.as_mut()?.end_stream(id)? {
+            return None;
+        }
+        // It counts as used or as idle, never as both.
+        figures.end_use(worker);
+        let may_be_kept = self.shared.as_mut()?.may_be_kept(id, settings);
+        let place_of = match if may_be_kept { self.admit(worker, settings) } else { Admission::Refused } {
+            Admission::Free => None,
+            Admission::InPlaceOf(removed) => Some(removed),
+            Admission::Refused => return self.shared.as_mut()?.remove(id).map(Removed::Shared),
+        };
+        self.shared.as_mut()?.keep(id);
+        place_of
+    }
+
+    /// The server says how many streams a shared connection may have at once.
+    pub fn limit_streams(&mut self, id: SharedId, limit: u32) {
+        if let Some(shared) = &mut self.shared {
+            shared.limit(id, limit);
+        }
+    }
+
+    /// A shared connection takes no more streams (GOAWAY, a broken transport). It is handed out with its last stream, or now
+    /// if it has none.
+    pub fn retire(&mut self, id: SharedId) -> Option<Removed<C, S>> {
+        self.shared.as_mut()?.retire(id).map(Removed::Shared)
+    }
+}
+
+/// How many connections are looked at for one that fits: the search stays short on large pools.
+const LOOK: usize = 32;

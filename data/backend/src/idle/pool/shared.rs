@@ -1,0 +1,187 @@
+//! Connections that carry several streams at once, to one server, on one worker.
+//!
+//! ```text
+//!              open                    last stream ended, worth keeping
+//!   ─────────────────────► in use ────────────────────────────────► idle
+//!    streams 1..=limit      │  ▲      begin_stream                  │
+//!                           │  └────────────────────────────────────┘
+//!                           ▼ last stream ended: retired, used up, or not worth keeping
+//!                          gone
+//! ```
+//!
+//! There are few: as many as a worker's streams need at once, divided by what each connection carries. So they are looked for
+//! one by one.
+
+use super::{Idle, Removed, Reusable};
+use crate::idle::{ReuseScope, may_reuse};
+use crate::settings::PoolSettings;
+
+/// Names a shared connection in its pool; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedId(u64);
+
+/// A shared connection of which a stream was lent.
+#[derive(Debug)]
+pub struct SharedConnection<'p, S> {
+    /// What to end the stream with.
+    pub id: SharedId,
+    /// The connection.
+    pub connection: &'p mut S,
+    /// How many streams it had so far, this one included.
+    pub requests: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct SharedConnections<S> {
+    /// The youngest last.
+    all: Vec<Shared<S>>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Shared<S> {
+    id: SharedId,
+    /// With the number of streams so far.
+    kept: Idle<S>,
+    streams: u32,
+    limit: u32,
+    /// Counts as idle. Without streams and without this it is about to be kept or to go.
+    is_idle: bool,
+    is_retired: bool,
+}
+
+impl<S: Reusable> Shared<S> {
+    fn takes_one_more(&self, key: u64, scope: ReuseScope, settings: &PoolSettings) -> bool {
+        self.streams < self.limit
+            && !self.is_retired
+            && self.kept.fits(key, scope)
+            && may_reuse(settings, self.kept.requests)
+    }
+
+    fn is_safe(&self) -> bool {
+        self.is_idle && self.kept.is_safe()
+    }
+}
+
+impl<S> Default for SharedConnections<S> {
+    fn default() -> Self {
+        Self { all: Vec::new(), next: 0 }
+    }
+}
+
+impl<S: Reusable> SharedConnections<S> {
+    pub(super) fn idle(&self) -> usize {
+        self.all.iter().filter(|shared| shared.is_idle).count()
+    }
+
+    pub(super) fn safe(&self) -> usize {
+        self.all.iter().filter(|shared| shared.is_safe()).count()
+    }
+
+    pub(super) fn open(&mut self, connection: S, key: u64, limit: u32) -> SharedId {
+        let id = SharedId(self.next);
+        self.next += 1;
+        let kept = Idle { connection, requests: 1, key };
+        let limit = limit.max(1);
+        self.all.push(Shared { id, kept, streams: 1, limit, is_idle: false, is_retired: false });
+        id
+    }
+
+    /// The one with most streams that has one free, so that others fall idle; of the idle ones the youngest. And whether it was
+    /// idle. What turns out to be closed takes no more streams.
+    pub(super) fn begin_stream(
+        &mut self,
+        key: u64,
+        scope: ReuseScope,
+        settings: &PoolSettings,
+    ) -> Option<(bool, SharedConnection<'_, S>)> {
+        let at = loop {
+            let fits = |shared: &(usize, &Shared<S>)| shared.1.takes_one_more(key, scope, settings);
+            let fitting = self.all.iter().enumerate().filter(fits);
+            let (at, _) = fitting.max_by_key(|(_, shared)| shared.streams)?;
+            if self.all[at].kept.connection.is_fresh() {
+                break at;
+            }
+            // An idle one is swept with the other closed ones.
+            self.all[at].is_retired = true;
+        };
+        let shared = &mut self.all[at];
+        shared.streams += 1;
+        shared.kept.requests = shared.kept.requests.saturating_add(1);
+        let was_idle = std::mem::take(&mut shared.is_idle);
+        let Idle { connection, requests, .. } = &mut shared.kept;
+        Some((was_idle, SharedConnection { id: shared.id, connection, requests: *requests }))
+    }
+
+    /// Whether that was its last stream; none when it is not known.
+    pub(super) fn end_stream(&mut self, id: SharedId) -> Option<bool> {
+        let shared = self.get(id)?;
+        debug_assert!(shared.streams > 0, "what ends has begun");
+        shared.streams = shared.streams.saturating_sub(1);
+        Some(shared.streams == 0)
+    }
+
+    /// Whether one without streams may serve another request.
+    pub(super) fn may_be_kept(&mut self, id: SharedId, settings: &PoolSettings) -> bool {
+        self.get(id).is_some_and(|shared| {
+            !shared.is_retired
+                && may_reuse(settings, shared.kept.requests)
+                && shared.kept.connection.is_fresh()
+        })
+    }
+
+    /// From now on it counts as idle.
+    pub(super) fn keep(&mut self, id: SharedId) {
+        if let Some(shared) = self.get(id) {
+            shared.is_idle = true;
+        }
+    }
+
+    pub(super) fn limit(&mut self, id: SharedId, limit: u32) {
+        if let Some(shared) = self.get(id) {
+            shared.limit = limit;
+        }
+    }
+
+    pub(super) fn retire(&mut self, id: SharedId) -> Option<Idle<S>> {
+        let shared = self.get(id)?;
+        shared.is_retired = true;
+        if shared.streams == 0 { self.remove(id) } else { None }
+    }
+
+    pub(super) fn lend(&mut self, scope: ReuseScope) -> Option<Idle<S>> {
+        let fits = |shared: &Shared<S>| {
+            !shared.is_retired && shared.kept.fits(0, scope) && shared.kept.connection.is_fresh()
+        };
+        self.remove_first_idle(fits)
+    }
+
+    pub(super) fn remove_oldest(&mut self) -> Option<Idle<S>> {
+        self.remove_first_idle(|_| true)
+    }
+
+    pub(super) fn give_up_one(&mut self) -> Option<Idle<S>> {
+        self.remove_first_idle(|shared| !shared.is_safe() || !shared.kept.connection.is_fresh())
+    }
+
+    pub(super) fn sweep<C>(&mut self, surplus: usize, away: &mut Vec<Removed<C, S>>) {
+        let closed = self.all.extract_if(.., |shared| shared.is_idle && !shared.kept.connection.is_fresh());
+        away.extend(closed.map(|shared| Removed::Shared(shared.kept)));
+        let idle = self.all.extract_if(.., |shared| shared.is_idle).take(surplus);
+        away.extend(idle.map(|shared| Removed::Shared(shared.kept)));
+    }
+
+    pub(super) fn remove(&mut self, id: SharedId) -> Option<Idle<S>> {
+        let at = self.all.iter().position(|shared| shared.id == id)?;
+        Some(self.all.remove(at).kept)
+    }
+
+    fn remove_first_idle(&mut self, goes: impl Fn(&Shared<S>) -> bool) -> Option<Idle<S>> {
+        let at = self.all.iter().position(|shared| shared.is_idle && goes(shared))?;
+        Some(self.all.remove(at).kept)
+    }
+
+    fn get(&mut self, id: SharedId) -> Option<&mut Shared<S>> {
+        self.all.iter_mut().find(|shared| shared.id == id)
+    }
+}

@@ -1,0 +1,213 @@
+use super::*;
+use crate::idle::Usage;
+
+/// A connection that its server closes when the test says so.
+#[derive(Debug, PartialEq)]
+struct Fake {
+    name: &'static str,
+    closed: bool,
+}
+
+impl Reusable for Fake {
+    fn is_fresh(&self) -> bool {
+        !self.closed
+    }
+}
+
+fn fake(name: &'static str) -> Fake {
+    Fake { name, closed: false }
+}
+
+fn whole(name: &'static str, requests: u32) -> Idle<Fake> {
+    Idle { connection: fake(name), requests, key: 0 }
+}
+
+type Pool = IdlePool<Fake, Fake>;
+
+/// The pool of worker 0 of 2, of which so many were needed at once.
+fn pool(needed: u32) -> (Pool, &'static IdlePools) {
+    let figures = IdlePools::leak(2);
+    let mut pool = Pool::default();
+    assert!(pool.claim(ServerKey::configured(0), figures));
+    (0..needed).for_each(|_| figures.begin_use(0));
+    (0..needed).for_each(|_| figures.end_use(0));
+    (pool, figures)
+}
+
+fn name(removed: Option<Removed<Fake, Fake>>) -> &'static str {
+    match removed {
+        None => "none",
+        Some(Removed::Whole(idle) | Removed::Shared(idle)) => idle.connection.name,
+    }
+}
+
+fn names(away: Vec<Removed<Fake, Fake>>) -> Vec<&'static str> {
+    away.into_iter().map(|removed| name(Some(removed))).collect()
+}
+
+fn begin(pool: &mut Pool, key: u64, scope: ReuseScope) -> Option<(&'static str, SharedId)> {
+    let lent = pool.begin_stream(0, key, scope, &PoolSettings::default())?;
+    Some((lent.connection.name, lent.id))
+}
+
+fn end(pool: &mut Pool, id: SharedId) -> &'static str {
+    let removed = pool.end_stream(0, id, &PoolSettings::default());
+    pool.tell(0);
+    name(removed)
+}
+
+#[test]
+fn the_youngest_that_fits_is_taken_and_the_oldest_is_lent() {
+    let (mut pool, figures) = pool(0);
+    for (at, requests) in ["a", "b", "c", "d"].into_iter().zip([2, 1, 2, 1]) {
+        pool.put(whole(at, requests));
+    }
+    pool.tell(0);
+    assert_eq!((figures.usage(0).unproven, figures.usage(0).safe), (2, 2));
+    let mut take = |scope| pool.take(0, scope).map(|idle| idle.connection.name);
+    assert_eq!((take(ReuseScope::Safe), take(ReuseScope::Any)), (Some("c"), Some("d")));
+    assert_eq!(pool.take(7, ReuseScope::Any).map(|idle| idle.key), None);
+    assert_eq!(name(pool.lend(ReuseScope::Any)), "a");
+    assert_eq!(name(pool.lend(ReuseScope::Safe)), "none");
+    pool.tell(0);
+    assert_eq!((figures.usage(0).unproven, figures.usage(0).safe), (1, 0));
+}
+
+#[test]
+fn one_with_streams_is_in_use_once_and_takes_as_many_as_it_may() {
+    let (mut pool, figures) = pool(0);
+    let first = pool.open_shared(0, fake("a"), 0, 3).unwrap();
+    let others = [(); 3].map(|()| begin(&mut pool, 0, ReuseScope::Any));
+    assert_eq!(others, [Some(("a", first)), Some(("a", first)), None], "the third has no stream left");
+    assert_eq!((figures.used(), figures.idle()), (1, 0));
+    pool.limit_streams(first, 4);
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Any), Some(("a", first)));
+    assert_eq!(begin(&mut pool, 7, ReuseScope::Any), None, "another key");
+    assert_eq!([(); 3].map(|()| end(&mut pool, first)), ["none"; 3]);
+    assert_eq!((figures.used(), figures.idle()), (1, 0));
+    assert_eq!(end(&mut pool, first), "none", "it is kept");
+    assert_eq!((figures.used(), figures.safe()), (0, 1));
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), Some(("a", first)));
+    pool.tell(0);
+    assert_eq!((figures.used(), figures.idle()), (1, 0));
+}
+
+/// Streams gather where there are some already, so that other connections fall idle.
+#[test]
+fn the_busiest_with_a_free_stream_is_taken() {
+    let (mut pool, _) = pool(3);
+    let [a, b] = ["a", "b"].map(|name| pool.open_shared(0, fake(name), 0, 3).unwrap());
+    let busiest = [(); 4].map(|()| begin(&mut pool, 0, ReuseScope::Any).unwrap().0);
+    assert_eq!(busiest, ["b", "b", "a", "a"]);
+    (0..3).for_each(|_| _ = end(&mut pool, b));
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Any), Some(("b", b)), "the other is full");
+    assert_eq!(end(&mut pool, a), "none");
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Any), Some(("a", a)));
+}
+
+/// `http-reuse aggressive`: a first request takes what was reused before.
+#[test]
+fn what_was_never_reused_is_not_safe() {
+    let (mut pool, figures) = pool(2);
+    let id = pool.open_shared(0, fake("a"), 0, 2).unwrap();
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), None);
+    assert_eq!(end(&mut pool, id), "none");
+    assert_eq!(figures.usage(0).unproven, 1);
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), None);
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Any), Some(("a", id)));
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), Some(("a", id)));
+}
+
+/// `max-reuse` counts streams, and what is used up goes with its last one.
+#[test]
+fn one_that_served_enough_takes_no_more() {
+    let (mut pool, figures) = pool(2);
+    let once = PoolSettings { maximum_reuse: Some(1), ..Default::default() };
+    let id = pool.open_shared(0, fake("a"), 0, 9).unwrap();
+    assert_eq!(pool.begin_stream(0, 0, ReuseScope::Any, &once).map(|lent| lent.requests), Some(2));
+    assert!(pool.begin_stream(0, 0, ReuseScope::Any, &once).is_none());
+    assert_eq!(name(pool.end_stream(0, id, &once)), "none", "a stream is left");
+    assert_eq!(name(pool.end_stream(0, id, &once)), "a");
+    assert_eq!((figures.used(), pool.idle()), (0, 0));
+}
+
+/// Both kinds count for `pool-max-conn`, `pool-low-conn` and what is needed.
+#[test]
+fn kinds_share_the_room() {
+    let full = PoolSettings { maximum: Some(1), ..Default::default() };
+    let (mut full_pool, _) = pool(4);
+    full_pool.put(whole("a", 2));
+    full_pool.tell(0);
+    let id = full_pool.open_shared(0, fake("b"), 0, 9).unwrap();
+    assert_eq!(name(full_pool.end_stream(0, id, &full)), "b", "no room beside the other kind");
+
+    let (mut pool, figures) = pool(1);
+    let id = pool.open_shared(0, fake("b"), 0, 9).unwrap();
+    assert_eq!(end(&mut pool, id), "none");
+    assert_eq!(figures.idle(), 1);
+    let admission = pool.admit(0, &PoolSettings::default());
+    assert!(matches!(admission, Admission::InPlaceOf(Removed::Shared(_))), "one is enough: {admission:?}");
+    let low = PoolSettings { low: 3, ..Default::default() };
+    assert!(matches!(pool.admit(0, &low), Admission::Free));
+}
+
+/// What has streams is neither purged nor lent whole to another worker.
+#[test]
+fn streams_keep_a_connection() {
+    let (mut pool, figures) = pool(4);
+    let [a, b, c] = ["a", "b", "c"].map(|name| pool.open_shared(0, fake(name), 0, 1).unwrap());
+    assert_eq!([end(&mut pool, b), end(&mut pool, c)], ["none", "none"]);
+    pool.put(whole("w", 1));
+    let mut away = Vec::new();
+    pool.sweep(2, &mut away);
+    assert_eq!(names(away), ["w", "b"], "those that are lent whole first, then the oldest");
+    assert_eq!(name(pool.lend(ReuseScope::Any)), "c");
+    assert_eq!(name(pool.lend(ReuseScope::Any)), "none");
+    assert_eq!(name(pool.remove_oldest()), "none");
+    pool.tell(0);
+    assert_eq!((figures.used(), figures.idle()), (1, 0));
+    assert_eq!(end(&mut pool, a), "none");
+    let mut away = Vec::new();
+    pool.sweep(usize::MAX, &mut away);
+    assert_eq!(names(away), ["a"]);
+}
+
+/// GOAWAY: no stream begins, those alive end, and then it goes.
+#[test]
+fn one_that_retires_goes_with_its_last_stream() {
+    let (mut pool, figures) = pool(2);
+    let [a, b] = ["a", "b"].map(|name| pool.open_shared(0, fake(name), 0, 9).unwrap());
+    assert_eq!(name(pool.retire(a)), "none");
+    assert_eq!(end(&mut pool, b), "none");
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Any), Some(("b", b)));
+    assert_eq!(end(&mut pool, a), "a");
+    assert_eq!(end(&mut pool, b), "none");
+    assert_eq!(name(pool.retire(b)), "b", "it was idle");
+    assert_eq!((end(&mut pool, b), figures.used()), ("none", 0));
+}
+
+/// A connection that its server closed is not offered, nor kept after its last stream.
+#[test]
+fn a_closed_one_is_not_offered() {
+    let (mut pool, figures) = pool(2);
+    let [a, b] = ["a", "b"].map(|name| pool.open_shared(0, fake(name), 0, 9).unwrap());
+    assert_eq!(end(&mut pool, b), "none");
+    for _ in 0..2 {
+        let lent = pool.begin_stream(0, 0, ReuseScope::Any, &PoolSettings::default()).unwrap();
+        lent.connection.closed = true;
+    }
+    assert_eq!(begin(&mut pool, 0, ReuseScope::Any), None, "both are closed");
+    assert_eq!([end(&mut pool, b), end(&mut pool, a), end(&mut pool, a)], ["b", "none", "a"]);
+    assert_eq!((figures.used(), pool.idle()), (0, 0));
+}
+
+/// A place is its latest server's.
+#[test]
+fn a_server_that_came_later_has_the_place() {
+    let (mut pool, figures) = pool(0);
+    pool.put(whole("a", 1));
+    assert!(pool.claim(ServerKey::added(0, 1), figures));
+    assert!(!pool.claim(ServerKey::configured(0), figures));
+    pool.tell(0);
+    assert_eq!((pool.idle(), figures.total()), (0, Usage::default()));
+}
