@@ -5,24 +5,31 @@
 //! holding it. Counts of requests live outside, in the servers (see `queue.rs` for why that is safe).
 //! Where no server has a limit, requests take no lock: each worker chooses by its own view (`view.rs`).
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 
-use crate::balance::{Pick, TurnCounter};
+use crate::address::ServerAddress;
+use crate::balance::Pick;
+use crate::changes::{AddError, ChangeError, FormerState, RemoveError};
+use crate::choice::{Choice, ChooseInput};
 use crate::figures::BackendFigures;
 use crate::idle::IdlePools;
-use crate::lb_state::{LbState, Watcher};
+use crate::lb_state::{BackendStatus, LbState, Watcher};
+use crate::lease::Lease;
 use crate::persistence::DynamicCookies;
-use crate::queue::{Order, Outcome, Place, Priority, Verdict, Waiter, Waiting, Wake};
+use crate::queue::{Decision, Order, QueueOf, Waiter, Wake};
 use crate::server::state::{AdminState, OperationalState};
 use crate::server::weight::WeightChange;
-use crate::server::{Change, Server, ServerKey, raise};
-use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerAddress, ServerSettings};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, handshake_point};
-use crate::view::{Chosen, Handle, Version, WorkerView};
-use weir_sync::{CachePadded, Lock, LockGuard, LockLabel, PerWorker};
+use crate::server::{Change, Server};
+use crate::server_key::ServerKey;
+use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerSettings};
+use crate::shared::{Home, Owner, Shared, Version};
+use crate::snapshot::ServerSnapshot;
+use crate::sync::{Ordering, handshake_point, raise};
+use crate::view::{Chosen, WorkerView};
+use crate::waiting::{Outcome, Queues, Waiting};
+use weir_sync::{Lock, LockGuard, LockLabel, PerWorker};
 
 /// What profiles call backends' locks. Each critical section leaves its state consistent at each step, so a panic caught at
 /// the task that held it (design D8) leaves nothing to mend.
@@ -38,39 +45,6 @@ pub struct Backend {
     itself: Weak<Backend>,
 }
 
-/// What choosing needs to know of a request.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ChooseInput {
-    /// The hash of the balancing key (see [`crate::hash`]); `None` when the algorithm has no key or
-    /// the request does not carry it: then servers take turns.
-    pub hash: Option<u32>,
-    /// A server to avoid when there is another one (redispatch).
-    pub avoid: Option<ServerKey>,
-    /// A server to take, if it has room and nobody waits (`option prefer-last-server`).
-    pub prefer: Option<ServerKey>,
-    /// The order in queues.
-    pub priority: Priority,
-    /// Entropy, for `balance random`.
-    pub random: u64,
-    /// The worker that asks: it alone uses this number.
-    pub worker: usize,
-    /// The time on a monotonic clock.
-    pub now_ms: u64,
-}
-
-/// What came of choosing.
-#[derive(Debug)]
-pub enum Choice {
-    /// A slot of a server.
-    Server(Lease),
-    /// No slot yet: a place in a queue.
-    Wait(Waiting),
-    /// The designated server takes no more waiters (`maxqueue`): choose freely.
-    Full,
-    /// No server can serve.
-    None,
-}
-
 impl Backend {
     /// A backend with its servers.
     #[must_use]
@@ -78,7 +52,7 @@ impl Backend {
         let views = PerWorker::new(settings.workers, |_| None);
         let shared = Arc::new(Shared::new(settings));
         Arc::new_cyclic(|itself: &Weak<Self>| {
-            let home = || Home { backend: Weak::clone(itself), shared: Arc::clone(&shared) };
+            let home = || Home { owner: itself.clone(), shared: Arc::clone(&shared) };
             let servers: Vec<_> = (0u32..)
                 .zip(servers)
                 .map(|(rank, settings)| {
@@ -236,10 +210,10 @@ impl Backend {
             None => Choice::None,
             Some(Pick::Free(member)) => Choice::Server(lb_state.occupy(member)),
             Some(Pick::Queue(member)) => {
-                let place = Place::Server(lb_state.member_key(member));
-                self.join(lb_state, place, input, wake, false)
+                let queue = QueueOf::Server(lb_state.member_key(member));
+                self.join(lb_state, queue, input, wake, false)
             }
-            Some(Pick::Saturated) => self.join(lb_state, Place::Backend, input, wake, false),
+            Some(Pick::Saturated) => self.join(lb_state, QueueOf::Backend, input, wake, false),
         }
     }
 
@@ -326,7 +300,7 @@ impl Backend {
         if maximum > 0 && server.queued() >= maximum {
             return Choice::Full;
         }
-        self.join(lb_state, Place::Server(key), input, wake, sticky)
+        self.join(lb_state, QueueOf::Server(key), input, wake, sticky)
     }
 
     /// Takes a slot of a server whatever its limit, as for a connection that exists already.
@@ -411,7 +385,7 @@ impl Backend {
             return Err(AddError::IdentifierTaken(Arc::clone(owner)));
         }
         let (key, pools) = lb_state.vacancy();
-        let home = Home { backend: Weak::clone(&self.itself), shared: Arc::clone(&self.shared) };
+        let home = Home { owner: self.itself.clone(), shared: Arc::clone(&self.shared) };
         let server = Arc::new(Server::new(key, settings, pools, home, now_ms));
         server.begin_in_maintenance();
         lb_state.add(Arc::clone(&server));
@@ -507,7 +481,7 @@ impl Backend {
     fn join(
         &self,
         mut lb_state: LockGuard<'_, LbState>,
-        place: Place,
+        queue: QueueOf,
         input: &ChooseInput,
         wake: impl FnOnce() -> Box<dyn Wake>,
         sticky: bool,
@@ -515,11 +489,11 @@ impl Backend {
         // The backend is alive: somebody called a method on it.
         let Some(itself) = self.itself.upgrade() else { return Choice::None };
         let stays = sticky || (self.shared.settings.persist && self.shared.settings.redispatch == 0);
-        let sticky = stays && place != Place::Backend;
+        let sticky = stays && queue != QueueOf::Backend;
         let waiter = Arc::new(Waiter::new(wake(), sticky));
-        let order = lb_state.enqueue(place, input, Arc::clone(&waiter));
+        let order = lb_state.enqueue(queue, input, Arc::clone(&waiter));
         let mut woken = Vec::new();
-        lb_state.hand_out_at(place, &mut woken);
+        lb_state.hand_out_at(queue, &mut woken);
         // Settled under the lock or not at all: once it is gone, others may decide, and then the
         // caller has to hear of it.
         let served_at_once = woken.iter().position(|other| Arc::ptr_eq(other, &waiter));
@@ -528,33 +502,39 @@ impl Backend {
             woken.swap_remove(position);
         }
         wake_all(woken);
-        let mut waiting = Waiting::new(itself, waiter, place, order);
+        let mut waiting = Waiting::new(itself, waiter, queue, order);
         match served_at_once.and_then(|_| waiting.poll()) {
             Some(Outcome::Granted(granted)) => Choice::Server(granted.lease),
             _ => Choice::Wait(waiting),
         }
     }
+}
 
-    /// A waiter gives up.
-    pub(crate) fn abandon(&self, place: Place, order: Order, waiter: &Waiter) {
+impl Queues for Backend {
+    fn leased(&self, key: ServerKey) -> Option<Lease> {
+        self.server(key).map(Lease::granted)
+    }
+
+    fn abandon(&self, queue: QueueOf, order: Order, waiter: &Waiter) {
         let mut lb_state = self.lb_state.lock();
-        if lb_state.leave(place, order) {
+        if lb_state.leave(queue, order) {
             return;
         }
         drop(lb_state);
         // Decided in the meantime: a granted slot goes to somebody else.
-        if let Some(Verdict::Granted(key)) = waiter.verdict() {
-            drop(self.server(key).map(Lease::granted));
+        if let Some(Decision::Granted(key)) = waiter.decision() {
+            drop(self.leased(key));
         }
     }
+}
 
-    /// A slot of `key` came free while somebody waited for it, or while load orders the servers.
-    pub(crate) fn released(&self, key: ServerKey) {
+impl Owner for Backend {
+    fn released(&self, key: ServerKey) {
         let mut woken = Vec::new();
         {
             let mut lb_state = self.lb_state.lock();
             lb_state.load_changed(key);
-            lb_state.hand_out_at(Place::Server(key), &mut woken);
+            lb_state.hand_out_at(QueueOf::Server(key), &mut woken);
         }
         wake_all(woken);
     }
@@ -563,221 +543,6 @@ impl Backend {
 impl std::fmt::Debug for Backend {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Backend").field("name", &self.name()).finish_non_exhaustive()
-    }
-}
-
-/// What operators see of a farm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackendStatus {
-    /// Whether any server can take a new visitor.
-    pub up: bool,
-    /// Usable servers that are no backups.
-    pub active: u32,
-    /// Usable backup servers.
-    pub backup: u32,
-    /// The sum of the weights in use.
-    pub weight: u32,
-    /// When it last went up or down.
-    pub last_change_ms: u64,
-    /// How long it has been down in all.
-    pub downtime_ms: u64,
-    /// How often it went from up to down.
-    pub downs: u32,
-}
-
-/// Why a change was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeError {
-    /// There is no such server.
-    NoSuchServer,
-    /// The algorithm is static: only 0 and the configured weight (0% and 100%) are possible.
-    StaticAlgorithm,
-}
-
-impl std::fmt::Display for ChangeError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::NoSuchServer => "no such server",
-            Self::StaticAlgorithm => {
-                "the backend's balancing algorithm is static and only accepts weights '0%' and '100%'"
-            }
-        })
-    }
-}
-
-impl std::error::Error for ChangeError {}
-
-/// What a server had in a former process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FormerState {
-    /// The weight that an operator had set.
-    pub weight: Option<u32>,
-    /// Where it was.
-    pub address: Option<ServerAddress>,
-    /// What operators had decided.
-    pub admin: AdminState,
-    /// How it was; whatever it says, who is in maintenance is stopped.
-    pub operational: OperationalState,
-    /// When that began, on the caller's clock.
-    pub last_change_ms: u64,
-}
-
-/// Why a server was not taken in.
-#[derive(Clone, Debug)]
-pub enum AddError {
-    /// The algorithm needs to know all servers from the start.
-    StaticAlgorithm,
-    /// Another server has the name.
-    NameTaken,
-    /// This server has the `id`.
-    IdentifierTaken(Arc<Server>),
-}
-
-/// Why a server was not let go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RemoveError {
-    /// There is no such server.
-    NoSuchServer,
-    /// It would take traffic.
-    NotInMaintenance,
-    /// Something is on it, waits for it, or is kept for it.
-    InUse,
-}
-
-/// A slot of a server, given back on drop at the latest.
-pub struct Lease {
-    server: LeasedServer,
-    /// The worker that counts it; none where all count together.
-    worker: Option<usize>,
-    held: bool,
-}
-
-enum LeasedServer {
-    /// Through a reference that only its worker counts.
-    OfWorker(Arc<Handle>),
-    Common(Arc<Server>),
-}
-
-impl Lease {
-    /// For a slot that is counted already, under the lock.
-    pub(crate) fn granted(server: Arc<Server>) -> Self {
-        Self { server: LeasedServer::Common(server), worker: None, held: true }
-    }
-
-    /// For a slot that was taken without the lock and is counted already.
-    pub(crate) fn alone(server: Arc<Handle>, worker: Option<usize>) -> Self {
-        Self { server: LeasedServer::OfWorker(server), worker, held: true }
-    }
-
-    /// The server, also once the slot was given back.
-    #[must_use]
-    pub fn server(&self) -> &Arc<Server> {
-        match &self.server {
-            LeasedServer::OfWorker(handle) => &handle.0,
-            LeasedServer::Common(server) => server,
-        }
-    }
-
-    /// Gives the slot back now; what remains only says which server it was.
-    pub fn give_back(&mut self) {
-        if std::mem::take(&mut self.held) {
-            self.server().release(self.worker);
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.give_back();
-    }
-}
-
-impl std::fmt::Debug for Lease {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Lease").field(&self.server().name()).finish()
-    }
-}
-
-/// What a backend, its state and its servers have in common, readable without the lock.
-pub(crate) struct Shared {
-    pub(crate) settings: BackendSettings,
-    pub(crate) figures: BackendFigures,
-    /// The most streams inside that were seen.
-    pub(crate) sessions_maximum: AtomicU32,
-    /// Which state of the farm this is, as a [`Version`]. Written under the lock, and read for each request.
-    pub(crate) version: CachePadded<AtomicU64>,
-    /// The turns that workers draw.
-    pub(crate) turns: TurnCounter,
-    /// Whether the algorithm compares what all workers count.
-    pub(crate) compares_load: bool,
-    /// Requests in the backend's queue. Written under the lock.
-    pub(crate) queued: AtomicU32,
-    pub(crate) queued_maximum: AtomicU32,
-    /// How many servers can take a new visitor. Written under the lock.
-    pub(crate) usable: AtomicU32,
-    /// What dynamic cookies are made with. Changed under the lock.
-    pub(crate) dynamic_cookies: ArcSwap<DynamicCookies>,
-}
-
-impl Shared {
-    pub(crate) fn new(settings: BackendSettings) -> Self {
-        Self {
-            figures: BackendFigures::new(settings.workers),
-            sessions_maximum: AtomicU32::new(0),
-            version: CachePadded::new(AtomicU64::new(Version::default().to_number())),
-            turns: TurnCounter::new(),
-            compares_load: settings.compares_load(),
-            queued: AtomicU32::new(0),
-            queued_maximum: AtomicU32::new(0),
-            usable: AtomicU32::new(0),
-            dynamic_cookies: ArcSwap::from_pointee(settings.dynamic_cookies.clone()),
-            settings,
-        }
-    }
-}
-
-/// A server's way back to its backend.
-pub(crate) struct Home {
-    pub(crate) backend: Weak<Backend>,
-    pub(crate) shared: Arc<Shared>,
-}
-
-#[cfg(test)]
-impl Home {
-    /// For a server on its own.
-    pub(crate) fn nowhere() -> Self {
-        Self { backend: Weak::new(), shared: Arc::new(Shared::new(BackendSettings::default())) }
-    }
-}
-
-/// The servers as readers see them, replaced as a whole.
-struct ServerSnapshot {
-    servers: Arc<[Arc<Server>]>,
-    places: Box<[Option<Arc<Server>>]>,
-    by_cookie: HashMap<String, Vec<ServerKey>>,
-}
-
-impl ServerSnapshot {
-    fn new(servers: Vec<Arc<Server>>) -> Self {
-        let mut by_cookie: HashMap<String, Vec<ServerKey>> = HashMap::new();
-        let size = servers.iter().map(|server| server.key().index() + 1).max().unwrap_or(0);
-        let mut places = vec![None; size];
-        for server in &servers {
-            places[server.key().index()] = Some(Arc::clone(server));
-            if let Some(value) = server.cookie() {
-                by_cookie.entry(String::clone(&value)).or_default().push(server.key());
-            }
-        }
-        Self { servers: servers.into(), places: places.into(), by_cookie }
-    }
-
-    fn by_cookie(&self, value: &str) -> Option<&Arc<Server>> {
-        let servers = || self.by_cookie.get(value).into_iter().flatten().filter_map(|key| self.get(*key));
-        servers().find(|server| server.is_up()).or_else(|| servers().next())
-    }
-
-    fn get(&self, key: ServerKey) -> Option<&Arc<Server>> {
-        self.places.get(key.index())?.as_ref().filter(|server| server.key() == key)
     }
 }
 

@@ -9,14 +9,14 @@ mod least;
 mod map;
 mod random;
 mod ring;
-mod rotation;
 mod sticky;
 mod turns;
 
 use std::sync::Arc;
 
-pub(crate) use self::rotation::{Rotation, Sequence, TurnCounter};
-use crate::server::{Server, ServerKey};
+use crate::rotation::Sequence;
+use crate::server::Server;
+use crate::server_key::ServerKey;
 use crate::settings::{Algorithm, BackendSettings, HashAffinity, HashMethod};
 
 /// A server that takes new visitors.
@@ -260,11 +260,12 @@ mod fixture {
     use std::sync::Arc;
 
     use super::{Farm, Member};
-    use crate::backend::Home;
     use crate::idle::IdlePools;
+    use crate::server::Server;
     use crate::server::weight::WEIGHT_SCALE;
-    use crate::server::{Server, ServerKey};
+    use crate::server_key::ServerKey;
     use crate::settings::ServerSettings;
+    use crate::shared::Home;
 
     /// Servers with these settings, all members.
     pub(super) fn members_with(settings: impl IntoIterator<Item = ServerSettings>) -> Vec<Member> {

@@ -20,8 +20,7 @@ pub use rows::{
     ProcessRate, ServerCounter,
 };
 
-use crate::server::raise;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, raise};
 
 /// The figures of a frontend.
 pub type FrontendFigures = Figures<FrontendCounter, { FrontendCounter::COUNT }, 3>;

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::backend::{BackendStatus, ChooseInput, Lease, Shared};
-use crate::balance::{Balancer, Farm, Member, Members, Pick, Request, Rotation};
+use crate::balance::{Balancer, Farm, Member, Members, Pick, Request};
+use crate::choice::ChooseInput;
 use crate::idle::IdlePools;
-use crate::queue::{Order, Place, Verdict, WaitQueue, Waiter};
-use crate::server::weight;
-use crate::server::{Server, ServerKey, raise};
+use crate::lease::Lease;
+use crate::queue::{Decision, Order, QueueOf, WaitQueue, Waiter};
+use crate::rotation::Rotation;
+use crate::server::{Server, weight};
+use crate::server_key::ServerKey;
 use crate::settings::Algorithm;
-use crate::sync::{Ordering, handshake_point};
-use crate::view::Version;
+use crate::shared::{Shared, Version};
+use crate::sync::{Ordering, handshake_point, raise};
 
 /// What the lock guards.
 pub(crate) struct LbState {
@@ -54,6 +56,25 @@ pub struct FarmView<'f> {
     pub servers: &'f [Arc<Server>],
     /// Those that take new visitors now, the one that `balance sticky` uses first.
     pub usable: &'f [Arc<Server>],
+}
+
+/// What operators see of a farm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackendStatus {
+    /// Whether any server can take a new visitor.
+    pub up: bool,
+    /// Usable servers that are no backups.
+    pub active: u32,
+    /// Usable backup servers.
+    pub backup: u32,
+    /// The sum of the weights in use.
+    pub weight: u32,
+    /// When it last went up or down.
+    pub last_change_ms: u64,
+    /// How long it has been down in all.
+    pub downtime_ms: u64,
+    /// How often it went from up to down.
+    pub downs: u32,
 }
 
 /// A server's place.
@@ -364,40 +385,40 @@ impl LbState {
     }
 
     /// Joins a queue.
-    pub(crate) fn enqueue(&mut self, place: Place, input: &ChooseInput, waiter: Arc<Waiter>) -> Order {
+    pub(crate) fn enqueue(&mut self, queue: QueueOf, input: &ChooseInput, waiter: Arc<Waiter>) -> Order {
         self.arrivals += 1;
         let order = Order::new(input.priority, self.now_ms, self.arrivals);
-        self.queue_at(place).insert(order, waiter);
-        self.note_length(place);
+        self.queue_at(queue).insert(order, waiter);
+        self.note_length(queue);
         handshake_point();
         order
     }
 
     /// Leaves a queue; false when the waiter was taken out before.
-    pub(crate) fn leave(&mut self, place: Place, order: Order) -> bool {
-        let left = self.queue_at(place).remove(order);
-        self.note_length(place);
+    pub(crate) fn leave(&mut self, queue: QueueOf, order: Order) -> bool {
+        let left = self.queue_at(queue).remove(order);
+        self.note_length(queue);
         left
     }
 
-    fn queue_at(&mut self, place: Place) -> &mut WaitQueue {
-        match place {
-            Place::Server(key) => &mut self.slots[key.index()].queue,
-            Place::Backend => &mut self.queue,
+    fn queue_at(&mut self, queue: QueueOf) -> &mut WaitQueue {
+        match queue {
+            QueueOf::Server(key) => &mut self.slots[key.index()].queue,
+            QueueOf::Backend => &mut self.queue,
         }
     }
 
     /// Publishes a queue's length to those who release slots.
-    fn note_length(&mut self, place: Place) {
-        match place {
-            Place::Server(key) => {
+    fn note_length(&mut self, queue: QueueOf) {
+        match queue {
+            QueueOf::Server(key) => {
                 let slot = &self.slots[key.index()];
                 if let Some(server) = &slot.server {
                     server.set_queued(slot.queue.length());
                 }
                 self.load_changed(key);
             }
-            Place::Backend => {
+            QueueOf::Backend => {
                 let length = self.queue.length();
                 self.shared.queued.store(length, Ordering::SeqCst);
                 raise(&self.shared.queued_maximum, length);
@@ -414,17 +435,17 @@ impl LbState {
         while server.is_up() && server.served() < limit {
             let own = self.slots[key.index()].queue.head();
             let shared = if is_member { self.queue.head() } else { None };
-            let place = match (own, shared) {
+            let queue = match (own, shared) {
                 (None, None) => return,
-                (Some(own), Some(shared)) if shared < own => Place::Backend,
-                (None, Some(_)) => Place::Backend,
-                (Some(_), _) => Place::Server(key),
+                (Some(own), Some(shared)) if shared < own => QueueOf::Backend,
+                (None, Some(_)) => QueueOf::Backend,
+                (Some(_), _) => QueueOf::Server(key),
             };
-            let Some(waiter) = self.queue_at(place).serve() else { return };
+            let Some(waiter) = self.queue_at(queue).serve() else { return };
             server.occupy();
-            waiter.decide(&Verdict::Granted(key));
+            waiter.decide(&Decision::Granted(key));
             woken.push(waiter);
-            self.note_length(place);
+            self.note_length(queue);
             self.load_changed(key);
         }
     }
@@ -450,10 +471,10 @@ impl LbState {
     }
 
     /// Gives free slots after somebody joined a queue.
-    pub(crate) fn hand_out_at(&mut self, place: Place, woken: &mut Vec<Arc<Waiter>>) {
-        match place {
-            Place::Server(key) => self.hand_out(key, woken),
-            Place::Backend => self.hand_out_members(woken),
+    pub(crate) fn hand_out_at(&mut self, queue: QueueOf, woken: &mut Vec<Arc<Waiter>>) {
+        match queue {
+            QueueOf::Server(key) => self.hand_out(key, woken),
+            QueueOf::Backend => self.hand_out_members(woken),
         }
     }
 
@@ -462,14 +483,14 @@ impl LbState {
         let before = woken.len();
         if !server.is_up() {
             self.slots[server.key().index()].queue.evict(woken);
-            self.note_length(Place::Server(server.key()));
+            self.note_length(QueueOf::Server(server.key()));
         }
         if self.members.list.is_empty() {
             self.queue.evict(woken);
-            self.note_length(Place::Backend);
+            self.note_length(QueueOf::Backend);
         }
         for waiter in &woken[before..] {
-            waiter.decide(&Verdict::ChooseAgain);
+            waiter.decide(&Decision::ChooseAgain);
         }
     }
 }

@@ -13,24 +13,34 @@
 //! Begin with `backend.rs` (the object and its lock), then `view.rs` (how a worker chooses without the
 //! lock), `queue.rs` (why no wake-up is lost) and `balance.rs` (one file per algorithm).
 
+mod address;
 pub mod backend;
 mod balance;
+mod changes;
+mod choice;
 pub mod figures;
 pub mod hash;
 pub mod idle;
 pub mod key;
 mod lb_state;
+mod lease;
 pub mod persistence;
 pub mod queue;
 pub mod retry;
+mod rotation;
 pub mod server;
+mod server_key;
 pub mod settings;
+mod shared;
+mod snapshot;
 mod sync;
 mod view;
+mod waiting;
 
-pub use backend::{
-    AddError, Backend, BackendStatus, ChangeError, Choice, ChooseInput, FormerState, Lease, RemoveError,
-};
+pub use address::ServerAddress;
+pub use backend::Backend;
+pub use changes::{AddError, ChangeError, FormerState, RemoveError};
+pub use choice::{Choice, ChooseInput};
 pub use figures::{
     BackendCounter, BackendFigures, CounterRow, CounterSet, FrontendCounter, FrontendFigures, FrontendRate,
     ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,
@@ -40,17 +50,20 @@ pub use idle::{
     Admission, ConnectionKeys, ConnectionParts, Idle, IdlePool, IdlePools, NeverShared, PurgePlan, Removed,
     Reusable, ReuseScope, SharedConnection, SharedId, Usage, may_reuse, purge_plan, reuse_scope,
 };
-pub use lb_state::{FarmView, Watcher};
+pub use lb_state::{BackendStatus, FarmView, Watcher};
+pub use lease::Lease;
 pub use persistence::{
     CookieMode, CookieSettings, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts,
     ResponsePlan,
 };
-pub use queue::{Granted, Outcome, Positions, Priority, Waiting, Wake, WakeFn};
+pub use queue::{Priority, Wake, WakeFn};
 pub use retry::{Failure, NextAttempt, TURN_AROUND_MS, after_failure};
 pub use server::state::{AdminState, OperationalState, RequestedState};
 pub use server::weight::WeightChange;
-pub use server::{Change, Server, ServerKey};
+pub use server::{Change, Server};
+pub use server_key::ServerKey;
 pub use settings::{
     Algorithm, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType, HttpReuse,
-    PoolSettings, ServerAddress, ServerSettings, UriKey,
+    PoolSettings, ServerSettings, UriKey,
 };
+pub use waiting::{Granted, Outcome, Positions, Waiting};

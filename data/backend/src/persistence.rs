@@ -14,8 +14,8 @@ mod header;
 use date::Date;
 pub use header::HeaderEdit;
 
-use crate::server::ServerKey;
-use crate::settings::ServerAddress;
+use crate::address::ServerAddress;
+use crate::server_key::ServerKey;
 
 /// `cookie <name> ...`.
 #[derive(Clone, Debug, PartialEq, Eq)]

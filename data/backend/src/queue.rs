@@ -32,13 +32,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::backend::{Backend, Lease};
-use crate::server::ServerKey;
+use crate::server_key::ServerKey;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// How a waiter is told that its [`Waiting`] has news. Called from any thread, at most once.
+/// How a waiter is told that its [`Waiting`](crate::Waiting) has news. Called from any thread, at most once.
 pub trait Wake: Send + Sync {
-    /// Makes the waiter look at its [`Waiting`] again. Must not call back into the backend.
+    /// Makes the waiter look at its [`Waiting`](crate::Waiting) again. Must not call back into the backend.
     fn wake(&self);
 }
 
@@ -86,120 +85,9 @@ impl Priority {
     const OFFSET_LIMIT: i64 = 524_287;
 }
 
-/// How many requests left the queue while this one waited, itself included: `%sq` and `%bq` in logs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Positions {
-    /// From the server's queue.
-    pub server: u32,
-    /// From the backend's queue.
-    pub backend: u32,
-}
-
-impl Positions {
-    /// Adds what a further wait counted.
-    pub fn add(&mut self, other: Self) {
-        self.server = self.server.saturating_add(other.server);
-        self.backend = self.backend.saturating_add(other.backend);
-    }
-}
-
-/// How a wait ended.
-#[derive(Debug)]
-pub enum Outcome {
-    /// A slot is there.
-    Granted(Granted),
-    /// The server went away: choose again.
-    ChooseAgain(Positions),
-}
-
-/// A slot that was waited for.
-#[derive(Debug)]
-pub struct Granted {
-    /// The slot.
-    pub lease: Lease,
-    /// Who was served before.
-    pub positions: Positions,
-}
-
-/// A place in a queue. Dropping it leaves the queue, or gives back a slot that was just granted.
-pub struct Waiting {
-    backend: Arc<Backend>,
-    waiter: Arc<Waiter>,
-    place: Place,
-    order: Order,
-    settled: bool,
-}
-
-impl Waiting {
-    pub(crate) fn new(backend: Arc<Backend>, waiter: Arc<Waiter>, place: Place, order: Order) -> Self {
-        Self { backend, waiter, place, order, settled: false }
-    }
-
-    /// The outcome, once there is one; after that nothing any more.
-    pub fn poll(&mut self) -> Option<Outcome> {
-        if self.settled {
-            return None;
-        }
-        let verdict = self.waiter.verdict()?;
-        self.settled = true;
-        let positions = self.positions();
-        Some(match verdict {
-            Verdict::ChooseAgain => Outcome::ChooseAgain(positions),
-            Verdict::Granted(key) => match self.backend.server(key) {
-                Some(server) => Outcome::Granted(Granted { lease: Lease::granted(server), positions }),
-                // A granted slot keeps its server from being removed; without one there is nothing to give back.
-                None => Outcome::ChooseAgain(positions),
-            },
-        })
-    }
-
-    /// The queue that it is in: a server's, or `None` for the backend's.
-    #[must_use]
-    pub fn server(&self) -> Option<ServerKey> {
-        match self.place {
-            Place::Server(key) => Some(key),
-            Place::Backend => None,
-        }
-    }
-
-    /// Leaves the queue, or gives back a slot that was just granted; what logs show of such a wait.
-    #[must_use]
-    pub fn give_up(mut self) -> Positions {
-        self.leave();
-        self.positions()
-    }
-
-    fn leave(&mut self) {
-        if !std::mem::replace(&mut self.settled, true) {
-            self.backend.abandon(self.place, self.order, &self.waiter);
-        }
-    }
-
-    /// How many requests left this queue since it was joined; known once this one left it.
-    fn positions(&self) -> Positions {
-        let ahead = self.waiter.ahead.load(Ordering::Relaxed);
-        match self.place {
-            Place::Server(_) => Positions { server: ahead, backend: 0 },
-            Place::Backend => Positions { server: 0, backend: ahead },
-        }
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
-
-impl std::fmt::Debug for Waiting {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Waiting").field("place", &self.place).finish_non_exhaustive()
-    }
-}
-
 /// Which queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum QueueOf {
     Server(ServerKey),
     Backend,
 }
@@ -229,7 +117,8 @@ pub(crate) struct Waiter {
     wake: Box<dyn Wake>,
 }
 
-pub(crate) enum Verdict {
+/// What became of a waiter.
+pub(crate) enum Decision {
     Granted(ServerKey),
     ChooseAgain,
 }
@@ -245,19 +134,19 @@ impl Waiter {
     }
 
     /// Decides, under the lock. The wake-up follows when the lock is gone.
-    pub(crate) fn decide(&self, verdict: &Verdict) {
-        let state = match verdict {
-            Verdict::ChooseAgain => CHOOSE_AGAIN,
-            Verdict::Granted(key) => GRANTED + key.to_number(),
+    pub(crate) fn decide(&self, decision: &Decision) {
+        let state = match decision {
+            Decision::ChooseAgain => CHOOSE_AGAIN,
+            Decision::Granted(key) => GRANTED + key.to_number(),
         };
         self.state.store(state, Ordering::Release);
     }
 
-    pub(crate) fn verdict(&self) -> Option<Verdict> {
+    pub(crate) fn decision(&self) -> Option<Decision> {
         match self.state.load(Ordering::Acquire) {
             UNDECIDED => None,
-            CHOOSE_AGAIN => Some(Verdict::ChooseAgain),
-            granted => Some(Verdict::Granted(ServerKey::from_number(granted - GRANTED))),
+            CHOOSE_AGAIN => Some(Decision::ChooseAgain),
+            granted => Some(Decision::Granted(ServerKey::from_number(granted - GRANTED))),
         }
     }
 
@@ -320,6 +209,11 @@ impl WaitQueue {
 }
 
 impl Waiter {
+    /// How many left the queue since it was joined; known once this one left it.
+    pub(crate) fn ahead(&self) -> u32 {
+        self.ahead.load(Ordering::Relaxed)
+    }
+
     fn note_ahead(&self, ahead: u64) {
         self.ahead.store(u32::try_from(ahead).unwrap_or(u32::MAX), Ordering::Relaxed);
     }

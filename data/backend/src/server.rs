@@ -12,63 +12,15 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use crate::backend::Home;
+use crate::address::ServerAddress;
 use crate::figures::ServerFigures;
 use crate::idle::IdlePools;
-use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerAddress, ServerSettings};
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point};
+use crate::server_key::ServerKey;
+use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerSettings};
+use crate::shared::Home;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point, raise};
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
-
-/// A server's place in its backend, and which of the servers that had the place: safe to keep, because the key of a server
-/// that was removed finds nothing, whoever has its place now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServerKey {
-    place: u32,
-    generation: u32,
-}
-
-impl ServerKey {
-    /// The key of the `rank`th server of the configuration, counted from 0.
-    #[must_use]
-    pub const fn configured(rank: u32) -> Self {
-        Self { place: rank, generation: 0 }
-    }
-
-    /// The key of a server that is added at a place.
-    pub(crate) const fn added(place: u32, generation: u32) -> Self {
-        Self { place, generation }
-    }
-
-    /// The place as an index, from 0: places are few and taken again.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.place as usize
-    }
-
-    /// Whether the server is of the configuration, and so the [`ServerKey::index`]th of its servers.
-    #[must_use]
-    pub const fn is_configured(self) -> bool {
-        self.generation == 0
-    }
-
-    /// Which of the servers that had the place.
-    pub(crate) const fn generation(self) -> u32 {
-        self.generation
-    }
-
-    /// The key as a number.
-    #[must_use]
-    pub const fn to_number(self) -> u64 {
-        (self.generation as u64) << 32 | self.place as u64
-    }
-
-    /// The key of a number that [`ServerKey::to_number`] gave.
-    #[must_use]
-    pub const fn from_number(number: u64) -> Self {
-        Self { place: number as u32, generation: (number >> 32) as u32 }
-    }
-}
 
 /// What may be changed on a live server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -397,9 +349,9 @@ impl Server {
         let shared = &self.home.shared;
         let load_ordered = shared.settings.algorithm == Algorithm::LeastConnections;
         if (load_ordered || self.queued() > 0 || shared.queued.load(Ordering::SeqCst) > 0)
-            && let Some(backend) = self.home.backend.upgrade()
+            && let Some(owner) = self.home.owner.upgrade()
         {
-            backend.released(self.key);
+            owner.released(self.key);
         }
     }
 
@@ -471,12 +423,5 @@ impl Server {
 impl std::fmt::Debug for Server {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Server").field("key", &self.key).field("name", &self.name()).finish()
-    }
-}
-
-/// Raises a maximum. Rarely writes, so the cache line stays shared.
-pub(crate) fn raise(maximum: &AtomicU32, value: u32) {
-    if maximum.load(Ordering::Relaxed) < value {
-        maximum.fetch_max(value, Ordering::Relaxed);
     }
 }

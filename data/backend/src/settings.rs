@@ -3,9 +3,7 @@
 //! These structs are filled from the typed configuration by whoever builds the runtime objects, so
 //! that this crate does not depend on the language. `Default` gives the manual's defaults.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-
+use crate::address::ServerAddress;
 use crate::persistence::{CookieSettings, DynamicCookies};
 
 /// The part of a `backend` or `listen` section that choosing and queueing need.
@@ -257,21 +255,6 @@ pub enum HttpReuse {
     Aggressive,
     /// Always.
     Always,
-}
-
-/// Where a server is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServerAddress {
-    /// An address and a port.
-    Ip(SocketAddr),
-    /// A path in the file system.
-    Unix(PathBuf),
-    /// A name in Linux's abstract namespace, without its leading zero byte.
-    Abstract(Vec<u8>),
-    /// One end of an inherited pair of sockets: connections are passed over it.
-    Pair(i32),
-    /// Not known yet (a name to resolve).
-    Unknown,
 }
 
 /// The part of a `server` line that choosing, queueing and keeping idle connections need.

@@ -16,3 +16,10 @@ pub(crate) fn handshake_point() {
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
+
+/// Raises a maximum. Rarely writes, so the cache line stays shared.
+pub(crate) fn raise(maximum: &AtomicU32, value: u32) {
+    if maximum.load(Ordering::Relaxed) < value {
+        maximum.fetch_max(value, Ordering::Relaxed);
+    }
+}

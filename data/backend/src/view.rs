@@ -1,7 +1,7 @@
 //! Choosing without the lock: what a worker knows of the farm, and where it stands in it.
 //!
 //! As long as no member has a limit, nobody waits for anybody, and a worker chooses by its own [`WorkerView`]: the members
-//! as they were when it last looked, turns that it draws (`balance/rotation.rs`), its own counts. It takes the lock once
+//! as they were when it last looked, turns that it draws (`rotation.rs`), its own counts. It takes the lock once
 //! after each change, to look again. That it misses none is a handshake over the version that every change raises, with
 //! sequentially consistent accesses:
 //!
@@ -19,11 +19,15 @@
 
 use std::sync::Arc;
 
-use crate::backend::{ChooseInput, Lease, Shared};
-use crate::balance::{Balancer, Farm, Members, Pick, Request, Rotation};
+use crate::balance::{Balancer, Farm, Members, Pick, Request};
+use crate::choice::ChooseInput;
 use crate::lb_state::LbState;
-use crate::server::{Server, ServerKey};
+use crate::lease::{Handle, Lease};
+use crate::rotation::Rotation;
+use crate::server::Server;
+use crate::server_key::ServerKey;
 use crate::settings::MAXIMUM_WEIGHT;
+use crate::shared::{Shared, Version};
 
 /// One worker's view of a farm.
 pub(crate) struct WorkerView {
@@ -47,31 +51,6 @@ pub(crate) enum Chosen {
     TurnsOver,
     /// The algorithm has somebody wait.
     Wait,
-}
-
-/// The number of a state of the farm, and whether it may be chosen from without the lock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Version(u64);
-
-impl Version {
-    /// The next one.
-    pub(crate) fn next(self, is_free: bool) -> Self {
-        Self(((self.0 >> 1) + 1) << 1 | u64::from(is_free))
-    }
-
-    /// Whether no member has a limit and no order depends on the load of all.
-    #[inline]
-    pub(crate) fn is_free(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    pub(crate) const fn from_number(number: u64) -> Self {
-        Self(number)
-    }
-
-    pub(crate) const fn to_number(self) -> u64 {
-        self.0
-    }
 }
 
 impl WorkerView {
@@ -197,10 +176,6 @@ impl PassedOver {
 
 /// So many turns in a row are passed over at most: more than a member of the largest weight has beside one of the smallest.
 const PASSES_LIMIT: u32 = 2 * MAXIMUM_WEIGHT;
-
-/// A worker's own reference to a server, to be counted by this worker only. Cloning an `Arc<Server>` for each request would
-/// write to a line that all workers write to.
-pub(crate) struct Handle(pub(crate) Arc<Server>);
 
 /// One for each server that the worker chose so far, by their places.
 #[derive(Default)]

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use super::rotation::Sequence;
 use super::{Farm, Member, Pick, around};
+use crate::rotation::Sequence;
 use crate::server::weight::displayed;
 
 /// The map, and where `static-rr` stands in it.

@@ -7,9 +7,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::{Farm, Member};
+use crate::address::ServerAddress;
 use crate::hash::{avalanche, sdbm};
 use crate::server::Server;
-use crate::settings::{HashKey, ServerAddress};
+use crate::settings::HashKey;
 
 /// The points, ascending.
 pub(crate) struct Ring {

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Farm, Member, Pick};
-use crate::server::ServerKey;
+use crate::server_key::ServerKey;
 
 /// The line.
 #[derive(Default)]

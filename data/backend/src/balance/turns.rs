@@ -10,9 +10,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
-use super::rotation::Sequence;
 use super::{Farm, Member, Pick};
-use crate::server::ServerKey;
+use crate::rotation::Sequence;
+use crate::server_key::ServerKey;
 
 /// Who is due when.
 #[derive(Default)]

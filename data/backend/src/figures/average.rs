@@ -1,7 +1,6 @@
 //! Average durations of the phases of an exchange: one writer per worker, combined when read.
 
-use crate::server::raise;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, raise};
 
 /// A phase of an exchange that statistics average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ pub use shared::{SharedConnection, SharedId};
 
 use self::shared::SharedConnections;
 use super::{IdlePools, ReuseScope};
-use crate::server::ServerKey;
+use crate::server_key::ServerKey;
 use crate::settings::PoolSettings;
 
 /// A connection, as the pool needs to know it.

@@ -16,16 +16,16 @@ use crate::sync::{AtomicU64, Ordering};
 /// The turns to come, as positions among the members.
 #[derive(Clone)]
 pub(crate) struct Sequence {
-    pub(super) members: Arc<[u32]>,
+    pub(crate) members: Arc<[u32]>,
     /// Where the first turn is.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// Where it goes on after its end, if it does.
-    pub(super) repeats_from: Option<usize>,
+    pub(crate) repeats_from: Option<usize>,
 }
 
 impl Sequence {
     /// Where a turn is, counted from 0; none after the end.
-    pub(super) fn index(&self, turn: u32) -> Option<usize> {
+    pub(crate) fn index(&self, turn: u32) -> Option<usize> {
         let index = self.first as u64 + u64::from(turn);
         if let Some(index) = usize::try_from(index).ok().filter(|index| *index < self.members.len()) {
             return Some(index);

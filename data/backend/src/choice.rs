@@ -1,0 +1,39 @@
+//! What goes into choosing a server, and what comes of it.
+
+use crate::lease::Lease;
+use crate::queue::Priority;
+use crate::server_key::ServerKey;
+use crate::waiting::Waiting;
+
+/// What choosing needs to know of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChooseInput {
+    /// The hash of the balancing key (see [`crate::hash`]); `None` when the algorithm has no key or
+    /// the request does not carry it: then servers take turns.
+    pub hash: Option<u32>,
+    /// A server to avoid when there is another one (redispatch).
+    pub avoid: Option<ServerKey>,
+    /// A server to take, if it has room and nobody waits (`option prefer-last-server`).
+    pub prefer: Option<ServerKey>,
+    /// The order in queues.
+    pub priority: Priority,
+    /// Entropy, for `balance random`.
+    pub random: u64,
+    /// The worker that asks: it alone uses this number.
+    pub worker: usize,
+    /// The time on a monotonic clock.
+    pub now_ms: u64,
+}
+
+/// What came of choosing.
+#[derive(Debug)]
+pub enum Choice {
+    /// A slot of a server.
+    Server(Lease),
+    /// No slot yet: a place in a queue.
+    Wait(Waiting),
+    /// The designated server takes no more waiters (`maxqueue`): choose freely.
+    Full,
+    /// No server can serve.
+    None,
+}

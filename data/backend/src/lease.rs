@@ -1,0 +1,63 @@
+//! A slot of a server, while somebody has it.
+
+use std::sync::Arc;
+
+use crate::server::Server;
+
+/// A slot of a server, given back on drop at the latest.
+pub struct Lease {
+    server: LeasedServer,
+    /// The worker that counts it; none where all count together.
+    worker: Option<usize>,
+    held: bool,
+}
+
+enum LeasedServer {
+    /// Through a reference that only its worker counts.
+    OfWorker(Arc<Handle>),
+    Common(Arc<Server>),
+}
+
+impl Lease {
+    /// For a slot that is counted already, under the lock.
+    pub(crate) fn granted(server: Arc<Server>) -> Self {
+        Self { server: LeasedServer::Common(server), worker: None, held: true }
+    }
+
+    /// For a slot that was taken without the lock and is counted already.
+    pub(crate) fn alone(server: Arc<Handle>, worker: Option<usize>) -> Self {
+        Self { server: LeasedServer::OfWorker(server), worker, held: true }
+    }
+
+    /// The server, also once the slot was given back.
+    #[must_use]
+    pub fn server(&self) -> &Arc<Server> {
+        match &self.server {
+            LeasedServer::OfWorker(handle) => &handle.0,
+            LeasedServer::Common(server) => server,
+        }
+    }
+
+    /// Gives the slot back now; what remains only says which server it was.
+    pub fn give_back(&mut self) {
+        if std::mem::take(&mut self.held) {
+            self.server().release(self.worker);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Lease").field(&self.server().name()).finish()
+    }
+}
+
+/// A worker's own reference to a server, to be counted by this worker only. Cloning an `Arc<Server>` for each request would
+/// write to a line that all workers write to.
+pub(crate) struct Handle(pub(crate) Arc<Server>);

@@ -1,0 +1,100 @@
+//! What a backend, its servers and the workers' views have in common, readable without the lock.
+
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use weir_sync::CachePadded;
+
+use crate::figures::BackendFigures;
+use crate::persistence::DynamicCookies;
+use crate::rotation::TurnCounter;
+use crate::server_key::ServerKey;
+use crate::settings::BackendSettings;
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// One for each backend.
+pub(crate) struct Shared {
+    pub(crate) settings: BackendSettings,
+    pub(crate) figures: BackendFigures,
+    /// The most streams inside that were seen.
+    pub(crate) sessions_maximum: AtomicU32,
+    /// Which state of the farm this is, as a [`Version`]. Written under the lock, and read for each request.
+    pub(crate) version: CachePadded<AtomicU64>,
+    /// The turns that workers draw.
+    pub(crate) turns: TurnCounter,
+    /// Whether the algorithm compares what all workers count.
+    pub(crate) compares_load: bool,
+    /// Requests in the backend's queue. Written under the lock.
+    pub(crate) queued: AtomicU32,
+    pub(crate) queued_maximum: AtomicU32,
+    /// How many servers can take a new visitor. Written under the lock.
+    pub(crate) usable: AtomicU32,
+    /// What dynamic cookies are made with. Changed under the lock.
+    pub(crate) dynamic_cookies: ArcSwap<DynamicCookies>,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: BackendSettings) -> Self {
+        Self {
+            figures: BackendFigures::new(settings.workers),
+            sessions_maximum: AtomicU32::new(0),
+            version: CachePadded::new(AtomicU64::new(Version::default().to_number())),
+            turns: TurnCounter::new(),
+            compares_load: settings.compares_load(),
+            queued: AtomicU32::new(0),
+            queued_maximum: AtomicU32::new(0),
+            usable: AtomicU32::new(0),
+            dynamic_cookies: ArcSwap::from_pointee(settings.dynamic_cookies.clone()),
+            settings,
+        }
+    }
+}
+
+/// A server's way back to its backend.
+pub(crate) struct Home {
+    pub(crate) owner: Weak<dyn Owner>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What a server asks of its backend, once in a while.
+pub(crate) trait Owner: Send + Sync {
+    /// A slot of `key` came free while somebody waited for it, or while load orders the servers.
+    fn released(&self, key: ServerKey);
+}
+
+#[cfg(test)]
+impl Home {
+    /// For a server on its own.
+    pub(crate) fn nowhere() -> Self {
+        struct Nobody;
+        impl Owner for Nobody {
+            fn released(&self, _key: ServerKey) {}
+        }
+        Self { owner: Weak::<Nobody>::new(), shared: Arc::new(Shared::new(BackendSettings::default())) }
+    }
+}
+
+/// The number of a state of the farm, and whether it may be chosen from without the lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Version(u64);
+
+impl Version {
+    /// The next one.
+    pub(crate) fn next(self, is_free: bool) -> Self {
+        Self(((self.0 >> 1) + 1) << 1 | u64::from(is_free))
+    }
+
+    /// Whether no member has a limit and no order depends on the load of all.
+    #[inline]
+    pub(crate) fn is_free(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    pub(crate) const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    pub(crate) const fn to_number(self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,127 @@
+//! One request's wait for a slot: how it is asked for news, and how it ends.
+
+use std::sync::Arc;
+
+use crate::lease::Lease;
+use crate::queue::{Decision, Order, QueueOf, Waiter};
+use crate::server_key::ServerKey;
+
+/// How many requests left the queue while this one waited, itself included: `%sq` and `%bq` in logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Positions {
+    /// From the server's queue.
+    pub server: u32,
+    /// From the backend's queue.
+    pub backend: u32,
+}
+
+impl Positions {
+    /// Adds what a further wait counted.
+    pub fn add(&mut self, other: Self) {
+        self.server = self.server.saturating_add(other.server);
+        self.backend = self.backend.saturating_add(other.backend);
+    }
+}
+
+/// How a wait ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A slot is there.
+    Granted(Granted),
+    /// The server went away: choose again.
+    ChooseAgain(Positions),
+}
+
+/// A slot that was waited for.
+#[derive(Debug)]
+pub struct Granted {
+    /// The slot.
+    pub lease: Lease,
+    /// Who was served before.
+    pub positions: Positions,
+}
+
+/// A place in a queue. Dropping it leaves the queue, or gives back a slot that was just granted.
+pub struct Waiting {
+    owner: Arc<dyn Queues>,
+    waiter: Arc<Waiter>,
+    queue: QueueOf,
+    order: Order,
+    settled: bool,
+}
+
+impl Waiting {
+    pub(crate) fn new(owner: Arc<dyn Queues>, waiter: Arc<Waiter>, queue: QueueOf, order: Order) -> Self {
+        Self { owner, waiter, queue, order, settled: false }
+    }
+
+    /// The outcome, once there is one; after that nothing any more.
+    pub fn poll(&mut self) -> Option<Outcome> {
+        if self.settled {
+            return None;
+        }
+        let decision = self.waiter.decision()?;
+        self.settled = true;
+        let positions = self.positions();
+        Some(match decision {
+            Decision::ChooseAgain => Outcome::ChooseAgain(positions),
+            Decision::Granted(key) => match self.owner.leased(key) {
+                Some(lease) => Outcome::Granted(Granted { lease, positions }),
+                // A granted slot keeps its server from being removed; without one there is nothing to give back.
+                None => Outcome::ChooseAgain(positions),
+            },
+        })
+    }
+
+    /// The queue that it is in: a server's, or `None` for the backend's.
+    #[must_use]
+    pub fn server(&self) -> Option<ServerKey> {
+        match self.queue {
+            QueueOf::Server(key) => Some(key),
+            QueueOf::Backend => None,
+        }
+    }
+
+    /// Leaves the queue, or gives back a slot that was just granted; what logs show of such a wait.
+    #[must_use]
+    pub fn give_up(mut self) -> Positions {
+        self.leave();
+        self.positions()
+    }
+
+    fn leave(&mut self) {
+        if !std::mem::replace(&mut self.settled, true) {
+            self.owner.abandon(self.queue, self.order, &self.waiter);
+        }
+    }
+
+    /// How many requests left this queue since it was joined; known once this one left it.
+    fn positions(&self) -> Positions {
+        let ahead = self.waiter.ahead();
+        match self.queue {
+            QueueOf::Server(_) => Positions { server: ahead, backend: 0 },
+            QueueOf::Backend => Positions { server: 0, backend: ahead },
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Waiting").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+/// The backend, as whoever waits needs it.
+pub(crate) trait Queues: Send + Sync {
+    /// The slot of that server which was granted; none when there is no such server any more.
+    fn leased(&self, key: ServerKey) -> Option<Lease>;
+
+    /// A waiter gives up: it leaves its queue, or a slot that it was just granted goes to somebody else.
+    fn abandon(&self, queue: QueueOf, order: Order, waiter: &Waiter);
+}
