@@ -35,7 +35,7 @@ fn registry() -> Registry {
 static CLASSES: &[Class] = &[
     Class { name: "acl", help: "keywords of ACLs", dump: || docs::acl_keywords(&registry()) },
     Class { name: "cfg", help: "words of the configuration", dump: weir_config::vocabulary::dump },
-    Class { name: "cli", help: "commands of the runtime API", dump: weir_cli::help::keyword_dump },
+    Class { name: "cli", help: "commands of the runtime API", dump: weir_cli::keyword_dump },
     Class { name: "cnv", help: "sample converters", dump: docs::converters },
     Class { name: "flt", help: "filters", dump: weir_config::vocabulary::filter_dump },
     Class { name: "smp", help: "sample fetches", dump: || docs::fetches(&registry()) },

@@ -1,8 +1,9 @@
 //! Commands are rows: name, syntax, level, help, function. Parsing, `help`, `-dKcli` and the README come from them.
 
-use crate::outcome::{Level, Outcome};
-use crate::session::{PERMISSION_DENIED, SessionModes};
-use crate::target::{ServerKey, Target};
+use crate::level::Level;
+use crate::modes::{PERMISSION_DENIED, SessionModes};
+use crate::outcome::Outcome;
+use crate::target::Target;
 
 /// One row.
 pub struct Command {
@@ -90,29 +91,4 @@ impl<'a> Arguments<'a> {
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
-}
-
-/// What `wait` may wait for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WaitCondition {
-    /// A server can be deleted.
-    Removable(ServerKey),
-}
-
-/// Every command, sorted by name.
-pub fn commands() -> impl Iterator<Item = &'static Command> {
-    crate::commands::sorted().iter().copied()
-}
-
-/// The command that these words name on a side ([`WORKER`], [`MASTER`]), and how many of them do: the longest name wins.
-pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usize)> {
-    commands()
-        .filter(|command| command.flags & side != 0)
-        .filter_map(|command| {
-            let count = command.name.split(' ').count();
-            let matches =
-                words.len() >= count && command.name.split(' ').eq(words[..count].iter().map(String::as_str));
-            matches.then_some((command, count))
-        })
-        .max_by_key(|&(_, count)| count)
 }

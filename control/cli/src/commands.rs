@@ -22,12 +22,14 @@ mod work;
 
 pub use conversation::{PROMPT_HELP, switch};
 
+use std::fmt::Write;
 use std::sync::OnceLock;
 
 use weir_events::WallTime;
 
-use crate::command::{Command, Context, WaitCondition};
-use crate::outcome::Outcome;
+use crate::command::{Command, Context, EXPERIMENTAL, EXPERT, MASTER, WORKER};
+use crate::modes::SessionModes;
+use crate::outcome::{Outcome, WaitCondition};
 use crate::target::{BackendKey, FrontendKey, ServerKey, Target};
 
 static TABLES: &[&[Command]] = &[
@@ -53,13 +55,61 @@ static TABLES: &[&[Command]] = &[
 ];
 
 /// All rows, by name.
-pub(crate) fn sorted() -> &'static [&'static Command] {
+fn sorted() -> &'static [&'static Command] {
     static SORTED: OnceLock<Vec<&'static Command>> = OnceLock::new();
     SORTED.get_or_init(|| {
         let mut rows: Vec<&Command> = TABLES.iter().copied().flatten().collect();
         rows.sort_by_key(|command| command.name);
         rows
     })
+}
+
+/// Every command, sorted by name.
+pub fn commands() -> impl Iterator<Item = &'static Command> {
+    sorted().iter().copied()
+}
+
+/// The command that these words name on a side ([`WORKER`], [`MASTER`]), and how many of them do: the longest name wins.
+pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usize)> {
+    commands()
+        .filter(|command| command.flags & side != 0)
+        .filter_map(|command| {
+            let count = command.name.split(' ').count();
+            let matches =
+                words.len() >= count && command.name.split(' ').eq(words[..count].iter().map(String::as_str));
+            matches.then_some((command, count))
+        })
+        .max_by_key(|&(_, count)| count)
+}
+
+/// What `help` answers on a side: the commands that begin with these words, or look like them, or all.
+pub fn help(words: &[String], side: u8, modes: &SessionModes) -> String {
+    crate::help::help(sorted(), words, side, modes)
+}
+
+/// What a session on a side hears that said something unknown.
+pub fn unknown(words: &[String], side: u8, modes: &SessionModes) -> String {
+    crate::help::unknown(sorted(), words, side, modes)
+}
+
+/// The list of all commands that `-dKcli` prints.
+pub fn keyword_dump() -> String {
+    let mut text = String::from("# List of registered CLI keywords:\n");
+    for command in commands() {
+        let _ = write!(text, "{} ", command.name);
+        for (flag, word) in [
+            (MASTER, "[MASTER] "),
+            (WORKER, "[WORKER] "),
+            (EXPERT, "[EXPERT] "),
+            (EXPERIMENTAL, "[EXPERIM] "),
+        ] {
+            if command.flags & flag != 0 {
+                text.push_str(word);
+            }
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// Whether what a session waits for has come.

@@ -1,9 +1,9 @@
-//! `help`, the answer to an unknown command, and the dump of all commands.
+//! `help`, and the answer to an unknown command.
 
 use std::fmt::Write;
 
-use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, SERVING, WORKER, commands};
-use crate::session::SessionModes;
+use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, SERVING};
+use crate::modes::SessionModes;
 
 /// Commands that are offered to somebody who mistyped.
 const MOST_SUGGESTIONS: usize = 5;
@@ -12,26 +12,33 @@ const MOST_SUGGESTIONS: usize = 5;
 const SYNTAX_WIDTH: usize = 40;
 
 /// What a session on a side hears that said something unknown.
-pub fn unknown(words: &[String], side: u8, modes: &SessionModes) -> String {
+pub(crate) fn unknown(all: &[&Command], words: &[String], side: u8, modes: &SessionModes) -> String {
     let Some(first) = words.first() else {
-        return list("Unknown command. Please enter one of the following commands only:", words, side, modes);
+        return list(
+            all,
+            "Unknown command. Please enter one of the following commands only:",
+            words,
+            side,
+            modes,
+        );
     };
     let title = format!("Unknown command: '{first}', but maybe one of the following ones is a better match:");
-    list(&title, words, side, modes)
+    list(all, &title, words, side, modes)
 }
 
 /// What `help` answers on a side: the commands that begin with these words, or look like them, or all.
-pub fn help(words: &[String], side: u8, modes: &SessionModes) -> String {
-    list("The following commands are valid at this level:", words, side, modes)
+pub(crate) fn help(all: &[&Command], words: &[String], side: u8, modes: &SessionModes) -> String {
+    list(all, "The following commands are valid at this level:", words, side, modes)
 }
 
-fn list(title: &str, words: &[String], side: u8, modes: &SessionModes) -> String {
+fn list(all: &[&Command], title: &str, words: &[String], side: u8, modes: &SessionModes) -> String {
     let mut text = format!("{title}\n");
-    let offered: Vec<&Command> = commands().filter(|command| is_offered(command, side, modes)).collect();
+    let offered: Vec<&Command> =
+        all.iter().copied().filter(|command| is_offered(command, side, modes)).collect();
     for command in matching(&offered, words) {
         line(&mut text, command.syntax, command.help);
     }
-    for command in commands().filter(|command| is_last(command)) {
+    for command in all.iter().filter(|command| is_last(command)) {
         line(&mut text, command.syntax, command.help);
     }
     text
@@ -104,24 +111,4 @@ fn distance(left: &[char], right: &[char]) -> usize {
         }
     }
     row[right.len()]
-}
-
-/// The list of all commands that `-dKcli` prints.
-pub fn keyword_dump() -> String {
-    let mut text = String::from("# List of registered CLI keywords:\n");
-    for command in commands() {
-        let _ = write!(text, "{} ", command.name);
-        for (flag, word) in [
-            (MASTER, "[MASTER] "),
-            (WORKER, "[WORKER] "),
-            (EXPERT, "[EXPERT] "),
-            (EXPERIMENTAL, "[EXPERIM] "),
-        ] {
-            if command.flags & flag != 0 {
-                text.push_str(word);
-            }
-        }
-        text.push('\n');
-    }
-    text
 }

@@ -12,15 +12,18 @@
 
 pub mod command;
 mod commands;
-pub mod help;
+mod help;
+pub mod level;
 pub mod line;
+pub mod modes;
 pub mod outcome;
 pub mod session;
 pub mod target;
 
-pub use command::{Command, commands, find_command};
-pub use commands::{PROMPT_HELP, switch};
-pub use help::keyword_dump;
-pub use outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
+pub use command::Command;
+pub use commands::{PROMPT_HELP, commands, find_command, help, keyword_dump, switch, unknown};
+pub use level::{Level, Severity, SeverityOutput};
+pub use modes::{Mode, PERMISSION_DENIED, SessionModes};
+pub use outcome::{Outcome, Step, Stream, WaitCondition};
 pub use session::{Session, SessionSettings, Status};
 pub use target::Target;

@@ -2,74 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::command::WaitCondition;
-use crate::target::Target;
-
-/// What a session may do. Higher levels may do everything that lower ones may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Look at what is not sensitive.
-    User,
-    /// Look at everything, reset maxima.
-    Operator,
-    /// Everything.
-    Admin,
-}
-
-impl Level {
-    /// The word of the configuration.
-    pub fn name(self) -> &'static str {
-        ["user", "operator", "admin"][self as usize]
-    }
-}
-
-/// How bad a message is, by syslog's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
-    /// The command was refused.
-    Error = 3,
-    /// The command was executed, and the operator should look at how.
-    Warning = 4,
-    /// An answer.
-    Info = 6,
-}
-
-/// Whether messages begin with their severity (`severity-output` on the socket, `set severity-output`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SeverityOutput {
-    /// They do not.
-    #[default]
-    None,
-    /// `[3]: `.
-    Number,
-    /// `[err]: `.
-    Text,
-}
-
-impl SeverityOutput {
-    /// The setting of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "none" => Some(Self::None),
-            "number" => Some(Self::Number),
-            "string" => Some(Self::Text),
-            _ => None,
-        }
-    }
-
-    /// What stands before a message of this severity.
-    pub fn prefix(self, severity: Severity) -> &'static str {
-        match (self, severity) {
-            (Self::None, _) => "",
-            (Self::Number, Severity::Error) => "[3]: ",
-            (Self::Number, Severity::Warning) => "[4]: ",
-            (Self::Number, Severity::Info) => "[6]: ",
-            (Self::Text, Severity::Error) => "[err]: ",
-            (Self::Text, Severity::Warning) => "[warning]: ",
-            (Self::Text, Severity::Info) => "[info]: ",
-        }
-    }
-}
+use crate::level::Severity;
+use crate::modes::PERMISSION_DENIED;
+use crate::target::{ServerKey, Target};
 
 /// How far a long answer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,10 +50,22 @@ pub enum Outcome {
     Quit,
 }
 
+/// What `wait` may wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitCondition {
+    /// A server can be deleted.
+    Removable(ServerKey),
+}
+
 impl Outcome {
     /// The command was refused.
     pub fn error(text: impl Into<Cow<'static, str>>) -> Self {
         Outcome::Message(Severity::Error, text.into())
+    }
+
+    /// What everybody hears who asks for more than their level.
+    pub(crate) fn denied() -> Self {
+        Outcome::error(PERMISSION_DENIED)
     }
 
     /// It was done, with a remark.

@@ -14,10 +14,12 @@
 
 use std::collections::VecDeque;
 
-use crate::command::{Arguments, Context, WORKER, WaitCondition, find_command};
-use crate::help;
+use crate::command::{Arguments, Context, WORKER};
+use crate::commands::{find_command, unknown};
+use crate::level::{Level, Severity, SeverityOutput};
 use crate::line::Line;
-use crate::outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
+use crate::modes::{Mode, PERMISSION_DENIED, SessionModes};
+use crate::outcome::{Outcome, Step, Stream, WaitCondition};
 use crate::target::Target;
 
 /// How a session begins, from the socket's settings.
@@ -66,36 +68,6 @@ pub enum Status {
     HandOver,
     /// Write out what there is, then close.
     Close,
-}
-
-/// What commands of one session leave for the next ones.
-#[derive(Clone, Debug)]
-pub struct SessionModes {
-    /// What it may do; can only fall.
-    pub level: Level,
-    /// Whether messages say their severity.
-    pub severity_output: SeverityOutput,
-    /// Silence that ends it, in milliseconds.
-    pub timeout_ms: Option<u64>,
-    /// Whether expert commands are open.
-    pub expert: bool,
-    /// Whether experimental commands are open.
-    pub experimental: bool,
-    /// What happens after a line.
-    pub mode: Mode,
-    /// Whether the prompt shows the date.
-    pub timed: bool,
-}
-
-/// What happens after a line was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The session ends.
-    Single,
-    /// It waits for the next line.
-    Interactive,
-    /// It waits for the next line, and says so with a prompt.
-    Prompt,
 }
 
 /// One conversation.
@@ -386,7 +358,7 @@ impl Session {
             return Outcome::Nothing;
         }
         let Some((command, count)) = find_command(words, WORKER) else {
-            return Outcome::info(help::unknown(words, WORKER, &self.modes));
+            return Outcome::info(unknown(words, WORKER, &self.modes));
         };
         if let Some(refusal) = command.refusal(&self.modes) {
             return Outcome::error(refusal);
@@ -460,13 +432,6 @@ const STEPS_AT_ONCE: u32 = 32;
 /// A waiting session looks at its condition this often.
 const CONDITION_INTERVAL_MS: u64 = 10;
 
-/// What everybody hears who asks for more than their level.
-pub(crate) fn denied() -> Outcome {
-    Outcome::error(PERMISSION_DENIED)
-}
-
-/// The words for it.
-pub const PERMISSION_DENIED: &str = "Permission denied\n";
 /// What `wait` answers when its condition did not come true in time.
 const WAIT_FAILED: &str = "Failed.\n";
 /// What ends a session.

@@ -3,7 +3,7 @@
 mod toy;
 
 use toy::{Toy, converse, toy};
-use weir_cli::outcome::Level;
+use weir_cli::Level;
 use weir_cli::{SessionSettings, SeverityOutput};
 
 fn admin() -> SessionSettings {

@@ -4,10 +4,10 @@ mod toy;
 
 use proptest::prelude::*;
 use toy::{Toy, converse, toy};
+use weir_cli::Level;
 use weir_cli::command::{MASTER, WORKER};
-use weir_cli::help::help;
-use weir_cli::outcome::Level;
-use weir_cli::session::{Mode, SessionModes};
+use weir_cli::help;
+use weir_cli::{Mode, SessionModes};
 use weir_cli::{Session, SessionSettings, Status, keyword_dump};
 
 fn admin() -> SessionSettings {

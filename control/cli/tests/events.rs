@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use toy::{Toy, converse, toy};
-use weir_cli::outcome::Level;
+use weir_cli::Level;
 use weir_cli::{Session, SessionSettings, Status};
 use weir_events::{LogFormat, Sink};
 use weir_sync::Ring;

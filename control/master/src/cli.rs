@@ -15,11 +15,12 @@ mod words;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use weir_cli::command::{MASTER, SERVING, WORKER, find_command};
+use weir_cli::command::{MASTER, SERVING, WORKER};
 use weir_cli::line::Line;
-use weir_cli::outcome::{Level, SeverityOutput};
-use weir_cli::session::{LINE_TOO_LONG, Mode, PAYLOAD_TOO_LONG, PERMISSION_DENIED, SessionModes};
-use weir_cli::{Session, Severity, help, switch};
+use weir_cli::session::{LINE_TOO_LONG, PAYLOAD_TOO_LONG};
+use weir_cli::{
+    Level, Mode, PERMISSION_DENIED, Session, SessionModes, Severity, SeverityOutput, find_command, switch,
+};
 use weir_net::{Connection, Received};
 use weir_runtime::cli_server;
 use weir_runtime::observe::record::LONGEST_PAYLOAD;
@@ -222,7 +223,7 @@ impl Talk {
 
     async fn carry_out(&mut self, spoken: &[String], payload: Option<Payload>) -> Option<Flow> {
         let Some((command, count)) = find_command(spoken, self.sides()) else {
-            let text = help::unknown(spoken, self.sides(), &self.modes);
+            let text = weir_cli::unknown(spoken, self.sides(), &self.modes);
             return self.say(Severity::Info, &text).await;
         };
         if command.flags & MASTER == 0 {
@@ -276,7 +277,7 @@ impl Talk {
         let master = &self.master;
         let word = arguments.first().map_or("", String::as_str);
         Ok(match name {
-            "help" => help::help(arguments, self.sides(), &self.modes),
+            "help" => weir_cli::help(arguments, self.sides(), &self.modes),
             "echo" => format!("{}\n", arguments.join(" ")),
             "show version" => format!("{}\n", master.setup.version),
             "show proc" => master.show_processes(word == "debug"),

@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_level_of_the_socket_holds() {
-        let settings = CliSettings { level: weir_cli::outcome::Level::User, ..settings() };
+        let settings = CliSettings { level: weir_cli::Level::User, ..settings() };
         assert_eq!(talk(b"disable server be/s1\n", settings), "Permission denied\n\n");
     }
 

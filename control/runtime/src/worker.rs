@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use weir_cli::outcome::{Level, SeverityOutput};
+use weir_cli::{Level, SeverityOutput};
 use weir_config::model::Global;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};

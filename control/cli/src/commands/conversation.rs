@@ -1,10 +1,10 @@
 //! Commands about the conversation itself: help, prompt, levels, waiting.
 
-use crate::command::{Arguments, Command, Context, HIDDEN, MASTER, SERVING, WORKER, WaitCondition};
+use crate::command::{Arguments, Command, Context, HIDDEN, MASTER, SERVING, WORKER};
 use crate::commands::{answer, server};
-use crate::help;
-use crate::outcome::{Level, Outcome, SeverityOutput};
-use crate::session::{Mode, denied};
+use crate::level::{Level, SeverityOutput};
+use crate::modes::Mode;
+use crate::outcome::{Outcome, WaitCondition};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -13,7 +13,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "list all commands, or those that look like this one",
-        run: Some(|context, arguments| Outcome::info(help::help(arguments.from(0), WORKER, context.modes))),
+        run: Some(|context, arguments| Outcome::info(super::help(arguments.from(0), WORKER, context.modes))),
     },
     Command {
         name: "prompt",
@@ -116,7 +116,7 @@ pub(super) static COMMANDS: &[Command] = &[
 /// With `-` nothing is answered: so a master lowers the level before it passes a command on.
 fn lower(context: &mut Context<'_>, arguments: &Arguments<'_>, level: Level) -> Outcome {
     if level > context.modes.level {
-        return denied();
+        return Outcome::denied();
     }
     context.modes.level = level;
     context.modes.expert = false;

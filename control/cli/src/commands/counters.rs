@@ -2,8 +2,8 @@
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::{answer, server};
-use crate::outcome::{Level, Outcome};
-use crate::session::denied;
+use crate::level::Level;
+use crate::outcome::Outcome;
 use crate::target::ServerRefusal;
 
 pub(super) static COMMANDS: &[Command] = &[Command {
@@ -18,7 +18,7 @@ pub(super) static COMMANDS: &[Command] = &[Command {
 fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let word = arguments.word(0);
     if matches!(word, "all" | "server") && context.modes.level < Level::Admin {
-        return denied();
+        return Outcome::denied();
     }
     if word == "server" {
         return clear_server(context, arguments);

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::date;
-use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{CapturedError, Direction, ErrorFilter, Place, Target};
 
 pub(super) static COMMANDS: &[Command] = &[Command {

@@ -3,7 +3,8 @@
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
 
 use crate::command::{Arguments, Command, Context, WORKER};
-use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
 use crate::target::Target;
 
 pub(super) static COMMANDS: &[Command] = &[Command {

@@ -2,7 +2,8 @@
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::{answer, frontend};
-use crate::outcome::{Level, Outcome};
+use crate::level::Level;
+use crate::outcome::Outcome;
 use crate::target::{FrontendKey, FrontendRefusal};
 
 pub(super) static COMMANDS: &[Command] = &[

@@ -3,7 +3,7 @@
 //! A command leaves this table when it gets a function; the README lists what is still here.
 
 use crate::command::{Command, EXPERT, WORKER};
-use crate::outcome::Level;
+use crate::level::Level;
 
 macro_rules! later {
     ($($flags:expr => { $($name:literal, $syntax:literal, $help:literal;)* })*) => {

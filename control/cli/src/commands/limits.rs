@@ -1,7 +1,8 @@
 //! Limits of the process: `set maxconn global`, `set rate-limit`.
 
 use crate::command::{Arguments, Command, Context, SERVING, WORKER};
-use crate::outcome::{Level, Outcome};
+use crate::level::Level;
+use crate::outcome::Outcome;
 use crate::target::Limit;
 
 pub(super) static COMMANDS: &[Command] = &[

@@ -1,7 +1,8 @@
 //! Commands of the master. It carries them out itself; their rows are here, so that they are listed with the others.
 
 use crate::command::{Command, HIDDEN, MASTER};
-use crate::outcome::{Level, Outcome};
+use crate::level::Level;
+use crate::outcome::Outcome;
 
 macro_rules! of_the_master {
     ($($flags:expr, $level:ident => { $($name:literal, $syntax:literal, $help:literal;)* })*) => {

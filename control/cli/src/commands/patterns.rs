@@ -2,7 +2,8 @@
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::{answer, complaint};
-use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
 use crate::target::PatternKind::{Acl, Map};
 use crate::target::{Found, Lookup, PatternKind, PatternSet, Place, SetKey, Target, VersionError, Which};
 

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 
 use crate::command::{Arguments, Command, Context, WORKER};
-use crate::outcome::{Level, Outcome};
+use crate::level::Level;
+use crate::outcome::Outcome;
 use crate::target::{PoolUse, PoolView};
 
 pub(super) static COMMANDS: &[Command] = &[Command {

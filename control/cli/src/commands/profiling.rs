@@ -7,7 +7,8 @@ mod tasks;
 use std::fmt::Write;
 
 use crate::command::{Arguments, Command, Context, WORKER};
-use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{Measuring, ProfilingChange, ProfilingState, Target};
 
 pub(super) use human::time_cell;

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::command::{Arguments, Command, Context, MASTER, WORKER};
-use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{Place, Target};
 
 pub(super) static COMMANDS: &[Command] = &[

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::{answer, backend, backend_and_name, complaint, server};
-use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{
     AddressChange, BackendKey, Place, PortSetting, ServerConnections, ServerHealth, ServerKey, ServerRefusal,
     ServerState, ServerView, Target,

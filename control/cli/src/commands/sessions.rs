@@ -7,7 +7,8 @@ use weir_events::WallTime;
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::conversation::duration_ms;
 use crate::commands::{answer, backend, date, frontend, server};
-use crate::outcome::{Level, Outcome, Severity, SeverityOutput, Step, Stream};
+use crate::level::{Level, Severity, SeverityOutput};
+use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{NextSession, Place, SessionFilter, SessionView, Shutdown, Target};
 
 pub(super) static COMMANDS: &[Command] = &[

@@ -8,7 +8,8 @@ use weir_sync::ring::{Seek, Wait};
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::date;
-use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
 use crate::target::Target;
 
 pub(super) static COMMANDS: &[Command] = &[Command {

@@ -1,7 +1,8 @@
 //! `trace` and `show trace`: what each layer tells of what it does.
 
 use crate::command::{Arguments, Command, Context, WORKER};
-use crate::outcome::{Level, Outcome};
+use crate::level::Level;
+use crate::outcome::Outcome;
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {

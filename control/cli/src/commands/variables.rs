@@ -1,7 +1,8 @@
 //! Variables of scope `proc`.
 
 use crate::command::{Arguments, Command, Context, EXPERIMENTAL, WORKER};
-use crate::outcome::{Level, Outcome};
+use crate::level::Level;
+use crate::outcome::Outcome;
 use crate::target::VariableSource;
 
 pub(super) static COMMANDS: &[Command] = &[

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::profiling::time_cell;
 use crate::command::{Arguments, Command, Context, EXPERT, SERVING, WORKER};
-use crate::outcome::{Level, Outcome, Step, Stream};
+use crate::level::Level;
+use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{Target, Tasks, ThreadView};
 
 pub(super) static COMMANDS: &[Command] = &[

@@ -8,7 +8,7 @@ use weir_stats::StatsSource;
 use weir_sync::Ring;
 use weir_sync::ring::Wake;
 
-use crate::outcome::Level;
+use crate::level::Level;
 
 /// What commands ask of the process as a whole.
 pub trait ProcessTarget {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use weir_cli::outcome::Level;
+use weir_cli::Level;
 use weir_cli::target::*;
 use weir_cli::{Session, SessionSettings, Status};
 use weir_events::{CivilTime, WallTime};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use weir_cli::outcome::{Level, SeverityOutput};
+use weir_cli::{Level, SeverityOutput};
 use weir_config::model::{self, Bind};
 use weir_net::{
     Acceptor, AcceptorState, ConnectionLimit, HandedOver, Opened, Opener, Permit, Placement, listener,

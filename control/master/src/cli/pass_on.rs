@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use weir_cli::outcome::Level;
+use weir_cli::Level;
 use weir_net::{Connection, Received};
 use weir_runtime::handover::knock;
 use weir_sched::{Descriptor, Tick, wait};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use weir_cli::outcome::{Level, SeverityOutput};
+use weir_cli::{Level, SeverityOutput};
 use weir_cli::{Session, SessionSettings, Status};
 use weir_config::model::{Config, Global};
 use weir_config::{Inputs, parse};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use weir_cli::outcome::{Level, SeverityOutput};
+use weir_cli::{Level, SeverityOutput};
 use weir_config::model::{self, Bind, Global};
 use weir_events::LogSink;
 use weir_expr::{PatternStore, Registry, VariableNames};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 
-use weir_backend::{ConnectionKeys, ConnectionParts, ServerAddress, ServerKey, ReuseScope};
+use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress, ServerKey};
 use weir_config::model::{self, SendProxy, ServerSettings};
 use weir_mux::StreamConnector;
 use weir_net::{Connecting, Fault, Greeting, Target};
