@@ -20,12 +20,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use weir_containers::{PoolBox, PooledFuture};
+use weir_mux::StreamConnector;
 use weir_net::{Connection, Received};
 use weir_sched::{Descriptor, Tick, Wait, wait};
 use weir_sys::{Address, socket};
 
 use crate::clock::{self, Moment};
 use crate::deadlines;
+use crate::http::Waited;
 use crate::listener_handler::Admitted;
 use crate::session::Session;
 use crate::stream::Stream;
@@ -60,17 +62,6 @@ enum State {
     Ended,
 }
 
-/// How the wait for a request's first byte ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
-    /// There is something to read, or the end.
-    Bytes,
-    /// Nothing came in time.
-    TimedOut,
-    /// An administrator or a soft stop ended the connection.
-    Stopped,
-}
-
 impl ConnectionTask {
     /// The life of a connection that was just accepted from `peer`; it counts as long. To be run by the worker that was
     /// chosen for it.
@@ -92,9 +83,9 @@ impl ConnectionTask {
         if listener.bind.options.nice != 0 {
             weir_sched::set_nice(listener.bind.options.nice);
         }
-        let session = Session::new(admitted, peer, local, Moment::now());
+        let number = Stream::number_of(&descriptor);
+        let session = Session::new(admitted, peer, local, Moment::now(), number);
         session.task.set(weir_sched::current());
-        session.view.client_descriptor.set(Stream::number_of(&descriptor));
         crate::worker::enlist(&session);
         crate::trace::session_begins(&session);
         self.began_us = session.accepted.monotonic_us;
@@ -119,7 +110,8 @@ impl ConnectionTask {
         if session.frontend.is_http() {
             return State::Idle { client, wait: wait(idle_deadline(session)) };
         }
-        let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
+        let stream =
+            PoolBox::new(Stream::new(Rc::clone(session), StreamConnector::own(client), self.began_us));
         State::Streaming(PooledFuture::new(Stream::run_tcp(stream)))
     }
 
@@ -131,7 +123,8 @@ impl ConnectionTask {
         if session.requests.get() > 0 && nothing {
             return State::Ended;
         }
-        let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
+        let stream =
+            PoolBox::new(Stream::new(Rc::clone(session), StreamConnector::own(client), self.began_us));
         State::Exchanging(PooledFuture::new(Stream::run(stream, waited)))
     }
 }
@@ -149,9 +142,6 @@ impl Future for ConnectionTask {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let task = self.get_mut();
-        if let Some(session) = &task.session {
-            session.view.calls.set(session.view.calls.get().wrapping_add(1));
-        }
         loop {
             match &mut task.state {
                 State::Exchanging(future) => {
@@ -193,9 +183,6 @@ fn poll_idle(
     loop {
         if !client.input().is_empty() || client.receive(instance.limits.head_limit()) != Received::Nothing {
             return Poll::Ready(Waited::Bytes);
-        }
-        if session.killed.get() {
-            return Poll::Ready(Waited::Stopped);
         }
         if session.requests.get() > 0 && instance.closes_idle(session) {
             // The poller may not have told yet: a request that was begun before the stop is served.

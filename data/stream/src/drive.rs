@@ -3,7 +3,7 @@
 //! What moves is the step's matter; whom it waits for, how long, and that an administrator may end it meanwhile is looked at
 //! here, in the same way for all of them. Which timeout runs in each case is in [`crate::deadlines`].
 
-use weir_sched::{Tick, wait, yield_now};
+use weir_sched::{Tick, Wakeup, wait, yield_now};
 
 use crate::clock;
 use crate::deadlines::{Deadlines, Progress, Waits, While};
@@ -67,15 +67,24 @@ impl Stream {
             }
             if waits.yields {
                 yield_now().await;
+                self.entry.resumed();
                 continue;
             }
             let deadline = deadlines.next(&waits).min(wake);
             let quiet = self.begin_wait();
             wait(deadline.min(quiet)).await;
+            self.entry.resumed();
             if clock::passed(quiet) {
                 self.hold_less();
             }
         }
+    }
+
+    /// Waits for news, at most until then.
+    pub(crate) async fn rest(&mut self, deadline: Tick) -> Wakeup {
+        let woken = wait(deadline).await;
+        self.entry.resumed();
+        woken
     }
 
     /// What passed so far.

@@ -225,7 +225,7 @@ fn describe(stream: &Stream, direction: Direction, error: HeadError, bytes: &[u8
         frontend: stream.frontend.index,
         backend: stream.backend_entered.then_some(stream.backend.index),
         server: stream.lease.as_ref().map(|lease| lease.server().name().into()),
-        source: stream.session.source().to_string().into(),
+        source: stream.source().to_string().into(),
         stream: stream.serial,
         reason: format!("{:?}", error.kind).into(),
         position: error.position,

@@ -15,15 +15,25 @@ mod route;
 use weir_containers::PoolBox;
 use weir_net::Connection;
 
-use crate::connection_task::Waited;
 use crate::ending::{By, During, Ending};
 use crate::stream::{Phase, Stream, StreamError};
 
+/// How the wait for a request's first byte ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// There is something to read, or the end.
+    Bytes,
+    /// Nothing came in time.
+    TimedOut,
+    /// A soft stop ended the connection.
+    Stopped,
+}
+
 impl Stream {
-    /// Runs the stream; the connection comes back if it can carry another one.
+    /// Runs the stream in the current task; the connection comes back if it can carry another one.
     ///
     /// It comes in a box: an async function keeps what it is given by value twice, and again in those that it calls.
-    pub(crate) async fn run(mut stream: PoolBox<Stream>, waited: Waited) -> Option<Connection> {
+    pub async fn run(mut stream: PoolBox<Stream>, waited: Waited) -> Option<Connection> {
         stream.begin_view();
         let frontend = stream.frontend;
         stream.attach_filters(frontend);
@@ -51,7 +61,7 @@ impl Stream {
 
     /// Fails when an administrator killed the stream. A client that waits for a server is told that there is none.
     pub fn check_alive(&self) -> Phase {
-        if !self.session.killed.get() {
+        if !self.entry.is_killed() {
             return Ok(());
         }
         let waits = self.facts.have_request && !self.facts.response_started;

@@ -10,6 +10,7 @@
 //! gets a [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then the phases in `http/`.
 
 pub mod accept;
+mod addresses;
 mod caching;
 mod captures;
 mod clock;
@@ -21,11 +22,12 @@ mod counters;
 pub mod deadlines;
 mod drive;
 pub mod ending;
+pub mod entry;
 pub mod errors;
 pub mod fetch;
 mod filters;
 mod holding;
-mod http;
+pub mod http;
 pub mod instance;
 pub mod keepalive;
 pub mod listener_handler;

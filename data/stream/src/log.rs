@@ -123,7 +123,7 @@ impl Stream {
         let time = crate::clock::wall_time(self.session.accepted.wall_us);
         weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &self.instance.identity.time_zone, &mut date);
         let date = String::from_utf8_lossy(&date);
-        let (source, listener) = (self.session.source(), &self.session.listener);
+        let (source, listener) = (self.source(), &self.session.listener);
         let millis = time.micros / 1000;
         let frontend = self.frontend.name();
         // Writing to memory does not fail.
@@ -135,8 +135,8 @@ impl Stream {
 
     fn render_connect_line(&mut self, line: &mut Vec<u8>) {
         use std::io::Write as _;
-        let source = self.session.source();
-        let destination = self.session.destination();
+        let source = self.source();
+        let destination = self.destination();
         let mode = if self.frontend.is_http() { "HTTP" } else { "TCP" };
         // Writing to memory does not fail.
         let _ = write!(line, "Connect from {source} to {destination} ({}/{mode})", self.frontend.name());

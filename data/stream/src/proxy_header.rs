@@ -39,7 +39,7 @@ pub(crate) async fn read(
                 return Err(none_came(client, "Connection error while waiting for PROXY protocol header"));
             }
         }
-        if clock::passed(deadline) || session.killed.get() {
+        if clock::passed(deadline) {
             return Err(none_came(client, "Timeout while waiting for PROXY protocol header"));
         }
         wait(deadline).await;
@@ -121,7 +121,7 @@ pub(crate) fn received(session: &Session, kind: u8) -> Option<Vec<u8>> {
 }
 
 fn endpoints(stream: &Stream) -> (Address, Address) {
-    (stream.session.source().clone(), stream.session.destination().clone())
+    (stream.source().clone(), stream.destination().clone())
 }
 
 fn addresses<'a>(source: &Address, destination: &Address) -> Addresses<'a> {

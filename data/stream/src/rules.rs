@@ -16,14 +16,13 @@ use weir_config::model::{
 use weir_expr::pattern::{Selector, SetError};
 use weir_expr::{Context as _, Fetched, Value};
 use weir_http::Method;
-use weir_sched::{Descriptor, wait};
+use weir_sched::Descriptor;
 use weir_sys::option;
 
 use crate::clock;
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
-use crate::session::AddressLevel;
 use crate::stream::{Phase, Stream, StreamError};
 
 /// What a ruleset came to.
@@ -153,7 +152,7 @@ impl Stream {
                 self.facts.denied = during == During::Tarpit;
                 return Err(StreamError::close(By::Client, during));
             }
-            wait(deadline).await;
+            self.rest(deadline).await;
         }
         Ok(())
     }
@@ -428,7 +427,7 @@ impl Stream {
             return ActionResult::Next;
         };
         let is_source = matches!(endpoint, Endpoint::Source | Endpoint::SourcePort);
-        let old = if is_source { self.session.source().inet() } else { self.session.destination().inet() };
+        let old = if is_source { self.source().inet() } else { self.destination().inet() };
         let new = match sample.value {
             Value::Ipv4(ip) => SocketAddr::new(IpAddr::V4(ip), old.map_or(0, |old| old.port())),
             Value::Ipv6(ip) => SocketAddr::new(IpAddr::V6(ip), old.map_or(0, |old| old.port())),
@@ -439,19 +438,18 @@ impl Stream {
             }
             _ => return ActionResult::Next,
         };
-        let level = match kind {
-            RulesetKind::TcpRequestConnection => AddressLevel::Connection,
-            RulesetKind::TcpRequestSession => AddressLevel::Session,
-            _ => AddressLevel::Stream,
-        };
-        self.session.set_address(level, is_source, new.into());
+        match kind {
+            RulesetKind::TcpRequestConnection => self.session.set_connection_address(is_source, new.into()),
+            RulesetKind::TcpRequestSession => self.session.set_address(is_source, new.into()),
+            _ => self.entry.set_address(&self.session, is_source, new.into()),
+        }
         ActionResult::Next
     }
 
     fn set_packet_tos(&mut self, side: ConnectionSide, tos: u8) {
         match side {
             ConnectionSide::Frontend => {
-                let family = self.session.source().family();
+                let family = self.source().family();
                 if let Some(descriptor) = self.client.descriptor() {
                     let _ = option::set_tos(descriptor, family, tos);
                 }

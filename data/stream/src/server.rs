@@ -28,7 +28,7 @@ impl Stream {
                 Ok(()) => {
                     let descriptor =
                         self.server.as_ref().and_then(|upstream| upstream.connector.descriptor());
-                    self.session.view.server_descriptor.set(descriptor.map_or(-1, Stream::number_of));
+                    self.entry.server_descriptor.set(descriptor.map_or(-1, Stream::number_of));
                     self.timers.connect = Some(self.elapsed());
                     return Ok(());
                 }
@@ -44,7 +44,7 @@ impl Stream {
             self.past_connection = Some(PastConnection::of(&upstream.connector, true, upstream.reused));
             self.count_bytes();
             self.server = None;
-            self.session.view.server_descriptor.set(-1);
+            self.entry.server_descriptor.set(-1);
         }
     }
 }

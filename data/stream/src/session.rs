@@ -1,4 +1,6 @@
 //! A client's connection as the streams on it see it: who, from where, to where, since when.
+//!
+//! What is one stream's alone is in its entry ([`crate::entry`]): there may be several streams on one connection.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -8,13 +10,14 @@ use weir_expr::{SetCondition, Value, VariableId, VariableStore};
 use weir_sched::TaskKey;
 use weir_sys::Address;
 
+use crate::addresses::Addresses;
 use crate::clock::Moment;
 use crate::instance::{Listener, Proxy};
 use crate::listener_handler::Admitted;
 use crate::server::idle::OwnConnection;
 use crate::variables::Charge;
 
-/// Facts about one client connection. Shared by the streams on it and by the list that `show sess` walks.
+/// Facts about one client connection. Shared by the streams on it and by the list of the worker's connections.
 ///
 /// Every idle client has one: what few clients need is kept apart, in [`Rare`].
 pub struct Session {
@@ -29,8 +32,8 @@ pub struct Session {
     /// The client's address and the one that it connected to, as the session knows them.
     addresses: RefCell<Addresses>,
     rare: RefCell<Option<Box<Rare>>>,
-    /// What the current stream is at, for `show sess`.
-    pub view: StreamView,
+    /// The number of its descriptor.
+    pub descriptor: i32,
     /// The backend's index and the server of the last request.
     /// With `u32::MAX` for no backend, which takes less room than an `Option`.
     last_server: Cell<(u32, ServerKey)>,
@@ -38,8 +41,6 @@ pub struct Session {
     pub handshake_ms: Cell<u32>,
     /// Requests begun on this connection.
     pub requests: Cell<u32>,
-    /// Set by `shutdown session`: the stream ends at its next step, or is killed.
-    pub killed: Cell<bool>,
     /// The connection counts as long as this lives.
     _admitted: Admitted,
 }
@@ -49,8 +50,6 @@ pub struct Session {
 struct Rare {
     /// The addresses of the connection itself, once a PROXY header or a session's rule replaced them.
     connection_addresses: Option<Addresses>,
-    /// Those of the current stream, once its rules replaced them.
-    stream_addresses: Option<Addresses>,
     /// What a PROXY header carried beside the addresses.
     proxy_header: Option<ProxyFields>,
     /// Variables of scope `sess`.
@@ -67,27 +66,6 @@ pub struct ProxyFields {
     pub fields: Vec<(u8, Box<[u8]>)>,
 }
 
-/// What `show sess` shows of the stream in progress. Written by plain stores, read by the same worker.
-#[derive(Debug, Default)]
-pub struct StreamView {
-    /// The stream's number, 0 when none is in progress.
-    pub id: Cell<u64>,
-    /// When it began, in milliseconds of the worker's clock.
-    pub since_ms: Cell<u64>,
-    /// The backend's index in the instance, or `u32::MAX`.
-    pub backend: Cell<u32>,
-    /// The server's key in the backend, or `u32::MAX`.
-    pub server: Cell<u32>,
-    /// The phase it is in.
-    pub phase: Cell<crate::ending::During>,
-    /// The client's descriptor number.
-    pub client_descriptor: Cell<i32>,
-    /// The server's descriptor number, or -1.
-    pub server_descriptor: Cell<i32>,
-    /// How often it was resumed.
-    pub calls: Cell<u32>,
-}
-
 impl Session {
     /// A session for a connection just accepted from `source`; `destination` is none when it is the listener's address.
     pub(crate) fn new(
@@ -95,55 +73,52 @@ impl Session {
         source: Address,
         destination: Option<Address>,
         accepted: Moment,
+        descriptor: i32,
     ) -> Rc<Self> {
         let listener = admitted.listener();
-        let view = StreamView::default();
-        view.backend.set(u32::MAX);
-        view.server.set(u32::MAX);
-        view.server_descriptor.set(-1);
-        let destination = match (destination, listener.only_address()) {
-            (Some(destination), _) => Destination::Own(Box::new(destination)),
-            (None, Some(address)) => Destination::Listener(address),
-            (None, None) => Destination::Own(Box::new(source.clone())),
+        let addresses = match (destination, listener.only_address()) {
+            (Some(destination), _) => Addresses::new(source, destination),
+            (None, Some(address)) => Addresses::of_listener(source, address),
+            (None, None) => Addresses::new(source.clone(), source),
         };
         Rc::new(Session {
             frontend: listener.proxy(),
             listener,
             task: Cell::new(TaskKey::NONE),
             accepted,
-            addresses: RefCell::new(Addresses { source, destination }),
+            addresses: RefCell::new(addresses),
             rare: RefCell::new(None),
-            view,
+            descriptor,
             last_server: Cell::new((u32::MAX, ServerKey::configured(0))),
             handshake_ms: Cell::new(0),
             requests: Cell::new(0),
-            killed: Cell::new(false),
             _admitted: admitted,
         })
     }
 
-    /// The client's address: the stream's, if a rule set one, else the session's.
+    /// The client's address.
     pub fn source(&self) -> Ref<'_, Address> {
-        Ref::map(self.current_addresses(), |addresses| &addresses.source)
+        Ref::map(self.addresses.borrow(), Addresses::source)
     }
 
-    /// Where the client connected to: the stream's, if a rule set one, else the session's.
+    /// Where the client connected to.
     pub fn destination(&self) -> Ref<'_, Address> {
-        Ref::map(self.current_addresses(), |addresses| addresses.destination.get())
+        Ref::map(self.addresses.borrow(), Addresses::destination)
+    }
+
+    /// Both, for a stream that is to have its own.
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.addresses.borrow().clone()
     }
 
     /// The peer's address (`fc_src`), whatever a PROXY header said.
     pub fn connection_source(&self) -> Ref<'_, Address> {
-        Ref::map(self.own_addresses(), |addresses| &addresses.source)
+        Ref::map(self.own_addresses(), Addresses::source)
     }
 
     /// The local address (`fc_dst`), whatever a PROXY header said.
     pub fn connection_destination(&self) -> Ref<'_, Address> {
-        Ref::map(self.own_addresses(), |addresses| addresses.destination.get())
-    }
-
-    fn current_addresses(&self) -> Ref<'_, Addresses> {
-        self.rare(|rare| rare.stream_addresses.as_ref()).unwrap_or_else(|| self.addresses.borrow())
+        Ref::map(self.own_addresses(), Addresses::destination)
     }
 
     fn own_addresses(&self) -> Ref<'_, Addresses> {
@@ -152,35 +127,22 @@ impl Session {
 
     /// A PROXY header told whose connection it is; the connection's own addresses are kept apart.
     pub fn replace_addresses(&self, source: Address, destination: Address) {
-        let destination = Destination::Own(Box::new(destination));
-        let own = self.addresses.replace(Addresses { source, destination });
+        let own = self.addresses.replace(Addresses::new(source, destination));
         self.with_rare(|rare| _ = rare.connection_addresses.get_or_insert(own));
     }
 
-    /// Replaces one address at one level.
-    pub(crate) fn set_address(&self, level: AddressLevel, is_source: bool, address: Address) {
-        let put = |addresses: &mut Addresses| match is_source {
-            true => addresses.source = address,
-            false => addresses.destination = Destination::Own(Box::new(address)),
-        };
-        match level {
-            AddressLevel::Connection => put(&mut self.addresses.borrow_mut()),
-            AddressLevel::Session => self.with_rare(|rare| {
-                let mut addresses = self.addresses.borrow_mut();
-                rare.connection_addresses.get_or_insert_with(|| addresses.clone());
-                put(&mut addresses);
-            }),
-            AddressLevel::Stream => self.with_rare(|rare| {
-                put(rare.stream_addresses.get_or_insert_with(|| self.addresses.borrow().clone()));
-            }),
-        }
+    /// A rule of the connection replaces one of its own addresses.
+    pub(crate) fn set_connection_address(&self, is_source: bool, address: Address) {
+        self.addresses.borrow_mut().set(is_source, address);
     }
 
-    /// A new stream begins: it sees the session's addresses again.
-    pub(crate) fn forget_stream_addresses(&self) {
-        if let Some(rare) = &mut *self.rare.borrow_mut() {
-            rare.stream_addresses = None;
-        }
+    /// A rule of the session replaces one of the addresses for what follows; the connection's own are kept apart.
+    pub(crate) fn set_address(&self, is_source: bool, address: Address) {
+        self.with_rare(|rare| {
+            let mut addresses = self.addresses.borrow_mut();
+            rare.connection_addresses.get_or_insert_with(|| addresses.clone());
+            addresses.set(is_source, address);
+        });
     }
 
     /// What a PROXY header carried beside the addresses; none without a header.
@@ -270,39 +232,5 @@ impl Session {
     }
 }
 
-/// Both ends of a connection, as somebody told them.
-#[derive(Clone, Debug)]
-struct Addresses {
-    source: Address,
-    destination: Destination,
-}
-
-/// Where a client connected to: for most where the listener listens, which need not be kept for each.
-#[derive(Clone, Debug)]
-enum Destination {
-    Listener(&'static Address),
-    Own(Box<Address>),
-}
-
-impl Destination {
-    fn get(&self) -> &Address {
-        match self {
-            Destination::Listener(address) => address,
-            Destination::Own(address) => address,
-        }
-    }
-}
-
 // An idle client's share, beside `connection_task.rs`.
-const _: () = assert!(size_of::<Session>() <= 192);
-
-/// What a rule that replaces an address changes it for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AddressLevel {
-    /// The connection, and all that follows (`tcp-request connection`).
-    Connection,
-    /// The session (`tcp-request session`).
-    Session,
-    /// One stream (content and HTTP rules).
-    Stream,
-}
+const _: () = assert!(size_of::<Session>() <= 152);

@@ -69,7 +69,7 @@ fn of<'k>(stream: &Stream, known: Option<&'k Server>) -> Option<&'k Source> {
 }
 
 fn transparent_address(stream: &Stream, transparent: &TransparentSource) -> Option<SocketAddr> {
-    let client = stream.session.source().inet();
+    let client = stream.source().inet();
     match transparent {
         TransparentSource::Address { host: Host::Ip(ip), port } => Some(SocketAddr::new(*ip, *port)),
         // Names got their addresses at the start.

@@ -13,11 +13,12 @@ use weir_events::Level;
 use weir_expr::VariableStore;
 use weir_http::BodySize;
 use weir_mux::{KeptBody, Message, StreamConnector, Transfer};
-use weir_net::{Connection, Fault};
+use weir_net::Fault;
 use weir_sys::Address;
 
 use crate::deadlines::Timeouts;
 use crate::ending::{By, During, Ending};
+use crate::entry::OwnEntry;
 use crate::filters::Attached;
 use crate::instance::{Instance, Proxy};
 use crate::recycle::Lent;
@@ -26,7 +27,6 @@ use crate::server::idle::InUse;
 use crate::session::Session;
 use crate::timers::Timers;
 use crate::variables::Charge;
-use crate::worker::InProgress;
 
 /// A stream in progress.
 pub struct Stream {
@@ -34,6 +34,8 @@ pub struct Stream {
     pub instance: &'static Instance,
     /// The client's connection as a whole.
     pub session: Rc<Session>,
+    /// What others see of this stream.
+    pub(crate) entry: OwnEntry,
     /// The proxy that accepted the client.
     pub frontend: &'static Proxy,
     /// The proxy that has the servers: the frontend itself until one was chosen.
@@ -42,8 +44,6 @@ pub struct Stream {
     pub backend_entered: bool,
     /// The stream counts as the backend's load.
     pub inside: Option<Inside>,
-    /// The stream counts as one in progress.
-    pub in_progress: Option<InProgress>,
     /// The client's side.
     pub client: StreamConnector,
     /// The server's side, while there is one.
@@ -388,8 +388,8 @@ fn logged_size(name: &[u8], value: &[u8], of_server: bool) -> usize {
 const SEPARATOR: usize = 2;
 
 impl Stream {
-    /// A stream on this connection that begins at `began_us` of the worker's clock.
-    pub fn new(session: Rc<Session>, client: Connection, began_us: u64) -> Self {
+    /// A stream that `client` carries, on the connection of this session. It begins at `began_us` of the worker's clock.
+    pub fn new(session: Rc<Session>, client: StreamConnector, began_us: u64) -> Self {
         let frontend = session.frontend;
         let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
         let configured = &frontend.config.settings.timeouts;
@@ -401,7 +401,6 @@ impl Stream {
             backend: frontend,
             backend_entered: false,
             inside: None,
-            in_progress: None,
             server: None,
             lease: None,
             request: crate::recycle::message(),
@@ -444,8 +443,9 @@ impl Stream {
             scratch: crate::recycle::bytes(),
             strict: false,
             inspection_over: true,
+            entry: OwnEntry::new(&session),
             session,
-            client: StreamConnector::own(client),
+            client,
         }
     }
 
@@ -459,7 +459,7 @@ impl Stream {
     #[inline]
     pub fn enter(&mut self, phase: During) {
         self.phase = phase;
-        self.session.view.phase.set(phase);
+        self.entry.phase.set(phase);
         self.trace_phase(phase);
     }
 

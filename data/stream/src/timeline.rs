@@ -80,7 +80,7 @@ impl Stream {
             ],
             words: Default::default(),
         };
-        entry.set_word(Word::Source, &self.session.source().to_string());
+        entry.set_word(Word::Source, &self.source().to_string());
         entry.set_word(Word::Frontend, self.frontend.name());
         if self.backend_entered || self.backend.backend.is_some() {
             entry.set_word(Word::Backend, self.backend.name());

@@ -1,34 +1,34 @@
 //! What others see of a stream in progress, and what is counted when it ends.
 
+use std::cell::Ref;
 use std::os::fd::{AsFd, AsRawFd};
 
 use weir_sched::Descriptor;
 use weir_sys::Address;
 
 use crate::stream::Stream;
-use crate::worker::InProgress;
 
 impl Stream {
     /// The stream appears in `show sess`.
     pub(crate) fn begin_view(&mut self) {
-        self.session.forget_stream_addresses();
-        let view = &self.session.view;
-        view.id.set(self.serial);
-        view.since_ms.set(weir_sched::now().as_ms());
-        view.calls.set(1);
-        view.backend.set(u32::MAX);
-        view.server.set(u32::MAX);
-        self.in_progress = Some(InProgress::begin());
+        self.entry.begin(self.serial);
         self.trace_begin();
     }
 
     /// The stream is over.
     pub(crate) fn end_view(&mut self) {
         self.trace_end();
-        let view = &self.session.view;
-        view.id.set(0);
-        view.server_descriptor.set(-1);
-        self.in_progress = None;
+        self.entry.end();
+    }
+
+    /// The client's address, as this stream knows it.
+    pub(crate) fn source(&self) -> Ref<'_, Address> {
+        self.entry.source(&self.session)
+    }
+
+    /// Where the client connected to, as this stream knows it.
+    pub(crate) fn destination(&self) -> Ref<'_, Address> {
+        self.entry.destination(&self.session)
     }
 
     /// Counts what is only known at the end, gives the server's slot back and leaves the backend. Who they were is

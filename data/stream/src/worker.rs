@@ -1,9 +1,7 @@
-//! What a worker keeps for its own streams: numbers, figures of the process, the list that `show sess` walks.
+//! What a worker keeps for its own streams: numbers, figures of the process, the list of its connections.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
-
-use weir_sched::{Class, Kind};
 
 use crate::session::Session;
 
@@ -67,28 +65,6 @@ pub(crate) fn streams_before(serial: u64) -> u64 {
     serial.saturating_sub(weir_sched::worker_count().max(1) as u64)
 }
 
-/// Counts as a stream in progress as long as it lives.
-#[derive(Debug)]
-pub struct InProgress(());
-
-impl InProgress {
-    /// A stream began.
-    pub(crate) fn begin() -> Self {
-        if let Some(figures) = figures() {
-            figures.streams_now.increment();
-        }
-        InProgress(())
-    }
-}
-
-impl Drop for InProgress {
-    fn drop(&mut self) {
-        if let Some(figures) = figures() {
-            figures.streams_now.decrement();
-        }
-    }
-}
-
 /// A request or a TCP session began.
 pub(crate) fn count_request() {
     if let Some(figures) = figures() {
@@ -115,35 +91,6 @@ pub(crate) fn enlist(session: &Rc<Session>) {
         sessions.push(Rc::downgrade(session));
     });
 }
-
-/// Ends the streams in progress on this worker that `which` chooses; how many there are (`shutdown session`,
-/// `shutdown sessions server`).
-///
-/// Each is told, so that it says in its log line how it ended. One that is still there after [`LAST_WORDS_MS`] is killed:
-/// it ends wherever in its work it waits, whether or not that place looks (R67).
-pub fn end_streams(which: impl Fn(&Session) -> bool) -> usize {
-    let told: Vec<Weak<Session>> = sessions()
-        .into_iter()
-        .filter(|session| session.view.id.get() != 0 && which(session))
-        .map(|session| {
-            session.killed.set(true);
-            weir_sched::wake(session.task.get());
-            Rc::downgrade(&session)
-        })
-        .collect();
-    let count = told.len();
-    if count > 0 {
-        weir_sched::spawn(&ENDING, Class::Urgent, async move {
-            weir_sched::sleep_until(weir_sched::now().after(LAST_WORDS_MS)).await;
-            told.iter().filter_map(Weak::upgrade).for_each(|session| weir_sched::kill(session.task.get()));
-        });
-    }
-    count
-}
-
-static ENDING: Kind = Kind::new("streams to end");
-/// How long a stream that was told to end may take to answer its client and write its log line.
-const LAST_WORDS_MS: u64 = 100;
 
 /// Looks at the sessions of this worker until `is_found` says that one will do; false when none does. The next search begins
 /// behind that one, so that many searches share one walk over the list.

@@ -4,7 +4,7 @@ mod support;
 
 use support::{plain, run};
 use weir_sched::{now, sleep_until};
-use weir_stream::worker::sessions;
+use weir_stream::entry::streams;
 
 /// R36: what has come is forwarded in several rounds of one run, a buffer at a time, not in a run for each buffer.
 #[test]
@@ -16,9 +16,9 @@ fn a_body_is_forwarded_in_several_rounds_a_run() {
         let mut server = world.accept("s1").await;
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {BODY}\r\n\r\n");
         let answer = [head.as_bytes(), &vec![b'x'; BODY]].concat();
-        let session = sessions().pop().expect("the client's");
+        let stream = streams().pop().expect("the client's");
         sleep_until(now().after(5)).await;
-        let before = session.view.calls.get();
+        let before = stream.entry.calls.get();
         let mut received = 0;
         let mut left = &answer[..];
         while received < BODY {
@@ -26,7 +26,7 @@ fn a_body_is_forwarded_in_several_rounds_a_run() {
             sleep_until(now().after(1)).await;
             received += client.read_now(usize::MAX).await.len();
         }
-        let runs = session.view.calls.get() - before;
+        let runs = stream.entry.calls.get() - before;
         // Buffers of 16 kB: a run for each would be 25.
         assert!((1..=12).contains(&runs), "{runs} runs");
     });

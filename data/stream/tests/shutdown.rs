@@ -5,18 +5,24 @@ mod support;
 use std::rc::Rc;
 
 use support::{plain, run};
-use weir_sched::{Class, Kind, Tick, now, sleep_until, spawn, wait};
-use weir_stream::worker::{end_streams, sessions};
+use weir_containers::PoolBox;
+use weir_mux::StreamConnector;
+use weir_net::Connection;
+use weir_sched::{Class, Descriptor, Kind, Tick, now, sleep_until, spawn, wait};
+use weir_stream::entry::{Listed, end_streams, streams};
+use weir_stream::http::Waited;
+use weir_stream::stream::Stream;
+use weir_sys::socket;
 
 static STUBBORN: Kind = Kind::new("stubborn");
+static STREAM: Kind = Kind::new("a stream of its own");
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// The session of the only stream in progress.
-async fn the_stream() -> Rc<weir_stream::session::Session> {
+/// The only stream in progress.
+async fn the_stream() -> Listed {
     for _ in 0..1000 {
-        let found = sessions().into_iter().find(|session| session.view.id.get() != 0);
-        if let Some(session) = found {
-            return session;
+        if let Some(stream) = streams().pop() {
+            return stream;
         }
         weir_sched::yield_now().await;
     }
@@ -29,10 +35,10 @@ fn a_stream_that_waits_for_its_server_answers_and_is_logged() {
         let mut client = world.client();
         client.send(GET).await;
         let _server = world.accept("s1").await;
-        let id = the_stream().await.view.id.get();
+        let id = the_stream().await.entry.id.get();
         sleep_until(now().after(20)).await;
-        assert_eq!(end_streams(|session| session.view.id.get() == id + 1), 0);
-        assert_eq!(end_streams(|session| session.view.id.get() == id), 1);
+        assert_eq!(end_streams(|stream| stream.entry.id.get() == id + 1), 0);
+        assert_eq!(end_streams(|stream| stream.entry.id.get() == id), 1);
         assert!(client.rest().await.starts_with("HTTP/1.1 502"));
         assert!(world.log().await.contains(" KH-- "));
         world.check_idle().await;
@@ -75,20 +81,21 @@ fn a_stream_that_does_not_look_is_killed() {
         let mut client = world.client();
         client.send(GET).await;
         let _server = world.accept("s1").await;
-        let session = the_stream().await;
-        let own_task = session.task.get();
-        let (held, stays) = (Rc::new(()), session.clone());
+        // Until nothing wakes it any more but what is told.
+        sleep_until(now().after(20)).await;
+        let entry = the_stream().await.entry;
+        let own_task = entry.task.get().expect("it runs");
+        let held = Rc::new(());
         let stubborn = spawn(&STUBBORN, Class::Normal, {
             let held = held.clone();
             async move {
-                let (_held, _session) = (held, stays);
+                let _held = held;
                 loop {
                     wait(Tick::NEVER).await;
                 }
             }
         });
-        session.task.set(stubborn);
-        drop(session);
+        entry.task.set(Some(stubborn));
         let began = now();
         assert_eq!(end_streams(|_| true), 1);
         while Rc::strong_count(&held) > 1 {
@@ -97,6 +104,53 @@ fn a_stream_that_does_not_look_is_killed() {
         }
         weir_sched::wake(own_task);
         assert!(client.rest().await.starts_with("HTTP/1.1 502"));
+        world.check_idle().await;
+    });
+}
+
+/// A connection may carry several streams at once, each in a task of its own.
+#[test]
+fn two_streams_of_one_connection_are_told_apart_and_ended_apart() {
+    let lines = " http-request set-src req.hdr(x-from)\n http-request set-var(txn.of) req.hdr(x-from)\n \
+        http-response set-header x-of %[var(txn.of)]";
+    run(plain(lines), |world| async move {
+        let mut client = world.client();
+        client.send("GET / HTTP/1.1\r\nhost: x\r\nx-from: 10.0.0.1\r\n\r\n").await;
+        let mut server = world.accept("s1").await;
+        let session = the_stream().await.session;
+        let (near, far) = socket::stream_pair().expect("a pair");
+        let far = Descriptor::register(far).expect("a descriptor");
+        far.send(b"GET / HTTP/1.1\r\nhost: x\r\nx-from: 10.0.0.2\r\n\r\n", false).expect("there is room");
+        let of_session = Rc::clone(&session);
+        spawn(&STREAM, Class::Normal, async move {
+            let descriptor = Descriptor::register(near).expect("a descriptor");
+            descriptor.set_owner(weir_sched::current());
+            let connector = StreamConnector::own(Connection::new(descriptor));
+            let stream = PoolBox::new(Stream::new(of_session, connector, weir_sched::now_us()));
+            Stream::run(stream, Waited::Bytes).await;
+        });
+        let _waits_for_ever = world.accept("s1").await;
+        let mut both = streams();
+        both.sort_by_key(|stream| stream.entry.id.get());
+        assert!(both.iter().all(|stream| Rc::ptr_eq(&stream.session, &session)));
+        let sources: Vec<String> =
+            both.iter().map(|stream| stream.source().ip().expect("an address").to_string()).collect();
+        assert_eq!(sources, ["10.0.0.1", "10.0.0.2"]);
+        let second = both[1].entry.id.get();
+        assert_eq!(end_streams(|stream| stream.entry.id.get() == second), 1);
+        assert!(world.log().await.contains(" KH-- "));
+        let mut room = [0; 512];
+        let answer = far.receive_into(&mut room);
+        let Ok(weir_sched::Received::Bytes(length)) = answer else { panic!("{answer:?}") };
+        assert!(room[..length].starts_with(b"HTTP/1.1 502"));
+        // Longer than the last words of the one that was ended.
+        sleep_until(now().after(500)).await;
+        assert_eq!(streams().len(), 1);
+        server.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        assert!(client.head().await.contains("x-of: 10.0.0.1"));
+        assert!(world.log().await.contains(" 200 "));
+        assert!(streams().is_empty());
+        drop((client, session, both));
         world.check_idle().await;
     });
 }

@@ -1,4 +1,4 @@
-//! Sessions: each worker knows its own, so the others are asked.
+//! Streams in progress: each worker knows its own, so the others are asked.
 //!
 //! ```text
 //!  session's worker                      other worker
@@ -16,8 +16,8 @@ use weir_cli::target::{
 };
 use weir_sched::TaskKey;
 use weir_stream::ending::During;
+use weir_stream::entry::Listed;
 use weir_stream::instance::Instance;
-use weir_stream::session::Session;
 use weir_sys::Address;
 
 use crate::build::Forward;
@@ -126,30 +126,29 @@ impl Listing {
 impl Query {
     /// The next sessions of the current worker.
     fn run(&self) -> Vec<SessionView> {
-        let mut sessions = weir_stream::worker::sessions();
-        sessions.retain(|session| self.wants(session));
-        sessions.sort_unstable_by_key(|session| session.view.id.get());
+        let mut streams = weir_stream::entry::streams();
+        streams.retain(|stream| self.wants(stream));
+        streams.sort_unstable_by_key(|stream| stream.entry.id.get());
         let mut views: Vec<SessionView> =
-            sessions.iter().take(BATCH).map(|session| view(self.instance, session)).collect();
+            streams.iter().take(BATCH).map(|stream| view(self.instance, stream)).collect();
         views.extend(operators::wanted(&self.filter, self.until_ms, self.after));
         views.sort_unstable_by_key(|view| view.id);
         views.truncate(BATCH);
         views
     }
 
-    fn wants(&self, session: &Session) -> bool {
-        let (view, filter) = (&session.view, &*self.filter);
+    fn wants(&self, stream: &Listed) -> bool {
+        let (view, filter) = (&stream.entry, &*self.filter);
         let id = view.id.get();
         let since_ms = view.since_ms.get();
-        // A connection between two requests has no stream.
         id > self.after
             && since_ms <= self.until_ms
             && filter.id.is_none_or(|wanted| wanted == id)
             && filter.older_ms.is_none_or(|age_ms| self.until_ms - since_ms >= age_ms)
-            && filter.frontend.as_deref().is_none_or(|name| session.frontend.name() == name)
-            && filter.backend.as_deref().is_none_or(|name| backend_of(self.instance, session) == Some(name))
+            && filter.frontend.as_deref().is_none_or(|name| stream.session.frontend.name() == name)
+            && filter.backend.as_deref().is_none_or(|name| backend_of(self.instance, stream) == Some(name))
             && filter.server.as_deref().is_none_or(|wanted| {
-                let names = backend_of(self.instance, session).zip(server_of(self.instance, session));
+                let names = backend_of(self.instance, stream).zip(server_of(self.instance, stream));
                 names.is_some_and(|(backend, server)| wanted.split_once('/') == Some((backend, &*server)))
             })
     }
@@ -193,20 +192,20 @@ fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
     })
 }
 
-fn backend_of(instance: &'static Instance, session: &Session) -> Option<&'static str> {
-    Some(instance.proxies.get(session.view.backend.get() as usize)?.name())
+fn backend_of(instance: &'static Instance, stream: &Listed) -> Option<&'static str> {
+    Some(instance.proxies.get(stream.entry.backend.get() as usize)?.name())
 }
 
-fn server_of(instance: &'static Instance, session: &Session) -> Option<String> {
-    let proxy = instance.proxies.get(session.view.backend.get() as usize)?;
-    let server = proxy.backend.as_ref()?.server_at(session.view.server.get() as usize)?;
+fn server_of(instance: &'static Instance, stream: &Listed) -> Option<String> {
+    let proxy = instance.proxies.get(stream.entry.backend.get() as usize)?;
+    let server = proxy.backend.as_ref()?.server_at(stream.entry.server.get() as usize)?;
     Some(server.name().to_owned())
 }
 
-fn view(instance: &'static Instance, session: &Session) -> SessionView {
-    let view = &session.view;
+fn view(instance: &'static Instance, stream: &Listed) -> SessionView {
+    let Listed { session, entry: view } = stream;
     let descriptor = |number: i32| (number >= 0).then_some(number);
-    let source = session.source();
+    let source = stream.source();
     SessionView {
         id: view.id.get(),
         number: view.id.get(),
@@ -216,16 +215,16 @@ fn view(instance: &'static Instance, session: &Session) -> SessionView {
             _ => format!("unix:{}", session.listener.id),
         }),
         frontend: session.frontend.name().to_owned(),
-        backend: backend_of(instance, session).map(str::to_owned),
-        server: server_of(instance, session),
+        backend: backend_of(instance, stream).map(str::to_owned),
+        server: server_of(instance, stream),
         worker: weir_sched::worker_index() as u32 + 1,
         age_ms: now_ms().saturating_sub(view.since_ms.get()),
         calls: u64::from(view.calls.get()),
-        client_fd: descriptor(view.client_descriptor.get()),
+        client_fd: descriptor(session.descriptor),
         server_fd: descriptor(view.server_descriptor.get()),
         request_waiting: 0,
         response_waiting: 0,
-        expires_ms: weir_sched::deadline(session.task.get()).map(|at| at.since(weir_sched::now())),
+        expires_ms: stream.deadline().map(|at| at.since(weir_sched::now())),
         retries: 0,
         phase: match view.phase.get() {
             During::End => "idle",
@@ -298,14 +297,14 @@ impl SessionTarget for LiveTarget {
 
 /// Ends the session of the current worker that has this stream.
 fn end_session(id: u64) -> bool {
-    weir_stream::worker::end_streams(|session| session.view.id.get() == id) > 0 || operators::end(id)
+    weir_stream::entry::end_streams(|stream| stream.entry.id.get() == id) > 0 || operators::end(id)
 }
 
 /// Ends all sessions on a server, on every worker.
 pub(super) fn shutdown_on_server(proxy: usize, server: ServerKey) {
     let end_all = move || {
-        weir_stream::worker::end_streams(|session| {
-            let view = &session.view;
+        weir_stream::entry::end_streams(|stream| {
+            let view = &stream.entry;
             view.backend.get() as usize == proxy && view.server.get() as usize == server.index()
         });
     };

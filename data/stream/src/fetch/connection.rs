@@ -34,21 +34,21 @@ const UNIT: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
 pub(super) const ROWS: &[Row] = &[
     row(client("src", Addr, "The client's address, as far as it is known"), |stream, _, _| {
-        ip(Some(&stream.session.source()))
+        ip(Some(&stream.source()))
     }),
-    row(client("src_port", Int, "The client's port"), |stream, _, _| port(Some(&stream.session.source()))),
+    row(client("src_port", Int, "The client's port"), |stream, _, _| port(Some(&stream.source()))),
     row(client("src_is_local", Bool, "Whether the client's address is one of this host"), |stream, _, _| {
-        truth(is_local(&stream.session.source()))
+        truth(is_local(&stream.source()))
     }),
     row(client("dst", Addr, "The address that the client connected to"), |stream, _, _| {
-        ip(Some(&stream.session.destination()))
+        ip(Some(&stream.destination()))
     }),
     row(client("dst_port", Int, "The port that the client connected to"), |stream, _, _| {
-        port(Some(&stream.session.destination()))
+        port(Some(&stream.destination()))
     }),
     row(
         client("dst_is_local", Bool, "Whether the client connected to an address of this host"),
-        |stream, _, _| truth(is_local(&stream.session.destination())),
+        |stream, _, _| truth(is_local(&stream.destination())),
     ),
     row(
         FetchDecl::new("dst_conn", Int, "Connections of the listener")

@@ -106,14 +106,14 @@ pub(super) const ROWS: &[Row] = &[
     row(
         request("base32+src", Bin, "A hash of the host and the path, then the client's address"),
         |stream, _, _| {
-            let source = stream.session.source().ip();
+            let source = stream.source().ip();
             joined(stream, |head, raw| head.path(raw), |text| hashed_with(text, source))
         },
     ),
     row(
         request("url32+src", Bin, "A hash of the host, the path and the query, then the client's address"),
         |stream, _, _| {
-            let source = stream.session.source().ip();
+            let source = stream.source().ip();
             joined(stream, |head, raw| head.path_and_query(raw), |text| hashed_with(text, source))
         },
     ),

@@ -1,7 +1,5 @@
 //! The end of an stream: connections settle, counters count, the log line is written.
 
-use weir_sched::wait;
-
 use crate::clock;
 use crate::ending::During;
 use crate::server::idle;
@@ -17,7 +15,11 @@ impl Stream {
         self.note_on_timeline();
         self.settle_server();
         self.end_view();
-        if self.facts.keep_client && !self.facts.tunnel && self.request_body.is_done() {
+        if self.facts.keep_client
+            && !self.facts.tunnel
+            && self.request_body.is_done()
+            && !self.entry.is_killed()
+        {
             return true;
         }
         self.linger().await;
@@ -43,13 +45,13 @@ impl Stream {
     /// response away from it (RFC 9112, 9.6).
     async fn linger(&mut self) {
         // Whom an administrator ended is gone at once.
-        if !self.facts.response_started || self.client.is_broken() || self.session.killed.get() {
+        if !self.facts.response_started || self.client.is_broken() || self.entry.is_killed() {
             return;
         }
         let deadline = clock::after(LINGER);
         while self.client.has_pending() && !clock::passed(deadline) {
             match self.client.flush(false) {
-                weir_net::Sent::Part(_) => _ = wait(deadline).await,
+                weir_net::Sent::Part(_) => _ = self.rest(deadline).await,
                 _ => break,
             }
         }
@@ -65,7 +67,7 @@ impl Stream {
             self.client.consume(held);
             match self.client.receive(usize::MAX) {
                 weir_net::Received::Bytes(count) => drained += count,
-                weir_net::Received::Nothing => _ = wait(deadline).await,
+                weir_net::Received::Nothing => _ = self.rest(deadline).await,
                 _ => return,
             }
         }

@@ -20,7 +20,7 @@ impl Stream {
             out.extend_from_slice(b"host=");
             quote(&mut out, &host);
         }
-        let (source, destination) = (self.session.source().inet(), self.session.destination().inet());
+        let (source, destination) = (self.source().inet(), self.destination().inet());
         let by = (option.by.as_ref(), option.by_port.as_ref(), destination);
         let of_client = (option.source.as_ref(), option.source_port.as_ref(), source);
         for (name, (node, port, address)) in [(&b"by="[..], by), (b"for=", of_client)] {

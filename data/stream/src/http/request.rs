@@ -3,13 +3,13 @@
 use weir_http::{BodySize, Flags, Method, Version};
 use weir_mux::{BodyFlow, ReadHead};
 use weir_net::Fault;
-use weir_sched::{Tick, wait};
+use weir_sched::Tick;
 
 use crate::clock;
-use crate::connection_task::Waited;
 use crate::deadlines;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
+use crate::http::Waited;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
@@ -45,7 +45,7 @@ impl Stream {
             }
             self.check_alive()?;
             self.client.shrink_input();
-            wait(deadline).await;
+            self.rest(deadline).await;
         }
         self.begin_request()
     }

@@ -62,7 +62,7 @@ impl Stream {
         let of = |proxy: &'static Proxy| &proxy.config.settings.options;
         if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {
             let name = option.header.as_bytes();
-            let source = self.session.source().ip();
+            let source = self.source().ip();
             // Where one of both says `if-none` and the other does not, the field is added: a client's own would pass for ours.
             let mut options =
                 [backend, frontend].into_iter().filter_map(|proxy| of(proxy).forward_for.as_ref());
@@ -76,7 +76,7 @@ impl Stream {
             }
         }
         if let Some(option) = of(backend).original_to.as_ref().or(of(frontend).original_to.as_ref()) {
-            let destination = self.session.destination().ip();
+            let destination = self.destination().ip();
             let except = option.except;
             if let Some(destination) =
                 destination.filter(|address| !except.is_some_and(|net| net.contains(*address)))

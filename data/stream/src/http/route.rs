@@ -124,7 +124,7 @@ impl Stream {
         self.backend = backend;
         self.server_key = None;
         self.backend_entered = true;
-        self.session.view.backend.set(backend.index as u32);
+        self.entry.backend.set(backend.index as u32);
         let timeouts = &backend.config.settings.timeouts;
         let settings = &backend.config.settings;
         let chosen = &mut self.timeouts;

@@ -76,8 +76,8 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
 
 /// Addresses, and how many connections and waiting requests there are.
 fn places(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
-    let source = stream.session.source();
-    let destination = stream.session.destination();
+    let source = stream.source();
+    let destination = stream.destination();
     match alias {
         Alias::ClientIp if source.is_unix() => out.text(b"unix"),
         Alias::ClientIp => out.address(source.ip()),

@@ -6,7 +6,7 @@ use weir_config::model::RulesetKind;
 use weir_expr::Verdict as Known;
 use weir_http::KnownName;
 use weir_net::Received;
-use weir_sched::{Tick, wait, yield_now};
+use weir_sched::{Tick, yield_now};
 
 use super::Verdict;
 use crate::clock;
@@ -84,7 +84,7 @@ impl Stream {
             Received::Nothing => {}
         }
         self.check_alive()?;
-        wait(deadline).await;
+        self.rest(deadline).await;
         Ok(())
     }
 
@@ -154,7 +154,7 @@ impl Stream {
                 return Err(StreamError::error(408, By::ClientTimeout, During::Request));
             }
             self.check_alive()?;
-            wait(deadline).await;
+            self.rest(deadline).await;
         }
     }
 
@@ -197,7 +197,7 @@ impl Stream {
                 return Err(StreamError::error(504, By::ServerTimeout, During::Data));
             }
             self.check_alive()?;
-            wait(deadline).await;
+            self.rest(deadline).await;
         }
     }
 
@@ -282,7 +282,7 @@ impl Stream {
             Received::Nothing => {}
         }
         self.check_alive()?;
-        wait(deadline).await;
+        self.rest(deadline).await;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use weir_backend::{Algorithm, Choice, ChooseInput, Outcome, Server, ServerKey, Waiting, hash, key};
 use weir_config::model::{Balance, ServerTarget};
 use weir_http::Method;
-use weir_sched::{Tick, wait};
+use weir_sched::Tick;
 
 use crate::clock;
 use crate::counters::Event;
@@ -92,7 +92,7 @@ impl Stream {
 
     fn leased(&mut self, lease: weir_backend::Lease) -> Phase {
         let server = lease.server();
-        self.session.view.server.set(server.key().index() as u32);
+        self.entry.server.set(server.key().index() as u32);
         self.session.note_server(self.backend.index, server.key());
         self.server_key = Some(server.key());
         self.timers.queue = Some(self.elapsed());
@@ -151,7 +151,7 @@ impl Stream {
                 return Err(StreamError::error(503, By::ServerTimeout, During::Queue));
             }
             self.hold_little();
-            wait(deadline).await;
+            self.rest(deadline).await;
         }
     }
 
@@ -230,7 +230,7 @@ impl Stream {
         let raw = self.request.bytes();
         let head = &self.request.head;
         match &settings.algorithm {
-            Algorithm::Source => self.session.source().ip().map(|address| key::source(kind, address)),
+            Algorithm::Source => self.source().ip().map(|address| key::source(kind, address)),
             Algorithm::Uri(arguments) if self.facts.have_request => {
                 Some(key::uri(kind, *arguments, head.uri(raw)))
             }

@@ -213,7 +213,7 @@ impl Stream {
     /// Where the leased server is, for this stream: its port may follow the client's.
     pub(crate) fn server_address(&self) -> Option<Address> {
         if self.backend.is_transparent() {
-            return Some(self.session.destination().clone());
+            return Some(self.destination().clone());
         }
         self.look_at_server(|server| {
             server.look_at_address(|address| self.address_for_client(server.key(), address))
@@ -221,7 +221,7 @@ impl Stream {
     }
 
     fn address_for_client(&self, server: ServerKey, address: &ServerAddress) -> Option<Address> {
-        let destination = self.session.destination();
+        let destination = self.destination();
         Some(match address {
             ServerAddress::Ip(address) => {
                 let mut address = *address;

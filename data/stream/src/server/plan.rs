@@ -59,7 +59,7 @@ impl Stream {
         let keep_alive = settings.options.server_keep_alive.then_some(&settings.server_keep_alive);
         ConnectPlan {
             socks4: server.and_then(socks4),
-            source: self.source(known),
+            source: self.source_for_server(known),
             mark: self.facts.backend_mark,
             tos: self.facts.backend_tos,
             options: ConnectOptions {
@@ -72,7 +72,7 @@ impl Stream {
     }
 
     /// Where the connection comes from: some sources follow the client, or the request.
-    fn source<'p>(&self, known: Option<&'p KnownServer>) -> Source<'p> {
+    fn source_for_server<'p>(&self, known: Option<&'p KnownServer>) -> Source<'p> {
         let Some(said) = self.source_said(known) else { return Source::default() };
         let source = source(said, self.serial as u32);
         match said.transparent.as_ref().and_then(|transparent| self.foreign_address(transparent)) {
@@ -99,7 +99,7 @@ impl Stream {
 
     /// The address that only the client or the request tells.
     fn foreign_address(&self, transparent: &TransparentSource) -> Option<SocketAddr> {
-        let client = self.session.source().inet();
+        let client = self.source().inet();
         match transparent {
             TransparentSource::Address { .. } => None,
             TransparentSource::Client => client,

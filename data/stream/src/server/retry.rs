@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_backend::retry::{self, NextAttempt};
 use weir_config::model::RetryOn;
 use weir_net::Fault;
-use weir_sched::{Wakeup, wait};
+use weir_sched::Wakeup;
 
 use crate::clock;
 use crate::counters::Event;
@@ -181,7 +181,7 @@ impl Stream {
             if self.client_left() {
                 return Err(StreamError::close(By::Client, During::Connect));
             }
-            if wait(deadline).await == Wakeup::Deadline {
+            if self.rest(deadline).await == Wakeup::Deadline {
                 break;
             }
             self.check_alive()?;

@@ -1,0 +1,262 @@
+//! A stream's entry: what others see of a stream in progress, and how they end it.
+//!
+//! A [`Session`] is a client's connection; the streams on it are one after the other in HTTP/1, several at once where a
+//! connection carries several. So each stream has an entry of its own, and a number of its own, whoever runs it: the connection's
+//! task or one of its own. Entries belong to the worker. What one was is used again for another stream: whoever keeps one
+//! compares its number.
+//!
+//! ```text
+//!   Stream::new ──► not listed (rules of a connection) ──► dropped
+//!                       │ begin
+//!                       ▼
+//!                   listed: `show sess`, `shutdown session` ──end──► not listed ──► dropped
+//! ```
+
+use std::cell::{Cell, Ref, RefCell};
+use std::ops::Deref;
+use std::rc::{Rc, Weak};
+
+use weir_sched::{Class, Kind, TaskKey};
+use weir_sys::Address;
+
+use crate::addresses::Addresses;
+use crate::ending::During;
+use crate::session::Session;
+use crate::worker::figures;
+
+/// One stream, for those who list and end streams. Written by plain stores, read by the same worker.
+#[derive(Default)]
+pub struct StreamEntry {
+    /// The stream's number, 0 while it is not listed.
+    pub id: Cell<u64>,
+    /// The connection that it is on.
+    session: Cell<Option<Rc<Session>>>,
+    /// The task that runs it.
+    pub task: Cell<Option<TaskKey>>,
+    /// Set by `shutdown session`: the stream ends at its next step, or is killed.
+    killed: Cell<bool>,
+    /// The phase it is in.
+    pub phase: Cell<During>,
+    /// When it began, in milliseconds of the worker's clock.
+    pub since_ms: Cell<u64>,
+    /// The backend's index in the instance, or `u32::MAX`.
+    pub backend: Cell<u32>,
+    /// The server's key in the backend, or `u32::MAX`.
+    pub server: Cell<u32>,
+    /// The server's descriptor number, or -1.
+    pub server_descriptor: Cell<i32>,
+    /// How often it was resumed.
+    pub calls: Cell<u32>,
+    /// The client's addresses, once rules of this stream replaced them.
+    addresses: RefCell<Option<Box<Addresses>>>,
+}
+
+impl StreamEntry {
+    /// The stream goes on after it waited.
+    #[inline]
+    pub(crate) fn resumed(&self) {
+        self.calls.set(self.calls.get().wrapping_add(1));
+    }
+
+    /// Whether an administrator ended the stream.
+    #[inline]
+    pub(crate) fn is_killed(&self) -> bool {
+        self.killed.get()
+    }
+
+    /// The client's address: the stream's, if a rule set one, else the session's.
+    pub(crate) fn source<'s>(&'s self, session: &'s Session) -> Ref<'s, Address> {
+        match self.own_addresses() {
+            Some(own) => Ref::map(own, Addresses::source),
+            None => session.source(),
+        }
+    }
+
+    /// The same of where the client connected to.
+    pub(crate) fn destination<'s>(&'s self, session: &'s Session) -> Ref<'s, Address> {
+        match self.own_addresses() {
+            Some(own) => Ref::map(own, Addresses::destination),
+            None => session.destination(),
+        }
+    }
+
+    fn own_addresses(&self) -> Option<Ref<'_, Addresses>> {
+        Ref::filter_map(self.addresses.borrow(), Option::as_deref).ok()
+    }
+
+    /// Replaces one of the client's addresses for this stream.
+    pub(crate) fn set_address(&self, session: &Session, is_source: bool, address: Address) {
+        let mut own = self.addresses.borrow_mut();
+        own.get_or_insert_with(|| Box::new(session.addresses())).set(is_source, address);
+    }
+
+    /// What the entry is of, while it is of a stream that is listed.
+    fn listed(self: Rc<Self>) -> Option<Listed> {
+        if self.id.get() == 0 {
+            return None;
+        }
+        let session = self.session.take()?;
+        self.session.set(Some(Rc::clone(&session)));
+        Some(Listed { session, entry: self })
+    }
+}
+
+/// A stream's own hold on its entry. Dropping it ends the stream for everybody else.
+pub(crate) struct OwnEntry(Rc<StreamEntry>);
+
+impl OwnEntry {
+    /// An entry for a stream on that connection; not listed yet.
+    pub(crate) fn new(session: &Rc<Session>) -> Self {
+        let entry = ENTRIES.with_borrow_mut(Entries::take);
+        entry.session.set(Some(Rc::clone(session)));
+        OwnEntry(entry)
+    }
+
+    /// The stream is listed from now on, as `id`, and counts as one in progress. The current task runs it.
+    pub(crate) fn begin(&self, id: u64) {
+        let entry = &self.0;
+        entry.task.set(Some(weir_sched::current()));
+        entry.killed.set(false);
+        entry.since_ms.set(weir_sched::now().as_ms());
+        entry.backend.set(u32::MAX);
+        entry.server.set(u32::MAX);
+        entry.server_descriptor.set(-1);
+        entry.calls.set(1);
+        entry.id.set(id);
+        if let Some(figures) = figures() {
+            figures.streams_now.increment();
+        }
+    }
+
+    /// The stream is over for everybody else.
+    pub(crate) fn end(&self) {
+        if self.0.id.replace(0) != 0
+            && let Some(figures) = figures()
+        {
+            figures.streams_now.decrement();
+        }
+    }
+}
+
+impl Deref for OwnEntry {
+    type Target = StreamEntry;
+
+    #[inline]
+    fn deref(&self) -> &StreamEntry {
+        &self.0
+    }
+}
+
+impl Drop for OwnEntry {
+    fn drop(&mut self) {
+        self.end();
+        // The last stream's connection may end with it, and others look at the list then.
+        drop(self.0.session.take());
+        drop(self.0.addresses.take());
+        ENTRIES.with_borrow_mut(|entries| {
+            if entries.free.len() < KEPT {
+                entries.free.push(Rc::clone(&self.0));
+            }
+        });
+    }
+}
+
+/// A stream in progress, and the connection that it is on.
+#[derive(Clone)]
+pub struct Listed {
+    /// The client's connection.
+    pub session: Rc<Session>,
+    /// The stream.
+    pub entry: Rc<StreamEntry>,
+}
+
+impl Listed {
+    /// The client's address, as the stream knows it.
+    pub fn source(&self) -> Ref<'_, Address> {
+        self.entry.source(&self.session)
+    }
+
+    /// Until when the stream waits, if it does so for something that has an end.
+    pub fn deadline(&self) -> Option<weir_sched::Tick> {
+        weir_sched::deadline(self.entry.task.get()?)
+    }
+
+    /// Asks the stream to end.
+    fn tell(&self) {
+        self.entry.killed.set(true);
+        if let Some(task) = self.entry.task.get() {
+            weir_sched::wake(task);
+        }
+    }
+}
+
+/// The streams in progress on this worker, in no order.
+pub fn streams() -> Vec<Listed> {
+    ENTRIES.with_borrow(|entries| {
+        entries.all.iter().filter_map(Weak::upgrade).filter_map(StreamEntry::listed).collect()
+    })
+}
+
+/// Ends the streams in progress on this worker that `which` chooses; how many there are (`shutdown session`,
+/// `shutdown sessions server`).
+///
+/// Each is told, so that it says in its log line how it ended. One that is still there after [`LAST_WORDS_MS`] is killed:
+/// it ends wherever in its work it waits, whether or not that place looks (R67). Other streams on its connection are not
+/// touched, unless its task is theirs, too.
+pub fn end_streams(which: impl Fn(&Listed) -> bool) -> usize {
+    let told: Vec<(u64, Weak<StreamEntry>)> = streams()
+        .into_iter()
+        .filter(|stream| which(stream))
+        .map(|stream| {
+            stream.tell();
+            (stream.entry.id.get(), Rc::downgrade(&stream.entry))
+        })
+        .collect();
+    let count = told.len();
+    if count > 0 {
+        weir_sched::spawn(&ENDING, Class::Urgent, async move {
+            weir_sched::sleep_until(weir_sched::now().after(LAST_WORDS_MS)).await;
+            for (id, entry) in told {
+                let stays = entry.upgrade().filter(|entry| entry.id.get() == id);
+                if let Some(task) = stays.and_then(|entry| entry.task.get()) {
+                    weir_sched::kill(task);
+                }
+            }
+        });
+    }
+    count
+}
+
+/// The entries of a worker.
+struct Entries {
+    all: Vec<Weak<StreamEntry>>,
+    free: Vec<Rc<StreamEntry>>,
+}
+
+impl Entries {
+    #[inline]
+    fn take(&mut self) -> Rc<StreamEntry> {
+        self.free.pop().unwrap_or_else(|| self.create())
+    }
+
+    #[cold]
+    fn create(&mut self) -> Rc<StreamEntry> {
+        // The list is swept when it doubled: its length stays within twice the living.
+        if self.all.len() == self.all.capacity() {
+            self.all.retain(|entry| entry.strong_count() > 0);
+        }
+        let entry = Rc::new(StreamEntry::default());
+        self.all.push(Rc::downgrade(&entry));
+        entry
+    }
+}
+
+thread_local! {
+    static ENTRIES: RefCell<Entries> = const { RefCell::new(Entries { all: Vec::new(), free: Vec::new() }) };
+}
+
+static ENDING: Kind = Kind::new("streams to end");
+/// How long a stream that was told to end may take to answer its client and write its log line.
+const LAST_WORDS_MS: u64 = 100;
+/// So many entries without a stream are kept for the next ones.
+const KEPT: usize = 1024;
