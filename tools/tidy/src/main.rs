@@ -4,16 +4,23 @@
 //! here writes or reports:
 //!
 //! * `readme`: what is not there yet, from the rows of the language;
+//! * `circles`: the modules of each crate that import each other;
 //! * `requirements`: each requirement's number and the tests that name it.
 //!
 //! It changes nothing but the files that it names, and knows nothing that the library does not.
 
 use std::process::ExitCode;
 
-use weir_tidy::{Workspace, readme, requirements};
+use weir_tidy::{Workspace, circles, readme, requirements};
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
+        Some("circles") => {
+            for (name, circle) in circles::report(&Workspace::load()) {
+                println!("{name}\t{}\t{}", circle.len(), circle.join(" "));
+            }
+            ExitCode::SUCCESS
+        }
         Some("requirements") => {
             let named = requirements::named(&Workspace::load());
             for number in 1..=requirements::LAST {
@@ -33,7 +40,7 @@ fn main() -> ExitCode {
             }
         },
         _ => {
-            eprintln!("usage: weir-tidy readme|requirements");
+            eprintln!("usage: weir-tidy circles|readme|requirements");
             ExitCode::from(2)
         }
     }

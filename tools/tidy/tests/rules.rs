@@ -1,6 +1,6 @@
 //! Every rule on the project itself.
 
-use weir_tidy::{Fault, Workspace, house, licences, locks, proofs, rows, text};
+use weir_tidy::{Fault, Workspace, circles, house, licences, locks, proofs, rows, text};
 
 fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
     let faults: Vec<String> = rule(&Workspace::load()).iter().map(ToString::to_string).collect();
@@ -10,6 +10,11 @@ fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
 #[test]
 fn arrows_between_crates_point_down() {
     check(house::edges);
+}
+
+#[test]
+fn circles_of_modules_do_not_grow() {
+    check(circles::grown);
 }
 
 #[test]
