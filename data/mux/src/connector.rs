@@ -38,8 +38,16 @@ pub struct OwnConnection {
     sent_before: u64,
 }
 
+impl From<Connection> for StreamConnector {
+    #[inline]
+    fn from(connection: Connection) -> Self {
+        StreamConnector::own(connection)
+    }
+}
+
 impl StreamConnector {
     /// The connection carries a stream from now on. What waits in its input is the stream's, too.
+    #[inline]
     pub fn own(connection: Connection) -> Self {
         let received_before = connection.received - connection.input().len() as u64;
         let sent_before = connection.sent;

@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
-use weir_mux::StreamConnector;
 use weir_net::Connection;
 use weir_sys::option;
 
@@ -30,8 +29,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     let mut client = client;
     let mut expects_header = session.listener.bind.options.accept_proxy;
     if before {
-        let mut stream =
-            Stream::new(Rc::clone(&session), StreamConnector::own(client), session.accepted.monotonic_us);
+        let mut stream = Stream::new(Rc::clone(&session), client, session.accepted.monotonic_us);
         if refused(stream.run_rules(frontend, RulesetKind::TcpRequestConnection).await) {
             return None;
         }
@@ -39,12 +37,11 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         client = stream.take_client()?;
     }
     if expects_header && let Err(what) = read_header(&mut client, &session).await {
-        Stream::new(session, StreamConnector::own(client), weir_sched::now_us()).log_refused_handshake(what);
+        Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
         return None;
     }
     if after {
-        let mut stream =
-            Stream::new(Rc::clone(&session), StreamConnector::own(client), session.accepted.monotonic_us);
+        let mut stream = Stream::new(Rc::clone(&session), client, session.accepted.monotonic_us);
         if refused(stream.run_rules(frontend, RulesetKind::TcpRequestSession).await) {
             return None;
         }

@@ -20,7 +20,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use weir_containers::{PoolBox, PooledFuture};
-use weir_mux::StreamConnector;
 use weir_net::{Connection, Received};
 use weir_sched::{Descriptor, Tick, Wait, wait};
 use weir_sys::{Address, socket};
@@ -110,8 +109,7 @@ impl ConnectionTask {
         if session.frontend.is_http() {
             return State::Idle { client, wait: wait(idle_deadline(session)) };
         }
-        let stream =
-            PoolBox::new(Stream::new(Rc::clone(session), StreamConnector::own(client), self.began_us));
+        let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
         State::Streaming(PooledFuture::new(Stream::run_tcp(stream)))
     }
 
@@ -123,8 +121,7 @@ impl ConnectionTask {
         if session.requests.get() > 0 && nothing {
             return State::Ended;
         }
-        let stream =
-            PoolBox::new(Stream::new(Rc::clone(session), StreamConnector::own(client), self.began_us));
+        let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
         State::Exchanging(PooledFuture::new(Stream::run(stream, waited)))
     }
 }

@@ -152,7 +152,9 @@ impl Drop for OwnEntry {
         self.end();
         // The last stream's connection may end with it, and others look at the list then.
         drop(self.0.session.take());
-        drop(self.0.addresses.take());
+        if self.0.addresses.borrow().is_some() {
+            drop(self.0.addresses.take());
+        }
         ENTRIES.with_borrow_mut(|entries| {
             if entries.free.len() < KEPT {
                 entries.free.push(Rc::clone(&self.0));

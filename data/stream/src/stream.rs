@@ -389,7 +389,7 @@ const SEPARATOR: usize = 2;
 
 impl Stream {
     /// A stream that `client` carries, on the connection of this session. It begins at `began_us` of the worker's clock.
-    pub fn new(session: Rc<Session>, client: StreamConnector, began_us: u64) -> Self {
+    pub fn new(session: Rc<Session>, client: impl Into<StreamConnector>, began_us: u64) -> Self {
         let frontend = session.frontend;
         let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
         let configured = &frontend.config.settings.timeouts;
@@ -445,7 +445,8 @@ impl Stream {
             inspection_over: true,
             entry: OwnEntry::new(&session),
             session,
-            client,
+            // Made here, where it stays: moving it costs.
+            client: client.into(),
         }
     }
 

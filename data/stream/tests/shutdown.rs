@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use support::{plain, run};
 use weir_containers::PoolBox;
-use weir_mux::StreamConnector;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Tick, now, sleep_until, spawn, wait};
 use weir_stream::entry::{Listed, end_streams, streams};
@@ -125,8 +124,8 @@ fn two_streams_of_one_connection_are_told_apart_and_ended_apart() {
         spawn(&STREAM, Class::Normal, async move {
             let descriptor = Descriptor::register(near).expect("a descriptor");
             descriptor.set_owner(weir_sched::current());
-            let connector = StreamConnector::own(Connection::new(descriptor));
-            let stream = PoolBox::new(Stream::new(of_session, connector, weir_sched::now_us()));
+            let connection = Connection::new(descriptor);
+            let stream = PoolBox::new(Stream::new(of_session, connection, weir_sched::now_us()));
             Stream::run(stream, Waited::Bytes).await;
         });
         let _waits_for_ever = world.accept("s1").await;
