@@ -250,6 +250,7 @@ EXCHANGES |= {
     "monitor with a query": ("monitored", get("/alive?x")), "monitor keeps alive": ("monitored", get("/alive") + get("/alive")),
 }
 EXCHANGES |= {f"retry {where} {what}": (where, get(f"/{what}")) for where in ("conn", "all", "empty", "statuses") for what in ("bye", "nonsense", "cuthead", "silent", "status/503", "status/404", "status/500", "len/1")}
+EXCHANGES |= {f"retry {where} a 101 that nobody asked for": (where, get(answered("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"))) for where in ("conn", "all", "empty", "statuses")}
 EXCHANGES |= {f"retry a post {where}": (where, post("/bye", "hello")) for where in ("conn", "all", "empty")}
 # Whoever said that nothing more comes still gets what is there at once, and is not waited for.
 EXCHANGES |= {f"retry {where} {what}, and the client ends": (where, [get(f"/{what}"), 0.05, None]) for where in ("all", "allstaying") for what in ("silent", "bye", "cuthead", "status/503", "len/1")}
@@ -287,6 +288,7 @@ DIFFERENT = {
     "message /silent": "a message that closes says so when the connection closes",
     **dict.fromkeys(("retry conn cuthead", "retry all cuthead", "retry empty cuthead", "retry statuses cuthead", "retry all cuthead, and the client ends",
                      "retry allstaying cuthead, and the client ends"), only("2.6", "since 3.x a part of a head is a junk response, not none (manual, \"retry-on\")")),
+    "retry all a 101 that nobody asked for": only("2.6", "2.6 drops the answer and waits out its timeout; 3.2 retries and says 502, as for any junk response"),
     "content denied": "the request was read, and the log has it",
     "retry all silent, and the client ends": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "file /status/502": "the manual says that the status counts",
