@@ -1,5 +1,6 @@
 //! What the process does to itself while it starts: limits, background, pid file, root folder, identity.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -42,7 +43,8 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
         return true;
     }
     let text = format!(
-        "Cannot raise FD limit to {least}, limit is {reachable}. This will only support that many open files at once."
+        "Cannot raise FD limit to {least}, limit is {reachable}. This will only support that many open files at once: {}.",
+        who_wants_descriptors(capacity, global)
     );
     if global.limits.strict {
         messages.alert(format!("[weir.main()] {text}"));
@@ -50,6 +52,22 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
         messages.warning(format!("[weir.main()] {text}"));
     }
     !global.limits.strict
+}
+
+/// The settings that the number of descriptors follows from.
+fn who_wants_descriptors(capacity: &Capacity, global: &Global) -> String {
+    if let Some(files) = global.limits.open_files {
+        return format!("'ulimit-n {files}' asks for them");
+    }
+    let mut text = format!("'maxconn {}' takes two for each connection", capacity.maxconn);
+    if capacity.pipes > 0 {
+        let _ = write!(text, ", 'maxpipes {}' two for each pipe", capacity.pipes);
+    }
+    // Few of them are no reason.
+    if global.stats_maxconn > 100 {
+        let _ = write!(text, ", 'stats maxconn {}' one for each client", global.stats_maxconn);
+    }
+    text
 }
 
 /// The process's priority while it starts, and what comes after.

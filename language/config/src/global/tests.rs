@@ -258,7 +258,8 @@ fn tuning() {
     refuse("tune.sched.low-latency", "'tune.sched.low-latency' expects either 'on' or 'off' but got ''.");
     refuse("tune.idletimer 2s", "'tune.idletimer' is not implemented yet");
     refuse("tune.pattern.cache-size 100", "'tune.pattern.cache-size above 0' is not implemented yet");
-    refuse("tune.bufsize 100", "'tune.bufsize' expects a size between 1024 and 268435456.");
+    refuse("tune.bufsize 100", "'tune.bufsize' expects a size between 1024 and 268435440.");
+    refuse("tune.bufsize 256m", "'tune.bufsize' expects a size between 1024 and 268435440.");
     refuse("tune.bufsize 16kB", "unexpected character 'B' in size argument '16kB' of 'tune.bufsize'");
 }
 
