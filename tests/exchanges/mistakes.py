@@ -3,6 +3,8 @@
 What weir has not yet is left out of the comparison: it says so.
 """
 
+from exchanges import only
+
 HEAD = """defaults
     mode http
     timeout client 1s
@@ -95,29 +97,30 @@ DIFFERENT = {name: STRICT for name in (
     'backend: retries x',
     'backend: retries -1',
     'backend: fullconn x',
-    'global: maxconn x',
     'global: maxconn -1',
     'global: uid x',
     'global: gid x',
     'global: ulimit-n x',
     'global: tune.maxrewrite x',
     'global: tune.maxaccept x',
-    'global: tune.sndbuf.server x',
     'global: maxconnrate x',
     'global: fd-hard-limit x',
 )}
 DIFFERENT |= {name: "3.5 has no such word any more" for name in (
-    'frontend: bind-process 1',
     'frontend: dispatch 127.0.0.1:1',
     'backend: option redispatch x',
-    'global: stats bind-process 1',
     'global: nogetaddrinfo',
 )}
+DIFFERENT |= {name: only("2.6", "newer versions have no such word any more") for name in ('frontend: bind-process 1', 'global: stats bind-process 1')}
+DIFFERENT |= {name: only("2.6", "what is no number, or too much, is refused") for name in ('global: maxconn x', 'global: tune.sndbuf.server x')}
+DIFFERENT |= {f"frontend: option {name}": only("3.2", "3.2 warns that a frontend has no use for the option, and then says that it knows none of that name") for name in (
+    'allbackups', 'persist', 'checkcache', 'transparent', 'srvtcpka', 'prefer-last-server', 'tcp-smart-connect', 'http-pretend-keepalive')}
+DIFFERENT["frontend: option abortonclose"] = only("3.2", "since 3.3 a frontend may have it (manual, \"option abortonclose\")")
 DIFFERENT |= {
     "frontend: log ring@nobody local0": "a ring that is not there is an error",
-    "ring": "a size that is too small is warned of, and the ring has the least size",
+    "ring": only("2.6", "a size that is too small is warned of, and the ring has the least size"),
 }
-DIFFERENT |= {name: "2.6 crashes" for name in (
+DIFFERENT |= {name: only("2.6", "2.6 crashes") for name in (
     'frontend: http-request add-acl',
     'frontend: http-request set-map(x) a',
 )}
@@ -142,5 +145,5 @@ DIFFERENT |= {
     'backend: use_backend b if TRUE': 'what has no effect here is warned of, not read',
     'frontend: http-request set-var-fmt(txn.a) ""': '3.4 and later refuse empty arguments',
     'global: tune.fd.edge-triggered on': 'it is no experiment any more',
-    'global: tune.memory.hot-size 1': '2.6 has no such word yet',
+    'global: tune.memory.hot-size 1': only("2.6", "2.6 has no such word yet"),
 }

@@ -10,7 +10,7 @@ use crate::args::{Arg, ArgKind, Args};
 use crate::error::show;
 use crate::sample::SampleType::{Addr, Any, Bool, Int, Str};
 use crate::sample::Value;
-use crate::sample::cast::{parse_ipv4, parse_ipv6};
+use crate::sample::cast::{embedded_ipv4, parse_ipv4, parse_ipv6};
 use crate::scope::Scope;
 use crate::scratch;
 
@@ -86,12 +86,12 @@ fn port_only<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Int(port.unwrap_or(0i64)))
 }
 
-/// An IPv6 address that stands for an IPv4 one is masked as IPv4; any other needs the second mask.
+/// An IPv6 address that stands for an IPv4 one in any of the three ways is masked as IPv4; any other needs the second mask.
 fn ipmask<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let Arg::Ipv4(mask4) = args.get(0) else { return None };
     match value {
         Value::Ipv4(address) => Some(Value::Ipv4(address & *mask4)),
-        Value::Ipv6(address) => match (address.to_ipv4_mapped(), args.get(1)) {
+        Value::Ipv6(address) => match (embedded_ipv4(address), args.get(1)) {
             (Some(address), _) => Some(Value::Ipv4(address & *mask4)),
             (None, Arg::Ipv6(mask6)) => Some(Value::Ipv6(address & *mask6)),
             _ => None,
