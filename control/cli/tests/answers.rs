@@ -448,6 +448,46 @@ fn sessions() {
     ));
     toy.pending = 3;
     assert!(ask(&mut toy, "show sess all").contains("frontend=fe\n"));
+    // Each phase shows where it waits, and for how long yet.
+    for (phase, shown) in [
+        (
+            "request",
+            "rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0,an=00h,ax=] scf=[8,0h,fd=1/-1,rex=9s,wex=] scb=[0,1h,fd=1/-1,rex=,wex=] exp=9s rc=2 c_exp=",
+        ),
+        (
+            "tarpit",
+            "rq[f=00h,i=0,an=00h,ax=9s] rp[f=00h,i=0,an=00h,ax=] scf=[8,0h,fd=1/-1,rex=,wex=] scb=[0,1h,fd=1/-1,rex=,wex=] exp=9s rc=2 c_exp=",
+        ),
+        (
+            "queue",
+            "rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0,an=00h,ax=] scf=[8,0h,fd=1/-1,rex=,wex=] scb=[2,1h,fd=1/-1,rex=,wex=] exp=9s rc=2 c_exp=9s",
+        ),
+        (
+            "connect",
+            "rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0,an=00h,ax=] scf=[8,0h,fd=1/-1,rex=,wex=] scb=[5,1h,fd=1/-1,rex=,wex=] exp=9s rc=2 c_exp=9s",
+        ),
+        (
+            "headers",
+            "rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0,an=00h,ax=] scf=[8,0h,fd=1/-1,rex=,wex=] scb=[8,1h,fd=1/-1,rex=9s,wex=] exp=9s rc=2 c_exp=",
+        ),
+        (
+            "data",
+            "rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0,an=00h,ax=] scf=[8,0h,fd=1/-1,rex=,wex=] scb=[8,1h,fd=1/-1,rex=,wex=] exp=9s rc=2 c_exp=",
+        ),
+    ] {
+        let view = &mut toy.sessions[0];
+        (view.phase, view.expires_ms, view.retries) = (phase, Some(9000), 2);
+        let line = ask(&mut toy, "show sess");
+        assert_eq!(line[line.find("rq[").unwrap()..].trim_end(), shown, "{phase}");
+    }
+    // The request line is shown to who asks for it, and cannot end its quotes or its line.
+    assert!(!ask(&mut toy, "show sess show-uri").contains("uri="));
+    toy.sessions[0].request_line = Some("GET /a\"b\\\n\u{e9} HTTP/1.1".to_owned());
+    assert!(!ask(&mut toy, "show sess").contains("uri="));
+    let shown = " uri=\"GET /a\\x22b\\x5c\\x0a\\xe9 HTTP/1.1\"\n";
+    assert!(ask(&mut toy, "show sess show-uri").ends_with(&format!("c_exp={shown}\n")));
+    assert!(ask(&mut toy, "show sess all show-uri").contains(&format!("conn_retries=2, exp=9s{shown}")));
+    assert!(ask(&mut toy, "show sess show-uri older 0 frontend fe").contains("uri="));
     // What no client began: a ring's connection to its server.
     (toy.sessions[0].protocol, toy.sessions[0].source) = ("?", None);
     assert!(ask(&mut toy, "show sess").starts_with("0x55aa: proto=? ts=00 epoch=0 age=0s calls=0 "));

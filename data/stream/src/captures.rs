@@ -40,10 +40,9 @@ impl Stream {
         if self.frontend.log_sinks.is_empty() && !self.frontend.uses_request_line {
             return;
         }
-        let mut line = std::mem::replace(&mut self.request_line, crate::recycle::bytes());
-        line.clear();
-        self.write_request_line(&mut line);
-        self.request_line = line;
+        let mut kept = std::mem::take(&mut self.request_line);
+        kept.keep(self.serial, |line| self.write_request_line(line));
+        self.request_line = kept;
     }
 
     /// Appends the request's line as it is now.

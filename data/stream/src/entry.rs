@@ -47,6 +47,8 @@ pub struct StreamEntry {
     pub server_descriptor: Cell<i32>,
     /// How often it was resumed.
     pub calls: Cell<u32>,
+    /// How often another attempt was made.
+    pub retries: Cell<u16>,
     /// The client's addresses, once rules of this stream replaced them.
     addresses: RefCell<Option<Box<Addresses>>>,
 }
@@ -122,6 +124,7 @@ impl OwnEntry {
         entry.server.set(u32::MAX);
         entry.server_descriptor.set(-1);
         entry.calls.set(1);
+        entry.retries.set(0);
         entry.id.set(id);
         if let Some(figures) = figures() {
             figures.streams_now.increment();

@@ -36,6 +36,7 @@ mod proxy_header;
 pub mod recycle;
 mod relay;
 mod reply;
+pub mod request_line;
 mod rules;
 pub mod server;
 pub mod service;

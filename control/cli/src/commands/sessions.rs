@@ -37,8 +37,11 @@ Lists sessions, one line each; with an identifier or 'all', in detail. Options:
   frontend <name>    only those of this frontend
   backend <name>     only those of this backend
   server <bk>/<srv>  only those on this server
+  show-uri           the request lines, too, as far as something logs them
   susp               only those with broken invariants, of which there are none
 Only one of 'frontend', 'backend' and 'server' may be given.
+Programs that read the reference's lines find all its fields. Those without a counterpart here read nought or nothing:
+ts, epoch, rate, cpu, lat, f, i, an, wex, and the flags behind the states of scf and scb.
 ";
 
 fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
@@ -64,6 +67,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             let mut value = |missing| words.next().ok_or_else(|| Outcome::error(missing));
             match option {
                 "susp" => suspicious = true,
+                "show-uri" => filter.with_request_line = true,
                 "frontend" | "backend" | "server"
                     if filter.frontend.is_some() || filter.backend.is_some() || filter.server.is_some() =>
                 {
@@ -144,6 +148,34 @@ fn expiry(view: &SessionView) -> String {
     }
 }
 
+/// How far the server's side is, by the numbers that the reference shows: 0 before a server is wanted, 2 in a queue, 3 while
+/// nothing is tried, 5 while it connects, 8 from then on.
+fn server_state(view: &SessionView) -> u8 {
+    match view.phase {
+        "idle" | "request" | "tarpit" => 0,
+        "queue" => 2,
+        "pause" => 3,
+        "connect" => 5,
+        _ => 8,
+    }
+}
+
+/// The request line with what could end its quotes or its line in hexadecimal.
+fn uri(view: &SessionView) -> String {
+    let Some(line) = &view.request_line else { return String::new() };
+    let mut text = String::from(" uri=\"");
+    for letter in line.chars() {
+        let _ = match letter {
+            '"' | '\\' | '\0'..=' ' | '\x7f'.. if letter != ' ' => {
+                write!(text, "\\x{:02x}", u32::from(letter))
+            }
+            _ => write!(text, "{letter}"),
+        };
+    }
+    text.push('"');
+    text
+}
+
 /// The fields of the reference in its order; what weir has no such thing for reads zero. As there, what no client began does
 /// not say where it comes from and goes to: details do.
 fn line(view: &SessionView) -> String {
@@ -158,15 +190,13 @@ fn line(view: &SessionView) -> String {
     // There is one group of threads.
     let descriptor = |fd: Option<i32>| format!("fd=1/{}", fd.unwrap_or(-1));
     // Whom the nearest timeout is for, where that is one of the two.
-    let (from_client, from_server) = match view.phase {
-        "command" | "idle" | "request" => (expiry(view), String::new()),
-        "headers" => (String::new(), expiry(view)),
-        _ => (String::new(), String::new()),
-    };
+    let if_in = |phases: &[&str]| if phases.contains(&view.phase) { expiry(view) } else { String::new() };
+    let (from_client, from_server) = (if_in(&["command", "idle", "request"]), if_in(&["headers"]));
+    let (waits, connects) = (if_in(&["tarpit"]), if_in(&["queue", "connect", "pause"]));
     format!(
         "0x{:x}: proto={} {way}ts=00 epoch=0 age={}s calls={} rate=0 cpu=0 lat=0 \
-         rq[f=00h,i={},an=00h,ax=] rp[f=00h,i={},an=00h,ax=] scf=[8,0h,{},rex={from_client},wex=] scb=[8,1h,{},rex={from_server},wex=] \
-         exp={} rc={} c_exp=\n",
+         rq[f=00h,i={},an=00h,ax={waits}] rp[f=00h,i={},an=00h,ax=] scf=[8,0h,{},rex={from_client},wex=] scb=[{},1h,{},rex={from_server},wex=] \
+         exp={} rc={} c_exp={connects}{}\n",
         view.id,
         view.protocol,
         view.age_ms / 1000,
@@ -174,9 +204,11 @@ fn line(view: &SessionView) -> String {
         view.request_waiting,
         view.response_waiting,
         descriptor(view.client_fd),
+        server_state(view),
         descriptor(view.server_fd),
         expiry(view),
         view.retries,
+        uri(view),
     )
 }
 
@@ -200,7 +232,8 @@ fn details(target: &dyn Target, view: &SessionView) -> String {
         Some(source) => writeln!(text, " source={source}"),
         None => writeln!(text),
     };
-    let _ = writeln!(text, "  phase={}, conn_retries={}, exp={}", view.phase, view.retries, expiry(view));
+    let (phase, retries, expires) = (view.phase, view.retries, expiry(view));
+    let _ = writeln!(text, "  phase={phase}, conn_retries={retries}, exp={expires}{}", uri(view));
     let _ = writeln!(text, "  frontend={}", view.frontend);
     let _ = writeln!(text, "  backend={}", view.backend.as_deref().unwrap_or("<NONE>"));
     let _ = writeln!(text, "  server={}", view.server.as_deref().unwrap_or("<NONE>"));

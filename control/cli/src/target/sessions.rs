@@ -49,6 +49,8 @@ pub struct SessionFilter {
     pub backend: Option<String>,
     /// Only those on this server, `<backend>/<server>`.
     pub server: Option<String>,
+    /// Whether the request lines are wanted, too.
+    pub with_request_line: bool,
 }
 
 /// One session, as much of it as the listing shows.
@@ -84,8 +86,10 @@ pub struct SessionView {
     pub response_waiting: u64,
     /// Milliseconds until its nearest timeout.
     pub expires_ms: Option<u64>,
-    /// Connection attempts that were repeated.
+    /// Attempts that were repeated.
     pub retries: u32,
+    /// The request line, if it was kept and asked for.
+    pub request_line: Option<String>,
     /// Which part of a stream it is in, in a word.
     pub phase: &'static str,
 }

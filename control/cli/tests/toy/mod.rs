@@ -574,7 +574,9 @@ impl SessionTarget for Toy {
         match self.sessions.iter().filter(wanted).nth(*place as usize) {
             Some(view) => {
                 *place += 1;
-                NextSession::Session(Box::new(view.clone()))
+                let mut view = view.clone();
+                view.request_line = view.request_line.filter(|_| filter.with_request_line);
+                NextSession::Session(Box::new(view))
             }
             None => NextSession::None,
         }

@@ -72,6 +72,7 @@ impl Operator {
             response_waiting: 0,
             expires_ms: weir_sched::deadline(self.task).map(|at| at.since(weir_sched::now())),
             retries: 0,
+            request_line: None,
             phase: "command",
         }
     }

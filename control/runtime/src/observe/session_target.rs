@@ -131,6 +131,13 @@ impl Query {
         streams.sort_unstable_by_key(|stream| stream.entry.id.get());
         let mut views: Vec<SessionView> =
             streams.iter().take(BATCH).map(|stream| view(self.instance, stream)).collect();
+        if self.filter.with_request_line {
+            let mut lines = weir_stream::request_line::all_of_worker();
+            for view in &mut views {
+                let line = lines.remove(&view.id);
+                view.request_line = line.map(|line| String::from_utf8_lossy(&line).into_owned());
+            }
+        }
         views.extend(operators::wanted(&self.filter, self.until_ms, self.after));
         views.sort_unstable_by_key(|view| view.id);
         views.truncate(BATCH);
@@ -184,6 +191,7 @@ fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
         response_waiting: 0,
         expires_ms: None,
         retries: seen.failures,
+        request_line: None,
         phase: match seen.descriptor {
             Some(_) => "data",
             None if seen.paused => "pause",
@@ -225,7 +233,8 @@ fn view(instance: &'static Instance, stream: &Listed) -> SessionView {
         request_waiting: 0,
         response_waiting: 0,
         expires_ms: stream.deadline().map(|at| at.since(weir_sched::now())),
-        retries: 0,
+        retries: u32::from(view.retries.get()),
+        request_line: None,
         phase: match view.phase.get() {
             During::End => "idle",
             During::Request => "request",

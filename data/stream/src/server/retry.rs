@@ -113,7 +113,7 @@ impl Stream {
                 && settings.retry_on.contains(RetryOn::CONNECTION_FAILURE);
             if allowed && self.request.head.method().is_safe() {
                 self.facts.fresh_connection_only = true;
-                self.retries += 1;
+                self.count_retry();
                 self.count(Event::Retry);
                 return Ok(());
             }
@@ -132,12 +132,12 @@ impl Stream {
             }
             NextAttempt::GiveUp => return Err(self.give_up(failure)),
             NextAttempt::Again { wait_ms } => {
-                self.retries += 1;
+                self.count_retry();
                 self.count(Event::Retry);
                 self.turn_around(Duration::from_millis(wait_ms)).await?;
             }
             NextAttempt::Elsewhere => {
-                self.retries += 1;
+                self.count_retry();
                 let avoid = self.lease.as_ref().map(|lease| lease.server().key());
                 self.count(Event::Redispatch);
                 self.lease = None;
