@@ -305,6 +305,14 @@ def play_all(binary, cases, folder, name):
             return dict(zip((case.name for case in cases), pool.map(world.play, cases)))
 
 
+def is_wrong(case, outcome):
+    """Whether the outcome of a case is not the expected one."""
+    expected = [case.client_sees, case.server_sees, case.logged]
+    # How much fits the sockets' buffers before an end is seen differs.
+    differs = any(want not in (got, "*") for want, got in zip(expected, outcome))
+    return differs or outcome[3] < case.least - 0.02
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
@@ -317,6 +325,12 @@ def main():
     failed = 0
     with Folder() as folder:
         outcomes = play_all(os.path.abspath(options.bin), cases, folder, "weir.cfg")
+        # A peer that gets no turn for 200 ms has missed its timeout: on a busy machine with 32 cases at once. Alone it is in time.
+        for case in cases:
+            if is_wrong(case, outcomes[case.name]):
+                print(f"again {case.name}: {' ~ '.join(outcomes[case.name][:3])}  {outcomes[case.name][3]:.2f} s")
+                os.unlink(f"{folder.path}/cli")
+                outcomes.update(play_all(os.path.abspath(options.bin), [case], folder, "again.cfg"))
         others = []
         for number, other in enumerate(options.reference):
             os.unlink(f"{folder.path}/cli")
@@ -324,9 +338,7 @@ def main():
     for case in cases:
         *outcome, took = outcomes[case.name]
         expected = [case.client_sees, case.server_sees, case.logged]
-        # How much fits the sockets' buffers before an end is seen differs.
-        differs = any(want not in (got, "*") for want, got in zip(expected, outcome))
-        wrong = differs or took < case.least - 0.02
+        wrong = is_wrong(case, outcomes[case.name])
         failed += wrong
         theirs = [other[case.name] for other in others]
         if wrong or options.show or any(list(seen) != outcome or abs(time - took) > 0.15 for *seen, time in theirs):
