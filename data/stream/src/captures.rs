@@ -36,13 +36,11 @@ impl Stream {
     }
 
     /// The request line outlives its message only if something logs it.
-    fn keep_request_line(&mut self) {
+    fn keep_request_line(&self) {
         if self.frontend.log_sinks.is_empty() && !self.frontend.uses_request_line {
             return;
         }
-        let mut kept = std::mem::take(&mut self.request_line);
-        kept.keep(self.serial, |line| self.write_request_line(line));
-        self.request_line = kept;
+        self.entry.keep_request_line(|line| self.write_request_line(line));
     }
 
     /// Appends the request's line as it is now.

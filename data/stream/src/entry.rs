@@ -21,6 +21,7 @@ use weir_sys::Address;
 
 use crate::addresses::Addresses;
 use crate::ending::During;
+use crate::recycle::{FIRST_CAPACITY, LARGE};
 use crate::session::Session;
 use crate::worker::figures;
 
@@ -49,6 +50,8 @@ pub struct StreamEntry {
     pub calls: Cell<u32>,
     /// How often another attempt was made.
     pub retries: Cell<u16>,
+    /// The request line, if something logs it: it outlives its message. Empty for none.
+    request_line: RefCell<Vec<u8>>,
     /// The client's addresses, once rules of this stream replaced them.
     addresses: RefCell<Option<Box<Addresses>>>,
 }
@@ -90,6 +93,28 @@ impl StreamEntry {
     pub(crate) fn set_address(&self, session: &Session, is_source: bool, address: Address) {
         let mut own = self.addresses.borrow_mut();
         own.get_or_insert_with(|| Box::new(session.addresses())).set(is_source, address);
+    }
+
+    /// The request line that is kept; empty for none.
+    pub fn request_line(&self) -> Ref<'_, Vec<u8>> {
+        self.request_line.borrow()
+    }
+
+    /// Keeps what `write` appends, in place of what was kept.
+    pub(crate) fn keep_request_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut line = self.request_line.borrow_mut();
+        line.clear();
+        line.reserve(FIRST_CAPACITY);
+        write(&mut line);
+    }
+
+    /// The memory of a line of usual length stays for the next one.
+    fn forget_request_line(&self) {
+        let mut line = self.request_line.borrow_mut();
+        line.clear();
+        if line.capacity() > LARGE {
+            *line = Vec::new();
+        }
     }
 
     /// What the entry is of, while it is of a stream that is listed.
@@ -158,6 +183,7 @@ impl Drop for OwnEntry {
         if self.0.addresses.borrow().is_some() {
             drop(self.0.addresses.take());
         }
+        self.0.forget_request_line();
         ENTRIES.with_borrow_mut(|entries| {
             if entries.free.len() < KEPT {
                 entries.free.push(Rc::clone(&self.0));
@@ -260,8 +286,36 @@ thread_local! {
     static ENTRIES: RefCell<Entries> = const { RefCell::new(Entries { all: Vec::new(), free: Vec::new() }) };
 }
 
+/// Gives what the worker keeps for streams to come back to the allocator.
+pub(crate) fn trim() {
+    ENTRIES.with_borrow_mut(|entries| entries.free = Vec::new());
+}
+
 static ENDING: Kind = Kind::new("streams to end");
 /// How long a stream that was told to end may take to answer its client and write its log line.
 const LAST_WORDS_MS: u64 = 100;
 /// So many entries without a stream are kept for the next ones.
 const KEPT: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_usual_request_line_is_used_again() {
+        let entry = StreamEntry::default();
+        let keep = |text: &[u8]| {
+            entry.keep_request_line(|line| line.extend_from_slice(text));
+            entry.request_line().as_ptr()
+        };
+        let place = keep(b"GET / HTTP/1.1");
+        assert_eq!(keep(b"PUT / HTTP/1.1"), place);
+        assert_eq!(**entry.request_line(), *b"PUT / HTTP/1.1");
+        entry.forget_request_line();
+        assert!(entry.request_line().is_empty());
+        assert_eq!(keep(b"GET /again HTTP/1.1"), place);
+        keep(&[b'x'; LARGE + 1]);
+        entry.forget_request_line();
+        assert_eq!(entry.request_line().capacity(), 0);
+    }
+}

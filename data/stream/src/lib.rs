@@ -36,7 +36,6 @@ mod proxy_header;
 pub mod recycle;
 mod relay;
 mod reply;
-pub mod request_line;
 mod rules;
 pub mod server;
 pub mod service;

@@ -97,7 +97,7 @@ pub fn bytes() -> Lent<Vec<u8>> {
 pub fn trim() {
     Message::with_store(RefCell::take);
     <Vec<u8>>::with_store(RefCell::take);
-    crate::request_line::trim();
+    crate::entry::trim();
 }
 
 /// Sets how many fields a head of this worker may have (`tune.http.maxhdr`).
@@ -106,14 +106,14 @@ pub fn configure(header_count: u16) {
 }
 
 /// How many of each kind a worker keeps: more than that many concurrent streams go back to the allocator.
-pub(crate) const KEPT: usize = 1024;
+const KEPT: usize = 1024;
 /// What a byte buffer has room for from the start: most log lines, which would otherwise grow it now and then, whenever one
 /// is a few digits longer than those before.
 pub(crate) const FIRST_CAPACITY: usize = 512;
 /// What grew beyond this is kept only as long as few wait: a burst of long heads leaves little behind.
 pub(crate) const LARGE: usize = 2 * 1024;
 /// How many may wait when one that grew is to be kept.
-pub(crate) const KEPT_LARGE: usize = 32;
+const KEPT_LARGE: usize = 32;
 
 thread_local! {
     static HEADER_COUNT: std::cell::Cell<u16> = const { std::cell::Cell::new(weir_http::Head::DEFAULT_MAX_FIELDS) };

@@ -23,7 +23,6 @@ use crate::filters::Attached;
 use crate::instance::{Instance, Proxy};
 use crate::recycle::Lent;
 use crate::reply::Reply;
-use crate::request_line::RequestLine;
 use crate::server::idle::InUse;
 use crate::session::Session;
 use crate::timers::Timers;
@@ -119,8 +118,6 @@ pub struct Stream {
     pub serial: u64,
     /// What the log says of a server connection that failed or was closed.
     pub past_connection: Option<PastConnection>,
-    /// The request line, if something logs it.
-    pub request_line: RequestLine,
     /// The last server that gave a slot: the log names it although the slot was given back.
     pub server_key: Option<ServerKey>,
     /// Headers of a 103 response that is being gathered.
@@ -438,7 +435,6 @@ impl Stream {
             decided_at: None,
             serial,
             past_connection: None,
-            request_line: RequestLine::default(),
             server_key: None,
             early_hints: Vec::new(),
             scratch: crate::recycle::bytes(),

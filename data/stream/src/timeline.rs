@@ -137,8 +137,9 @@ impl Stream {
         if !self.facts.have_request {
             return String::new();
         }
-        if !self.request_line.is_empty() {
-            return String::from_utf8_lossy(&self.request_line).into_owned();
+        let kept = self.entry.request_line();
+        if !kept.is_empty() {
+            return String::from_utf8_lossy(&kept).into_owned();
         }
         let (head, raw) = (&self.request.head, self.request.bytes());
         let (method, target) = (head.method_text(raw), head.uri(raw));

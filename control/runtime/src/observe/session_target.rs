@@ -129,15 +129,9 @@ impl Query {
         let mut streams = weir_stream::entry::streams();
         streams.retain(|stream| self.wants(stream));
         streams.sort_unstable_by_key(|stream| stream.entry.id.get());
+        let lines = self.filter.with_request_line;
         let mut views: Vec<SessionView> =
-            streams.iter().take(BATCH).map(|stream| view(self.instance, stream)).collect();
-        if self.filter.with_request_line {
-            let mut lines = weir_stream::request_line::all_of_worker();
-            for view in &mut views {
-                let line = lines.remove(&view.id);
-                view.request_line = line.map(|line| String::from_utf8_lossy(&line).into_owned());
-            }
-        }
+            streams.iter().take(BATCH).map(|stream| view(self.instance, stream, lines)).collect();
         views.extend(operators::wanted(&self.filter, self.until_ms, self.after));
         views.sort_unstable_by_key(|view| view.id);
         views.truncate(BATCH);
@@ -210,7 +204,7 @@ fn server_of(instance: &'static Instance, stream: &Listed) -> Option<String> {
     Some(server.name().to_owned())
 }
 
-fn view(instance: &'static Instance, stream: &Listed) -> SessionView {
+fn view(instance: &'static Instance, stream: &Listed, with_line: bool) -> SessionView {
     let Listed { session, entry: view } = stream;
     let descriptor = |number: i32| (number >= 0).then_some(number);
     let source = stream.source();
@@ -234,7 +228,10 @@ fn view(instance: &'static Instance, stream: &Listed) -> SessionView {
         response_waiting: 0,
         expires_ms: stream.deadline().map(|at| at.since(weir_sched::now())),
         retries: u32::from(view.retries.get()),
-        request_line: None,
+        request_line: with_line
+            .then(|| view.request_line())
+            .filter(|line| !line.is_empty())
+            .map(|line| String::from_utf8_lossy(&line).into_owned()),
         phase: match view.phase.get() {
             During::End => "idle",
             During::Request => "request",

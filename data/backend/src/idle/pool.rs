@@ -107,9 +107,14 @@ impl<C, S> Default for IdlePool<C, S> {
 impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     /// Makes it a server's. What is left of a server that had the place before is dropped. False when it is that of a
     /// server that came later.
+    #[inline]
     pub fn claim(&mut self, key: ServerKey, figures: &'static IdlePools) -> bool {
+        self.owner.is_some_and(|(owner, _)| owner == key) || self.claim_anew(key, figures)
+    }
+
+    #[cold]
+    fn claim_anew(&mut self, key: ServerKey, figures: &'static IdlePools) -> bool {
         match self.owner {
-            Some((owner, _)) if owner == key => true,
             Some((owner, _)) if owner > key => false,
             _ => {
                 self.idle.clear();
@@ -134,6 +139,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     }
 
     /// Tells the other workers how many there are.
+    #[inline]
     pub fn tell(&self, worker: usize) {
         let Some((_, figures)) = self.owner else { return };
         let (mut idle, mut safe) = (self.idle.len(), self.safe);
@@ -146,6 +152,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
 
     /// Whether one more is worth keeping (`pool-max-conn`, `pool-low-conn`, `pool-purge-delay 0`, the estimate of what is
     /// needed), and which one goes for it.
+    #[inline]
     pub fn admit(&mut self, worker: usize, settings: &PoolSettings) -> Admission<C, S> {
         let Some((_, figures)) = self.owner else { return Admission::Refused };
         if !figures.has_room(settings) {
@@ -158,6 +165,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     }
 
     /// Keeps a connection that was admitted.
+    #[inline]
     pub fn put(&mut self, idle: Idle<C>) {
         self.safe += usize::from(idle.is_safe());
         self.idle.push(idle);

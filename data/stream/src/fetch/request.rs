@@ -37,13 +37,12 @@ pub(super) const ROWS: &[Row] = &[
         |stream, _, _| truth(stream.session.requests.get() <= 1),
     ),
     row(known_later("capture.req.method", Str, "The method of the request, as it came"), |stream, _, _| {
-        text_if(Captured::of(stream).map(|line| line.method))
+        captured(stream, |method, _| Some(method))
     }),
     row(
         known_later("capture.req.uri", Str, "The path and the query of the request, as they came"),
         |stream, _, _| {
-            let line = Captured::of(stream);
-            text_if(line.map(|line| uri::path_and_query(line.target)).filter(|path| !path.is_empty()))
+            captured(stream, |_, target| Some(uri::path_and_query(target)).filter(|path| !path.is_empty()))
         },
     ),
     row(
@@ -163,22 +162,21 @@ pub(super) fn wire<'c>(version: Version) -> Fetched<'c> {
     }
 }
 
-/// The request line as it came, before any rule changed it.
-struct Captured<'c> {
-    method: &'c [u8],
-    target: &'c [u8],
-}
-
-impl<'c> Captured<'c> {
-    /// From the line kept for the log, or from the head when none is kept.
-    fn of(stream: &'c mut Stream) -> Option<Captured<'c>> {
-        if !stream.request_line.is_empty() {
-            let mut parts = stream.request_line.splitn(3, |byte| *byte == b' ');
-            return Some(Captured { method: parts.next()?, target: parts.next()? });
-        }
-        let (head, raw) = stream.head(Side::AskedRequest).ok()?;
-        Some(Captured { method: head.method_text(raw), target: head.uri(raw) })
+/// What `part` takes of the method and the target as they came, before any rule changed them: from the line kept for the log, or
+/// from the head when none is kept.
+fn captured(
+    stream: &mut Stream,
+    part: impl for<'l> Fn(&'l [u8], &'l [u8]) -> Option<&'l [u8]>,
+) -> Fetched<'_> {
+    let line = stream.entry.request_line();
+    if !line.is_empty() {
+        let mut parts = line.splitn(3, |byte| *byte == b' ');
+        let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        return part(method, target).map_or(Fetched::Missing, super::values::copied);
     }
+    drop(line);
+    let Ok((head, raw)) = stream.head(Side::AskedRequest) else { return Fetched::Missing };
+    text_if(part(head.method_text(raw), head.uri(raw)))
 }
 
 /// The host and the port of a target in absolute form.

@@ -229,14 +229,12 @@ fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
         return out.encoded(b"<BADREQ>");
     }
     // Nobody logs it, and no rule on responses may ask: then it is the request's, which is still there.
+    let kept = stream.entry.request_line();
     let mut unkept = Vec::new();
-    let line = match stream.request_line.is_empty() {
-        true => {
-            stream.write_request_line(&mut unkept);
-            &unkept
-        }
-        false => &*stream.request_line,
-    };
+    if kept.is_empty() {
+        stream.write_request_line(&mut unkept);
+    }
+    let line = if kept.is_empty() { &unkept } else { &*kept };
     let limit = stream.instance.limits.log_uri_length.saturating_sub(1);
     let mut parts = line.splitn(3, |byte| *byte == b' ');
     let method = parts.next().unwrap_or_default();

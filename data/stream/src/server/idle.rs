@@ -68,6 +68,7 @@ impl Reusable for Whole {
     }
 }
 
+#[inline]
 fn upstream_of(idle: Idle<Whole>, pools: &'static IdlePools) -> Upstream {
     let connection = idle.connection.0;
     connection.descriptor().set_owner(weir_sched::current());
@@ -270,15 +271,21 @@ fn arrive(whose: Whose, task: TaskKey, migration: Option<Migration>) {
 fn keep_idle(whose: Whose, idle: Idle<Whole>) {
     let Some(settings) = whose.settings() else { return };
     let worker = weir_sched::worker_index();
-    // What goes in favour of it is closed outside of the borrow.
-    let _given_up = match with_pool(whose, |pool| pool.admit(worker, &settings)) {
-        Some(Admission::Free) => None,
-        Some(Admission::InPlaceOf(removed)) => Some(removed),
-        Some(Admission::Refused) | None => return,
-    };
-    idle.connection.0.descriptor().set_owner(KEEPER.get());
-    with_pool(whose, |pool| pool.put(idle));
-    if KEEPER_SLEEPS.replace(false) {
+    // What goes in favour of it, or instead of it, is closed outside of the borrow.
+    let mut offered = Some(idle);
+    let _given_up = with_pool(whose, |pool| {
+        let given_up = match pool.admit(worker, &settings) {
+            Admission::Refused => return None,
+            Admission::Free => None,
+            Admission::InPlaceOf(removed) => Some(removed),
+        };
+        if let Some(idle) = offered.take() {
+            idle.connection.0.descriptor().set_owner(KEEPER.get());
+            pool.put(idle);
+        }
+        given_up
+    });
+    if offered.is_none() && KEEPER_SLEEPS.replace(false) {
         weir_sched::wake(KEEPER.get());
     }
 }
