@@ -11,7 +11,7 @@ use weir_syntax::{ConditionContext, Diagnostics, Environment, Reader, SourceMap}
 
 use crate::global::{self, GlobalContext};
 use crate::model::{Global, Location};
-use crate::proxy::Resources;
+use crate::resources::Resources;
 use crate::sections::SECTIONS;
 use crate::world::World;
 

@@ -16,7 +16,8 @@ use crate::model::{
     Config, ErrorMessage, ErrorReplies, ErrorReply, Global, Location, LogForward, Mode, Proxy, Ring,
     ServerStates, TraceLine, Userlist,
 };
-use crate::proxy::{BindContext, ProxyParser, Resources};
+use crate::proxy::{BindContext, ProxyParser};
+use crate::resources::Resources;
 use crate::ring::{self, RingReader};
 use crate::rows::Handler;
 use crate::sections::{SECTIONS, SectionKind};

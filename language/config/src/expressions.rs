@@ -10,7 +10,7 @@ use weir_expr::{
 use weir_syntax::{Diagnostic, Severity, Span, Word};
 
 use crate::model::{Location, LogLine, LogLineKind};
-use crate::proxy::Resources;
+use crate::resources::Resources;
 use crate::words::{Fault, Parsed, Words, fault};
 
 /// Parses expressions at a line.

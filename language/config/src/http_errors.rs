@@ -6,8 +6,8 @@ use std::sync::Arc;
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
 use crate::model::{ErrorReplies, ErrorReply, Location};
-use crate::proxy::Resources;
 use crate::reply::read_error_file;
+use crate::resources::Resources;
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault, prefixed};
 

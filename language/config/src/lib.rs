@@ -24,12 +24,14 @@ pub mod vocabulary;
 
 mod discovery;
 mod document;
+mod draft;
 mod expressions;
 mod global;
 mod http_errors;
 mod log_forward;
 mod numbers;
 mod reply;
+mod resources;
 mod ring;
 mod sections;
 mod source;
@@ -40,7 +42,9 @@ mod userlist;
 mod words;
 mod world;
 
-pub use added::{added_server, added_server_words};
+pub use added::added_server;
 pub use discovery::{Discovery, discover};
 pub use document::{Inputs, Outcome, parse};
+pub use resources::Resources;
 pub use sections::is_section;
+pub use server::added_server_words;

@@ -7,8 +7,10 @@ use weir_syntax::{Diagnostic, Diagnostics, Line, Span};
 use crate::bind::{read_bind, read_datagram_bind};
 use crate::model::{HostStrategy, Location, LogForward};
 use crate::numbers::{delay_of, integer};
-use crate::proxy::{is_name_character, read_log_target_words};
+use crate::proxy::read_log_target_words;
 use crate::rows::{Handler, Row, Table};
+use crate::sections::nearest_phrase;
+use crate::words::is_name_character;
 use crate::words::{Parsed, Words, fault};
 
 /// Reads the lines of a section.
@@ -164,9 +166,11 @@ impl LogForwardReader {
         let Some((row, count)) = LOG_FORWARD_KEYWORDS.find_phrase(line, 0) else {
             let continuations = LOG_FORWARD_KEYWORDS.continuations(keyword.text());
             let (said, span, nearest) = match continuations.is_empty() {
-                true => {
-                    (keyword.to_string(), keyword.span(), LOG_FORWARD_KEYWORDS.nearest_phrase(keyword.text()))
-                }
+                true => (
+                    keyword.to_string(),
+                    keyword.span(),
+                    nearest_phrase(&LOG_FORWARD_KEYWORDS, keyword.text()),
+                ),
                 false => {
                     let second = line.text(1);
                     let nearest = weir_syntax::did_you_mean(second, continuations.iter().copied());

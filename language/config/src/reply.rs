@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use weir_expr::{FormatOptions, Loader, Places};
 use weir_syntax::{Span, Word};
 
+use crate::draft::LineContext;
 use crate::model::{ErrorMessage, ErrorReplies, ErrorSection, Reply, ReplyContent, ReplyHeader};
-use crate::proxy::LineContext;
 use crate::words::{Parsed, Words, fault};
 
 /// What differs between the words that take replies.

@@ -4,15 +4,16 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 
 use weir_expr::AclTable;
-use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Word};
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
 use crate::address::server_address;
 use crate::expressions::{Expressions, Notes};
-use crate::model::{Location, Ring, RingServer, ServerSettings, TransparentSource};
+use crate::model::{Location, LogHeader, Ring, RingServer, ServerSettings, TransparentSource};
 use crate::numbers::{delay_of, size_of};
-use crate::proxy::{Resources, log_header};
+use crate::resources::Resources;
 use crate::rows::{Handler, Row, Table};
-use crate::server::{ServerLine, ServerLineKind, read_server_options};
+use crate::sections::nearest_phrase;
+use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, read_server_options, too_large};
 use crate::words::{Parsed, Words, fault};
 
 /// Reads the lines of a section.
@@ -53,7 +54,8 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
     }),
     Row::ready("format", "<format>", "timed", "what precedes messages", |context, words| {
         let word = words.peek_text();
-        let header = log_header(word).ok_or_else(|| words.fault(format!("unknown format '{word}'.")))?;
+        let header =
+            LogHeader::from_name(word).ok_or_else(|| words.fault(format!("unknown format '{word}'.")))?;
         context.reader.ring.header = Some(header);
         words.take();
         words.end("format")
@@ -138,7 +140,7 @@ impl RingReader {
         let keyword = line.keyword();
         let Some((row, count)) = RING_KEYWORDS.find_phrase(line, 0) else {
             let message = format!("unknown statement '{keyword}'.");
-            let nearest = RING_KEYWORDS.nearest_phrase(keyword.text());
+            let nearest = nearest_phrase(&RING_KEYWORDS, keyword.text());
             diagnostics.push(Diagnostic::alert(keyword.span(), message).suggestion(nearest));
             return;
         };
@@ -184,21 +186,12 @@ impl RingReader {
     }
 }
 
-/// No ring can have so many bytes.
-pub(crate) fn too_large(word: &Word) -> String {
-    format!(
-        "invalid size '{word}' for new sink buffer: a ring has at most {} bytes (65536g).",
-        Ring::SIZE_MAX
-    )
-}
-
 impl RingContext<'_> {
     /// A server: it takes the words of any server line, but for those that a ring has no stream for (manual, "server" of
     /// rings). Those that are about load, queues and idle connections have no effect.
     fn server(&mut self, words: &mut Words<'_>) -> Parsed {
-        let expects = "'server' expects <name> and <addr>[:<port>] as arguments.";
-        let name = words.expect(expects)?;
-        let address = words.expect(expects)?;
+        let name = words.expect(SERVER_EXPECTS)?;
+        let address = words.expect(SERVER_EXPECTS)?;
         let address = server_address(address, "server")?;
         let ring = &mut self.reader.ring;
         if ring.servers.len() == MOST_SERVERS {

@@ -23,6 +23,8 @@ pub struct Row<F> {
     pub handler: Handler<F>,
     /// Whether the master reads it too, before it starts its worker (R148).
     pub discovery: bool,
+    /// Where else than in its ordinary place it may be used, or not, as its table has it.
+    pub uses: u8,
 }
 
 /// How a word is read.
@@ -45,12 +47,12 @@ impl<F> Row<F> {
         help: &'static str,
         read: F,
     ) -> Self {
-        Row { name, arguments, help, example, handler: Handler::Ready(read), discovery: false }
+        Row { name, arguments, help, example, handler: Handler::Ready(read), discovery: false, uses: 0 }
     }
 
     /// A word of the language that is not implemented yet.
     pub const fn not_yet(name: &'static str, arguments: &'static str, help: &'static str) -> Self {
-        Row { name, arguments, help, example: "", handler: Handler::NotYet, discovery: false }
+        Row { name, arguments, help, example: "", handler: Handler::NotYet, discovery: false, uses: 0 }
     }
 
     /// A word that the language no longer has.
@@ -62,6 +64,7 @@ impl<F> Row<F> {
             example: "",
             handler: Handler::Removed(instead),
             discovery: false,
+            uses: 0,
         }
     }
 
@@ -73,7 +76,13 @@ impl<F> Row<F> {
         help: &'static str,
         read: F,
     ) -> Self {
-        Row { name, arguments, help, example, handler: Handler::Ready(read), discovery: true }
+        Row { name, arguments, help, example, handler: Handler::Ready(read), discovery: true, uses: 0 }
+    }
+
+    /// The same with further uses.
+    pub const fn with(mut self, uses: u8) -> Self {
+        self.uses |= uses;
+        self
     }
 
     /// Whether the word is understood.
@@ -129,12 +138,6 @@ impl<F> Table<F> {
         words.sort_unstable();
         words.dedup();
         words
-    }
-
-    /// The first word that was probably meant: one of this table, or the beginning of another section.
-    pub fn nearest_phrase(&self, first: &str) -> Option<&'static str> {
-        let own = self.rows().filter_map(|row| row.name.split(' ').next());
-        did_you_mean(first, own.chain(crate::sections::SECTIONS.rows().map(|row| row.name)))
     }
 
     /// Rows by their first word, those with more words first.

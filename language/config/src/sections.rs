@@ -1,5 +1,7 @@
 //! The sections of the language: one row each.
 
+use weir_syntax::did_you_mean;
+
 use crate::rows::{Row, Table};
 
 /// Who reads a section.
@@ -24,6 +26,12 @@ pub(crate) enum SectionKind {
 /// Whether a line that begins with this word begins a section.
 pub fn is_section(word: &str) -> bool {
     SECTIONS.find(word).is_some()
+}
+
+/// The first word that was probably meant: one of this table, or the beginning of another section.
+pub(crate) fn nearest_phrase<F>(table: &Table<F>, first: &str) -> Option<&'static str> {
+    let own = table.rows().filter_map(|row| row.name.split(' ').next());
+    did_you_mean(first, own.chain(SECTIONS.rows().map(|row| row.name)))
 }
 
 /// Every word that begins a section.

@@ -12,10 +12,9 @@ use crate::bind::protocol;
 use crate::expressions::Expressions;
 use crate::model::{Framing, HashKey, InitialAddress, Ring, SendProxy, ServerSettings, SocksProxy};
 use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
-use crate::ring::too_large;
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
-use crate::words::{Fault, LineFaults, Parsed, Words, fault, not_yet, suggesting};
+use crate::words::{Fault, LineFaults, Parsed, Words, fault, is_name_character, not_yet, suggesting};
 
 /// A server line while it is read.
 #[derive(Debug)]
@@ -61,6 +60,63 @@ const fn option(
     read: fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed,
 ) -> Row<ServerReader> {
     Row::ready(name, arguments, example, help, ServerReader(read))
+}
+
+/// What a `server` line begins with.
+pub(crate) const SERVER_EXPECTS: &str = "'server' expects <name> and <addr>[:<port>] as arguments.";
+
+pub(crate) fn check_server_name(name: &Word) -> Parsed {
+    match name.text().chars().find(|character| !is_name_character(*character)) {
+        None => Ok(()),
+        Some(stranger) => {
+            let message = format!("character '{stranger}' is not permitted in server name '{name}'.");
+            Err(fault(name.span(), message))
+        }
+    }
+}
+
+/// No ring can have so many bytes.
+pub(crate) fn too_large(word: &Word) -> String {
+    format!(
+        "invalid size '{word}' for new sink buffer: a ring has at most {} bytes (65536g).",
+        Ring::SIZE_MAX
+    )
+}
+
+/// Of a word: `add server` does not take it.
+const NOT_ADDED: u8 = 1;
+/// Of a word: it makes sense where log messages are sent (manual, the contexts of each keyword).
+const LOGS: u8 = 1 << 1;
+/// The same, over a connection only.
+const LOG_STREAMS: u8 = LOGS | 1 << 2;
+
+/// Whether a word of a server line makes sense in a backend of log servers.
+pub(crate) fn is_for_logs(name: &str) -> bool {
+    SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOGS != 0)
+}
+
+/// Whether it does so only where messages go over a connection.
+pub(crate) fn is_for_log_streams(name: &str) -> bool {
+    SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOG_STREAMS == LOG_STREAMS)
+}
+
+/// The words that `add server` takes, those that are there.
+pub fn added_server_words() -> impl Iterator<Item = &'static str> {
+    let mut words: Vec<_> = SERVER_OPTIONS
+        .rows()
+        .filter(|row| row.is_ready() && row.uses & NOT_ADDED == 0)
+        .map(|row| row.name)
+        .collect();
+    words.sort_unstable();
+    words.into_iter()
+}
+
+/// Complains about a word that a server that is added cannot have.
+fn check_added(word: &Word, row: &Row<ServerReader>) -> Parsed {
+    if row.uses & NOT_ADDED == 0 {
+        return Ok(());
+    }
+    Err(fault(word.span(), format!("'{}' option is not accepted for dynamic server", row.name)))
 }
 
 /// Every word of a server line.
@@ -114,7 +170,7 @@ fn read_word(server: &mut ServerLine<'_>, word: &Word, words: &mut Words<'_>) ->
         return Err(suggesting(fault(word.span(), message), SERVER_OPTIONS.nearest(name)));
     };
     if server.kind == ServerLineKind::Added {
-        crate::added::check_word(word, row.name)?;
+        check_added(word, row)?;
     }
     match row.handler {
         Handler::Ready(reader) => {
@@ -130,7 +186,7 @@ const READY: &[Row<ServerReader>] = &[
     option("backup", "", "", "use the server only when no other is left", |server, _| {
         server.settings.backup = true;
         Ok(())
-    }),
+    }).with(LOGS),
     option("cookie", "<value>", "s1", "value of the server in the persistence cookie", |server, words| {
         let value = words.expect("'cookie' expects <value> as argument.")?;
         server.settings.cookie = Some(value.text().into());
@@ -139,11 +195,11 @@ const READY: &[Row<ServerReader>] = &[
     option("disabled", "", "", "start the server in maintenance", |server, _| {
         server.settings.disabled = true;
         Ok(())
-    }),
+    }).with(LOGS),
     option("enabled", "", "", "undo 'disabled' of default-server", |server, _| {
         server.settings.disabled = false;
         Ok(())
-    }),
+    }).with(NOT_ADDED | LOGS),
     option("guid", "<string>", "g1", "identifier that is unique in the process", |server, words| {
         let word = words.expect("'guid' : expects an argument")?;
         if matches!(server.kind, ServerLineKind::Template | ServerLineKind::Default) {
@@ -152,7 +208,7 @@ const READY: &[Row<ServerReader>] = &[
         }
         server.guid = Some(checked_guid(word)?);
         Ok(())
-    }),
+    }).with(LOGS),
     option("hash-key", "<key>", "addr-port", "what places the server on the hash ring", |server, words| {
         let word = words.expect("'hash-key' expects 'id', 'addr', or 'addr-port' value.")?;
         server.settings.hash_key = match word.text() {
@@ -173,7 +229,7 @@ const READY: &[Row<ServerReader>] = &[
             return Err(fault(word.span(), "'id' : custom id has to be > 0."));
         }
         Ok(())
-    }),
+    }).with(LOGS),
     option(
         "init-addr",
         "{last | libc | none | <ip>},[...]*",
@@ -184,7 +240,7 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.initial_address = initial_addresses(word)?;
             Ok(())
         },
-    ),
+    ).with(NOT_ADDED | LOGS),
     option(
         "log-bufsize",
         "<bufsize>",
@@ -208,7 +264,7 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.log_buffer = Some(size);
             Ok(())
         },
-    ),
+    ).with(NOT_ADDED | LOG_STREAMS),
     option(
         "log-proto",
         "<logproto>",
@@ -232,7 +288,7 @@ const READY: &[Row<ServerReader>] = &[
             }
             Ok(())
         },
-    ),
+    ).with(NOT_ADDED | LOG_STREAMS),
     option(
         "max-reuse",
         "<count>",
@@ -242,7 +298,7 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.max_reuse = limit_or_none(words, "max-reuse")?;
             Ok(())
         },
-    ),
+    ).with(NOT_ADDED),
     option(
         "maxconn",
         "<maxconn>",
@@ -338,7 +394,7 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.redirect_prefix = Some(prefix.text().into());
             Ok(())
         },
-    ),
+    ).with(NOT_ADDED),
     option("send-proxy", "", "", "begin connections with a version 1 PROXY header", |server, _| {
         // Version 2 is sent where both are asked for, in whatever order.
         server.settings.send_proxy.get_or_insert(SendProxy::V1);
@@ -371,7 +427,7 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.socks4 = Some(Arc::new(SocksProxy { host, port }));
             Ok(())
         },
-    ),
+    ).with(NOT_ADDED | LOG_STREAMS),
     option(
         "source",
         "<addr>[:<pl>[-<ph>]] [usesrc { <addr2>[:<port2>] | client | clientip | hdr_ip(<hdr>[,<occ>]) }] [interface <name>]",
@@ -381,17 +437,17 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.source = Some(Arc::new(read_source(words)?));
             Ok(())
         },
-    ),
+    ).with(LOGS),
     option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |server, words| {
         let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
         let delay = delay_of(words, word, "tcp-ut")?;
         server.settings.tcp_user_timeout = (delay > Duration::ZERO).then_some(delay);
         Ok(())
-    }),
+    }).with(NOT_ADDED | LOG_STREAMS),
     option("tfo", "", "", "TCP Fast Open", |server, _| {
         server.settings.tcp_fast_open = true;
         Ok(())
-    }),
+    }).with(LOG_STREAMS),
     option("usesrc", "(after 'source')", "", "a foreign source address", |_, words| {
         Err(words.fault("'usesrc' only allowed after a 'source' statement."))
     }),
@@ -417,18 +473,20 @@ const READY: &[Row<ServerReader>] = &[
 
 /// Words that switch something off that is off, or that `default-server` switched on.
 const NEGATIONS: &[Row<ServerReader>] = &[
-    option("no-agent-check", "", "", "no agent check (the default)", |_, _| Ok(())),
+    option("no-agent-check", "", "", "no agent check (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-backup", "", "", "undo 'backup' of default-server", |server, _| {
         server.settings.backup = false;
         Ok(())
     }),
-    option("no-check", "", "", "no health check (the default)", |_, _| Ok(())),
+    option("no-check", "", "", "no health check (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-check-reuse-pool", "", "", "health checks use their own connections (the default)", |_, _| {
         Ok(())
-    }),
-    option("no-check-send-proxy", "", "", "health checks send no PROXY header (the default)", |_, _| Ok(())),
+    })
+    .with(NOT_ADDED),
+    option("no-check-send-proxy", "", "", "health checks send no PROXY header (the default)", |_, _| Ok(()))
+        .with(NOT_ADDED),
     option("no-check-sni-auto", "", "", "health checks choose no name (the default)", |_, _| Ok(())),
-    option("no-check-ssl", "", "", "health checks without TLS (the default)", |_, _| Ok(())),
+    option("no-check-ssl", "", "", "health checks without TLS (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-send-proxy", "", "", "undo 'send-proxy' of default-server", |server, _| {
         if matches!(server.settings.send_proxy, Some(SendProxy::V1)) {
             server.settings.send_proxy = None;
@@ -441,16 +499,18 @@ const NEGATIONS: &[Row<ServerReader>] = &[
         }
         Ok(())
     }),
-    option("no-send-proxy-v2-ssl", "", "", "no TLS data in PROXY headers (the default)", |_, _| Ok(())),
+    option("no-send-proxy-v2-ssl", "", "", "no TLS data in PROXY headers (the default)", |_, _| Ok(()))
+        .with(NOT_ADDED),
     option(
         "no-send-proxy-v2-ssl-cn",
         "",
         "",
         "no certificate name in PROXY headers (the default)",
         |_, _| Ok(()),
-    ),
+    )
+    .with(NOT_ADDED),
     option("no-sni-auto", "", "", "choose no name for TLS (the default)", |_, _| Ok(())),
-    option("no-ssl", "", "", "no TLS (the default)", |_, _| Ok(())),
+    option("no-ssl", "", "", "no TLS (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-tfo", "", "", "undo 'tfo' of default-server", |server, _| {
         server.settings.tcp_fast_open = false;
         Ok(())
@@ -467,7 +527,7 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("allow-0rtt", "", "TLS: send early data"),
     Row::not_yet("alpn", "<protocols>", "TLS: protocols to negotiate"),
     Row::not_yet("ca-file", "<cafile>", "TLS: authorities"),
-    Row::not_yet("cc", "<algo>", "TCP congestion control algorithm"),
+    Row::not_yet("cc", "<algo>", "TCP congestion control algorithm").with(NOT_ADDED),
     Row::not_yet("check", "", "health checks: on"),
     Row::not_yet("check-alpn", "<protocols>", "health checks: protocols to negotiate"),
     Row::not_yet("check-pool-conn-name", "<name>", "health checks: which idle connections to use"),
@@ -475,7 +535,7 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("check-reuse-pool", "", "health checks: use idle connections"),
     Row::not_yet("check-send-proxy", "", "health checks: send a PROXY header"),
     Row::not_yet("check-sni", "<sni>", "health checks: name for TLS"),
-    Row::not_yet("check-sni-auto", "", "health checks: choose a name for TLS"),
+    Row::not_yet("check-sni-auto", "", "health checks: choose a name for TLS").with(NOT_ADDED),
     Row::not_yet("check-ssl", "", "health checks: TLS"),
     Row::not_yet("check-via-socks4", "", "health checks: through a SOCKS4 proxy"),
     Row::not_yet("ciphers", "<ciphers>", "TLS: ciphers up to TLS 1.2"),
@@ -493,7 +553,7 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("force-tlsv11", "", "TLS: 1.1 only"),
     Row::not_yet("force-tlsv12", "", "TLS: 1.2 only"),
     Row::not_yet("force-tlsv13", "", "TLS: 1.3 only"),
-    Row::not_yet("from", "<origin>", "which default-server to start from"),
+    Row::not_yet("from", "<origin>", "which default-server to start from").with(NOT_ADDED),
     Row::not_yet("healthcheck", "<name>", "health checks: section to use"),
     Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
     Row::not_yet(
@@ -503,7 +563,7 @@ const NOT_YET: &[Row<ServerReader>] = &[
     ),
     Row::not_yet("inter", "<delay>", "health checks: interval"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
-    Row::not_yet("namespace", "<name>", "network namespace to connect from"),
+    Row::not_yet("namespace", "<name>", "network namespace to connect from").with(NOT_ADDED),
     Row::not_yet("no-renegotiate", "", "TLS: refuse renegotiation"),
     Row::not_yet("no-ssl-reuse", "", "TLS: no session resumption"),
     Row::not_yet("no-sslv3", "", "TLS: refuse SSLv3"),
@@ -512,34 +572,35 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("no-tlsv11", "", "TLS: refuse 1.1"),
     Row::not_yet("no-tlsv12", "", "TLS: refuse 1.2"),
     Row::not_yet("no-tlsv13", "", "TLS: refuse 1.3"),
-    Row::not_yet("no-verifyhost", "", "TLS: do not check the name"),
-    Row::not_yet("non-stick", "", "stick-tables: do not stick to this server"),
+    Row::not_yet("no-verifyhost", "", "TLS: do not check the name").with(NOT_ADDED),
+    Row::not_yet("non-stick", "", "stick-tables: do not stick to this server").with(NOT_ADDED),
     Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),
     Row::not_yet("observe", "<mode>", "health checks: watch the traffic"),
     Row::not_yet("on-error", "<mode>", "health checks: what to do after errors"),
     Row::not_yet("on-marked-down", "<action>", "health checks: what to do when down"),
     Row::not_yet("on-marked-up", "<action>", "health checks: what to do when up"),
     Row::not_yet("port", "<port>", "health checks: port to check"),
-    Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control"),
+    Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control")
+        .with(NOT_ADDED),
     Row::not_yet("renegotiate", "", "TLS: allow renegotiation"),
-    Row::not_yet("resolve-net", "<network>[,<network>]*", "resolvers: preferred networks"),
-    Row::not_yet("resolve-opts", "<option>,<option>,...", "resolvers: options"),
-    Row::not_yet("resolve-prefer", "<family>", "resolvers: preferred family"),
-    Row::not_yet("resolvers", "<id>", "resolvers: section to use"),
+    Row::not_yet("resolve-net", "<network>[,<network>]*", "resolvers: preferred networks").with(NOT_ADDED),
+    Row::not_yet("resolve-opts", "<option>,<option>,...", "resolvers: options").with(NOT_ADDED),
+    Row::not_yet("resolve-prefer", "<family>", "resolvers: preferred family").with(NOT_ADDED),
+    Row::not_yet("resolvers", "<id>", "resolvers: section to use").with(NOT_ADDED),
     Row::not_yet("rise", "<count>", "health checks: successes until up"),
     Row::not_yet("send-proxy-v2-ssl", "", "PROXY header with data of the client's TLS"),
     Row::not_yet("send-proxy-v2-ssl-cn", "", "PROXY header with the name in the client's certificate"),
     Row::not_yet("shard", "<shard>", "peers: shard of the server"),
     Row::not_yet("sigalgs", "<sigalgs>", "TLS: signature algorithms"),
     Row::not_yet("sni", "<expression>", "TLS: name to ask for"),
-    Row::not_yet("sni-auto", "", "TLS: choose the name to ask for"),
+    Row::not_yet("sni-auto", "", "TLS: choose the name to ask for").with(NOT_ADDED),
     Row::not_yet("ssl", "", "TLS to this server"),
     Row::not_yet("ssl-max-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: highest version"),
     Row::not_yet("ssl-min-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: lowest version"),
-    Row::not_yet("ssl-reuse", "", "TLS: session resumption"),
-    Row::not_yet("stick", "", "stick-tables: stick to this server"),
+    Row::not_yet("ssl-reuse", "", "TLS: session resumption").with(NOT_ADDED),
+    Row::not_yet("stick", "", "stick-tables: stick to this server").with(NOT_ADDED),
     Row::not_yet("strict-maxconn", "", "idle connections count against 'maxconn'"),
-    Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures"),
+    Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures").with(NOT_ADDED),
     Row::not_yet("tls-tickets", "", "TLS: stateless resumption"),
     Row::not_yet("track", "[<backend>/]<server>", "health checks: follow another server's state"),
     Row::not_yet("verify", "[none|required]", "TLS: check the server's certificate"),

@@ -10,7 +10,8 @@ use weir_expr::{
 use weir_syntax::{Diagnostics, Environment, Reader, Severity, SourceMap, StaticFeatures};
 
 use crate::model::{ErrorMessage, ErrorReplies, ErrorReply, Proxy};
-use crate::proxy::{BindContext, ProxyParser, Resources};
+use crate::proxy::{BindContext, ProxyParser};
+use crate::resources::Resources;
 
 /// The files that the tests can read.
 pub(crate) struct Files(HashMap<&'static str, &'static [u8]>);

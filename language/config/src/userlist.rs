@@ -148,7 +148,7 @@ impl Entries<'_> {
 
     fn group(&mut self, words: &mut Words<'_>) -> Parsed {
         let name = words.expect("'group' expects <name> as arguments.")?;
-        if let Some(stranger) = name.text().chars().find(|c| !crate::proxy::is_name_character(*c)) {
+        if let Some(stranger) = name.text().chars().find(|c| !crate::words::is_name_character(*c)) {
             let message = format!("character '{stranger}' is not permitted in 'group' name '{name}'.");
             return Err(crate::words::tight(fault(name.span(), message)));
         }

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::bind::BIND_OPTIONS;
+use crate::draft::{BACKENDS, FRONTENDS, Sections};
 use crate::global::GLOBAL_KEYWORDS;
 use crate::http_errors::HTTP_ERRORS_KEYWORDS;
 use crate::log_forward::LOG_FORWARD_KEYWORDS;
 use crate::model::RulesetKind;
-use crate::proxy::{BACKENDS, FILTERS, FRONTENDS, OPTIONS, PROXY_KEYWORDS, Sections};
+use crate::proxy::{FILTERS, OPTIONS, PROXY_KEYWORDS};
 use crate::ring::RING_KEYWORDS;
 use crate::rows::{Handler, Row};
 use crate::rules::ACTIONS;

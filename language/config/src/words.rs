@@ -192,3 +192,8 @@ pub(crate) fn tight(mut fault: Fault) -> Fault {
     fault.layout = Layout::ParsingTight;
     fault
 }
+
+/// Whether a name of a proxy, a server or an ACL may have the character.
+pub(crate) fn is_name_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.' | ':')
+}

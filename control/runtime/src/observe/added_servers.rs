@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use weir_backend::{AddError, RemoveError, Server};
 use weir_cli::target::{BackendKey, ServerKey};
+use weir_config::Resources;
 use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
-use weir_config::proxy::Resources;
 use weir_stream::instance::Proxy;
 
 use super::process_target::NoFiles;

@@ -10,7 +10,7 @@ use weir_syntax::{Diagnostics, Word};
 
 use crate::model::{Global, Location};
 use crate::numbers::{delay_of, integer};
-use crate::proxy::Resources;
+use crate::resources::Resources;
 use crate::words::{Parsed, Words, fault};
 use crate::world::World;
 

@@ -119,6 +119,23 @@ pub enum LogHeader {
     Raw,
 }
 
+impl LogHeader {
+    /// The format of that name.
+    pub(crate) fn from_name(name: &str) -> Option<LogHeader> {
+        Some(match name {
+            "local" => LogHeader::Local,
+            "rfc3164" => LogHeader::Rfc3164,
+            "rfc5424" => LogHeader::Rfc5424,
+            "priority" => LogHeader::Priority,
+            "short" => LogHeader::Short,
+            "timed" => LogHeader::Timed,
+            "iso" => LogHeader::Iso,
+            "raw" => LogHeader::Raw,
+            _ => return None,
+        })
+    }
+}
+
 /// `sample <ranges>:<size>`: which messages of each round are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSampling {

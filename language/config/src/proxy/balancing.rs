@@ -6,7 +6,7 @@ use weir_expr::{Place, Places};
 use weir_syntax::{Layout, Word};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
-use super::{BACKENDS, LineContext, ProxyReader, is_name_character};
+use super::{BACKENDS, LineContext, ProxyReader};
 use crate::address::any_server_address;
 use crate::model::{
     Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, Host, PreserveAffinity,
@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
-use crate::server::{ServerLine, ServerLineKind, read_server_options};
+use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_name, read_server_options};
 use crate::source::read_source;
 use crate::words::{Fault, Parsed, Words, fault, not_yet, tight};
 
@@ -542,19 +542,6 @@ fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
         settings,
     };
     add_server(context, server, name)
-}
-
-/// What a `server` line begins with.
-pub(crate) const SERVER_EXPECTS: &str = "'server' expects <name> and <addr>[:<port>] as arguments.";
-
-pub(crate) fn check_server_name(name: &Word) -> Parsed {
-    match name.text().chars().find(|character| !is_name_character(*character)) {
-        None => Ok(()),
-        Some(stranger) => {
-            let message = format!("character '{stranger}' is not permitted in server name '{name}'.");
-            Err(fault(name.span(), message))
-        }
-    }
 }
 
 fn add_server(context: &mut LineContext<'_>, server: Server, name: &Word) -> Parsed {

@@ -4,6 +4,7 @@ use weir_syntax::Word;
 
 use super::keywords::{keyword, strict_keyword};
 use super::{FRONTENDS, LineContext, ProxyReader};
+use crate::draft::MAX_CAPTURE;
 use crate::model::{CaptureSlot, CookieCapture};
 use crate::numbers::integer_in;
 use crate::rows::Row;
@@ -66,9 +67,6 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         read_declare,
     ),
 ];
-
-/// Longer captures than this are refused: each stream keeps room for them.
-pub(crate) const MAX_CAPTURE: u32 = 65_536;
 
 fn read_name_and_length<'l>(words: &mut Words<'l>, what: &str, expects: &str) -> Parsed<(&'l Word, u32)> {
     let name = words.expect(expects)?;

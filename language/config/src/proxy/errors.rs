@@ -9,28 +9,11 @@ use weir_syntax::Span;
 
 use super::keywords::{EVERYWHERE, keyword};
 use super::{LineContext, ProxyReader};
-use crate::model::{ErrorMessage, ErrorReplies, ErrorReply, Location};
+use crate::draft::ErrorStep;
+use crate::model::{ErrorMessage, ErrorReplies, ErrorReply};
 use crate::reply::{ReplyRules, read_error_file, read_reply};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
-
-/// What one line says about error messages.
-#[derive(Clone, Debug)]
-pub(crate) enum ErrorStep {
-    /// This reply for this status.
-    Set(u16, ErrorReply),
-    /// Messages of an `http-errors` section: of these statuses, or of all that it has.
-    Section {
-        /// The section.
-        name: Arc<str>,
-        /// The statuses; empty for all.
-        statuses: Vec<u16>,
-        /// Where it is named.
-        span: Span,
-        /// The same, for the message.
-        at: Location,
-    },
-}
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_syntax::{Diagnostic, Diagnostics, Layout, Span, Word};
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Word};
 
 use super::keywords::keyword;
 use super::{Draft, LineContext, PROXIES, ProxyReader};
@@ -290,10 +290,4 @@ fn sequence(filters: &[Filter], direction: FilterDirection, list: &str) -> Resul
             Err(format!("'filter-sequence' without filter '{name}' is not implemented yet"))
         }
     }
-}
-
-/// The name of a filter that a rule enables, to be found when the section ends.
-pub(crate) fn note_bandwidth_limit(context: &mut LineContext<'_>, name: &Word) {
-    let note: (Box<str>, Span) = (name.text().into(), name.span());
-    context.draft.pending.bandwidth_limits.push(note);
 }

@@ -10,6 +10,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 use super::options::{OPTIONS, OptionKind};
 use super::resolve::Names;
 use super::{ConditionList, Draft, Finished, ProxyParser, Section, errors, filters, log_mode};
+use crate::draft::ErrorStep;
 use crate::model::{
     BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex, RetryOn,
     RulesetKind, ServerTarget,
@@ -175,7 +176,7 @@ impl ProxyParser<'_> {
 
     /// Runs the steps of `errorfile` and relatives; proxies whose steps are the same share the result.
     fn settle_errors(&mut self, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
-        let mut results: HashMap<*const Vec<errors::ErrorStep>, Arc<ErrorReplies>> = HashMap::new();
+        let mut results: HashMap<*const Vec<ErrorStep>, Arc<ErrorReplies>> = HashMap::new();
         for finished in &mut self.finished {
             let steps = &finished.extras.error_steps;
             if steps.is_empty() {

@@ -6,60 +6,11 @@
 use weir_syntax::{Diagnostic, Diagnostics, Span};
 
 use super::{Draft, Section};
+use crate::draft::log_notes::place;
 use crate::model::{
     Balance, Framing, HashMethod, Mode, ProxySection, Server, ServerAddress, ServerPort, TransparentSource,
 };
-
-/// What a section says that depends on its mode. Each keyword is noted once, where it was first.
-#[derive(Debug, Default)]
-pub(crate) struct LogNotes {
-    keywords: Vec<(&'static str, Span)>,
-    options: Vec<(&'static str, Span)>,
-    server_words: Vec<(&'static str, Span)>,
-    /// Servers that want datagrams: how messages call them, where their addresses are.
-    datagrams: Vec<(Box<str>, Span)>,
-    /// Words about connections on the lines of such servers.
-    idle_words: Vec<(&'static str, Span)>,
-}
-
-impl LogNotes {
-    /// A keyword begins a line.
-    pub fn note_keyword(&mut self, name: &'static str, span: Span) {
-        note(&mut self.keywords, name, span);
-    }
-
-    /// An option is switched on.
-    pub fn note_option(&mut self, name: &'static str, span: Span) {
-        note(&mut self.options, name, span);
-    }
-
-    /// A line about servers uses these words; `datagrams` is its address, if that one wants datagrams.
-    pub fn note_server(&mut self, subject: &str, datagrams: Option<Span>, words: Vec<(&'static str, Span)>) {
-        if let Some(span) = datagrams {
-            self.datagrams.push((subject.into(), span));
-        }
-        for (name, span) in words {
-            if datagrams.is_some() && OF_CONNECTIONS.contains(&name) {
-                note(&mut self.idle_words, name, span);
-            }
-            note(&mut self.server_words, name, span);
-        }
-    }
-
-    fn keyword(&self, name: &str) -> Option<Span> {
-        place(&self.keywords, name)
-    }
-}
-
-fn note(list: &mut Vec<(&'static str, Span)>, name: &'static str, span: Span) {
-    if place(list, name).is_none() {
-        list.push((name, span));
-    }
-}
-
-fn place(list: &[(&'static str, Span)], name: &str) -> Option<Span> {
-    list.iter().find(|(known, _)| *known == name).map(|(_, span)| *span)
-}
+use crate::server::is_for_logs;
 
 /// Looks at a section that has servers, once all of it was read.
 pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
@@ -84,7 +35,7 @@ fn check_log_backend(draft: &mut Draft, diagnostics: &mut Diagnostics) {
         ignored(format!("option {option}"), *span);
     }
     for (word, span) in &logs.server_words {
-        if !SERVER_WORDS.contains(word) && !word.starts_with("no-") {
+        if !is_for_logs(word) && !word.starts_with("no-") {
             ignored((*word).to_owned(), *span);
         }
     }
@@ -206,25 +157,6 @@ const KEYWORDS: &[&str] = &[
 /// The options that do.
 const OPTIONS: &[&str] = &["allbackups", "nolinger", "srvtcpka", "tcpka"];
 
-/// The words of servers that do.
-const SERVER_WORDS: &[&str] = &[
-    "backup",
-    "disabled",
-    "enabled",
-    "guid",
-    "id",
-    "init-addr",
-    "log-bufsize",
-    "log-proto",
-    "socks4",
-    "source",
-    "tcp-ut",
-    "tfo",
-];
-
-/// Those of them that are about connections.
-const OF_CONNECTIONS: &[&str] = &["log-bufsize", "log-proto", "socks4", "tcp-ut", "tfo"];
-
 #[cfg(test)]
 mod tests {
     use crate::document::tests::{check, parse_text};
@@ -237,8 +169,6 @@ mod tests {
         assert_eq!(super::KEYWORDS.iter().find(|name| !ready(name)), None);
         let ready = |name: &&&str| super::super::OPTIONS.find(name).is_some();
         assert_eq!(super::OPTIONS.iter().find(|name| !ready(name)), None);
-        let ready = |name: &&&str| crate::server::SERVER_OPTIONS.find(name).is_some();
-        assert_eq!(super::SERVER_WORDS.iter().chain(super::OF_CONNECTIONS).find(|name| !ready(name)), None);
     }
 
     #[test]

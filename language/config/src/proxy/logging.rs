@@ -164,7 +164,7 @@ pub(crate) fn read_log_target_words(words: &mut Words<'_>) -> Parsed<LogTarget> 
     }
     if words.take_if("format") {
         let word = words.expect("log : missing format after 'format'")?;
-        let header = log_header(word.text());
+        let header = LogHeader::from_name(word.text());
         let header =
             header.ok_or_else(|| fault(word.span(), format!("log : unknown log format '{word}'")))?;
         target.header = Some(header);
@@ -200,21 +200,6 @@ pub fn read_log_target(line: &weir_syntax::Line, index: usize) -> Result<LogTarg
 const DEFAULT_LOG_LENGTH: u32 = 1024;
 const MIN_LOG_LENGTH: u32 = 80;
 const MAX_LOG_LENGTH: u32 = 65_535;
-
-/// The format of that name.
-pub(crate) fn log_header(name: &str) -> Option<LogHeader> {
-    Some(match name {
-        "local" => LogHeader::Local,
-        "rfc3164" => LogHeader::Rfc3164,
-        "rfc5424" => LogHeader::Rfc5424,
-        "priority" => LogHeader::Priority,
-        "short" => LogHeader::Short,
-        "timed" => LogHeader::Timed,
-        "iso" => LogHeader::Iso,
-        "raw" => LogHeader::Raw,
-        _ => return None,
-    })
-}
 
 fn log_sampling(word: &Word) -> Parsed<LogSampling> {
     let complain = |message: String| fault(word.span(), format!("log : {message}"));

@@ -9,12 +9,13 @@ use super::keywords::{
     DEFAULTS_AND_FRONTENDS, RULES_EVERYWHERE, RULES_OF_BACKENDS, RULES_OF_FRONTENDS, keyword, strict_keyword,
 };
 use super::{BACKENDS, ConditionList, FRONTENDS, LineContext, PROXIES, ProxyReader, UNRESOLVED};
+use crate::draft::order::Step;
 use crate::expressions::{in_word, located};
 use crate::model::{
     BackendTarget, PersistRule, RedirectRule, RulesetKind, ServerTarget, UseBackend, UseServer,
 };
 use crate::rows::Row;
-use crate::rules::{Step, places_of, read_inspect_delay, read_redirect, read_rule};
+use crate::rules::{places_of, read_inspect_delay, read_redirect, read_rule};
 use crate::words::{Fault, Parsed, Words, prefixed};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use weir_expr::{FormatOptions, LogFormat, Places};
 
 use super::{ActionReader, action, sets};
+use crate::draft::LineContext;
 use crate::model::{Action, Redirect, RedirectKind, RulesetKind};
-use crate::proxy::LineContext;
 use crate::reply::{ReplyRules, read_reply};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};

@@ -7,9 +7,9 @@ use weir_expr::{FormatOptions, LogFormat};
 use weir_syntax::Word;
 
 use super::{ActionContext, ActionReader, action, sets};
+use crate::draft::MAX_CAPTURE;
 use crate::model::{Action, Capture, CaptureSlot, HeaderEdit, HeaderEditKind, NameMatch, RulesetKind};
 use crate::numbers::integer_in;
-use crate::proxy::MAX_CAPTURE;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 

@@ -5,7 +5,6 @@ use crate::model::{
     Action, BandwidthLimit, DelayOrExpression, Number, RulesetKind, Severity, SizeOrExpression, TimeoutName,
 };
 use crate::numbers::{delay_of, integer_in, size_of};
-use crate::proxy::filters::note_bandwidth_limit;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault, not_yet};
 
@@ -229,7 +228,7 @@ fn read_bandwidth_limit(context: &mut ActionContext<'_, '_>, words: &mut Words<'
             _ => period = Some(delay_or_expression(context, words, option).map_err(unknown)?),
         }
     }
-    note_bandwidth_limit(context.line, name);
+    context.line.note_bandwidth_limit(name);
     let filter = name.text().into();
     Ok(Action::SetBandwidthLimit(Box::new(BandwidthLimit { filter, limit, period })))
 }

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use crate::bind::BIND_OPTIONS;
+use crate::draft::{BACKEND, FRONTEND, LISTEN, NAMED_DEFAULTS, Section, Sections};
 use crate::model::*;
 use crate::proxy::options::OPTIONS;
-use crate::proxy::{BACKEND, FILTERS, FRONTEND, LISTEN, NAMED_DEFAULTS, PROXY_KEYWORDS, Section, Sections};
+use crate::proxy::{FILTERS, PROXY_KEYWORDS};
 use crate::rows::{Handler, Row, Table};
 use crate::rules::ACTIONS;
 use crate::server::SERVER_OPTIONS;

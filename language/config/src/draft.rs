@@ -1,0 +1,347 @@
+//! A proxy section while it is read, and a line of it.
+
+pub(crate) mod log_notes;
+pub(crate) mod order;
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use weir_expr::{AclTable, Places};
+use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
+
+use self::log_notes::LogNotes;
+use self::order::RuleMemory;
+use crate::expressions::{Expressions, Notes};
+use crate::model::{
+    Captures, ErrorReply, FilterDirection, Location, Proxy, ProxySection, RulesetKind, Rulesets, Settings,
+};
+use crate::resources::Resources;
+use crate::words::Fault;
+
+/// A section while it is read.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// What kind.
+    pub(crate) section: Section,
+    /// The section line.
+    pub(crate) span: Span,
+    /// What becomes of it. A `defaults` section uses its name, place, settings and rules only.
+    pub(crate) proxy: Proxy,
+    /// What becomes of it, beside the model.
+    pub(crate) extras: Extras,
+    /// The section's ACLs.
+    pub(crate) acls: AclTable,
+    /// What is settled later.
+    pub(crate) pending: Pending,
+    /// Where servers were declared, by name: the line, the index.
+    pub(crate) server_names: HashMap<Box<str>, (u32, u32)>,
+    /// The conditions of the section's rules, to be looked at once all its ACLs are known.
+    pub(crate) conditions: Vec<WrittenCondition>,
+    /// What was noticed in expressions.
+    pub(crate) notes: RefCell<Notes>,
+    /// What the order of rules has to remember.
+    pub(crate) rule_memory: RuleMemory,
+    /// What depends on whether log messages are balanced.
+    pub(crate) logs: LogNotes,
+    /// What was written and could not be read.
+    pub(crate) refused: Refused,
+}
+
+impl Draft {
+    pub(crate) fn new(section: Section, name: &str, at: Location, span: Span) -> Self {
+        let kind = match section {
+            Section::Proxy(section) => section,
+            Section::Defaults { .. } => ProxySection::Listen,
+        };
+        Draft {
+            section,
+            span,
+            proxy: Proxy {
+                name: name.into(),
+                section: kind,
+                at,
+                id: 0,
+                id_is_forced: false,
+                server_state_file: None,
+                description: None,
+                guid: None,
+                settings: Settings::default(),
+                inherited_rules: None,
+                rules: Rulesets::default(),
+                binds: Vec::new(),
+                default_backend: None,
+                use_backend: Vec::new(),
+                redirects: Vec::new(),
+                monitor_fail: Vec::new(),
+                captures: Captures::default(),
+                servers: Vec::new(),
+                use_server: Vec::new(),
+                persist_rules: Vec::new(),
+                filters: Vec::new(),
+                filter_sequences: crate::model::FilterSequences::default(),
+                unpublished: false,
+                force_switch: Vec::new(),
+            },
+            extras: Extras::default(),
+            acls: AclTable::default(),
+            pending: Pending::default(),
+            server_names: HashMap::new(),
+            conditions: Vec::new(),
+            notes: RefCell::default(),
+            rule_memory: RuleMemory::default(),
+            logs: LogNotes::default(),
+            refused: Refused::default(),
+        }
+    }
+}
+
+/// What a draft has beside the proxy's settings, and a `defaults` section can give too.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extras {
+    /// What `errorfile` and relatives said, in order.
+    pub(crate) error_steps: Arc<Vec<ErrorStep>>,
+    /// Which word chose the log line, and where, for warnings.
+    pub(crate) log_line_word: Option<(&'static str, Span)>,
+}
+
+/// What one line says about error messages.
+#[derive(Clone, Debug)]
+pub(crate) enum ErrorStep {
+    /// This reply for this status.
+    Set(u16, ErrorReply),
+    /// Messages of an `http-errors` section: of these statuses, or of all that it has.
+    Section {
+        /// The section.
+        name: Arc<str>,
+        /// The statuses; empty for all.
+        statuses: Vec<u16>,
+        /// Where it is named.
+        span: Span,
+        /// The same, for the message.
+        at: Location,
+    },
+}
+
+/// Names and positions to settle when everything was read.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    /// `use_backend` rules by index, with the name and its place.
+    pub(crate) use_backend: Vec<(usize, Box<str>, Span)>,
+    /// The place of the proxy's own `default_backend`.
+    pub(crate) default_backend: Option<Span>,
+    /// `use-server` rules by index, with the name and its place.
+    pub(crate) use_server: Vec<(usize, Box<str>, Span)>,
+    /// Replies that take a message from an `http-errors` section.
+    pub(crate) replies: Vec<(Arc<crate::model::ErrorSection>, u16, Span)>,
+    /// `capture ... id` of rules: for a response, the slot, the place.
+    pub(crate) capture_ids: Vec<(bool, u32, Span)>,
+    /// `filter-sequence` lines: the direction, the list and its place.
+    pub(crate) filter_sequences: Vec<(FilterDirection, Box<str>, Span)>,
+    /// The filters that `set-bandwidth-limit` rules name.
+    pub(crate) bandwidth_limits: Vec<(Box<str>, Span)>,
+}
+
+/// The names of what a section declares in lines that were refused. Whoever refers to them is not at fault.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    pub(crate) servers: HashSet<Box<str>>,
+    acls: HashSet<Box<str>>,
+    pub(crate) captures: bool,
+}
+
+impl Refused {
+    pub(crate) fn note(&mut self, line: &Line) {
+        match line.text(0) {
+            "server" => drop(self.servers.insert(line.text(1).into())),
+            "acl" => drop(self.acls.insert(line.text(1).into())),
+            "capture" | "declare" => self.captures = true,
+            _ => {}
+        }
+    }
+
+    /// Whether the fault is nothing but a name whose own line was refused.
+    pub(crate) fn explains(&self, fault: &Fault) -> bool {
+        let Some((_, name)) = fault.message.rsplit_once("no such ACL : '") else { return false };
+        name.split_once('\'').is_some_and(|(name, _)| self.acls.contains(name))
+    }
+}
+
+/// Where a condition is, and where it was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenCondition {
+    /// The list of rules, and the position in it.
+    pub(crate) rule: (ConditionList, usize),
+    /// Where its tests are evaluated.
+    pub(crate) places: Places,
+    /// The condition's words.
+    pub(crate) span: Span,
+}
+
+/// The lists of rules whose conditions are looked at when the section ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ConditionList {
+    /// A ruleset.
+    Rules(RulesetKind),
+    /// `redirect`.
+    Redirect,
+    /// `use_backend`.
+    UseBackend,
+    /// `use-server`.
+    UseServer,
+}
+
+/// The kinds of sections that this parser reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Section {
+    /// `defaults`, and whether it has a name.
+    Defaults {
+        /// Whether it has a name, without which it can have no rules.
+        named: bool,
+    },
+    /// A proxy.
+    Proxy(ProxySection),
+}
+
+/// A set of sections in which a keyword makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sections(u8);
+
+/// `defaults` sections.
+pub const DEFAULTS: Sections = Sections(1);
+/// Named `defaults` sections only.
+pub const NAMED_DEFAULTS: Sections = Sections(1 << 1);
+/// `frontend` sections.
+pub const FRONTEND: Sections = Sections(1 << 2);
+/// `listen` sections.
+pub const LISTEN: Sections = Sections(1 << 3);
+/// `backend` sections.
+pub const BACKEND: Sections = Sections(1 << 4);
+/// `frontend` and `listen`.
+pub const FRONTENDS: Sections = FRONTEND.or(LISTEN);
+/// `backend` and `listen`.
+pub const BACKENDS: Sections = BACKEND.or(LISTEN);
+/// All proxies.
+pub const PROXIES: Sections = FRONTENDS.or(BACKENDS);
+
+impl Sections {
+    /// Both sets.
+    pub const fn or(self, other: Sections) -> Sections {
+        Sections(self.0 | other.0)
+    }
+
+    /// Whether every section of `other` is in the set.
+    pub const fn contains(self, other: Sections) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn allows(self, section: Section) -> bool {
+        match section {
+            Section::Defaults { named } => {
+                self.contains(DEFAULTS) || (named && self.contains(NAMED_DEFAULTS))
+            }
+            Section::Proxy(ProxySection::Frontend) => self.contains(FRONTEND),
+            Section::Proxy(ProxySection::Listen) => self.contains(LISTEN),
+            Section::Proxy(ProxySection::Backend) => self.contains(BACKEND),
+        }
+    }
+}
+
+impl Section {
+    /// The word that begins the section.
+    pub(crate) fn keyword(self) -> &'static str {
+        match self {
+            Section::Defaults { .. } => "defaults",
+            Section::Proxy(section) => section.name(),
+        }
+    }
+
+    /// How messages call what the section makes: a `listen` section makes a proxy.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Section::Proxy(ProxySection::Listen) => "proxy",
+            other => other.keyword(),
+        }
+    }
+
+    pub(crate) fn is_defaults(self) -> bool {
+        matches!(self, Section::Defaults { .. })
+    }
+
+    pub(crate) fn is_defaults_without_name(self) -> bool {
+        self == Section::Defaults { named: false }
+    }
+
+    pub(crate) fn is_frontend(self) -> bool {
+        matches!(self, Section::Proxy(section) if section.is_frontend())
+    }
+
+    pub(crate) fn is_backend(self) -> bool {
+        matches!(self, Section::Proxy(section) if section.is_backend())
+    }
+}
+
+/// A line while it is read: the section that it changes, and what it may use.
+pub(crate) struct LineContext<'c> {
+    /// The section.
+    pub(crate) draft: &'c mut Draft,
+    /// What comes from outside.
+    pub(crate) resources: Resources<'c>,
+    /// The line's place.
+    pub(crate) at: &'c Location,
+    /// Where warnings go. Errors are returned.
+    pub(crate) diagnostics: &'c mut Diagnostics,
+}
+
+impl<'c> LineContext<'c> {
+    /// The settings that the line changes.
+    pub(crate) fn settings(&mut self) -> &mut Settings {
+        &mut self.draft.proxy.settings
+    }
+
+    /// What parses expressions at this line.
+    pub(crate) fn expressions(&self) -> Expressions<'_> {
+        Expressions {
+            resources: self.resources,
+            acls: &self.draft.acls,
+            at: self.at,
+            notes: &self.draft.notes,
+        }
+    }
+
+    /// Remembers the condition of a rule that is about to be added, to look at when the section ends.
+    pub(crate) fn note_condition(
+        &mut self,
+        exists: bool,
+        rule: (ConditionList, usize),
+        places: Places,
+        span: Span,
+    ) {
+        if exists {
+            self.draft.conditions.push(WrittenCondition { rule, places, span });
+        }
+    }
+
+    /// The proxy's name.
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.draft.proxy.name.clone()
+    }
+
+    /// Remembers the name of a filter that a rule enables, to be found when the section ends.
+    pub(crate) fn note_bandwidth_limit(&mut self, name: &Word) {
+        self.draft.pending.bandwidth_limits.push((name.text().into(), name.span()));
+    }
+
+    /// Warns about `span`.
+    pub(crate) fn warn(&mut self, span: Span, message: impl Into<String>) {
+        self.diagnostics.warning(span, message);
+    }
+
+    /// Warns in the form that has no space before the colon.
+    pub(crate) fn warn_tight(&mut self, span: Span, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::warning(span, message).layout(Layout::ParsingTight));
+    }
+}
+
+/// Longer captures than this are refused: each stream keeps room for them.
+pub(crate) const MAX_CAPTURE: u32 = 65_536;

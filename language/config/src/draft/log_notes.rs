@@ -1,0 +1,61 @@
+//! What is noted of a section for whether it balances log messages, which may be said after the lines that depend on it.
+
+use weir_syntax::Span;
+
+use crate::server::is_for_log_streams;
+
+/// What a section says that depends on its mode. Each keyword is noted once, where it was first.
+#[derive(Debug, Default)]
+pub(crate) struct LogNotes {
+    pub(crate) keywords: Vec<(&'static str, Span)>,
+    pub(crate) options: Vec<(&'static str, Span)>,
+    pub(crate) server_words: Vec<(&'static str, Span)>,
+    /// Servers that want datagrams: how messages call them, where their addresses are.
+    pub(crate) datagrams: Vec<(Box<str>, Span)>,
+    /// Words about connections on the lines of such servers.
+    pub(crate) idle_words: Vec<(&'static str, Span)>,
+}
+
+impl LogNotes {
+    /// A keyword begins a line.
+    pub(crate) fn note_keyword(&mut self, name: &'static str, span: Span) {
+        note(&mut self.keywords, name, span);
+    }
+
+    /// An option is switched on.
+    pub(crate) fn note_option(&mut self, name: &'static str, span: Span) {
+        note(&mut self.options, name, span);
+    }
+
+    /// A line about servers uses these words; `datagrams` is its address, if that one wants datagrams.
+    pub(crate) fn note_server(
+        &mut self,
+        subject: &str,
+        datagrams: Option<Span>,
+        words: Vec<(&'static str, Span)>,
+    ) {
+        if let Some(span) = datagrams {
+            self.datagrams.push((subject.into(), span));
+        }
+        for (name, span) in words {
+            if datagrams.is_some() && is_for_log_streams(name) {
+                note(&mut self.idle_words, name, span);
+            }
+            note(&mut self.server_words, name, span);
+        }
+    }
+
+    pub(crate) fn keyword(&self, name: &str) -> Option<Span> {
+        place(&self.keywords, name)
+    }
+}
+
+fn note(list: &mut Vec<(&'static str, Span)>, name: &'static str, span: Span) {
+    if place(list, name).is_none() {
+        list.push((name, span));
+    }
+}
+
+pub(crate) fn place(list: &[(&'static str, Span)], name: &str) -> Option<Span> {
+    list.iter().find(|(known, _)| *known == name).map(|(_, span)| *span)
+}

@@ -1,0 +1,16 @@
+//! What parsing takes from outside.
+
+use weir_expr::{Loader, PatternStore, Registry, VariableNames};
+
+/// The known expressions, and the files that lines name.
+#[derive(Clone, Copy)]
+pub struct Resources<'r> {
+    /// The fetches and ACL keywords that expressions may use.
+    pub registry: &'r Registry,
+    /// The maps and ACL files.
+    pub patterns: &'r PatternStore,
+    /// The names of variables.
+    pub variables: &'r VariableNames,
+    /// Where files come from.
+    pub loader: &'r dyn Loader,
+}
