@@ -12,6 +12,12 @@
 //! What an end sends is cut into pieces, each with a time of arrival that is not before that of the one before it. What is on
 //! its way or arrived and was not received takes room in a window; a sender that finds none is told when there is some.
 
+mod socket;
+mod time;
+
+pub(super) use socket::{Id, Owner};
+
+use self::socket::{End, Listening, Socket};
 use super::super::random::Random;
 use super::Unfinished;
 use crate::key::TaskKey;
@@ -62,64 +68,6 @@ impl Conditions {
         limit_ms: 3_600_000,
         trace: false,
     };
-}
-
-/// Names an end of a connection or a listening socket; never given out again.
-pub(super) type Id = u32;
-
-/// Who hears of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// A registered descriptor of the worker under test.
-    Descriptor(u64),
-    /// A descriptor of it that is not registered.
-    Transit,
-    /// A script: this task is woken.
-    Script(TaskKey),
-    /// Nobody yet: it waits to be accepted.
-    Waiting,
-    /// Nobody: it was closed.
-    Closed,
-}
-
-#[derive(Debug)]
-enum Socket {
-    End(End),
-    Listening(Listening),
-}
-
-#[derive(Debug)]
-struct End {
-    owner: Owner,
-    /// The placeholder.
-    descriptor: Option<i32>,
-    peer: Id,
-    address: Address,
-    connected: bool,
-    inbox: VecDeque<u8>,
-    /// The peer's FIN arrived.
-    ended: bool,
-    /// We sent a FIN.
-    shut: bool,
-    /// The connection is gone.
-    reset: bool,
-    error: Option<Errno>,
-    /// What we sent and did not arrive.
-    in_flight: usize,
-    last_arrival_ns: u64,
-    /// A send found too little room, and is to hear when there is some.
-    awaits_room: bool,
-    /// Nothing that is sent here arrives, and nobody hears of it.
-    vanished: bool,
-}
-
-#[derive(Debug)]
-struct Listening {
-    owner: Owner,
-    descriptor: Option<i32>,
-    address: Address,
-    queue: VecDeque<Id>,
-    answers: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -481,156 +429,6 @@ impl Wire {
         }
     }
 
-    // Time.
-
-    /// Lets time pass until somebody has something to hear, at most as long as this.
-    pub(super) fn pass(&mut self, timeout_ms: Option<u64>) {
-        // Work takes time too.
-        let now_ns = self.time.get() + 1000 + self.random.below(20_000);
-        self.time.set(now_ns);
-        if self.random.once_in(self.conditions.spurious) {
-            let at = self.random.below(self.sockets.len().max(1) as u64) as usize;
-            let some = self.sockets.keys().nth(at).copied();
-            some.into_iter().for_each(|id| self.at(now_ns, Event::Spurious(id)));
-        }
-        self.happen();
-        let quiet = self.ready.is_empty() && self.woken.is_empty();
-        if quiet && timeout_ms != Some(0) {
-            self.look_at_transit();
-            let due = timeout_ms.map(|timeout| now_ns + timeout * 1_000_000);
-            let next = self.events.peek().map(|Reverse((at, ..))| *at);
-            match due.into_iter().chain(next).min() {
-                Some(at) => self.time.set(at.max(now_ns)),
-                None => self.unfinished = Some(Unfinished::Stuck),
-            }
-            self.happen();
-        }
-        if (self.time.get() - self.began_ns) / 1_000_000 > self.conditions.limit_ms {
-            self.unfinished.get_or_insert(Unfinished::TooLong);
-        }
-    }
-
-    /// What is to be reported, in any order, as it is now.
-    pub(super) fn take_reports(&mut self) -> Vec<(u64, Readiness)> {
-        let mut ready = std::mem::take(&mut self.ready);
-        let mut reports = Vec::with_capacity(ready.len());
-        while !ready.is_empty() {
-            let id = ready.swap_remove(self.random.below(ready.len() as u64) as usize);
-            let readiness = self.readiness(id);
-            if let (Some(Owner::Descriptor(token)), false) =
-                (self.sockets.get(&id).map(Socket::owner), readiness.is_empty())
-            {
-                reports.push((token, readiness));
-            }
-        }
-        reports
-    }
-
-    fn happen(&mut self) {
-        while self.events.peek().is_some_and(|Reverse((at, ..))| *at <= self.time.get()) {
-            let Some(Reverse((at, _, event))) = self.events.pop() else { return };
-            self.mix(at);
-            self.take_effect(event);
-        }
-    }
-
-    fn take_effect(&mut self, event: Event) {
-        if self.conditions.trace {
-            let text = match &event {
-                Event::Arrive(id, bytes) => format!("{id} gets {} bytes: {:.60}", bytes.len(), shown(bytes)),
-                other => format!("{other:?}"),
-            };
-            self.note(&text);
-        }
-        match event {
-            Event::Arrive(id, bytes) => self.arrive(id, &bytes),
-            Event::Fin(id) => {
-                self.mix(2);
-                if let Some(end) = self.end(id).filter(|end| !end.reset && !end.vanished) {
-                    end.ended = true;
-                    self.hears(id);
-                    self.bury(id);
-                }
-            }
-            Event::Reset(id) => self.be_reset(id),
-            Event::Room(id) => {
-                if self.free(id) > 0
-                    && let Some(end) = self.end(id)
-                {
-                    end.awaits_room = false;
-                    self.hears(id);
-                }
-            }
-            Event::Established(id) => {
-                self.mix(3);
-                if let Some(end) = self.end(id).filter(|end| !end.reset) {
-                    end.connected = true;
-                    self.hears(id);
-                }
-            }
-            Event::Failed(id) => self.fail(id, Errno::CONNREFUSED),
-            Event::Unanswered(id) => self.fail(id, Errno::TIMEDOUT),
-            Event::Incoming(listener, id) => self.come_in(listener, id),
-            Event::HungUp(id) | Event::Spurious(id) => self.hears(id),
-        }
-    }
-
-    fn arrive(&mut self, id: Id, bytes: &[u8]) {
-        self.mix(bytes.len() as u64);
-        self.mix(u64::from(bytes[0]));
-        let Some(end) = self.end(id) else { return };
-        if end.vanished {
-            return;
-        }
-        let (peer, open) = (end.peer, end.owner != Owner::Closed);
-        if let Some(sender) = self.end(peer) {
-            sender.in_flight = sender.in_flight.saturating_sub(bytes.len());
-        }
-        let Some(end) = self.end(id) else { return };
-        if end.reset {
-            return;
-        }
-        if !open {
-            // Nobody is there to receive it.
-            end.reset = true;
-            let at = self.later_ns();
-            self.at(at, Event::Reset(peer));
-            return self.bury(id);
-        }
-        end.inbox.extend(bytes);
-        self.hears(id);
-    }
-
-    fn be_reset(&mut self, id: Id) {
-        self.mix(4);
-        let Some(end) = self.end(id).filter(|end| !end.reset) else { return };
-        end.reset = true;
-        end.error = Some(if end.ended { Errno::PIPE } else { Errno::CONNRESET });
-        self.hears(id);
-        self.bury(id);
-    }
-
-    fn fail(&mut self, id: Id, error: Errno) {
-        self.mix(5);
-        if let Some(end) = self.end(id) {
-            (end.reset, end.error) = (true, Some(error));
-            self.hears(id);
-            self.bury(id);
-        }
-    }
-
-    fn come_in(&mut self, listener: Id, id: Id) {
-        self.mix(6);
-        match self.sockets.get_mut(&listener) {
-            Some(Socket::Listening(listening)) => {
-                listening.queue.push_back(id);
-                self.hears(listener);
-            }
-            // It listened when the connection was begun.
-            _ => self.close(id, true),
-        }
-    }
-
     fn reset_both(&mut self, id: Id) {
         let Some(end) = self.end(id) else { return };
         let peer = end.peer;
@@ -770,43 +568,6 @@ impl Wire {
 
     fn mix(&mut self, number: u64) {
         self.digest = (self.digest.rotate_left(5) ^ number).wrapping_mul(0x517C_C1B7_2722_0A95);
-    }
-}
-
-impl End {
-    fn new(owner: Owner, address: Address) -> Self {
-        Self {
-            owner,
-            descriptor: None,
-            peer: 0,
-            address,
-            connected: false,
-            inbox: VecDeque::new(),
-            ended: false,
-            shut: false,
-            reset: false,
-            error: None,
-            in_flight: 0,
-            last_arrival_ns: 0,
-            awaits_room: false,
-            vanished: false,
-        }
-    }
-}
-
-impl Socket {
-    fn owner(&self) -> Owner {
-        match self {
-            Socket::End(end) => end.owner,
-            Socket::Listening(listening) => listening.owner,
-        }
-    }
-
-    fn parts(&mut self) -> (&mut Owner, &mut Option<i32>) {
-        match self {
-            Socket::End(end) => (&mut end.owner, &mut end.descriptor),
-            Socket::Listening(listening) => (&mut listening.owner, &mut listening.descriptor),
-        }
     }
 }
 

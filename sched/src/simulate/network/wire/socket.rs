@@ -1,0 +1,102 @@
+//! One socket: an end of a connection, or one that listens.
+
+use std::collections::VecDeque;
+
+use weir_sys::{Address, Errno};
+
+use crate::key::TaskKey;
+
+/// Names an end of a connection or a listening socket; never given out again.
+pub(in super::super) type Id = u32;
+
+/// Who hears of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Owner {
+    /// A registered descriptor of the worker under test.
+    Descriptor(u64),
+    /// A descriptor of it that is not registered.
+    Transit,
+    /// A script: this task is woken.
+    Script(TaskKey),
+    /// Nobody yet: it waits to be accepted.
+    Waiting,
+    /// Nobody: it was closed.
+    Closed,
+}
+
+#[derive(Debug)]
+pub(super) enum Socket {
+    End(End),
+    Listening(Listening),
+}
+
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) owner: Owner,
+    /// The placeholder.
+    pub(super) descriptor: Option<i32>,
+    pub(super) peer: Id,
+    pub(super) address: Address,
+    pub(super) connected: bool,
+    pub(super) inbox: VecDeque<u8>,
+    /// The peer's FIN arrived.
+    pub(super) ended: bool,
+    /// We sent a FIN.
+    pub(super) shut: bool,
+    /// The connection is gone.
+    pub(super) reset: bool,
+    pub(super) error: Option<Errno>,
+    /// What we sent and did not arrive.
+    pub(super) in_flight: usize,
+    pub(super) last_arrival_ns: u64,
+    /// A send found too little room, and is to hear when there is some.
+    pub(super) awaits_room: bool,
+    /// Nothing that is sent here arrives, and nobody hears of it.
+    pub(super) vanished: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Listening {
+    pub(super) owner: Owner,
+    pub(super) descriptor: Option<i32>,
+    pub(super) address: Address,
+    pub(super) queue: VecDeque<Id>,
+    pub(super) answers: bool,
+}
+
+impl End {
+    pub(super) fn new(owner: Owner, address: Address) -> Self {
+        Self {
+            owner,
+            descriptor: None,
+            peer: 0,
+            address,
+            connected: false,
+            inbox: VecDeque::new(),
+            ended: false,
+            shut: false,
+            reset: false,
+            error: None,
+            in_flight: 0,
+            last_arrival_ns: 0,
+            awaits_room: false,
+            vanished: false,
+        }
+    }
+}
+
+impl Socket {
+    pub(super) fn owner(&self) -> Owner {
+        match self {
+            Socket::End(end) => end.owner,
+            Socket::Listening(listening) => listening.owner,
+        }
+    }
+
+    pub(super) fn parts(&mut self) -> (&mut Owner, &mut Option<i32>) {
+        match self {
+            Socket::End(end) => (&mut end.owner, &mut end.descriptor),
+            Socket::Listening(listening) => (&mut listening.owner, &mut listening.descriptor),
+        }
+    }
+}
