@@ -126,25 +126,6 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The name that statistics show.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::RoundRobin => "roundrobin",
-            Self::StaticRoundRobin => "static-rr",
-            Self::LeastConnections => "leastconn",
-            Self::First => "first",
-            Self::Random { .. } => "random",
-            Self::Source => "source",
-            Self::Uri(_) => "uri",
-            Self::UrlParameter { .. } => "url_param",
-            Self::Header { .. } => "hdr",
-            Self::Expression => "hash",
-            Self::LogMessage => "log-hash",
-            Self::Sticky => "sticky",
-        }
-    }
-
     /// Whether the server follows from a key of the request, so that load is not consulted.
     #[must_use]
     pub fn is_hash(&self) -> bool {

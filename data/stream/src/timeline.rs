@@ -6,7 +6,6 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use weir_config::model::Balance;
 use weir_events::timeline::{Entry, Word};
 use weir_sync::Ring;
 
@@ -118,18 +117,7 @@ impl Stream {
         if self.facts.persistent {
             return "persistence";
         }
-        match &self.backend.config.settings.balance {
-            Balance::RoundRobin => "roundrobin",
-            Balance::StaticRoundRobin => "static-rr",
-            Balance::LeastConnections => "leastconn",
-            Balance::First => "first",
-            Balance::Random { .. } => "random",
-            Balance::Source => "source",
-            Balance::Uri { .. } => "uri",
-            Balance::UrlParameter { .. } => "url_param",
-            Balance::Header { .. } => "hdr",
-            _ => "hash",
-        }
+        self.backend.config.settings.balance.algorithm().name()
     }
 
     /// The request line as it came, as far as it is still there.

@@ -34,8 +34,8 @@ pub use address::{
     Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, SocksProxy, Source, TransparentSource,
 };
 pub use balance::{
-    BackendTarget, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, PersistRule,
-    PreserveAffinity, ProxyIndex, RetryOn, ServerTarget, UseBackend, UseServer,
+    Algorithm, BackendTarget, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType,
+    PersistRule, PreserveAffinity, ProxyIndex, RetryOn, ServerTarget, UseBackend, UseServer,
 };
 pub use bind::{
     Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,

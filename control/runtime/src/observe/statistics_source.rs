@@ -250,7 +250,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
         row.set(Field::H1BytesIn, figures.sum(BackendCounter::ResponseBytesIn));
         row.set(Field::H1BytesOut, figures.sum(BackendCounter::RequestBytesOut));
     }
-    row.set(Field::Algo, backend.settings().algorithm.name());
+    row.set(Field::Algo, proxy.config.settings.balance.algorithm().name());
     row.set(Field::Cookie, proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
 }
 

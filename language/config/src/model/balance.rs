@@ -64,6 +64,25 @@ pub enum Balance {
 }
 
 impl Balance {
+    /// Its algorithm, without arguments.
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            Balance::RoundRobin => Algorithm::RoundRobin,
+            Balance::StaticRoundRobin => Algorithm::StaticRoundRobin,
+            Balance::LeastConnections => Algorithm::LeastConnections,
+            Balance::First => Algorithm::First,
+            Balance::Random { .. } => Algorithm::Random,
+            Balance::Source => Algorithm::Source,
+            Balance::Uri { .. } => Algorithm::Uri,
+            Balance::UrlParameter { .. } => Algorithm::UrlParameter,
+            Balance::Header { .. } => Algorithm::Header,
+            Balance::RdpCookie { .. } => Algorithm::RdpCookie,
+            Balance::Hash(_) => Algorithm::Hash,
+            Balance::LogHash(_) => Algorithm::LogHash,
+            Balance::Sticky => Algorithm::Sticky,
+        }
+    }
+
     /// Whether the choice hashes something, so that `hash-type` matters.
     pub fn hashes(&self) -> bool {
         !matches!(
@@ -92,6 +111,55 @@ impl Default for Balance {
     /// What an unconfigured backend does since 3.3.
     fn default() -> Self {
         Balance::Random { draws: 2 }
+    }
+}
+
+/// The algorithms, one row each: the word is what the configuration says, and what statistics and timelines show.
+macro_rules! algorithms {
+    ($($algorithm:ident $word:literal,)*) => {
+        /// The word after `balance`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Algorithm {
+            $(
+                #[doc = concat!("`", $word, "`.")]
+                $algorithm,
+            )*
+        }
+
+        impl Algorithm {
+            /// All of them.
+            pub const ALL: &[Algorithm] = &[$(Algorithm::$algorithm),*];
+
+            /// The word.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Algorithm::$algorithm => $word,)*
+                }
+            }
+        }
+    };
+}
+
+algorithms! {
+    RoundRobin "roundrobin",
+    StaticRoundRobin "static-rr",
+    LeastConnections "leastconn",
+    First "first",
+    Random "random",
+    Source "source",
+    Uri "uri",
+    UrlParameter "url_param",
+    Header "hdr",
+    RdpCookie "rdp-cookie",
+    Hash "hash",
+    LogHash "log-hash",
+    Sticky "sticky",
+}
+
+impl Algorithm {
+    /// The algorithm of that word.
+    pub fn from_name(name: &str) -> Option<Algorithm> {
+        Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name)
     }
 }
 

@@ -9,8 +9,8 @@ use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
 use super::{BACKENDS, LineContext, ProxyReader};
 use crate::address::any_server_address;
 use crate::model::{
-    Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, Host, PreserveAffinity,
-    RetryOn, Reuse, Server, ServerAddress,
+    Algorithm, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, Host,
+    PreserveAffinity, RetryOn, Reuse, Server, ServerAddress,
 };
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::Row;
@@ -242,33 +242,34 @@ fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<
     let Some(word) = words.take() else { return Ok(Balance::default()) };
     let (name, arguments) =
         word.text().split_once('(').map_or((word.text(), None), |(name, rest)| (name, Some(rest)));
-    let balance = match (name, arguments) {
-        ("roundrobin", None) => Balance::RoundRobin,
-        ("static-rr", None) => Balance::StaticRoundRobin,
-        ("leastconn", None) => Balance::LeastConnections,
-        ("first", None) => Balance::First,
-        ("source", None) => Balance::Source,
-        ("random", _) => Balance::Random { draws: random_draws(word, arguments)? },
-        ("uri", None) => return read_balance_uri(words),
-        ("url_param", None) => return read_balance_parameter(words),
-        ("hdr", Some(rest)) => {
+    let unknown = || fault(word.span(), supports);
+    let balance = match (Algorithm::from_name(name).ok_or_else(unknown)?, arguments) {
+        (Algorithm::Random, _) => Balance::Random { draws: random_draws(word, arguments)? },
+        (Algorithm::RdpCookie, _) => {
+            let rest = &word.text()[name.len()..];
+            Balance::RdpCookie { name: rdp_cookie_name(word, rest, "balance : rdp-cookie(name)")?.into() }
+        }
+        (Algorithm::Header, Some(rest)) => {
             let name = rest.strip_suffix(')').filter(|name| !name.is_empty());
             let name =
                 name.ok_or_else(|| fault(word.span(), "hdr(name) requires an http header field name."))?;
             let use_domain_only = words.take_if("use_domain_only");
             Balance::Header { name: name.into(), use_domain_only }
         }
-        ("rdp-cookie", _) => {
-            let rest = &word.text()["rdp-cookie".len()..];
-            Balance::RdpCookie { name: rdp_cookie_name(word, rest, "balance : rdp-cookie(name)")?.into() }
-        }
-        ("hash", None) => {
+        (Algorithm::Header, None) | (_, Some(_)) => return Err(unknown()),
+        (Algorithm::RoundRobin, None) => Balance::RoundRobin,
+        (Algorithm::StaticRoundRobin, None) => Balance::StaticRoundRobin,
+        (Algorithm::LeastConnections, None) => Balance::LeastConnections,
+        (Algorithm::First, None) => Balance::First,
+        (Algorithm::Source, None) => Balance::Source,
+        (Algorithm::Uri, None) => return read_balance_uri(words),
+        (Algorithm::UrlParameter, None) => return read_balance_parameter(words),
+        (Algorithm::Hash, None) => {
             let places = Places::only(Place::BackendSetServer);
             Balance::Hash(context.expressions().expression(words, places)?)
         }
-        ("log-hash", None) => Balance::LogHash(context.expressions().converters(words)?),
-        ("sticky", None) => Balance::Sticky,
-        _ => return Err(fault(word.span(), supports)),
+        (Algorithm::LogHash, None) => Balance::LogHash(context.expressions().converters(words)?),
+        (Algorithm::Sticky, None) => Balance::Sticky,
     };
     words.end("balance")?;
     Ok(balance)
