@@ -8,6 +8,7 @@
 mod activity;
 mod added_servers;
 mod admin;
+mod columns;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod master_view;

@@ -16,8 +16,8 @@ use average::Average;
 pub use average::{Phase, Phases};
 use rate::SecondCounts;
 pub use rows::{
-    BackendCounter, CounterRow, CounterSet, FrontendCounter, FrontendRate, ListenerCounter, ProcessCounter,
-    ProcessRate, ServerCounter,
+    BackendCounter, CounterSet, FrontendCounter, FrontendRate, ListenerCounter, ProcessCounter, ProcessRate,
+    ServerCounter,
 };
 
 use crate::sync::{AtomicU32, Ordering, raise};

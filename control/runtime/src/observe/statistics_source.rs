@@ -1,6 +1,5 @@
 //! The rows of the statistics: what each frontend, listener, server and backend is and has counted.
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::figures::{CounterSet, Figures};
@@ -13,6 +12,7 @@ use weir_config::model::Mode;
 use weir_stats::{Cursor, Field, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
 use weir_stream::instance::{Listener, Proxy, ProxyState};
 
+use super::columns::Column;
 use super::{Live, names, now_ms};
 
 impl StatsSource for Live {
@@ -103,7 +103,7 @@ fn frontend(proxy: &Proxy, row: &mut Row) {
     let now_ms = now_ms();
     let figures = &proxy.frontend_figures;
     row.begin(Kind::Frontend, &head(proxy), 0, "");
-    fill(row, Kind::Frontend, proxy, figures, frontend_fields());
+    fill(row, Kind::Frontend, proxy, figures);
     row.set(Field::Scur, proxy.connections.inside());
     row.set(Field::Smax, proxy.connections.maximum());
     row.set(Field::Slim, proxy.connections_limit.load(Relaxed));
@@ -135,7 +135,7 @@ fn frontend_status(proxy: &Proxy) -> &'static str {
 
 fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
     row.begin(Kind::Listener, &head(proxy), listener.id, &listener.name);
-    fill(row, Kind::Listener, proxy, &listener.figures, listener_fields());
+    fill(row, Kind::Listener, proxy, &listener.figures);
     let limit = listener.bind.options.maxconn;
     row.set(Field::Scur, listener.connections.inside());
     row.set(Field::Smax, listener.connections.maximum());
@@ -171,7 +171,7 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     }
     row.set(Field::Addr, names::of_server(&server.address()).as_deref());
     row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
-    fill(row, Kind::Server, proxy, server.figures(), server_fields());
+    fill(row, Kind::Server, proxy, server.figures());
     session_figures(row, server.figures(), now_ms);
     let pools = server.pools();
     let (idle, safe) = (pools.idle(), pools.safe());
@@ -216,7 +216,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     let status = backend.status(now_ms);
     let has_servers = !backend.servers().is_empty();
     row.begin(Kind::Backend, &head(proxy), 0, "");
-    fill(row, Kind::Backend, proxy, &proxy.backend_figures, backend_fields());
+    fill(row, Kind::Backend, proxy, &proxy.backend_figures);
     session_figures(row, &proxy.backend_figures, now_ms);
     row.set(Field::Status, if status.up || !has_servers { "UP" } else { "DOWN" });
     row.set(Field::Weight, status.weight);
@@ -287,15 +287,15 @@ fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figur
     }
 }
 
-/// Copies the counters that a kind of object has into the fields of the same name.
-fn fill<C: CounterSet, const N: usize, const R: usize>(
+/// Copies the counters that a kind of object has into their columns.
+fn fill<C: Column, const N: usize, const R: usize>(
     row: &mut Row,
     kind: Kind,
     proxy: &Proxy,
     figures: &Figures<C, N, R>,
-    fields: &[(C, Field)],
 ) {
-    for &(counter, field) in fields {
+    for counter in C::ALL.iter().copied() {
+        let field = counter.column();
         // What only some objects have is set by whoever knows which.
         if field.decl().fill.is_zero(kind, proxy.is_http()) && field.applies_to(kind) {
             row.set(field, figures.sum(counter));
@@ -305,30 +305,6 @@ fn fill<C: CounterSet, const N: usize, const R: usize>(
     for (total, part) in [(Field::Bin, Field::Reqbin), (Field::Bout, Field::Resbout)] {
         row.set(part, row.number(total));
     }
-}
-
-macro_rules! fields_of {
-    ($($function:ident $counters:ident)*) => {$(
-        /// The counters of this kind of object that are fields, each with its field.
-        fn $function() -> &'static [($counters, Field)] {
-            static FIELDS: OnceLock<Vec<($counters, Field)>> = OnceLock::new();
-            FIELDS.get_or_init(|| {
-                let rows = $counters::ALL.iter().zip($counters::ROWS);
-                rows.filter_map(|(&counter, row)| Some((counter, field_named(row.name)?))).collect()
-            })
-        }
-    )*};
-}
-
-fields_of! {
-    frontend_fields FrontendCounter
-    listener_fields ListenerCounter
-    server_fields ServerCounter
-    backend_fields BackendCounter
-}
-
-fn field_named(name: &str) -> Option<Field> {
-    Field::ALL.iter().copied().find(|field| field.decl().name == name)
 }
 
 fn unless_zero(limit: u32) -> Option<u32> {

@@ -1,50 +1,31 @@
-//! The counters as rows: their statistics name, what they count, and their place in a worker's block.
-
-/// One counter of a kind of object.
-#[derive(Clone, Copy, Debug)]
-pub struct CounterRow {
-    /// The name of the statistics field.
-    pub name: &'static str,
-    /// What it counts.
-    pub help: &'static str,
-}
+//! The counters as rows: what they count, and their place in a worker's block.
 
 /// An enumeration of counters.
 pub trait CounterSet: Copy + 'static {
-    /// All rows, by position.
-    const ROWS: &'static [CounterRow];
+    /// All of them, by position.
+    const ALL: &'static [Self];
 
-    /// Its position among the rows.
+    /// Its position in a worker's block.
     fn position(self) -> usize;
-
-    /// The counter of a statistics field.
-    fn by_name(name: &str) -> Option<Self>;
 }
 
 macro_rules! counters {
-    ($(#[$doc:meta])* $set:ident { $($variant:ident $name:literal $help:literal)* }) => {
+    ($(#[$doc:meta])* $set:ident { $($variant:ident $help:literal)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $set { $(#[doc = $help] $variant,)* }
 
         impl $set {
             /// How many there are.
-            pub const COUNT: usize = Self::ALL.len();
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            pub const COUNT: usize = <Self as CounterSet>::ALL.len();
         }
 
         impl CounterSet for $set {
-            const ROWS: &'static [CounterRow] = &[$(CounterRow { name: $name, help: $help },)*];
+            const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             #[inline]
             fn position(self) -> usize {
                 self as usize
-            }
-
-            fn by_name(name: &str) -> Option<Self> {
-                let position = Self::ROWS.iter().position(|row| row.name == name)?;
-                Self::ALL.get(position).copied()
             }
         }
     };
@@ -53,139 +34,139 @@ macro_rules! counters {
 counters! {
     /// What a frontend counts.
     FrontendCounter {
-        Connections "conn_tot" "Connections that clients opened."
-        Sessions "stot" "Sessions that began."
-        Requests "req_tot" "HTTP requests received."
-        BytesIn "bin" "Bytes received from clients."
-        BytesOut "bout" "Bytes sent to clients."
-        RequestBytesOut "reqbout" "Bytes of requests passed on."
-        ResponseBytesIn "resbin" "Bytes of responses received."
-        DeniedRequests "dreq" "Requests that a rule refused."
-        DeniedResponses "dresp" "Responses that a rule refused."
-        DeniedConnections "dcon" "Connections that a rule refused."
-        DeniedSessions "dses" "Sessions that a rule refused."
-        BadRequests "ereq" "Requests that were invalid, aborted or timed out."
-        InternalErrors "eint" "Faults of the process itself."
-        FailedRewrites "wrew" "Header rewrites that found no room or failed."
-        Intercepted "intercepted" "Requests answered by a rule or a service."
-        Http1xx "hrsp_1xx" "Responses with status 100 to 199."
-        Http2xx "hrsp_2xx" "Responses with status 200 to 299."
-        Http3xx "hrsp_3xx" "Responses with status 300 to 399."
-        Http4xx "hrsp_4xx" "Responses with status 400 to 499."
-        Http5xx "hrsp_5xx" "Responses with status 500 to 599."
-        HttpOther "hrsp_other" "Responses with any other status."
-        CacheLookups "cache_lookups" "Requests looked up in a cache."
-        CacheHits "cache_hits" "Requests served from a cache."
-        CompressedIn "comp_in" "Bytes of responses given to compression."
-        CompressedOut "comp_out" "Bytes that compression made of them."
-        CompressionBypassed "comp_byp" "Bytes that bypassed compression for lack of CPU or bandwidth."
-        CompressedResponses "comp_rsp" "Responses that were compressed."
-        SessionsHttp1 "h1sess" "Sessions that spoke HTTP/1."
-        SessionsHttp2 "h2sess" "Sessions that spoke HTTP/2."
-        SessionsHttp3 "h3sess" "Sessions that spoke HTTP/3."
-        SessionsOther "sess_other" "Sessions that spoke anything else."
-        RequestsHttp1 "h1req" "HTTP/1 requests."
-        RequestsHttp2 "h2req" "HTTP/2 requests."
-        RequestsHttp3 "h3req" "HTTP/3 requests."
-        RequestsOther "req_other" "Requests of any other protocol."
-        SplicedIn "h1_spliced_bytes_in" "Bytes that came from HTTP/1 clients through the kernel only."
-        SplicedOut "h1_spliced_bytes_out" "Bytes that went to HTTP/1 clients through the kernel only."
+        Connections "Connections that clients opened."
+        Sessions "Sessions that began."
+        Requests "HTTP requests received."
+        BytesIn "Bytes received from clients."
+        BytesOut "Bytes sent to clients."
+        RequestBytesOut "Bytes of requests passed on."
+        ResponseBytesIn "Bytes of responses received."
+        DeniedRequests "Requests that a rule refused."
+        DeniedResponses "Responses that a rule refused."
+        DeniedConnections "Connections that a rule refused."
+        DeniedSessions "Sessions that a rule refused."
+        BadRequests "Requests that were invalid, aborted or timed out."
+        InternalErrors "Faults of the process itself."
+        FailedRewrites "Header rewrites that found no room or failed."
+        Intercepted "Requests answered by a rule or a service."
+        Http1xx "Responses with status 100 to 199."
+        Http2xx "Responses with status 200 to 299."
+        Http3xx "Responses with status 300 to 399."
+        Http4xx "Responses with status 400 to 499."
+        Http5xx "Responses with status 500 to 599."
+        HttpOther "Responses with any other status."
+        CacheLookups "Requests looked up in a cache."
+        CacheHits "Requests served from a cache."
+        CompressedIn "Bytes of responses given to compression."
+        CompressedOut "Bytes that compression made of them."
+        CompressionBypassed "Bytes that bypassed compression for lack of CPU or bandwidth."
+        CompressedResponses "Responses that were compressed."
+        SessionsHttp1 "Sessions that spoke HTTP/1."
+        SessionsHttp2 "Sessions that spoke HTTP/2."
+        SessionsHttp3 "Sessions that spoke HTTP/3."
+        SessionsOther "Sessions that spoke anything else."
+        RequestsHttp1 "HTTP/1 requests."
+        RequestsHttp2 "HTTP/2 requests."
+        RequestsHttp3 "HTTP/3 requests."
+        RequestsOther "Requests of any other protocol."
+        SplicedIn "Bytes that came from HTTP/1 clients through the kernel only."
+        SplicedOut "Bytes that went to HTTP/1 clients through the kernel only."
     }
 }
 
 counters! {
     /// What a backend counts.
     BackendCounter {
-        Sessions "stot" "Sessions that reached the backend."
-        Requests "req_tot" "HTTP requests that reached the backend."
-        BytesIn "bin" "Bytes received from clients."
-        BytesOut "bout" "Bytes sent to clients."
-        RequestBytesOut "reqbout" "Bytes of requests passed on."
-        ResponseBytesIn "resbin" "Bytes of responses received."
-        DeniedRequests "dreq" "Requests that a rule refused."
-        DeniedResponses "dresp" "Responses that a rule refused."
-        FailedConnections "econ" "Connections to servers that could not be made."
-        FailedResponses "eresp" "Responses that were invalid or broken off."
-        InternalErrors "eint" "Faults of the process itself."
-        FailedRewrites "wrew" "Header rewrites that found no room or failed."
-        Retries "wretr" "Attempts to connect again to the same server."
-        Redispatches "wredis" "Requests sent to another server after a failure."
-        ClientAborts "cli_abrt" "Transfers that the client broke off."
-        ServerAborts "srv_abrt" "Transfers that the server broke off."
-        Balanced "lbtot" "Times that a server was chosen."
-        Connects "connect" "Attempts to open a connection to a server."
-        Reuses "reuse" "Requests sent over a connection that was idle."
-        Intercepted "intercepted" "Requests answered by a rule or a service."
-        Http1xx "hrsp_1xx" "Responses with status 100 to 199."
-        Http2xx "hrsp_2xx" "Responses with status 200 to 299."
-        Http3xx "hrsp_3xx" "Responses with status 300 to 399."
-        Http4xx "hrsp_4xx" "Responses with status 400 to 499."
-        Http5xx "hrsp_5xx" "Responses with status 500 to 599."
-        HttpOther "hrsp_other" "Responses with any other status."
-        CacheLookups "cache_lookups" "Requests looked up in a cache."
-        CacheHits "cache_hits" "Requests served from a cache."
-        CompressedIn "comp_in" "Bytes of responses given to compression."
-        CompressedOut "comp_out" "Bytes that compression made of them."
-        CompressionBypassed "comp_byp" "Bytes that bypassed compression for lack of CPU or bandwidth."
-        CompressedResponses "comp_rsp" "Responses that were compressed."
-        SplicedIn "h1_spliced_bytes_in" "Bytes that came from HTTP/1 servers through the kernel only."
-        SplicedOut "h1_spliced_bytes_out" "Bytes that went to HTTP/1 servers through the kernel only."
+        Sessions "Sessions that reached the backend."
+        Requests "HTTP requests that reached the backend."
+        BytesIn "Bytes received from clients."
+        BytesOut "Bytes sent to clients."
+        RequestBytesOut "Bytes of requests passed on."
+        ResponseBytesIn "Bytes of responses received."
+        DeniedRequests "Requests that a rule refused."
+        DeniedResponses "Responses that a rule refused."
+        FailedConnections "Connections to servers that could not be made."
+        FailedResponses "Responses that were invalid or broken off."
+        InternalErrors "Faults of the process itself."
+        FailedRewrites "Header rewrites that found no room or failed."
+        Retries "Attempts to connect again to the same server."
+        Redispatches "Requests sent to another server after a failure."
+        ClientAborts "Transfers that the client broke off."
+        ServerAborts "Transfers that the server broke off."
+        Balanced "Times that a server was chosen."
+        Connects "Attempts to open a connection to a server."
+        Reuses "Requests sent over a connection that was idle."
+        Intercepted "Requests answered by a rule or a service."
+        Http1xx "Responses with status 100 to 199."
+        Http2xx "Responses with status 200 to 299."
+        Http3xx "Responses with status 300 to 399."
+        Http4xx "Responses with status 400 to 499."
+        Http5xx "Responses with status 500 to 599."
+        HttpOther "Responses with any other status."
+        CacheLookups "Requests looked up in a cache."
+        CacheHits "Requests served from a cache."
+        CompressedIn "Bytes of responses given to compression."
+        CompressedOut "Bytes that compression made of them."
+        CompressionBypassed "Bytes that bypassed compression for lack of CPU or bandwidth."
+        CompressedResponses "Responses that were compressed."
+        SplicedIn "Bytes that came from HTTP/1 servers through the kernel only."
+        SplicedOut "Bytes that went to HTTP/1 servers through the kernel only."
     }
 }
 
 counters! {
     /// What a server counts.
     ServerCounter {
-        Sessions "stot" "Sessions sent to the server."
-        Requests "req_tot" "HTTP requests sent to the server."
-        BytesIn "bin" "Bytes received from clients."
-        BytesOut "bout" "Bytes sent to clients."
-        RequestBytesOut "reqbout" "Bytes of requests passed on."
-        ResponseBytesIn "resbin" "Bytes of responses received."
-        DeniedResponses "dresp" "Responses that a rule refused."
-        FailedConnections "econ" "Connections that could not be made."
-        FailedResponses "eresp" "Responses that were invalid or broken off."
-        InternalErrors "eint" "Faults of the process itself."
-        FailedRewrites "wrew" "Header rewrites that found no room or failed."
-        Retries "wretr" "Attempts to connect again."
-        Redispatches "wredis" "Requests that went to another server after a failure."
-        ClientAborts "cli_abrt" "Transfers that the client broke off."
-        ServerAborts "srv_abrt" "Transfers that the server broke off."
-        Balanced "lbtot" "Times that the server was chosen."
-        Connects "connect" "Attempts to open a connection."
-        Reuses "reuse" "Requests sent over a connection that was idle."
-        FailedChecks "chkfail" "Health checks that failed."
-        Http1xx "hrsp_1xx" "Responses with status 100 to 199."
-        Http2xx "hrsp_2xx" "Responses with status 200 to 299."
-        Http3xx "hrsp_3xx" "Responses with status 300 to 399."
-        Http4xx "hrsp_4xx" "Responses with status 400 to 499."
-        Http5xx "hrsp_5xx" "Responses with status 500 to 599."
-        HttpOther "hrsp_other" "Responses with any other status."
+        Sessions "Sessions sent to the server."
+        Requests "HTTP requests sent to the server."
+        BytesIn "Bytes received from clients."
+        BytesOut "Bytes sent to clients."
+        RequestBytesOut "Bytes of requests passed on."
+        ResponseBytesIn "Bytes of responses received."
+        DeniedResponses "Responses that a rule refused."
+        FailedConnections "Connections that could not be made."
+        FailedResponses "Responses that were invalid or broken off."
+        InternalErrors "Faults of the process itself."
+        FailedRewrites "Header rewrites that found no room or failed."
+        Retries "Attempts to connect again."
+        Redispatches "Requests that went to another server after a failure."
+        ClientAborts "Transfers that the client broke off."
+        ServerAborts "Transfers that the server broke off."
+        Balanced "Times that the server was chosen."
+        Connects "Attempts to open a connection."
+        Reuses "Requests sent over a connection that was idle."
+        FailedChecks "Health checks that failed."
+        Http1xx "Responses with status 100 to 199."
+        Http2xx "Responses with status 200 to 299."
+        Http3xx "Responses with status 300 to 399."
+        Http4xx "Responses with status 400 to 499."
+        Http5xx "Responses with status 500 to 599."
+        HttpOther "Responses with any other status."
     }
 }
 
 counters! {
     /// What a listener counts (`option socket-stats`).
     ListenerCounter {
-        Sessions "stot" "Sessions that began."
-        BytesIn "bin" "Bytes received from clients."
-        BytesOut "bout" "Bytes sent to clients."
-        RequestBytesOut "reqbout" "Bytes of requests passed on."
-        ResponseBytesIn "resbin" "Bytes of responses received."
-        DeniedRequests "dreq" "Requests that a rule refused."
-        DeniedResponses "dresp" "Responses that a rule refused."
-        DeniedConnections "dcon" "Connections that a rule refused."
-        DeniedSessions "dses" "Sessions that a rule refused."
-        BadRequests "ereq" "Requests that were invalid, aborted or timed out."
-        InternalErrors "eint" "Faults of the process itself."
-        FailedRewrites "wrew" "Header rewrites that found no room or failed."
+        Sessions "Sessions that began."
+        BytesIn "Bytes received from clients."
+        BytesOut "Bytes sent to clients."
+        RequestBytesOut "Bytes of requests passed on."
+        ResponseBytesIn "Bytes of responses received."
+        DeniedRequests "Requests that a rule refused."
+        DeniedResponses "Responses that a rule refused."
+        DeniedConnections "Connections that a rule refused."
+        DeniedSessions "Sessions that a rule refused."
+        BadRequests "Requests that were invalid, aborted or timed out."
+        InternalErrors "Faults of the process itself."
+        FailedRewrites "Header rewrites that found no room or failed."
     }
 }
 
 counters! {
     /// What the process counts beside what its objects do.
     ProcessCounter {
-        LimitReached "MaxconnReached" "Connections whose arrival brought the process to its limit."
+        LimitReached "Connections whose arrival brought the process to its limit."
     }
 }
 
@@ -245,39 +226,33 @@ impl From<ProcessRate> for usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
 
     #[test]
-    fn names_are_unique_and_found() {
+    fn positions_are_those_of_the_list() {
         #[track_caller]
-        fn check<C: CounterSet>() {
-            let names: HashSet<_> = C::ROWS.iter().map(|row| row.name).collect();
-            assert_eq!(names.len(), C::ROWS.len());
-            for (position, row) in C::ROWS.iter().enumerate() {
-                assert_eq!(C::by_name(row.name).map(C::position), Some(position));
-            }
-            assert!(C::by_name("nonsense").is_none());
+        fn check<C: CounterSet>(count: usize) {
+            assert!(C::ALL.iter().map(|counter| counter.position()).eq(0..count));
         }
-        check::<FrontendCounter>();
-        check::<BackendCounter>();
-        check::<ServerCounter>();
-        check::<ListenerCounter>();
-        check::<ProcessCounter>();
+        check::<FrontendCounter>(FrontendCounter::COUNT);
+        check::<BackendCounter>(BackendCounter::COUNT);
+        check::<ServerCounter>(ServerCounter::COUNT);
+        check::<ListenerCounter>(ListenerCounter::COUNT);
+        check::<ProcessCounter>(ProcessCounter::COUNT);
     }
 
     #[test]
     fn statuses_have_their_counter() {
         let expected = [
-            (100, "hrsp_1xx"),
-            (204, "hrsp_2xx"),
-            (304, "hrsp_3xx"),
-            (499, "hrsp_4xx"),
-            (503, "hrsp_5xx"),
-            (0, "hrsp_other"),
-            (600, "hrsp_other"),
+            (100, ServerCounter::Http1xx),
+            (204, ServerCounter::Http2xx),
+            (304, ServerCounter::Http3xx),
+            (499, ServerCounter::Http4xx),
+            (503, ServerCounter::Http5xx),
+            (0, ServerCounter::HttpOther),
+            (600, ServerCounter::HttpOther),
         ];
-        for (status, name) in expected {
-            assert_eq!(ServerCounter::ROWS[ServerCounter::of_status(status).position()].name, name);
+        for (status, counter) in expected {
+            assert_eq!(ServerCounter::of_status(status), counter);
         }
     }
 }
