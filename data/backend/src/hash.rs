@@ -69,6 +69,15 @@ fn number(key: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_key_that_is_a_number_is_its_last_four_bytes() {
+        for (key, expected) in
+            [(&b""[..], 0), (b"a", 0x61), (b"\x01\x02", 0x0102), (b"\xff\x02\x03\x04\x05", 0x0203_0405)]
+        {
+            assert_eq!(number(key), expected, "{key:?}");
+        }
+    }
+
     /// What HAProxy's converters of the same names give.
     #[test]
     fn hashes_are_those_of_haproxy() {

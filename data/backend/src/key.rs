@@ -131,6 +131,15 @@ mod tests {
     }
 
     #[test]
+    fn a_uri_is_hashed_as_far_as_it_counts() {
+        let (plain, path_only) = (UriKey::default(), UriKey { path_only: true, ..UriKey::default() });
+        let kind = HashType::default();
+        assert_eq!(uri(kind, plain, b"/index.html?x=1"), hash(kind, b"/index.html"));
+        assert_eq!(uri(kind, path_only, b"http://x/a?b"), hash(kind, b"/a"));
+        assert_ne!(uri(kind, plain, b"/a"), uri(kind, plain, b"/b"));
+    }
+
+    #[test]
     fn parameters() {
         #[track_caller]
         fn check(parameters: &str, expected: Option<&str>) {
