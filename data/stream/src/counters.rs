@@ -3,6 +3,7 @@
 use weir_backend::ServerKey;
 use weir_backend::figures::{
     BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, Phases, ProcessRate, ServerCounter,
+    ServerFigures,
 };
 
 use crate::ending::By;
@@ -160,20 +161,22 @@ impl Stream {
         }
     }
 
-    /// Counts the status that the server sent, whatever rules make of it.
+    /// Counts a request that the server answered, and the status that it sent, whatever rules make of it.
     pub(crate) fn count_server_status(&self) {
         if let Some(lease) = &self.lease {
-            let counter = ServerCounter::of_status(self.server_status);
-            lease.server().figures().increment(weir_sched::worker_index(), counter);
+            let (worker, figures) = (weir_sched::worker_index(), lease.server().figures());
+            figures.increment(worker, ServerCounter::Requests);
+            figures.increment(worker, ServerCounter::of_status(self.server_status));
         }
     }
 
-    /// The stream got a slot of a server that nothing but balancing chose.
-    pub(crate) fn count_balanced(&self) {
-        let designated = self.facts.persistent || self.facts.ruled;
-        let Some(lease) = self.lease.as_ref().filter(|_| !designated) else { return };
+    /// A server with these figures was chosen, by nothing but balancing unless something designates it.
+    pub(crate) fn count_balanced(&self, chosen: &ServerFigures) {
+        if self.facts.persistent || self.facts.ruled {
+            return;
+        }
         let worker = weir_sched::worker_index();
-        lease.server().figures().increment(worker, ServerCounter::Balanced);
+        chosen.increment(worker, ServerCounter::Balanced);
         self.backend.backend_figures.increment(worker, BackendCounter::Balanced);
     }
 
@@ -184,9 +187,6 @@ impl Stream {
         let now_ms = weir_sched::now().as_ms();
         let figures = lease.server().figures();
         figures.increment(worker, ServerCounter::Sessions);
-        if self.facts.have_request {
-            figures.increment(worker, ServerCounter::Requests);
-        }
         figures.event(worker, 0_usize, now_ms);
         figures.session_seen(worker, now_ms);
     }

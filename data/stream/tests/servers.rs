@@ -49,6 +49,25 @@ fn a_full_server_serves_the_queue_in_order() {
         let backend = world.proxy("front").servers();
         assert_eq!((backend.queued_maximum(), backend.sessions_maximum()), (3, 4));
         assert_eq!(backend.servers()[0].served_maximum(), 1);
+        // Whoever waits for any server has none chosen for it.
+        assert_eq!((world.backend("front", B::Balanced), world.server("front", "s1", S::Balanced)), (1, 1));
+        assert_eq!(world.server("front", "s1", S::Requests), 4);
+    });
+}
+
+#[test]
+fn an_algorithm_that_names_a_server_chose_it_for_who_waits() {
+    run(listen(" balance source\n server s1 {s1} maxconn 1"), |world| async move {
+        let (mut first, mut second) = (world.client(), world.client());
+        first.send(GET).await;
+        let mut server = world.accept("s1").await;
+        second.send(GET).await;
+        world.queued(1).await;
+        assert_eq!((world.backend("front", B::Balanced), world.server("front", "s1", S::Balanced)), (2, 2));
+        exchange_answer(&mut server, &mut first).await;
+        let mut server = world.accept("s1").await;
+        exchange_answer(&mut server, &mut second).await;
+        assert_eq!(world.backend("front", B::Balanced), 2);
     });
 }
 
@@ -117,7 +136,7 @@ fn a_refused_attempt_is_repeated_after_a_second() {
         assert!(client.head().await.starts_with("HTTP/1.1 503 "));
         assert_eq!(weir_sched::now().since(began), 2_000);
         assert_eq!(world.log().await, "front/s1 0/0/-1/-1 503 217 SC-- 2 0/0");
-        assert_eq!([S::Retries, S::Sessions].map(|c| world.server("front", "s1", c)), [2, 3]);
+        assert_eq!([S::Retries, S::Sessions, S::Requests].map(|c| world.server("front", "s1", c)), [2, 3, 0]);
     });
 }
 
@@ -132,7 +151,8 @@ fn an_empty_answer_is_repeated_where_the_configuration_says_so() {
         let mut second = world.accept("s1").await;
         exchange_answer(&mut second, &mut client).await;
         assert_eq!(world.log().await, "front/s1 0/0/0/0 200 51 ---- 1 0/0");
-        assert_eq!([B::Retries, B::FailedResponses].map(|c| world.backend("front", c)), [1, 0]);
+        // Once for the answer that did not come, once for the connection.
+        assert_eq!([B::Retries, B::FailedResponses].map(|c| world.backend("front", c)), [2, 0]);
         drop(client);
         world.check_idle().await;
     });
@@ -193,7 +213,7 @@ fn the_last_status_is_passed_on_when_retries_are_over() {
         client.expect("HTTP/1.1 503 No\r\ncontent-length: 2\r\n\r\nno").await;
         assert_eq!(world.log().await, "front/s1 0/0/0/0 503 51 ---- 1 0/0");
         let of = |counter| world.server("front", "s1", counter);
-        assert_eq!((of(S::Http5xx), of(S::Retries)), (1, 1));
+        assert_eq!([S::Http5xx, S::Requests, S::Retries, S::Balanced].map(of), [1, 1, 2, 1]);
     });
 }
 

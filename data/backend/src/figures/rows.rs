@@ -89,7 +89,7 @@ counters! {
         FailedResponses "Responses that were invalid or broken off."
         InternalErrors "Faults of the process itself."
         FailedRewrites "Header rewrites that found no room or failed."
-        Retries "Attempts to connect again to the same server."
+        Retries "Attempts that were repeated: to connect to the same server, and to get an answer that can be passed on."
         Redispatches "Requests sent to another server after a failure."
         ClientAborts "Transfers that the client broke off."
         ServerAborts "Transfers that the server broke off."
@@ -118,7 +118,7 @@ counters! {
     /// What a server counts.
     ServerCounter {
         Sessions "Sessions sent to the server."
-        Requests "HTTP requests sent to the server."
+        Requests "HTTP requests that the server answered."
         BytesIn "Bytes received from clients."
         BytesOut "Bytes sent to clients."
         RequestBytesOut "Bytes of requests passed on."
@@ -128,7 +128,7 @@ counters! {
         FailedResponses "Responses that were invalid or broken off."
         InternalErrors "Faults of the process itself."
         FailedRewrites "Header rewrites that found no room or failed."
-        Retries "Attempts to connect again."
+        Retries "Attempts that were repeated: to connect to it, and to get an answer that can be passed on."
         Redispatches "Requests that went to another server after a failure."
         ClientAborts "Transfers that the client broke off."
         ServerAborts "Transfers that the server broke off."

@@ -39,10 +39,17 @@ impl Stream {
                 None => backend.choose(&input, wake),
             };
             match choice {
-                Choice::Server(lease) => return self.leased(lease),
+                Choice::Server(lease) => {
+                    self.count_balanced(lease.server().figures());
+                    return self.leased(lease);
+                }
                 Choice::Wait(waiting) => {
                     let queue = waiting.server();
                     self.server_key = queue;
+                    // Its algorithm names one server, busy or not. Of a queue for any server, whoever is free takes it.
+                    if let Some(server) = queue.and_then(|key| backend.server(key)) {
+                        self.count_balanced(server.figures());
+                    }
                     // Whoever takes it out of the queue, another choice was made.
                     self.redispatched |= avoid.is_some();
                     if let Some(lease) = self.wait_in_queue(waiting, deadline).await? {
@@ -97,7 +104,6 @@ impl Stream {
         self.server_key = Some(server.key());
         self.timers.queue = Some(self.elapsed());
         self.lease = Some(lease);
-        self.count_balanced();
         self.redirect_instead()
     }
 

@@ -132,11 +132,13 @@ impl Stream {
             }
             NextAttempt::GiveUp => return Err(self.give_up(failure)),
             NextAttempt::Again { wait_ms } => {
+                self.count_retry_of_answer(failure);
                 self.count_retry();
                 self.count(Event::Retry);
                 self.turn_around(Duration::from_millis(wait_ms)).await?;
             }
             NextAttempt::Elsewhere => {
+                self.count_retry_of_answer(failure);
                 self.count_retry();
                 let avoid = self.lease.as_ref().map(|lease| lease.server().key());
                 self.count(Event::Redispatch);
@@ -148,6 +150,13 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// A request that is sent again because of its answer is one retry, and connecting for it another one or a redispatch.
+    fn count_retry_of_answer(&self, failure: Failure) {
+        if !failure.is_connection() {
+            self.count(Event::Retry);
+        }
     }
 
     fn next_attempt(&self, failure: Failure) -> NextAttempt {
