@@ -287,7 +287,7 @@ thread_local! {
 }
 
 /// Gives what the worker keeps for streams to come back to the allocator.
-pub(crate) fn trim() {
+pub fn trim() {
     ENTRIES.with_borrow_mut(|entries| entries.free = Vec::new());
 }
 

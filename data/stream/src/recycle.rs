@@ -97,7 +97,6 @@ pub fn bytes() -> Lent<Vec<u8>> {
 pub fn trim() {
     Message::with_store(RefCell::take);
     <Vec<u8>>::with_store(RefCell::take);
-    crate::entry::trim();
 }
 
 /// Sets how many fields a head of this worker may have (`tune.http.maxhdr`).

@@ -81,6 +81,7 @@ pub fn trim_memory() {
     BufferPool::trim();
     weir_containers::trim_recycled();
     weir_stream::recycle::trim();
+    weir_stream::entry::trim();
 }
 
 /// Starts it on a worker that has run unobserved since `began_ns`: until the first second is over, all that time is it.

@@ -4,10 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::figures::{CounterSet, Figures};
 use weir_backend::server::weight;
-use weir_backend::{
-    BackendCounter, FrontendCounter, FrontendRate, ListenerCounter, OperationalState, Phase, Server,
-    ServerCounter,
-};
+use weir_backend::{BackendCounter, FrontendCounter, FrontendRate, OperationalState, Phase, Server};
 use weir_config::model::Mode;
 use weir_stats::{Cursor, Field, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
 use weir_stream::instance::{Listener, Proxy, ProxyState};
