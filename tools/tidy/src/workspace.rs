@@ -1,5 +1,6 @@
 //! What the rules look at: the crates as cargo sees them and the sources as text.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -68,14 +69,17 @@ impl Workspace {
         let members: Vec<&str> = strings(&metadata["workspace_members"]).collect();
         let mut crates = Vec::new();
         let mut packages = Vec::new();
+        let built = built(&metadata, &members);
         for package in metadata["packages"].as_array().expect("metadata lists packages") {
             let name = text(&package["name"]);
-            packages.push(Package {
-                name: name.clone(),
-                version: text(&package["version"]),
-                licence: text(&package["license"]),
-                source: text(&package["source"]),
-            });
+            if built.contains(package["id"].as_str().unwrap_or_default()) {
+                packages.push(Package {
+                    name: name.clone(),
+                    version: text(&package["version"]),
+                    licence: text(&package["license"]),
+                    source: text(&package["source"]),
+                });
+            }
             if members.contains(&package["id"].as_str().unwrap_or_default()) {
                 crates.push(own_crate(root, name, package));
             }
@@ -103,6 +107,52 @@ fn metadata(root: &Path) -> Value {
         .expect("cargo metadata runs");
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+/// The packages that are built for some target. Cargo lists more: what a feature would configure if something else asked for it
+/// (`dep?/feature`) is there although nobody does.
+fn built<'m>(metadata: &'m Value, members: &[&'m str]) -> HashSet<&'m str> {
+    let by_id = |list: &'m Value| -> HashMap<&'m str, &'m Value> {
+        let entries = list.as_array().into_iter().flatten();
+        entries.filter_map(|entry| Some((entry["id"].as_str()?, entry))).collect()
+    };
+    let (packages, nodes) = (by_id(&metadata["packages"]), by_id(&metadata["resolve"]["nodes"]));
+    let mut built: HashSet<&str> = members.iter().copied().collect();
+    let mut waiting: Vec<&str> = members.to_vec();
+    while let Some(id) = waiting.pop() {
+        let (Some(package), Some(node)) = (packages.get(id), nodes.get(id)) else { continue };
+        for edge in node["deps"].as_array().into_iter().flatten() {
+            let to = edge["pkg"].as_str().unwrap_or_default();
+            let name = packages.get(to).map(|to| text(&to["name"])).unwrap_or_default();
+            if is_asked_for(package, node, &name) && built.insert(to) {
+                waiting.push(to);
+            }
+        }
+    }
+    built
+}
+
+/// Whether a package needs a dependency: always, or because of a feature that is on.
+fn is_asked_for(package: &Value, node: &Value, name: &str) -> bool {
+    let mut of_name =
+        package["dependencies"].as_array().into_iter().flatten().filter(|entry| entry["name"] == *name);
+    if of_name.any(|entry| entry["optional"] != true) {
+        return true;
+    }
+    let key = package["dependencies"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|entry| entry["name"] == *name)
+        .and_then(|entry| entry["rename"].as_str())
+        .unwrap_or(name);
+    let asks = |word: &str| {
+        word == key
+            || word.strip_prefix("dep:") == Some(key)
+            || word.split_once('/').is_some_and(|(first, _)| first == key)
+    };
+    strings(&node["features"])
+        .any(|feature| feature == key || strings(&package["features"][feature]).any(asks))
 }
 
 fn own_crate(root: &Path, name: String, package: &Value) -> Crate {

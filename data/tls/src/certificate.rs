@@ -1,0 +1,242 @@
+//! Certificates and their keys, as files have them.
+//!
+//! The manual's `crt`: a PEM file holds a chain and its key in any order; what it lacks stands in files beside it, whose names end in
+//! `.key`, `.issuer` or `.ocsp` (`ssl-load-extra-files`); and `NAME` may stand for `NAME.rsa`, `NAME.ecdsa` and `NAME.dsa`,
+//! of which each client gets the one that it can check.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::SignatureAlgorithm;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls::pki_types::pem::{PemObject, SectionKind};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// A certificate with its chain and its key.
+#[derive(Debug)]
+pub struct Certificate {
+    /// The file that it is from.
+    pub path: Box<str>,
+    /// Chain, key and OCSP response.
+    pub certified: Arc<CertifiedKey>,
+    /// The names that it is for, in lower case; one may begin with `*.`.
+    pub names: Vec<Box<str>>,
+    /// What its key signs with.
+    pub algorithm: SignatureAlgorithm,
+}
+
+/// Which files beside a certificate are looked at (`ssl-load-extra-files`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtraFiles {
+    /// `NAME.rsa` and its like, where there is no `NAME`.
+    pub bundle: bool,
+    /// `.ocsp`.
+    pub ocsp: bool,
+    /// `.issuer`.
+    pub issuer: bool,
+    /// `.key`.
+    pub key: bool,
+}
+
+impl Default for ExtraFiles {
+    /// All of them, as the manual says.
+    fn default() -> Self {
+        ExtraFiles { bundle: true, ocsp: true, issuer: true, key: true }
+    }
+}
+
+/// Reads certificates.
+#[derive(Clone, Debug, Default)]
+pub struct Loader {
+    /// Which files beside a certificate are looked at.
+    pub extra: ExtraFiles,
+    /// The last part of a file's name is replaced, not added to (`ssl-load-extra-del-ext`).
+    pub replaces_extension: bool,
+}
+
+impl Loader {
+    /// The certificates of a path: one of a file, those of a bundle, all of a folder.
+    ///
+    /// # Errors
+    /// What is wrong with which file, one text each.
+    pub fn load(&self, path: &str) -> Result<Vec<Arc<Certificate>>, Vec<String>> {
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => self.load_folder(path),
+            Ok(_) => Ok(vec![self.load_file(path).map_err(|fault| vec![fault])?]),
+            Err(error) => self.load_bundle(path, &error).map_err(|fault| vec![fault]),
+        }
+    }
+
+    /// All files of a folder by name, but those that stand beside another (`.key` and its like).
+    fn load_folder(&self, path: &str) -> Result<Vec<Arc<Certificate>>, Vec<String>> {
+        let unreadable = |error: io::Error| vec![cannot_open(path, &error)];
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_file = fs::metadata(entry.path()).is_ok_and(|found| found.is_file());
+            let is_beside = BESIDE.iter().any(|extension| name.ends_with(extension));
+            if is_file && !is_beside && !name.starts_with('.') {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        let (mut loaded, mut faults) = (Vec::new(), Vec::new());
+        for name in names {
+            match self.load_file(&format!("{}/{name}", path.trim_end_matches('/'))) {
+                Ok(certificate) => loaded.push(certificate),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if faults.is_empty() { Ok(loaded) } else { Err(faults) }
+    }
+
+    fn load_bundle(&self, path: &str, missing: &io::Error) -> Result<Vec<Arc<Certificate>>, String> {
+        let mut loaded = Vec::new();
+        if self.extra.bundle {
+            for extension in BUNDLE {
+                let path = format!("{path}{extension}");
+                if fs::metadata(&path).is_ok() {
+                    loaded.push(self.load_file(&path)?);
+                }
+            }
+        }
+        if loaded.is_empty() { Err(cannot_open(path, missing)) } else { Ok(loaded) }
+    }
+
+    fn load_file(&self, path: &str) -> Result<Arc<Certificate>, String> {
+        let pem = fs::read(path).map_err(|error| cannot_open(path, &error))?;
+        let mut parts = Parts::read(&pem, path)?;
+        if parts.key.is_none() && self.extra.key {
+            let key = self.beside(path, ".key");
+            match fs::read(&key) {
+                Ok(pem) => parts.key = Parts::read(&pem, &key.to_string_lossy())?.key,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(cannot_open(&key.to_string_lossy(), &error)),
+            }
+        }
+        if self.extra.issuer && parts.chain.len() == 1 {
+            let issuer = self.beside(path, ".issuer");
+            if let Ok(pem) = fs::read(&issuer) {
+                parts.chain.extend(Parts::read(&pem, &issuer.to_string_lossy())?.chain);
+            }
+        }
+        let ocsp = self.extra.ocsp.then(|| fs::read(self.beside(path, ".ocsp")).ok()).flatten();
+        self.assemble(path, parts, ocsp)
+    }
+
+    fn assemble(&self, path: &str, parts: Parts, ocsp: Option<Vec<u8>>) -> Result<Arc<Certificate>, String> {
+        if parts.chain.is_empty() {
+            return Err(format!("'{path}' holds no certificate (a PEM block 'CERTIFICATE' is expected)."));
+        }
+        let Some(key) = parts.key else {
+            let beside = self.beside(path, ".key");
+            return Err(format!(
+                "'{path}' holds no private key, and there is none in '{}'. Add the key to either.",
+                beside.display()
+            ));
+        };
+        let key = any_supported_type(&key).map_err(|_| {
+            format!(
+                "the private key of '{path}' is of a kind that is not supported: RSA of 2048 to 8192 bits, ECDSA on P-256, P-384 or P-521 and Ed25519 are."
+            )
+        })?;
+        let algorithm = key.algorithm();
+        let names = names(&parts.chain[0])
+            .map_err(|()| format!("'{path}' holds a certificate that cannot be read: it is damaged."))?;
+        let mut certified = CertifiedKey::new(parts.chain, key);
+        certified.ocsp = ocsp;
+        if certified.keys_match()
+            == Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch))
+        {
+            return Err(format!(
+                "the private key does not belong to the first certificate of '{path}'. The server's own certificate must come before those that issued it."
+            ));
+        }
+        Ok(Arc::new(Certificate { path: path.into(), certified: Arc::new(certified), names, algorithm }))
+    }
+
+    /// The file beside a certificate with this extension.
+    fn beside(&self, path: &str, extension: &str) -> PathBuf {
+        let path = match self.replaces_extension {
+            true => Path::new(path).with_extension("").to_string_lossy().into_owned(),
+            false => path.to_owned(),
+        };
+        format!("{path}{extension}").into()
+    }
+}
+
+/// What a PEM file holds.
+struct Parts {
+    chain: Vec<CertificateDer<'static>>,
+    key: Option<PrivateKeyDer<'static>>,
+}
+
+impl Parts {
+    fn read(pem: &[u8], path: &str) -> Result<Parts, String> {
+        if memory_contains(pem, b"ENCRYPTED") {
+            return Err(format!(
+                "the private key of '{path}' is encrypted. Store it without a passphrase (openssl pkey -in KEY -out KEY)."
+            ));
+        }
+        let mut parts = Parts { chain: Vec::new(), key: None };
+        for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(pem) {
+            let (kind, der) =
+                section.map_err(|error| format!("'{path}' is not a valid PEM file: {error}."))?;
+            match kind {
+                SectionKind::Certificate => parts.chain.push(der.into()),
+                SectionKind::PrivateKey => parts.key = Some(PrivateKeyDer::Pkcs8(der.into())),
+                SectionKind::RsaPrivateKey => parts.key = Some(PrivateKeyDer::Pkcs1(der.into())),
+                SectionKind::EcPrivateKey => parts.key = Some(PrivateKeyDer::Sec1(der.into())),
+                _ => {}
+            }
+        }
+        Ok(parts)
+    }
+}
+
+fn memory_contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// The names that a certificate is for: the alternative ones, and the common one.
+fn names(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, ()> {
+    let (_, parsed) = X509Certificate::from_der(certificate).map_err(drop)?;
+    let mut names: Vec<Box<str>> = Vec::new();
+    let mut add = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        if !names.iter().any(|known| **known == *name) {
+            names.push(name.into());
+        }
+    };
+    if let Ok(Some(alternative)) = parsed.subject_alternative_name() {
+        for name in &alternative.value.general_names {
+            if let GeneralName::DNSName(name) = name {
+                add(name);
+            }
+        }
+    }
+    for common in parsed.subject().iter_common_name() {
+        if let Ok(name) = common.as_str() {
+            add(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Why a file cannot be read, and the system's words for it.
+pub(crate) fn cannot_open(path: &str, error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    format!("unable to read '{path}': {text}.")
+}
+
+/// What the files of a bundle end in, in the order in which they are offered.
+const BUNDLE: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];
+/// What the files end in that stand beside a certificate, and are none.
+const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];

@@ -1,0 +1,258 @@
+//! Cipher lists, groups and versions as configurations write them, in OpenSSL's words.
+//!
+//! The list of ciphers up to TLS 1.2 is a small language (openssl-ciphers(1)): each element adds to the list, removes from it
+//! (`-`), removes for good (`!`) or moves to the end (`+`) the ciphers that have all of its properties. It is evaluated over the
+//! ciphers that exist here; what only names others is told, because nobody will ever negotiate it.
+
+use rustls::crypto::SupportedKxGroup;
+use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
+use rustls::{CipherSuite, NamedGroup, SupportedCipherSuite};
+
+/// A selection, and what of its words selects nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection<T> {
+    /// What was selected, the preferred first.
+    pub chosen: Vec<T>,
+    /// Words that ask for what does not exist here.
+    pub without_effect: Vec<Box<str>>,
+}
+
+/// A cipher of TLS 1.2, and the words that select it.
+struct Cipher {
+    suite: &'static SupportedCipherSuite,
+    name: &'static str,
+    bits: u16,
+    /// Words of its own, beside those that all of them have.
+    words: &'static [&'static str],
+}
+
+/// In OpenSSL's order.
+static CIPHERS: [Cipher; 6] = [
+    Cipher {
+        suite: &cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        name: "ECDHE-ECDSA-AES256-GCM-SHA384",
+        bits: 256,
+        words: &["aECDSA", "ECDSA", "AES256", "AES", "AESGCM", "SHA384", "SUITEB192", "SUITEB128"],
+    },
+    Cipher {
+        suite: &cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        name: "ECDHE-RSA-AES256-GCM-SHA384",
+        bits: 256,
+        words: &["aRSA", "RSA", "AES256", "AES", "AESGCM", "SHA384"],
+    },
+    Cipher {
+        suite: &cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        name: "ECDHE-ECDSA-CHACHA20-POLY1305",
+        bits: 256,
+        words: &["aECDSA", "ECDSA", "CHACHA20"],
+    },
+    Cipher {
+        suite: &cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        name: "ECDHE-RSA-CHACHA20-POLY1305",
+        bits: 256,
+        words: &["aRSA", "RSA", "CHACHA20"],
+    },
+    Cipher {
+        suite: &cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        name: "ECDHE-ECDSA-AES128-GCM-SHA256",
+        bits: 128,
+        words: &["aECDSA", "ECDSA", "AES128", "AES", "AESGCM", "SHA256", "SUITEB128"],
+    },
+    Cipher {
+        suite: &cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        name: "ECDHE-RSA-AES128-GCM-SHA256",
+        bits: 128,
+        words: &["aRSA", "RSA", "AES128", "AES", "AESGCM", "SHA256"],
+    },
+];
+
+/// Words that select all of [`CIPHERS`].
+const ALL: [&str; 11] = [
+    "ALL",
+    "DEFAULT",
+    "HIGH",
+    "TLSv1.2",
+    "ECDHE",
+    "EECDH",
+    "kECDHE",
+    "kEECDH",
+    "AEAD",
+    "kEDH+kEECDH",
+    "FIPS",
+];
+
+/// Words that say something of the selection and select nothing, or only what nobody wants selected.
+const REMARKS: [&str; 3] = ["COMPLEMENTOFDEFAULT", "COMPLEMENTOFALL", "NULL"];
+
+static SUITES: [(&str, &str, &SupportedCipherSuite); 3] = [
+    ("TLS_AES_256_GCM_SHA384", "AES256", &cipher_suite::TLS13_AES_256_GCM_SHA384),
+    ("TLS_CHACHA20_POLY1305_SHA256", "CHACHA20", &cipher_suite::TLS13_CHACHA20_POLY1305_SHA256),
+    ("TLS_AES_128_GCM_SHA256", "AES128", &cipher_suite::TLS13_AES_128_GCM_SHA256),
+];
+
+/// A group, and what OpenSSL calls it.
+type Group = (&'static [&'static str], &'static dyn SupportedKxGroup);
+
+/// In OpenSSL's order of preference. The last costs a client's key four times as much, so a server takes it only from who
+/// offers nothing else or where it is asked for.
+static GROUPS: [Group; 4] = [
+    (&["X25519"], kx_group::X25519),
+    (&["P-256", "prime256v1", "secp256r1"], kx_group::SECP256R1),
+    (&["P-384", "secp384r1"], kx_group::SECP384R1),
+    (&["X25519MLKEM768"], kx_group::X25519MLKEM768),
+];
+
+/// All ciphers of TLS 1.2, in OpenSSL's order.
+pub fn all_ciphers() -> Vec<SupportedCipherSuite> {
+    CIPHERS.iter().map(|cipher| *cipher.suite).collect()
+}
+
+/// All ciphers of TLS 1.3, in OpenSSL's order.
+pub fn all_suites() -> Vec<SupportedCipherSuite> {
+    SUITES.iter().map(|suite| *suite.2).collect()
+}
+
+/// All groups.
+pub fn all_groups() -> Vec<&'static dyn SupportedKxGroup> {
+    GROUPS.iter().map(|group| group.1).collect()
+}
+
+/// What OpenSSL calls a cipher (`ssl_fc_cipher`).
+pub fn name_of(suite: CipherSuite) -> Option<&'static str> {
+    let of_old = CIPHERS.iter().map(|cipher| (cipher.name, cipher.suite));
+    let of_new = SUITES.iter().map(|suite| (suite.0, suite.2));
+    of_old.chain(of_new).find(|(_, known)| known.suite() == suite).map(|(name, _)| name)
+}
+
+/// What OpenSSL calls a group (`ssl_fc_curve`).
+pub fn name_of_group(group: NamedGroup) -> Option<&'static str> {
+    Some(match group {
+        NamedGroup::X25519 => "X25519",
+        NamedGroup::secp256r1 => "P-256",
+        NamedGroup::secp384r1 => "P-384",
+        NamedGroup::X25519MLKEM768 => "X25519MLKEM768",
+        _ => return None,
+    })
+}
+
+/// How many bits the key of a cipher has (`ssl_fc_use_keysize`).
+pub fn bits_of(suite: CipherSuite) -> Option<u16> {
+    name_of(suite).map(|name| if name.contains("128_GCM") || name.contains("128-GCM") { 128 } else { 256 })
+}
+
+/// The ciphers of TLS 1.2 that a list selects (`ciphers`).
+pub fn select_ciphers(list: &str) -> Selection<SupportedCipherSuite> {
+    let mut active: Vec<&'static Cipher> = Vec::new();
+    let mut banned: Vec<&'static str> = Vec::new();
+    let mut without_effect = Vec::new();
+    for word in list.split([':', ',', ' ', ';']).filter(|word| !word.is_empty()) {
+        if let Some(command) = word.strip_prefix('@') {
+            if command == "STRENGTH" {
+                active.sort_by_key(|cipher| std::cmp::Reverse(cipher.bits));
+            }
+            continue;
+        }
+        let (operation, name) = match word.split_at_checked(1) {
+            Some(("!", name)) => ('!', name),
+            Some(("-", name)) => ('-', name),
+            Some(("+", name)) => ('+', name),
+            _ => (' ', word),
+        };
+        let meant: Vec<&Cipher> = CIPHERS.iter().filter(|cipher| cipher.is_meant_by(name)).collect();
+        let is_meant = |cipher: &&Cipher| meant.iter().any(|other| other.name == cipher.name);
+        match operation {
+            '!' => {
+                active.retain(|cipher| !is_meant(cipher));
+                banned.extend(meant.iter().map(|cipher| cipher.name));
+            }
+            '-' => active.retain(|cipher| !is_meant(cipher)),
+            '+' => active.sort_by_key(is_meant),
+            _ if meant.is_empty() && !REMARKS.contains(&name) => without_effect.push(word.into()),
+            _ => {
+                for cipher in meant {
+                    let known = active.iter().any(|other| other.name == cipher.name);
+                    if !known && !banned.contains(&cipher.name) {
+                        active.push(cipher);
+                    }
+                }
+            }
+        }
+    }
+    Selection { chosen: active.iter().map(|cipher| *cipher.suite).collect(), without_effect }
+}
+
+impl Cipher {
+    /// Whether it has all properties of a word, which `+` joins.
+    fn is_meant_by(&self, word: &str) -> bool {
+        let iana = format!("{:?}", self.suite.suite());
+        word.split('+').all(|part| {
+            part == self.name || part == iana || ALL.contains(&part) || self.words.contains(&part)
+        })
+    }
+}
+
+/// The ciphers of TLS 1.3 that a list names (`ciphersuites`).
+pub fn select_suites(list: &str) -> Selection<SupportedCipherSuite> {
+    select(list, |word| SUITES.iter().find(|suite| suite.0 == word).map(|suite| *suite.2))
+}
+
+/// The groups that a list names (`curves`).
+pub fn select_groups(list: &str) -> Selection<&'static dyn SupportedKxGroup> {
+    select(list, |word| {
+        // OpenSSL 3.5: `?` for what may be missing, `*` for what a key is sent for, `/` between tuples.
+        let word = word.trim_start_matches(['?', '*']);
+        let known = GROUPS.iter().find(|group| group.0.iter().any(|name| name.eq_ignore_ascii_case(word)));
+        known.map(|group| group.1)
+    })
+}
+
+fn select<T>(list: &str, find: impl Fn(&str) -> Option<T>) -> Selection<T> {
+    let mut selection = Selection { chosen: Vec::new(), without_effect: Vec::new() };
+    for word in list.split([':', ',', '/']).filter(|word| !word.is_empty()) {
+        match find(word) {
+            Some(found) => selection.chosen.push(found),
+            None => selection.without_effect.push(word.into()),
+        }
+    }
+    selection
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(list: &str, chosen: &[&str], without_effect: &[&str]) {
+        let selection = select_ciphers(list);
+        let names: Vec<_> =
+            selection.chosen.iter().map(|suite| name_of(suite.suite()).expect("a known one")).collect();
+        assert_eq!(names, chosen, "{list}");
+        let words: Vec<&str> = selection.without_effect.iter().map(|word| &**word).collect();
+        assert_eq!(words, without_effect, "{list}");
+    }
+
+    #[test]
+    fn lists_are_evaluated_as_openssl_does() {
+        let all: Vec<_> = CIPHERS.iter().map(|cipher| cipher.name).collect();
+        check("HIGH:!aNULL:!MD5", &all, &[]);
+        check("ECDHE-RSA-AES128-GCM-SHA256:AES128-SHA", &["ECDHE-RSA-AES128-GCM-SHA256"], &["AES128-SHA"]);
+        check("AES128-SHA:DES-CBC3-SHA", &[], &["AES128-SHA", "DES-CBC3-SHA"]);
+        check("EECDH+AESGCM:!ECDSA", &["ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256"], &[]);
+        check("ALL:-aRSA:+AES256", &[all[2], all[4], all[0]], &[]);
+        check("AES128:AES256:@STRENGTH:!aECDSA", &[all[1], all[5]], &[]);
+        // What was removed for good does not come back.
+        check("!CHACHA20:ECDHE+CHACHA20", &[], &[]);
+        check("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", &[all[5]], &[]);
+    }
+
+    #[test]
+    fn suites_and_groups_are_named() {
+        let selection = select_suites("TLS_AES_128_GCM_SHA256:TLS_AES_128_CCM_SHA256");
+        assert_eq!(selection.chosen.len(), 1);
+        assert_eq!(&*selection.without_effect[0], "TLS_AES_128_CCM_SHA256");
+        let selection = select_groups("X25519:P-256:secp521r1");
+        let names: Vec<_> = selection.chosen.iter().map(|group| group.name()).collect();
+        assert_eq!(names, [NamedGroup::X25519, NamedGroup::secp256r1]);
+        assert_eq!(&*selection.without_effect[0], "secp521r1");
+    }
+}

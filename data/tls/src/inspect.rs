@@ -1,0 +1,200 @@
+//! What a certificate says, as rules and logs ask it (`ssl_c_*`, `ssl_f_*`).
+
+use std::fmt::Write as _;
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::extensions::GeneralName;
+use x509_parser::objects::{oid_registry, oid2sn};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
+use x509_parser::time::ASN1Time;
+
+/// A certificate, parsed.
+pub struct Inspected<'c> {
+    parsed: X509Certificate<'c>,
+}
+
+/// Whose name is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// Whom it is for.
+    Subject,
+    /// Who issued it.
+    Issuer,
+}
+
+impl<'c> Inspected<'c> {
+    /// A certificate; none if it is damaged.
+    pub fn of(certificate: &'c CertificateDer<'_>) -> Option<Inspected<'c>> {
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        Some(Inspected { parsed })
+    }
+
+    fn name(&self, party: Party) -> &X509Name<'_> {
+        match party {
+            Party::Subject => self.parsed.subject(),
+            Party::Issuer => self.parsed.issuer(),
+        }
+    }
+
+    /// A whole name: `/C=FR/CN=example`, or as RFC 2253 writes it.
+    pub fn distinguished_name(&self, party: Party, rfc2253: bool) -> String {
+        let mut parts = self.attributes(party);
+        if !rfc2253 {
+            return parts.iter().fold(String::new(), |mut text, (key, value)| {
+                // Writing to memory does not fail.
+                let _ = write!(text, "/{key}={value}");
+                text
+            });
+        }
+        parts.reverse();
+        parts.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join(",")
+    }
+
+    /// The values of one attribute of a name: the `occurrence`th from the front, or from the back where it is negative.
+    pub fn attribute(&self, party: Party, key: &str, occurrence: i64) -> Option<String> {
+        let mut values: Vec<String> = self
+            .attributes(party)
+            .into_iter()
+            .filter(|(known, _)| known == key)
+            .map(|(_, value)| value)
+            .collect();
+        let place = usize::try_from(occurrence.unsigned_abs().max(1) - 1).ok()?;
+        if occurrence < 0 {
+            values.reverse();
+        }
+        (place < values.len()).then(|| values.swap_remove(place))
+    }
+
+    fn attributes(&self, party: Party) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for attribute in self.name(party).iter_attributes() {
+            let oid = attribute.attr_type();
+            let key = match oid.to_id_string().as_str() {
+                "1.2.840.113549.1.9.1" => "emailAddress".to_owned(),
+                "0.9.2342.19200300.100.1.1" => "UID".to_owned(),
+                "0.9.2342.19200300.100.1.25" => "DC".to_owned(),
+                "2.5.4.5" => "serialNumber".to_owned(),
+                text => oid2sn(oid, oid_registry()).map_or_else(|_| text.to_owned(), str::to_owned),
+            };
+            let value = match attribute.as_str() {
+                Ok(text) => text.to_owned(),
+                Err(_) => String::from_utf8_lossy(attribute.as_slice()).into_owned(),
+            };
+            found.push((key, value));
+        }
+        found
+    }
+
+    /// The serial number, the most significant byte first.
+    pub fn serial(&self) -> &'c [u8] {
+        self.parsed.tbs_certificate.raw_serial()
+    }
+
+    /// The version, counted from 1.
+    pub fn version(&self) -> u32 {
+        self.parsed.version().0 + 1
+    }
+
+    /// From when it is good: `YYMMDDhhmmssZ`.
+    pub fn not_before(&self) -> String {
+        moment(&self.parsed.validity().not_before)
+    }
+
+    /// Until when it is good.
+    pub fn not_after(&self) -> String {
+        moment(&self.parsed.validity().not_after)
+    }
+
+    /// What it is signed with, in OpenSSL's words.
+    pub fn signature_algorithm(&self) -> String {
+        let oid = self.parsed.signature_algorithm.algorithm.to_id_string();
+        named(&oid, SIGNATURES)
+    }
+
+    /// What kind of key it has, in OpenSSL's words.
+    pub fn key_algorithm(&self) -> String {
+        let oid = self.parsed.public_key().algorithm.algorithm.to_id_string();
+        named(&oid, KEYS)
+    }
+
+    /// The alternative names, as `DNS:a, IP Address:1.2.3.4`.
+    pub fn alternative_names(&self) -> Option<String> {
+        let names = self.parsed.subject_alternative_name().ok()??;
+        let words = names.value.general_names.iter().filter_map(|name| {
+            Some(match name {
+                GeneralName::DNSName(name) => format!("DNS:{name}"),
+                GeneralName::RFC822Name(name) => format!("email:{name}"),
+                GeneralName::URI(name) => format!("URI:{name}"),
+                GeneralName::IPAddress([a, b, c, d]) => format!("IP Address:{a}.{b}.{c}.{d}"),
+                GeneralName::IPAddress(bytes) => {
+                    let address: [u8; 16] = (*bytes).try_into().ok()?;
+                    let words: Vec<String> = std::net::Ipv6Addr::from(address)
+                        .segments()
+                        .iter()
+                        .map(|segment| format!("{segment:X}"))
+                        .collect();
+                    format!("IP Address:{}", words.join(":"))
+                }
+                _ => return None,
+            })
+        });
+        Some(words.collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn named(oid: &str, names: &[(&str, &str)]) -> String {
+    names.iter().find(|(known, _)| *known == oid).map_or(oid, |(_, name)| *name).to_owned()
+}
+
+/// A time as ASN.1 writes it, years with two digits.
+fn moment(time: &ASN1Time) -> String {
+    let time = time.to_datetime();
+    format!(
+        "{:02}{:02}{:02}{:02}{:02}{:02}Z",
+        time.year().rem_euclid(100),
+        u8::from(time.month()),
+        time.day(),
+        time.hour(),
+        time.minute(),
+        time.second()
+    )
+}
+
+/// A value as RFC 2253 writes it (2.4).
+fn escaped(value: &str) -> String {
+    let mut text = String::new();
+    for (at, letter) in value.char_indices() {
+        let is_first = at == 0 && matches!(letter, ' ' | '#');
+        let is_last = at + 1 == value.len() && letter == ' ';
+        if is_first || is_last || matches!(letter, ',' | '+' | '"' | '\\' | '<' | '>' | ';') {
+            text.push('\\');
+        }
+        text.push(letter);
+    }
+    text
+}
+
+const SIGNATURES: &[(&str, &str)] = &[
+    ("1.2.840.113549.1.1.4", "RSA-MD5"),
+    ("1.2.840.113549.1.1.5", "RSA-SHA1"),
+    ("1.2.840.113549.1.1.11", "RSA-SHA256"),
+    ("1.2.840.113549.1.1.12", "RSA-SHA384"),
+    ("1.2.840.113549.1.1.13", "RSA-SHA512"),
+    ("1.2.840.113549.1.1.10", "RSASSA-PSS"),
+    ("1.2.840.10045.4.1", "ecdsa-with-SHA1"),
+    ("1.2.840.10045.4.3.2", "ecdsa-with-SHA256"),
+    ("1.2.840.10045.4.3.3", "ecdsa-with-SHA384"),
+    ("1.2.840.10045.4.3.4", "ecdsa-with-SHA512"),
+    ("1.3.101.112", "ED25519"),
+];
+
+const KEYS: &[(&str, &str)] = &[
+    ("1.2.840.113549.1.1.1", "rsaEncryption"),
+    ("1.2.840.10045.2.1", "id-ecPublicKey"),
+    ("1.3.101.112", "ED25519"),
+];
+
+/// The SHA-1 digest that people know a certificate by. It proves nothing.
+pub fn sha1(der: &[u8]) -> aws_lc_rs::digest::Digest {
+    aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, der)
+}

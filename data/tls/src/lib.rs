@@ -1,0 +1,38 @@
+//! TLS sessions as engines, and the certificates that they show.
+//!
+//! A [`Session`] takes bytes of the wire and gives bytes for the wire; rustls with aws-lc-rs makes its handshake, and once that
+//! is over records are encrypted and decrypted here (`record.rs`), where nobody has to copy them. A [`Listener`] is what a
+//! TLS listener knows: certificates by name, with the settings of each ([`Settings`]).
+//!
+//! The crate refuses to know sockets, tasks and timeouts (`data/net` has those), and the language (`control/runtime` makes
+//! [`Settings`] from a configuration). Begin with `session.rs`, then `listener.rs`.
+
+pub mod certificate;
+pub mod ciphers;
+pub mod failure;
+pub mod inspect;
+pub mod listener;
+pub mod pem;
+mod record;
+pub mod resumption;
+pub mod session;
+pub mod settings;
+mod traffic;
+pub mod verify;
+
+pub use certificate::{Certificate, Loader};
+pub use failure::{Alert, Failure, Why};
+pub use listener::{Entry, Listener};
+pub use record::{MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
+pub use session::{ChooseServer, Chosen, Facts, Progress, Session};
+pub use settings::{ServerSettings, Settings};
+pub use traffic::Opened;
+pub use verify::{Verified, VerifyMode};
+
+/// What time it is, for who checks certificates.
+pub mod clock {
+    pub use rustls::pki_types::UnixTime;
+    pub use rustls::time_provider::TimeProvider;
+}
+
+pub use rustls;

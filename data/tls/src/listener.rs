@@ -1,0 +1,177 @@
+//! What a TLS listener knows: certificates by name, each with its settings.
+//!
+//! The manual's `crt`, `crt-list` and `strict-sni`: a name is looked for as it is, then with its first label as `*`; where
+//! several certificates are for it, the client's signature algorithms choose, ECDSA before RSA. A client that names nobody
+//! known gets a default certificate, or nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::{ServerConfig, SignatureAlgorithm};
+use weir_client_hello::ClientHello;
+
+use crate::certificate::Certificate;
+use crate::failure::{Alert, Failure, Why};
+use crate::session::{ChooseServer, Chosen};
+use crate::settings;
+
+/// A certificate of a listener, with the settings that it is used with.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The certificate.
+    pub certificate: Arc<Certificate>,
+    /// The settings.
+    pub config: Arc<ServerConfig>,
+}
+
+/// The certificates of a listener.
+#[derive(Debug, Default)]
+pub struct Listener {
+    entries: Vec<Entry>,
+    /// By name; `*.` is left out of those that begin with it, and they stand in `wildcards`.
+    names: HashMap<Box<str>, Vec<u32>>,
+    wildcards: HashMap<Box<str>, Vec<u32>>,
+    /// What a filter keeps a wildcard from.
+    excluded: HashMap<Box<str>, Vec<u32>>,
+    /// For who names nobody known.
+    defaults: Vec<u32>,
+    /// Who names nobody known is refused.
+    strict: bool,
+}
+
+impl Listener {
+    /// Nobody yet.
+    pub fn new(strict: bool) -> Listener {
+        Listener { strict, ..Listener::default() }
+    }
+
+    /// Adds a certificate with its settings, for the names of `filters` or its own where there are none: a filter that begins
+    /// with `!` excludes a name. A default one serves those who name nobody known, too.
+    pub fn add(
+        &mut self,
+        certificate: &Arc<Certificate>,
+        base: &ServerConfig,
+        filters: &[Box<str>],
+        is_default: bool,
+    ) {
+        let number = self.entries.len() as u32;
+        let config = settings::with_certificate(base, certificate);
+        self.entries.push(Entry { certificate: Arc::clone(certificate), config });
+        let wanted: Vec<Box<str>> =
+            filters.iter().filter(|filter| !filter.starts_with('!')).cloned().collect();
+        let mut is_default = is_default;
+        for name in if wanted.is_empty() { &certificate.names } else { &wanted } {
+            let name = name.to_ascii_lowercase();
+            match name.strip_prefix('*') {
+                // A filter of `*` alone is for whoever names nobody known.
+                Some("") => is_default = true,
+                Some(rest) => {
+                    let rest = rest.strip_prefix('.').unwrap_or(rest);
+                    self.wildcards.entry(rest.into()).or_default().push(number);
+                }
+                None => self.names.entry(name.into()).or_default().push(number),
+            }
+        }
+        for name in filters.iter().filter_map(|filter| filter.strip_prefix('!')) {
+            self.excluded.entry(name.to_ascii_lowercase().into()).or_default().push(number);
+        }
+        if is_default {
+            self.defaults.push(number);
+        }
+    }
+
+    /// Makes the first certificate the default one, where there is none.
+    pub fn complete(&mut self) {
+        if self.defaults.is_empty() && !self.entries.is_empty() {
+            self.defaults = self.of_same_names(0);
+        }
+    }
+
+    /// A certificate, and those that stand in a bundle with it.
+    fn of_same_names(&self, number: u32) -> Vec<u32> {
+        let first = &self.entries[number as usize].certificate;
+        let stem =
+            |path: &str| path.rsplit_once('.').map_or_else(|| path.to_owned(), |(stem, _)| stem.to_owned());
+        let same = |entry: &Entry| {
+            entry.certificate.algorithm != first.algorithm
+                && stem(&entry.certificate.path) == stem(&first.path)
+                && BUNDLE.iter().any(|end| entry.certificate.path.ends_with(end))
+        };
+        let others = self.entries.iter().enumerate().filter(|(_, entry)| same(entry));
+        std::iter::once(number).chain(others.map(|(number, _)| number as u32)).collect()
+    }
+
+    /// All certificates, in the order of the configuration.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn find(&self, name: Option<&str>, abilities: &Abilities) -> Option<&Entry> {
+        if let Some(name) = name {
+            let named = self.names.get(name).and_then(|found| self.best(found, None, abilities));
+            let wild = || {
+                let (_, rest) = name.split_once('.')?;
+                self.best(self.wildcards.get(rest)?, self.excluded.get(name), abilities)
+            };
+            if let Some(entry) = named.or_else(wild) {
+                return Some(entry);
+            }
+        }
+        if self.strict { None } else { self.best(&self.defaults, None, abilities) }
+    }
+
+    /// The one that the client can check best, or the first if it can check none.
+    fn best(&self, found: &[u32], excluded: Option<&Vec<u32>>, abilities: &Abilities) -> Option<&Entry> {
+        let mut found = found
+            .iter()
+            .filter(|number| excluded.is_none_or(|excluded| !excluded.contains(number)))
+            .filter_map(|number| self.entries.get(*number as usize));
+        let rank = |entry: &Entry| match entry.certificate.algorithm {
+            SignatureAlgorithm::ECDSA | SignatureAlgorithm::ED25519 if abilities.ecdsa => 0,
+            SignatureAlgorithm::RSA if abilities.rsa => 1,
+            _ => 2,
+        };
+        let first = found.next()?;
+        Some(found.fold(first, |best, entry| if rank(entry) < rank(best) { entry } else { best }))
+    }
+}
+
+impl ChooseServer for Listener {
+    fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure> {
+        let name = hello.server_name().and_then(|name| std::str::from_utf8(name).ok());
+        let name = name.map(str::to_ascii_lowercase);
+        let entry = self.find(name.as_deref(), &Abilities::of(hello));
+        let entry = entry.ok_or(Failure { why: Why::UnknownName, alert: Some(Alert::UnrecognisedName) })?;
+        Ok(Chosen { config: Arc::clone(&entry.config), certificate: Some(Arc::clone(&entry.certificate)) })
+    }
+}
+
+/// Which kinds of keys a client can check.
+struct Abilities {
+    ecdsa: bool,
+    rsa: bool,
+}
+
+impl Abilities {
+    fn of(hello: &ClientHello<'_>) -> Abilities {
+        // Who lists none can check what TLS 1.2 began with: SHA-1 with either.
+        let Some(schemes) = hello.signature_schemes() else { return Abilities { ecdsa: false, rsa: true } };
+        let has = |kind: fn(&[u8]) -> bool| schemes.chunks_exact(2).any(kind);
+        Abilities {
+            ecdsa: has(|scheme| scheme[1] == 3 || scheme == [8, 7]) && offers_ecdsa(hello.ciphers),
+            rsa: has(|scheme| scheme[1] == 1 || matches!(scheme, [8, 4..=6 | 9..=11])),
+        }
+    }
+}
+
+/// Whether a cipher that is offered goes with a key of ECDSA: those of TLS 1.3 go with any.
+fn offers_ecdsa(ciphers: &[u8]) -> bool {
+    ciphers.chunks_exact(2).any(|cipher| matches!(cipher, [0x13, 1..=3] | [0xc0, 0x2b | 0x2c] | [0xcc, 0xa9]))
+}
+
+const BUNDLE: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];

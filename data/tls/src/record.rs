@@ -1,0 +1,245 @@
+//! Records in both directions once a handshake is over (RFC 8446, 5; RFC 5246, 6.2).
+//!
+//! rustls makes the handshake and gives its keys away; from then on bytes pass here, because here they are copied by nobody:
+//! a record is decrypted from where it was received into the buffer that the reader uses, and encrypted from where the writer
+//! has its bytes into what leaves.
+//!
+//! ```text
+//!   TLS 1.3   17 0303 <length>  | encrypted: <content> <type> <zeros> | <tag, 16>
+//!   TLS 1.2   <type> 0303 <length>  [<nonce, 8>: GCM] | encrypted: <content> | <tag, 16>
+//! ```
+
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use rustls::ConnectionTrafficSecrets;
+
+use crate::failure::{Alert, Failure};
+
+/// What a record carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Alert,
+    Handshake,
+    Data,
+}
+
+impl Content {
+    fn of(byte: u8) -> Option<Content> {
+        match byte {
+            21 => Some(Content::Alert),
+            22 => Some(Content::Handshake),
+            23 => Some(Content::Data),
+            _ => None,
+        }
+    }
+
+    fn byte(self) -> u8 {
+        match self {
+            Content::Alert => 21,
+            Content::Handshake => 22,
+            Content::Data => 23,
+        }
+    }
+}
+
+/// How records of a version and a cipher look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// TLS 1.3.
+    Tls13,
+    /// TLS 1.2 with a part of the nonce in the record (RFC 5288).
+    Tls12Explicit,
+    /// TLS 1.2 without (RFC 7905).
+    Tls12Implicit,
+}
+
+impl Layout {
+    pub fn of(is_tls13: bool, secrets: &ConnectionTrafficSecrets) -> Layout {
+        match (is_tls13, secrets) {
+            (true, _) => Layout::Tls13,
+            (false, ConnectionTrafficSecrets::Chacha20Poly1305 { .. }) => Layout::Tls12Implicit,
+            (false, _) => Layout::Tls12Explicit,
+        }
+    }
+
+    fn explicit(self) -> usize {
+        if self == Layout::Tls12Explicit { EXPLICIT_NONCE } else { 0 }
+    }
+
+    /// How many bytes a record has beside its content.
+    pub fn overhead(self) -> usize {
+        match self {
+            Layout::Tls13 => HEADER + 1 + TAG,
+            Layout::Tls12Explicit => HEADER + EXPLICIT_NONCE + TAG,
+            Layout::Tls12Implicit => HEADER + TAG,
+        }
+    }
+}
+
+/// The key of one direction, and how many records it has carried.
+pub(crate) struct Direction {
+    key: LessSafeKey,
+    iv: [u8; NONCE],
+    sequence: u64,
+    layout: Layout,
+}
+
+impl Direction {
+    pub fn new(secrets: &ConnectionTrafficSecrets, sequence: u64, layout: Layout) -> Result<Self, Failure> {
+        let (algorithm, key, iv) = match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
+            _ => return Err(Failure::INTERNAL),
+        };
+        let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| Failure::INTERNAL)?;
+        let iv = <[u8; NONCE]>::try_from(iv.as_ref()).map_err(|_| Failure::INTERNAL)?;
+        Ok(Direction { key: LessSafeKey::new(key), iv, sequence, layout })
+    }
+
+    /// How many records the key has carried.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The sequence number as it enters nonces: at their end, over the fixed part.
+    fn nonce(&self) -> [u8; NONCE] {
+        let mut nonce = self.iv;
+        nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, part)| *byte ^= part);
+        nonce
+    }
+
+    fn next(&mut self) -> Result<(), Failure> {
+        self.sequence = self.sequence.checked_add(1).ok_or(Failure::INTERNAL)?;
+        Ok(())
+    }
+
+    /// Writes one record with `content` to the front of `out`, which must have room for it; how many bytes it has.
+    pub fn seal(&mut self, kind: Content, content: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+        let layout = self.layout;
+        let nonce = self.nonce();
+        let inner = if layout == Layout::Tls13 { content.len() + 1 } else { content.len() };
+        let length = layout.explicit() + inner + TAG;
+        let out = out.get_mut(..HEADER + length).ok_or(Failure::INTERNAL)?;
+        let (header, body) = out.split_at_mut(HEADER);
+        let outer = if layout == Layout::Tls13 { Content::Data } else { kind };
+        header.copy_from_slice(&[outer.byte(), 3, 3, (length >> 8) as u8, length as u8]);
+        let (explicit, body) = body.split_at_mut(layout.explicit());
+        explicit.copy_from_slice(&nonce[NONCE - explicit.len()..]);
+        let (sealed, rest) = body.split_at_mut(content.len());
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let done = match layout {
+            Layout::Tls13 => {
+                let aad = Aad::from(<[u8; HEADER]>::try_from(&*header).map_err(|_| Failure::INTERNAL)?);
+                self.key.seal_out_of_place_scatter(nonce, aad, content, sealed, &[kind.byte()], rest)
+            }
+            _ => {
+                let aad = Aad::from(self.aad12(kind.byte(), content.len()));
+                self.key.seal_out_of_place_scatter(nonce, aad, content, sealed, &[], rest)
+            }
+        };
+        done.map_err(|_| Failure::INTERNAL)?;
+        self.next()?;
+        Ok(HEADER + length)
+    }
+
+    fn aad12(&self, kind: u8, length: usize) -> [u8; 13] {
+        let mut aad = [0; 13];
+        aad[..8].copy_from_slice(&self.sequence.to_be_bytes());
+        aad[8..].copy_from_slice(&[kind, 3, 3, (length >> 8) as u8, length as u8]);
+        aad
+    }
+
+    /// Decrypts a whole record into `room`, which must have [`Record::room`] bytes; what it carries, and how many bytes of it
+    /// are in `room`.
+    pub fn open(&mut self, record: &Record<'_>, room: &mut [u8]) -> Result<(Content, usize), Failure> {
+        let nonce_length = self.layout.explicit();
+        let length = record.room(self.layout);
+        let room = room.get_mut(..length).ok_or(Failure::INTERNAL)?;
+        let (explicit, sealed) =
+            record.body.split_at_checked(nonce_length).ok_or(Failure::of(Alert::DecodeError))?;
+        let tag_at = sealed.len().checked_sub(TAG).ok_or(Failure::of(Alert::BadRecordMac))?;
+        let (sealed, tag) = sealed.split_at(tag_at);
+        let mut nonce = self.nonce();
+        nonce[NONCE - nonce_length..].copy_from_slice(explicit);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let opened = match self.layout {
+            Layout::Tls13 => {
+                self.key.open_separate_gather(nonce, Aad::from(record.header), sealed, tag, room)
+            }
+            _ => {
+                let aad = Aad::from(self.aad12(record.header[0], length));
+                self.key.open_separate_gather(nonce, aad, sealed, tag, room)
+            }
+        };
+        opened.map_err(|_| Failure::of(Alert::BadRecordMac))?;
+        self.next()?;
+        let (kind, length) = match self.layout {
+            Layout::Tls13 => {
+                // The type is the last byte that is no zero (RFC 8446, 5.4).
+                let at = room.iter().rposition(|byte| *byte != 0);
+                let at = at.ok_or(Failure::of(Alert::UnexpectedMessage))?;
+                (room[at], at)
+            }
+            _ => (record.header[0], length),
+        };
+        if length > MAX_CONTENT {
+            return Err(Failure::of(Alert::RecordOverflow));
+        }
+        let kind = Content::of(kind).ok_or(Failure::of(Alert::UnexpectedMessage))?;
+        Ok((kind, length))
+    }
+}
+
+/// A whole record off the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'w> {
+    header: [u8; HEADER],
+    body: &'w [u8],
+}
+
+impl<'w> Record<'w> {
+    /// The record at the front of `wire`; none if it is not there as a whole.
+    pub fn first(wire: &'w [u8], layout: Layout) -> Result<Option<Record<'w>>, Failure> {
+        let Some((header, rest)) = wire.split_first_chunk::<HEADER>() else { return Ok(None) };
+        let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+        let (kind, most) = match layout {
+            Layout::Tls13 => (Some(23), MAX_CONTENT + 256),
+            _ => (None, MAX_CONTENT + 2048),
+        };
+        if kind.is_some_and(|kind| kind != header[0]) || header[1] != 3 {
+            return Err(Failure::of(Alert::UnexpectedMessage));
+        }
+        if length > most {
+            return Err(Failure::of(Alert::RecordOverflow));
+        }
+        Ok(rest.get(..length).map(|body| Record { header: *header, body }))
+    }
+
+    /// How many bytes it has on the wire.
+    pub fn len(&self) -> usize {
+        HEADER + self.body.len()
+    }
+
+    /// How many bytes it takes to decrypt it.
+    pub fn room(&self, layout: Layout) -> usize {
+        self.body.len().saturating_sub(layout.explicit() + TAG)
+    }
+}
+
+/// How many bytes at the front of `wire` the first record has, as its header says; none if the header is not there as a whole.
+pub fn announced(wire: &[u8]) -> Option<usize> {
+    let header = wire.first_chunk::<HEADER>()?;
+    Some(HEADER + usize::from(u16::from_be_bytes([header[3], header[4]])))
+}
+
+/// How much one record carries at most (RFC 8446, 5.1).
+pub const MAX_CONTENT: usize = 1 << 14;
+/// How many bytes a record has at most, of any version and cipher.
+pub const MAX_RECORD: usize = HEADER + MAX_CONTENT + 2048;
+/// How many bytes a record that we send has at most beside its content.
+pub const MAX_OVERHEAD: usize = HEADER + EXPLICIT_NONCE + TAG;
+
+const HEADER: usize = 5;
+const NONCE: usize = 12;
+const EXPLICIT_NONCE: usize = 8;
+const TAG: usize = 16;

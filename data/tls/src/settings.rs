@@ -1,0 +1,172 @@
+//! What both sides may agree on, ready to use.
+
+use std::sync::Arc;
+
+use rustls::client::{ClientSessionMemoryCache, Resumption, Tls12Resumption};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, StoresServerSessions,
+};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::time_provider::TimeProvider;
+use rustls::{
+    ClientConfig, Error, KeyLog, NoKeyLog, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion,
+    version,
+};
+
+use crate::certificate::Certificate;
+use crate::ciphers;
+use crate::verify::{Verifier, VerifyMode};
+
+/// What may be agreed on, of either side.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// TLS 1.2 is spoken.
+    pub tls12: bool,
+    /// TLS 1.3 is spoken.
+    pub tls13: bool,
+    /// Ciphers of both, the preferred first.
+    pub ciphers: Vec<SupportedCipherSuite>,
+    /// Groups, the preferred first.
+    pub groups: Vec<&'static dyn SupportedKxGroup>,
+    /// Application protocols, the preferred first.
+    pub protocols: Vec<Vec<u8>>,
+    /// Who checks the peer's certificate.
+    pub verifier: Option<Arc<Verifier>>,
+    /// What time it is.
+    pub clock: Arc<dyn TimeProvider>,
+}
+
+impl Settings {
+    /// Everything that exists, and nobody is checked.
+    pub fn new(clock: Arc<dyn TimeProvider>) -> Settings {
+        let ciphers = [ciphers::all_suites(), ciphers::all_ciphers()].concat();
+        Settings {
+            tls12: true,
+            tls13: true,
+            ciphers,
+            groups: ciphers::all_groups(),
+            protocols: Vec::new(),
+            verifier: None,
+            clock,
+        }
+    }
+
+    fn provider(&self) -> Arc<CryptoProvider> {
+        Arc::new(CryptoProvider {
+            cipher_suites: self.ciphers.clone(),
+            kx_groups: self.groups.clone(),
+            ..aws_lc_rs::default_provider()
+        })
+    }
+
+    fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
+        let mut versions = Vec::new();
+        if self.tls13 {
+            versions.push(&version::TLS13);
+        }
+        if self.tls12 {
+            versions.push(&version::TLS12);
+        }
+        versions
+    }
+}
+
+/// What a listener needs beside.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// What may be agreed on.
+    pub settings: Settings,
+    /// The client's order of ciphers counts (`prefer-client-ciphers`).
+    pub client_order: bool,
+    /// Sessions go on by tickets.
+    pub tickets: Option<Arc<dyn ProducesTickets>>,
+    /// Where sessions are kept that go on without tickets.
+    pub sessions: Option<Arc<dyn StoresServerSessions>>,
+    /// Who is told the keys.
+    pub key_log: Option<Arc<dyn KeyLog>>,
+}
+
+impl ServerSettings {
+    /// What rustls needs for a listener, for any of its certificates.
+    ///
+    /// # Errors
+    /// When the ciphers, groups and versions do not fit together.
+    pub fn build(&self) -> Result<ServerConfig, Error> {
+        let settings = &self.settings;
+        let builder = ServerConfig::builder_with_details(settings.provider(), Arc::clone(&settings.clock))
+            .with_protocol_versions(&settings.versions())?;
+        let verifier = settings.verifier.as_ref().filter(|verifier| verifier.mode != VerifyMode::None);
+        let builder = match verifier {
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier) as _),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(NoCertificate));
+        config.alpn_protocols.clone_from(&settings.protocols);
+        config.ignore_client_order = !self.client_order;
+        config.enable_secret_extraction = true;
+        config.session_storage = match &self.sessions {
+            Some(sessions) => Arc::clone(sessions),
+            None => Arc::new(NoServerSessionStorage {}),
+        };
+        match &self.tickets {
+            Some(tickets) => config.ticketer = Arc::clone(tickets),
+            None => config.send_tls13_tickets = if self.sessions.is_some() { TICKETS } else { 0 },
+        }
+        config.key_log = self.key_log.clone().unwrap_or_else(|| Arc::new(NoKeyLog {}));
+        Ok(config)
+    }
+}
+
+/// The settings of a listener with the certificate that they are used with.
+pub(crate) fn with_certificate(config: &ServerConfig, certificate: &Certificate) -> Arc<ServerConfig> {
+    let mut config = config.clone();
+    config.cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(&certificate.certified)));
+    Arc::new(config)
+}
+
+/// Stands where a certificate will be.
+#[derive(Debug)]
+struct NoCertificate;
+
+impl ResolvesServerCert for NoCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        None
+    }
+}
+
+/// What a server's connections need: its settings, and a certificate of ours if it is to see one.
+///
+/// # Errors
+/// When the ciphers, groups and versions do not fit together.
+pub fn client_config(
+    settings: &Settings,
+    verifier: Arc<Verifier>,
+    certificate: Option<&Certificate>,
+    sends_name: bool,
+    keeps_sessions: bool,
+) -> Result<Arc<ClientConfig>, Error> {
+    let builder = ClientConfig::builder_with_details(settings.provider(), Arc::clone(&settings.clock))
+        .with_protocol_versions(&settings.versions())?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let mut config = match certificate {
+        Some(certificate) => builder
+            .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&certificate.certified)))),
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols.clone_from(&settings.protocols);
+    config.enable_secret_extraction = true;
+    config.enable_sni = sends_name;
+    config.resumption = match keeps_sessions {
+        true => Resumption::store(Arc::new(ClientSessionMemoryCache::new(SESSIONS_OF_A_SERVER)))
+            .tls12_resumption(Tls12Resumption::SessionIdOrTickets),
+        false => Resumption::disabled(),
+    };
+    Ok(Arc::new(config))
+}
+
+/// How many tickets a client of TLS 1.3 gets: as many as OpenSSL gives.
+const TICKETS: usize = 2;
+/// How many names of one server sessions are kept for.
+const SESSIONS_OF_A_SERVER: usize = 64;

@@ -1,0 +1,329 @@
+//! A session once its handshake is over: records in, records out, and the few messages that may still come.
+
+use rustls::client::ClientConnectionData;
+use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
+use rustls::{ExtractedSecrets, ProtocolVersion};
+
+use crate::failure::{Alert, Failure, Why};
+use crate::record::{Content, Direction, Layout, MAX_CONTENT, MAX_OVERHEAD, Record};
+
+/// What keeps the keys of later.
+pub(crate) enum Keys {
+    Client(KernelConnection<ClientConnectionData>),
+    Server(KernelConnection<ServerConnectionData>),
+}
+
+/// A session whose handshake is over.
+pub(crate) struct Traffic {
+    read: Direction,
+    write: Direction,
+    layout: Layout,
+    keys: Keys,
+    /// What was decrypted and had no room yet: less than a record.
+    held: Vec<u8>,
+    /// The beginning of a message that goes on in another record.
+    message: Vec<u8>,
+    /// Records in a row that carried nothing for the reader.
+    idle_records: u32,
+    /// The peer has said that it sends no more.
+    ended: bool,
+    /// We have said that we send no more.
+    closed: bool,
+    failure: Option<Failure>,
+}
+
+/// What [`Traffic::open`] came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Bytes of the wire that are used up.
+    pub used: usize,
+    /// Bytes that were put into the room.
+    pub filled: usize,
+    /// The peer said that it sends no more.
+    pub ended: bool,
+    /// The session is broken. What was put into the room before is good.
+    pub failure: Option<Failure>,
+}
+
+impl Traffic {
+    pub fn new(secrets: &ExtractedSecrets, keys: Keys) -> Result<Traffic, Failure> {
+        let version = match &keys {
+            Keys::Client(keys) => keys.protocol_version(),
+            Keys::Server(keys) => keys.protocol_version(),
+        };
+        let layout = Layout::of(version == ProtocolVersion::TLSv1_3, &secrets.tx.1);
+        Ok(Traffic {
+            read: Direction::new(&secrets.rx.1, secrets.rx.0, layout)?,
+            write: Direction::new(&secrets.tx.1, secrets.tx.0, layout)?,
+            layout,
+            keys,
+            held: Vec::new(),
+            message: Vec::new(),
+            idle_records: 0,
+            ended: false,
+            closed: false,
+            failure: None,
+        })
+    }
+
+    /// What was decrypted before there was room for it.
+    pub fn hold(&mut self, bytes: &[u8]) {
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// Whether something was decrypted that nobody took yet.
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    pub fn set_ended(&mut self) {
+        self.ended = true;
+    }
+
+    /// Decrypts whole records from the front of `wire` into `room`, as far as it goes. What the peer is to be told is added to
+    /// `answer`.
+    pub fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+        let mut opened = Opened::default();
+        if !self.held.is_empty() {
+            let count = self.held.len().min(room.len());
+            room[..count].copy_from_slice(&self.held[..count]);
+            self.held.drain(..count);
+            if self.held.is_empty() {
+                self.held = Vec::new();
+            }
+            opened.filled = count;
+        }
+        if self.failure.is_none()
+            && let Err(failure) = self.open_records(wire, room, answer, &mut opened)
+        {
+            self.fail(failure, answer);
+        }
+        opened.ended = self.ended;
+        opened.failure = self.failure;
+        opened
+    }
+
+    fn open_records(
+        &mut self,
+        wire: &[u8],
+        room: &mut [u8],
+        answer: &mut Vec<u8>,
+        opened: &mut Opened,
+    ) -> Result<(), Failure> {
+        while !self.ended && self.held.is_empty() && opened.filled < room.len() {
+            let Some(record) = Record::first(&wire[opened.used..], self.layout)? else { return Ok(()) };
+            let needed = record.room(self.layout);
+            let free = &mut room[opened.filled..];
+            if needed <= free.len() {
+                opened.used += record.len();
+                let (content, count) = self.read.open(&record, free)?;
+                if content == Content::Data {
+                    opened.filled += count;
+                    self.note_data(count)?;
+                } else {
+                    let message = free[..count].to_vec();
+                    self.handle(content, &message, answer)?;
+                }
+            } else if opened.filled > 0 {
+                // The reader makes room first.
+                return Ok(());
+            } else {
+                opened.used += record.len();
+                let mut aside = vec![0; needed];
+                let (content, count) = self.read.open(&record, &mut aside)?;
+                aside.truncate(count);
+                if content == Content::Data {
+                    self.note_data(count)?;
+                    let fits = count.min(free.len());
+                    free[..fits].copy_from_slice(&aside[..fits]);
+                    opened.filled = fits;
+                    aside.drain(..fits);
+                    self.held = aside;
+                } else {
+                    self.handle(content, &aside, answer)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_data(&mut self, count: usize) -> Result<(), Failure> {
+        self.idle_records = if count == 0 { self.idle_records + 1 } else { 0 };
+        self.check_idle()
+    }
+
+    /// A peer that sends records without content keeps us busy for nothing.
+    fn check_idle(&self) -> Result<(), Failure> {
+        if self.idle_records > MAX_IDLE_RECORDS {
+            return Err(Failure::of(Alert::UnexpectedMessage));
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, content: Content, bytes: &[u8], answer: &mut Vec<u8>) -> Result<(), Failure> {
+        self.idle_records += 1;
+        self.check_idle()?;
+        match content {
+            Content::Data => Ok(()),
+            Content::Alert => self.handle_alert(bytes),
+            Content::Handshake => self.handle_messages(bytes, answer),
+        }
+    }
+
+    fn handle_alert(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let &[level, code] = bytes else { return Err(Failure::of(Alert::DecodeError)) };
+        match (Alert::from(code), level) {
+            (Alert::CloseNotify, _) => {
+                self.ended = true;
+                Ok(())
+            }
+            // Before TLS 1.3 some alerts are warnings.
+            (_, WARNING) if self.layout != Layout::Tls13 => Ok(()),
+            (Alert::UserCanceled, _) => Ok(()),
+            (alert, _) => Err(Failure { why: Why::PeerAlert, alert: Some(alert) }),
+        }
+    }
+
+    fn handle_messages(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> Result<(), Failure> {
+        if bytes.is_empty() {
+            return Err(Failure::of(Alert::UnexpectedMessage));
+        }
+        self.message.extend_from_slice(bytes);
+        if self.message.len() > MAX_MESSAGE {
+            return Err(Failure::of(Alert::UnexpectedMessage));
+        }
+        let messages = std::mem::take(&mut self.message);
+        let mut rest = &messages[..];
+        while let [kind, high, middle, low, after @ ..] = rest {
+            let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
+            if length > MAX_MESSAGE {
+                return Err(Failure::of(Alert::UnexpectedMessage));
+            }
+            let Some(body) = after.get(..length) else { break };
+            rest = &after[length..];
+            self.handle_message(*kind, body, rest.is_empty(), answer)?;
+        }
+        self.message = rest.to_vec();
+        Ok(())
+    }
+
+    fn handle_message(
+        &mut self,
+        kind: u8,
+        body: &[u8],
+        is_last: bool,
+        answer: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        match (kind, &mut self.keys, self.layout) {
+            (NEW_SESSION_TICKET, Keys::Client(keys), Layout::Tls13) => {
+                keys.handle_new_session_ticket(body).map_err(|error| Failure::from_rustls(&error))
+            }
+            (KEY_UPDATE, _, Layout::Tls13) if is_last => {
+                let wanted = match body {
+                    [0] => false,
+                    [1] => true,
+                    _ => return Err(Failure::of(Alert::IllegalParameter)),
+                };
+                let secrets = match &mut self.keys {
+                    Keys::Client(keys) => keys.update_rx_secret(),
+                    Keys::Server(keys) => keys.update_rx_secret(),
+                };
+                let (sequence, secrets) = secrets.map_err(|error| Failure::from_rustls(&error))?;
+                self.read = Direction::new(&secrets, sequence, self.layout)?;
+                if wanted { self.update_write_key(answer) } else { Ok(()) }
+            }
+            // Before TLS 1.3 either side may ask for another handshake, and need not get one (RFC 5246, 7.2.2).
+            (HELLO_REQUEST, Keys::Client(_), Layout::Tls12Explicit | Layout::Tls12Implicit)
+            | (CLIENT_HELLO, Keys::Server(_), Layout::Tls12Explicit | Layout::Tls12Implicit) => {
+                self.write(Content::Alert, &[WARNING, Alert::NoRenegotiation.into()], answer)
+            }
+            _ => Err(Failure::of(Alert::UnexpectedMessage)),
+        }
+    }
+
+    fn update_write_key(&mut self, answer: &mut Vec<u8>) -> Result<(), Failure> {
+        self.write(Content::Handshake, &[KEY_UPDATE, 0, 0, 1, 0], answer)?;
+        let secrets = match &mut self.keys {
+            Keys::Client(keys) => keys.update_tx_secret(),
+            Keys::Server(keys) => keys.update_tx_secret(),
+        };
+        let (sequence, secrets) = secrets.map_err(|error| Failure::from_rustls(&error))?;
+        self.write = Direction::new(&secrets, sequence, self.layout)?;
+        Ok(())
+    }
+
+    /// Adds a small record to `out`.
+    fn write(&mut self, content: Content, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+        if self.closed {
+            return Ok(());
+        }
+        let start = out.len();
+        out.resize(start + bytes.len() + MAX_OVERHEAD, 0);
+        let written = self.write.seal(content, bytes, &mut out[start..])?;
+        out.truncate(start + written);
+        Ok(())
+    }
+
+    /// Encrypts from the front of `bytes` to the front of `out`, records of at most `largest` bytes: how many bytes were taken and how
+    /// many written. `answer` gets what must leave before them.
+    pub fn seal(
+        &mut self,
+        bytes: &[u8],
+        out: &mut [u8],
+        largest: usize,
+        answer: &mut Vec<u8>,
+    ) -> Result<(usize, usize), Failure> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        if self.closed {
+            return Err(Failure::because(Why::Closed));
+        }
+        if self.layout == Layout::Tls13 && self.write.sequence() >= RECORDS_OF_A_KEY {
+            self.update_write_key(answer)?;
+        }
+        let overhead = self.layout.overhead();
+        let (mut taken, mut written) = (0, 0);
+        while taken < bytes.len() {
+            let room = out.len() - written;
+            if room <= overhead {
+                break;
+            }
+            let count = (bytes.len() - taken).min(largest.clamp(1, MAX_CONTENT)).min(room - overhead);
+            written += self.write.seal(Content::Data, &bytes[taken..taken + count], &mut out[written..])?;
+            taken += count;
+        }
+        Ok((taken, written))
+    }
+
+    /// Says that nothing more is sent.
+    pub fn close(&mut self, out: &mut Vec<u8>) {
+        if self.failure.is_none() && self.write(Content::Alert, &[WARNING, 0], out).is_ok() {
+            self.closed = true;
+        }
+    }
+
+    fn fail(&mut self, failure: Failure, answer: &mut Vec<u8>) {
+        if let (true, Some(alert)) = (failure.why != Why::PeerAlert, failure.alert) {
+            let _ = self.write(Content::Alert, &[FATAL, alert.into()], answer);
+        }
+        self.failure = Some(failure);
+        self.closed = true;
+    }
+}
+
+const WARNING: u8 = 1;
+const FATAL: u8 = 2;
+const HELLO_REQUEST: u8 = 0;
+const CLIENT_HELLO: u8 = 1;
+const NEW_SESSION_TICKET: u8 = 4;
+const KEY_UPDATE: u8 = 24;
+
+/// How many records one key carries: 2 to the power of 24.5 is what AES-GCM is good for (RFC 8446, 5.5).
+const RECORDS_OF_A_KEY: u64 = 1 << 24;
+/// How long a message after the handshake may be; tickets of known servers stay below 4 kB, those with a client's certificates
+/// in them below 20.
+const MAX_MESSAGE: usize = 1 << 16;
+/// How many records without a byte for the reader may follow each other.
+const MAX_IDLE_RECORDS: u32 = 32;

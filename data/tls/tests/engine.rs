@@ -1,0 +1,358 @@
+//! Two engines over a simulated wire: nothing here has a socket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use weir_tls::clock::{TimeProvider, UnixTime};
+use weir_tls::resumption::{SessionCache, tickets};
+use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
+use weir_tls::rustls::{ClientConfig, ProtocolVersion};
+use weir_tls::settings::client_config;
+use weir_tls::verify::{Authorities, Ignored, Verifier, algorithms};
+use weir_tls::{
+    Certificate, ChooseServer, Failure, Listener, Loader, Progress, ServerSettings, Session, Settings,
+    VerifyMode, Why,
+};
+
+/// In the middle of the life of every certificate here.
+const NOW: u64 = 1_700_000_000;
+
+#[derive(Debug)]
+struct Fixed(u64);
+
+impl TimeProvider for Fixed {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0)))
+    }
+}
+
+fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority")
+}
+
+/// A certificate on disk, as the program meets it.
+fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> Arc<Certificate> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("site.pem");
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let signed = params.signed_by(&key, issuer).expect("a certificate");
+    std::fs::write(&path, format!("{}{}", key.serialize_pem(), signed.pem())).expect("a file");
+    let loaded = Loader::default().load(path.to_str().expect("a path"));
+    loaded.expect("a good file").pop().expect("one certificate")
+}
+
+struct World {
+    authority: CertifiedIssuer<'static, KeyPair>,
+    settings: Settings,
+    verify: VerifyMode,
+    ignored: Ignored,
+}
+
+impl World {
+    fn new() -> World {
+        World {
+            authority: authority("authority"),
+            settings: Settings::new(Arc::new(Fixed(NOW))),
+            verify: VerifyMode::None,
+            ignored: Ignored::default(),
+        }
+    }
+
+    fn trusted(&self) -> Arc<Authorities> {
+        let der: &CertificateDer<'static> = self.authority.der();
+        Arc::new(Authorities::new(std::slice::from_ref(der), &[]).expect("an authority"))
+    }
+
+    fn verifier(&self, checks_name: bool) -> Arc<Verifier> {
+        Arc::new(Verifier {
+            mode: self.verify,
+            authorities: Some(self.trusted()),
+            ignored: self.ignored.clone(),
+            ignored_of_authorities: Ignored::default(),
+            silent: false,
+            checks_name,
+            algorithms: algorithms(),
+        })
+    }
+
+    fn listener(&self, names: &[&str], strict: bool) -> Arc<dyn ChooseServer> {
+        let settings = Settings { verifier: Some(self.verifier(false)), ..self.settings.clone() };
+        let base = ServerSettings {
+            settings,
+            client_order: false,
+            tickets: tickets(),
+            sessions: Some(Arc::new(SessionCache::new(100)).of_listener()),
+            key_log: None,
+        };
+        let base = base.build().expect("settings that fit together");
+        let mut listener = Listener::new(strict);
+        for name in names {
+            listener.add(&certificate(&self.authority, name), &base, &[], false);
+        }
+        listener.complete();
+        Arc::new(listener)
+    }
+
+    fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
+        client_config(&self.settings, self.verifier(true), own, true, true)
+            .expect("settings that fit together")
+    }
+}
+
+/// Both sides of a wire, and what is on it.
+struct Pair {
+    client: Session,
+    server: Session,
+    to_server: Vec<u8>,
+    to_client: Vec<u8>,
+}
+
+impl Pair {
+    fn new(chooser: Arc<dyn ChooseServer>, config: Arc<ClientConfig>, name: &'static str) -> Pair {
+        let name = ServerName::try_from(name).expect("a name");
+        Pair {
+            client: Session::client(config, name).expect("a client"),
+            server: Session::server(chooser),
+            to_server: Vec::new(),
+            to_client: Vec::new(),
+        }
+    }
+
+    /// Lets both talk until the handshake is over on both sides, with at most `piece` bytes more shown at a time.
+    fn shake(&mut self, piece: usize) -> Result<(), (Failure, Option<Failure>)> {
+        let (mut at_server, mut at_client) = (0, 0);
+        for _ in 0..200_000 {
+            let mut out = Vec::new();
+            let end = at_client.min(self.to_client.len());
+            let (used, client) = self.client.shake(&mut self.to_client[..end], &mut out);
+            self.to_client.drain(..used);
+            at_client = end - used + piece;
+            self.to_server.extend_from_slice(&out);
+            let mut out = Vec::new();
+            let end = at_server.min(self.to_server.len());
+            let (used, server) = self.server.shake(&mut self.to_server[..end], &mut out);
+            self.to_server.drain(..used);
+            at_server = end - used + piece;
+            self.to_client.extend_from_slice(&out);
+            match (client, server) {
+                (Ok(Progress::Established), Ok(Progress::Established)) => return Ok(()),
+                (Err(client), server) => return Err((client, server.err())),
+                (_, Err(server)) => {
+                    // The client is told why.
+                    let (_, client) = self.client.shake(&mut self.to_client, &mut Vec::new());
+                    return Err((client.expect_err("an alert"), Some(server)));
+                }
+                _ => {}
+            }
+        }
+        panic!("the handshake does not end");
+    }
+}
+
+/// Sends all of `bytes` from one to the other, with small buffers on both sides; what arrives.
+fn carry(from: &mut Session, to: &mut Session, wire: &mut Vec<u8>, bytes: &[u8], room: usize) -> Vec<u8> {
+    let mut sent = 0;
+    let mut arrived = Vec::new();
+    let mut out = vec![0; 20_000];
+    let mut answer = Vec::new();
+    while sent < bytes.len() {
+        let (taken, written) = from.seal(&bytes[sent..], &mut out, 16_384, &mut answer).expect("a session");
+        assert!(answer.is_empty() && taken > 0);
+        sent += taken;
+        wire.extend_from_slice(&out[..written]);
+    }
+    let mut buffer = vec![0; room];
+    loop {
+        let opened = to.open(wire, &mut buffer, &mut answer);
+        assert_eq!(opened.failure, None);
+        wire.drain(..opened.used);
+        arrived.extend_from_slice(&buffer[..opened.filled]);
+        if opened.filled == 0 && opened.used == 0 {
+            return arrived;
+        }
+    }
+}
+
+fn versions() -> [(bool, bool, ProtocolVersion); 2] {
+    [(true, false, ProtocolVersion::TLSv1_2), (true, true, ProtocolVersion::TLSv1_3)]
+}
+
+#[test]
+fn both_versions_carry_bytes_both_ways_however_the_handshake_is_cut() {
+    for (tls12, tls13, version) in versions() {
+        let mut world = World::new();
+        world.settings.tls12 = tls12;
+        world.settings.tls13 = tls13;
+        let listener = world.listener(&["one.example"], false);
+        let whole = {
+            let mut pair = Pair::new(Arc::clone(&listener), world.client(None), "one.example");
+            pair.shake(usize::MAX / 2).expect("a handshake");
+            pair
+        };
+        assert_eq!(whole.server.facts().version, Some(version));
+        for piece in [1, 2, 7, 100, 1000] {
+            let mut pair = Pair::new(Arc::clone(&listener), world.client(None), "one.example");
+            pair.shake(piece).expect("a handshake");
+            let bytes: Vec<u8> = (0..100_000u32).map(|number| number as u8).collect();
+            let there = carry(&mut pair.client, &mut pair.server, &mut pair.to_server, &bytes, 4000);
+            assert!(there == bytes, "{version:?} {piece}");
+            let back = carry(&mut pair.server, &mut pair.client, &mut pair.to_client, &bytes, 40_000);
+            assert!(back == bytes, "{version:?} {piece}");
+            assert_eq!(pair.server.facts().server_name.as_deref(), Some("one.example"));
+        }
+    }
+}
+
+#[test]
+fn every_cipher_carries_bytes() {
+    let all = [weir_tls::ciphers::all_suites(), weir_tls::ciphers::all_ciphers()].concat();
+    for cipher in all {
+        // The certificates here have keys of ECDSA.
+        if format!("{cipher:?}").contains("_RSA_") {
+            continue;
+        }
+        let mut world = World::new();
+        world.settings.ciphers = vec![cipher];
+        world.settings.tls13 = cipher.tls13().is_some();
+        world.settings.tls12 = !world.settings.tls13;
+        let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
+        pair.shake(50).unwrap_or_else(|failure| panic!("{cipher:?}: {failure:?}"));
+        let there = carry(&mut pair.client, &mut pair.server, &mut pair.to_server, &[7; 50_000], 16_384);
+        assert!(there == [7; 50_000], "{cipher:?}");
+        assert_eq!(pair.server.facts().cipher, Some(cipher.suite()));
+    }
+}
+
+#[test]
+fn a_record_that_was_changed_ends_the_session() {
+    for (tls12, tls13, _) in versions() {
+        let mut world = World::new();
+        (world.settings.tls12, world.settings.tls13) = (tls12, tls13);
+        let listener = world.listener(&["one.example"], false);
+        for at in [0, 3, 5, 20, 40] {
+            let mut pair = Pair::new(Arc::clone(&listener), world.client(None), "one.example");
+            pair.shake(usize::MAX / 2).expect("a handshake");
+            let mut out = vec![0; 1000];
+            let (_, written) =
+                pair.client.seal(&[1; 100], &mut out, 16_384, &mut Vec::new()).expect("a session");
+            let mut wire = std::mem::take(&mut pair.to_server);
+            let start = wire.len();
+            wire.extend_from_slice(&out[..written]);
+            wire[start + at] ^= 0x55;
+            wire.resize(wire.len() + 20_000, 0);
+            let mut answer = Vec::new();
+            let opened = pair.server.open(&wire, &mut [0; 30_000], &mut answer);
+            assert!(opened.failure.is_some(), "byte {at}");
+            assert_eq!(opened.filled, 0, "byte {at}");
+            assert!(!answer.is_empty(), "byte {at}: the peer is told");
+            // It stays so.
+            assert!(pair.server.seal(b"x", &mut out, 100, &mut answer).is_err());
+        }
+    }
+}
+
+#[test]
+fn an_end_is_told_and_a_cut_is_none() {
+    let world = World::new();
+    let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
+    pair.shake(usize::MAX / 2).expect("a handshake");
+    let opened = pair.server.open(&pair.to_server, &mut [0; 100], &mut Vec::new());
+    assert!(!opened.ended);
+    pair.to_server.drain(..opened.used);
+    pair.client.close(&mut pair.to_server);
+    let opened = pair.server.open(&pair.to_server, &mut [0; 100], &mut Vec::new());
+    assert!(opened.ended && opened.failure.is_none());
+}
+
+#[test]
+fn an_earlier_session_goes_on() {
+    for (tls12, tls13, version) in versions() {
+        let mut world = World::new();
+        (world.settings.tls12, world.settings.tls13) = (tls12, tls13);
+        let listener = world.listener(&["one.example"], false);
+        let config = world.client(None);
+        for resumed in [false, true, true] {
+            let mut pair = Pair::new(Arc::clone(&listener), Arc::clone(&config), "one.example");
+            pair.shake(usize::MAX / 2).expect("a handshake");
+            // Tickets of TLS 1.3 come behind the handshake.
+            carry(&mut pair.server, &mut pair.client, &mut pair.to_client, b"x", 100);
+            assert_eq!(pair.server.facts().resumed, resumed, "{version:?}");
+            assert_eq!(pair.client.facts().resumed, resumed, "{version:?}");
+        }
+    }
+}
+
+#[test]
+fn certificates_are_chosen_by_name() {
+    let world = World::new();
+    let listener = world.listener(&["one.example", "two.example", "*.wild.example"], false);
+    for (name, expected) in
+        [("one.example", "one.example"), ("TWO.example", "two.example"), ("a.wild.example", "*.wild.example")]
+    {
+        let mut pair = Pair::new(Arc::clone(&listener), world.client(None), name);
+        pair.shake(usize::MAX / 2).expect("a handshake");
+        let certificate = pair.server.facts().certificate.clone().expect("a certificate");
+        assert_eq!(&*certificate.names[0], expected);
+    }
+    // The default one is for another name, which the client sees.
+    let mut pair = Pair::new(listener, world.client(None), "a.b.wild.example");
+    assert_eq!(pair.shake(usize::MAX / 2).expect_err("another name").0.why, Why::WrongName);
+    let strict = world.listener(&["one.example"], true);
+    let mut pair = Pair::new(strict, world.client(None), "none.example");
+    let (client, server) = pair.shake(usize::MAX / 2).expect_err("no name");
+    assert_eq!((client.why, server.expect("a failure").why), (Why::PeerAlert, Why::UnknownName));
+}
+
+#[test]
+fn clients_show_certificates_where_they_must() {
+    let mut world = World::new();
+    world.verify = VerifyMode::Required;
+    let listener = world.listener(&["one.example"], false);
+    let own = certificate(&world.authority, "client.example");
+    let mut pair = Pair::new(Arc::clone(&listener), world.client(Some(&own)), "one.example");
+    pair.shake(usize::MAX / 2).expect("a handshake");
+    assert_eq!(pair.server.facts().peer_certificates.len(), 1);
+    assert_eq!(pair.server.facts().verified.expect("it was checked").code(), 0);
+    world.settings.tls13 = false;
+    let mut pair = Pair::new(Arc::clone(&listener), world.client(None), "one.example");
+    let (_, server) = pair.shake(usize::MAX / 2).expect_err("no certificate");
+    assert_eq!(server.expect("a failure").why, Why::NoCertificate);
+    // Somebody else's authority.
+    let other = certificate(&authority("another"), "client.example");
+    let mut pair = Pair::new(listener, world.client(Some(&other)), "one.example");
+    let (_, server) = pair.shake(usize::MAX / 2).expect_err("a wrong certificate");
+    assert_eq!(server.expect("a failure").why, Why::Certificate);
+    // Which can be borne: 20 is what OpenSSL calls it.
+    world.ignored.codes.insert(20);
+    let listener = world.listener(&["one.example"], false);
+    let mut pair = Pair::new(listener, world.client(Some(&other)), "one.example");
+    pair.shake(usize::MAX / 2).expect("a handshake");
+    assert_eq!(pair.server.facts().verified.expect("it was checked").error, 20);
+}
+
+#[test]
+fn what_is_no_hello_is_told_apart() {
+    let world = World::new();
+    let listener = world.listener(&["one.example"], false);
+    for (bytes, why) in [
+        (&b"GET / HTTP/1.1\r\n\r\n"[..], Why::PlainHttp),
+        (b"SSH-2.0-x\r\n", Why::NotTls),
+        (b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", Why::Misbehaved),
+    ] {
+        let mut server = Session::server(Arc::clone(&listener));
+        let (_, result) = server.shake(&mut bytes.to_vec(), &mut Vec::new());
+        assert_eq!(result.expect_err("no hello").why, why, "{bytes:?}");
+    }
+    // One that never ends is not awaited for ever.
+    let mut server = Session::server(listener);
+    let endless: Vec<u8> = [&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 0x3ffc]].concat();
+    let (_, result) = server.shake(&mut endless.repeat(5), &mut Vec::new());
+    assert_eq!(result.expect_err("too long").why, Why::Misbehaved);
+}

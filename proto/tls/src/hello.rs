@@ -1,0 +1,349 @@
+//! The first message of a TLS handshake, read off the wire without taking part in it.
+//!
+//! ```text
+//!   record     16 <version, 2> <length, 2> <fragment>
+//!   handshake  <type, 1> <length, 3> <body>, in one record or cut over several
+//!   body       <version, 2> <random, 32> <session, 1+> <ciphers, 2+> <compressions, 1+> <extensions, 2+>
+//! ```
+//!
+//! Nothing is trusted: every length is checked against what contains it. What a [`Message`] holds is at most what the
+//! caller's buffer holds, and only a message that is cut over records is copied.
+
+use std::borrow::Cow;
+
+/// A handshake message, complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// What it is: 1 for the client's hello, 2 for the server's.
+    pub kind: u8,
+    /// What follows the message's length.
+    pub body: Cow<'a, [u8]>,
+}
+
+/// Why there is no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// More bytes have to come.
+    TooShort,
+    /// The bytes are no TLS handshake.
+    NotTls,
+}
+
+/// Client hello.
+pub const CLIENT_HELLO: u8 = 1;
+
+const HANDSHAKE_RECORD: u8 = 0x16;
+const RECORD_HEADER: usize = 5;
+const MESSAGE_HEADER: usize = 4;
+/// What a record may carry in clear (RFC 8446, 5.1).
+const MAX_FRAGMENT: usize = 1 << 14;
+
+/// The first handshake message in `input`.
+pub fn read(input: &[u8]) -> Result<Message<'_>, Unread> {
+    let first = fragment(input)?;
+    if let [kind, high, middle, low, rest @ ..] = first.bytes {
+        let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
+        if let Some(body) = rest.get(..length) {
+            return Ok(Message { kind: *kind, body: Cow::Borrowed(body) });
+        }
+    }
+    if first.cut {
+        return Err(Unread::TooShort);
+    }
+    joined(input, first)
+}
+
+/// The same for a message that goes on in further records.
+fn joined<'a>(mut input: &[u8], first: Fragment<'_>) -> Result<Message<'a>, Unread> {
+    let mut message = Vec::new();
+    let mut fragment_here = first;
+    loop {
+        message.extend_from_slice(fragment_here.bytes);
+        if let [kind, high, middle, low, ..] = message[..] {
+            let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+            if message.len() - MESSAGE_HEADER >= length {
+                message.truncate(MESSAGE_HEADER + length);
+                message.drain(..MESSAGE_HEADER);
+                return Ok(Message { kind, body: Cow::Owned(message) });
+            }
+        }
+        if fragment_here.cut {
+            return Err(Unread::TooShort);
+        }
+        input = &input[RECORD_HEADER + fragment_here.bytes.len()..];
+        fragment_here = fragment(input)?;
+    }
+}
+
+/// What a record carries.
+#[derive(Clone, Copy, Debug)]
+struct Fragment<'a> {
+    bytes: &'a [u8],
+    /// The record goes on beyond the bytes that are there.
+    cut: bool,
+}
+
+fn fragment(input: &[u8]) -> Result<Fragment<'_>, Unread> {
+    // Said at once, whatever follows: nobody waits for more of another protocol.
+    match input {
+        [kind, ..] if *kind != HANDSHAKE_RECORD => return Err(Unread::NotTls),
+        [_, major, ..] if *major != 3 => return Err(Unread::NotTls),
+        _ => {}
+    }
+    let [_, _, _, high, low, rest @ ..] = input else { return Err(Unread::TooShort) };
+    let length = usize::from(u16::from_be_bytes([*high, *low]));
+    if length == 0 || length > MAX_FRAGMENT {
+        return Err(Unread::NotTls);
+    }
+    Ok(match rest.get(..length) {
+        Some(bytes) => Fragment { bytes, cut: false },
+        None => Fragment { bytes: rest, cut: true },
+    })
+}
+
+/// The parts of a client hello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientHello<'a> {
+    /// The highest version that the client speaks, up to TLS 1.2: major and minor.
+    pub version: [u8; 2],
+    /// The cipher suites, two bytes each.
+    pub ciphers: &'a [u8],
+    extensions: &'a [u8],
+}
+
+impl<'a> ClientHello<'a> {
+    /// The parts of a body.
+    pub fn parse(body: &'a [u8]) -> Option<ClientHello<'a>> {
+        let (version, rest) = body.split_first_chunk::<2>()?;
+        let rest = rest.get(32..)?;
+        let (_session, rest) = vector(rest, 1)?;
+        let (ciphers, rest) = vector(rest, 2)?;
+        let (_compressions, rest) = vector(rest, 1)?;
+        // Before TLS 1.2 a hello may end here.
+        let extensions = if rest.is_empty() { rest } else { vector(rest, 2)?.0 };
+        Some(ClientHello { version: *version, ciphers, extensions })
+    }
+
+    /// The content of an extension.
+    pub fn extension(&self, wanted: u16) -> Option<&'a [u8]> {
+        let mut rest = self.extensions;
+        loop {
+            let (kind, after) = rest.split_first_chunk::<2>()?;
+            let (content, after) = vector(after, 2)?;
+            if u16::from_be_bytes(*kind) == wanted {
+                return Some(content);
+            }
+            rest = after;
+        }
+    }
+
+    /// The name of the host that the client wants (RFC 6066, 3).
+    pub fn server_name(&self) -> Option<&'a [u8]> {
+        let (mut names, _) = vector(self.extension(0)?, 2)?;
+        loop {
+            let (kind, rest) = names.split_first()?;
+            let (name, rest) = vector(rest, 2)?;
+            if *kind == 0 {
+                return Some(name);
+            }
+            names = rest;
+        }
+    }
+
+    /// The first application protocol that the client offers (RFC 7301, 3.1).
+    pub fn application_protocol(&self) -> Option<&'a [u8]> {
+        let (protocols, _) = vector(self.extension(16)?, 2)?;
+        Some(vector(protocols, 1)?.0)
+    }
+
+    /// The groups that the client knows, two bytes each; the elliptic curves of old.
+    pub fn groups(&self) -> Option<&'a [u8]> {
+        Some(vector(self.extension(10)?, 2)?.0)
+    }
+
+    /// The signature schemes that the client knows, two bytes each.
+    pub fn signature_schemes(&self) -> Option<&'a [u8]> {
+        Some(vector(self.extension(13)?, 2)?.0)
+    }
+
+    /// The session ticket, empty when the client only says that it knows tickets (RFC 5077, 3.2).
+    pub fn session_ticket(&self) -> Option<&'a [u8]> {
+        self.extension(35)
+    }
+
+    /// The groups that the client sent keys for (RFC 8446, 4.2.8), two bytes each.
+    pub fn key_share_groups(&self) -> Option<impl Iterator<Item = [u8; 2]> + use<'a>> {
+        let (mut shares, _) = vector(self.extension(51)?, 2)?;
+        Some(std::iter::from_fn(move || {
+            let (group, rest) = shares.split_first_chunk::<2>()?;
+            shares = vector(rest, 2)?.1;
+            Some(*group)
+        }))
+    }
+}
+
+/// A vector whose length stands before it in `size` bytes, and what follows.
+fn vector(bytes: &[u8], size: usize) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_at_checked(size)?;
+    let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
+    rest.split_at_checked(length)
+}
+
+/// The version that an SSLv2 hello asks for: those were sent to servers of either kind.
+pub fn sslv2_version(input: &[u8]) -> Result<[u8; 2], Unread> {
+    let is_sslv2 = input.first().is_none_or(|first| first & 0x80 != 0)
+        && input.get(2).is_none_or(|kind| *kind == CLIENT_HELLO)
+        && input.get(3).is_none_or(|major| matches!(major, 0 | 2 | 3));
+    if !is_sslv2 {
+        return Err(Unread::NotTls);
+    }
+    let [
+        high,
+        low,
+        _,
+        major,
+        minor,
+        ciphers_1,
+        ciphers_2,
+        session_1,
+        session_2,
+        challenge_1,
+        challenge_2,
+        ..,
+    ] = input
+    else {
+        return Err(Unread::TooShort);
+    };
+    let length = usize::from(u16::from_be_bytes([high & 0x7f, *low]));
+    let sizes = [[ciphers_1, ciphers_2], [session_1, session_2], [challenge_1, challenge_2]];
+    let sum: usize = sizes.iter().map(|[high, low]| usize::from(u16::from_be_bytes([**high, **low]))).sum();
+    // Nine bytes before the three lists; nothing after them.
+    if 9 + sum != length { Err(Unread::NotTls) } else { Ok([*major, *minor]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_length(size: usize, bytes: &[u8]) -> Vec<u8> {
+        let length = (bytes.len() as u64).to_be_bytes();
+        [&length[8 - size..], bytes].concat()
+    }
+
+    fn extension(kind: u16, content: &[u8]) -> Vec<u8> {
+        [&kind.to_be_bytes()[..], &with_length(2, content)].concat()
+    }
+
+    fn hello(extensions: Option<&[Vec<u8>]>) -> Vec<u8> {
+        let mut body = vec![3, 3];
+        body.extend([7; 32]);
+        body.extend(with_length(1, &[9; 32]));
+        body.extend(with_length(2, &[0x13, 1, 0x13, 2]));
+        body.extend(with_length(1, &[0]));
+        if let Some(extensions) = extensions {
+            body.extend(with_length(2, &extensions.concat()));
+        }
+        [&[CLIENT_HELLO][..], &with_length(3, &body)].concat()
+    }
+
+    /// A message in records of at most `size` bytes.
+    fn records(message: &[u8], size: usize) -> Vec<u8> {
+        message.chunks(size).flat_map(|part| [&[0x16, 3, 1][..], &with_length(2, part)].concat()).collect()
+    }
+
+    fn usual() -> Vec<u8> {
+        let name =
+            with_length(2, &[&[1][..], &with_length(2, b"odd"), &[0], &with_length(2, b"foo.bar")].concat());
+        let protocols = with_length(2, &[with_length(1, b"h2"), with_length(1, b"http/1.1")].concat());
+        let shares = with_length(
+            2,
+            &[&[0, 29][..], &with_length(2, &[1; 32]), &[0, 23], &with_length(2, b"k")].concat(),
+        );
+        hello(Some(&[
+            extension(10, &with_length(2, &[0, 29, 0, 23])),
+            extension(0, &name),
+            extension(16, &protocols),
+            extension(13, &with_length(2, &[4, 3])),
+            extension(35, b""),
+            extension(51, &shares),
+        ]))
+    }
+
+    #[test]
+    fn parts_of_a_hello() {
+        let bytes = records(&usual(), MAX_FRAGMENT);
+        let message = read(&bytes).expect("a message");
+        assert!(matches!(message.body, Cow::Borrowed(_)));
+        let hello = ClientHello::parse(&message.body).expect("a hello");
+        assert_eq!((message.kind, hello.version), (CLIENT_HELLO, [3, 3]));
+        assert_eq!(hello.ciphers, [0x13, 1, 0x13, 2]);
+        assert_eq!(hello.server_name(), Some(&b"foo.bar"[..]));
+        assert_eq!(hello.application_protocol(), Some(&b"h2"[..]));
+        assert_eq!(hello.groups(), Some(&[0, 29, 0, 23][..]));
+        assert_eq!(hello.signature_schemes(), Some(&[4, 3][..]));
+        assert_eq!(hello.session_ticket(), Some(&b""[..]));
+        let groups: Vec<_> = hello.key_share_groups().expect("shares").collect();
+        assert_eq!(groups, [[0, 29], [0, 23]]);
+    }
+
+    #[test]
+    fn a_hello_without_extensions() {
+        let bytes = records(&hello(None), MAX_FRAGMENT);
+        let message = read(&bytes).expect("a message");
+        let hello = ClientHello::parse(&message.body).expect("a hello");
+        assert_eq!((hello.server_name(), hello.groups(), hello.session_ticket()), (None, None, None));
+    }
+
+    #[test]
+    fn a_message_is_the_same_however_it_is_cut() {
+        let message = usual();
+        let whole = read(&records(&message, MAX_FRAGMENT)).expect("a message").body.into_owned();
+        for size in 1..message.len() {
+            let bytes = records(&message, size);
+            assert_eq!(read(&bytes).expect("a message").body, whole, "records of {size}");
+            for length in 0..bytes.len() {
+                assert_eq!(read(&bytes[..length]), Err(Unread::TooShort), "{length} bytes of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_protocols_are_told_by_their_first_bytes() {
+        for bytes in [
+            &b"GET / HTTP/1.1"[..],
+            b"\x17\x03\x01",
+            b"\x16\x02",
+            b"\x16\x03\x01\x00\x00",
+            b"\x16\x03\x01\xff\xff",
+        ] {
+            assert_eq!(read(bytes), Err(Unread::NotTls), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_lie_find_nothing() {
+        let honest = usual();
+        for at in 0..honest.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut lying = honest.clone();
+                lying[at] = value;
+                let bytes = records(&lying, MAX_FRAGMENT);
+                let Ok(message) = read(&bytes) else { continue };
+                let Some(hello) = ClientHello::parse(&message.body) else { continue };
+                let _ = (hello.server_name(), hello.application_protocol(), hello.groups());
+                let _ = hello.key_share_groups().map(Iterator::count);
+            }
+        }
+    }
+
+    #[test]
+    fn old_hellos_tell_a_version() {
+        let mut old = vec![0x80, 0x2e, 1, 3, 1, 0, 0x15, 0, 0, 0, 0x10];
+        old.extend([5; 0x25]);
+        assert_eq!(sslv2_version(&old), Ok([3, 1]));
+        assert_eq!(sslv2_version(&old[..10]), Err(Unread::TooShort));
+        assert_eq!(sslv2_version(b"GET /"), Err(Unread::NotTls));
+        old[1] = 0x2f;
+        assert_eq!(sslv2_version(&old), Err(Unread::NotTls));
+    }
+}
