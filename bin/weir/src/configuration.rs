@@ -117,6 +117,7 @@ pub fn load(
             // What the other lines name is looked up too, so that one run tells all.
             let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
             let unknown = build::verify(&config, &resolver, arguments.ignore_unresolved);
+            let _ = check_tls(&config, messages);
             unknown.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
         }
         let at_fault = |id| {
@@ -153,11 +154,20 @@ pub fn load(
     }))
 }
 
+/// Reads what lines with `ssl` name, and says what is wrong with it; whether nothing is.
+fn check_tls(config: &Config, messages: &Messages) -> bool {
+    let checked = build::TlsBuilder::check(config);
+    checked.warnings.iter().for_each(|warning| messages.warning(format!("config : {warning}")));
+    checked.errors.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
+    checked.errors.is_empty()
+}
+
 /// What `-c` says at the end: that all is right only with `-V` (manual, "-c"). The exit status tells scripts.
 fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verdict {
     let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
     let unknown = build::verify(config, &resolver, arguments.ignore_unresolved);
-    if !unknown.is_empty() {
+    let tls = check_tls(config, messages);
+    if !unknown.is_empty() || !tls {
         unknown.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
         messages.alert("config : Fatal errors found in configuration.");
         return Verdict::Refused;

@@ -8,6 +8,7 @@ mod names;
 mod relays;
 mod rings;
 mod states;
+mod tls;
 mod verify;
 
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ pub use names::{NameError, Resolver, SystemResolver, address};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
 pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
+pub use tls::TlsBuilder;
 pub use verify::verify;
 
 /// What the instance takes from the process rather than from the configuration.
@@ -55,6 +57,8 @@ pub struct Options<'o> {
     pub identity: Identity,
     /// Who makes the statistics page.
     pub statistics: Box<dyn Statistics>,
+    /// Who is told what is worth a warning.
+    pub warn: &'o dyn Fn(String),
 }
 
 /// Why no instance could be made.
@@ -82,6 +86,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
     let model::Config { global, proxies, userlists, .. } = config;
     weir_stream::fetch::install_userlists(userlists);
     let names = ProxyNames::new(&proxies);
+    let mut tls = TlsBuilder::new(&global);
     let full_connections = backends::full_connections(&proxies, &options);
     let mut built = Vec::with_capacity(proxies.len());
     for (index, proxy) in proxies.into_iter().enumerate() {
@@ -92,9 +97,12 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
             &options,
             full_connections[index],
             &mut sinks,
+            &mut tls,
             &mut errors,
         ));
     }
+    tls.warnings.into_iter().for_each(options.warn);
+    errors.extend(tls.errors);
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -145,6 +153,7 @@ fn make_proxy(
     options: &Options<'_>,
     full_connections: u32,
     sinks: &mut LogSinks,
+    tls: &mut TlsBuilder<'_>,
     errors: &mut Vec<BuildError>,
 ) -> Proxy {
     let workers = options.workers.max(1);
@@ -152,7 +161,8 @@ fn make_proxy(
     let backend =
         config.is_backend().then(|| backends::backend(&config, global, options, full_connections, errors));
     let listeners =
-        if config.settings.disabled { Vec::new() } else { listeners::listeners(&config, workers) };
+        if config.settings.disabled { Vec::new() } else { listeners::listeners(&config, workers, tls) };
+    let server_tls = tls.servers(&config);
     let log_sinks = logs::of_proxy(&config, global, options, sinks, errors);
     let log_tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
     let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
@@ -164,6 +174,7 @@ fn make_proxy(
         backend_figures: BackendFigures::new(workers),
         added_servers: AddedServers::default(),
         listeners,
+        server_tls,
         log_sinks,
         log_tag: log_tag.as_bytes().into(),
         connections: ConnectionLimit::new(),

@@ -378,6 +378,7 @@ fn instance(
         identity,
         events: &record.events,
         statistics: Box::new(Page::new(record)),
+        warn: &|warning| messages.warning(format!("config : {warning}")),
     };
     let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
     match build::instance(config, options) {

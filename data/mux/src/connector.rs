@@ -16,6 +16,7 @@ use weir_net::{Connection, Fault, Received, Sent};
 use weir_sched::Descriptor;
 use weir_sys::tcp_info::{TcpInfo, tcp_info};
 use weir_sys::{Address, socket};
+use weir_tls::Facts;
 
 use crate::service::LocalService;
 
@@ -219,6 +220,16 @@ impl StreamConnector {
             StreamConnector::Own(own) => own.connection.sent - own.sent_before,
             _ => 0,
         }
+    }
+
+    /// What was agreed on with the peer, over TLS.
+    pub fn tls(&self) -> Option<&Facts> {
+        self.connection()?.tls()
+    }
+
+    /// Whether what passes can stay in the kernel: nobody encrypts it.
+    pub fn is_plain(&self) -> bool {
+        self.connection().is_some_and(Connection::is_plain)
     }
 
     /// The address of this end; none of what has no socket.

@@ -3,14 +3,14 @@
 //! ```text
 //!              a socket, its options, where it       the peer took it       the proxy said yes
 //!              comes from, how packets are marked
-//!  ConnectPlan ──────begin──────► Connecting: awaits the peer ──► [the SOCKS4 proxy] ──► sends the greeting, stands
-//!                │                              │                        │                         │
-//!                ▼                              └────────► Fault ◄───────┴─────────────────────────┘
+//!  ConnectPlan ──────begin──────► Connecting: awaits the peer ──► [the SOCKS4 proxy] ──► sends the greeting ──► [TLS], stands
+//!                │                              │                        │                         │               │
+//!                ▼                              └────────► Fault ◄───────┴─────────────────────────┴───────────────┘
 //!          Fault: no descriptor, no such source           TimedOut, or what the caller found when it looked
 //! ```
 //!
 //! The order is that of the manual: source address, interface, mark, TCP options, SOCKS4, PROXY header (the greeting, which the
-//! caller writes). Where something comes after, TLS for one, its place is between the greeting and "stands".
+//! caller writes), TLS.
 //!
 //! The module refuses to know why the connection is wanted: nothing of proxies, rules, retries or counters. Whoever waits is
 //! asked at each wake-up whether to go on ([`Connecting::stand`]), so that a client that leaves or an operator ends the attempt.
@@ -24,6 +24,7 @@ use std::os::fd::OwnedFd;
 
 use weir_sched::{Descriptor, Tick, now, wait};
 use weir_sys::{Address, Errno, option};
+use weir_tls::{Failure, Session};
 
 pub use options::{ConnectOptions, SocketSizes};
 pub use source::{Source, SourceAddress};
@@ -180,6 +181,28 @@ impl Connecting {
             wait(deadline).await;
         }
         self.greet(greeting).map_err(|fault| ConnectError::Failed(fault).into())
+    }
+
+    /// Makes the handshake of TLS on a connection that [stands](Self::stand), in the same way.
+    ///
+    /// # Errors
+    /// What failed, that `deadline` is over, or what `look` says.
+    pub async fn secure<E: From<ConnectError>>(
+        &mut self,
+        session: Session,
+        deadline: Tick,
+        mut look: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.connection.begin_tls(session);
+        let failed = |failure: Failure| ConnectError::Failed(Fault::Tls(failure.why));
+        while !self.connection.shake_once().map_err(failed)? {
+            look()?;
+            if deadline <= now() {
+                return Err(ConnectError::TimedOut.into());
+            }
+            wait(deadline).await;
+        }
+        Ok(())
     }
 
     /// The connection: one that stands, after [`stand`](Self::stand) said so.

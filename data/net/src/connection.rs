@@ -6,6 +6,7 @@ use weir_sys::splice::Pipe;
 
 use crate::fault::Fault;
 use crate::shortage::{Right, Turn};
+use crate::transport::Transport;
 
 /// What a receive brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +40,19 @@ pub enum Sent {
 /// that did not fit the socket's buffer.
 #[derive(Debug)]
 pub struct Connection {
-    descriptor: Descriptor,
-    input: Option<Buffer>,
-    /// Boxed, because few connections ever have any, and every idle one would hold the place for it.
-    pending: Option<Box<Pending>>,
-    ended: bool,
+    pub(crate) descriptor: Descriptor,
+    pub(crate) input: Option<Buffer>,
+    /// What few connections have. Boxed, because every idle one would hold the place for it.
+    pub(crate) beside: Option<Box<Beside>>,
+    pub(crate) ended: bool,
     shut: bool,
     /// Held while it waits for a buffer to receive into.
     turn: Turn,
     /// May use the buffers that were set aside.
     privileged: bool,
-    broken: Option<Fault>,
+    pub(crate) broken: Option<Fault>,
     /// Nothing can be sent any more. What the peer sent before it closed may still be there.
-    write_error: Option<Fault>,
+    pub(crate) write_error: Option<Fault>,
     /// Bytes received since the connection was made.
     pub received: u64,
     /// Bytes sent since the connection was made.
@@ -61,11 +62,36 @@ pub struct Connection {
 /// What a full buffer takes beside its bytes.
 const PIECE_MARGIN: usize = 16;
 
-/// What must leave before anything else: at least one byte.
+/// What few connections have: bytes that must leave before anything else, or a TLS session. One of the two at least.
 #[derive(Debug, Default)]
-struct Pending {
-    bytes: Vec<u8>,
+pub(crate) struct Beside {
+    pub(crate) pending: Pending,
+    pub(crate) tls: Option<Transport>,
+}
+
+/// What must leave before anything else.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pub(crate) bytes: Vec<u8>,
     start: usize,
+}
+
+impl Pending {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start >= self.bytes.len()
+    }
+
+    /// That many more bytes have left.
+    fn left(&mut self, count: usize) {
+        self.start += count;
+        if self.is_empty() {
+            *self = Pending::default();
+        }
+    }
 }
 
 /// How full the buffers of a connection are, for traces: an empty one explains why nothing is parsed, a full one why
@@ -95,7 +121,7 @@ impl Connection {
         Connection {
             descriptor,
             input: None,
-            pending: None,
+            beside: None,
             ended: false,
             shut: false,
             turn: Turn::default(),
@@ -125,7 +151,7 @@ impl Connection {
 
     /// How full its buffers are.
     pub fn fill(&self) -> Fill {
-        let pending = self.pending.as_ref().map_or(0, |pending| pending.bytes.len() - pending.start);
+        let pending = self.beside.as_ref().map_or(0, |beside| beside.pending.rest().len());
         let Some(buffer) = &self.input else { return Fill { pending, ..Fill::default() } };
         let head = buffer.headroom();
         Fill { head, tail: head + buffer.len(), size: buffer.capacity(), pending }
@@ -143,6 +169,7 @@ impl Connection {
             ("shut", self.shut),
             ("broken", self.broken.is_some()),
             ("write-error", self.write_error.is_some()),
+            ("tls", self.tls().is_some()),
         ]
         .into_iter()
         .filter_map(|(word, holds)| holds.then_some(word))
@@ -227,7 +254,7 @@ impl Connection {
     /// Whether a head's rest still waits to be sent.
     #[inline]
     pub fn has_pending(&self) -> bool {
-        self.pending.is_some()
+        self.beside.as_ref().is_some_and(|beside| !beside.pending.is_empty())
     }
 
     /// Whether nothing came and receiving would find nothing.
@@ -238,6 +265,7 @@ impl Connection {
             && !self.ended
             && self.broken.is_none()
             && self.write_error.is_none()
+            && self.beside.as_ref().is_none_or(|beside| !beside.holds_input())
     }
 
     /// Receives into the input buffer, at most up to `limit` bytes held in all.
@@ -251,9 +279,18 @@ impl Connection {
         }
         // When a send failed the poller may not have told yet what is there to be read.
         if !self.descriptor.is_readable() && self.write_error.is_none() {
-            return Received::Nothing;
+            return self.receive_held(limit);
         }
         self.receive_now(limit)
+    }
+
+    /// The socket has nothing: a TLS session may.
+    #[inline]
+    fn receive_held(&mut self, limit: usize) -> Received {
+        match &self.beside {
+            Some(beside) if beside.holds_input() => self.receive_now(limit),
+            _ => Received::Nothing,
+        }
     }
 
     fn receive_now(&mut self, limit: usize) -> Received {
@@ -278,6 +315,11 @@ impl Connection {
         let length = space.len().min(allowed);
         if length == 0 {
             return self.receive_in_larger(limit);
+        }
+        if let Some(beside) = &self.beside
+            && beside.tls.is_some()
+        {
+            return self.receive_opened(allowed);
         }
         let outcome = match self.descriptor.receive_into(&mut space[..length]) {
             Ok(Raw::Bytes(count)) => {
@@ -369,11 +411,14 @@ impl Connection {
 
     /// Sends all of it, and waits while the far end takes none. `None` when that fails or lasts until after `deadline`.
     pub async fn send_all(&mut self, mut bytes: &[u8], deadline: Tick) -> Option<()> {
-        while !bytes.is_empty() {
+        while !bytes.is_empty() || self.has_pending() {
             match self.send(bytes, false) {
                 Sent::All => return Some(()),
                 Sent::Part(count) => bytes = &bytes[count..],
                 Sent::Failed(_) => return None,
+            }
+            if bytes.is_empty() && !self.has_pending() {
+                return Some(());
             }
             if weir_sched::now() >= deadline {
                 return None;
@@ -386,6 +431,15 @@ impl Connection {
     /// Sends bytes, after what is pending.
     #[inline]
     pub fn send(&mut self, bytes: &[u8], more: bool) -> Sent {
+        if self.beside.is_some() {
+            return self.send_beside(bytes, more);
+        }
+        self.send_now(bytes, more)
+    }
+
+    /// Sends behind what is pending, or encrypted.
+    #[inline(never)]
+    fn send_beside(&mut self, bytes: &[u8], more: bool) -> Sent {
         if self.has_pending() {
             match self.flush(true) {
                 Sent::All => {}
@@ -393,10 +447,13 @@ impl Connection {
                 failed => return failed,
             }
         }
-        self.send_now(bytes, more)
+        match &self.beside {
+            Some(beside) if beside.tls.is_some() => self.send_sealed(bytes, more),
+            _ => self.send_now(bytes, more),
+        }
     }
 
-    fn send_now(&mut self, bytes: &[u8], more: bool) -> Sent {
+    pub(crate) fn send_now(&mut self, bytes: &[u8], more: bool) -> Sent {
         if let Some(fault) = self.fault() {
             return Sent::Failed(fault);
         }
@@ -425,26 +482,56 @@ impl Connection {
     pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
         match self.send(head, more) {
             Sent::Part(done) => {
-                let pending = self.pending.get_or_insert_default();
-                // Whoever does not read is the first to go.
-                if crate::shortage::is_short() || pending.bytes.try_reserve(head.len() - done).is_err() {
-                    self.write_error = Some(Fault::Shortage);
-                    return Sent::Failed(Fault::Shortage);
+                let rest = &head[done..];
+                if rest.is_empty() {
+                    return Sent::Part(done);
                 }
-                pending.bytes.extend_from_slice(&head[done..]);
-                Sent::Part(head.len())
+                if self.tls().is_some() {
+                    return self.seal_behind(rest, done);
+                }
+                match self.keep_pending(rest) {
+                    Ok(()) => Sent::Part(head.len()),
+                    Err(fault) => Sent::Failed(fault),
+                }
             }
             other => other,
         }
     }
 
+    /// Keeps bytes that leave before anything that is sent later.
+    pub(crate) fn keep_pending(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let pending = &mut self.beside.get_or_insert_default().pending;
+        // Whoever does not read is the first to go.
+        if crate::shortage::is_short() || pending.bytes.try_reserve(bytes.len()).is_err() {
+            self.write_error = Some(Fault::Shortage);
+            return Err(Fault::Shortage);
+        }
+        pending.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
     /// Sends what is pending.
     pub fn flush(&mut self, more: bool) -> Sent {
-        let Some(mut pending) = self.pending.take() else { return Sent::All };
-        let outcome = self.send_now(&pending.bytes[pending.start..], more);
-        if let Sent::Part(done) = outcome {
-            pending.start += done;
-            self.pending = Some(pending);
+        if !self.has_pending() {
+            return Sent::All;
+        }
+        let Some(mut beside) = self.beside.take() else { return Sent::All };
+        // What was encrypted was counted when it was taken.
+        let counted = self.sent;
+        let outcome = self.send_now(beside.pending.rest(), more);
+        if beside.tls.is_some() {
+            self.sent = counted;
+        }
+        match outcome {
+            Sent::All => beside.pending = Pending::default(),
+            Sent::Part(done) => beside.pending.left(done),
+            Sent::Failed(_) => {}
+        }
+        if beside.tls.is_some() || outcome != Sent::All {
+            self.beside = Some(beside);
         }
         outcome
     }
@@ -519,6 +606,9 @@ impl Connection {
     pub fn shut_write(&mut self) {
         if !self.shut {
             self.shut = true;
+            if self.tls().is_some() {
+                self.say_closed();
+            }
             let _ = self.descriptor.shutdown_write();
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use weir_sys::Errno;
+use weir_tls::{Failure, Why};
 
 /// What broke a connection, or keeps it from standing. Rules about retries, termination codes and traces speak of these, not
 /// of sockets.
@@ -16,6 +17,8 @@ pub enum Fault {
     SocksAborted,
     /// The SOCKS4 proxy refused to connect, with this code.
     SocksRefused(u8),
+    /// There is no TLS session, or none any more.
+    Tls(Why),
 }
 
 impl Fault {
@@ -50,6 +53,7 @@ impl fmt::Display for Fault {
             Fault::Io(errno) => write!(f, "{errno}"),
             Fault::Shortage => f.write_str("no memory for it"),
             Fault::SocksAborted => f.write_str("the SOCKS4 proxy did not answer"),
+            Fault::Tls(why) => write!(f, "{}", Failure::because(*why)),
             Fault::SocksRefused(code) => write!(f, "the SOCKS4 proxy refused ({code})"),
         }
     }

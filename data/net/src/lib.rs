@@ -1,8 +1,8 @@
 //! Listeners, connections and transports: how bytes come in and leave.
 //!
-//! A [`Connection`] is a registered descriptor with its input buffer and the little that is pending to leave. Receiving
-//! means "give me the buffer that holds the bytes"; nothing above this crate reads into a slice of its own. Later
-//! transports (TLS) take the descriptor's place inside a connection.
+//! A [`Connection`] is a registered descriptor with its input buffer, the little that is pending to leave, and a TLS session if
+//! it has one (`transport.rs`). Receiving means "give me the buffer that holds the bytes"; nothing above this crate reads into a
+//! slice of its own, and nobody above it sees bytes that are encrypted.
 //!
 //! The crate refuses to know what the bytes mean: no message, no proxy, no rule. Begin with `connection.rs`, then
 //! `listener.rs` (how connections are accepted and handed to the less loaded of two workers) and `connect.rs` (how they are
@@ -15,6 +15,7 @@ pub mod endpoint;
 pub mod fault;
 pub mod listener;
 pub mod shortage;
+pub mod transport;
 
 pub use connect::{
     ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, SocketSizes, Source, SourceAddress,
@@ -25,3 +26,4 @@ pub use connection_limit::{ConnectionLimit, Permit};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 pub use fault::Fault;
 pub use listener::{Acceptor, AcceptorState};
+pub use transport::Clock;

@@ -1,11 +1,13 @@
 //! A connection that was just accepted: its own rules, its PROXY header, the rules of its session.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
 use weir_net::Connection;
 use weir_sys::option;
+use weir_tls::{ChooseServer, Failure, Why};
 
 use crate::clock;
 use crate::deadlines;
@@ -17,6 +19,7 @@ use crate::stream::Stream;
 /// Whether anything is to be done before the session begins.
 pub(crate) fn needs_admission(session: &Session) -> bool {
     session.listener.bind.options.accept_proxy
+        || session.listener.tls.is_some()
         || session.frontend.has_rules(RulesetKind::TcpRequestConnection)
         || session.frontend.has_rules(RulesetKind::TcpRequestSession)
 }
@@ -40,6 +43,13 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
         return None;
     }
+    if let Some(chooser) = &session.listener.tls
+        && let Err(failure) = shake_hands(&mut client, &session, Arc::clone(chooser)).await
+    {
+        let what = handshake_error(failure);
+        Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
+        return None;
+    }
     if after {
         let mut stream = Stream::new(Rc::clone(&session), client, session.accepted.monotonic_us);
         if refused(stream.run_rules(frontend, RulesetKind::TcpRequestSession).await) {
@@ -58,6 +68,28 @@ async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &
     let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
     session.handshake_ms.set(u32::try_from(took).unwrap_or(u32::MAX));
     read
+}
+
+async fn shake_hands(
+    client: &mut Connection,
+    session: &Session,
+    chooser: Arc<dyn ChooseServer>,
+) -> Result<(), Failure> {
+    let timeouts = &session.frontend.config.settings.timeouts;
+    let deadline = clock::after_some(deadlines::handshake(timeouts));
+    let shaken = client.accept_tls(chooser, deadline, || true).await;
+    let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
+    session.handshake_ms.set(u32::try_from(took).unwrap_or(u32::MAX));
+    shaken
+}
+
+/// What the log says of a handshake that failed.
+fn handshake_error(failure: Failure) -> &'static str {
+    match failure.why {
+        Why::TimedOut => "Timeout during SSL handshake",
+        Why::Closed => "Connection closed during SSL handshake",
+        _ => "SSL handshake failure",
+    }
 }
 
 fn refused(verdict: Result<Verdict, crate::stream::StreamError>) -> bool {

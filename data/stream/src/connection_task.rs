@@ -114,11 +114,12 @@ impl ConnectionTask {
     }
 
     /// A request begins, or will not come. Between requests an end is no event.
-    fn stream(&self, client: Connection, waited: Waited) -> State {
+    fn stream(&self, mut client: Connection, waited: Waited) -> State {
         let Some(session) = &self.session else { return State::Ended };
         let left = client.ended() || client.fault().is_some();
         let nothing = waited != Waited::Bytes || (left && client.input().is_empty());
         if session.requests.get() > 0 && nothing {
+            client.say_goodbye();
             return State::Ended;
         }
         let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));

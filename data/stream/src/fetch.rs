@@ -20,10 +20,10 @@ mod payload;
 pub(crate) mod rdp;
 mod request;
 mod response;
+pub(crate) mod secure;
 mod state;
 mod timers;
 mod tls;
-mod tls_hello;
 mod values;
 
 use weir_expr::{Args, Cursor, Fetch, FetchDecl, Fetched};
@@ -53,6 +53,7 @@ const PARTS: &[&[Row]] = &[
     timers::ROWS,
     payload::ROWS,
     tls::ROWS,
+    secure::ROWS,
     request::ROWS,
     headers::ROWS,
     cookies::ROWS,

@@ -160,6 +160,8 @@ pub struct Proxy {
     pub backend_figures: BackendFigures,
     /// What was said about the servers that were added while it runs.
     pub added_servers: AddedServers,
+    /// What connections to its configured servers need for TLS, in their order; empty where none speaks it.
+    pub server_tls: Vec<Option<weir_tls::Upstream>>,
     /// Its listeners.
     pub listeners: Vec<Listener>,
     /// Where it logs.
@@ -257,6 +259,8 @@ pub struct Listener {
     pub connections: ConnectionLimit,
     /// The frontend.
     pub proxy: std::sync::OnceLock<&'static Proxy>,
+    /// Its certificates, with `ssl`.
+    pub tls: Option<Arc<dyn weir_tls::ChooseServer>>,
 }
 
 impl Listener {

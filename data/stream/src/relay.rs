@@ -184,6 +184,8 @@ impl Way {
             && buffered.ready() == 0
             && source.input().is_empty()
             && !sink.has_pending()
+            && source.is_plain()
+            && sink.is_plain()
         {
             match Spliced::new(self.size) {
                 Ok(spliced) => self.spliced = Some(spliced),

@@ -18,6 +18,7 @@ pub mod resumption;
 pub mod session;
 pub mod settings;
 mod traffic;
+pub mod upstream;
 pub mod verify;
 
 pub use certificate::{Certificate, Loader};
@@ -27,6 +28,7 @@ pub use record::{MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 pub use session::{ChooseServer, Chosen, Facts, Progress, Session};
 pub use settings::{ServerSettings, Settings};
 pub use traffic::Opened;
+pub use upstream::Upstream;
 pub use verify::{Verified, VerifyMode};
 
 /// What time it is, for who checks certificates.

@@ -107,6 +107,11 @@ impl Session {
         Ok(Session { state: State::Client(Box::new(connection)), facts: Box::default() })
     }
 
+    /// Remembers the name that the server is asked for.
+    pub(crate) fn note_name(&mut self, name: &str) {
+        self.facts.server_name = Some(name.to_ascii_lowercase().into());
+    }
+
     /// What was agreed on.
     pub fn facts(&self) -> &Facts {
         &self.facts

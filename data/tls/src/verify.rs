@@ -178,6 +178,18 @@ pub(crate) fn take_verified() -> Option<Verified> {
     VERIFIED.take()
 }
 
+/// Which name a server's certificate must have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NameCheck {
+    /// Any.
+    #[default]
+    Any,
+    /// The one that it was asked for (`sni`).
+    Asked,
+    /// This one (`verifyhost`).
+    This(ServerName<'static>),
+}
+
 /// Checks the certificates of peers.
 #[derive(Debug)]
 pub struct Verifier {
@@ -191,8 +203,8 @@ pub struct Verifier {
     pub ignored_of_authorities: Ignored,
     /// Authorities are not announced to clients (`no-ca-names`).
     pub silent: bool,
-    /// The name that a server must have beside being trusted; none for any (`verifyhost`).
-    pub checks_name: bool,
+    /// Which name a server must have beside being trusted.
+    pub name: NameCheck,
     /// Which signatures are understood.
     pub algorithms: WebPkiSupportedAlgorithms,
 }
@@ -315,7 +327,12 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         self.verify(end_entity, intermediates, now, KeyUsage::server_auth())?;
-        if self.checks_name {
+        let name = match &self.name {
+            NameCheck::Any => None,
+            NameCheck::Asked => Some(server_name),
+            NameCheck::This(name) => Some(name),
+        };
+        if let Some(server_name) = name {
             let parsed = EndEntityCert::try_from(end_entity)
                 .map_err(|error| Error::InvalidCertificate(certificate_error(&error)))?;
             parsed

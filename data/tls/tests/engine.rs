@@ -9,7 +9,7 @@ use weir_tls::resumption::{SessionCache, tickets};
 use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
 use weir_tls::rustls::{ClientConfig, ProtocolVersion};
 use weir_tls::settings::client_config;
-use weir_tls::verify::{Authorities, Ignored, Verifier, algorithms};
+use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
     Certificate, ChooseServer, Failure, Listener, Loader, Progress, ServerSettings, Session, Settings,
     VerifyMode, Why,
@@ -77,7 +77,7 @@ impl World {
             ignored: self.ignored.clone(),
             ignored_of_authorities: Ignored::default(),
             silent: false,
-            checks_name,
+            name: if checks_name { NameCheck::Asked } else { NameCheck::Any },
             algorithms: algorithms(),
         })
     }

@@ -17,7 +17,7 @@ use crate::words::{Fault, LineFaults, Parsed, Words, fault, not_yet, suggesting}
 #[derive(Clone, Copy, Debug)]
 pub struct BindReader(fn(&mut Bind, &mut Words<'_>) -> Parsed);
 
-const fn option(
+pub(crate) const fn option(
     name: &'static str,
     arguments: &'static str,
     example: &'static str,
@@ -27,8 +27,15 @@ const fn option(
     Row::ready(name, arguments, example, help, BindReader(read))
 }
 
+impl BindReader {
+    /// Reads them from `words` on.
+    pub(crate) fn read(self, bind: &mut Bind, words: &mut Words<'_>) -> Parsed {
+        (self.0)(bind, words)
+    }
+}
+
 /// Every word of a `bind` line.
-pub static BIND_OPTIONS: Table<BindReader> = Table::new(&[READY, NOT_YET]);
+pub static BIND_OPTIONS: Table<BindReader> = Table::new(&[READY, crate::tls::BIND_ROWS, NOT_YET]);
 
 /// Reads a line from its address word at `words` on. `keyword` is how messages call the line (`bind`), `section` the
 /// kind of section that it stands in; `at` is its place.
@@ -92,7 +99,7 @@ pub(crate) fn read_bind_options(
         match row.handler {
             Handler::Ready(reader) => {
                 faults.known();
-                if let Err(fault) = (reader.0)(bind, words) {
+                if let Err(fault) = reader.read(bind, words) {
                     // Where the next word begins is not known.
                     faults.push(prefix(fault));
                     break;
@@ -106,6 +113,12 @@ pub(crate) fn read_bind_options(
                 faults.push(prefix(fault(word.span(), format!("'{}' : {instead}", row.name))));
             }
         }
+    }
+    // What connects operators and senders of logs stays in clear for now.
+    if bind.options.tls.as_ref().is_some_and(|tls| tls.enabled)
+        && matches!(section, "global" | "log-forward" | "command line")
+    {
+        faults.push(prefix(not_yet(words.here(), "ssl")));
     }
     faults.into_result()
 }
@@ -328,29 +341,11 @@ const READY: &[Row<BindReader>] = &[
 const NOT_YET: &[Row<BindReader>] = &[
     Row::not_yet("accept-netscaler-cip", "<magic number>", "expect a NetScaler client address header"),
     Row::not_yet("allow-0rtt", "", "TLS: accept early data"),
-    Row::not_yet("alpn", "<protocols>", "TLS: protocols to negotiate"),
-    Row::not_yet("ca-file", "<cafile>", "TLS: authorities for client certificates"),
-    Row::not_yet("ca-ignore-err", "[all|<errorID>,...]", "TLS: errors to ignore in a chain"),
     Row::not_yet("ca-sign-file", "<cafile>", "TLS: authority that signs generated certificates"),
     Row::not_yet("ca-sign-pass", "<passphrase>", "TLS: passphrase of the signing key"),
-    Row::not_yet("ca-verify-file", "<cafile>", "TLS: authorities that are not announced"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm"),
-    Row::not_yet("ciphers", "<ciphers>", "TLS: ciphers up to TLS 1.2"),
-    Row::not_yet("ciphersuites", "<ciphersuites>", "TLS: ciphers of TLS 1.3"),
     Row::not_yet("client-sigalgs", "<sigalgs>", "TLS: signature algorithms for client certificates"),
-    Row::not_yet("crl-file", "<crlfile>", "TLS: revocation list"),
-    Row::not_yet("crt", "<cert>", "TLS: certificate and key"),
-    Row::not_yet("crt-ignore-err", "<errors>", "TLS: errors to ignore in a certificate"),
-    Row::not_yet("crt-list", "<file>", "TLS: list of certificates"),
-    Row::not_yet("curves", "<curves>", "TLS: elliptic curves"),
-    Row::not_yet("default-crt", "<cert>", "TLS: certificate without a matching name"),
-    Row::not_yet("ecdhe", "<named curve>", "TLS: curve for ECDHE"),
     Row::not_yet("ech", "<dir>", "TLS: encrypted client hello"),
-    Row::not_yet("force-sslv3", "", "TLS: SSLv3 only"),
-    Row::not_yet("force-tlsv10", "", "TLS: 1.0 only"),
-    Row::not_yet("force-tlsv11", "", "TLS: 1.1 only"),
-    Row::not_yet("force-tlsv12", "", "TLS: 1.2 only"),
-    Row::not_yet("force-tlsv13", "", "TLS: 1.3 only"),
     Row::not_yet("generate-certificates", "", "TLS: make certificates on the fly"),
     Row::not_yet("guid-prefix", "<string>", "prefix of the listeners' global identifiers"),
     Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
@@ -358,31 +353,15 @@ const NOT_YET: &[Row<BindReader>] = &[
     Row::not_yet("label", "<label>", "label of the listener"),
     Row::not_yet("namespace", "<name>", "network namespace to listen in"),
     Row::not_yet("nbconn", "<nbconn>", "reverse HTTP: connections to keep open"),
-    Row::not_yet("no-alpn", "", "TLS: negotiate no protocol"),
-    Row::not_yet("no-ca-names", "", "TLS: do not announce authorities"),
-    Row::not_yet("no-sslv3", "", "TLS: refuse SSLv3"),
-    Row::not_yet("no-strict-sni", "", "TLS: accept unknown names"),
-    Row::not_yet("no-tls-tickets", "", "TLS: no stateless resumption"),
-    Row::not_yet("no-tlsv10", "", "TLS: refuse 1.0"),
-    Row::not_yet("no-tlsv11", "", "TLS: refuse 1.1"),
-    Row::not_yet("no-tlsv12", "", "TLS: refuse 1.2"),
-    Row::not_yet("no-tlsv13", "", "TLS: refuse 1.3"),
     Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),
-    Row::not_yet("prefer-client-ciphers", "", "TLS: the client's order of ciphers"),
     Row::not_yet("process", "<set>", "old name of 'thread'"),
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control"),
     Row::not_yet("quic-force-retry", "", "QUIC: validate addresses by a Retry"),
     Row::not_yet("quic-socket", "[ connection | listener ]", "QUIC: which sockets to use"),
     Row::not_yet("sigalgs", "<sigalgs>", "TLS: signature algorithms"),
-    Row::not_yet("ssl", "", "TLS on this listener"),
-    Row::not_yet("ssl-max-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: highest version"),
-    Row::not_yet("ssl-min-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: lowest version"),
-    Row::not_yet("strict-sni", "", "TLS: refuse unknown names"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures"),
     Row::not_yet("tcp-ss", "<mode>", "TCP save-syn mode"),
     Row::not_yet("tls-ticket-keys", "<keyfile>", "TLS: keys of tickets"),
-    Row::not_yet("tls-tickets", "", "TLS: stateless resumption"),
-    Row::not_yet("verify", "[none|optional|required]", "TLS: ask for client certificates"),
 ];
 
 /// A listener splits into at most as many sockets as there can be threads.

@@ -34,9 +34,11 @@ mod reply;
 mod resources;
 mod ring;
 mod sections;
+mod server_tls;
 mod source;
 #[cfg(test)]
 mod testing;
+mod tls;
 mod traces;
 mod userlist;
 mod words;
@@ -48,3 +50,4 @@ pub use document::{Inputs, Outcome, parse};
 pub use resources::Resources;
 pub use sections::is_section;
 pub use server::added_server_words;
+pub use tls::{CrtListLine, parse_crt_list};

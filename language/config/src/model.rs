@@ -22,6 +22,7 @@ mod ring;
 mod rules;
 mod server;
 mod stats;
+mod tls;
 mod tuning;
 mod userlist;
 
@@ -66,5 +67,6 @@ pub use server::{
     HashKey, InitialAddress, Protocol, ProxyV2, SendProxy, Server, ServerSettings, ServerStates,
 };
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
+pub use tls::{BindTls, CertificateSource, IgnoredErrors, ServerTls, TlsOptions, TlsVerify, TlsVersion};
 pub use tuning::{ConnectionSharing, ListenerQueues, Niceness, SocketBuffers, Tuning, VariableSizes};
 pub use userlist::{User, Userlist};

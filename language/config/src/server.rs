@@ -52,7 +52,7 @@ pub(crate) enum ServerLineKind {
 #[derive(Clone, Copy, Debug)]
 pub struct ServerReader(fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed);
 
-const fn option(
+pub(crate) const fn option(
     name: &'static str,
     arguments: &'static str,
     example: &'static str,
@@ -84,7 +84,7 @@ pub(crate) fn too_large(word: &Word) -> String {
 }
 
 /// Of a word: `add server` does not take it.
-const NOT_ADDED: u8 = 1;
+pub(crate) const NOT_ADDED: u8 = 1;
 /// Of a word: it makes sense where log messages are sent (manual, the contexts of each keyword).
 const LOGS: u8 = 1 << 1;
 /// The same, over a connection only.
@@ -120,7 +120,8 @@ fn check_added(word: &Word, row: &Row<ServerReader>) -> Parsed {
 }
 
 /// Every word of a server line.
-pub static SERVER_OPTIONS: Table<ServerReader> = Table::new(&[READY, NEGATIONS, NOT_YET]);
+pub static SERVER_OPTIONS: Table<ServerReader> =
+    Table::new(&[READY, crate::server_tls::ROWS, NEGATIONS, NOT_YET]);
 
 /// Reads the words of a server line to its end. `subject` is how messages call the server.
 pub(crate) fn read_server_options(
@@ -155,6 +156,11 @@ pub(crate) fn read_server_options(
                 break;
             }
         }
+    }
+    if server.settings.tls.as_ref().is_some_and(|tls| tls.enabled)
+        && matches!(server.kind, ServerLineKind::Added | ServerLineKind::Ring)
+    {
+        faults.push(located(not_yet(words.here(), "ssl")));
     }
     faults.into_result()
 }
@@ -510,7 +516,6 @@ const NEGATIONS: &[Row<ServerReader>] = &[
     )
     .with(NOT_ADDED),
     option("no-sni-auto", "", "", "choose no name for TLS (the default)", |_, _| Ok(())),
-    option("no-ssl", "", "", "no TLS (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-tfo", "", "", "undo 'tfo' of default-server", |server, _| {
         server.settings.tcp_fast_open = false;
         Ok(())
@@ -525,8 +530,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("agent-port", "<port>", "agent checks: port"),
     Row::not_yet("agent-send", "<string>", "agent checks: what to send"),
     Row::not_yet("allow-0rtt", "", "TLS: send early data"),
-    Row::not_yet("alpn", "<protocols>", "TLS: protocols to negotiate"),
-    Row::not_yet("ca-file", "<cafile>", "TLS: authorities"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm").with(NOT_ADDED),
     Row::not_yet("check", "", "health checks: on"),
     Row::not_yet("check-alpn", "<protocols>", "health checks: protocols to negotiate"),
@@ -538,21 +541,11 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("check-sni-auto", "", "health checks: choose a name for TLS").with(NOT_ADDED),
     Row::not_yet("check-ssl", "", "health checks: TLS"),
     Row::not_yet("check-via-socks4", "", "health checks: through a SOCKS4 proxy"),
-    Row::not_yet("ciphers", "<ciphers>", "TLS: ciphers up to TLS 1.2"),
-    Row::not_yet("ciphersuites", "<ciphersuites>", "TLS: ciphers of TLS 1.3"),
     Row::not_yet("client-sigalgs", "<sigalgs>", "TLS: signature algorithms of our certificate"),
-    Row::not_yet("crl-file", "<crlfile>", "TLS: revocation list"),
-    Row::not_yet("crt", "<cert>", "TLS: our certificate"),
-    Row::not_yet("curves", "<curves>", "TLS: elliptic curves"),
     Row::not_yet("downinter", "<delay>", "health checks: interval while down"),
     Row::not_yet("error-limit", "<count>", "health checks: errors until 'on-error'"),
     Row::not_yet("fall", "<count>", "health checks: failures until down"),
     Row::not_yet("fastinter", "<delay>", "health checks: interval while changing"),
-    Row::not_yet("force-sslv3", "", "TLS: SSLv3 only"),
-    Row::not_yet("force-tlsv10", "", "TLS: 1.0 only"),
-    Row::not_yet("force-tlsv11", "", "TLS: 1.1 only"),
-    Row::not_yet("force-tlsv12", "", "TLS: 1.2 only"),
-    Row::not_yet("force-tlsv13", "", "TLS: 1.3 only"),
     Row::not_yet("from", "<origin>", "which default-server to start from").with(NOT_ADDED),
     Row::not_yet("healthcheck", "<name>", "health checks: section to use"),
     Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
@@ -564,15 +557,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("inter", "<delay>", "health checks: interval"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
     Row::not_yet("namespace", "<name>", "network namespace to connect from").with(NOT_ADDED),
-    Row::not_yet("no-renegotiate", "", "TLS: refuse renegotiation"),
-    Row::not_yet("no-ssl-reuse", "", "TLS: no session resumption"),
-    Row::not_yet("no-sslv3", "", "TLS: refuse SSLv3"),
-    Row::not_yet("no-tls-tickets", "", "TLS: no stateless resumption"),
-    Row::not_yet("no-tlsv10", "", "TLS: refuse 1.0"),
-    Row::not_yet("no-tlsv11", "", "TLS: refuse 1.1"),
-    Row::not_yet("no-tlsv12", "", "TLS: refuse 1.2"),
-    Row::not_yet("no-tlsv13", "", "TLS: refuse 1.3"),
-    Row::not_yet("no-verifyhost", "", "TLS: do not check the name").with(NOT_ADDED),
     Row::not_yet("non-stick", "", "stick-tables: do not stick to this server").with(NOT_ADDED),
     Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),
     Row::not_yet("observe", "<mode>", "health checks: watch the traffic"),
@@ -592,19 +576,11 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("send-proxy-v2-ssl-cn", "", "PROXY header with the name in the client's certificate"),
     Row::not_yet("shard", "<shard>", "peers: shard of the server"),
     Row::not_yet("sigalgs", "<sigalgs>", "TLS: signature algorithms"),
-    Row::not_yet("sni", "<expression>", "TLS: name to ask for"),
     Row::not_yet("sni-auto", "", "TLS: choose the name to ask for").with(NOT_ADDED),
-    Row::not_yet("ssl", "", "TLS to this server"),
-    Row::not_yet("ssl-max-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: highest version"),
-    Row::not_yet("ssl-min-ver", "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]", "TLS: lowest version"),
-    Row::not_yet("ssl-reuse", "", "TLS: session resumption").with(NOT_ADDED),
     Row::not_yet("stick", "", "stick-tables: stick to this server").with(NOT_ADDED),
     Row::not_yet("strict-maxconn", "", "idle connections count against 'maxconn'"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures").with(NOT_ADDED),
-    Row::not_yet("tls-tickets", "", "TLS: stateless resumption"),
     Row::not_yet("track", "[<backend>/]<server>", "health checks: follow another server's state"),
-    Row::not_yet("verify", "[none|required]", "TLS: check the server's certificate"),
-    Row::not_yet("verifyhost", "<hostname>", "TLS: name that the certificate must have"),
 ];
 
 /// The highest weight.

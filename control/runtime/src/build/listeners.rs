@@ -1,17 +1,21 @@
 //! Listeners: one for each port of each address of each `bind` line.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use weir_backend::figures::ListenerFigures;
 use weir_config::model::{self, Bind, ListenAddress};
 use weir_net::ConnectionLimit;
 use weir_stream::instance::Listener;
+use weir_tls::ChooseServer;
+
+use super::TlsBuilder;
 
 /// The listeners of a frontend, in the order of its `bind` lines.
-pub(super) fn listeners(config: &model::Proxy, workers: usize) -> Vec<Listener> {
+pub(super) fn listeners(config: &model::Proxy, workers: usize, tls: &mut TlsBuilder<'_>) -> Vec<Listener> {
     let mut made: Vec<Listener> = Vec::new();
     for bind in &config.binds {
         let mut next_id = bind.id;
+        let tls = tls.listener(bind);
         for address in bind.addresses.iter().flat_map(single_ports) {
             let id = next_id.unwrap_or_else(|| lowest_free(&made));
             next_id = next_id.map(|id| id + 1);
@@ -25,6 +29,7 @@ pub(super) fn listeners(config: &model::Proxy, workers: usize) -> Vec<Listener> 
                 figures: ListenerFigures::new(workers),
                 connections: ConnectionLimit::new(),
                 proxy: OnceLock::new(),
+                tls: tls.clone().map(|listener| listener as Arc<dyn ChooseServer>),
             });
         }
     }

@@ -139,6 +139,7 @@ fn options<'o>(
             time_zone: TimeZone::fixed(0, "UTC"),
         },
         statistics: Box::new(Page::new(record)),
+        warn: &|_| {},
     }
 }
 

@@ -126,6 +126,7 @@ impl MasterView {
                 time_zone: build::local_time_zone(),
             },
             statistics: Box::new(Page::new(record)),
+            warn: &|_| {},
         };
         let instance = build::instance(nothing, options).expect("without proxies no proxy has a fault");
         let instance = Instance { figures: self.figures.take(), ..instance };

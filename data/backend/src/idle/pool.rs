@@ -26,8 +26,14 @@ use crate::settings::PoolSettings;
 
 /// A connection, as the pool needs to know it.
 pub trait Reusable {
-    /// Whether the server neither closed it nor said anything unasked.
-    fn is_fresh(&self) -> bool;
+    /// Whether the server neither closed it nor said anything unasked. To find out may take in what is nobody's business, as
+    /// the tickets of TLS.
+    fn is_fresh(&mut self) -> bool;
+
+    /// Whether another worker may have it.
+    fn can_move(&self) -> bool {
+        true
+    }
 }
 
 /// The shared kind where there is none: all connections are lent whole.
@@ -35,7 +41,7 @@ pub trait Reusable {
 pub enum NeverShared {}
 
 impl Reusable for NeverShared {
-    fn is_fresh(&self) -> bool {
+    fn is_fresh(&mut self) -> bool {
         match *self {}
     }
 }
@@ -180,7 +186,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
             if !self.idle[at].fits(key, scope) {
                 continue;
             }
-            let candidate = self.remove(at);
+            let mut candidate = self.remove(at);
             if candidate.connection.is_fresh() {
                 return Some(candidate);
             }
@@ -191,8 +197,10 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     /// The oldest that anybody may use, for another worker: this worker's own requests use the youngest. A shared one goes only
     /// whole, without streams.
     pub fn lend(&mut self, scope: ReuseScope) -> Option<Removed<C, S>> {
-        let fits = |idle: &Idle<C>| idle.fits(0, scope) && idle.connection.is_fresh();
-        match self.idle.iter().take(LOOK).position(fits) {
+        let fits = |idle: &mut Idle<C>| {
+            idle.fits(0, scope) && idle.connection.can_move() && idle.connection.is_fresh()
+        };
+        match self.idle.iter_mut().take(LOOK).position(fits) {
             Some(at) => Some(Removed::Whole(self.remove(at))),
             None => self.shared.as_mut()?.lend(scope).map(Removed::Shared),
         }
@@ -208,8 +216,8 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
 
     /// The oldest that its server closed or that was never reused, to make place for one that its session may want next.
     fn give_up_one(&mut self) -> Option<Removed<C, S>> {
-        let goes = |idle: &Idle<C>| !idle.is_safe() || !idle.connection.is_fresh();
-        match self.idle.iter().take(LOOK).position(goes) {
+        let goes = |idle: &mut Idle<C>| !idle.is_safe() || !idle.connection.is_fresh();
+        match self.idle.iter_mut().take(LOOK).position(goes) {
             Some(at) => Some(Removed::Whole(self.remove(at))),
             None => self.shared.as_mut()?.give_up_one().map(Removed::Shared),
         }

@@ -77,14 +77,6 @@ pub(super) const ROWS: &[Row] = &[
         |stream, _, _| truth(is_local(&stream.session.connection_destination())),
     ),
     row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |_, _, _| number(1)),
-    // Nothing speaks TLS yet, so these are known.
-    row(
-        FetchDecl::new("ssl_fc", Bool, "Whether the client's connection speaks TLS")
-            .valid(valid::SESSION)
-            .needs(Needs::L5_CLIENT),
-        |_, _, _| truth(false),
-    ),
-    row(server("ssl_bc", Bool, "Whether the server's connection speaks TLS"), |_, _, _| truth(false)),
     row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |_, _, _| number(1)),
     row(
         FetchDecl::new("fc_settings_streams_limit", Int, "The most streams on the client's connection")

@@ -6,10 +6,10 @@ use weir_expr::SampleType::{Bin, Bool, Int, Str};
 use weir_expr::{FetchDecl, Fetched, Needs, SampleType, Value, scratch};
 
 use super::access::Side;
-use super::tls_hello::{self, CLIENT_HELLO, ClientHello, Message, Unread};
 use super::values::{made_binary, number, truth};
 use super::{Row, row, valid};
 use crate::stream::Stream;
+use weir_client_hello::{CLIENT_HELLO, ClientHello, Message, Unread};
 
 const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::L6_REQUEST)
@@ -98,7 +98,7 @@ fn input(stream: &Stream, side: Side) -> &[u8] {
 }
 
 fn kind<'c>(stream: &Stream, side: Side) -> Fetched<'c> {
-    match tls_hello::read(input(stream, side)) {
+    match weir_client_hello::read(input(stream, side)) {
         Ok(message) => {
             let kind = message.kind;
             give_back(message);
@@ -110,7 +110,7 @@ fn kind<'c>(stream: &Stream, side: Side) -> Fetched<'c> {
 
 fn version<'c>(stream: &Stream) -> Fetched<'c> {
     let shown = |[major, minor]: [u8; 2]| number(i64::from(major) << 16 | i64::from(minor));
-    match tls_hello::sslv2_version(input(stream, Side::Request)) {
+    match weir_client_hello::sslv2_version(input(stream, Side::Request)) {
         Ok(version) => shown(version),
         Err(Unread::NotTls) => fact(stream, |hello| Some(shown(hello.version))),
         Err(reason) => unread(stream, reason),
@@ -119,7 +119,7 @@ fn version<'c>(stream: &Stream) -> Fetched<'c> {
 
 /// A fact of the client's hello that is no part of it.
 fn fact<'c>(stream: &Stream, question: impl FnOnce(&ClientHello<'_>) -> Option<Fetched<'c>>) -> Fetched<'c> {
-    match tls_hello::read(input(stream, Side::Request)) {
+    match weir_client_hello::read(input(stream, Side::Request)) {
         Ok(message) => {
             let hello = Some(&message).filter(|message| message.kind == CLIENT_HELLO);
             let answer = hello
@@ -138,7 +138,7 @@ fn bytes<'c>(
     kind: fn(Cow<'c, [u8]>) -> Value<'c>,
     part: impl for<'h> FnOnce(&ClientHello<'h>) -> Option<&'h [u8]>,
 ) -> Fetched<'c> {
-    match tls_hello::read(input(stream, Side::Request)) {
+    match weir_client_hello::read(input(stream, Side::Request)) {
         Ok(Message { kind: CLIENT_HELLO, body: Cow::Borrowed(body) }) => {
             let found = ClientHello::parse(body).and_then(|hello| part(&hello));
             found.map_or(Fetched::Missing, |bytes| Fetched::value(kind(Cow::Borrowed(bytes))))

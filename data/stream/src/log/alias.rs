@@ -69,8 +69,22 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::Frontend | Alias::FrontendTransport => out.text(stream.frontend.name().as_bytes()),
         Alias::Backend => out.text(stream.backend.name().as_bytes()),
         Alias::Server => server_name(stream, out),
-        Alias::TlsCipher | Alias::TlsVersion => out.missing(),
+        Alias::TlsCipher => {
+            let cipher = stream.client.tls().and_then(|facts| weir_tls::ciphers::name_of(facts.cipher?));
+            text_or_missing(cipher, out);
+        }
+        Alias::TlsVersion => {
+            let version = stream.client.tls().and_then(crate::fetch::secure::version);
+            text_or_missing(version, out);
+        }
         _ => places(stream, alias, out),
+    }
+}
+
+fn text_or_missing(text: Option<&str>, out: &mut LogWriter<'_>) {
+    match text {
+        Some(text) => out.text(text.as_bytes()),
+        None => out.missing(),
     }
 }
 

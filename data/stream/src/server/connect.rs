@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress, ServerKey};
 use weir_config::model::{self, SendProxy, ServerSettings};
+use weir_expr::scratch::Scratch;
 use weir_mux::StreamConnector;
 use weir_net::{Connecting, Fault, Greeting, Target};
 use weir_sys::Address;
@@ -101,7 +102,9 @@ impl Stream {
         let transparent = self.backend.is_transparent();
         let marks = (self.facts.backend_mark, self.facts.backend_tos);
         let says_something = |settings: &ServerSettings| {
-            settings.send_proxy.is_some() || settings.pool_connection_name.is_some()
+            settings.send_proxy.is_some()
+                || settings.pool_connection_name.is_some()
+                || settings.tls.as_ref().is_some_and(|tls| tls.server_name.is_some())
         };
         if !transparent
             && self.source_said(known.as_ref()).is_none()
@@ -109,13 +112,17 @@ impl Stream {
             && marks == (None, None)
             && !self.destination_varies(known.as_ref())
         {
-            return Identity { key: 0, private: false, header: crate::recycle::bytes() };
+            let header = crate::recycle::bytes();
+            return Identity { key: 0, private: false, header, server_name: None };
         }
         let (source, follows_client) = self.source_of_client(known.as_ref());
         let mut header = crate::recycle::bytes();
         if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
             self.write_proxy_header(send_proxy, &mut header);
         }
+        let server_name = settings
+            .and_then(|settings| settings.tls.as_ref().filter(|tls| tls.enabled)?.server_name.as_ref())
+            .and_then(|name| self.evaluate_string(name));
         let name = settings
             .and_then(|settings| settings.pool_connection_name.as_ref())
             .and_then(|name| self.evaluate_string(name));
@@ -128,14 +135,14 @@ impl Stream {
             source,
             destination,
             announced: Some(&header[..]).filter(|header| !header.is_empty()),
-            server_name: None,
+            server_name: server_name.as_ref().map(|name| name.as_slice()),
             name: name.as_ref().map(|name| name.as_slice()),
             marks: (marks != (None, None)).then_some(marks),
         };
         let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
         // What names the client's own port serves nobody else.
         let private = transparent || follows_client || !header.is_empty();
-        Identity { key, private, header }
+        Identity { key, private, header, server_name }
     }
 
     /// Whether the address to connect to is another one than the configuration wrote.
@@ -156,21 +163,28 @@ impl Stream {
         self.count(Event::Connect);
         idle::opened(self, connecting.descriptor());
         let in_use = InUse::begin(self);
-        let Identity { key, private, header } = identity;
+        let Identity { key, private, header, server_name } = identity;
         // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
         let more = self.backend.is_http() || !self.client.input().is_empty();
         let deadline = clock::after_some(self.timeouts.connect);
+        let tls = self.server_tls();
         let mut first = true;
-        let stands = connecting
-            .stand(Greeting { bytes: &header, more }, deadline, || {
-                self.check_alive()?;
-                // Most connections stand at the second look: who has said everything already still gets an answer.
-                if !std::mem::take(&mut first) && self.client_left() {
-                    return Err(StreamError::close(By::Client, During::Connect).into());
-                }
-                Ok::<_, ConnectError>(())
-            })
-            .await;
+        let mut look = || {
+            self.check_alive()?;
+            // Most connections stand at the second look: who has said everything already still gets an answer.
+            if !std::mem::take(&mut first) && self.client_left() {
+                return Err(StreamError::close(By::Client, During::Connect).into());
+            }
+            Ok::<_, ConnectError>(())
+        };
+        let mut stands = connecting.stand(Greeting { bytes: &header, more }, deadline, &mut look).await;
+        if let (Ok(()), Some(tls)) = (&stands, tls) {
+            let name = server_name.as_ref().map(|name| name.as_slice());
+            stands = match tls.session(name) {
+                Ok(session) => connecting.secure(session, deadline, &mut look).await,
+                Err(failure) => Err(Fault::Tls(failure.why).into()),
+            };
+        }
         let mut connection = connecting.into_connection();
         connection.privilege();
         let connector = StreamConnector::own(connection);
@@ -246,6 +260,12 @@ impl Stream {
         })
     }
 
+    /// What connections to the leased server need for TLS.
+    fn server_tls(&self) -> Option<&'static weir_tls::Upstream> {
+        let key = self.lease.as_ref()?.server().key();
+        self.backend.server_tls.get(key.index()).filter(|_| key.is_configured())?.as_ref()
+    }
+
     fn write_proxy_header(&mut self, send_proxy: SendProxy, header: &mut Vec<u8>) {
         match send_proxy {
             SendProxy::V1 => crate::proxy_header::write_v1(self, header),
@@ -270,4 +290,6 @@ struct Identity {
     private: bool,
     /// The PROXY header that a new one begins with; empty for none.
     header: Lent<Vec<u8>>,
+    /// The name that the server is asked for, over TLS.
+    server_name: Option<Scratch>,
 }

@@ -26,7 +26,7 @@ use weir_backend::{
 };
 use weir_mux::StreamConnector;
 use weir_net::Connection;
-use weir_sched::{Class, Descriptor, Kind, Received, TaskKey, Tick, Wakeup, wait, yield_now};
+use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now};
 
 use crate::clock;
 use crate::instance::{Instance, Proxy};
@@ -63,8 +63,13 @@ impl Drop for InUse {
 struct Whole(Connection);
 
 impl Reusable for Whole {
-    fn is_fresh(&self) -> bool {
-        is_fresh(&self.0)
+    fn is_fresh(&mut self) -> bool {
+        self.0.is_fresh()
+    }
+
+    /// A session of TLS stays with its worker.
+    fn can_move(&self) -> bool {
+        self.0.is_plain()
     }
 }
 
@@ -81,16 +86,6 @@ fn upstream_of(idle: Idle<Whole>, pools: &'static IdlePools) -> Upstream {
         private: false,
         in_use: Some(InUse::of(pools)),
     }
-}
-
-/// Whether the server neither closed an idle connection nor said anything unasked.
-fn is_fresh(connection: &Connection) -> bool {
-    let descriptor = connection.descriptor();
-    if connection.peer_closed() || connection.is_broken() {
-        return false;
-    }
-    // A descriptor counts as readable until somebody looked: the last response may have filled its buffer exactly.
-    !descriptor.is_readable() || descriptor.peek(&mut [0]) == Ok(Received::Blocked)
 }
 
 /// A server, as idle connections need to know it: it may be gone when they are looked at.
@@ -438,11 +433,11 @@ fn keep_own(stream: &Stream, upstream: Upstream) {
 
 /// Takes the connection that this client kept, if it still fits; one that does not fit is closed.
 pub(super) fn take_own(stream: &Stream, key: u64) -> Option<Upstream> {
-    let own = stream.session.take_own_connection()?;
+    let mut own = stream.session.take_own_connection()?;
     let fits = own.backend == stream.backend.index
         && own.server == leased_key(stream)
         && own.upstream.key == key
-        && own.upstream.connector.connection().is_some_and(is_fresh);
+        && own.upstream.connector.connection_mut().is_some_and(Connection::is_fresh);
     fits.then(|| Upstream { reused: true, ..own.upstream })
 }
 

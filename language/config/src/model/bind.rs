@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::address::ListenAddress;
 use super::location::Location;
 use super::server::Protocol;
+use super::tls::BindTls;
 
 /// One `bind` line. It makes one listener for each port of each of its addresses.
 #[derive(Clone, Debug)]
@@ -62,6 +63,8 @@ pub struct BindOptions {
     pub tcp_user_timeout: Option<Duration>,
     /// `thread`: the workers that accept; none for all.
     pub threads: Option<ThreadSet>,
+    /// `ssl` and all that goes with it.
+    pub tls: Option<Box<BindTls>>,
 }
 
 /// Who owns a unix socket and who may use it: `user`/`uid`, `group`/`gid`, `mode`.

@@ -76,6 +76,9 @@ impl ServerSettings {
         if let Some(expression) = &self.pool_connection_name {
             expression.visit_references(visit);
         }
+        if let Some(expression) = self.tls.as_ref().and_then(|tls| tls.server_name.as_ref()) {
+            expression.visit_references(visit);
+        }
         if let Some(header) = &self.proxy_v2 {
             header.tlvs.iter().for_each(|(_, format)| format.visit_references(visit));
         }

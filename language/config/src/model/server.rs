@@ -9,6 +9,7 @@ use weir_expr::{Expr, LogFormat};
 use super::address::{ServerAddress, SocksProxy, Source};
 use super::location::Location;
 use super::ring::Framing;
+use super::tls::ServerTls;
 
 /// One server of a backend. A `server-template` line makes several.
 #[derive(Clone, Debug)]
@@ -88,6 +89,8 @@ pub struct ServerSettings {
     pub hash_key: HashKey,
     /// `init-addr`: how a name gets its first address, in order of preference; empty for `last,libc`.
     pub initial_address: Arc<[InitialAddress]>,
+    /// `ssl` and all that goes with it.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 impl Default for ServerSettings {
@@ -118,6 +121,7 @@ impl Default for ServerSettings {
             log_buffer: None,
             hash_key: HashKey::Id,
             initial_address: Arc::from([]),
+            tls: None,
         }
     }
 }

@@ -150,8 +150,11 @@ impl<S: Reusable> SharedConnections<S> {
     }
 
     pub(super) fn lend(&mut self, scope: ReuseScope) -> Option<Idle<S>> {
-        let fits = |shared: &Shared<S>| {
-            !shared.is_retired && shared.kept.fits(0, scope) && shared.kept.connection.is_fresh()
+        let fits = |shared: &mut Shared<S>| {
+            !shared.is_retired
+                && shared.kept.fits(0, scope)
+                && shared.kept.connection.can_move()
+                && shared.kept.connection.is_fresh()
         };
         self.remove_first_idle(fits)
     }
@@ -176,8 +179,8 @@ impl<S: Reusable> SharedConnections<S> {
         Some(self.all.remove(at).kept)
     }
 
-    fn remove_first_idle(&mut self, goes: impl Fn(&Shared<S>) -> bool) -> Option<Idle<S>> {
-        let at = self.all.iter().position(|shared| shared.is_idle && goes(shared))?;
+    fn remove_first_idle(&mut self, goes: impl Fn(&mut Shared<S>) -> bool) -> Option<Idle<S>> {
+        let at = self.all.iter_mut().position(|shared| shared.is_idle && goes(shared))?;
         Some(self.all.remove(at).kept)
     }
 

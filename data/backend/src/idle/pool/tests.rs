@@ -9,7 +9,7 @@ struct Fake {
 }
 
 impl Reusable for Fake {
-    fn is_fresh(&self) -> bool {
+    fn is_fresh(&mut self) -> bool {
         !self.closed
     }
 }

@@ -1,0 +1,131 @@
+//! What the global section says of TLS: where files are, and what lines begin with.
+
+use weir_config::model::{Global, TlsOptions, TlsVerify, TlsVersion};
+use weir_tls::certificate::ExtraFiles;
+
+/// What lines begin with.
+#[derive(Debug)]
+pub(super) struct Defaults {
+    pub certificate_base: Option<Box<str>>,
+    pub authority_base: Option<Box<str>>,
+    pub extra_files: ExtraFiles,
+    pub replaces_extension: bool,
+    pub strict_names: bool,
+    pub listener: LineDefaults,
+    pub server: LineDefaults,
+    /// `ssl-server-verify`.
+    pub server_verify: TlsVerify,
+}
+
+/// What a line has where it says nothing itself.
+#[derive(Debug, Default)]
+pub(super) struct LineDefaults(TlsOptions);
+
+impl LineDefaults {
+    /// A line's options over these.
+    pub fn under(&self, line: &TlsOptions) -> TlsOptions {
+        let default = &self.0;
+        let mut options = line.clone();
+        // A line that names versions says all of them.
+        if line.min_version.is_none() && line.max_version.is_none() && line.refused_versions.is_empty() {
+            options.min_version = default.min_version;
+            options.max_version = default.max_version;
+            options.refused_versions.clone_from(&default.refused_versions);
+        }
+        let or = |own: &Option<Box<str>>, default: &Option<Box<str>>| own.clone().or_else(|| default.clone());
+        options.ciphers = or(&line.ciphers, &default.ciphers);
+        options.ciphersuites = or(&line.ciphersuites, &default.ciphersuites);
+        options.curves = or(&line.curves, &default.curves);
+        options.protocols = line.protocols.clone().or_else(|| default.protocols.clone());
+        options.no_tickets = line.no_tickets.or(default.no_tickets);
+        options.client_order |= default.client_order;
+        options
+    }
+}
+
+impl Defaults {
+    pub fn of(global: &Global) -> Defaults {
+        let mut defaults = Defaults {
+            certificate_base: None,
+            authority_base: None,
+            extra_files: ExtraFiles::default(),
+            replaces_extension: false,
+            strict_names: false,
+            listener: LineDefaults::default(),
+            server: LineDefaults::default(),
+            server_verify: TlsVerify::Required,
+        };
+        for kept in &global.kept {
+            let first = || kept.arguments.first().cloned();
+            let listener = &mut defaults.listener.0;
+            match kept.keyword {
+                "crt-base" => defaults.certificate_base = first(),
+                "ca-base" => defaults.authority_base = first(),
+                "ssl-load-extra-del-ext" => defaults.replaces_extension = true,
+                "ssl-load-extra-files" => defaults.extra_files = extra_files(&kept.arguments),
+                "ssl-default-bind-ciphers" => listener.ciphers = first(),
+                "ssl-default-bind-ciphersuites" => listener.ciphersuites = first(),
+                "ssl-default-bind-curves" => listener.curves = first(),
+                "ssl-default-bind-options" => {
+                    defaults.strict_names |= kept.arguments.iter().any(|word| **word == *"strict-sni");
+                    apply(listener, &kept.arguments);
+                }
+                "ssl-server-verify" => {
+                    let none = first().is_some_and(|word| *word == *"none");
+                    defaults.server_verify = if none { TlsVerify::None } else { TlsVerify::Required };
+                }
+                "ssl-default-server-ciphers" => defaults.server.0.ciphers = first(),
+                "ssl-default-server-ciphersuites" => defaults.server.0.ciphersuites = first(),
+                "ssl-default-server-curves" => defaults.server.0.curves = first(),
+                "ssl-default-server-options" => apply(&mut defaults.server.0, &kept.arguments),
+                _ => {}
+            }
+        }
+        defaults
+    }
+}
+
+fn extra_files(words: &[Box<str>]) -> ExtraFiles {
+    let has = |name: &str| words.iter().any(|word| **word == *name || **word == *"all");
+    ExtraFiles { bundle: has("bundle"), ocsp: has("ocsp"), issuer: has("issuer"), key: has("key") }
+}
+
+/// The words of `ssl-default-bind-options` and `ssl-default-server-options`.
+fn apply(options: &mut TlsOptions, words: &[Box<str>]) {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match &**word {
+            "ssl-min-ver" => options.min_version = words.next().and_then(|word| TlsVersion::of(word)),
+            "ssl-max-ver" => options.max_version = words.next().and_then(|word| TlsVersion::of(word)),
+            "no-tls-tickets" => options.no_tickets = Some(true),
+            "prefer-client-ciphers" => options.client_order = true,
+            "no-alpn" => options.protocols = Some(Vec::new()),
+            word => match (named(word, "no-"), named(word, "force-")) {
+                (Some(version), _) => options.refused_versions.push(version),
+                (_, Some(version)) => {
+                    options.min_version = Some(version);
+                    options.max_version = Some(version);
+                }
+                _ => {}
+            },
+        }
+    }
+}
+
+/// The version that a word such as `no-tlsv11` is about.
+fn named(word: &str, prefix: &str) -> Option<TlsVersion> {
+    Some(match word.strip_prefix(prefix)? {
+        "sslv3" => TlsVersion::Ssl3,
+        "tlsv10" => TlsVersion::Tls10,
+        "tlsv11" => TlsVersion::Tls11,
+        "tlsv12" => TlsVersion::Tls12,
+        "tlsv13" => TlsVersion::Tls13,
+        _ => return None,
+    })
+}
+
+/// The number that a word of the global section was given.
+pub(super) fn kept_number(global: &Global, keyword: &str) -> Option<usize> {
+    let kept = global.kept.iter().rev().find(|kept| kept.keyword == keyword)?;
+    kept.arguments.first()?.parse().ok()
+}

@@ -1,0 +1,398 @@
+//! TLS between a connection's descriptor and its buffers.
+//!
+//! ```text
+//!   socket ──receive──► a worker's scratch ──decrypt──► the input buffer
+//!   socket ◄───send──── a worker's scratch ◄──encrypt── the bytes that leave
+//! ```
+//!
+//! A record is decrypted right into the buffer that the reader uses, and encrypted from where the writer has its bytes. What stays
+//! with the connection between two calls is what cannot be used yet: part of a record that came, the rest of one that did not fit
+//! the socket.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_sched::{Descriptor, Received as Raw, Tick, wait};
+use weir_tls::clock::{TimeProvider, UnixTime};
+use weir_tls::{
+    ChooseServer, Facts, Failure, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Progress, Session, Why, announced,
+};
+
+use crate::connection::{Beside, Connection, Received, Sent};
+use crate::fault::Fault;
+
+/// A connection's TLS session.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    session: Session,
+    /// What came and was not decrypted yet. Its memory is given back when it is empty.
+    wire: Vec<u8>,
+}
+
+impl Beside {
+    /// Whether the session can give bytes without the socket.
+    pub(crate) fn holds_input(&self) -> bool {
+        self.tls.as_ref().is_some_and(Transport::holds_input)
+    }
+}
+
+impl Transport {
+    fn new(session: Session) -> Transport {
+        Transport { session, wire: Vec::new() }
+    }
+
+    fn holds_input(&self) -> bool {
+        self.session.is_holding() || announced(&self.wire).is_some_and(|length| self.wire.len() >= length)
+    }
+
+    /// Keeps what is left of `wire` behind the first `used` bytes.
+    fn keep(&mut self, wire: &[u8], used: usize) {
+        let rest = &wire[used..];
+        if rest.is_empty() {
+            self.wire = Vec::new();
+        } else {
+            self.wire.clear();
+            self.wire.extend_from_slice(rest);
+        }
+    }
+}
+
+/// What time certificates are checked by: the worker's.
+#[derive(Debug)]
+pub struct Clock;
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_micros(weir_sched::wall_us())))
+    }
+}
+
+impl Connection {
+    /// What was agreed on with the peer, over TLS.
+    pub fn tls(&self) -> Option<&Facts> {
+        Some(self.beside.as_ref()?.tls.as_ref()?.session.facts())
+    }
+
+    /// Makes the server's side of a handshake, until `deadline`. `look` is asked before each time that it waits, and may give up.
+    ///
+    /// # Errors
+    /// Why there is no session. What the client is told has been sent as far as it takes it.
+    pub async fn accept_tls(
+        &mut self,
+        chooser: Arc<dyn ChooseServer>,
+        deadline: Tick,
+        look: impl FnMut() -> bool,
+    ) -> Result<(), Failure> {
+        self.shake_hands(Session::server(chooser), deadline, look).await
+    }
+
+    /// Makes the handshake of a new session. Bytes that came before it are its first ones.
+    ///
+    /// # Errors
+    /// Why there is no session.
+    pub async fn shake_hands(
+        &mut self,
+        session: Session,
+        deadline: Tick,
+        mut look: impl FnMut() -> bool,
+    ) -> Result<(), Failure> {
+        self.begin_tls(session);
+        loop {
+            match self.shake_once() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(failure) => return Err(failure),
+            }
+            if !look() {
+                return Err(Failure::because(Why::Closed));
+            }
+            if deadline <= weir_sched::now() {
+                return Err(Failure::because(Why::TimedOut));
+            }
+            wait(deadline).await;
+        }
+    }
+
+    /// A session begins: bytes that came and were not used are its first ones.
+    pub(crate) fn begin_tls(&mut self, session: Session) {
+        let mut transport = Transport::new(session);
+        transport.wire.extend_from_slice(self.input());
+        let length = self.input().len();
+        self.consume(length);
+        self.beside.get_or_insert_default().tls = Some(transport);
+    }
+
+    /// Whether an idle connection can be used: its peer neither closed it nor said anything unasked.
+    pub fn is_fresh(&mut self) -> bool {
+        if self.peer_closed() || self.is_broken() {
+            return false;
+        }
+        if self.is_plain() {
+            // A descriptor counts as readable until somebody looked: the last response may have filled its buffer exactly.
+            return !self.descriptor.is_readable() || self.descriptor.peek(&mut [0]) == Ok(Raw::Blocked);
+        }
+        // Tickets come when they please, and are nobody's business.
+        self.receive(1) == Received::Nothing
+    }
+
+    /// Goes on with a handshake as far as possible without waiting; true when it is over.
+    pub(crate) fn shake_once(&mut self) -> Result<bool, Failure> {
+        if matches!(self.flush(false), Sent::Failed(_)) {
+            return Err(Failure::because(Why::Closed));
+        }
+        loop {
+            let Some(mut beside) = self.beside.take() else { return Err(Failure::INTERNAL) };
+            let Some(transport) = &mut beside.tls else { return Err(Failure::INTERNAL) };
+            let mut answer = Vec::new();
+            let mut wire = std::mem::take(&mut transport.wire);
+            let (used, result) = transport.session.shake(&mut wire, &mut answer);
+            transport.keep(&wire, used);
+            self.beside = Some(beside);
+            self.send_answer(&answer);
+            match result {
+                Ok(Progress::Established) => return Ok(true),
+                Ok(Progress::More) => {}
+                Err(failure) => return Err(failure),
+            }
+            match self.receive_wire() {
+                Raw::Bytes(_) => {}
+                Raw::Blocked | Raw::Full => return Ok(false),
+                Raw::End => return Err(Failure::because(Why::Closed)),
+            }
+        }
+    }
+
+    /// Sends what the session has to say.
+    fn send_answer(&mut self, answer: &[u8]) {
+        if answer.is_empty() || self.keep_pending(answer).is_err() {
+            return;
+        }
+        // What does not fit leaves later, and a failure is found by who sends or receives next.
+        let _ = self.flush(false);
+    }
+
+    /// Receives what belongs to a handshake, behind what was kept of it.
+    fn receive_wire(&mut self) -> Raw {
+        let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) else {
+            return Raw::Blocked;
+        };
+        if !self.descriptor.is_readable() {
+            return Raw::Blocked;
+        }
+        let received = SCRATCH.with_borrow_mut(|scratch| {
+            let received = self.descriptor.receive_into(&mut scratch.received[..MAX_RECORD]);
+            if let Ok(Raw::Bytes(count)) = received {
+                transport.wire.extend_from_slice(&scratch.received[..count]);
+            }
+            received
+        });
+        received.unwrap_or_else(|errno| {
+            self.broken = Some(errno.into());
+            Raw::End
+        })
+    }
+
+    /// Receives and decrypts at most `allowed` bytes into the input buffer.
+    #[inline(never)]
+    pub(crate) fn receive_opened(&mut self, allowed: usize) -> Received {
+        let (Some(mut beside), Some(mut buffer)) = (self.beside.take(), self.input.take()) else {
+            return Received::Nothing;
+        };
+        let mut answer = Vec::new();
+        let received = match &mut beside.tls {
+            Some(transport) => {
+                let space = buffer.space();
+                let most = space.len().min(allowed);
+                transport.receive(&self.descriptor, &mut space[..most], &mut answer)
+            }
+            None => Received::Nothing,
+        };
+        self.beside = Some(beside);
+        match received {
+            Received::Bytes(count) => {
+                buffer.fill(count);
+                self.received += count as u64;
+            }
+            Received::End => self.ended = true,
+            Received::Failed(fault) => self.broken = Some(fault),
+            Received::Nothing | Received::Full => {}
+        }
+        if !buffer.is_empty() {
+            self.input = Some(buffer);
+        }
+        self.send_answer(&answer);
+        received
+    }
+
+    /// Sends bytes encrypted. What is encrypted and does not fit the socket is kept, and counts as sent.
+    pub(crate) fn send_sealed(&mut self, bytes: &[u8], more: bool) -> Sent {
+        if let Some(fault) = self.fault() {
+            return Sent::Failed(fault);
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            if !self.descriptor.is_writable() {
+                return Sent::Part(done);
+            }
+            match self.send_sealed_piece(&bytes[done..], more) {
+                Ok((taken, left)) => {
+                    done += taken;
+                    if !left {
+                        return Sent::Part(done);
+                    }
+                }
+                Err(fault) => return Sent::Failed(fault),
+            }
+        }
+        Sent::All
+    }
+
+    /// Sends as much as is encrypted at once: how many bytes that is, and whether all of it left.
+    fn send_sealed_piece(&mut self, bytes: &[u8], more: bool) -> Result<(usize, bool), Fault> {
+        let mut answer = Vec::new();
+        SCRATCH.with_borrow_mut(|scratch| {
+            let (taken, written) = self.seal(bytes, &mut scratch.sealed, &mut answer)?;
+            let sealed = &scratch.sealed[..written];
+            let counted = self.sent + taken as u64;
+            let rest = if answer.is_empty() {
+                match self.send_now(sealed, more || taken < bytes.len()) {
+                    Sent::All => &[],
+                    Sent::Part(count) => &sealed[count..],
+                    Sent::Failed(fault) => return Err(fault),
+                }
+            } else {
+                self.keep_pending(&answer)?;
+                sealed
+            };
+            self.sent = counted;
+            self.keep_pending(rest)?;
+            Ok((taken, !self.has_pending()))
+        })
+    }
+
+    fn seal(&mut self, bytes: &[u8], out: &mut [u8], answer: &mut Vec<u8>) -> Result<(usize, usize), Fault> {
+        let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) else {
+            return Err(Fault::Tls(Why::Internal));
+        };
+        transport.session.seal(bytes, out, LARGEST_RECORD.get(), answer).map_err(|failure| {
+            let fault = Fault::Tls(failure.why);
+            self.write_error = Some(fault);
+            fault
+        })
+    }
+
+    /// Encrypts the rest of a head, of which `done` bytes left, and keeps it.
+    #[cold]
+    pub(crate) fn seal_behind(&mut self, rest: &[u8], done: usize) -> Sent {
+        let mut taken = 0;
+        while taken < rest.len() {
+            let mut answer = Vec::new();
+            let kept = SCRATCH.with_borrow_mut(|scratch| {
+                let (count, written) = self.seal(&rest[taken..], &mut scratch.sealed, &mut answer)?;
+                self.keep_pending(&answer)?;
+                self.keep_pending(&scratch.sealed[..written])?;
+                Ok(count)
+            });
+            match kept {
+                Ok(count) => taken += count,
+                Err(fault) => return Sent::Failed(fault),
+            }
+        }
+        self.sent += taken as u64;
+        Sent::Part(done + taken)
+    }
+
+    /// Tells the peer that nothing more is sent (RFC 8446, 6.1).
+    #[cold]
+    pub(crate) fn say_closed(&mut self) {
+        let mut answer = Vec::new();
+        if let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) {
+            transport.session.close(&mut answer);
+        }
+        self.send_answer(&answer);
+    }
+
+    /// Tells the peer that the connection is closed on purpose, if it is one that can tell: to be called before it is dropped.
+    #[inline]
+    pub fn say_goodbye(&mut self) {
+        if self.beside.is_some() && !self.shut() && self.fault().is_none() {
+            self.say_closed();
+        }
+    }
+
+    /// Whether what passes can stay in the kernel.
+    pub fn is_plain(&self) -> bool {
+        self.tls().is_none()
+    }
+}
+
+impl Transport {
+    /// Decrypts into `room` what came, and what comes.
+    fn receive(&mut self, descriptor: &Descriptor, room: &mut [u8], answer: &mut Vec<u8>) -> Received {
+        if self.holds_input() {
+            let wire = std::mem::take(&mut self.wire);
+            if let Some(received) = self.open(&wire, room, answer) {
+                return received;
+            }
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let scratch = &mut scratch.received[..];
+            loop {
+                let held = self.wire.len();
+                scratch[..held].copy_from_slice(&self.wire);
+                // As much as fits the room, but a record has to be there as a whole in any case.
+                let needed = announced(&self.wire).unwrap_or(0);
+                let end = (room.len() + MAX_OVERHEAD).max(needed).max(held + SMALLEST).min(scratch.len());
+                let count = match descriptor.receive_into(&mut scratch[held..end]) {
+                    Ok(Raw::Bytes(count)) => count,
+                    Ok(Raw::Blocked | Raw::Full) => return Received::Nothing,
+                    Ok(Raw::End) => return Received::End,
+                    Err(errno) => return Received::Failed(errno.into()),
+                };
+                if let Some(received) = self.open(&scratch[..held + count], room, answer) {
+                    return received;
+                }
+            }
+        })
+    }
+
+    /// Decrypts from `wire` and keeps what is left of it; none if nothing came of it.
+    fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Option<Received> {
+        let opened = self.session.open(wire, room, answer);
+        self.keep(wire, opened.used);
+        if opened.filled > 0 {
+            return Some(Received::Bytes(opened.filled));
+        }
+        if let Some(failure) = opened.failure {
+            return Some(Received::Failed(Fault::Tls(failure.why)));
+        }
+        opened.ended.then_some(Received::End)
+    }
+}
+
+/// What a worker encrypts into and receives into.
+struct Scratch {
+    received: Box<[u8]>,
+    sealed: Box<[u8]>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        received: vec![0; RECEIVED_AT_ONCE].into(),
+        sealed: vec![0; SEALED_AT_ONCE].into(),
+    });
+    static LARGEST_RECORD: Cell<usize> = const { Cell::new(MAX_CONTENT) };
+}
+
+/// The largest record that this worker sends (`tune.ssl.maxrecord`, `tune.ssl.hard-maxrecord`).
+pub fn set_largest_record(bytes: usize) {
+    LARGEST_RECORD.set(bytes.clamp(1, MAX_CONTENT));
+}
+
+/// Two records of the largest kind: one that began before, and another.
+const RECEIVED_AT_ONCE: usize = 2 * MAX_RECORD;
+/// How much is encrypted before it is sent: two full records.
+const SEALED_AT_ONCE: usize = 2 * (MAX_CONTENT + MAX_OVERHEAD);
+/// A receive is never for less: small records come with what their session says beside.
+const SMALLEST: usize = 512;

@@ -1,0 +1,140 @@
+//! What lines say about TLS, as written: files are read and names of ciphers looked up when it becomes live.
+
+use std::sync::Arc;
+
+use weir_expr::Expr;
+
+/// A version that a line may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// `SSLv3`.
+    Ssl3,
+    /// `TLSv1.0`.
+    Tls10,
+    /// `TLSv1.1`.
+    Tls11,
+    /// `TLSv1.2`.
+    Tls12,
+    /// `TLSv1.3`.
+    Tls13,
+}
+
+impl TlsVersion {
+    /// All of them, from the oldest.
+    pub const ALL: [TlsVersion; 5] =
+        [TlsVersion::Ssl3, TlsVersion::Tls10, TlsVersion::Tls11, TlsVersion::Tls12, TlsVersion::Tls13];
+
+    /// How lines write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TlsVersion::Ssl3 => "SSLv3",
+            TlsVersion::Tls10 => "TLSv1.0",
+            TlsVersion::Tls11 => "TLSv1.1",
+            TlsVersion::Tls12 => "TLSv1.2",
+            TlsVersion::Tls13 => "TLSv1.3",
+        }
+    }
+
+    /// The version that is written so.
+    pub fn of(name: &str) -> Option<TlsVersion> {
+        TlsVersion::ALL.into_iter().find(|version| version.name() == name)
+    }
+}
+
+/// Whether peers have to show a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVerify {
+    /// `none`.
+    None,
+    /// `optional`, of clients.
+    Optional,
+    /// `required`.
+    Required,
+}
+
+/// Errors of certificates that are borne.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IgnoredErrors {
+    /// `all`.
+    pub all: bool,
+    /// The others, by OpenSSL's numbers.
+    pub codes: Vec<u16>,
+}
+
+/// What may be agreed on, where a line says something of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// `ssl-min-ver`, `force-*`.
+    pub min_version: Option<TlsVersion>,
+    /// `ssl-max-ver`, `force-*`.
+    pub max_version: Option<TlsVersion>,
+    /// `no-sslv3` and its like.
+    pub refused_versions: Vec<TlsVersion>,
+    /// `ciphers`.
+    pub ciphers: Option<Box<str>>,
+    /// `ciphersuites`.
+    pub ciphersuites: Option<Box<str>>,
+    /// `curves`, `ecdhe`.
+    pub curves: Option<Box<str>>,
+    /// `alpn`; empty for `no-alpn`.
+    pub protocols: Option<Vec<Box<str>>>,
+    /// `verify`.
+    pub verify: Option<TlsVerify>,
+    /// `ca-file`.
+    pub ca_file: Option<Box<str>>,
+    /// `ca-verify-file`: trusted, but not announced.
+    pub ca_verify_file: Option<Box<str>>,
+    /// `crl-file`.
+    pub crl_file: Option<Box<str>>,
+    /// `ca-ignore-err`.
+    pub ca_ignored: IgnoredErrors,
+    /// `crt-ignore-err`.
+    pub crt_ignored: IgnoredErrors,
+    /// `no-ca-names`.
+    pub no_ca_names: bool,
+    /// `no-tls-tickets` (true), `tls-tickets` (false).
+    pub no_tickets: Option<bool>,
+    /// `prefer-client-ciphers`.
+    pub client_order: bool,
+}
+
+/// Where certificates come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// `crt`: a file, a folder, the stem of a bundle.
+    Path(Box<str>),
+    /// `crt-list`: a file that lists some.
+    List(Box<str>),
+}
+
+/// What a `bind` line says about TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BindTls {
+    /// `ssl`: without it nothing else has an effect.
+    pub enabled: bool,
+    /// `crt`, `crt-list`, in order.
+    pub certificates: Vec<CertificateSource>,
+    /// `default-crt`.
+    pub default_certificates: Vec<Box<str>>,
+    /// `strict-sni` (true), `no-strict-sni` (false).
+    pub strict_names: Option<bool>,
+    /// The rest.
+    pub options: TlsOptions,
+}
+
+/// What a `server` line says about TLS.
+#[derive(Clone, Debug, Default)]
+pub struct ServerTls {
+    /// `ssl`: without it nothing else has an effect.
+    pub enabled: bool,
+    /// `crt`: what the server is shown.
+    pub certificate: Option<Box<str>>,
+    /// `verifyhost`: the name that its certificate must have.
+    pub verify_host: Option<Box<str>>,
+    /// `sni`: the name that it is asked for.
+    pub server_name: Option<Arc<Expr>>,
+    /// `no-ssl-reuse`: no session goes on.
+    pub no_reuse: bool,
+    /// The rest.
+    pub options: TlsOptions,
+}

@@ -1,0 +1,469 @@
+//! The words of `bind` lines about TLS. Those that a `server` line has too are read by the same functions.
+
+use weir_syntax::{Diagnostic, Line, SourceMap, Span, Word};
+
+use crate::bind::{BIND_OPTIONS, BindReader, option};
+use crate::model::{
+    Bind, BindOptions, BindTls, CertificateSource, IgnoredErrors, Location, TlsOptions, TlsVerify, TlsVersion,
+};
+use crate::rows::{Handler, Row};
+use crate::words::{Parsed, Words, fault, not_yet};
+
+fn tls(bind: &mut Bind) -> &mut BindTls {
+    bind.options.tls.get_or_insert_default()
+}
+
+fn options(bind: &mut Bind) -> &mut TlsOptions {
+    &mut tls(bind).options
+}
+
+pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
+    option("alpn", "<protocols>", "http/1.1", "TLS: protocols to negotiate", |bind, words| {
+        options(bind).protocols = Some(protocols(words)?);
+        Ok(())
+    }),
+    option("ca-file", "<cafile>", "ca.pem", "TLS: authorities for client certificates", |bind, words| {
+        options(bind).ca_file = Some(path(words, "ca-file", "CAfile path")?);
+        Ok(())
+    }),
+    option(
+        "ca-ignore-err",
+        "[all|<errorID>,...]",
+        "all",
+        "TLS: errors to ignore in a chain",
+        |bind, words| {
+            options(bind).ca_ignored = ignored_errors(words, "ca-ignore-err")?;
+            Ok(())
+        },
+    ),
+    option(
+        "ca-verify-file",
+        "<cafile>",
+        "ca.pem",
+        "TLS: authorities that are not announced",
+        |bind, words| {
+            options(bind).ca_verify_file = Some(path(words, "ca-verify-file", "CAfile path")?);
+            Ok(())
+        },
+    ),
+    option("ciphers", "<ciphers>", "HIGH", "TLS: ciphers up to TLS 1.2", |bind, words| {
+        options(bind).ciphers = Some(path(words, "ciphers", "cipher suite")?);
+        Ok(())
+    }),
+    option(
+        "ciphersuites",
+        "<ciphersuites>",
+        "TLS_AES_128_GCM_SHA256",
+        "TLS: ciphers of TLS 1.3",
+        |bind, words| {
+            options(bind).ciphersuites = Some(path(words, "ciphersuites", "cipher suite")?);
+            Ok(())
+        },
+    ),
+    option("crl-file", "<crlfile>", "crl.pem", "TLS: revocation list", |bind, words| {
+        options(bind).crl_file = Some(path(words, "crl-file", "CRLfile path")?);
+        Ok(())
+    }),
+    option("crt", "<cert>", "site.pem", "TLS: certificate and key", |bind, words| {
+        let path = path(words, "crt", "certificate location")?;
+        tls(bind).certificates.push(CertificateSource::Path(path));
+        Ok(())
+    }),
+    option("crt-ignore-err", "<errors>", "10,23", "TLS: errors to ignore in a certificate", |bind, words| {
+        options(bind).crt_ignored = ignored_errors(words, "crt-ignore-err")?;
+        Ok(())
+    }),
+    option("crt-list", "<file>", "sites.list", "TLS: list of certificates", |bind, words| {
+        let path = path(words, "crt-list", "certificate location")?;
+        tls(bind).certificates.push(CertificateSource::List(path));
+        Ok(())
+    }),
+    option("curves", "<curves>", "X25519:P-256", "TLS: elliptic curves", |bind, words| {
+        options(bind).curves = Some(path(words, "curves", "curve suite")?);
+        Ok(())
+    }),
+    option("default-crt", "<cert>", "site.pem", "TLS: certificate without a matching name", |bind, words| {
+        let path = path(words, "default-crt", "certificate location")?;
+        tls(bind).default_certificates.push(path);
+        Ok(())
+    }),
+    option("ecdhe", "<named curve>", "prime256v1", "TLS: curve for ECDHE", |bind, words| {
+        options(bind).curves = Some(path(words, "ecdhe", "named curve")?);
+        Ok(())
+    }),
+    option("force-tlsv12", "", "", "TLS: 1.2 only", |bind, _| {
+        force(options(bind), TlsVersion::Tls12);
+        Ok(())
+    }),
+    option("force-tlsv13", "", "", "TLS: 1.3 only", |bind, _| {
+        force(options(bind), TlsVersion::Tls13);
+        Ok(())
+    }),
+    option("force-sslv3", "", "", "TLS: SSLv3 only, which is refused", |_, words| {
+        Err(too_old(words, "SSLv3"))
+    }),
+    option("force-tlsv10", "", "", "TLS: 1.0 only, which is refused", |_, words| {
+        Err(too_old(words, "TLSv1.0"))
+    }),
+    option("force-tlsv11", "", "", "TLS: 1.1 only, which is refused", |_, words| {
+        Err(too_old(words, "TLSv1.1"))
+    }),
+    option("no-alpn", "", "", "TLS: negotiate no protocol", |bind, _| {
+        options(bind).protocols = Some(Vec::new());
+        Ok(())
+    }),
+    option("no-ca-names", "", "", "TLS: do not announce authorities", |bind, _| {
+        options(bind).no_ca_names = true;
+        Ok(())
+    }),
+    option("no-sslv3", "", "", "TLS: refuse SSLv3", |bind, _| {
+        options(bind).refused_versions.push(TlsVersion::Ssl3);
+        Ok(())
+    }),
+    option("no-strict-sni", "", "", "TLS: accept unknown names", |bind, _| {
+        tls(bind).strict_names = Some(false);
+        Ok(())
+    }),
+    option("no-tls-tickets", "", "", "TLS: no stateless resumption", |bind, _| {
+        options(bind).no_tickets = Some(true);
+        Ok(())
+    }),
+    option("no-tlsv10", "", "", "TLS: refuse 1.0", |bind, _| {
+        options(bind).refused_versions.push(TlsVersion::Tls10);
+        Ok(())
+    }),
+    option("no-tlsv11", "", "", "TLS: refuse 1.1", |bind, _| {
+        options(bind).refused_versions.push(TlsVersion::Tls11);
+        Ok(())
+    }),
+    option("no-tlsv12", "", "", "TLS: refuse 1.2", |bind, _| {
+        options(bind).refused_versions.push(TlsVersion::Tls12);
+        Ok(())
+    }),
+    option("no-tlsv13", "", "", "TLS: refuse 1.3", |bind, _| {
+        options(bind).refused_versions.push(TlsVersion::Tls13);
+        Ok(())
+    }),
+    option("prefer-client-ciphers", "", "", "TLS: the client's order of ciphers", |bind, _| {
+        options(bind).client_order = true;
+        Ok(())
+    }),
+    option("ssl", "", "", "TLS on this listener", |bind, _| {
+        tls(bind).enabled = true;
+        Ok(())
+    }),
+    option(
+        "ssl-max-ver",
+        "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]",
+        "TLSv1.3",
+        "TLS: highest version",
+        |bind, words| {
+            options(bind).max_version = Some(version(words, "ssl-max-ver")?);
+            Ok(())
+        },
+    ),
+    option(
+        "ssl-min-ver",
+        "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]",
+        "TLSv1.2",
+        "TLS: lowest version",
+        |bind, words| {
+            options(bind).min_version = Some(version(words, "ssl-min-ver")?);
+            Ok(())
+        },
+    ),
+    option("strict-sni", "", "", "TLS: refuse unknown names", |bind, _| {
+        tls(bind).strict_names = Some(true);
+        Ok(())
+    }),
+    option("tls-tickets", "", "", "TLS: stateless resumption", |bind, _| {
+        options(bind).no_tickets = Some(false);
+        Ok(())
+    }),
+    option(
+        "verify",
+        "[none|optional|required]",
+        "none",
+        "TLS: ask for client certificates",
+        |bind, words| {
+            let word = words.expect("'verify' : missing verify method")?;
+            options(bind).verify = Some(match word.text() {
+                "none" => TlsVerify::None,
+                "optional" => TlsVerify::Optional,
+                "required" => TlsVerify::Required,
+                _ => {
+                    return Err(fault(
+                        word.span(),
+                        format!(
+                            "'verify' : unknown verify method '{word}', only 'none', 'optional', and 'required' are supported"
+                        ),
+                    ));
+                }
+            });
+            Ok(())
+        },
+    ),
+];
+
+pub(crate) fn path(words: &mut Words<'_>, keyword: &str, what: &str) -> Parsed<Box<str>> {
+    words.expect(&format!("'{keyword}' : missing {what}")).map(|word| word.text().into())
+}
+
+pub(crate) fn force(options: &mut TlsOptions, version: TlsVersion) {
+    options.min_version = Some(version);
+    options.max_version = Some(version);
+}
+
+pub(crate) fn too_old(words: &Words<'_>, version: &str) -> crate::words::Fault {
+    let at = words.position().saturating_sub(1);
+    let span = words.line().span_at(at);
+    fault(span, format!("'{}' : {version} is not supported: TLSv1.2 and TLSv1.3 are", words.line().text(at)))
+}
+
+pub(crate) fn version(words: &mut Words<'_>, keyword: &str) -> Parsed<TlsVersion> {
+    let word = words.expect(&format!("'{keyword}' : missing the ssl/tls version"))?;
+    TlsVersion::of(word.text())
+        .ok_or_else(|| fault(word.span(), format!("'{word}' : unknown ssl/tls version")))
+}
+
+/// Protocols of ALPN, without those that are not spoken yet, of which one warning tells.
+pub(crate) fn protocols(words: &mut Words<'_>) -> Parsed<Vec<Box<str>>> {
+    let word = words.expect("'alpn' : missing the comma-delimited ALPN protocol suite")?;
+    let mut spoken: Vec<Box<str>> = Vec::new();
+    let mut left_out = Vec::new();
+    for name in word.text().split(',') {
+        match name {
+            "" => return Err(fault(word.span(), "'alpn' : empty protocol name")),
+            "h2" | "h3" => left_out.push(name),
+            _ if name.len() > 255 => return Err(fault(word.span(), "'alpn' : protocol name too long")),
+            _ => spoken.push(name.into()),
+        }
+    }
+    if spoken.is_empty() {
+        return Err(not_yet(word.span(), &format!("alpn {word}")));
+    }
+    if !left_out.is_empty() {
+        let message = format!(
+            "'alpn' : '{}' is not implemented yet and not offered: clients get '{}'.",
+            left_out.join(","),
+            spoken.join(",")
+        );
+        words.line().remark(Diagnostic::warning(word.span(), message));
+    }
+    Ok(spoken)
+}
+
+fn ignored_errors(words: &mut Words<'_>, keyword: &str) -> Parsed<IgnoredErrors> {
+    let word = words.expect(&format!("'{keyword}' : missing error IDs list"))?;
+    let mut ignored = IgnoredErrors::default();
+    for name in word.text().split(',') {
+        match name {
+            "all" => ignored.all = true,
+            _ => ignored.codes.push(error_code(name, word, keyword)?),
+        }
+    }
+    Ok(ignored)
+}
+
+/// An error of a certificate, by number or by OpenSSL's name for it.
+fn error_code(name: &str, word: &Word, keyword: &str) -> Parsed<u16> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let known = ERRORS.iter().find(|error| error.1 == name);
+    known.map(|error| error.0).ok_or_else(|| {
+        let message =
+            format!("'{keyword}' : error constant '{name}' unknown in error IDs list '{}'", word.text());
+        fault(word.span(), message)
+    })
+}
+
+/// Errors of certificates, as openssl-verify(1) lists them.
+pub const ERRORS: &[(u16, &str)] = &[
+    (2, "X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT"),
+    (3, "X509_V_ERR_UNABLE_TO_GET_CRL"),
+    (7, "X509_V_ERR_CERT_SIGNATURE_FAILURE"),
+    (8, "X509_V_ERR_CRL_SIGNATURE_FAILURE"),
+    (9, "X509_V_ERR_CERT_NOT_YET_VALID"),
+    (10, "X509_V_ERR_CERT_HAS_EXPIRED"),
+    (11, "X509_V_ERR_CRL_NOT_YET_VALID"),
+    (12, "X509_V_ERR_CRL_HAS_EXPIRED"),
+    (18, "X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT"),
+    (19, "X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN"),
+    (20, "X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY"),
+    (21, "X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE"),
+    (22, "X509_V_ERR_CERT_CHAIN_TOO_LONG"),
+    (23, "X509_V_ERR_CERT_REVOKED"),
+    (24, "X509_V_ERR_INVALID_CA"),
+    (25, "X509_V_ERR_PATH_LENGTH_EXCEEDED"),
+    (26, "X509_V_ERR_INVALID_PURPOSE"),
+    (27, "X509_V_ERR_CERT_UNTRUSTED"),
+    (28, "X509_V_ERR_CERT_REJECTED"),
+    (34, "X509_V_ERR_UNHANDLED_CRITICAL_EXTENSION"),
+    (47, "X509_V_ERR_PERMITTED_VIOLATION"),
+    (48, "X509_V_ERR_EXCLUDED_VIOLATION"),
+    (62, "X509_V_ERR_HOSTNAME_MISMATCH"),
+    (66, "X509_V_ERR_EE_KEY_TOO_SMALL"),
+    (67, "X509_V_ERR_CA_KEY_TOO_SMALL"),
+    (68, "X509_V_ERR_CA_MD_TOO_WEAK"),
+    (79, "X509_V_ERR_INVALID_CA"),
+];
+
+/// One line of a `crt-list`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrtListLine {
+    /// The line's number.
+    pub number: usize,
+    /// The certificate.
+    pub path: Box<str>,
+    /// The options of its `bind` line, with those of this one in their place.
+    pub options: TlsOptions,
+    /// Names that it is for, and those behind `!` that it is not for.
+    pub filters: Vec<Box<str>>,
+}
+
+/// The lines of a `crt-list` file, whose options begin as those of the `bind` line; `warn` is told what is worth a warning.
+///
+/// # Errors
+/// The number of the first line that is wrong, and what is wrong with it.
+pub fn parse_crt_list(
+    text: &str,
+    inherited: &TlsOptions,
+    mut warn: impl FnMut(usize, String),
+) -> Result<Vec<CrtListLine>, (usize, String)> {
+    let mut lines = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        lines.push(crt_list_line(number, line, inherited, &mut warn).map_err(|fault| (number, fault))?);
+    }
+    Ok(lines)
+}
+
+fn crt_list_line(
+    number: usize,
+    line: &str,
+    inherited: &TlsOptions,
+    warn: &mut impl FnMut(usize, String),
+) -> Result<CrtListLine, String> {
+    let (before, options, after) = match line.split_once('[') {
+        Some((before, rest)) => {
+            let (inside, after) =
+                rest.split_once(']').ok_or("the options begin with '[' and lack their ']'")?;
+            (before, inside, after)
+        }
+        None => (line, "", ""),
+    };
+    let mut words = before.split_whitespace();
+    let path = words.next().ok_or("a line begins with the name of a certificate")?;
+    let filters = words.chain(after.split_whitespace()).map(Box::from).collect();
+    let options = crt_list_options(options, inherited, |text| warn(number, text))?;
+    Ok(CrtListLine { number, path: path.into(), options, filters })
+}
+
+fn crt_list_options(
+    text: &str,
+    inherited: &TlsOptions,
+    warn: impl FnMut(String),
+) -> Result<TlsOptions, String> {
+    let file = SourceMap::new().add("crt-list", Vec::new());
+    let span = Span::new(file, 0, 0, 0);
+    let words = text.split_whitespace().map(|word| Word::synthetic(word, span)).collect();
+    let Some(line) = Line::new(words, span) else { return Ok(inherited.clone()) };
+    let mut bind = Bind {
+        at: Location::new("crt-list".into(), 0),
+        spelling: Box::default(),
+        addresses: Vec::new(),
+        name: None,
+        id: None,
+        options: BindOptions::default(),
+    };
+    tls(&mut bind).options = inherited.clone();
+    let mut words = Words::new(&line, 0);
+    while let Some(word) = words.take() {
+        let row = CRT_LIST_WORDS.contains(&word.text()).then(|| BIND_OPTIONS.find(word.text())).flatten();
+        match row.map(|row| row.handler) {
+            Some(Handler::Ready(reader)) => {
+                reader.read(&mut bind, &mut words).map_err(|fault| fault.message)?
+            }
+            Some(Handler::NotYet) => return Err(format!("'{word}' is not implemented yet")),
+            _ if LOAD_WORDS.contains(&word.text()) => return Err(format!("'{word}' is not implemented yet")),
+            _ => return Err(format!("unknown keyword '{word}' in the options of a certificate")),
+        }
+    }
+    line.take_remarks().into_iter().map(|remark| remark.message).for_each(warn);
+    Ok(bind.options.tls.map(|tls| tls.options).unwrap_or_default())
+}
+
+/// The words of a `bind` line that a line of a `crt-list` may have.
+const CRT_LIST_WORDS: [&str; 17] = [
+    "allow-0rtt",
+    "alpn",
+    "ca-file",
+    "ca-verify-file",
+    "ciphers",
+    "ciphersuites",
+    "client-sigalgs",
+    "crl-file",
+    "curves",
+    "ecdhe",
+    "no-alpn",
+    "no-ca-names",
+    "npn",
+    "sigalgs",
+    "ssl-max-ver",
+    "ssl-min-ver",
+    "verify",
+];
+
+/// Those of a `load` line that it may have.
+const LOAD_WORDS: [&str; 6] = ["crt", "key", "ocsp", "issuer", "sctl", "ocsp-update"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_list_have_options_and_filters() {
+        let inherited = TlsOptions { ciphers: Some("HIGH".into()), ..TlsOptions::default() };
+        let text = "# names\n\na.pem\nb.pem [alpn http/1.1 ssl-min-ver TLSv1.3] *.b.example !x.b.example\nc.pem c.example\n";
+        let lines = parse_crt_list(text, &inherited, |_, text| panic!("{text}")).expect("a good list");
+        assert_eq!((lines.len(), lines[0].number, &*lines[0].path), (3, 3, "a.pem"));
+        assert_eq!((&lines[0].options, lines[0].filters.len()), (&inherited, 0));
+        assert_eq!(lines[1].options.min_version, Some(TlsVersion::Tls13));
+        assert_eq!(lines[1].options.ciphers, inherited.ciphers);
+        assert_eq!(lines[1].filters, [Box::from("*.b.example"), "!x.b.example".into()]);
+        assert_eq!(lines[2].filters, [Box::from("c.example")]);
+    }
+
+    #[track_caller]
+    fn refuse(text: &str, expected: &str) {
+        let fault = parse_crt_list(text, &TlsOptions::default(), |_, _| {}).expect_err(text);
+        assert_eq!((fault.0, fault.1.as_str()), (1, expected));
+    }
+
+    #[test]
+    fn what_a_list_cannot_say_is_refused() {
+        refuse("a.pem [alpn http/1.1", "the options begin with '[' and lack their ']'");
+        refuse("a.pem [crt-list x]", "unknown keyword 'crt-list' in the options of a certificate");
+        refuse("a.pem [sigalgs RSA+SHA256]", "'sigalgs' is not implemented yet");
+        refuse(
+            "a.pem [verify maybe]",
+            "'verify' : unknown verify method 'maybe', only 'none', 'optional', and 'required' are supported",
+        );
+    }
+
+    #[test]
+    fn a_protocol_that_is_not_spoken_is_warned_of() {
+        let mut warnings = Vec::new();
+        let lines = parse_crt_list("a.pem [alpn h2,http/1.1]", &TlsOptions::default(), |line, text| {
+            warnings.push((line, text));
+        });
+        let lines = lines.expect("a good list");
+        assert_eq!(lines[0].options.protocols.as_deref(), Some(&[Box::from("http/1.1")][..]));
+        assert_eq!((warnings.len(), warnings[0].0), (1, 1));
+    }
+}
