@@ -151,6 +151,11 @@ def servers():
     return run([sys.executable, "tests/servers.py", "--bin", WEIR])
 
 
+def tls():
+    """TLS on both sides, with other implementations."""
+    return run([sys.executable, "tests/tls.py", "--bin", WEIR])
+
+
 def differential():
     return run([sys.executable, "tests/differential.py", "--bin", WEIR])
 
@@ -188,6 +193,7 @@ STEPS = [
     ("attacks", attacks, True),
     ("phases", phases, True),
     ("servers", servers, True),
+    ("tls", tls, True),
     ("walk", walk, True),
     ("differential", differential, True),
     ("commands", commands, True),

@@ -22,7 +22,7 @@ mod source;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
-use weir_sched::{Descriptor, Tick, now, wait};
+use weir_sched::{Class, Descriptor, Tick, now, wait};
 use weir_sys::{Address, Errno, option};
 use weir_tls::{Failure, Session};
 
@@ -194,6 +194,18 @@ impl Connecting {
         mut look: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
         self.connection.begin_tls(session);
+        // The server's answer brings as much work as a hundred small requests (R41).
+        weir_sched::set_class(Class::Heavy);
+        let secured = self.shake(deadline, &mut look).await;
+        weir_sched::set_class(Class::Normal);
+        secured
+    }
+
+    async fn shake<E: From<ConnectError>>(
+        &mut self,
+        deadline: Tick,
+        look: &mut impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
         let failed = |failure: Failure| ConnectError::Failed(Fault::Tls(failure.why));
         while !self.connection.shake_once().map_err(failed)? {
             look()?;

@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_sched::{Descriptor, Received as Raw, Tick, wait};
+use weir_sched::{Class, Descriptor, Received as Raw, Tick, wait, yield_now};
 use weir_tls::clock::{TimeProvider, UnixTime};
 use weir_tls::{
     ChooseServer, Facts, Failure, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Progress, Session, Why, announced,
@@ -28,6 +28,8 @@ pub(crate) struct Transport {
     session: Session,
     /// What came and was not decrypted yet. Its memory is given back when it is empty.
     wire: Vec<u8>,
+    /// Something came.
+    heard: bool,
 }
 
 impl Beside {
@@ -39,7 +41,7 @@ impl Beside {
 
 impl Transport {
     fn new(session: Session) -> Transport {
-        Transport { session, wire: Vec::new() }
+        Transport { session, wire: Vec::new(), heard: false }
     }
 
     fn holds_input(&self) -> bool {
@@ -74,6 +76,12 @@ impl Connection {
         Some(self.beside.as_ref()?.tls.as_ref()?.session.facts())
     }
 
+    /// Whether the peer said anything, encrypted or not.
+    pub fn was_heard(&self) -> bool {
+        let heard = |beside: &Beside| beside.tls.as_ref().is_some_and(|transport| transport.heard);
+        !self.input().is_empty() || self.received > 0 || self.beside.as_deref().is_some_and(heard)
+    }
+
     /// Makes the server's side of a handshake, until `deadline`. `look` is asked before each time that it waits, and may give up.
     ///
     /// # Errors
@@ -98,19 +106,37 @@ impl Connection {
         mut look: impl FnMut() -> bool,
     ) -> Result<(), Failure> {
         self.begin_tls(session);
+        // What a hello asks for takes as long as a hundred small requests: one of those in each turn, and others beside it (R41).
+        weir_sched::set_class(Class::Heavy);
+        yield_now().await;
+        let shaken = self.shake_until(deadline, &mut look).await;
+        weir_sched::set_class(Class::Normal);
+        shaken
+    }
+
+    async fn shake_until(&mut self, deadline: Tick, look: &mut impl FnMut() -> bool) -> Result<(), Failure> {
         loop {
-            match self.shake_once() {
+            let failure = match self.shake_once() {
                 Ok(true) => return Ok(()),
-                Ok(false) => {}
-                Err(failure) => return Err(failure),
-            }
-            if !look() {
-                return Err(Failure::because(Why::Closed));
-            }
-            if deadline <= weir_sched::now() {
-                return Err(Failure::because(Why::TimedOut));
-            }
-            wait(deadline).await;
+                Err(failure) => failure,
+                Ok(false) if !look() => Failure::because(Why::Closed),
+                Ok(false) if deadline <= weir_sched::now() => Failure::because(Why::TimedOut),
+                Ok(false) => {
+                    // What follows the hello is little work.
+                    if self
+                        .beside
+                        .as_ref()
+                        .and_then(|beside| beside.tls.as_ref())
+                        .is_some_and(|tls| tls.session.has_begun())
+                    {
+                        weir_sched::set_class(Class::Normal);
+                    }
+                    wait(deadline).await;
+                    continue;
+                }
+            };
+            self.broken = Some(Fault::Tls(failure.why));
+            return Err(failure);
         }
     }
 
@@ -118,6 +144,7 @@ impl Connection {
     pub(crate) fn begin_tls(&mut self, session: Session) {
         let mut transport = Transport::new(session);
         transport.wire.extend_from_slice(self.input());
+        transport.heard = !self.input().is_empty();
         let length = self.input().len();
         self.consume(length);
         self.beside.get_or_insert_default().tls = Some(transport);
@@ -184,6 +211,7 @@ impl Connection {
             let received = self.descriptor.receive_into(&mut scratch.received[..MAX_RECORD]);
             if let Ok(Raw::Bytes(count)) = received {
                 transport.wire.extend_from_slice(&scratch.received[..count]);
+                transport.heard = true;
             }
             received
         });

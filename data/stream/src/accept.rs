@@ -1,5 +1,6 @@
 //! A connection that was just accepted: its own rules, its PROXY header, the rules of its session.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         && let Err(failure) = shake_hands(&mut client, &session, Arc::clone(chooser)).await
     {
         let what = handshake_error(failure);
-        Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
+        Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(&what);
         return None;
     }
     if after {
@@ -84,11 +85,14 @@ async fn shake_hands(
 }
 
 /// What the log says of a handshake that failed.
-fn handshake_error(failure: Failure) -> &'static str {
-    match failure.why {
-        Why::TimedOut => "Timeout during SSL handshake",
-        Why::Closed => "Connection closed during SSL handshake",
-        _ => "SSL handshake failure",
+fn handshake_error(failure: Failure) -> Cow<'static, str> {
+    match (failure.why, weir_tls::openssl::error(failure)) {
+        (Why::TimedOut, _) => "Timeout during SSL handshake".into(),
+        (Why::Closed, _) => "Connection closed during SSL handshake".into(),
+        (_, Some((code, words))) => {
+            format!("SSL handshake failure (error:{code:08X}:SSL routines::{words})").into()
+        }
+        (_, None) => "SSL handshake failure".into(),
     }
 }
 

@@ -102,7 +102,7 @@ impl Stream {
     /// the line looks, else it is the one of the manual, section 8.2.5. `option dontlognull` leaves out those that sent nothing.
     pub(crate) fn log_refused_handshake(&mut self, what: &str) {
         let frontend = self.frontend;
-        let sent_nothing = self.client.input().is_empty();
+        let sent_nothing = !self.client.connection().is_some_and(weir_net::Connection::was_heard);
         if frontend.log_sinks.is_empty() || frontend.config.settings.options.dont_log_null && sent_nothing {
             return;
         }

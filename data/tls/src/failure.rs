@@ -37,6 +37,8 @@ pub enum Why {
     NoCertificate,
     /// The peer's certificate was refused.
     Certificate,
+    /// Who issued the peer's certificate is not trusted.
+    Untrusted,
     /// The peer's certificate is for somebody else.
     WrongName,
     /// The peer broke the rules of the protocol.
@@ -89,6 +91,7 @@ impl Failure {
             Error::NoCertificatesPresented => Why::NoCertificate,
             Error::InvalidCertificate(CertificateError::NotValidForName)
             | Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. }) => Why::WrongName,
+            Error::InvalidCertificate(CertificateError::UnknownIssuer) => Why::Untrusted,
             Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => Why::Certificate,
             Error::InvalidMessage(InvalidMessage::InvalidContentType) => Why::NotTls,
             Error::DecryptError => Why::Corrupt,
@@ -114,6 +117,7 @@ impl fmt::Display for Failure {
             Why::UnknownName => "no certificate for that name",
             Why::NoCertificate => "no certificate came",
             Why::Certificate => "the certificate was refused",
+            Why::Untrusted => "who issued the certificate is not trusted",
             Why::WrongName => "the certificate is for another name",
             Why::Misbehaved => "a message that breaks the protocol",
             Why::Corrupt => "a record that cannot be decrypted",

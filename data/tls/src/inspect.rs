@@ -73,7 +73,16 @@ impl<'c> Inspected<'c> {
                 "1.2.840.113549.1.9.1" => "emailAddress".to_owned(),
                 "0.9.2342.19200300.100.1.1" => "UID".to_owned(),
                 "0.9.2342.19200300.100.1.25" => "DC".to_owned(),
+                "2.5.4.3" => "CN".to_owned(),
+                "2.5.4.4" => "SN".to_owned(),
                 "2.5.4.5" => "serialNumber".to_owned(),
+                "2.5.4.6" => "C".to_owned(),
+                "2.5.4.7" => "L".to_owned(),
+                "2.5.4.8" => "ST".to_owned(),
+                "2.5.4.10" => "O".to_owned(),
+                "2.5.4.11" => "OU".to_owned(),
+                "2.5.4.12" => "title".to_owned(),
+                "2.5.4.42" => "GN".to_owned(),
                 text => oid2sn(oid, oid_registry()).map_or_else(|_| text.to_owned(), str::to_owned),
             };
             let value = match attribute.as_str() {

@@ -12,6 +12,7 @@ pub mod ciphers;
 pub mod failure;
 pub mod inspect;
 pub mod listener;
+pub mod openssl;
 pub mod pem;
 mod record;
 pub mod resumption;

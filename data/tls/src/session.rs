@@ -78,8 +78,8 @@ pub struct Facts {
     pub certificate: Option<Arc<crate::certificate::Certificate>>,
     /// How the peer's certificate was found, when it was looked at.
     pub verified: Option<crate::verify::Verified>,
-    /// The client's hello, as far as it is to be kept.
-    pub hello: Option<Box<[u8]>>,
+    /// Why there is no session.
+    pub failure: Option<Failure>,
 }
 
 /// How far a handshake is.
@@ -117,6 +117,11 @@ impl Session {
         &self.facts
     }
 
+    /// Whether the handshake has begun: the hello of a client is not awaited any more.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.state, State::Hello(_))
+    }
+
     /// Whether the handshake is over.
     pub fn is_established(&self) -> bool {
         matches!(self.state, State::Traffic(_))
@@ -131,6 +136,7 @@ impl Session {
         let mut used = 0;
         let result = self.shake_on(wire, &mut used, answer);
         if let Err(failure) = result {
+            self.facts.failure = Some(failure);
             self.state = State::Failed(failure);
         }
         (used, result)
@@ -285,6 +291,11 @@ fn begin(
         .then(|| ClientHello::parse(&message.body))
         .flatten();
     let Some(hello) = hello else { return Err(refuse(Failure::of(Alert::UnexpectedMessage), answer)) };
+    // Who speaks nothing newer says so here, and rustls would look at its ciphers first.
+    if hello.version < [3, 3] && hello.extension(SUPPORTED_VERSIONS).is_none() {
+        let failure = Failure { why: Why::Version, alert: Some(Alert::ProtocolVersion) };
+        return Err(refuse(failure, answer));
+    }
     facts.server_name = hello
         .server_name()
         .and_then(|name| std::str::from_utf8(name).ok())
@@ -392,5 +403,7 @@ fn tell(engine: &mut impl Engine, wire: &mut [u8], answer: &mut Vec<u8>) -> Opti
     }
 }
 
+/// The extension that lists versions, since TLS 1.3.
+const SUPPORTED_VERSIONS: u16 = 43;
 /// How long a client's hello may be: large ones carry keys of new kinds and padding.
 const MAX_HELLO: usize = 1 << 16;

@@ -328,7 +328,7 @@ fn clients_show_certificates_where_they_must() {
     let other = certificate(&authority("another"), "client.example");
     let mut pair = Pair::new(listener, world.client(Some(&other)), "one.example");
     let (_, server) = pair.shake(usize::MAX / 2).expect_err("a wrong certificate");
-    assert_eq!(server.expect("a failure").why, Why::Certificate);
+    assert_eq!(server.expect("a failure").why, Why::Untrusted);
     // Which can be borne: 20 is what OpenSSL calls it.
     world.ignored.codes.insert(20);
     let listener = world.listener(&["one.example"], false);

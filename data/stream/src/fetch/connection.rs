@@ -7,6 +7,7 @@ use weir_net::Fault;
 use weir_proxy::tlv;
 use weir_sys::Address;
 use weir_sys::tcp_info::TcpInfo;
+use weir_tls::Why;
 
 use super::local::is_local;
 use super::values::{amount, copied, gauge, ip, number, port, text, truth};
@@ -268,7 +269,33 @@ const fn error_of(fault: Option<Fault>) -> ConnectionError {
         Some(Fault::SocksRefused(_)) => {
             ConnectionError { id: 41, name: b"SOCKS4_DENY", message: b"SOCKS4 Proxy deny the request" }
         }
+        Some(Fault::Tls(why)) => error_of_tls(why),
         Some(_) => ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" },
+    }
+}
+
+const fn error_of_tls(why: Why) -> ConnectionError {
+    match why {
+        Why::Closed => {
+            ConnectionError { id: 24, name: b"SSL_EMPTY", message: b"Connection closed during SSL handshake" }
+        }
+        Why::TimedOut => {
+            ConnectionError { id: 26, name: b"SSL_TIMEOUT", message: b"Timeout during SSL handshake" }
+        }
+        Why::Untrusted => ConnectionError {
+            id: 30,
+            name: b"SSL_CA_FAIL",
+            message: b"SSL client CA chain cannot be verified",
+        },
+        Why::Certificate => {
+            ConnectionError { id: 31, name: b"SSL_CRT_FAIL", message: b"SSL client certificate not trusted" }
+        }
+        Why::WrongName => ConnectionError {
+            id: 32,
+            name: b"SSL_MISMATCH",
+            message: b"Server presented an SSL certificate different from the configured one",
+        },
+        _ => ConnectionError { id: 34, name: b"SSL_HANDSHAKE", message: b"SSL handshake failure" },
     }
 }
 

@@ -8,7 +8,7 @@ use weir_mux::StreamConnector;
 use weir_tls::inspect::{Inspected, Party};
 use weir_tls::rustls::ProtocolVersion;
 use weir_tls::rustls::pki_types::CertificateDer;
-use weir_tls::{Facts, ciphers};
+use weir_tls::{Facts, ciphers, openssl};
 
 use super::values::{copied, made_binary, number, truth};
 use super::{Row, row, valid};
@@ -77,10 +77,10 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         client("ssl_fc_err", Int, "What broke the client's handshake; 0 where nothing did"),
-        |stream, _, _| fact(of_client(stream), |_| Some(number(0))),
+        |stream, _, _| fact(of_client(stream), |facts| Some(number(error(facts).map_or(0, |error| error.0)))),
     ),
     row(client("ssl_fc_err_str", Str, "What broke the client's handshake, in words"), |stream, _, _| {
-        fact(of_client(stream), |_| Some(copied(b"")))
+        fact(of_client(stream), |facts| Some(copied(error_words(facts).as_bytes())))
     }),
     row(client("ssl_c_used", Bool, "Whether the client has a certificate"), |stream, _, _| {
         truth(of_client(stream).is_some_and(|facts| !facts.peer_certificates.is_empty()))
@@ -234,6 +234,15 @@ fn shown_to_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
 
 fn fact<'c>(facts: Option<&Facts>, ask: impl FnOnce(&Facts) -> Option<Fetched<'c>>) -> Fetched<'c> {
     facts.and_then(ask).unwrap_or(Fetched::Missing)
+}
+
+fn error(facts: &Facts) -> Option<(u32, &'static str)> {
+    openssl::error(facts.failure?)
+}
+
+/// As OpenSSL writes an error.
+fn error_words(facts: &Facts) -> String {
+    error(facts).map(|(code, words)| format!("error:{code:08X}:SSL routines::{words}")).unwrap_or_default()
 }
 
 fn bits<'c>(facts: Option<&Facts>) -> Fetched<'c> {

@@ -66,7 +66,12 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
             out.raw(&[by, during, request, response]);
         }
         Alias::Retries => retries(stream, out),
-        Alias::Frontend | Alias::FrontendTransport => out.text(stream.frontend.name().as_bytes()),
+        Alias::Frontend => out.text(stream.frontend.name().as_bytes()),
+        // The manual marks what came over TLS.
+        Alias::FrontendTransport => match stream.client.tls() {
+            None => out.text(stream.frontend.name().as_bytes()),
+            Some(_) => out.text(format!("{}~", stream.frontend.name()).as_bytes()),
+        },
         Alias::Backend => out.text(stream.backend.name().as_bytes()),
         Alias::Server => server_name(stream, out),
         Alias::TlsCipher => {

@@ -1,0 +1,83 @@
+//! What OpenSSL would call a failure: logs and scripts know its numbers and its words.
+
+use crate::failure::{Failure, Why};
+
+/// The number and the words of OpenSSL 3 for a failure; none where it has none.
+pub fn error(failure: Failure) -> Option<(u32, &'static str)> {
+    let (reason, words) = match failure.why {
+        Why::PlainHttp => (0x9c, "http request"),
+        Why::NotTls => (0x10b, "wrong version number"),
+        Why::Version => (0x102, "unsupported protocol"),
+        Why::Cipher => (0xc1, "no shared cipher"),
+        Why::Incompatible => (0x118, "no suitable signature algorithm"),
+        Why::Protocol => (0xeb, "no application protocol"),
+        Why::UnknownName => (0xea, "callback failed"),
+        Why::NoCertificate => (0xc7, "peer did not return a certificate"),
+        Why::Certificate | Why::Untrusted | Why::WrongName => (0x86, "certificate verify failed"),
+        Why::Misbehaved => (0xf4, "unexpected message"),
+        Why::Corrupt => (0x119, "decryption failed or bad record mac"),
+        Why::PeerAlert => {
+            let alert = u8::from(failure.alert?);
+            (ALERTS + u32::from(alert), alert_words(alert)?)
+        }
+        Why::Internal => (0xc_0103, "internal error"),
+        Why::Closed | Why::TimedOut => return None,
+    };
+    Some((SSL + reason, words))
+}
+
+fn alert_words(alert: u8) -> Option<&'static str> {
+    Some(match alert {
+        10 => "ssl/tls alert unexpected message",
+        20 => "ssl/tls alert bad record mac",
+        21 => "tlsv1 alert decryption failed",
+        22 => "tlsv1 alert record overflow",
+        30 => "ssl/tls alert decompression failure",
+        40 => "ssl/tls alert handshake failure",
+        41 => "ssl/tls alert no certificate",
+        42 => "ssl/tls alert bad certificate",
+        43 => "ssl/tls alert unsupported certificate",
+        44 => "ssl/tls alert certificate revoked",
+        45 => "ssl/tls alert certificate expired",
+        46 => "ssl/tls alert certificate unknown",
+        47 => "ssl/tls alert illegal parameter",
+        48 => "tlsv1 alert unknown ca",
+        49 => "tlsv1 alert access denied",
+        50 => "tlsv1 alert decode error",
+        51 => "tlsv1 alert decrypt error",
+        70 => "tlsv1 alert protocol version",
+        71 => "tlsv1 alert insufficient security",
+        80 => "tlsv1 alert internal error",
+        86 => "tlsv1 alert inappropriate fallback",
+        90 => "tlsv1 alert user cancelled",
+        100 => "tlsv1 alert no renegotiation",
+        109 => "tlsv13 alert missing extension",
+        110 => "tlsv1 unsupported extension",
+        112 => "tlsv1 unrecognized name",
+        113 => "tlsv1 bad certificate status response",
+        115 => "tlsv1 alert unknown psk identity",
+        116 => "tlsv13 alert certificate required",
+        120 => "tlsv1 alert no application protocol",
+        _ => return None,
+    })
+}
+
+/// The library's own errors of OpenSSL, where its part for TLS is.
+const SSL: u32 = 20 << 23;
+/// Where the reasons of alerts begin.
+const ALERTS: u32 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Alert;
+
+    #[test]
+    fn numbers_are_those_that_openssl_prints() {
+        let check = |failure: Failure, expected| assert_eq!(error(failure).map(|found| found.0), expected);
+        check(Failure::because(Why::PlainHttp), Some(0x0a00_009c));
+        check(Failure::because(Why::Version), Some(0x0a00_0102));
+        check(Failure { why: Why::PeerAlert, alert: Some(Alert::UnknownCA) }, Some(0x0a00_0418));
+        check(Failure::because(Why::Closed), None);
+    }
+}

@@ -1,0 +1,514 @@
+#!/usr/bin/env python3
+"""TLS on both sides, spoken with by other implementations: curl, openssl and Python's.
+
+  tls.py --bin target/release/weir [--only REGEX]
+"""
+import http.client
+import ssl
+import subprocess
+import sys
+import threading
+
+from program import *  # noqa: F403
+
+CONFIGURATION = """
+global
+    log 127.0.0.1:{log} local0
+    {extra}
+defaults
+    mode http
+    log global
+    timeout connect 2s
+    timeout client 3s
+    timeout server 3s
+    log-format "line %ST %tsc %ft %sslv %sslc"
+    {defaults}
+{sections}
+"""
+
+ANSWER = 'http-request return status 200 content-type text/plain lf-string "{}"'
+
+
+def openssl(*arguments, stdin=b""):
+    """Runs openssl; what it prints on both outputs."""
+    done = subprocess.run(["openssl", *arguments], input=stdin, capture_output=True, timeout=20)
+    return (done.stderr + done.stdout).decode(errors="replace")
+
+
+class Authority:
+    """Somebody who issues certificates, in a folder."""
+
+    def __init__(self, folder, name="authority"):
+        self.folder, self.name = folder, name
+        self.certificate, self.key = self.path("pem"), self.path("own-key")
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.key,
+                "-out", self.certificate, "-days", "30", "-subj", f"/CN={name}")
+
+    def path(self, ending):
+        return os.path.join(self.folder.path, f"{self.name}.{ending}")
+
+    def issue(self, name, file=None, kind="ec", days=30, key_apart=False):
+        """A certificate for a name with its key, in one file or two; the file's path."""
+        file = os.path.join(self.folder.path, file or f"{name.replace('*', 'any')}.pem")
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        key, request, signed = self.path("k"), self.path("r"), self.path("c")
+        curve = ["-pkeyopt", "ec_paramgen_curve:P-256"] if kind == "ec" else []
+        openssl("req", "-newkey", "rsa:2048" if kind == "rsa" else "ec", *curve, "-nodes", "-keyout", key, "-out", request,
+                "-subj", f"/O=tests/CN={name}", "-addext", f"subjectAltName=DNS:{name}")
+        openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial", "-out", signed,
+                "-days", str(days), "-copy_extensions", "copy")
+        with open(file, "w") as out:
+            out.write(open(signed).read())
+            if not key_apart:
+                out.write(open(key).read())
+        if key_apart:
+            shutil.copy(key, file + ".key")
+        return file
+
+
+class Log:
+    """Whoever the program logs to."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+
+    def line(self, seconds=5):
+        self.socket.settimeout(seconds)
+        return self.socket.recv(65536).decode(errors="replace").split("]: ", 1)[-1].strip()
+
+
+class World:
+    """A running program with sections of a test, and its log."""
+
+    def __init__(self, binary, folder, sections, extra="", defaults=""):
+        self.log = Log()
+        self.port = free_port()
+        sections = sections.replace("@port@", str(self.port))
+        text = CONFIGURATION.format(log=self.log.port, extra=extra, defaults=defaults, sections=sections)
+        self.file = folder.file("a.cfg", text)
+        self.program = Program(binary, "-f", self.file)
+
+    def __enter__(self):
+        self.program.__enter__()
+        self.program.ready(self.port)
+        # What looked whether it listens left a line.
+        self.log.line()
+        return self
+
+    def __exit__(self, *arguments):
+        self.program.__exit__(*arguments)
+
+
+def connect(port, authority=None, name="one.example", own=None, seconds=5, version=None, ciphers=None):
+    """A TLS connection; who is not trusted is only trusted without an authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authority:
+        context.load_verify_locations(authority.certificate)
+    else:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if own:
+        context.load_cert_chain(own)
+    context.set_alpn_protocols(["http/1.1"])
+    if version:
+        context.minimum_version = context.maximum_version = version
+    if ciphers:
+        context.set_ciphers(ciphers)
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), seconds), server_hostname=name)
+
+
+def ask_over(connection, text=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
+    """Sends a request; the whole answer until the end."""
+    connection.sendall(text)
+    answer = b""
+    while more := connection.recv(65536):
+        answer += more
+    return answer
+
+
+def frontend(line, answer="%[ssl_fc] %[ssl_fc_sni]", more=""):
+    return f"frontend f\n    bind 127.0.0.1:@port@ {line}\n    {more}\n    " + ANSWER.format(answer)
+
+
+def refused(binary, folder, line, defaults="", extra="", sections=None):
+    """What the program says of a configuration that it does not take."""
+    text = CONFIGURATION.format(log=514, extra=extra, defaults=defaults, sections=(sections or frontend(line)).replace("@port@", "1"))
+    status, _, said = run(binary, "-c", "-f", folder.file("refused.cfg", text))
+    assert status == 1, (status, said)
+    return said
+
+
+def both_versions_serve_requests(binary, folder):
+    """And say so in fetches and in the log."""
+    authority = Authority(folder)
+    answer = "%[ssl_fc] %[ssl_fc_protocol] %[ssl_fc_cipher] %[ssl_fc_sni] %[ssl_fc_alpn] %[ssl_fc_has_sni] %[ssl_f_s_dn(CN)]"
+    with World(binary, folder, frontend(f"ssl crt {authority.issue('one.example')}", answer)) as world:
+        for version, name, cipher in ((ssl.TLSVersion.TLSv1_2, "TLSv1.2", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+                                      (ssl.TLSVersion.TLSv1_3, "TLSv1.3", "TLS_AES_256_GCM_SHA384")):
+            with connect(world.port, authority, version=version) as connection:
+                body = ask_over(connection).split(b"\r\n\r\n", 1)[1].decode()
+            assert body == f"1 {name} {cipher} one.example http/1.1 1 one.example", body
+            assert (line := world.log.line()) == f"line 200 LR-- f~ {name} {cipher}", line
+        done = subprocess.run(["curl", "-sS", "--cacert", authority.certificate, "--resolve", f"one.example:{world.port}:127.0.0.1",
+                               f"https://one.example:{world.port}/"], capture_output=True, text=True, timeout=20)
+        assert "http/1.1" in done.stdout, done
+
+
+def several_requests_use_one_session_and_it_ends_by_a_word(binary, folder):
+    """Keep-alive; a close without `close_notify` would be an error of Python's client."""
+    authority = Authority(folder)
+    with World(binary, folder, frontend(f"ssl crt {authority.issue('one.example')}")) as world:
+        with connect(world.port, authority) as connection:
+            connection.suppress_ragged_eofs = False
+            client = http.client.HTTPConnection("x")
+            client.sock = connection
+            for _ in range(3):
+                client.request("GET", "/")
+                assert client.getresponse().read() == b"1 one.example"
+            assert ask_over(connection).endswith(b"1 one.example")
+
+
+def certificates_go_by_name(binary, folder):
+    """Files, folders, lists with filters, a key beside, and nobody for a strict listener."""
+    authority = Authority(folder)
+    one, two = authority.issue("one.example"), authority.issue("two.example", key_apart=True)
+    authority.issue("three.example", "many/a.pem")
+    authority.issue("*.wild.example", "many/b.pem", key_apart=True)
+    listed = folder.file("list", f"# a list\n{two} [ssl-min-ver TLSv1.3] *.two.example !not.two.example listed.example\n")
+    line = f"ssl crt {one} crt {folder.path}/many crt-list {listed}"
+    shown = "%[ssl_f_s_dn(CN)]"
+    expected = {"one.example": "one.example", "three.example": "three.example", "a.wild.example": "*.wild.example",
+                "x.two.example": "two.example", "listed.example": "two.example", "not.two.example": "one.example",
+                "two.example": "one.example", "none.example": "one.example", "A.WILD.example": "*.wild.example"}
+    with World(binary, folder, frontend(line, shown)) as world:
+        for name, certificate in expected.items():
+            with connect(world.port, name=name) as connection:
+                assert ask_over(connection).endswith(b"\r\n\r\n" + certificate.encode()), name
+            world.log.line()
+        try:
+            connect(world.port, name="listed.example", version=ssl.TLSVersion.TLSv1_2)
+            raise AssertionError("TLS 1.2 where the list says 1.3")
+        except ssl.SSLError as error:
+            assert "PROTOCOL_VERSION" in str(error), error
+    with World(binary, folder, frontend(line + " strict-sni", shown)) as world:
+        with connect(world.port, name="one.example") as connection:
+            assert ask_over(connection).endswith(b"one.example")
+        world.log.line()
+        for name in ("none.example", None):
+            try:
+                connect(world.port, name=name)
+                raise AssertionError("a session without a certificate")
+            except ssl.SSLError as error:
+                assert "UNRECOGNIZED_NAME" in str(error), error
+            assert world.log.line().endswith("SSL handshake failure (error:0A0000EA:SSL routines::callback failed)")
+
+
+def a_bundle_shows_what_the_client_can_check(binary, folder):
+    """`NAME.rsa` and `NAME.ecdsa` for `crt NAME`."""
+    authority = Authority(folder)
+    authority.issue("one.example", "site.ecdsa")
+    authority.issue("one.example", "site.rsa", kind="rsa")
+    with World(binary, folder, frontend(f"ssl crt {folder.path}/site", "%[ssl_f_key_alg]")) as world:
+        for ciphers, expected in (("ECDHE-RSA-AES128-GCM-SHA256", b"rsaEncryption"), ("ECDHE-ECDSA-AES128-GCM-SHA256", b"id-ecPublicKey")):
+            with connect(world.port, authority, version=ssl.TLSVersion.TLSv1_2, ciphers=ciphers) as connection:
+                assert ask_over(connection).endswith(expected), ciphers
+
+
+def clients_show_certificates(binary, folder):
+    """`verify required`, `optional`, and errors that are borne."""
+    authority, other = Authority(folder), Authority(folder, "other")
+    site = authority.issue("one.example")
+    mine, foreign = authority.issue("me.example"), other.issue("me.example", "foreign.pem")
+    shown = "%[ssl_c_used] %[ssl_c_verify] %[ssl_c_s_dn] %[ssl_c_i_dn(CN)]"
+    line = f"ssl crt {site} ca-file {authority.certificate} verify "
+    with World(binary, folder, frontend(line + "optional", shown)) as world:
+        with connect(world.port, own=mine) as connection:
+            assert ask_over(connection).endswith(b"\r\n\r\n1 0 /O=tests/CN=me.example authority")
+        with connect(world.port) as connection:
+            assert ask_over(connection).endswith(b"\r\n\r\n0 0  ")
+    with World(binary, folder, frontend(line + "required", shown)) as world:
+        for own, said in ((None, "0A0000C7:SSL routines::peer did not return a certificate"), (foreign, "0A000086:SSL routines::certificate verify failed")):
+            try:
+                # A client of TLS 1.3 learns of it only with the answer.
+                with connect(world.port, own=own) as connection:
+                    ask_over(connection)
+                raise AssertionError("a session without a good certificate")
+            except (ssl.SSLError, ConnectionError):
+                pass
+            assert world.log.line().endswith(f"SSL handshake failure (error:{said})")
+    with World(binary, folder, frontend(line + "required crt-ignore-err all ca-ignore-err all", shown)) as world:
+        with connect(world.port, own=foreign) as connection:
+            assert ask_over(connection).endswith(b"\r\n\r\n1 20 /O=tests/CN=me.example other")
+
+
+def handshakes_that_fail_are_logged(binary, folder):
+    """Each with its reason; HTTP in clear is told apart."""
+    site = Authority(folder).issue("one.example")
+    with World(binary, folder, frontend(f"ssl crt {site}"), defaults="timeout client-hs 300ms") as world:
+        for bytes_, said in ((b"GET / HTTP/1.0\r\n\r\n", "SSL handshake failure (error:0A00009C:SSL routines::http request)"),
+                             (b"SSH-2.0-x\r\n", "SSL handshake failure (error:0A00010B:SSL routines::wrong version number)"),
+                             (b"", "Connection closed during SSL handshake"),
+                             (b"\x16\x03\x01\x02", "Timeout during SSL handshake")):
+            with socket.create_connection(("127.0.0.1", world.port)) as connection:
+                if bytes_:
+                    connection.sendall(bytes_)
+                else:
+                    connection.close()
+                assert world.log.line().endswith(f" f/1: {said}")
+        try:
+            connect(world.port, Authority(folder, "another"))
+            raise AssertionError("trusted by nobody")
+        except ssl.SSLError:
+            assert world.log.line().endswith("f/1: SSL handshake failure (error:0A000418:SSL routines::tlsv1 alert unknown ca)")
+        assert "alert number 70" in openssl("s_client", "-connect", f"127.0.0.1:{world.port}", "-tls1_1", "-cipher", "ALL:@SECLEVEL=0")
+        assert world.log.line().endswith("(error:0A000102:SSL routines::unsupported protocol)")
+
+
+def sessions_are_resumed(binary, folder):
+    """By tickets and without."""
+    site = Authority(folder).issue("one.example")
+    for word in ("", " no-tls-tickets"):
+        with World(binary, folder, frontend(f"ssl crt {site}{word}", "%[ssl_fc_is_resumed]")) as world:
+            for version in ("-tls1_2", "-tls1_3"):
+                kept = folder.path + "/session"
+                request_ = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+                first = ["s_client", "-quiet", "-connect", f"127.0.0.1:{world.port}", version]
+                assert openssl(*first, "-sess_out", kept, stdin=request_).rstrip().endswith("0"), version + word
+                assert openssl(*first, "-sess_in", kept, stdin=request_).rstrip().endswith("1"), version + word
+
+
+def faults_of_files_are_named(binary, folder):
+    """Which file, and what to do."""
+    authority = Authority(folder)
+    good = authority.issue("one.example")
+    bare = folder.file("bare.pem", open(authority.certificate).read())
+    other_key = folder.file("other.pem", open(authority.certificate).read() + open(authority.issue("two.example")).read().split("-----END CERTIFICATE-----")[1])
+    rubbish = folder.file("rubbish.pem", "nothing of use\n")
+    for line, said in (("ssl", "no SSL certificate specified for bind '127.0.0.1:1' (use 'crt')."),
+                       ("ssl crt /none.pem", "unable to read '/none.pem': No such file or directory."),
+                       (f"ssl crt {bare}", f"'{bare}' holds no private key, and there is none in '{bare}.key'."),
+                       (f"ssl crt {rubbish}", f"'{rubbish}' holds no certificate"),
+                       (f"ssl crt {other_key}", f"does not belong to the first certificate of '{other_key}'"),
+                       (f"ssl crt {good} verify required", "add 'ca-file <file>'"),
+                       (f"ssl crt {good} verify required ca-file {rubbish}", f"'{rubbish}' holds no certificate of an authority"),
+                       ("ssl crt-list /none", "unable to read '/none'"),
+                       (f"ssl crt {good} force-tlsv10", "TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are"),
+                       (f"ssl crt {good} ssl-max-ver TLSv1.1", "write 'ssl-min-ver TLSv1.2'"),
+                       (f"ssl crt {good} force-tlsv12 ciphers AES128-SHA", "no cipher is left of 'AES128-SHA'"),
+                       (f"ssl crt {good} alpn h2", "'alpn h2' is not implemented yet"),
+                       (f"ssl crt {good} tls-ticket-keys x", "'tls-ticket-keys' is not implemented yet")):
+        assert said in (found := refused(binary, folder, line)), found
+
+
+def what_is_never_negotiated_is_told_once(binary, folder):
+    """A configuration for more than there is starts, and what is satisfied already needs no word."""
+    site = Authority(folder).issue("one.example")
+    for line, said in ((f"ssl crt {site} no-sslv3 no-tlsv10 no-tlsv11 ciphers HIGH:!aNULL:!MD5", None),
+                       (f"ssl crt {site} ssl-min-ver TLSv1.0", "never negotiated, not supported: TLSv1.0 TLSv1.1."),
+                       (f"ssl crt {site} ciphers ECDHE+AESGCM:AES128-SHA", "never negotiated, not supported: AES128-SHA."),
+                       (f"ssl crt {site} alpn h2,http/1.1", "'h2' is not implemented yet and not offered: clients get 'http/1.1'.")):
+        text = CONFIGURATION.format(log=514, extra="", defaults="", sections=frontend(line).replace("@port@", "1"))
+        status, _, printed = run(binary, "-c", "-f", folder.file("b.cfg", text))
+        warnings = [text for text in printed.splitlines() if "WARNING" in text]
+        assert status == 0 and len(warnings) == (said is not None), printed
+        assert said is None or said in warnings[0], warnings
+
+
+class SecureServer:
+    """A server that speaks TLS, answers each request with what it knows of the session, and keeps connections."""
+
+    def __init__(self, certificate, authority=None):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+        if authority:
+            self.context.load_verify_locations(authority.certificate)
+            self.context.verify_mode = ssl.CERT_REQUIRED
+        self.names, self.accepted, self.resumed, self.headers = [], 0, 0, []
+        self.context.sni_callback = lambda _, name, __: self.names.append(name)
+        self.reads_header = False
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            connection, _ = self.listener.accept()
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, raw):
+        try:
+            if self.reads_header:
+                header = b""
+                while not header.endswith(b"\r\n"):
+                    header += raw.recv(1)
+                self.headers.append(header)
+            connection = self.context.wrap_socket(raw, server_side=True)
+        except OSError:
+            return raw.close()
+        self.accepted += 1
+        self.resumed += connection.session_reused
+        with connection:
+            file = connection.makefile("rb")
+            while line := file.readline():
+                length = 0
+                while (header := file.readline().strip()):
+                    if header.lower().startswith(b"content-length:"):
+                        length = int(header.split(b":")[1])
+                body = file.read(length)
+                size = int(line.split()[1][1:] or 0)
+                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {size + 8}\r\n\r\n{len(body):08}".encode() + b"x" * size)
+
+
+def backend(line):
+    return f"listen f\n    bind 127.0.0.1:@port@\n    http-reuse always\n    server s 127.0.0.1:{line}"
+
+
+def get(port, path="/", body=None):
+    """A request in clear; its status and its body."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    client.request("POST" if body else "GET", path, body)
+    response = client.getresponse()
+    return response.status, response.read()
+
+
+def servers_are_asked_by_name_and_verified(binary, folder):
+    """`sni`, `verifyhost`, `ca-file`: who is not whom we want gets nothing."""
+    authority, other = Authority(folder), Authority(folder, "other")
+    server = SecureServer(authority.issue("back.example"))
+    ssl_ = f"{server.port} ssl ca-file {authority.certificate} "
+    for line, status in ((ssl_ + "sni str(back.example)", 200), (ssl_ + "sni str(wrong.example)", 503), (ssl_, 200),
+                         (ssl_ + "verifyhost back.example", 200), (ssl_ + "verifyhost wrong.example", 503),
+                         (ssl_ + "sni str(x.example) verifyhost back.example", 200),
+                         (f"{server.port} ssl verify none sni str(wrong.example)", 200),
+                         (f"{server.port} ssl ca-file {other.certificate}", 503)):
+        server.names.clear()
+        with World(binary, folder, backend(line), defaults="retries 0") as world:
+            assert get(world.port)[0] == status, line
+            assert world.log.line().startswith("line 200" if status == 200 else "line 503 SC"), line
+        asked = line.split("str(")[1].split(")")[0] if "str(" in line else None
+        assert server.names == [asked], (line, server.names)
+    said = refused(binary, folder, "", sections=backend(f"{server.port} ssl"))
+    assert "whom to trust is not said: add 'ca-file <file>'" in said, said
+    with World(binary, folder, backend(f"{server.port} ssl"), extra="ssl-server-verify none") as world:
+        assert get(world.port)[0] == 200
+
+
+def servers_see_our_certificate_and_the_header_before(binary, folder):
+    """`crt`; the PROXY header is in clear."""
+    authority = Authority(folder)
+    server = SecureServer(authority.issue("back.example"), authority)
+    mine = authority.issue("me.example")
+    with World(binary, folder, backend(f"{server.port} ssl verify none crt {mine}")) as world:
+        assert get(world.port)[0] == 200
+    server.reads_header = True
+    with World(binary, folder, backend(f"{server.port} ssl verify none crt {mine} send-proxy")) as world:
+        assert get(world.port)[0] == 200
+    assert server.headers[0].startswith(b"PROXY TCP4 127.0.0.1 "), server.headers
+
+
+def connections_to_servers_are_reused_by_name(binary, folder):
+    """And new ones go on with an earlier session."""
+    server = SecureServer(Authority(folder).issue("back.example"))
+    with World(binary, folder, backend(f"{server.port} ssl verify none sni req.hdr(host)"), extra="nbthread 1") as world:
+        for host in (b"a.example", b"a.example", b"b.example", b"a.example"):
+            with socket.create_connection(("127.0.0.1", world.port)) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
+                while client.recv(65536):
+                    pass
+    assert server.names == ["a.example", "b.example"] and server.accepted == 2, server.names
+    for word, resumed in (("", 2), (" no-ssl-reuse", 0)):
+        server = SecureServer(Authority(folder).issue("back.example"))
+        with World(binary, folder, backend(f"{server.port} ssl verify none pool-max-conn 0 sni str(a.example){word}"), extra="nbthread 1") as world:
+            for _ in range(3):
+                assert get(world.port)[0] == 200
+        assert (server.accepted, server.resumed) == (3, resumed), (server.accepted, server.resumed)
+
+
+def bodies_pass_whole_in_both_directions(binary, folder):
+    """TLS on both sides, sizes around those of records and buffers, and several at once."""
+    authority = Authority(folder)
+    server = SecureServer(authority.issue("back.example"))
+    sections = (f"listen f\n    bind 127.0.0.1:@port@ ssl crt {authority.issue('one.example')}\n"
+                f"    server s 127.0.0.1:{server.port} ssl verify none")
+    faults = []
+    with World(binary, folder, sections) as world:
+        def exchange(number):
+            try:
+                client = http.client.HTTPConnection("x", timeout=20)
+                client.sock = connect(world.port, authority)
+                for size in (1, 16383, 16384, 16385, 40000, 1_000_003):
+                    client.request("POST", f"/{size}", b"y" * (size + number))
+                    response = client.getresponse()
+                    body = response.read()
+                    assert body == f"{size + number:08}".encode() + b"x" * size, (size, len(body))
+            except Exception as error:  # noqa: BLE001
+                faults.append(error)
+
+        threads = [threading.Thread(target=exchange, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not faults, faults
+
+
+def a_handshake_may_come_byte_by_byte(binary, folder):
+    """The client's segments as small as they can be, through a proxy of ours."""
+    authority = Authority(folder)
+    with World(binary, folder, frontend(f"ssl crt {authority.issue('one.example')}")) as world:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cafile=authority.certificate)
+        client = context.wrap_bio(incoming, outgoing, server_hostname="one.example")
+        with socket.create_connection(("127.0.0.1", world.port), 5) as raw:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+            def settle(step):
+                while True:
+                    try:
+                        result = step()
+                    except ssl.SSLWantReadError:
+                        result = None
+                    for byte in outgoing.read():
+                        raw.sendall(bytes([byte]))
+                    if result is not None:
+                        return result
+                    incoming.write(raw.recv(65536))
+
+            settle(lambda: client.do_handshake() or True)
+            client.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200 OK" in settle(lambda: client.read(10000))
+
+
+def tcp_passes_through_tls_on_either_side(binary, folder):
+    """TCP mode: TLS ends here, or begins here, and an end is passed on."""
+    authority = Authority(folder)
+    echo = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        while True:
+            connection, _ = echo.accept()
+            with connection:
+                said = b""
+                while more := connection.recv(65536):
+                    said += more
+                connection.sendall(said[::-1])
+
+    threading.Thread(target=serve, daemon=True).start()
+    second = free_port()
+    sections = (f"listen f\n    mode tcp\n    bind 127.0.0.1:@port@ \n    server s 127.0.0.1:{second} ssl ca-file {authority.certificate} sni str(one.example)\n"
+                f"listen g\n    mode tcp\n    bind 127.0.0.1:{second} ssl crt {authority.issue('one.example')}\n    server s 127.0.0.1:{echo.getsockname()[1]}")
+    with World(binary, folder, sections) as world:
+        for size in (3, 100_000):
+            said = random.randbytes(size)
+            with socket.create_connection(("127.0.0.1", world.port), 10) as client:
+                client.sendall(said)
+                client.shutdown(socket.SHUT_WR)
+                heard_ = b""
+                while more := client.recv(65536):
+                    heard_ += more
+            assert heard_ == said[::-1], (size, len(heard_))
+
+
+if __name__ == "__main__":
+    sys.exit(main("tls", [sys.modules[__name__]]))
