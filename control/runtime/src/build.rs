@@ -82,11 +82,10 @@ impl std::fmt::Display for BuildError {
 /// When a name is unknown or a log target cannot be opened.
 pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance, Vec<BuildError>> {
     let mut errors = Vec::new();
-    let mut sinks = LogSinks::default();
     let model::Config { global, proxies, userlists, .. } = config;
     weir_stream::fetch::install_userlists(userlists);
     let names = ProxyNames::new(&proxies);
-    let mut tls = TlsBuilder::new(&global);
+    let mut shared = SharedParts { sinks: LogSinks::default(), tls: TlsBuilder::new(&global) };
     let full_connections = backends::full_connections(&proxies, &options);
     let mut built = Vec::with_capacity(proxies.len());
     for (index, proxy) in proxies.into_iter().enumerate() {
@@ -96,13 +95,12 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
             &global,
             &options,
             full_connections[index],
-            &mut sinks,
-            &mut tls,
+            &mut shared,
             &mut errors,
         ));
     }
-    tls.warnings.into_iter().for_each(options.warn);
-    errors.extend(tls.errors);
+    shared.tls.warnings.into_iter().for_each(options.warn);
+    errors.extend(shared.tls.errors);
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -146,24 +144,32 @@ impl ProxyNames {
     }
 }
 
+/// What proxies share while they are made: files are opened and read once.
+struct SharedParts<'g> {
+    sinks: LogSinks,
+    tls: TlsBuilder<'g>,
+}
+
 fn make_proxy(
     index: usize,
     mut config: model::Proxy,
     global: &model::Global,
     options: &Options<'_>,
     full_connections: u32,
-    sinks: &mut LogSinks,
-    tls: &mut TlsBuilder<'_>,
+    shared: &mut SharedParts<'_>,
     errors: &mut Vec<BuildError>,
 ) -> Proxy {
     let workers = options.workers.max(1);
     backends::resolve_sources(&mut config, options.resolver, errors);
     let backend =
         config.is_backend().then(|| backends::backend(&config, global, options, full_connections, errors));
-    let listeners =
-        if config.settings.disabled { Vec::new() } else { listeners::listeners(&config, workers, tls) };
-    let server_tls = tls.servers(&config);
-    let log_sinks = logs::of_proxy(&config, global, options, sinks, errors);
+    let listeners = if config.settings.disabled {
+        Vec::new()
+    } else {
+        listeners::listeners(&config, workers, &mut shared.tls)
+    };
+    let server_tls = shared.tls.servers(&config);
+    let log_sinks = logs::of_proxy(&config, global, options, &mut shared.sinks, errors);
     let log_tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
     let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
     let limit = frontend_limit.unwrap_or(options.connections);

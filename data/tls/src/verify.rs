@@ -229,7 +229,7 @@ impl Verifier {
             let code = code_of(&error, certificate, intermediates.is_empty());
             // Who cannot be trusted for want of an issuer is a fault of the chain, as OpenSSL counts it, when there is a chain.
             let (ignored, place) = match code {
-                18 | 19 | 20 | 21 if !intermediates.is_empty() => {
+                18..=21 if !intermediates.is_empty() => {
                     verified.authority_depth = intermediates.len() as u16;
                     (&self.ignored_of_authorities, &mut verified.authority_error)
                 }
