@@ -1,6 +1,7 @@
 //! From the configuration to the instance: every live object, made once, before any worker runs.
 
 mod backends;
+mod checks;
 mod farms;
 mod listeners;
 mod logs;
@@ -27,6 +28,7 @@ use weir_stream::service::Statistics;
 use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
 
+pub(crate) use checks::{checks, health_plan};
 pub use logs::LogSinks;
 pub use names::{NameError, Resolver, SystemResolver, address};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
@@ -161,8 +163,9 @@ fn make_proxy(
 ) -> Proxy {
     let workers = options.workers.max(1);
     backends::resolve_sources(&mut config, options.resolver, errors);
-    let backend =
-        config.is_backend().then(|| backends::backend(&config, global, options, full_connections, errors));
+    let backend = config
+        .is_backend()
+        .then(|| backends::backend(index, &config, global, options, full_connections, errors));
     let listeners = if config.settings.disabled {
         Vec::new()
     } else {

@@ -8,6 +8,7 @@
 mod activity;
 mod added_servers;
 mod admin;
+mod checks;
 mod columns;
 #[cfg(test)]
 pub(crate) mod fixture;

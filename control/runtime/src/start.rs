@@ -172,6 +172,7 @@ fn try_serve(
         limits: recorded_limits(&capacity, &invocation),
         cli_connections_limit: global.stats_maxconn,
         shares_idle: build::shares_idle(&global),
+        check_tuning: global.tuning.checks,
         ..ProcessRecord::new(workers)
     };
     let record = record.publish();
@@ -229,6 +230,8 @@ fn try_serve(
         ended_by: AtomicI32::new(0),
     }));
     let _ = record.life.set(life);
+    let checks = build::checks(instance, record.check_tuning, Box::new(Live { instance, record }));
+    let _ = record.checks.set(Box::leak(Box::new(checks)));
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
     let channel = channel.map_err(said("Cannot reach the master"))?;
@@ -482,6 +485,9 @@ impl Station {
             pattern_care::start(self.live);
         }
         crate::forward::start(&self.live.record.events.forwards);
+        if let Some(checks) = self.live.record.checks.get() {
+            checks.start();
+        }
         self.accept();
         self.accept_operators();
         self.accept_messages();

@@ -14,9 +14,11 @@ use crate::balance::Pick;
 use crate::changes::{AddError, ChangeError, FormerState, RemoveError};
 use crate::choice::{Choice, ChooseInput};
 use crate::figures::BackendFigures;
+use crate::health::{Check, CheckKind, CheckResult, Finding};
 use crate::idle::IdlePools;
 use crate::lb_state::{BackendStatus, LbState, Watcher};
 use crate::lease::Lease;
+use crate::notice::{News, Notice, Passage, Reason, Transition, Urgency};
 use crate::persistence::DynamicCookies;
 use crate::queue::{Decision, Order, QueueOf, Waiter, Wake};
 use crate::server::state::{AdminState, OperationalState};
@@ -316,17 +318,104 @@ impl Backend {
     /// # Errors
     /// When there is no such server or the change is not possible.
     pub fn change(&self, key: ServerKey, change: Change, now_ms: u64) -> Result<(), ChangeError> {
+        self.change_for(key, change, Reason::Operator, now_ms).map(drop)
+    }
+
+    /// The same for a reason, and what is to be told of it. Servers that follow this one change with it.
+    ///
+    /// # Errors
+    /// When there is no such server or the change is not possible.
+    pub fn change_for(
+        &self,
+        key: ServerKey,
+        change: Change,
+        reason: Reason,
+        now_ms: u64,
+    ) -> Result<News, ChangeError> {
+        let mut news = News::default();
+        self.alter(key, &reason, now_ms, &mut news, |server| self.apply(server, change, now_ms))?;
+        Ok(news)
+    }
+
+    /// A check of a server found something: the server follows, and with it those that follow it.
+    pub fn report(&self, key: ServerKey, kind: CheckKind, finding: Finding, now_ms: u64) -> News {
+        let mut news = News::default();
+        let Some(server) = self.server(key) else { return news };
+        let Some(check) = server.check(kind) else { return news };
+        let step = check.learn(finding.clone());
+        let says_all = self.settings().log_health_checks;
+        if says_all && step.is_news {
+            news.notices
+                .push(self.notice(Urgency::Notice, check_line(self.name(), &server, check, &finding)));
+        }
+        let Some(state) = server.state_after(&step, finding.result(), now_ms) else { return news };
+        let reason = if says_all { Reason::Said } else { Reason::Found(finding) };
+        // The server was there a moment ago: if it is gone now, there is nothing to tell.
+        let _ = self.alter(key, &reason, now_ms, &mut news, |server| {
+            apply_health(server, state, now_ms);
+            Ok(())
+        });
+        news
+    }
+
+    /// Changes a server under the lock, and has others follow.
+    fn alter(
+        &self,
+        key: ServerKey,
+        reason: &Reason,
+        now_ms: u64,
+        news: &mut News,
+        apply: impl FnOnce(&Server) -> Result<(), ChangeError>,
+    ) -> Result<(), ChangeError> {
         let mut woken = Vec::new();
-        {
+        let server = {
             let mut lb_state = self.lb_state.lock();
             let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
-            self.apply(&server, change, now_ms)?;
+            let before = lb_state.situation(&server, now_ms);
+            apply(&server)?;
             lb_state.rebuild(now_ms);
             lb_state.redistribute(&server, &mut woken);
             lb_state.hand_out_all(&mut woken);
-        }
+            let after = lb_state.situation(&server, now_ms);
+            let settings = self.settings();
+            let transition = Transition {
+                backend: self.name(),
+                is_listen: settings.is_listen,
+                server: &server,
+                before,
+                after,
+                waiting: self.queued(),
+                reason,
+            };
+            news.notices
+                .extend(transition.lines().into_iter().map(|(urgency, text)| self.notice(urgency, text)));
+            let was_up = before.operational != OperationalState::Stopped;
+            let is_up = after.operational != OperationalState::Stopped;
+            if was_up != is_up {
+                news.passages.push(Passage { proxy: settings.place, server: Arc::clone(&server), is_up });
+            }
+            server
+        };
         wake_all(woken);
+        for follower in server.followers().iter() {
+            let Some(backend) = follower.backend.upgrade() else { continue };
+            backend.follow(follower.server, self.name(), &server, now_ms, news);
+        }
         Ok(())
+    }
+
+    /// Has a server be what another one is.
+    fn follow(&self, key: ServerKey, leader_backend: &str, leader: &Server, now_ms: u64, news: &mut News) {
+        let reason = Reason::Follows(format!("{leader_backend}/{}", leader.name()));
+        // A follower that was removed has nothing to follow with.
+        let _ = self.alter(key, &reason, now_ms, news, |server| {
+            apply_lead(server, leader, now_ms);
+            Ok(())
+        });
+    }
+
+    fn notice(&self, urgency: Urgency, text: String) -> Notice {
+        Notice { proxy: self.settings().place, urgency, text }
     }
 
     /// Shows the farm to `watcher`, now and each time it may have changed. There is one watcher at most: the last.
@@ -443,7 +532,7 @@ impl Backend {
             Change::Admin { set, clear } => {
                 apply_admin(server, server.admin_state().without(clear).with(set), now_ms);
             }
-            Change::Health(state) => apply_health(server, state, now_ms),
+            Change::Health(state) => force_health(server, state, now_ms),
         }
         Ok(())
     }
@@ -561,9 +650,19 @@ fn apply_admin(server: &Server, admin: AdminState, now_ms: u64) {
     server.store_admin(admin);
     match (before.is_maintenance(), admin.is_maintenance()) {
         (false, true) => server.set_operational(OperationalState::Stopped, now_ms),
-        (true, false) => come_up(server, now_ms),
+        (true, false) => leave_maintenance(server, now_ms),
         _ if before.is_drain() != admin.is_drain() => server.touch(now_ms),
         _ => {}
+    }
+}
+
+/// What checks find out from now on says more; until then a server is how it begins.
+fn leave_maintenance(server: &Server, now_ms: u64) {
+    for check in [server.health(), server.agent()].into_iter().flatten() {
+        check.set_level(check.rules().first_level());
+    }
+    if server.checks_say_up() {
+        come_up(server, now_ms);
     }
 }
 
@@ -580,8 +679,50 @@ fn apply_health(server: &Server, state: OperationalState, now_ms: u64) {
     }
 }
 
+/// An operator says how a server is: its check goes on from there.
+fn force_health(server: &Server, state: OperationalState, now_ms: u64) {
+    if let Some(check) = server.health() {
+        check.set_level(if state == OperationalState::Stopped { 0 } else { check.rules().top() });
+    }
+    apply_health(server, state, now_ms);
+}
+
+/// A server is what the one is that it follows: its own wishes of maintenance and drain remain.
+fn apply_lead(server: &Server, leader: &Server, now_ms: u64) {
+    let inherited = AdminState::INHERITED_MAINTENANCE.with(AdminState::INHERITED_DRAIN);
+    let mut admin = server.admin_state().without(inherited);
+    if leader.admin_state().is_maintenance() {
+        admin = admin.with(AdminState::INHERITED_MAINTENANCE);
+    }
+    if leader.admin_state().is_drain() {
+        admin = admin.with(AdminState::INHERITED_DRAIN);
+    }
+    if admin != server.admin_state() {
+        apply_admin(server, admin, now_ms);
+    }
+    if !leader.admin_state().is_maintenance() {
+        apply_health(server, leader.operational_state(now_ms), now_ms);
+    }
+}
+
 fn come_up(server: &Server, now_ms: u64) {
     let slow = server.settings().slow_start_ms > 0;
     let state = if slow { OperationalState::Starting } else { OperationalState::Running };
     server.set_operational(state, now_ms);
+}
+
+/// What `option log-health-checks` says of a check.
+fn check_line(backend: &str, server: &Server, check: &Check, finding: &Finding) -> String {
+    let backup = if server.settings().backup { "backup " } else { "" };
+    let outcome = match finding.result() {
+        CheckResult::Passed => "succeeded",
+        CheckResult::ConditionallyPassed => "conditionally succeeded",
+        _ => "failed",
+    };
+    let (step, steps, is_up) = check.progress();
+    let word = if is_up { "UP" } else { "DOWN" };
+    let (name, reason) = (server.name(), finding.reason());
+    format!(
+        "Health check for {backup}server {backend}/{name} {outcome}{reason}, status: {step}/{steps} {word}."
+    )
 }

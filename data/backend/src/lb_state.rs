@@ -6,6 +6,7 @@ use crate::balance::{Balancer, Farm, Member, Members, Pick, Request};
 use crate::choice::ChooseInput;
 use crate::idle::IdlePools;
 use crate::lease::Lease;
+use crate::notice::Situation;
 use crate::queue::{Decision, Order, QueueOf, WaitQueue, Waiter};
 use crate::rotation::Rotation;
 use crate::server::{Server, weight};
@@ -254,6 +255,17 @@ impl LbState {
             last_change_ms: self.last_change_ms,
             downtime_ms: self.downtime_ms(now_ms),
             downs: self.downs,
+        }
+    }
+
+    /// How a server and its farm are now.
+    pub(crate) fn situation(&self, server: &Server, now_ms: u64) -> Situation {
+        Situation {
+            admin: server.admin_state(),
+            operational: server.operational_state(now_ms),
+            queued: server.queued(),
+            active: self.active,
+            backup: self.backup,
         }
     }
 

@@ -20,10 +20,12 @@ mod changes;
 mod choice;
 pub mod figures;
 pub mod hash;
+pub mod health;
 pub mod idle;
 pub mod key;
 mod lb_state;
 mod lease;
+pub mod notice;
 pub mod persistence;
 pub mod queue;
 pub mod retry;
@@ -46,12 +48,14 @@ pub use figures::{
     ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,
     ServerCounter, ServerFigures,
 };
+pub use health::{Check, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Finding, StartLevel};
 pub use idle::{
     Admission, ConnectionKeys, ConnectionParts, Idle, IdlePool, IdlePools, NeverShared, PurgePlan, Removed,
     Reusable, ReuseScope, SharedConnection, SharedId, Usage, may_reuse, purge_plan, reuse_scope,
 };
 pub use lb_state::{BackendStatus, FarmView, Watcher};
 pub use lease::Lease;
+pub use notice::{News, Notice, Passage, Reason, Urgency};
 pub use persistence::{
     CookieMode, CookieSettings, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts,
     ResponsePlan,
@@ -60,7 +64,7 @@ pub use queue::{Priority, Wake, WakeFn};
 pub use retry::{Failure, NextAttempt, TURN_AROUND_MS, after_failure};
 pub use server::state::{AdminState, OperationalState, RequestedState};
 pub use server::weight::WeightChange;
-pub use server::{Change, Server};
+pub use server::{Change, Follower, Server};
 pub use server_key::ServerKey;
 pub use settings::{
     Algorithm, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType, HttpReuse,

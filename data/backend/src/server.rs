@@ -8,12 +8,14 @@
 pub mod state;
 pub mod weight;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::address::ServerAddress;
+use crate::backend::Backend;
 use crate::figures::ServerFigures;
+use crate::health::{Check, CheckKind, CheckResult, Step};
 use crate::idle::IdlePools;
 use crate::server_key::ServerKey;
 use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerSettings};
@@ -21,6 +23,15 @@ use crate::shared::Home;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point, raise};
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
+
+/// A server that follows another one's state (`track`).
+#[derive(Clone, Debug)]
+pub struct Follower {
+    /// Its backend.
+    pub backend: Weak<Backend>,
+    /// Itself.
+    pub server: ServerKey,
+}
 
 /// What may be changed on a live server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +77,11 @@ pub struct Server {
     served_maximum: AtomicU32,
     queued_maximum: AtomicU32,
     figures: ServerFigures,
+    /// Boxed: many servers have none.
+    health: Option<Box<Check>>,
+    agent: Option<Box<Check>>,
+    /// The servers that follow this one's state. Changed while the configuration is put together, and by the runtime API.
+    followers: ArcSwap<Vec<Follower>>,
     pools: &'static IdlePools,
     home: Home,
 }
@@ -82,6 +98,8 @@ impl Server {
         let (admin, operational) = if settings.disabled {
             let admin = AdminState::FORCED_MAINTENANCE.with(AdminState::CONFIGURED_MAINTENANCE);
             (admin, OperationalState::Stopped)
+        } else if settings.check.is_some_and(|rules| rules.first_level() < rules.rise) {
+            (AdminState::READY, OperationalState::Stopped)
         } else {
             (AdminState::READY, OperationalState::Running)
         };
@@ -103,6 +121,9 @@ impl Server {
             served_maximum: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
             figures: ServerFigures::new(home.shared.settings.workers),
+            health: settings.check.map(|rules| Box::new(Check::new(rules))),
+            agent: settings.agent.map(|rules| Box::new(Check::new(rules))),
+            followers: ArcSwap::default(),
             pools,
             home,
             settings,
@@ -285,6 +306,71 @@ impl Server {
         &self.figures
     }
 
+    /// Its health check, if it has one.
+    #[must_use]
+    pub fn health(&self) -> Option<&Check> {
+        self.health.as_deref()
+    }
+
+    /// Its agent check, if it has one.
+    #[must_use]
+    pub fn agent(&self) -> Option<&Check> {
+        self.agent.as_deref()
+    }
+
+    /// One of its checks, if it has it.
+    #[must_use]
+    pub fn check(&self, kind: CheckKind) -> Option<&Check> {
+        match kind {
+            CheckKind::Health => self.health(),
+            CheckKind::Agent => self.agent(),
+        }
+    }
+
+    /// Has a server of some backend follow this one's state from now on.
+    pub fn add_follower(&self, follower: Follower) {
+        self.followers.rcu(|followers| {
+            let mut followers = Vec::clone(followers);
+            followers.push(follower.clone());
+            followers
+        });
+    }
+
+    /// Who follows this one's state.
+    #[must_use]
+    pub fn followers(&self) -> Arc<Vec<Follower>> {
+        self.followers.load_full()
+    }
+
+    /// Whether every check that it has, and that is enabled, says that it is up.
+    pub(crate) fn checks_say_up(&self) -> bool {
+        let says_up = |check: &Check| !check.record().enabled || check.says_up();
+        self.health().is_none_or(says_up) && self.agent().is_none_or(says_up)
+    }
+
+    /// The state that a finding of a check leads to, if another than now.
+    pub(crate) fn state_after(
+        &self,
+        step: &Step,
+        result: CheckResult,
+        now_ms: u64,
+    ) -> Option<OperationalState> {
+        let now = self.operational_state(now_ms);
+        let next = match result {
+            CheckResult::Failed if step.is_down => OperationalState::Stopped,
+            CheckResult::Passed if step.is_up && self.checks_say_up() => match now {
+                OperationalState::Starting => OperationalState::Starting,
+                _ => OperationalState::Running,
+            },
+            // Who is down stays down (manual, "http-check disable-on-404").
+            CheckResult::ConditionallyPassed if step.is_up && now != OperationalState::Stopped => {
+                OperationalState::Stopping
+            }
+            _ => now,
+        };
+        (next != now).then_some(next)
+    }
+
     /// The connections to it that workers use and keep. They outlive the server: a connection may end after it.
     #[must_use]
     pub fn pools(&self) -> &'static IdlePools {
@@ -397,8 +483,11 @@ impl Server {
         self.last_change_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// It was never up: nothing is counted.
+    /// It was never up: nothing is counted. Its checks begin when an operator says so (management manual, "add server").
     pub(crate) fn begin_in_maintenance(&self) {
+        for check in [self.health(), self.agent()].into_iter().flatten() {
+            check.record().enabled = false;
+        }
         self.store_admin(self.admin_state().with(AdminState::FORCED_MAINTENANCE));
         self.operational.store(OperationalState::Stopped as u8, Ordering::Relaxed);
     }

@@ -4,6 +4,7 @@
 //! that this crate does not depend on the language. `Default` gives the manual's defaults.
 
 use crate::address::ServerAddress;
+use crate::health::CheckRules;
 use crate::persistence::{CookieSettings, DynamicCookies};
 
 /// The part of a `backend` or `listen` section that choosing and queueing need.
@@ -13,6 +14,12 @@ pub struct BackendSettings {
     pub name: String,
     /// Its numeric identifier (`id`, or the position).
     pub id: u32,
+    /// Its place among the proxies, for whoever hears of its changes.
+    pub place: usize,
+    /// Whether it is a `listen` section.
+    pub is_listen: bool,
+    /// `option log-health-checks`.
+    pub log_health_checks: bool,
     /// How many workers share the backend; worker numbers are below this.
     pub workers: usize,
     /// `balance`.
@@ -46,6 +53,9 @@ impl Default for BackendSettings {
         Self {
             name: String::new(),
             id: 0,
+            place: 0,
+            is_listen: false,
+            log_health_checks: false,
             workers: 1,
             algorithm: Algorithm::Random { draws: DEFAULT_DRAWS },
             hash_type: HashType::default(),
@@ -265,6 +275,10 @@ pub struct ServerSettings {
     pub slow_start_ms: u64,
     /// `hash-key`.
     pub hash_key: HashKey,
+    /// How its health checks count, if it has any.
+    pub check: Option<CheckRules>,
+    /// How its agent checks count, if it has any.
+    pub agent: Option<CheckRules>,
     /// What bounds its idle connections.
     pub pool: PoolSettings,
 }
@@ -284,6 +298,8 @@ impl Default for ServerSettings {
             maximum_queue: 0,
             slow_start_ms: 0,
             hash_key: HashKey::Id,
+            check: None,
+            agent: None,
             pool: PoolSettings::default(),
         }
     }

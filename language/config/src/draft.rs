@@ -44,6 +44,8 @@ pub(crate) struct Draft {
     pub(crate) rule_memory: RuleMemory,
     /// What depends on whether log messages are balanced.
     pub(crate) logs: LogNotes,
+    /// The comment for the next rule of checks: of which keyword, and the text.
+    pub(crate) pending_comment: Option<(&'static str, Arc<str>)>,
     /// What was written and could not be read.
     pub(crate) refused: Refused,
 }
@@ -91,6 +93,7 @@ impl Draft {
             notes: RefCell::default(),
             rule_memory: RuleMemory::default(),
             logs: LogNotes::default(),
+            pending_comment: None,
             refused: Refused::default(),
         }
     }

@@ -7,6 +7,8 @@ mod action;
 mod address;
 mod balance;
 mod bind;
+mod check;
+mod check_script;
 mod config;
 mod filter;
 mod global;
@@ -40,6 +42,11 @@ pub use balance::{
 };
 pub use bind::{
     Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,
+};
+pub use check::{CheckSettings, CheckTuning, InitialState};
+pub use check_script::{
+    CheckAction, CheckConnect, CheckMethod, CheckPort, CheckRule, CheckRuleList, CheckScripts, CheckText,
+    Expect, ExpectStatus, Expected, HeaderMatch, HttpRequest, OwnExpected, TextMatch, is_check_fetch,
 };
 pub use config::Config;
 pub use filter::{BandwidthFilter, Filter, FilterDirection, FilterKind, FilterSequences, TraceFilter};

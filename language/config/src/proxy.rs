@@ -8,6 +8,7 @@
 
 pub(crate) mod balancing;
 mod captures;
+pub(crate) mod checks;
 mod errors;
 pub(crate) mod filters;
 mod finish;

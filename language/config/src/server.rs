@@ -1,5 +1,7 @@
 //! The words of a `server` line, and of `server-template` and `default-server`.
 
+mod checks;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +123,7 @@ fn check_added(word: &Word, row: &Row<ServerReader>) -> Parsed {
 
 /// Every word of a server line.
 pub static SERVER_OPTIONS: Table<ServerReader> =
-    Table::new(&[READY, crate::server_tls::ROWS, NEGATIONS, NOT_YET]);
+    Table::new(&[READY, crate::server_tls::ROWS, checks::READY, NEGATIONS, NOT_YET]);
 
 /// Reads the words of a server line to its end. `subject` is how messages call the server.
 pub(crate) fn read_server_options(
@@ -484,13 +486,10 @@ const NEGATIONS: &[Row<ServerReader>] = &[
         server.settings.backup = false;
         Ok(())
     }),
-    option("no-check", "", "", "no health check (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-check-reuse-pool", "", "", "health checks use their own connections (the default)", |_, _| {
         Ok(())
     })
     .with(NOT_ADDED),
-    option("no-check-send-proxy", "", "", "health checks send no PROXY header (the default)", |_, _| Ok(()))
-        .with(NOT_ADDED),
     option("no-check-sni-auto", "", "", "health checks choose no name (the default)", |_, _| Ok(())),
     option("no-check-ssl", "", "", "health checks without TLS (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-send-proxy", "", "", "undo 'send-proxy' of default-server", |server, _| {
@@ -523,7 +522,6 @@ const NEGATIONS: &[Row<ServerReader>] = &[
 ];
 
 const NOT_YET: &[Row<ServerReader>] = &[
-    Row::not_yet("addr", "<ipv4|ipv6>", "health checks: address to check"),
     Row::not_yet("agent-addr", "<addr>", "agent checks: address"),
     Row::not_yet("agent-check", "", "agent checks: on"),
     Row::not_yet("agent-inter", "<delay>", "agent checks: interval"),
@@ -531,30 +529,18 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("agent-send", "<string>", "agent checks: what to send"),
     Row::not_yet("allow-0rtt", "", "TLS: send early data"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm").with(NOT_ADDED),
-    Row::not_yet("check", "", "health checks: on"),
     Row::not_yet("check-alpn", "<protocols>", "health checks: protocols to negotiate"),
     Row::not_yet("check-pool-conn-name", "<name>", "health checks: which idle connections to use"),
     Row::not_yet("check-proto", "<name>", "health checks: protocol"),
     Row::not_yet("check-reuse-pool", "", "health checks: use idle connections"),
-    Row::not_yet("check-send-proxy", "", "health checks: send a PROXY header"),
     Row::not_yet("check-sni", "<sni>", "health checks: name for TLS"),
     Row::not_yet("check-sni-auto", "", "health checks: choose a name for TLS").with(NOT_ADDED),
     Row::not_yet("check-ssl", "", "health checks: TLS"),
-    Row::not_yet("check-via-socks4", "", "health checks: through a SOCKS4 proxy"),
     Row::not_yet("client-sigalgs", "<sigalgs>", "TLS: signature algorithms of our certificate"),
-    Row::not_yet("downinter", "<delay>", "health checks: interval while down"),
     Row::not_yet("error-limit", "<count>", "health checks: errors until 'on-error'"),
-    Row::not_yet("fall", "<count>", "health checks: failures until down"),
-    Row::not_yet("fastinter", "<delay>", "health checks: interval while changing"),
     Row::not_yet("from", "<origin>", "which default-server to start from").with(NOT_ADDED),
     Row::not_yet("healthcheck", "<name>", "health checks: section to use"),
     Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
-    Row::not_yet(
-        "init-state",
-        "{ fully-up | up | down | fully-down | none }",
-        "health checks: state at the start",
-    ),
-    Row::not_yet("inter", "<delay>", "health checks: interval"),
     Row::not_yet("ktls", "<on|off>", "TLS in the kernel"),
     Row::not_yet("namespace", "<name>", "network namespace to connect from").with(NOT_ADDED),
     Row::not_yet("non-stick", "", "stick-tables: do not stick to this server").with(NOT_ADDED),
@@ -563,7 +549,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("on-error", "<mode>", "health checks: what to do after errors"),
     Row::not_yet("on-marked-down", "<action>", "health checks: what to do when down"),
     Row::not_yet("on-marked-up", "<action>", "health checks: what to do when up"),
-    Row::not_yet("port", "<port>", "health checks: port to check"),
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control")
         .with(NOT_ADDED),
     Row::not_yet("renegotiate", "", "TLS: allow renegotiation"),
@@ -571,7 +556,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("resolve-opts", "<option>,<option>,...", "resolvers: options").with(NOT_ADDED),
     Row::not_yet("resolve-prefer", "<family>", "resolvers: preferred family").with(NOT_ADDED),
     Row::not_yet("resolvers", "<id>", "resolvers: section to use").with(NOT_ADDED),
-    Row::not_yet("rise", "<count>", "health checks: successes until up"),
     Row::not_yet("send-proxy-v2-ssl", "", "PROXY header with data of the client's TLS"),
     Row::not_yet("send-proxy-v2-ssl-cn", "", "PROXY header with the name in the client's certificate"),
     Row::not_yet("shard", "<shard>", "peers: shard of the server"),

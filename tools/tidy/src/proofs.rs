@@ -13,7 +13,7 @@ use crate::{Fault, Workspace};
 /// The tables, from the project's root, with the first and the last requirement that each has to have.
 pub const TABLES: [(&str, u32, u32); 5] = [
     ("sched/requirements.tsv", 1, 86),
-    ("data/backend/requirements.tsv", 87, 96),
+    ("data/checks/requirements.tsv", 87, 96),
     ("foundation/sync/requirements.tsv", 97, 116),
     ("control/master/requirements.tsv", 117, 163),
     ("data/requirements.tsv", 164, 196),

@@ -7,8 +7,8 @@ use crate::commands::{answer, backend, backend_and_name, complaint, server};
 use crate::level::Level;
 use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{
-    AddressChange, BackendKey, Place, PortSetting, ServerConnections, ServerHealth, ServerKey, ServerRefusal,
-    ServerState, ServerView, Target,
+    AddressChange, BackendKey, CheckKind, Place, PortSetting, ServerConnections, ServerHealth, ServerKey,
+    ServerRefusal, ServerState, ServerView, Target,
 };
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -97,7 +97,7 @@ pub(super) static COMMANDS: &[Command] = &[
         help: "start a server's health checks again",
         run: Some(|context, arguments| {
             let refusal = "Health check was not configured on this server, cannot enable.\n";
-            switch_checks(context, arguments, Some(refusal))
+            switch_checks(context, arguments, CheckKind::Health, Some(refusal))
         }),
     },
     Command {
@@ -106,7 +106,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::Admin,
         flags: WORKER,
         help: "stop a server's health checks",
-        run: Some(|context, arguments| switch_checks(context, arguments, None)),
+        run: Some(|context, arguments| switch_checks(context, arguments, CheckKind::Health, None)),
     },
     Command {
         name: "enable agent",
@@ -116,7 +116,7 @@ pub(super) static COMMANDS: &[Command] = &[
         help: "start a server's agent checks again",
         run: Some(|context, arguments| {
             let refusal = "Agent was not configured on this server, cannot enable.\n";
-            switch_checks(context, arguments, Some(refusal))
+            switch_checks(context, arguments, CheckKind::Agent, Some(refusal))
         }),
     },
     Command {
@@ -125,7 +125,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::Admin,
         flags: WORKER,
         help: "stop a server's agent checks",
-        run: Some(|context, arguments| switch_checks(context, arguments, None)),
+        run: Some(|context, arguments| switch_checks(context, arguments, CheckKind::Agent, None)),
     },
     Command {
         name: "enable dynamic-cookie backend",
@@ -321,15 +321,20 @@ fn set_health(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<O
     Ok(Outcome::Nothing)
 }
 
-/// `enable` or `disable` of checks: nothing is checked, so that stopping does nothing and starting cannot be done.
+/// `enable` or `disable` of checks: those that are not there cannot be enabled, and disabling them does nothing.
 fn switch_checks(
     context: &mut Context<'_>,
     arguments: &Arguments<'_>,
+    kind: CheckKind,
     refusal: Option<&'static str>,
 ) -> Outcome {
     answer(|| {
-        server(context, arguments.word(0))?;
-        refusal.map_or(Ok(Outcome::Nothing), |text| Err(Outcome::error(text)))
+        let key = server(context, arguments.word(0))?;
+        let are_there = context.target.enable_checks(key, kind, refusal.is_some());
+        match refusal {
+            Some(text) if !are_there => Err(Outcome::error(text)),
+            _ => Ok(Outcome::Nothing),
+        }
     })
 }
 

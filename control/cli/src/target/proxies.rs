@@ -71,6 +71,9 @@ pub trait ProxyTarget {
     /// `clear counters server`. With `force` also while it serves.
     fn clear_server_counters(&mut self, server: ServerKey, force: bool) -> Result<(), ServerRefusal>;
 
+    /// Lets a server's checks run, or not; false when it has none of that kind.
+    fn enable_checks(&mut self, server: ServerKey, kind: CheckKind, enabled: bool) -> bool;
+
     /// Forces what health checks would have found out. The error is a text for the operator, without newline.
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal>;
 
@@ -230,6 +233,15 @@ pub enum ServerState {
     Drain,
     /// Nothing at all.
     Maintenance,
+}
+
+/// Which of a server's checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckKind {
+    /// `check`.
+    Health,
+    /// `agent-check`.
+    Agent,
 }
 
 /// What health checks find out.

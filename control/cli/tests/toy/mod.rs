@@ -417,6 +417,10 @@ impl ProxyTarget for Toy {
         }
     }
 
+    fn enable_checks(&mut self, _: ServerKey, _: CheckKind, _: bool) -> bool {
+        false
+    }
+
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal> {
         self.servers[server.server as usize].operational_state = match health {
             ServerHealth::Up => 2,

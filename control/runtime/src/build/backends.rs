@@ -10,12 +10,12 @@ use weir_backend::{
     HttpReuse, PoolSettings, ServerAddress, ServerSettings, UriKey,
 };
 use weir_config::model::{
-    self, BackendTarget, Balance, InitialAddress, PreserveAffinity, Redispatch, Reuse, ServerPort,
+    self, BackendTarget, Balance, Host, InitialAddress, PreserveAffinity, Redispatch, Reuse, ServerPort,
     TransparentSource,
 };
 
-use super::names;
 use super::{BuildError, Options, Resolver, shares_idle};
+use super::{checks, names};
 
 /// The load at which the servers of each proxy reach `maxconn` unless `fullconn` says it: a tenth of the limits of all
 /// frontends that may send to it (manual, "fullconn").
@@ -53,6 +53,7 @@ fn targets(index: usize, frontend: &model::Proxy) -> BTreeSet<usize> {
 
 /// The live backend of a proxy.
 pub(super) fn backend(
+    place: usize,
     config: &model::Proxy,
     global: &model::Global,
     options: &Options<'_>,
@@ -63,6 +64,9 @@ pub(super) fn backend(
     let backend = BackendSettings {
         name: config.name.to_string(),
         id: config.id,
+        place,
+        is_listen: config.is_frontend(),
+        log_health_checks: settings.options.log_health_checks,
         workers: options.workers.max(1),
         algorithm: algorithm(&settings.balance),
         hash_type: hash_type(settings.hash_type),
@@ -114,8 +118,8 @@ fn server(
 /// A server that is added while its backend runs: no name is looked up for it.
 pub(super) fn added_server(config: &model::Server, shares_idle: bool) -> ServerSettings {
     let address = match &config.address {
-        model::ServerAddress::Inet { host: model::Host::Name { .. }, .. } => ServerAddress::Unknown,
-        model::ServerAddress::Inet { host: model::Host::Ip(ip), port } => inet(*ip, port),
+        model::ServerAddress::Inet { host: Host::Name { .. }, .. } => ServerAddress::Unknown,
+        model::ServerAddress::Inet { host: Host::Ip(ip), port } => inet(*ip, port),
         other => local(other),
     };
     server_settings(config, address, shares_idle)
@@ -141,6 +145,8 @@ fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: 
             model::HashKey::Address => HashKey::Address,
             model::HashKey::AddressAndPort => HashKey::AddressPort,
         },
+        check: checks::health_rules(settings),
+        agent: None,
         pool: PoolSettings {
             maximum: settings.pool_max_connections,
             low: settings.pool_low_connections,
@@ -194,7 +200,7 @@ fn local(address: &model::ServerAddress) -> ServerAddress {
 pub(super) fn first_address(
     backend: &str,
     config: &model::Server,
-    host: &model::Host,
+    host: &Host,
     saved: Option<IpAddr>,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
@@ -208,14 +214,14 @@ pub(super) fn first_address(
 pub(super) fn first_of(
     subject: &str,
     ways: &[InitialAddress],
-    host: &model::Host,
+    host: &Host,
     saved: Option<IpAddr>,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
 ) -> Result<Option<IpAddr>, String> {
     let name = match host {
-        model::Host::Ip(address) => return Ok(Some(*address)),
-        model::Host::Name { name, .. } => name,
+        Host::Ip(address) => return Ok(Some(*address)),
+        Host::Name { name, .. } => name,
     };
     let ways = if ways.is_empty() { &DEFAULT_WAYS } else { ways };
     for way in ways {
@@ -278,6 +284,11 @@ pub(super) fn unknown_sources(source: Option<&model::Source>, resolver: &dyn Res
 /// What is said of the names that nobody knows of those, other than its own, that a server's line says.
 pub(super) fn unknown_names(settings: &model::ServerSettings, resolver: &dyn Resolver) -> Vec<String> {
     let mut unknown = unknown_sources(settings.source.as_deref(), resolver);
+    if let Some(host) = &settings.check.address
+        && let Err(error) = names::address(host, resolver)
+    {
+        unknown.push(unknown_name("addr", &error));
+    }
     if let Some(proxy) = &settings.socks4
         && let Err(error) = names::address(&proxy.host, resolver)
     {
@@ -295,18 +306,22 @@ pub(super) fn resolve_server(
     resolver: &dyn Resolver,
 ) -> Result<(), String> {
     resolve_source(settings.source.as_mut(), resolver).map_err(|error| unknown_name("source", &error))?;
+    if let Some(host @ Host::Name { .. }) = &mut settings.check.address {
+        let found = names::address(host, resolver).map_err(|error| unknown_name("addr", &error))?;
+        *host = Host::Ip(found);
+    }
     if let Some(proxy) = &mut settings.socks4
-        && matches!(proxy.host, model::Host::Name { .. })
+        && matches!(proxy.host, Host::Name { .. })
     {
         let found = names::address(&proxy.host, resolver);
         let found = found.map_err(|error| unknown_name("socks4", &error))?;
-        Arc::make_mut(proxy).host = model::Host::Ip(found);
+        Arc::make_mut(proxy).host = Host::Ip(found);
     }
     Ok(())
 }
 
 /// The hosts that a `source` names.
-fn source_hosts(source: &model::Source) -> impl Iterator<Item = &model::Host> {
+fn source_hosts(source: &model::Source) -> impl Iterator<Item = &Host> {
     let transparent = match &source.transparent {
         Some(TransparentSource::Address { host, .. }) => Some(host),
         _ => None,
@@ -319,16 +334,14 @@ fn resolve_source(
     resolver: &dyn Resolver,
 ) -> Result<(), names::NameError> {
     let Some(source) = source else { return Ok(()) };
-    if matches!(source.host, model::Host::Name { .. }) {
+    if matches!(source.host, Host::Name { .. }) {
         let found = names::address(&source.host, resolver)?;
-        Arc::make_mut(source).host = model::Host::Ip(found);
+        Arc::make_mut(source).host = Host::Ip(found);
     }
-    if let Some(TransparentSource::Address { host: host @ model::Host::Name { .. }, .. }) =
-        &source.transparent
-    {
+    if let Some(TransparentSource::Address { host: host @ Host::Name { .. }, .. }) = &source.transparent {
         let found = names::address(host, resolver)?;
         if let Some(TransparentSource::Address { host, .. }) = &mut Arc::make_mut(source).transparent {
-            *host = model::Host::Ip(found);
+            *host = Host::Ip(found);
         }
     }
     Ok(())
@@ -408,7 +421,7 @@ fn cookie_settings(cookie: &model::CookiePersistence) -> CookieSettings {
     }
 }
 
-fn milliseconds(duration: std::time::Duration) -> u64 {
+pub(super) fn milliseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

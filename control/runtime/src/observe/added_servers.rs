@@ -48,7 +48,13 @@ impl LiveTarget {
             }
         })?;
         said.id = server.id();
-        proxy.added_servers.insert(server.key(), Arc::new(said));
+        let said = Arc::new(said);
+        proxy.added_servers.insert(server.key(), Arc::clone(&said));
+        if let Some(checks) = record.checks.get()
+            && let Some(plan) = build::health_plan(proxy, &said, server.key(), record.check_tuning)
+        {
+            checks.add(plan);
+        }
         Ok(())
     }
 
@@ -99,6 +105,9 @@ fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
         is_name(&source.host)
             || matches!(&source.transparent, Some(TransparentSource::Address { host, .. }) if is_name(host))
     });
+    if let Some(Host::Name { .. }) = said.settings.check.address {
+        return Err("'addr' : names are not looked up for a running process.".to_owned());
+    }
     if names {
         return Err("'source' : names are not looked up for a running process.".to_owned());
     }

@@ -1,6 +1,6 @@
 //! The form of the statistics page, acting on the live servers.
 
-use weir_backend::RequestedState;
+use weir_backend::{Change, RequestedState};
 use weir_stats::admin::{Action, AdminTarget};
 
 use super::{Live, names, notices, session_target};
@@ -22,7 +22,6 @@ impl AdminTarget for Live {
                 return true;
             }
         };
-        notices::change_server_state(*self, proxy, &server, state);
-        true
+        notices::change_server(*self, proxy, &server, Change::State(state)).is_ok()
     }
 }

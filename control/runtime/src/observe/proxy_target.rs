@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{
-    AdminState, Change, DynamicCookies, OperationalState, RequestedState, Server, ServerAddress, WeightChange,
+    AdminState, Change, CheckKind, DynamicCookies, OperationalState, RequestedState, Server, ServerAddress,
+    WeightChange,
 };
 use weir_cli::target::{
     AddressChange, BackendKey, CapturedError, Direction, ErrorFilter, FrontendKey, FrontendRefusal, Place,
@@ -38,9 +39,7 @@ impl LiveTarget {
 
     fn change(&self, key: ServerKey, change: Change) -> Result<(), ServerRefusal> {
         let (proxy, server) = self.server_of(key).ok_or(ServerRefusal::Gone)?;
-        let backend = proxy.backend.as_ref().ok_or(ServerRefusal::Gone)?;
-        backend
-            .change(server.key(), change, now_ms())
+        notices::change_server(self.live, proxy, &server, change)
             .map_err(|error| ServerRefusal::Because(error.to_string()))
     }
 
@@ -115,8 +114,7 @@ impl ProxyTarget for LiveTarget {
         };
         let admin = server.admin_state();
         let known = proxy.known_server(server.key());
-        // Checks of a server that was configured as disabled are paused: there are none yet, the mark is kept all the same.
-        let check_state = if admin.contains(AdminState::CONFIGURED_MAINTENANCE) { PAUSED_CHECK } else { 0 };
+        let dial = known.as_deref().map(|known| &known.settings.check);
         Some(ServerView {
             address,
             port,
@@ -126,7 +124,9 @@ impl ProxyTarget for LiveTarget {
             initial_weight: server.initial_weight(),
             static_balance: proxy.backend.as_ref().is_some_and(|backend| backend.is_static()),
             last_change_s: now_ms.saturating_sub(server.last_change_ms()) / 1000,
-            check: (1, 0, 0, check_state),
+            check: check_numbers(&server, CheckKind::Health),
+            check_port: dial.and_then(|said| said.port).unwrap_or(0),
+            check_address: dial.and_then(|said| said.address.as_ref()).and_then(Host::ip),
             backend_id_forced: proxy.config.id_is_forced,
             id_forced: known.as_ref().is_some_and(|known| known.id_is_forced),
             fqdn: known.as_deref().and_then(host_name),
@@ -163,14 +163,14 @@ impl ProxyTarget for LiveTarget {
         self.change(server, Change::Weight(WeightChange::Absolute(weight)))
     }
 
-    fn set_server_state(&mut self, server: ServerKey, state: ServerState) -> Result<(), ServerRefusal> {
-        let (proxy, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
+    fn set_server_state(&mut self, key: ServerKey, state: ServerState) -> Result<(), ServerRefusal> {
+        let (proxy, server) = self.server_of(key).ok_or(ServerRefusal::Gone)?;
         let state = match state {
             ServerState::Ready => RequestedState::Ready,
             ServerState::Drain => RequestedState::Drain,
             ServerState::Maintenance => RequestedState::Maintenance,
         };
-        notices::change_server_state(self.live, proxy, &server, state);
+        self.change(key, Change::State(state))?;
         if server.admin_state().is_maintenance() {
             forget_connections(proxy, &server);
         }
@@ -210,15 +210,22 @@ impl ProxyTarget for LiveTarget {
         Ok(())
     }
 
+    fn enable_checks(&mut self, server: ServerKey, kind: weir_cli::target::CheckKind, enabled: bool) -> bool {
+        let kind = match kind {
+            weir_cli::target::CheckKind::Health => CheckKind::Health,
+            weir_cli::target::CheckKind::Agent => CheckKind::Agent,
+        };
+        let Some((_, server)) = self.server_of(server) else { return false };
+        server.check(kind).map(|check| check.record().enabled = enabled).is_some()
+    }
+
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal> {
-        let (proxy, server) = self.server_of(server).ok_or(ServerRefusal::Gone)?;
         let state = match health {
             ServerHealth::Up => OperationalState::Running,
             ServerHealth::Stopping => OperationalState::Stopping,
             ServerHealth::Down => OperationalState::Stopped,
         };
-        notices::change_server_health(self.live, proxy, &server, state);
-        Ok(())
+        self.change(server, Change::Health(state))
     }
 
     fn publish_backend(&mut self, backend: BackendKey, published: bool) -> bool {
@@ -375,8 +382,28 @@ fn new_address(
     Ok(SocketAddr::new(change.address.unwrap_or(ip), port))
 }
 
-/// The number of a paused check in `srv_check_state`.
-const PAUSED_CHECK: u32 = 8;
+/// Status, result, health and state of a check, as the management manual numbers them.
+fn check_numbers(server: &Server, kind: CheckKind) -> (u32, u32, u32, u32) {
+    // A server that was configured as disabled says so even where nothing is checked.
+    let configured_off = server.admin_state().contains(AdminState::CONFIGURED_MAINTENANCE);
+    let paused = if configured_off { CHECK_PAUSED } else { 0 };
+    let Some(check) = server.check(kind) else { return (1, 0, 0, paused) };
+    let record = check.record();
+    let marks = [
+        (CHECK_RUNNING, record.running),
+        (CHECK_CONFIGURED, true),
+        (CHECK_ENABLED, record.enabled),
+        (CHECK_PAUSED, configured_off || server.admin_state().is_maintenance()),
+    ];
+    let state = marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).sum();
+    (record.last.status as u32, record.result as u32, record.level, state)
+}
+
+/// The marks of `srv_check_state` (management manual, "show servers state").
+const CHECK_RUNNING: u32 = 1;
+const CHECK_CONFIGURED: u32 = 2;
+const CHECK_ENABLED: u32 = 4;
+const CHECK_PAUSED: u32 = 8;
 
 #[cfg(test)]
 mod tests {

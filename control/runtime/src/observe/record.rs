@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use weir_checks::Checks;
 use weir_cli::{Level, SeverityOutput};
-use weir_config::model::{self, Bind, Global};
+use weir_config::model::{self, Bind, CheckTuning, Global};
 use weir_events::LogSink;
 use weir_expr::{PatternStore, Registry, VariableNames};
 use weir_net::ConnectionLimit;
@@ -51,6 +52,10 @@ pub struct ProcessRecord {
     pub cli_sockets: OnceLock<Vec<CliSocket>>,
     /// The process while it serves: it pauses and stops frontends. Set before anything is served.
     pub life: OnceLock<&'static Life>,
+    /// The checks of servers. Set before anything is served.
+    pub checks: OnceLock<&'static Checks>,
+    /// What the global section says of checks.
+    pub check_tuning: CheckTuning,
     /// Connections to the runtime API, and who waits for one to end.
     pub cli_connections: &'static ConnectionLimit,
     /// `stats maxconn`: how many of them there may be.
@@ -98,6 +103,8 @@ impl ProcessRecord {
             log_sinks: Vec::new(),
             cli_sockets: OnceLock::new(),
             life: OnceLock::new(),
+            checks: OnceLock::new(),
+            check_tuning: CheckTuning::default(),
             cli_connections: Box::leak(Box::default()),
             cli_connections_limit: Global::default().stats_maxconn,
             shares_idle: true,

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::figures::{CounterSet, Figures};
 use weir_backend::server::weight;
-use weir_backend::{BackendCounter, FrontendCounter, FrontendRate, OperationalState, Phase, Server};
+use weir_backend::{
+    BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, OperationalState, Phase, Server,
+};
 use weir_config::model::Mode;
 use weir_stats::{Cursor, Field, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
 use weir_stream::instance::{Listener, Proxy, ProxyState};
@@ -151,7 +153,8 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     row.begin(Kind::Server, &head(proxy), server.id(), server.name());
     let (status, health) = status(server);
     row.set_health(health);
-    row.set(Field::Status, status);
+    row.set(Field::Status, status.as_str());
+    checks(server, row, now_ms);
     row.set(Field::Weight, shown_weight(server, now_ms));
     row.set(Field::Uweight, server.user_weight());
     row.set(Field::Act, u32::from(!settings.backup));
@@ -181,25 +184,112 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     row.set(Field::PrivIdleCur, pools.private());
 }
 
+/// What a server's checks found. What is paused or switched off has nothing to say but its totals.
+fn checks(server: &Server, row: &mut Row, now_ms: u64) {
+    let speaks = |check: &Check| check.record().enabled && !server.admin_state().is_maintenance();
+    if let Some(check) = server.health() {
+        if check.record().enabled {
+            row.set(Field::Chkfail, check.record().failures);
+            row.set(Field::Chkdown, u64::from(server.downs()));
+            let downtime_s = server.downtime_ms(now_ms) / 1000;
+            row.set(Field::Downtime, u32::try_from(downtime_s).unwrap_or(u32::MAX));
+        }
+        if speaks(check) {
+            let fields = CheckFields {
+                status: Field::CheckStatus,
+                code: Field::CheckCode,
+                duration: Field::CheckDuration,
+                last: Field::LastChk,
+                description: Field::CheckDesc,
+                rise: Field::CheckRise,
+                fall: Field::CheckFall,
+                level: Field::CheckHealth,
+            };
+            fields.fill(check, row);
+        }
+    }
+    if let Some(agent) = server.agent().filter(|agent| speaks(agent)) {
+        let fields = CheckFields {
+            status: Field::AgentStatus,
+            code: Field::AgentCode,
+            duration: Field::AgentDuration,
+            last: Field::LastAgt,
+            description: Field::AgentDesc,
+            rise: Field::AgentRise,
+            fall: Field::AgentFall,
+            level: Field::AgentHealth,
+        };
+        fields.fill(agent, row);
+    }
+}
+
+/// The fields of one of a server's checks.
+struct CheckFields {
+    status: Field,
+    code: Field,
+    duration: Field,
+    last: Field,
+    description: Field,
+    rise: Field,
+    fall: Field,
+    level: Field,
+}
+
+impl CheckFields {
+    fn fill(&self, check: &Check, row: &mut Row) {
+        let (record, rules) = (check.record(), check.rules());
+        let found = &record.last;
+        let running = if record.running { "* " } else { "" };
+        row.set(self.status, format!("{running}{}", found.status.word()).as_str());
+        if let Some(code) = found.code.filter(|_| found.status.has_code()) {
+            row.set(self.code, u32::from(code));
+        }
+        if found.status != CheckStatus::Initializing {
+            row.set(self.duration, found.duration_ms);
+        }
+        row.set(self.last, &*found.detail);
+        row.set(self.description, found.status.description());
+        row.set(self.rise, rules.rise);
+        row.set(self.fall, rules.fall);
+        row.set(self.level, record.level);
+    }
+}
+
 /// What a server is said to be, and how the page colours it.
-fn status(server: &Server) -> (&'static str, Health) {
+fn status(server: &Server) -> (String, Health) {
     use weir_backend::AdminState;
     let admin = server.admin_state();
-    if admin.contains(AdminState::FORCED_MAINTENANCE) {
+    let state = server.operational_state(now_ms());
+    let (word, health) = if admin.contains(AdminState::FORCED_MAINTENANCE) {
         ("MAINT", Health::Maintenance)
     } else if admin.contains(AdminState::RESOLUTION_MAINTENANCE) {
         ("MAINT (resolution)", Health::Maintenance)
     } else if admin.is_maintenance() {
         ("MAINT (via)", Health::Maintenance)
-    } else if admin.is_drain() {
+    } else if admin.is_drain() && state != OperationalState::Stopped {
         ("DRAIN", Health::Drain)
     } else {
-        // Only an operator can say so of a server that nobody checks.
-        match server.operational_state(now_ms()) {
-            OperationalState::Stopped => ("DOWN", Health::Down),
-            OperationalState::Stopping => ("NOLB", Health::NoLoadBalancing),
-            OperationalState::Starting | OperationalState::Running => ("no check", Health::NotChecked),
+        return of_checks(server, state);
+    };
+    (word.to_owned(), health)
+}
+
+/// The same for one that is neither in maintenance nor draining: what checks say, and how near it is to another state.
+fn of_checks(server: &Server, state: OperationalState) -> (String, Health) {
+    let check = server.health().filter(|check| check.record().enabled);
+    let (word, settled, changing) = match state {
+        OperationalState::Stopped => ("DOWN", Health::Down, Health::GoingUp),
+        OperationalState::Stopping => ("NOLB", Health::NoLoadBalancing, Health::NoLoadBalancing),
+        OperationalState::Starting | OperationalState::Running if check.is_none() => {
+            return ("no check".to_owned(), Health::NotChecked);
         }
+        OperationalState::Starting | OperationalState::Running => ("UP", Health::Up, Health::GoingDown),
+    };
+    match check.map(Check::progress) {
+        Some((step, steps, is_up)) if step < steps && (is_up || step > 0) => {
+            (format!("{word} {step}/{steps}"), changing)
+        }
+        _ => (word.to_owned(), settled),
     }
 }
 

@@ -20,6 +20,37 @@ const MOST_IN_RESERVE: u32 = 65_536;
 const NICENESS: std::ops::RangeInclusive<i32> = -20..=19;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
+    Row::ready(
+        "spread-checks",
+        "<0..50, in percent>",
+        "5",
+        "by how much the intervals of checks vary by chance",
+        |line, words| {
+            line.global.tuning.checks.spread_percent = line.number(words, 0..=50)?;
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "max-spread-checks",
+        "<delay>",
+        "10s",
+        "how long after the first check the last one begins at the start",
+        |line, words| {
+            let delay = line.delay(words)?;
+            line.global.tuning.checks.max_spread = (!delay.is_zero()).then_some(delay);
+            Ok(())
+        },
+    ),
+    Row::ready(
+        "tune.max-checks-per-thread",
+        "<number>",
+        "50",
+        "how many checks a thread runs at once; 0 for no bound",
+        |line, words| {
+            line.global.tuning.checks.most_per_thread = line.number(words, 0..=MAX)?;
+            Ok(())
+        },
+    ),
     Row::ready("tune.bufsize", "<size>", "32k", "bytes of a buffer", |line, words| {
         line.global.tuning.buffer_size = line.size(words, BUFFER_SIZES)? as u32;
         Ok(())

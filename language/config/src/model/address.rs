@@ -31,6 +31,16 @@ pub enum Host {
     },
 }
 
+impl Host {
+    /// The address, unless it is a name.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Host::Ip(ip) => Some(*ip),
+            Host::Name { .. } => None,
+        }
+    }
+}
+
 /// One element of the address list of a `bind` line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ListenAddress {

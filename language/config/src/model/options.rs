@@ -53,6 +53,8 @@ pub struct Options {
     pub idle_close_on_response: bool,
     /// `independent-streams`: what goes one way does not refresh the other way's timeout.
     pub independent_streams: bool,
+    /// `log-health-checks`: every change of what health checks find is logged.
+    pub log_health_checks: bool,
     /// `log-separate-errors`: errors are logged at level `err`.
     pub log_separate_errors: bool,
     /// `logasap`: log when the response's headers are there, not at the end.

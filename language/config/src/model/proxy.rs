@@ -17,6 +17,7 @@ use super::balance::{
     UseServer,
 };
 use super::bind::Bind;
+use super::check_script::CheckScripts;
 use super::filter::{Filter, FilterDirection, FilterSequences};
 use super::location::Location;
 use super::log::Logging;
@@ -186,6 +187,8 @@ pub struct Settings {
     pub send_name_header: Option<Arc<str>>,
     /// `persist rdp-cookie`: the cookie's name.
     pub persist_rdp_cookie: Option<Arc<str>>,
+    /// How servers are checked.
+    pub checks: Arc<CheckScripts>,
     /// `default-server`.
     pub default_server: ServerSettings,
 }
@@ -223,6 +226,7 @@ impl Default for Settings {
             source: None,
             send_name_header: None,
             persist_rdp_cookie: None,
+            checks: Arc::default(),
             default_server: ServerSettings::default(),
         }
     }
@@ -296,6 +300,8 @@ pub struct Timeouts {
     pub connect: Option<Duration>,
     /// `server`: nothing from or to the server.
     pub server: Option<Duration>,
+    /// `check`: a health check of a server that accepted; without it, a check takes no longer than its interval.
+    pub check: Option<Duration>,
     /// `queue`: no free place on a server; without it, `connect` applies.
     pub queue: Option<Duration>,
     /// `http-request`: the request's headers are not complete.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_expr::{Expr, LogFormat};
 
 use super::address::{ServerAddress, SocksProxy, Source};
+use super::check::CheckSettings;
 use super::location::Location;
 use super::ring::Framing;
 use super::tls::ServerTls;
@@ -87,6 +88,8 @@ pub struct ServerSettings {
     pub log_buffer: Option<u64>,
     /// `hash-key`: what places the server on the consistent hash ring.
     pub hash_key: HashKey,
+    /// How it is checked.
+    pub check: CheckSettings,
     /// `init-addr`: how a name gets its first address, in order of preference; empty for `last,libc`.
     pub initial_address: Arc<[InitialAddress]>,
     /// `ssl` and all that goes with it.
@@ -120,6 +123,7 @@ impl Default for ServerSettings {
             framing: Framing::Legacy,
             log_buffer: None,
             hash_key: HashKey::Id,
+            check: CheckSettings::default(),
             initial_address: Arc::from([]),
             tls: None,
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use weir_expr::pattern::regex::limit::OnLimit;
 
 use super::bind::Shards;
+use super::check::CheckTuning;
 
 /// What the `tune.*` words say. None means that weir chooses.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,8 @@ pub struct Tuning {
     pub variable_sizes: VariableSizes,
     /// `tune.timeline.slow`: from how long on a stream that ended well is on the timeline; none for never.
     pub timeline_slow: Option<Duration>,
+    /// `spread-checks`, `max-spread-checks`, `tune.max-checks-per-thread`.
+    pub checks: CheckTuning,
     /// `tune.ring.queues`: how many queues threads that write to a ring wait in.
     pub ring_queues: Option<u32>,
 }
@@ -160,6 +163,7 @@ impl Default for Tuning {
             listener_shards: Shards::Count(1),
             variable_sizes: VariableSizes::default(),
             timeline_slow: Some(TIMELINE_SLOW),
+            checks: CheckTuning::default(),
             ring_queues: None,
         }
     }

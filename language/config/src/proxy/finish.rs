@@ -9,7 +9,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::options::{OPTIONS, OptionKind};
 use super::resolve::Names;
-use super::{ConditionList, Draft, Finished, ProxyParser, Section, errors, filters, log_mode};
+use super::{ConditionList, Draft, Finished, ProxyParser, Section, checks, errors, filters, log_mode};
 use crate::draft::ErrorStep;
 use crate::model::{
     BackendTarget, Balance, ErrorReplies, LogLine, LogLineKind, Mode, Protocol, Proxy, ProxyIndex, RetryOn,
@@ -38,6 +38,17 @@ pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     settle_server_ids(draft, diagnostics);
     log_mode::end_of_section(draft, diagnostics);
     filters::settle(draft, diagnostics);
+    warn_about_checks(draft, diagnostics);
+}
+
+fn warn_about_checks(draft: &Draft, diagnostics: &mut Diagnostics) {
+    if draft.section.is_defaults() {
+        return;
+    }
+    let proxy = &draft.proxy;
+    for message in checks::unused(&proxy.settings.checks, &proxy.name, &proxy.at) {
+        diagnostics.push(Diagnostic::warning(draft.span, message).layout(Layout::Bare));
+    }
 }
 
 fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {

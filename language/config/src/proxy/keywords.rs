@@ -2,7 +2,7 @@
 
 use super::{
     BACKENDS, DEFAULTS, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES, Sections, balancing, captures,
-    errors, filters, general, logging, routing, stats, timeouts,
+    checks, errors, filters, general, logging, routing, stats, timeouts,
 };
 use crate::rows::{Row, Table};
 use crate::words::{Parsed, Words};
@@ -28,6 +28,7 @@ pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
     balancing::KEYWORDS,
     stats::KEYWORDS,
     filters::KEYWORDS,
+    checks::KEYWORDS,
     NOT_YET,
 ]);
 
@@ -114,15 +115,6 @@ const NOT_YET: &[Row<ProxyReader>] = &[
     Row::not_yet("email-alert to", "<emailaddr>", "mail alerts: receiver"),
     Row::not_yet("external-check command", "<command>", "external checks: program to run"),
     Row::not_yet("external-check path", "<path>", "external checks: search path"),
-    Row::not_yet("http-check comment", "<string>", "HTTP checks: comment"),
-    Row::not_yet("http-check connect", "[default] [port <expr>] [addr <ip>] ...", "HTTP checks: connect"),
-    Row::not_yet("http-check disable-on-404", "", "HTTP checks: 404 means drain"),
-    Row::not_yet("http-check expect", "[!] <match> <pattern>", "HTTP checks: what must come"),
-    Row::not_yet("http-check send", "[meth <method>] [uri <uri>] ...", "HTTP checks: what to send"),
-    Row::not_yet("http-check send-state", "", "HTTP checks: tell the server its state"),
-    Row::not_yet("http-check set-var", "(<var-name>[,<cond>...]) <expr>", "HTTP checks: set a variable"),
-    Row::not_yet("http-check set-var-fmt", "(<var-name>[,<cond>...]) <fmt>", "HTTP checks: set a variable"),
-    Row::not_yet("http-check unset-var", "(<var-name>)", "HTTP checks: forget a variable"),
     Row::not_yet("log-steps", "<steps>", "at which steps of a stream to log"),
     Row::not_yet("max-session-srv-conns", "<nb>", "connections to servers that a client keeps"),
     Row::not_yet("quic-initial", "<action> [ { if | unless } <condition> ]", "rules on QUIC's first packets"),
@@ -148,16 +140,5 @@ const NOT_YET: &[Row<ProxyReader>] = &[
         "type <type> size <size> [expire <expire>] [args...]",
         "a stick-table of the proxy",
     ),
-    Row::not_yet("tcp-check comment", "<string>", "TCP checks: comment"),
-    Row::not_yet("tcp-check connect", "[default] [port <expr>] [addr <ip>] ...", "TCP checks: connect"),
-    Row::not_yet("tcp-check expect", "[!] <match> <pattern>", "TCP checks: what must come"),
-    Row::not_yet("tcp-check send", "<data> [comment <msg>]", "TCP checks: what to send"),
-    Row::not_yet("tcp-check send-binary", "<hexstring> [comment <msg>]", "TCP checks: what to send"),
-    Row::not_yet("tcp-check send-binary-lf", "<hexfmt> [comment <msg>]", "TCP checks: what to send"),
-    Row::not_yet("tcp-check send-lf", "<fmt> [comment <msg>]", "TCP checks: what to send"),
-    Row::not_yet("tcp-check set-var", "(<var-name>[,<cond>...]) <expr>", "TCP checks: set a variable"),
-    Row::not_yet("tcp-check set-var-fmt", "(<var-name>[,<cond>...]) <fmt>", "TCP checks: set a variable"),
-    Row::not_yet("tcp-check unset-var", "(<var-name>)", "TCP checks: forget a variable"),
-    Row::not_yet("timeout check", "<timeout>", "health checks: how long a check may take"),
     Row::not_yet("use-fcgi-app", "<name>", "FastCGI application of the backend"),
 ];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_syntax::{Diagnostic, Layout, Line};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE};
-use super::{BACKENDS, LineContext, Polarity, Section, Sections, logging};
+use super::{BACKENDS, LineContext, Polarity, Section, Sections, checks, logging};
 use crate::address::network;
 use crate::model::{
     ConnectionMode, ForwardFor, Forwarded, ForwardedValue, IpNetwork, Options, OriginalTo, Redispatch,
@@ -43,7 +43,7 @@ pub enum OptionKind {
 }
 
 /// Every option.
-pub static OPTIONS: Table<OptionReader> = Table::new(&[READY, NOT_YET]);
+pub static OPTIONS: Table<OptionReader> = Table::new(&[READY, checks::OPTIONS, NOT_YET]);
 
 const fn option(
     name: &'static str,
@@ -289,6 +289,13 @@ const READY: &[Row<OptionReader>] = &[
         Flag(|options| &mut options.independent_streams),
     ),
     option(
+        "log-health-checks",
+        "log every change of what health checks find",
+        DEFAULTS_AND_BACKENDS,
+        false,
+        Flag(|options| &mut options.log_health_checks),
+    ),
+    option(
         "log-separate-errors",
         "log errors at level err",
         DEFAULTS_AND_FRONTENDS,
@@ -412,21 +419,7 @@ const READY: &[Row<OptionReader>] = &[
 const NOT_YET: &[Row<OptionReader>] = &[
     Row::not_yet("disable-h2-upgrade", "", "do not switch to HTTP/2 on its preface"),
     Row::not_yet("external-check", "", "check servers with a program"),
-    Row::not_yet("httpchk", "[<method>] [<uri>] [<version>]", "check servers with HTTP"),
     Row::not_yet("httpslog", "", "log HTTP requests over TLS"),
-    Row::not_yet("ldap-check", "", "check servers with LDAP"),
-    Row::not_yet("log-health-checks", "", "log changes of health"),
-    Row::not_yet(
-        "mysql-check",
-        "[ user <username> [ { post-41 | pre-41 | post-80 } ] ]",
-        "check servers with MySQL",
-    ),
-    Row::not_yet("pgsql-check", "user <username>", "check servers with PostgreSQL"),
-    Row::not_yet("redis-check", "", "check servers with Redis"),
-    Row::not_yet("smtpchk", "[<hello> <domain>]", "check servers with SMTP"),
-    Row::not_yet("spop-check", "", "check servers with SPOP"),
-    Row::not_yet("ssl-hello-chk", "", "check servers with a TLS hello"),
-    Row::not_yet("tcp-check", "", "check servers with a dialogue"),
     Row::not_yet("use-small-buffers", "[ queue | l7-retries | check ]*", "use small buffers"),
     Row::removed("http-tunnel", "please just remove it, it shouldn't be needed."),
     Row::removed("forceclose", "please just remove it, or use 'option httpclose' if absolutely needed."),

@@ -13,6 +13,14 @@ use crate::words::{Parsed, Words, fault};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
+        "timeout check",
+        "<timeout>",
+        "5s",
+        "a health check of a server that accepted the connection",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| read(context, words, "timeout check", |timeouts| &mut timeouts.check),
+    ),
+    keyword(
         "timeout client",
         "<timeout>",
         "30s",

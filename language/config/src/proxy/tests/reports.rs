@@ -14,8 +14,8 @@ fn all_unknown_words_of_a_line_are_named() {
     // The arguments of what is not there yet are not looked at.
     check(
         "listen l",
-        "server s 127.0.0.1:80 check inter 5s rise 2 ssl verify none weight 3",
-        &[&not_yet("check"), &not_yet("inter"), &not_yet("rise"), &not_yet("ssl"), &not_yet("verify")],
+        "server s 127.0.0.1:80 cc reno alpn h2 stick ssl verify none weight 3",
+        &[&not_yet("cc"), &not_yet("alpn"), &not_yet("stick"), &not_yet("ssl"), &not_yet("verify")],
     );
     check(
         "listen l",

@@ -38,8 +38,14 @@ fn every_keyword_is_read_with_its_example() {
     for row in PROXY_KEYWORDS.rows() {
         let Handler::Ready(reader) = row.handler else { continue };
         // Names filters of the proxy.
-        let before = if row.name == "filter-sequence" { "filter trace\n " } else { "" };
-        check_quiet(section_for(reader.sections), &format!("{before}{} {}", row.name, row.example));
+        let before = match row.name.split(' ').next() {
+            Some("filter-sequence") => "filter trace\n ",
+            Some("http-check") => "option httpchk\n ",
+            Some("tcp-check") => "option tcp-check\n ",
+            _ => "",
+        };
+        let space = if row.arguments.starts_with('(') { "" } else { " " };
+        check_quiet(section_for(reader.sections), &format!("{before}{}{space}{}", row.name, row.example));
         if reader.sections.contains(NAMED_DEFAULTS) {
             check_quiet("defaults e", &format!("{} {}", row.name, row.example));
         }
@@ -103,9 +109,8 @@ fn every_word_says_what_it_is_for() {
 fn what_is_not_there_yet_is_an_error() {
     let not_yet = |word: &str| format!("A parsing [t.cfg:9] : '{word}' is not implemented yet");
     check("listen l", "stick-table type ip size 1k", &[&not_yet("stick-table")]);
-    check("listen l", "http-check expect status 200", &[&not_yet("http-check expect")]);
-    check("listen l", "option httpchk", &[&not_yet("option httpchk")]);
-    check("listen l", "no option log-health-checks", &[]);
+    check("listen l", "option external-check", &[&not_yet("option external-check")]);
+    check("listen l", "no option external-check", &[]);
     check("listen l", "mode spop", &[&not_yet("mode spop")]);
     check(
         "listen l",
@@ -115,8 +120,8 @@ fn what_is_not_there_yet_is_an_error() {
     check("listen l", "http-request lua.x", &["A parsing [t.cfg:9] : 'lua actions' is not implemented yet"]);
     check(
         "listen l",
-        "server s 127.0.0.1:80 check",
-        &["A [t.cfg:9] : 'server l/s' : 'check' is not implemented yet"],
+        "server s 127.0.0.1:80 check-ssl",
+        &["A [t.cfg:9] : 'server l/s' : 'check-ssl' is not implemented yet"],
     );
     check(
         "listen l",

@@ -1,0 +1,106 @@
+//! Checks of servers: from what the configuration says to what checking needs.
+
+use std::sync::Arc;
+
+use weir_backend::{CheckKind, CheckRules, ServerKey, StartLevel};
+use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, Greets, Intervals, OwnedSource, Script, Timings};
+use weir_config::model::{self, CheckTuning, Host, InitialState, SendProxy};
+use weir_net::ConnectOptions;
+use weir_stream::instance::{Instance, Proxy};
+use weir_stream::server::plan;
+
+use super::backends::milliseconds;
+
+/// All checks of an instance. Nobody starts them here.
+pub(crate) fn checks(
+    instance: &'static Instance,
+    tuning: CheckTuning,
+    view: Box<dyn weir_checks::ProcessView>,
+) -> Checks {
+    let plans = instance.proxies.iter().filter(|proxy| !proxy.config.settings.disabled).flat_map(|proxy| {
+        let servers = (0..).zip(&proxy.config.servers);
+        servers
+            .filter_map(move |(rank, server)| health_plan(proxy, server, ServerKey::configured(rank), tuning))
+    });
+    let load = CheckLoad::new(instance.figures.len(), tuning.most_per_thread);
+    Checks::new(plans.collect(), load, tuning.max_spread.map(milliseconds), view)
+}
+
+/// How a server's health checks count, if it has any.
+pub(super) fn health_rules(server: &model::ServerSettings) -> Option<CheckRules> {
+    let said = &server.check;
+    said.enabled.then_some(CheckRules {
+        rise: said.rise,
+        fall: said.fall,
+        start: match said.initial_state {
+            InitialState::FullyUp => StartLevel::FullyUp,
+            InitialState::Unsaid | InitialState::Up => StartLevel::JustUp,
+            InitialState::Down => StartLevel::JustDown,
+            InitialState::FullyDown => StartLevel::FullyDown,
+        },
+    })
+}
+
+/// What its health check shall be, if it has one.
+pub(crate) fn health_plan(
+    proxy: &Proxy,
+    server: &model::Server,
+    key: ServerKey,
+    tuning: CheckTuning,
+) -> Option<CheckPlan> {
+    let said = &server.settings.check;
+    let backend = proxy.backend.as_ref().filter(|_| said.enabled)?;
+    let timeouts = &proxy.config.settings.timeouts;
+    let interval = |other: Option<std::time::Duration>| milliseconds(other.unwrap_or(said.inter)).max(1);
+    Some(CheckPlan {
+        backend: Arc::clone(backend),
+        server: key,
+        kind: CheckKind::Health,
+        intervals: Intervals {
+            usual_ms: interval(None),
+            fast_ms: interval(said.fast_inter),
+            down_ms: interval(said.down_inter),
+            spread_percent: tuning.spread_percent,
+        },
+        timings: Timings {
+            connect_ms: timeouts.connect.map(milliseconds),
+            check_ms: timeouts.check.map(milliseconds),
+        },
+        dial: Arc::new(dial(proxy, server, key)),
+        script: Script::of(&proxy.config.settings.checks),
+    })
+}
+
+/// How checks of a server connect.
+fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
+    let (settings, said) = (&server.settings, &server.settings.check);
+    let of_proxy = &proxy.config.settings;
+    let keep_alive = of_proxy.options.server_keep_alive.then_some(&of_proxy.server_keep_alive);
+    let source = settings.source.as_deref().or(of_proxy.source.as_deref());
+    let source = source.map(|source| plan::source(source, 0)).unwrap_or_default();
+    // A server that is checked elsewhere is spoken to in its own way there, and nothing is taken over for one that was added
+    // (manual, "check").
+    let elsewhere = said.port.is_some() || said.address.is_some() || !key.is_configured();
+    let greets = match (settings.send_proxy, said.send_proxy) {
+        (Some(SendProxy::V2), explicit) if explicit || !elsewhere => Greets::V2,
+        (Some(SendProxy::V1), explicit) if explicit || !elsewhere => Greets::V1,
+        (None, true) => Greets::V1,
+        _ => Greets::No,
+    };
+    Dial {
+        // Names are addresses by now.
+        address: said.address.as_ref().and_then(Host::ip),
+        port: said.port,
+        socks4: plan::socks4(settings).filter(|_| said.via_socks4),
+        server_socks4: plan::socks4(settings),
+        source: OwnedSource { interface: source.interface.map(Box::from), address: source.address },
+        options: ConnectOptions {
+            // Nothing is left to be sent by then: what is reset leaves no socket behind.
+            no_linger: true,
+            delays_acknowledgement: true,
+            sizes: proxy.instance().limits.server_sockets,
+            ..plan::options(Some(settings), keep_alive, true)
+        },
+        greets,
+    }
+}

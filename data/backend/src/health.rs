@@ -1,0 +1,307 @@
+//! What is known of a server from its checks: the last finding, and how far it is between up and down.
+//!
+//! ```text
+//!   0 ── failed ◄─┐                                   ┌─► failed: one step down
+//!   │             │                                   │
+//!   └─ passed ─► 1 … rise-1 │ rise … rise+fall-2 ◄── rise+fall-1
+//!        one step up        │        passed: all the way up ──►
+//!       ◄──── down ────►    │    ◄──────────── up ────────────►
+//! ```
+//!
+//! The level says whether a server is up: from `rise` on. A success on the way up counts one step, and the step that reaches
+//! `rise` goes all the way; a failure counts one step down, and the step that leaves `rise` goes all the way down.
+//! Whoever checks reports through [`Backend::report`](crate::Backend::report), which makes the server follow.
+
+pub mod status;
+
+use std::borrow::Cow;
+
+use weir_sync::{Lock, LockGuard, LockLabel};
+
+pub use status::{CheckResult, CheckStatus};
+
+/// What profiles call the locks of checks' records.
+static CHECK: LockLabel = LockLabel::new("CHECK");
+
+/// How a server is checked, as far as its state follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckRules {
+    /// `rise`, at least 1.
+    pub rise: u32,
+    /// `fall`, at least 1.
+    pub fall: u32,
+    /// `init-state`.
+    pub start: StartLevel,
+}
+
+impl Default for CheckRules {
+    fn default() -> Self {
+        Self { rise: 2, fall: 3, start: StartLevel::JustUp }
+    }
+}
+
+/// How a checked server begins, and how it leaves maintenance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartLevel {
+    /// Up, until as many checks failed as `fall` says.
+    FullyUp,
+    /// Up, until a check fails.
+    #[default]
+    JustUp,
+    /// Down, until a check succeeds.
+    JustDown,
+    /// Down, until as many checks succeeded as `rise` says.
+    FullyDown,
+}
+
+impl CheckRules {
+    /// The level that a server begins with.
+    #[must_use]
+    pub fn first_level(&self) -> u32 {
+        match self.start {
+            StartLevel::FullyUp => self.top(),
+            StartLevel::JustUp => self.rise,
+            StartLevel::JustDown => self.rise - 1,
+            StartLevel::FullyDown => 0,
+        }
+    }
+
+    /// The highest level.
+    #[must_use]
+    pub fn top(&self) -> u32 {
+        self.rise + self.fall - 1
+    }
+}
+
+/// Which of a server's checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckKind {
+    /// `check`.
+    Health,
+    /// `agent-check`.
+    Agent,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The outcome.
+    pub status: CheckStatus,
+    /// The code of the answer, where its protocol has one.
+    pub code: Option<u16>,
+    /// More about it; empty for nothing.
+    pub detail: Cow<'static, str>,
+    /// How long the check took.
+    pub duration_ms: u64,
+    /// Whether it says nothing of the server: the check could not be made.
+    pub inconclusive: bool,
+}
+
+impl Finding {
+    /// An outcome with nothing to add.
+    #[must_use]
+    pub fn new(status: CheckStatus) -> Self {
+        Self { status, code: None, detail: Cow::Borrowed(""), duration_ms: 0, inconclusive: false }
+    }
+
+    /// What it means.
+    #[must_use]
+    pub fn result(&self) -> CheckResult {
+        if self.inconclusive { CheckResult::Neutral } else { self.status.result() }
+    }
+
+    /// What logs say of it: `, reason: ...`.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let mut text = format!(", reason: {}", self.status.description());
+        if let Some(code) = self.code.filter(|_| self.status.has_code()) {
+            text.push_str(&format!(", code: {code}"));
+        }
+        if !self.detail.is_empty() {
+            text.push_str(&format!(", info: \"{}\"", self.detail));
+        }
+        text.push_str(&format!(", check duration: {}ms", self.duration_ms));
+        text
+    }
+}
+
+/// One check of a server.
+#[derive(Debug)]
+pub struct Check {
+    rules: CheckRules,
+    record: Lock<CheckRecord>,
+}
+
+/// What is known of a check.
+#[derive(Debug)]
+pub struct CheckRecord {
+    /// Between 0 and [`CheckRules::top`].
+    pub level: u32,
+    /// The last finding.
+    pub last: Finding,
+    /// What the last finding that had a meaning meant.
+    pub result: CheckResult,
+    /// Whether operators let it run.
+    pub enabled: bool,
+    /// Whether it runs now.
+    pub running: bool,
+    /// How often it failed while the server was up.
+    pub failures: u64,
+}
+
+/// What a finding changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Whether the level or the outcome differ from before.
+    pub(crate) is_news: bool,
+    /// Whether the level went from up to down, or is down for good.
+    pub(crate) is_down: bool,
+    /// Whether the level says up.
+    pub(crate) is_up: bool,
+    /// Whether it counts as a failure of a server that was up.
+    pub(crate) failed_while_up: bool,
+}
+
+impl Check {
+    pub(crate) fn new(rules: CheckRules) -> Self {
+        let record = CheckRecord {
+            level: rules.first_level(),
+            last: Finding::new(CheckStatus::Initializing),
+            result: CheckResult::Unknown,
+            enabled: true,
+            running: false,
+            failures: 0,
+        };
+        Self { rules, record: Lock::new(record, &CHECK) }
+    }
+
+    /// `rise`, `fall` and the beginning.
+    #[must_use]
+    pub fn rules(&self) -> CheckRules {
+        self.rules
+    }
+
+    /// What is known. To be held for a moment: the check itself waits for it.
+    pub fn record(&self) -> LockGuard<'_, CheckRecord> {
+        self.record.lock()
+    }
+
+    /// Whether the level says up.
+    #[must_use]
+    pub fn says_up(&self) -> bool {
+        self.record().level >= self.rules.rise
+    }
+
+    /// How far it is: `1/3 UP`, `0/2 DOWN`.
+    #[must_use]
+    pub fn progress(&self) -> (u32, u32, bool) {
+        let level = self.record().level;
+        let CheckRules { rise, fall, .. } = self.rules;
+        if level >= rise { (level - rise + 1, fall, true) } else { (level, rise, false) }
+    }
+
+    pub(crate) fn set_level(&self, level: u32) {
+        self.record().level = level.min(self.rules.top());
+    }
+
+    /// Takes note of a finding.
+    pub(crate) fn learn(&self, finding: Finding) -> Step {
+        let mut record = self.record();
+        let CheckRules { rise, .. } = self.rules;
+        let (level, status) = (record.level, record.last.status);
+        let result = finding.result();
+        match result {
+            CheckResult::Failed if level > rise => record.level -= 1,
+            CheckResult::Failed => record.level = 0,
+            CheckResult::Passed | CheckResult::ConditionallyPassed => {
+                let next = level + 1;
+                record.level = if next >= rise { self.rules.top() } else { next };
+            }
+            CheckResult::Unknown | CheckResult::Neutral => {}
+        }
+        let failed_while_up = result == CheckResult::Failed && level >= rise;
+        record.failures += u64::from(failed_while_up);
+        record.last = finding;
+        record.result = result;
+        Step {
+            is_news: record.level != level || record.last.status != status,
+            is_down: result == CheckResult::Failed && record.level == 0,
+            is_up: record.level >= rise,
+            failed_while_up,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rise: u32, fall: u32, start: StartLevel) -> Check {
+        Check::new(CheckRules { rise, fall, start })
+    }
+
+    /// Levels after each of some findings: `+` passed, `-` failed, `~` neutral.
+    #[track_caller]
+    fn levels(check: &Check, findings: &str, expected: &[u32]) {
+        let found: Vec<u32> = findings
+            .chars()
+            .map(|sign| {
+                let status = if sign == '+' { CheckStatus::L4Ok } else { CheckStatus::SocketError };
+                check.learn(Finding { inconclusive: sign == '~', ..Finding::new(status) });
+                check.record().level
+            })
+            .collect();
+        assert_eq!(found, expected, "{findings}");
+    }
+
+    #[test]
+    fn a_server_that_was_never_checked_goes_down_at_once() {
+        levels(&check(2, 3, StartLevel::JustUp), "-+-++---+", &[0, 1, 0, 1, 4, 3, 2, 0, 1]);
+    }
+
+    #[test]
+    fn the_start_says_how_many_are_needed() {
+        levels(&check(2, 3, StartLevel::FullyUp), "--~-", &[3, 2, 2, 0]);
+        levels(&check(3, 1, StartLevel::JustDown), "+-", &[3, 0]);
+        levels(&check(3, 1, StartLevel::FullyDown), "++~+", &[1, 2, 2, 3]);
+        levels(&check(1, 1, StartLevel::JustUp), "-+", &[0, 1]);
+    }
+
+    #[test]
+    fn failures_count_while_the_server_is_up() {
+        let check = check(2, 2, StartLevel::FullyUp);
+        let fail = || check.learn(Finding::new(CheckStatus::L4Timeout));
+        assert_eq!(
+            (fail().failed_while_up, fail().failed_while_up, fail().failed_while_up),
+            (true, true, false)
+        );
+        assert_eq!(check.record().failures, 2);
+    }
+
+    #[test]
+    fn news_is_a_new_level_or_a_new_outcome() {
+        let check = check(2, 2, StartLevel::FullyUp);
+        let learn = |status| check.learn(Finding::new(status)).is_news;
+        assert!(learn(CheckStatus::L4Ok));
+        assert!(!learn(CheckStatus::L4Ok));
+        assert!(learn(CheckStatus::L7Ok));
+        assert!(learn(CheckStatus::L4Timeout));
+        assert!(learn(CheckStatus::L4Timeout), "down now");
+        assert!(!learn(CheckStatus::L4Timeout));
+    }
+
+    #[test]
+    fn reasons_read_as_logs_have_them() {
+        let finding = Finding {
+            status: CheckStatus::L7Status,
+            code: Some(500),
+            detail: "Oops".into(),
+            duration_ms: 7,
+            inconclusive: false,
+        };
+        let expected = ", reason: Layer7 wrong status, code: 500, info: \"Oops\", check duration: 7ms";
+        assert_eq!(finding.reason(), expected);
+        let finding = Finding { code: Some(9), ..Finding::new(CheckStatus::L4Timeout) };
+        assert_eq!(finding.reason(), ", reason: Layer4 timeout, check duration: 0ms");
+    }
+}

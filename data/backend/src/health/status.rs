@@ -1,0 +1,182 @@
+//! What a check can find: the manual's words for it, and what each means for the server.
+
+/// The outcome of a check, with the numbers that `show servers state` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CheckStatus {
+    /// There is no check.
+    Unknown = 0,
+    /// No check ended yet.
+    Initializing = 1,
+    /// What traffic showed (`observe`).
+    Observed = 4,
+    /// No socket, or one that broke.
+    SocketError = 5,
+    /// Layer 1 to 4: connected.
+    L4Ok = 6,
+    /// Layer 1 to 4: nobody answered in time.
+    L4Timeout = 7,
+    /// Layer 1 to 4: refused, unreachable.
+    L4Connection = 8,
+    /// Layer 6: handshake done.
+    L6Ok = 9,
+    /// Layer 6: nothing in time.
+    L6Timeout = 10,
+    /// Layer 6: invalid response.
+    L6Response = 11,
+    /// Layer 5 to 7: nothing in time.
+    L7Timeout = 12,
+    /// Layer 5 to 7: invalid response.
+    L7Response = 13,
+    /// Layer 5 to 7: passed.
+    L7Ok = 15,
+    /// Layer 5 to 7: passed, but the server wants no new visitors.
+    L7OkConditional = 16,
+    /// Layer 5 to 7: the response says that something is wrong.
+    L7Status = 17,
+    /// An external program said so, or died.
+    ProcessError = 18,
+    /// An external program did not end in time.
+    ProcessTimeout = 19,
+    /// An external program is content.
+    ProcessOk = 20,
+}
+
+/// What an outcome means, with the numbers that `show servers state` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CheckResult {
+    /// Nothing yet.
+    Unknown = 0,
+    /// Nothing to be concluded.
+    Neutral = 1,
+    /// The server failed.
+    Failed = 2,
+    /// The server is well.
+    Passed = 3,
+    /// The server is well, and wants no new visitors.
+    ConditionallyPassed = 4,
+}
+
+impl CheckStatus {
+    /// Every outcome.
+    pub const ALL: [CheckStatus; 18] = [
+        Self::Unknown,
+        Self::Initializing,
+        Self::Observed,
+        Self::SocketError,
+        Self::L4Ok,
+        Self::L4Timeout,
+        Self::L4Connection,
+        Self::L6Ok,
+        Self::L6Timeout,
+        Self::L6Response,
+        Self::L7Timeout,
+        Self::L7Response,
+        Self::L7Ok,
+        Self::L7OkConditional,
+        Self::L7Status,
+        Self::ProcessError,
+        Self::ProcessTimeout,
+        Self::ProcessOk,
+    ];
+
+    /// From its number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| *status as u32 == number)
+    }
+
+    /// The word of the statistics (management manual, "check_status").
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "UNK",
+            Self::Initializing => "INI",
+            Self::Observed => "HANA",
+            Self::SocketError => "SOCKERR",
+            Self::L4Ok => "L4OK",
+            Self::L4Timeout => "L4TOUT",
+            Self::L4Connection => "L4CON",
+            Self::L6Ok => "L6OK",
+            Self::L6Timeout => "L6TOUT",
+            Self::L6Response => "L6RSP",
+            Self::L7Timeout => "L7TOUT",
+            Self::L7Response => "L7RSP",
+            Self::L7Ok => "L7OK",
+            Self::L7OkConditional => "L7OKC",
+            Self::L7Status => "L7STS",
+            Self::ProcessError => "PROCERR",
+            Self::ProcessTimeout => "PROCTOUT",
+            Self::ProcessOk => "PROCOK",
+        }
+    }
+
+    /// The words of logs, which log processors look for.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Unknown => "Unknown",
+            Self::Initializing => "Initializing",
+            Self::Observed => "Health analyze",
+            Self::SocketError => "Socket error",
+            Self::L4Ok => "Layer4 check passed",
+            Self::L4Timeout => "Layer4 timeout",
+            Self::L4Connection => "Layer4 connection problem",
+            Self::L6Ok => "Layer6 check passed",
+            Self::L6Timeout => "Layer6 timeout",
+            Self::L6Response => "Layer6 invalid response",
+            Self::L7Timeout => "Layer7 timeout",
+            Self::L7Response => "Layer7 invalid response",
+            Self::L7Ok => "Layer7 check passed",
+            Self::L7OkConditional => "Layer7 check conditionally passed",
+            Self::L7Status => "Layer7 wrong status",
+            Self::ProcessError => "External check error",
+            Self::ProcessTimeout => "External check timeout",
+            Self::ProcessOk => "External check passed",
+        }
+    }
+
+    /// What it means.
+    #[must_use]
+    pub fn result(self) -> CheckResult {
+        match self {
+            Self::Unknown | Self::Initializing => CheckResult::Unknown,
+            Self::L4Ok | Self::L6Ok | Self::L7Ok | Self::ProcessOk => CheckResult::Passed,
+            Self::L7OkConditional => CheckResult::ConditionallyPassed,
+            _ => CheckResult::Failed,
+        }
+    }
+
+    /// Whether it comes from an answer of layer 5 to 7, which may have had a code.
+    #[must_use]
+    pub fn has_code(self) -> bool {
+        self as u8 > Self::L7Response as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lead_back() {
+        for status in CheckStatus::ALL {
+            assert_eq!(CheckStatus::from_number(status as u32), Some(status), "{status:?}");
+        }
+        assert_eq!(CheckStatus::from_number(14), None);
+    }
+
+    #[test]
+    fn results_are_those_of_their_words() {
+        for status in CheckStatus::ALL {
+            let expected = match status.word() {
+                "UNK" | "INI" => CheckResult::Unknown,
+                "L7OKC" => CheckResult::ConditionallyPassed,
+                word if word.ends_with("OK") => CheckResult::Passed,
+                _ => CheckResult::Failed,
+            };
+            assert_eq!(status.result(), expected, "{status:?}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What logs hear when a server changes.
+//!
+//! Whoever changes a server gets these from [`Backend::change_for`](crate::Backend::change_for) and
+//! [`Backend::report`](crate::Backend::report), made under the backend's lock, so that the numbers belong together. The texts
+//! are what log processors of the reference program look for.
+
+use std::sync::Arc;
+
+use crate::health::Finding;
+use crate::server::Server;
+use crate::server::state::{AdminState, OperationalState};
+
+/// How urgent a notice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// A whole farm is gone.
+    Emergency,
+    /// A server is gone.
+    Alert,
+    /// A server is back, or leaves slowly.
+    Notice,
+}
+
+/// One line for the logs of a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The backend's place among the proxies.
+    pub proxy: usize,
+    /// How urgent it is.
+    pub urgency: Urgency,
+    /// The line.
+    pub text: String,
+}
+
+/// A server that went up or down.
+#[derive(Clone, Debug)]
+pub struct Passage {
+    /// The place of its backend among the proxies.
+    pub proxy: usize,
+    /// The server.
+    pub server: Arc<Server>,
+    /// Whether it is up now.
+    pub is_up: bool,
+}
+
+/// What came of a change: lines for logs, and servers that went up or down. Servers that follow others are among them.
+#[derive(Clone, Debug, Default)]
+pub struct News {
+    /// The lines, in their order.
+    pub notices: Vec<Notice>,
+    /// The servers that went up or down.
+    pub passages: Vec<Passage>,
+}
+
+/// Why a server changed.
+#[derive(Clone, Debug)]
+pub enum Reason {
+    /// An operator said so.
+    Operator,
+    /// A check found this.
+    Found(Finding),
+    /// A check found out; that was said already.
+    Said,
+    /// It follows another server, of this name.
+    Follows(String),
+}
+
+impl Reason {
+    /// What follows "is DOWN".
+    fn of_health(&self) -> String {
+        match self {
+            Reason::Operator => ", changed from CLI".to_owned(),
+            Reason::Found(finding) => finding.reason(),
+            Reason::Said => String::new(),
+            Reason::Follows(_) => self.via(),
+        }
+    }
+
+    /// ` via b/s`, if it follows another.
+    fn via(&self) -> String {
+        match self {
+            Reason::Follows(name) => format!(" via {name}"),
+            _ => String::new(),
+        }
+    }
+}
+
+/// How a server and its farm are at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Situation {
+    pub(crate) admin: AdminState,
+    pub(crate) operational: OperationalState,
+    /// Requests that wait for the server.
+    pub(crate) queued: u32,
+    /// Usable servers that are no backups.
+    pub(crate) active: u32,
+    /// Usable backups.
+    pub(crate) backup: u32,
+}
+
+/// A server before and after.
+pub(crate) struct Transition<'t> {
+    pub(crate) backend: &'t str,
+    /// Whether the backend is a `listen` section.
+    pub(crate) is_listen: bool,
+    pub(crate) server: &'t Server,
+    pub(crate) before: Situation,
+    pub(crate) after: Situation,
+    /// Requests in the backend's queue now.
+    pub(crate) waiting: u32,
+    pub(crate) reason: &'t Reason,
+}
+
+impl Situation {
+    fn usable(&self) -> u32 {
+        self.active + self.backup
+    }
+
+    fn farm(&self, what: &str) -> String {
+        let on_backup = if self.active == 0 && self.backup > 0 { " Running on backup." } else { "" };
+        format!("{} active and {} backup servers {what}.{on_backup}", self.active, self.backup)
+    }
+}
+
+impl Transition<'_> {
+    /// What the logs hear of it.
+    pub(crate) fn lines(&self) -> Vec<(Urgency, String)> {
+        let mut lines: Vec<_> = self.of_admin().into_iter().collect();
+        if lines.is_empty() {
+            lines.extend(self.of_health());
+        }
+        if self.before.usable() > 0 && self.after.usable() == 0 {
+            let kind = if self.is_listen { "proxy" } else { "backend" };
+            lines.push((Urgency::Emergency, format!("{kind} {} has no server available!", self.backend)));
+        }
+        lines
+    }
+
+    fn name(&self) -> String {
+        let backup = if self.server.settings().backup { "Backup " } else { "" };
+        format!("{backup}Server {}/{}", self.backend, self.server.name())
+    }
+
+    /// The sentences that say what is left of the farm when the server leaves.
+    fn left(&self) -> String {
+        let requeued = self.before.queued.saturating_sub(self.after.queued);
+        format!(
+            "{} {} sessions active, {requeued} requeued, {} remaining in queue.",
+            self.after.farm("left"),
+            self.server.served(),
+            self.waiting
+        )
+    }
+
+    /// The sentences that say what the farm is when the server is there.
+    fn online(&self) -> String {
+        let requeued = self.before.queued.saturating_sub(self.after.queued);
+        format!(
+            "{} {requeued} sessions requeued, {} total in queue.",
+            self.after.farm("online"),
+            self.waiting
+        )
+    }
+
+    fn of_health(&self) -> Option<(Urgency, String)> {
+        let (was, is) = (self.before.operational, self.after.operational);
+        if was == is {
+            return None;
+        }
+        let (name, reason) = (self.name(), self.reason.of_health());
+        Some(match is {
+            OperationalState::Stopped => (Urgency::Alert, format!("{name} is DOWN{reason}. {}", self.left())),
+            OperationalState::Stopping => {
+                (Urgency::Notice, format!("{name} is stopping{reason}. {}", self.online()))
+            }
+            OperationalState::Running if was == OperationalState::Starting => return None,
+            OperationalState::Starting | OperationalState::Running => {
+                (Urgency::Notice, format!("{name} is UP{reason}. {}", self.online()))
+            }
+        })
+    }
+
+    fn of_admin(&self) -> Option<(Urgency, String)> {
+        let (name, via) = (self.name(), self.reason.via());
+        let was = (self.before.admin.is_maintenance(), self.before.admin.is_drain());
+        let is = (self.after.admin.is_maintenance(), self.after.admin.is_drain());
+        let is_up = self.after.operational != OperationalState::Stopped;
+        let word = if is_up { "UP" } else { "DOWN" };
+        let forced = if via.is_empty() { "forced " } else { "" };
+        Some(match (was, is) {
+            ((false, draining), (true, _)) => {
+                let urgency = if draining { Urgency::Notice } else { Urgency::Alert };
+                (urgency, format!("{name} is going DOWN for maintenance{via}. {}", self.left()))
+            }
+            ((true, _), (false, true)) => {
+                (Urgency::Notice, format!("{name} is {word}/DRAIN (leaving {forced}maintenance)."))
+            }
+            ((true, _), (false, false)) => {
+                (Urgency::Notice, format!("{name} is {word}/READY (leaving {forced}maintenance)."))
+            }
+            ((false, false), (false, true)) => {
+                let rest = if is_up { self.online() } else { self.left() };
+                (Urgency::Notice, format!("{name} enters drain state{via}. {rest}"))
+            }
+            ((false, true), (false, false)) => {
+                (Urgency::Notice, format!("{name} is {word} (leaving {forced}drain)."))
+            }
+            _ => return None,
+        })
+    }
+}

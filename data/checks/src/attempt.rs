@@ -1,0 +1,148 @@
+//! One check: connects, talks if there is something to say, and concludes.
+
+use weir_backend::{Check, CheckStatus, Finding, Server};
+use weir_config::model::CheckConnect;
+use weir_net::{ConnectError, Connection, Fault, Greeting};
+use weir_proxy::{Addresses, Command, Transport, V2};
+use weir_sched::{Tick, now};
+use weir_sys::{Errno, socket};
+
+use crate::conversation::Conversation;
+use crate::plan::{CheckPlan, Dial, Greets};
+use crate::task::ProcessView;
+
+/// One check of a server.
+pub(crate) struct Attempt<'a> {
+    pub(crate) plan: &'a CheckPlan,
+    pub(crate) server: &'a Server,
+    pub(crate) check: &'a Check,
+    pub(crate) view: &'a dyn ProcessView,
+    began: Tick,
+    interval_ms: u64,
+}
+
+/// Checks the server once. Whatever happens is a finding; [`CheckStatus::Unknown`] when there was nothing to check.
+pub(crate) async fn run(plan: &CheckPlan, server: &Server, check: &Check, view: &dyn ProcessView) -> Finding {
+    let began_us = weir_sched::now_us();
+    let attempt = Attempt { plan, server, check, view, began: now(), interval_ms: plan.intervals.of(check) };
+    let mut finding = match &plan.script {
+        Some(script) => Conversation::new(&attempt, script).hold().await,
+        None => match attempt.connect(&CheckConnect::default(), None).await {
+            Ok(_connection) => Finding::new(CheckStatus::L4Ok),
+            Err(finding) => finding,
+        },
+    };
+    finding.duration_ms = weir_sched::now_us().saturating_sub(began_us) / 1000;
+    finding
+}
+
+impl Attempt<'_> {
+    /// Connects as the plan says, and a rule, within the time that the manual gives ("timeout check").
+    pub(crate) async fn connect(
+        &self,
+        said: &CheckConnect,
+        port: Option<u16>,
+    ) -> Result<Connection, Finding> {
+        let dial = self.dial(said, port);
+        let target = dial.target(self.server).ok_or_else(|| Finding::new(CheckStatus::Unknown))?;
+        let connect_plan = dial.connect_plan(target, weir_sched::random() as u32);
+        let deadline = match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {
+            (Some(_), Some(connect_ms)) => now().after(connect_ms.min(self.interval_ms)),
+            _ => self.began.after(self.interval_ms),
+        };
+        let mut connecting = connect_plan.begin().map_err(no_connection)?;
+        match connecting.stand(Greeting::default(), deadline, || Ok(())).await {
+            Ok(()) => {}
+            Err(ConnectError::Failed(fault)) => return Err(no_connection(fault)),
+            Err(ConnectError::TimedOut) => return Err(Finding::new(CheckStatus::L4Timeout)),
+        }
+        let mut connection = connecting.into_connection();
+        greet(dial.greets, &mut connection, deadline).await?;
+        Ok(connection)
+    }
+
+    /// When an answer must have come on a connection that stands since now.
+    pub(crate) fn answer_deadline(&self) -> Tick {
+        match self.plan.timings.check_ms {
+            Some(check_ms) => now().after(check_ms),
+            None => self.began.after(self.interval_ms),
+        }
+    }
+
+    /// How a rule connects: the plan's own way, unless the rule says something else.
+    fn dial(&self, said: &CheckConnect, port: Option<u16>) -> Dial {
+        let mut dial = Dial::clone(&self.plan.dial);
+        if said.is_written {
+            dial.address = said.address.as_ref().and_then(weir_config::model::Host::ip).or(dial.address);
+            dial.port = port.or(dial.port);
+            if !said.by_default {
+                dial.greets = Greets::No;
+                dial.socks4 = None;
+            }
+            if said.send_proxy {
+                dial.greets = match self.plan.dial.greets {
+                    Greets::V2 => Greets::V2,
+                    Greets::No | Greets::V1 => Greets::V1,
+                };
+            }
+            if said.via_socks4 {
+                dial.socks4 = self.plan.dial.server_socks4;
+            }
+        }
+        if said.lingers {
+            dial.options.no_linger = false;
+        }
+        dial
+    }
+}
+
+/// Sends the PROXY header.
+async fn greet(greets: Greets, connection: &mut Connection, deadline: Tick) -> Result<(), Finding> {
+    let mut header = Vec::new();
+    match greets {
+        Greets::No => return Ok(()),
+        Greets::V1 => weir_proxy::write_v1(ends(connection), &mut header),
+        Greets::V2 => {
+            let local = V2 {
+                command: Command::Local,
+                transport: Transport::Unspecified,
+                addresses: Addresses::Unknown,
+                tlvs: &[],
+                checksum: false,
+            };
+            // Nothing in it is long.
+            let _ = weir_proxy::write_v2(&local, &mut header);
+        }
+    }
+    match connection.send_all(&header, deadline).await {
+        Some(()) => Ok(()),
+        None => Err(connection.fault().map_or_else(|| Finding::new(CheckStatus::L4Timeout), no_connection)),
+    }
+}
+
+fn ends(connection: &Connection) -> Addresses<'static> {
+    let descriptor = connection.descriptor();
+    let near = socket::local_address(descriptor).ok().and_then(|address| address.inet());
+    let far = socket::peer_address(descriptor).ok().and_then(|address| address.inet());
+    match (near, far) {
+        (Some(source), Some(destination)) => Addresses::Inet { source, destination },
+        _ => Addresses::Unknown,
+    }
+}
+
+/// What a connection that does not stand says of the server: nothing, when it is our own fault.
+fn no_connection(fault: Fault) -> Finding {
+    let is_ours = fault.is_lack_of_descriptors() || fault == Fault::Shortage;
+    let status = match fault {
+        _ if is_ours => CheckStatus::SocketError,
+        Fault::Io(Errno::TIMEDOUT) => CheckStatus::L4Timeout,
+        _ => CheckStatus::L4Connection,
+    };
+    Finding { detail: in_words(fault).into(), inconclusive: is_ours, ..Finding::new(status) }
+}
+
+/// A fault as the system's messages have it, without its number.
+pub(crate) fn in_words(fault: Fault) -> String {
+    let text = fault.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,123 @@
+//! What expressions of a check ask for: the server, what it answered, variables.
+
+use weir_backend::{Backend, Server};
+use weir_expr::{
+    Alias, Arg, Args, Context, Cursor, FetchIndex, Fetched, LogWriter, Lookup, ProcessFacts, SetCondition,
+    TimeZone, Value, VariableId, VariableScope, VariableStore, WallTime,
+};
+use weir_mux::Message;
+
+use crate::task::ProcessView;
+
+/// The context of one check.
+pub(crate) struct CheckContext<'c> {
+    pub(crate) view: &'c dyn ProcessView,
+    pub(crate) backend: &'c Backend,
+    pub(crate) server: &'c Server,
+    /// Of the scopes `check` and `sess`: a check has no other session.
+    variables: VariableStore,
+    /// What came: bytes, or the body of an HTTP response.
+    pub(crate) payload: Vec<u8>,
+    /// The head of the response.
+    pub(crate) response: Option<Message>,
+}
+
+impl<'c> CheckContext<'c> {
+    pub(crate) fn new(view: &'c dyn ProcessView, backend: &'c Backend, server: &'c Server) -> Self {
+        let (variables, payload) = (VariableStore::default(), Vec::new());
+        CheckContext { view, backend, server, variables, payload, response: None }
+    }
+
+    fn status(&self) -> Option<i64> {
+        self.response.as_ref().map(|response| i64::from(response.head.status()))
+    }
+}
+
+impl Context for CheckContext<'_> {
+    fn fetch<'a>(&'a mut self, fetch: FetchIndex, args: &'a Args, _: &mut Cursor) -> Fetched<'a> {
+        let text = |text: &'a str| Some(Value::Str(text.as_bytes().into()));
+        // What is not here was refused when the configuration was read.
+        let value = match self.view.fetch_name(fetch).unwrap_or_default() {
+            "be_id" => Some(Value::Int(self.backend.settings().id.into())),
+            "be_name" => text(self.backend.name()),
+            "srv_id" => Some(Value::Int(self.server.id().into())),
+            "srv_name" => text(self.server.name()),
+            "nbsrv" => {
+                let named = match args.get(0) {
+                    Arg::Reference(reference) => reference.name.as_deref(),
+                    _ => None,
+                };
+                self.view.lookup(Lookup::UsableServers, named.unwrap_or(self.backend.name()).as_bytes())
+            }
+            "status" => self.status().map(Value::Int),
+            "res.body" => self.response.is_some().then_some(Value::Bin(self.payload.as_slice().into())),
+            "res.len" => Some(Value::Int(i64::try_from(self.payload.len()).unwrap_or(i64::MAX))),
+            "res.payload" => block(&self.payload, args).map(|bytes| Value::Bin(bytes.into())),
+            _ => None,
+        };
+        value.into()
+    }
+
+    fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {
+        match variable.scope {
+            VariableScope::Process => self.view.variable(variable),
+            VariableScope::Session | VariableScope::Check => self.variables.get(variable),
+            _ => None,
+        }
+    }
+
+    fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
+        match variable.scope {
+            VariableScope::Process => self.view.set_variable(variable, value.into_owned(), condition),
+            VariableScope::Session | VariableScope::Check => self.variables.set(variable, value, condition),
+            _ => false,
+        }
+    }
+
+    fn unset_variable(&mut self, variable: VariableId) -> bool {
+        match variable.scope {
+            VariableScope::Process => self.view.unset_variable(variable),
+            VariableScope::Session | VariableScope::Check => self.variables.unset(variable),
+            _ => false,
+        }
+    }
+
+    fn now(&self) -> WallTime {
+        let micros = weir_sched::wall_us();
+        WallTime { seconds: (micros / 1_000_000) as i64, micros: (micros % 1_000_000) as u32 }
+    }
+
+    fn time_zone(&self) -> &TimeZone {
+        self.view.time_zone()
+    }
+
+    fn random(&mut self) -> u64 {
+        weir_sched::random()
+    }
+
+    fn process(&self) -> ProcessFacts<'_> {
+        self.view.facts()
+    }
+
+    fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+        self.view.lookup(lookup, name)
+    }
+
+    fn log_alias(&mut self, alias: Alias, out: &mut LogWriter<'_>) {
+        match alias {
+            Alias::Hostname => out.encoded(self.view.facts().hostname.as_bytes()),
+            Alias::Pid => out.number(i64::from(self.view.facts().pid)),
+            Alias::Backend => out.encoded(self.backend.name().as_bytes()),
+            Alias::Server => out.encoded(self.server.name().as_bytes()),
+            _ => out.missing(),
+        }
+    }
+}
+
+/// `res.payload(<offset>,<length>)`; length 0 is all that came.
+fn block<'p>(payload: &'p [u8], args: &Args) -> Option<&'p [u8]> {
+    let offset = usize::try_from(args.int(0).unwrap_or(0)).ok()?;
+    let length = usize::try_from(args.int(1).unwrap_or(0)).ok()?;
+    let rest = payload.get(offset..)?;
+    if length == 0 { Some(rest) } else { rest.get(..length) }
+}

@@ -1,0 +1,452 @@
+//! A dialogue with a server: rule by rule, until one fails or the last is done.
+//!
+//! ```text
+//!   connects ──► sends ──► expects: receives until the rule is met, or cannot be met ──► the next rule
+//!      │           │          │
+//!      └───────────┴──────────┴──► a Finding: what failed, at which step
+//! ```
+//!
+//! What came stays until the next thing is sent, so that several rules may look at it.
+
+use weir_backend::{CheckStatus, Finding};
+use weir_config::model::{
+    CheckAction, CheckConnect, CheckPort, CheckRule, Expect, ExpectStatus, Expected, HttpRequest,
+};
+use weir_expr::{Context as _, LogFormat};
+use weir_http::{BodySize, Method};
+use weir_mux::{BodyFlow, HeadOptions, Message, ReadHead, StreamConnector};
+use weir_net::{Fault, Received};
+use weir_sched::{Tick, now, wait};
+use weir_sys::Errno;
+
+use crate::attempt::{self, Attempt};
+use crate::context::CheckContext;
+use crate::expected::{self, Look};
+use crate::request;
+use crate::script::{Script, Style};
+
+/// A dialogue while it is held.
+pub(crate) struct Conversation<'c> {
+    attempt: &'c Attempt<'c>,
+    script: &'c Script,
+    context: CheckContext<'c>,
+    connector: StreamConnector,
+    /// When what goes on must be over.
+    deadline: Tick,
+    /// Of the last request.
+    method: Method,
+    /// How much of an HTTP body came; none until its head did.
+    body: Option<BodyFlow>,
+    /// Nothing more will come.
+    complete: bool,
+}
+
+impl<'c> Conversation<'c> {
+    pub(crate) fn new(attempt: &'c Attempt<'c>, script: &'c Script) -> Self {
+        Conversation {
+            attempt,
+            script,
+            context: CheckContext::new(attempt.view, &attempt.plan.backend, attempt.server),
+            connector: StreamConnector::Closed,
+            deadline: Tick::NEVER,
+            method: Method::Options,
+            body: None,
+            complete: false,
+        }
+    }
+
+    /// Holds it.
+    pub(crate) async fn hold(mut self) -> Finding {
+        match self.walk().await {
+            Ok(finding) | Err(finding) => finding,
+        }
+    }
+
+    async fn walk(&mut self) -> Result<Finding, Finding> {
+        let script = self.script;
+        let first = script.rules.iter().find(|rule| !is_silent(rule));
+        if !matches!(first.map(|rule| &rule.action), Some(CheckAction::Connect(_))) {
+            let server_way = CheckConnect::default();
+            self.connect(&server_way).await?;
+        }
+        let mut last = self.with_style(Finding::new(CheckStatus::L4Ok));
+        for rule in &script.rules {
+            match &rule.action {
+                CheckAction::Connect(connect) => {
+                    let connected = self.connect(connect).await;
+                    connected.map_err(|finding| self.at_step(finding, rule, &connect_in_words(connect)))?;
+                    last = self.with_style(Finding::new(CheckStatus::L4Ok));
+                }
+                CheckAction::Expect(expect) => last = self.expect(rule, expect).await?,
+                CheckAction::SetVariable { name, condition, value } => {
+                    let value = value.evaluate(&mut self.context).into_owned().sample();
+                    if let Some(sample) = value {
+                        self.context.set_variable(*name, sample.value, *condition);
+                    }
+                }
+                CheckAction::SetVariableFormat { name, condition, value } => {
+                    let text = self.format(value);
+                    self.context.set_variable(*name, weir_expr::Value::Str(text.into()), *condition);
+                }
+                CheckAction::UnsetVariable(name) => {
+                    self.context.unset_variable(*name);
+                }
+                CheckAction::Send(_)
+                | CheckAction::SendFormat(_)
+                | CheckAction::SendHexFormat(_)
+                | CheckAction::SendHttp(_) => {
+                    let bytes = self.bytes_of(&rule.action);
+                    self.send(&bytes).await.map_err(|finding| self.at_step(finding, rule, "send"))?;
+                    last = self.with_style(Finding { code: Some(0), ..Finding::new(CheckStatus::L7Ok) });
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    /// A success with the words that `tcp-check` rules leave.
+    fn with_style(&self, finding: Finding) -> Finding {
+        match self.script.style {
+            Style::Tcp => Finding { detail: "(tcp-check)".into(), ..finding },
+            Style::Http | Style::Own => finding,
+        }
+    }
+
+    /// A failure of `tcp-check` rules says where it happened.
+    fn at_step(&self, finding: Finding, rule: &CheckRule, what: &str) -> Finding {
+        if self.script.style != Style::Tcp {
+            return finding;
+        }
+        let comment = rule.comment.as_ref().map_or_else(String::new, |text| format!(" comment: '{text}'"));
+        let detail = format!("{} at step {} of tcp-check ({what}){comment}", finding.detail, rule.step);
+        Finding { detail: detail.into(), ..finding }
+    }
+
+    async fn connect(&mut self, said: &CheckConnect) -> Result<(), Finding> {
+        self.connector = StreamConnector::Closed;
+        self.forget();
+        let port = match &said.port {
+            None => None,
+            Some(CheckPort::Fixed(port)) => Some(*port),
+            Some(CheckPort::Expression(expression)) => {
+                let port = expected::number(expression, &mut self.context);
+                let port = port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
+                Some(port.ok_or_else(|| Finding {
+                    detail: "invalid port".into(),
+                    ..Finding::new(CheckStatus::SocketError)
+                })?)
+            }
+        };
+        let connection = self.attempt.connect(said, port).await?;
+        self.deadline = self.attempt.answer_deadline();
+        self.connector = StreamConnector::own(connection);
+        Ok(())
+    }
+
+    /// What came is of no use any more.
+    fn forget(&mut self) {
+        let waiting = self.connector.input().len();
+        self.connector.consume(waiting);
+        self.context.payload.clear();
+        self.context.response = None;
+        self.body = None;
+        self.complete = false;
+    }
+
+    fn format(&mut self, format: &LogFormat) -> Vec<u8> {
+        let mut text = Vec::new();
+        format.render(&mut self.context, &mut text);
+        text
+    }
+
+    fn bytes_of(&mut self, action: &CheckAction) -> Vec<u8> {
+        match action {
+            CheckAction::Send(bytes) => bytes.to_vec(),
+            CheckAction::SendFormat(format) => self.format(format),
+            CheckAction::SendHexFormat(format) => {
+                let digits = self.format(format);
+                // What are no digits sends nothing.
+                expected::from_hex(&digits).unwrap_or_default()
+            }
+            CheckAction::SendHttp(said) => self.request(said),
+            _ => Vec::new(),
+        }
+    }
+
+    fn request(&mut self, said: &HttpRequest) -> Vec<u8> {
+        let state = self.script.send_state.then(|| request::state(self.attempt, self.context.view));
+        let (bytes, method) = request::write(said, state.as_deref(), &mut self.context);
+        self.method = method;
+        bytes
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), Finding> {
+        self.forget();
+        let deadline = self.deadline;
+        let Some(connection) = self.connector.connection_mut() else {
+            return Err(Finding::new(CheckStatus::SocketError));
+        };
+        if connection.send_all(bytes, deadline).await.is_some() {
+            return Ok(());
+        }
+        Err(match connection.fault() {
+            Some(fault) => broken(fault),
+            None => Finding::new(CheckStatus::L7Timeout),
+        })
+    }
+
+    /// Waits until a rule is met, or cannot be met any more.
+    async fn expect(&mut self, rule: &CheckRule, said: &Expect) -> Result<Finding, Finding> {
+        loop {
+            let is_there = match self.script.style {
+                Style::Http => self.take_response(said).await,
+                Style::Tcp | Style::Own => self.take_bytes(),
+            };
+            let is_there = match is_there {
+                Ok(is_there) => is_there,
+                Err(Stop::TimedOut) => return Err(self.timed_out(rule, said)),
+                Err(Stop::Failed(finding)) => {
+                    return Err(self.at_step(finding, rule, &expected::rule_in_words(&said.what)));
+                }
+            };
+            if is_there {
+                if self.script.style != Style::Http && self.complete && self.context.payload.is_empty() {
+                    return Err(self.empty(rule));
+                }
+                if let Some(concluded) = self.conclude(rule, said) {
+                    return concluded;
+                }
+            }
+            if let Err(stop) = self.more().await {
+                match stop {
+                    Stop::TimedOut => return Err(self.timed_out(rule, said)),
+                    Stop::Failed(finding) => {
+                        return Err(self.at_step(finding, rule, &expected::rule_in_words(&said.what)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a look at what came concludes; none if more has to come.
+    fn conclude(&mut self, rule: &CheckRule, said: &Expect) -> Option<Result<Finding, Finding>> {
+        if self.script.disable_on_404 && self.status() == Some(404) {
+            let found = Finding::new(CheckStatus::L7OkConditional);
+            return Some(Ok(Finding { code: Some(404), ..found }));
+        }
+        let is_well = match expected::look(said, &mut self.context, self.complete) {
+            Look::Later => return None,
+            Look::Found => !said.inverted,
+            Look::Absent => said.inverted,
+            Look::Own(found) => {
+                let finding = Finding {
+                    code: Some(found.code),
+                    detail: found.detail.into(),
+                    ..Finding::new(found.status)
+                };
+                return Some(if found.is_well { Ok(finding) } else { Err(finding) });
+            }
+        };
+        Some(if is_well { Ok(self.passed(said)) } else { self.failed(rule, said) })
+    }
+
+    fn passed(&mut self, said: &Expect) -> Finding {
+        let status = said.ok_status.map_or(CheckStatus::L7Ok, status_of);
+        let detail = match &said.on_success {
+            Some(format) => String::from_utf8_lossy(&self.format(format)).into_owned(),
+            None if self.script.style == Style::Tcp => "(tcp-check)".to_owned(),
+            None => String::new(),
+        };
+        Finding { code: self.code(said), detail: detail.into(), ..Finding::new(status) }
+    }
+
+    /// A failed rule; `error-status L7OKC` makes a success of it.
+    fn failed(&mut self, rule: &CheckRule, said: &Expect) -> Result<Finding, Finding> {
+        let of_answer =
+            matches!(said.what, Expected::Status(_) | Expected::StatusRegex(_) | Expected::Header(_));
+        let usual = if of_answer { CheckStatus::L7Status } else { CheckStatus::L7Response };
+        let status = said.error_status.map_or(usual, status_of);
+        let detail = match &said.on_error {
+            Some(format) => String::from_utf8_lossy(&self.format(format)).into_owned(),
+            None => {
+                let comment =
+                    rule.comment.as_ref().map_or_else(String::new, |text| format!(" comment: {text}"));
+                format!("{}{comment}", self.mismatch(rule, said, of_answer))
+            }
+        };
+        let finding = Finding { code: self.code(said), detail: detail.into(), ..Finding::new(status) };
+        if status == CheckStatus::L7OkConditional { Ok(finding) } else { Err(finding) }
+    }
+
+    fn mismatch(&self, rule: &CheckRule, said: &Expect, of_answer: bool) -> String {
+        if of_answer {
+            let response = self.context.response.as_ref();
+            let reason = response.map(|response| response.head.reason(response.bytes()));
+            return String::from_utf8_lossy(reason.unwrap_or_default()).into_owned();
+        }
+        match (self.script.style, said.inverted) {
+            (Style::Http, true) => "HTTP check matched unwanted content".to_owned(),
+            (Style::Http, false) => "HTTP content check did not match".to_owned(),
+            (_, inverted) => {
+                let what = if inverted { "matched unwanted" } else { "did not match" };
+                format!("TCPCHK {what} content {} at step {}", expected::in_words(&said.what), rule.step)
+            }
+        }
+    }
+
+    fn code(&mut self, said: &Expect) -> Option<u16> {
+        let told = said.status_code.as_ref().and_then(|code| expected::number(code, &mut self.context));
+        let told = told.and_then(|code| u16::try_from(code).ok());
+        told.or_else(|| self.status()).or(Some(0))
+    }
+
+    fn status(&self) -> Option<u16> {
+        self.context.response.as_ref().map(|response| response.head.status())
+    }
+
+    fn timed_out(&mut self, rule: &CheckRule, said: &Expect) -> Finding {
+        let status = said.timeout_status.map_or(CheckStatus::L7Timeout, status_of);
+        self.at_step(Finding::new(status), rule, &expected::rule_in_words(&said.what))
+    }
+
+    fn empty(&self, rule: &CheckRule) -> Finding {
+        let at =
+            if self.script.style == Style::Tcp { format!(" at step {}", rule.step) } else { String::new() };
+        let detail = format!("TCPCHK got an empty response{at}");
+        Finding { detail: detail.into(), ..Finding::new(CheckStatus::L7Response) }
+    }
+
+    /// Shows the bytes that came to expressions and rules.
+    fn take_bytes(&mut self) -> Result<bool, Stop> {
+        let input = self.connector.input();
+        if self.context.payload.len() != input.len() {
+            self.context.payload.clear();
+            self.context.payload.extend_from_slice(input);
+        }
+        Ok(!input.is_empty() || self.complete)
+    }
+
+    /// Takes in a response's head, then what there is of its body; false as long as the head is not whole.
+    async fn take_response(&mut self, said: &Expect) -> Result<bool, Stop> {
+        if self.context.response.is_none() {
+            let limit = self.attempt.view.buffer_size();
+            let mut message = Message::new(MOST_FIELDS);
+            match message.read_response(&mut self.connector, &HeadOptions::default(), limit) {
+                ReadHead::Complete => {}
+                ReadHead::Incomplete => return Ok(false),
+                ReadHead::Failed(fault) => return Err(Stop::Failed(broken(fault))),
+                ReadHead::Ended | ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) => {
+                    return Err(Stop::Failed(Finding::new(CheckStatus::SocketError)));
+                }
+            }
+            message.detach(&mut self.connector);
+            if (100..200).contains(&message.head.status()) {
+                // Something before the answer.
+                return Ok(false);
+            }
+            let size = BodySize::of_response(&message.head, self.method);
+            self.body = Some(BodyFlow::behind(&message.head, size));
+            self.context.response = Some(message);
+        }
+        let looks_at_body =
+            matches!(said.what, Expected::Text(_) | Expected::TextFormat(_) | Expected::Regex(_));
+        if let Some(body) = self.body.as_mut().filter(|_| looks_at_body) {
+            let is_valid = body.inspect(&mut self.connector);
+            self.complete |= body.is_complete() || !is_valid || self.connector.ended();
+            if let Some(payload) = body.waiting(&self.connector, Vec::new) {
+                let payload = payload.into_owned();
+                self.context.payload = payload;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits until more came, or nothing more will.
+    async fn more(&mut self) -> Result<(), Stop> {
+        let limit = self.attempt.view.buffer_size();
+        loop {
+            match self.connector.receive(limit) {
+                Received::Bytes(_) => return Ok(()),
+                // What does not fit is not looked at (manual, "tune.bufsize").
+                Received::End | Received::Full if !self.complete => {
+                    self.complete = true;
+                    return Ok(());
+                }
+                Received::Failed(fault) => return Err(Stop::Failed(broken(fault))),
+                Received::Nothing => {}
+                // Everything was looked at.
+                Received::End | Received::Full => {
+                    return Err(Stop::Failed(Finding::new(CheckStatus::SocketError)));
+                }
+            }
+            if self.deadline <= now() {
+                return Err(Stop::TimedOut);
+            }
+            wait(self.deadline).await;
+        }
+    }
+}
+
+/// Why a rule cannot be looked at.
+enum Stop {
+    TimedOut,
+    Failed(Finding),
+}
+
+/// A response may have so many fields.
+const MOST_FIELDS: u16 = 100;
+
+/// Whether a rule only handles variables.
+fn is_silent(rule: &CheckRule) -> bool {
+    matches!(
+        rule.action,
+        CheckAction::SetVariable { .. }
+            | CheckAction::SetVariableFormat { .. }
+            | CheckAction::UnsetVariable(_)
+    )
+}
+
+fn connect_in_words(connect: &CheckConnect) -> String {
+    match connect.port {
+        Some(CheckPort::Fixed(port)) => format!("connect port {port}"),
+        _ => "connect".to_owned(),
+    }
+}
+
+/// What a connection that broke says of the server.
+fn broken(fault: Fault) -> Finding {
+    let detail = match fault {
+        Fault::Io(errno) => {
+            let name = match errno {
+                Errno::CONNRESET => "ECONNRESET",
+                Errno::PIPE => "EPIPE",
+                Errno::TIMEDOUT => "ETIMEDOUT",
+                _ => "",
+            };
+            let text = attempt::in_words(fault);
+            if name.is_empty() { text } else { format!("{name} returned by OS ({text})") }
+        }
+        other => attempt::in_words(other),
+    };
+    Finding {
+        detail: detail.into(),
+        inconclusive: fault == Fault::Shortage,
+        ..Finding::new(CheckStatus::SocketError)
+    }
+}
+
+fn status_of(status: ExpectStatus) -> CheckStatus {
+    match status {
+        ExpectStatus::L4Ok => CheckStatus::L4Ok,
+        ExpectStatus::L6Ok => CheckStatus::L6Ok,
+        ExpectStatus::L7Ok => CheckStatus::L7Ok,
+        ExpectStatus::L7OkConditional => CheckStatus::L7OkConditional,
+        ExpectStatus::L4Connection => CheckStatus::L4Connection,
+        ExpectStatus::L6Response => CheckStatus::L6Response,
+        ExpectStatus::L7Response => CheckStatus::L7Response,
+        ExpectStatus::L7Status => CheckStatus::L7Status,
+        ExpectStatus::L4Timeout => CheckStatus::L4Timeout,
+        ExpectStatus::L6Timeout => CheckStatus::L6Timeout,
+        ExpectStatus::L7Timeout => CheckStatus::L7Timeout,
+    }
+}

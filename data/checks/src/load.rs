@@ -1,0 +1,152 @@
+//! How many checks the workers run, and who may run one more.
+//!
+//! A check that wakes from its sleep looks at one other worker, at random: if that one runs less than half as many checks, the
+//! check moves there, and there it runs (R88, R89). So checks that came together drift apart, and no thread looks at all others.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use weir_sched::TaskKey;
+use weir_sync::CachePadded;
+
+/// What one worker counts of checks. It alone writes, except that it is told of checks that move to it.
+#[derive(Debug, Default)]
+pub struct CheckCounts {
+    /// Checks that began, since the start.
+    pub started: AtomicU64,
+    /// Checks that woke and did not end yet: they run, or wait for their turn.
+    pub active: AtomicU32,
+    /// Checks that run.
+    pub running: AtomicU32,
+    /// Checks that came from other workers, since the start.
+    pub adopted: AtomicU64,
+}
+
+/// What all workers run of checks.
+#[derive(Debug)]
+pub struct CheckLoad {
+    workers: Box<[CachePadded<CheckCounts>]>,
+    /// `tune.max-checks-per-thread`; 0 for no bound.
+    most: u32,
+}
+
+impl CheckLoad {
+    /// Nothing runs yet.
+    pub fn new(workers: usize, most: u32) -> Self {
+        CheckLoad { workers: (0..workers.max(1)).map(|_| CachePadded::default()).collect(), most }
+    }
+
+    /// What a worker counts.
+    pub fn of(&self, worker: usize) -> Option<&CheckCounts> {
+        self.workers.get(worker).map(|counts| &**counts)
+    }
+
+    /// The worker that a check that woke on `own` had better run on, if another; `random` is any number.
+    pub(crate) fn better_place(&self, own: usize, random: u64) -> Option<usize> {
+        let others = self.workers.len() - 1;
+        if others == 0 {
+            return None;
+        }
+        let drawn = (random % others as u64) as usize;
+        let other = if drawn >= own { drawn + 1 } else { drawn };
+        let active = |worker: usize| self.of(worker).map_or(0, |counts| counts.active.load(Relaxed));
+        moves(active(own), active(other)).then_some(other)
+    }
+
+    /// Waits for a turn on the current worker, then counts the check as running until it is dropped.
+    pub(crate) async fn turn(&'static self, worker: usize) -> Turn {
+        let counts = &self.workers[worker];
+        counts.active.fetch_add(1, Relaxed);
+        let turn = Turn { counts, runs: false };
+        let is_full = || self.most > 0 && counts.running.load(Relaxed) >= self.most;
+        let mut turn = turn;
+        while is_full() {
+            let task = weir_sched::current();
+            QUEUE.with_borrow_mut(|queue| queue.push_back(task));
+            weir_sched::wait(weir_sched::Tick::NEVER).await;
+        }
+        turn.runs = true;
+        counts.running.fetch_add(1, Relaxed);
+        counts.started.fetch_add(1, Relaxed);
+        turn
+    }
+}
+
+/// Whether a check leaves a worker that has `own` other checks for one that has `other`: that is less than half. Halves are
+/// exact, nothing is rounded: 2 and 0, 3 and 1, 1 and 0 move; 2 and 1 stay.
+fn moves(own: u32, other: u32) -> bool {
+    u64::from(other) * 2 < u64::from(own)
+}
+
+thread_local! {
+    /// The checks of this worker that wait for their turn.
+    static QUEUE: RefCell<VecDeque<TaskKey>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// A check that runs, or waits to.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    counts: &'static CheckCounts,
+    runs: bool,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.counts.active.fetch_sub(1, Relaxed);
+        if self.runs {
+            self.counts.running.fetch_sub(1, Relaxed);
+        }
+        // The next one looks again whether there is room.
+        if let Some(next) = QUEUE.with_borrow_mut(VecDeque::pop_front) {
+            weir_sched::wake(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_than_half_attracts_r88() {
+        let decisions = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (3, 1), (3, 2), (u32::MAX, u32::MAX)]
+            .map(|(own, other)| moves(own, other));
+        assert_eq!(decisions, [false, true, false, true, false, true, false, false]);
+    }
+
+    #[test]
+    fn the_other_worker_is_any_but_the_own() {
+        let load = CheckLoad::new(4, 0);
+        load.workers[2].active.store(3, Relaxed);
+        let mut places: Vec<_> = (0..3).filter_map(|random| load.better_place(2, random)).collect();
+        places.sort_unstable();
+        assert_eq!(places, [0, 1, 3]);
+        assert_eq!(load.better_place(1, 0), None);
+        assert_eq!(CheckLoad::new(1, 0).better_place(0, 5), None);
+    }
+
+    /// However checks begin, after a few wake-ups each worker has none or one more than another (R90).
+    #[test]
+    fn checks_drift_apart_r90() {
+        for seed in 0..200_u64 {
+            let workers = 8;
+            let load = CheckLoad::new(workers, 0);
+            let mut places = vec![0_usize; workers];
+            load.workers[0].active.store(workers as u32, Relaxed);
+            let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            for _ in 0..40 {
+                for place in &mut places {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    load.workers[*place].active.fetch_sub(1, Relaxed);
+                    *place = load.better_place(*place, random >> 33).unwrap_or(*place);
+                    load.workers[*place].active.fetch_add(1, Relaxed);
+                }
+            }
+            let loads: Vec<u32> = load.workers.iter().map(|counts| counts.active.load(Relaxed)).collect();
+            assert_eq!(loads, vec![1; workers], "seed {seed}");
+        }
+    }
+}

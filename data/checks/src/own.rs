@@ -1,0 +1,211 @@
+//! What the dialogues that options stand for look for: MySQL, LDAP, SMTP, SPOP.
+//!
+//! Pure functions of what came. Each gives its conclusion, or none as long as more may come.
+
+use weir_backend::CheckStatus;
+use weir_config::model::OwnExpected;
+
+/// What such a dialogue concludes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Conclusion {
+    /// Whether the dialogue goes on.
+    pub(crate) is_well: bool,
+    /// The outcome: of the check, if the dialogue ends here.
+    pub(crate) status: CheckStatus,
+    /// The code of the answer.
+    pub(crate) code: u16,
+    /// More about it.
+    pub(crate) detail: String,
+}
+
+impl Conclusion {
+    fn well(code: u16, detail: impl Into<String>) -> Self {
+        Conclusion { is_well: true, status: CheckStatus::L7Ok, code, detail: detail.into() }
+    }
+
+    fn invalid(detail: impl Into<String>) -> Self {
+        Conclusion { is_well: false, status: CheckStatus::L7Response, code: 0, detail: detail.into() }
+    }
+
+    fn refused(code: u16, detail: impl Into<String>) -> Self {
+        Conclusion { is_well: false, status: CheckStatus::L7Status, code, detail: detail.into() }
+    }
+}
+
+/// Looks at what came; `complete` when nothing more will come.
+pub(crate) fn look(what: OwnExpected, came: &[u8], complete: bool) -> Option<Conclusion> {
+    let found = match what {
+        OwnExpected::MysqlGreeting => mysql_packet(came, mysql_greeting),
+        OwnExpected::MysqlAnswer => mysql_packet(came, mysql_answer),
+        OwnExpected::LdapBind => ldap_bind(came),
+        OwnExpected::SmtpReply => smtp_reply(came, complete),
+        OwnExpected::SpopHello => spop_hello(came),
+    };
+    found.or_else(|| complete.then(|| Conclusion::invalid("The response is not complete")))
+}
+
+/// The first packet: three bytes of length, a sequence number, and that many bytes.
+fn mysql_packet(came: &[u8], judge: fn(&[u8]) -> Conclusion) -> Option<Conclusion> {
+    let [a, b, c, _, rest @ ..] = came else { return None };
+    let length = usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16;
+    rest.get(..length).map(judge)
+}
+
+/// The greeting: protocol 10 and the server's version, or an error.
+fn mysql_greeting(packet: &[u8]) -> Conclusion {
+    match packet {
+        [0xff, ..] => mysql_error(packet),
+        [10, rest @ ..] => {
+            let version = rest.split(|byte| *byte == 0).next().unwrap_or_default();
+            Conclusion::well(0, String::from_utf8_lossy(version))
+        }
+        _ => Conclusion::invalid("MySQL handshake packet not understood"),
+    }
+}
+
+/// The answer to a name: an error, or anything else.
+fn mysql_answer(packet: &[u8]) -> Conclusion {
+    match packet {
+        [0xff, ..] => mysql_error(packet),
+        [_, ..] => Conclusion::well(0, "MySQL server is ok"),
+        [] => Conclusion::invalid("MySQL sent an empty packet"),
+    }
+}
+
+/// An error packet: two bytes of number, perhaps a state of six bytes, and a text.
+fn mysql_error(packet: &[u8]) -> Conclusion {
+    let code = match packet {
+        [_, low, high, ..] => u16::from_le_bytes([*low, *high]),
+        _ => 0,
+    };
+    let text = packet.get(3..).unwrap_or_default();
+    let text = if text.starts_with(b"#") { text.get(6..).unwrap_or_default() } else { text };
+    Conclusion::refused(code, String::from_utf8_lossy(text))
+}
+
+/// A bind response with the result code 0 (RFC 4511, 4.2.2).
+fn ldap_bind(came: &[u8]) -> Option<Conclusion> {
+    let not_ldap = || Some(Conclusion::invalid("Not LDAPv3 protocol"));
+    let (&tag, rest) = came.split_first()?;
+    if tag != 0x30 {
+        return not_ldap();
+    }
+    let (length, message) = ber_length(rest)?;
+    let message = message.get(..length)?;
+    // A message identifier, then the bind response and in it first the result code.
+    let Some(after_id) = message.strip_prefix(&[0x02, 0x01, 0x01]) else { return not_ldap() };
+    let Some(response) = after_id.strip_prefix(&[0x61]) else { return not_ldap() };
+    let (_, response) = ber_length(response)?;
+    match response {
+        [0x0a, 0x01, 0, ..] => Some(Conclusion::well(0, "")),
+        [0x0a, 0x01, code, ..] => Some(Conclusion::refused(
+            u16::from(*code),
+            "See RFC: http://tools.ietf.org/html/rfc4511#section-4.1.9",
+        )),
+        _ => not_ldap(),
+    }
+}
+
+/// A length of the basic encoding rules, and what follows it.
+fn ber_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    if first < 0x80 {
+        return Some((usize::from(first), rest));
+    }
+    let count = usize::from(first & 0x7f).min(size_of::<usize>() - 1);
+    let (digits, rest) = rest.split_at_checked(count)?;
+    Some((digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest))
+}
+
+/// A reply, which may have several lines (RFC 5321, 4.2): good when its code begins with 2.
+fn smtp_reply(came: &[u8], complete: bool) -> Option<Conclusion> {
+    let mut rest = came;
+    loop {
+        let (line, next) = match rest.iter().position(|byte| *byte == b'\n') {
+            Some(end) => (&rest[..end], &rest[end + 1..]),
+            None if complete && !rest.is_empty() => (rest, &[][..]),
+            None => return None,
+        };
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let code = line.get(..3).and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u16>().ok());
+        let Some(code) = code else { return Some(Conclusion::invalid(String::from_utf8_lossy(line))) };
+        if line.get(3) != Some(&b'-') {
+            let text = String::from_utf8_lossy(line.get(4..).unwrap_or_default());
+            return Some(match code {
+                200..300 => Conclusion::well(code, text),
+                _ => Conclusion::refused(code, text),
+            });
+        }
+        rest = next;
+    }
+}
+
+/// An agent's hello: a frame of type 101 (SPOP, 3.2.5). A frame of type 103 says why there is none.
+fn spop_hello(came: &[u8]) -> Option<Conclusion> {
+    let (length, frame) = came.split_at_checked(4)?;
+    let length = u32::from_be_bytes(length.try_into().ok()?);
+    let frame = frame.get(..usize::try_from(length).ok()?)?;
+    Some(match frame {
+        [101, ..] => Conclusion::well(0, "SPOA server is ok"),
+        [103, ..] => Conclusion::refused(0, "The agent closed the connection"),
+        _ => Conclusion::invalid("Corrupted frame received"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(what: OwnExpected, came: &[u8], complete: bool, expected: Option<(bool, u16, &str)>) {
+        let found = look(what, came, complete);
+        let found = found.as_ref().map(|found| (found.is_well, found.code, &*found.detail));
+        assert_eq!(found, expected, "{what:?} {came:?}");
+    }
+
+    /// A whole answer, and each of its beginnings, which say nothing yet.
+    #[track_caller]
+    fn check_whole(what: OwnExpected, came: &[u8], expected: (bool, u16, &str)) {
+        check(what, came, false, Some(expected));
+        for length in 0..came.len() {
+            let found = look(what, &came[..length], false);
+            assert!(found.is_none() || found == look(what, came, false), "{what:?} {length}");
+        }
+    }
+
+    #[test]
+    fn mysql_says_its_version_or_why_not() {
+        use OwnExpected::{MysqlAnswer, MysqlGreeting};
+        check_whole(MysqlGreeting, b"\x09\0\0\0\x0a8.0.33\0x", (true, 0, "8.0.33"));
+        check_whole(MysqlGreeting, b"\x05\0\0\0\xff\x15\x04no", (false, 1045, "no"));
+        check_whole(MysqlGreeting, b"\x01\0\0\0\x09", (false, 0, "MySQL handshake packet not understood"));
+        check_whole(MysqlAnswer, b"\x01\0\0\x02\0", (true, 0, "MySQL server is ok"));
+        check_whole(MysqlAnswer, b"\x0b\0\0\x02\xff\x15\x04#28000no", (false, 1045, "no"));
+        check(MysqlAnswer, b"\x02\0\0\x02\0", true, Some((false, 0, "The response is not complete")));
+    }
+
+    #[test]
+    fn smtp_replies_may_have_several_lines() {
+        let check_reply = |came: &[u8], expected| check(OwnExpected::SmtpReply, came, false, expected);
+        check_reply(b"220 a ready\r\n", Some((true, 220, "a ready")));
+        check_reply(b"250-a\r\n250-b\r\n250 c\r\n", Some((true, 250, "c")));
+        check_reply(b"250-a\r\n250 c", None);
+        check_reply(b"554 go\r\n", Some((false, 554, "go")));
+        check_reply(b"hello\r\n", Some((false, 0, "hello")));
+        check(OwnExpected::SmtpReply, b"220 a", true, Some((true, 220, "a")));
+    }
+
+    #[test]
+    fn ldap_and_spop_have_frames() {
+        let bound = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00";
+        check_whole(OwnExpected::LdapBind, bound, (true, 0, ""));
+        let mut refused = *bound;
+        refused[9] = 49;
+        let text = "See RFC: http://tools.ietf.org/html/rfc4511#section-4.1.9";
+        check(OwnExpected::LdapBind, &refused, false, Some((false, 49, text)));
+        check(OwnExpected::LdapBind, b"HTTP", false, Some((false, 0, "Not LDAPv3 protocol")));
+        check(OwnExpected::LdapBind, b"\x30\x84\xff\xff\xff\xffx", false, None);
+        check_whole(OwnExpected::SpopHello, b"\0\0\0\x02\x65\0", (true, 0, "SPOA server is ok"));
+        check_whole(OwnExpected::SpopHello, b"\0\0\0\x01\x67", (false, 0, "The agent closed the connection"));
+    }
+}

@@ -1,0 +1,92 @@
+//! HTTP requests of checks.
+
+use weir_backend::{OperationalState, ServerAddress};
+use weir_config::model::HttpRequest;
+use weir_http::Method;
+use weir_sched::now;
+
+use crate::attempt::Attempt;
+use crate::context::CheckContext;
+use crate::expected::render;
+use crate::task::ProcessView;
+
+/// A request as it is sent, and its method. What is not said has the manual's defaults ("http-check send").
+pub(crate) fn write(
+    said: &HttpRequest,
+    state: Option<&str>,
+    context: &mut CheckContext<'_>,
+) -> (Vec<u8>, Method) {
+    let method = said.method.as_deref().unwrap_or(b"OPTIONS");
+    let version = said.version.as_deref().unwrap_or(b"HTTP/1.0");
+    let uri = said.uri.as_ref().map(|uri| render(uri, context)).filter(|uri| !uri.is_empty());
+    let uri = uri.unwrap_or_else(|| b"/".to_vec());
+    let body = said.body.as_ref().map(|body| render(body, context));
+    let mut out = Vec::with_capacity(FIRST_ROOM);
+    for part in [method, b" ", &uri, b" ", version, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+    let mut line = |name: &[u8], value: &[u8]| {
+        for part in [name, b": ", value, b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    };
+    let persists = version == b"HTTP/1.1";
+    let mut says_connection = false;
+    for (name, format) in &said.headers {
+        let mut value = Vec::new();
+        format.render(context, &mut value);
+        // No value begins a line of its own.
+        value.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
+        if **name == *b"connection" {
+            says_connection = true;
+            if persists && value.eq_ignore_ascii_case(b"keep-alive") {
+                continue;
+            }
+        }
+        line(name, &value);
+    }
+    if let Some(state) = state {
+        line(b"x-haproxy-server-state", state.as_bytes());
+    }
+    if let Some(body) = &body {
+        line(b"content-length", body.len().to_string().as_bytes());
+    }
+    if persists && !says_connection {
+        line(b"connection", b"close");
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(body.as_deref().unwrap_or_default());
+    (out, Method::from_bytes(method))
+}
+
+/// Most requests of checks are shorter.
+const FIRST_ROOM: usize = 256;
+
+/// How this process sees the server, as `http-check send-state` tells it.
+pub(crate) fn state(attempt: &Attempt<'_>, view: &dyn ProcessView) -> String {
+    let (server, backend) = (attempt.server, &attempt.plan.backend);
+    let now_ms = now().as_ms();
+    let word = match server.operational_state(now_ms) {
+        OperationalState::Stopped => "DOWN",
+        OperationalState::Stopping => "NOLB",
+        OperationalState::Starting | OperationalState::Running => "UP",
+    };
+    let (step, steps, is_up) = attempt.check.progress();
+    let progress =
+        if step < steps && (is_up || step > 0) { format!(" {step}/{steps}") } else { String::new() };
+    let (address, port) = match &*server.address() {
+        ServerAddress::Ip(address) => (address.ip().to_string(), address.port().to_string()),
+        _ => ("unix".to_owned(), "unix".to_owned()),
+    };
+    let weight = weir_backend::server::weight::displayed(server.effective_weight(now_ms));
+    let total: u32 = backend.servers().iter().map(|server| server.served()).sum();
+    format!(
+        "{word}{progress}; address={address}; port={port}; name={}/{}; node={}; weight={weight}/{}; scur={}/{total}; qcur={}",
+        backend.name(),
+        server.name(),
+        view.node(),
+        backend.status(now_ms).weight,
+        server.served(),
+        server.queued()
+    )
+}

@@ -1,0 +1,72 @@
+//! When checks run: pure arithmetic on milliseconds.
+
+use weir_backend::Check;
+
+/// How often a server is checked, in milliseconds each, at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intervals {
+    /// `inter`.
+    pub usual_ms: u64,
+    /// `fastinter`.
+    pub fast_ms: u64,
+    /// `downinter`.
+    pub down_ms: u64,
+    /// `spread-checks`: by how many per cent they vary, either way.
+    pub spread_percent: u8,
+}
+
+impl Intervals {
+    /// The interval that a check's level asks for (manual, "inter").
+    pub fn of(&self, check: &Check) -> u64 {
+        let (level, top) = (check.record().level, check.rules().top());
+        if level == top {
+            self.usual_ms
+        } else if level == 0 {
+            self.down_ms
+        } else {
+            self.fast_ms
+        }
+    }
+
+    /// An interval as chance varies it; `random` is any number.
+    pub fn vary(&self, interval_ms: u64, random: u64) -> u64 {
+        let range = interval_ms.saturating_mul(u64::from(self.spread_percent)) / 100;
+        if range == 0 {
+            return interval_ms.max(1);
+        }
+        (interval_ms - range + random % (2 * range + 1)).max(1)
+    }
+}
+
+/// How long after the start check number `rank` of `count` begins: the first ones of all are spread over the shortest interval,
+/// or over `most_ms` where that is less.
+pub fn first_delay_ms(rank: usize, count: usize, shortest_ms: u64, most_ms: Option<u64>) -> u64 {
+    let window = shortest_ms.min(most_ms.unwrap_or(u64::MAX));
+    let share = u128::from(window) * rank as u128 / (count.max(1) as u128);
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_checks_are_spread_over_the_shortest_interval() {
+        let delays = |count, shortest, most| -> Vec<u64> {
+            (0..count).map(|rank| first_delay_ms(rank, count, shortest, most)).collect()
+        };
+        assert_eq!(delays(4, 500, None), [0, 125, 250, 375]);
+        assert_eq!(delays(4, 500, Some(40)), [0, 10, 20, 30]);
+        assert_eq!(delays(2, 10, Some(40)), [0, 5]);
+        assert_eq!(first_delay_ms(0, 0, 5, None), 0);
+    }
+
+    #[test]
+    fn chance_stays_within_its_bounds() {
+        let intervals = Intervals { usual_ms: 1000, fast_ms: 1000, down_ms: 1000, spread_percent: 5 };
+        let varied: Vec<u64> = (0..10_000).map(|random| intervals.vary(1000, random)).collect();
+        assert_eq!((varied.iter().min(), varied.iter().max()), (Some(&950), Some(&1050)));
+        assert_eq!(Intervals { spread_percent: 0, ..intervals }.vary(1000, 7), 1000);
+        assert_eq!(intervals.vary(0, 7), 1);
+    }
+}

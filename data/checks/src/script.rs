@@ -1,0 +1,163 @@
+//! What a check says: the rules of a backend, completed by what its options mean.
+
+use std::sync::Arc;
+
+use weir_config::model::{
+    CheckAction, CheckMethod, CheckRule, CheckScripts, CheckText, Expect, Expected, HttpRequest,
+};
+
+/// A dialogue, ready to be held.
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub(crate) rules: Vec<CheckRule>,
+    /// Which words it is written in.
+    pub(crate) style: Style,
+    /// `http-check disable-on-404`.
+    pub(crate) disable_on_404: bool,
+    /// `http-check send-state`.
+    pub(crate) send_state: bool,
+}
+
+/// Which words a dialogue is written in: how failures are told depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// `http-check` rules.
+    Http,
+    /// `tcp-check` rules.
+    Tcp,
+    /// None: an option stands for it.
+    Own,
+}
+
+impl Script {
+    /// The dialogue of a backend's checks; none where they only connect.
+    pub fn of(said: &CheckScripts) -> Option<Arc<Script>> {
+        let (rules, style) = match &said.method {
+            CheckMethod::Connect => return None,
+            CheckMethod::Tcp => (said.tcp.rules.to_vec(), Style::Tcp),
+            CheckMethod::Own(rules) => (rules.to_vec(), Style::Own),
+            CheckMethod::Http(request) => (completed(&said.http.rules, request), Style::Http),
+        };
+        let Script { disable_on_404, send_state, .. } = Script {
+            rules: Vec::new(),
+            style,
+            disable_on_404: said.disable_on_404,
+            send_state: said.send_state,
+        };
+        (!rules.is_empty()).then(|| Arc::new(Script { rules, style, disable_on_404, send_state }))
+    }
+}
+
+/// `http-check` rules with what need not be written: the request of the option, and that its answer must be 2xx or 3xx.
+fn completed(said: &[CheckRule], request: &HttpRequest) -> Vec<CheckRule> {
+    let mut rules = Vec::with_capacity(said.len() + 2);
+    let mut first_send = true;
+    for rule in said {
+        match &rule.action {
+            CheckAction::SendHttp(own) if first_send => {
+                first_send = false;
+                let merged = CheckAction::SendHttp(Arc::new(merge(own, request)));
+                rules.push(CheckRule { action: merged, ..rule.clone() });
+                continue;
+            }
+            CheckAction::Expect(_) if first_send => {
+                first_send = false;
+                rules.push(unwritten(CheckAction::SendHttp(Arc::new(request.clone()))));
+            }
+            _ => {}
+        }
+        rules.push(rule.clone());
+    }
+    if first_send {
+        rules.push(unwritten(CheckAction::SendHttp(Arc::new(request.clone()))));
+    }
+    let last_exchange = rules.iter().rev().find_map(|rule| match &rule.action {
+        CheckAction::Expect(_) => Some(true),
+        CheckAction::SendHttp(_) => Some(false),
+        _ => None,
+    });
+    if last_exchange != Some(true) {
+        rules.push(unwritten(CheckAction::Expect(Arc::new(well()))));
+    }
+    rules
+}
+
+fn unwritten(action: CheckAction) -> CheckRule {
+    CheckRule { comment: None, step: 0, action }
+}
+
+/// What is well unless somebody says otherwise (manual, "http-check expect").
+fn well() -> Expect {
+    Expect::plain(Expected::Status(Arc::from([(200, 399)])))
+}
+
+/// What a rule says, and of what it does not say what the option does.
+fn merge(own: &HttpRequest, option: &HttpRequest) -> HttpRequest {
+    let text = |own: &Option<CheckText>, other: &Option<CheckText>| own.clone().or_else(|| other.clone());
+    let mut headers = option.headers.clone();
+    headers.retain(|(name, _)| !own.headers.iter().any(|(other, _)| other == name));
+    headers.extend(own.headers.iter().cloned());
+    HttpRequest {
+        method: own.method.clone().or_else(|| option.method.clone()),
+        uri: text(&own.uri, &option.uri),
+        version: own.version.clone().or_else(|| option.version.clone()),
+        headers,
+        body: text(&own.body, &option.body),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(action: CheckAction) -> CheckRule {
+        unwritten(action)
+    }
+
+    fn send(uri: &str) -> CheckAction {
+        let uri = Some(CheckText::Fixed(uri.as_bytes().into()));
+        CheckAction::SendHttp(Arc::new(HttpRequest { uri, ..HttpRequest::default() }))
+    }
+
+    /// The kinds of rules, with the methods and URIs of requests.
+    fn outline(rules: &[CheckRule]) -> Vec<String> {
+        let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or(b"-")).into_owned();
+        rules
+            .iter()
+            .map(|rule| match &rule.action {
+                CheckAction::Connect(_) => "connect".to_owned(),
+                CheckAction::SendHttp(request) => {
+                    let uri = match &request.uri {
+                        Some(CheckText::Fixed(uri)) => Some(&uri[..]),
+                        _ => None,
+                    };
+                    format!("send {} {}", text(request.method.as_deref()), text(uri))
+                }
+                CheckAction::Expect(_) => "expect".to_owned(),
+                _ => "other".to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_need_not_be_written_is_added() {
+        let option = HttpRequest {
+            method: Some((*b"GET").into()),
+            uri: Some(CheckText::Fixed((*b"/o").into())),
+            ..HttpRequest::default()
+        };
+        let expect = || rule(CheckAction::Expect(Arc::new(well())));
+        let connect = || rule(CheckAction::Connect(Default::default()));
+        let check = |said: &[CheckRule], expected: &[&str]| {
+            assert_eq!(outline(&completed(said, &option)), expected);
+        };
+        check(&[], &["send GET /o", "expect"]);
+        check(&[expect()], &["send GET /o", "expect"]);
+        check(&[rule(send("/r"))], &["send GET /r", "expect"]);
+        check(&[connect()], &["connect", "send GET /o", "expect"]);
+        check(
+            &[connect(), rule(send("/r")), expect(), connect(), rule(send("/s"))],
+            &["connect", "send GET /r", "expect", "connect", "send - /s", "expect"],
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! The life of a check: it sleeps, finds its worker, waits for its turn, runs, reports, and sleeps again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_backend::{Check, CheckStatus, News, Server};
+use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_sched::{Class, Kind, Tick, now};
+
+use crate::attempt;
+use crate::load::CheckLoad;
+use crate::plan::CheckPlan;
+use crate::schedule::first_delay_ms;
+
+/// The process around the checks: it hears what they find, and answers what their expressions ask.
+pub trait ProcessView: Send + Sync {
+    /// A check changed a server, or there is a line about it.
+    fn news(&self, news: News);
+
+    /// How many bytes of an answer are looked at (`tune.bufsize`).
+    fn buffer_size(&self) -> usize;
+
+    /// The name of this node.
+    fn node(&self) -> &str;
+
+    /// The name of a fetch.
+    fn fetch_name(&self, fetch: FetchIndex) -> Option<&'static str>;
+
+    /// Facts about the process.
+    fn facts(&self) -> ProcessFacts<'_>;
+
+    /// The local time zone.
+    fn time_zone(&self) -> &TimeZone;
+
+    /// Answers a question about a named object.
+    fn lookup(&self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>>;
+
+    /// A variable of the process.
+    fn variable(&self, variable: VariableId) -> Option<Value<'static>>;
+
+    /// Sets a variable of the process.
+    fn set_variable(&self, variable: VariableId, value: Value<'static>, condition: SetCondition) -> bool;
+
+    /// Forgets a variable of the process.
+    fn unset_variable(&self, variable: VariableId) -> bool;
+}
+
+/// All checks of a process.
+pub struct Checks {
+    /// What the workers run of them.
+    pub load: CheckLoad,
+    /// Those of the configuration.
+    plans: Vec<Arc<CheckPlan>>,
+    view: Box<dyn ProcessView>,
+    /// `max-spread-checks`, in milliseconds.
+    most_spread_ms: Option<u64>,
+}
+
+impl std::fmt::Debug for Checks {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Checks").field("plans", &self.plans.len()).finish_non_exhaustive()
+    }
+}
+
+impl Checks {
+    /// Checks that nobody started yet.
+    pub fn new(
+        plans: Vec<CheckPlan>,
+        load: CheckLoad,
+        most_spread_ms: Option<u64>,
+        view: Box<dyn ProcessView>,
+    ) -> Self {
+        Checks { load, plans: plans.into_iter().map(Arc::new).collect(), view, most_spread_ms }
+    }
+
+    /// Starts those of the configuration that begin on the current worker. To be called once on each.
+    pub fn start(&'static self) {
+        let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
+        let shortest = self.plans.iter().map(|plan| plan.intervals.usual_ms).min().unwrap_or(0);
+        for (rank, plan) in self.plans.iter().enumerate().skip(worker).step_by(workers) {
+            let delay = first_delay_ms(rank, self.plans.len(), shortest, self.most_spread_ms);
+            self.begin(Arc::clone(plan), now().after(delay));
+        }
+    }
+
+    /// Starts a check of a server that was added: at some moment of its first interval.
+    pub fn add(&'static self, plan: CheckPlan) {
+        let delay = weir_sched::random() % plan.intervals.usual_ms.max(1);
+        self.begin(Arc::new(plan), now().after(delay));
+    }
+
+    fn begin(&'static self, plan: Arc<CheckPlan>, at: Tick) {
+        weir_sched::spawn(&CHECK, Class::Normal, run(self, plan, at, false));
+    }
+}
+
+/// Checks a server again and again, from `at` on, until it is gone or the check has moved to another worker.
+async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut adopted: bool) {
+    loop {
+        weir_sched::sleep_until(at).await;
+        let Some(server) = plan.backend.server(plan.server) else { return };
+        let Some(check) = server.check(plan.kind) else { return };
+        if is_due(&server, check) {
+            let worker = weir_sched::worker_index();
+            if !adopted && moves(checks, &plan, worker) {
+                return;
+            }
+            adopted = false;
+            let turn = checks.load.turn(worker).await;
+            check.record().running = true;
+            // What a check needs while it runs is not kept while it sleeps.
+            let finding = Box::pin(attempt::run(&plan, &server, check, &*checks.view)).await;
+            check.record().running = false;
+            drop(turn);
+            // Who was put into maintenance meanwhile is not judged by it.
+            if is_due(&server, check) && finding.status != CheckStatus::Unknown {
+                checks.view.news(plan.backend.report(plan.server, plan.kind, finding, now().as_ms()));
+            }
+        }
+        let interval = plan.intervals.vary(plan.intervals.of(check), weir_sched::random());
+        // Intervals are from start to start; what was missed is not made up for.
+        at = at.after(interval).max(now().after(1));
+    }
+}
+
+/// Whether a check is to run now.
+fn is_due(server: &Server, check: &Check) -> bool {
+    check.record().enabled && !server.admin_state().is_maintenance()
+}
+
+/// Moves a check to a worker that has much less to do, if the one drawn is such; then it runs there at once.
+fn moves(checks: &'static Checks, plan: &Arc<CheckPlan>, worker: usize) -> bool {
+    let Some(other) = checks.load.better_place(worker, weir_sched::random()) else { return false };
+    let plan = Arc::clone(plan);
+    let adopt = move || {
+        if let Some(counts) = checks.load.of(weir_sched::worker_index()) {
+            counts.adopted.fetch_add(1, Relaxed);
+        }
+        weir_sched::spawn(&CHECK, Class::Normal, run(checks, plan, now(), true));
+    };
+    weir_sched::send_to(other, adopt).is_ok()
+}
+
+static CHECK: Kind = Kind::new("check");

@@ -1,0 +1,80 @@
+//! How servers are checked: the words of `server` lines, and what the global section says of all checks.
+
+use std::time::Duration;
+
+use super::address::Host;
+
+/// What a `server` line says about its health checks.
+#[derive(Clone, Debug)]
+pub struct CheckSettings {
+    /// `check`: whether there are any.
+    pub enabled: bool,
+    /// `inter`: between two checks of a server that is up or down for certain.
+    pub inter: Duration,
+    /// `fastinter`: the same while it changes; none for `inter`.
+    pub fast_inter: Option<Duration>,
+    /// `downinter`: the same while it is down; none for `inter`.
+    pub down_inter: Option<Duration>,
+    /// `rise`: successes in a row until it is up.
+    pub rise: u32,
+    /// `fall`: failures in a row until it is down.
+    pub fall: u32,
+    /// `port`: where to connect instead of the server's own port.
+    pub port: Option<u16>,
+    /// `addr`: where to connect instead of the server's own address.
+    pub address: Option<Host>,
+    /// `check-send-proxy`: connections begin with a PROXY header.
+    pub send_proxy: bool,
+    /// `check-via-socks4`: connections go through the server's SOCKS4 proxy.
+    pub via_socks4: bool,
+    /// `init-state`: how it begins, and how it leaves maintenance.
+    pub initial_state: InitialState,
+}
+
+impl Default for CheckSettings {
+    fn default() -> Self {
+        CheckSettings {
+            enabled: false,
+            inter: INTER,
+            fast_inter: None,
+            down_inter: None,
+            rise: 2,
+            fall: 3,
+            port: None,
+            address: None,
+            send_proxy: false,
+            via_socks4: false,
+            initial_state: InitialState::default(),
+        }
+    }
+}
+
+/// `inter` unless told otherwise (manual).
+pub const INTER: Duration = Duration::from_secs(2);
+
+/// `init-state`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InitialState {
+    /// Nothing said: up until the first check says otherwise, as `up`, but a server in maintenance keeps what it was.
+    #[default]
+    Unsaid,
+    /// Up, until as many checks failed as `fall` says.
+    FullyUp,
+    /// Up, until a check fails.
+    Up,
+    /// Down, until a check succeeds.
+    Down,
+    /// Down, until as many checks succeeded as `rise` says.
+    FullyDown,
+}
+
+/// What the global section says of all checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckTuning {
+    /// `spread-checks`: by how many per cent intervals vary by chance, either way.
+    pub spread_percent: u8,
+    /// `max-spread-checks`: between the first and the last check of the start at most; none for no bound.
+    pub max_spread: Option<Duration>,
+    /// `tune.max-checks-per-thread`: how many checks a thread runs at once; 0 for no bound.
+    pub most_per_thread: u32,
+}

@@ -1,0 +1,409 @@
+//! `http-check` and `tcp-check` rules, and the options that choose how servers are checked.
+
+mod connect;
+mod expect;
+mod own;
+mod send;
+
+use std::sync::Arc;
+
+use weir_expr::{Expr, FormatOptions, LogFormat, Place, Places, SetCondition, VariableId, VariableScope};
+use weir_syntax::{Span, Word};
+
+use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
+use super::{LineContext, ProxyReader};
+use crate::model::{CheckAction, CheckMethod, CheckRule, CheckRuleList, CheckScripts, is_check_fetch};
+use crate::rows::Row;
+use crate::words::{Parsed, Words, fault};
+
+pub(super) use own::OPTIONS;
+
+/// Whose rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// `http-check`.
+    Http,
+    /// `tcp-check`.
+    Tcp,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Http => "http-check",
+            Kind::Tcp => "tcp-check",
+        }
+    }
+
+    fn rules(self, scripts: &mut CheckScripts) -> &mut CheckRuleList {
+        match self {
+            Kind::Http => &mut scripts.http,
+            Kind::Tcp => &mut scripts.tcp,
+        }
+    }
+}
+
+macro_rules! rule {
+    ($kind:ident, $name:literal, $arguments:literal, $example:literal, $help:literal, $read:expr) => {
+        keyword(concat!($name), $arguments, $example, $help, DEFAULTS_AND_BACKENDS, |context, words| {
+            let read: fn(&mut LineContext<'_>, &mut Words<'_>, Kind) -> Parsed<CheckRule> = $read;
+            let rule = read(context, words, Kind::$kind)?;
+            add(context, words, Kind::$kind, rule)
+        })
+    };
+}
+
+pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
+    rule!(
+        Http,
+        "http-check connect",
+        "[default] [port <expr>] [addr <ip>] [send-proxy] [via-socks4] [linger] [comment <msg>]",
+        "port 8080",
+        "HTTP checks: connect",
+        connect::read
+    ),
+    rule!(
+        Http,
+        "http-check send",
+        "[meth <method>] [{ uri <uri> | uri-lf <fmt> }] [ver <version>] [hdr <name> <fmt>]* [{ body <string> | body-lf <fmt> }] [comment <msg>]",
+        "meth GET uri /health",
+        "HTTP checks: what to send",
+        send::read_http
+    ),
+    rule!(
+        Http,
+        "http-check expect",
+        "[min-recv <int>] [comment <msg>] [ok-status <st>] [error-status <st>] [tout-status <st>] [on-success <fmt>] [on-error <fmt>] [status-code <expr>] [!] <match> <pattern>",
+        "status 200",
+        "HTTP checks: what must come",
+        expect::read
+    ),
+    rule!(
+        Http,
+        "http-check set-var",
+        "(<var-name>[,<cond>...]) <expr>",
+        "(check.a) int(1)",
+        "HTTP checks: set a variable",
+        set_variable
+    ),
+    rule!(
+        Http,
+        "http-check set-var-fmt",
+        "(<var-name>[,<cond>...]) <fmt>",
+        "(check.a) x",
+        "HTTP checks: set a variable to a formatted text",
+        set_variable_format
+    ),
+    rule!(
+        Http,
+        "http-check unset-var",
+        "(<var-name>)",
+        "(check.a)",
+        "HTTP checks: forget a variable",
+        unset_variable
+    ),
+    keyword(
+        "http-check comment",
+        "<string>",
+        "x",
+        "HTTP checks: what is told when the next rule fails",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| comment_line(context, words, Kind::Http),
+    ),
+    keyword(
+        "http-check disable-on-404",
+        "",
+        "",
+        "HTTP checks: status 404 means that no new visitors are wanted",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            words.end("http-check")?;
+            scripts(context).disable_on_404 = true;
+            Ok(())
+        },
+    ),
+    keyword(
+        "http-check send-state",
+        "",
+        "",
+        "HTTP checks: tell the server its state",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| {
+            words.end("http-check")?;
+            scripts(context).send_state = true;
+            Ok(())
+        },
+    ),
+    rule!(
+        Tcp,
+        "tcp-check connect",
+        "[default] [port <expr>] [addr <ip>] [send-proxy] [via-socks4] [linger] [comment <msg>]",
+        "port 8080",
+        "TCP checks: connect",
+        connect::read
+    ),
+    rule!(
+        Tcp,
+        "tcp-check send",
+        "<data> [comment <msg>]",
+        "PING",
+        "TCP checks: what to send",
+        send::read_bytes
+    ),
+    rule!(
+        Tcp,
+        "tcp-check send-lf",
+        "<fmt> [comment <msg>]",
+        "PING",
+        "TCP checks: what to send, from a format",
+        send::read_format
+    ),
+    rule!(
+        Tcp,
+        "tcp-check send-binary",
+        "<hexstring> [comment <msg>]",
+        "50494e47",
+        "TCP checks: what to send, in hexadecimal digits",
+        send::read_hex
+    ),
+    rule!(
+        Tcp,
+        "tcp-check send-binary-lf",
+        "<hexfmt> [comment <msg>]",
+        "50494e47",
+        "TCP checks: what to send, from a format that gives hexadecimal digits",
+        send::read_hex_format
+    ),
+    rule!(
+        Tcp,
+        "tcp-check expect",
+        "[min-recv <int>] [comment <msg>] [ok-status <st>] [error-status <st>] [tout-status <st>] [on-success <fmt>] [on-error <fmt>] [status-code <expr>] [!] <match> <pattern>",
+        "string PONG",
+        "TCP checks: what must come",
+        expect::read
+    ),
+    rule!(
+        Tcp,
+        "tcp-check set-var",
+        "(<var-name>[,<cond>...]) <expr>",
+        "(check.a) int(1)",
+        "TCP checks: set a variable",
+        set_variable
+    ),
+    rule!(
+        Tcp,
+        "tcp-check set-var-fmt",
+        "(<var-name>[,<cond>...]) <fmt>",
+        "(check.a) x",
+        "TCP checks: set a variable to a formatted text",
+        set_variable_format
+    ),
+    rule!(
+        Tcp,
+        "tcp-check unset-var",
+        "(<var-name>)",
+        "(check.a)",
+        "TCP checks: forget a variable",
+        unset_variable
+    ),
+    keyword(
+        "tcp-check comment",
+        "<string>",
+        "x",
+        "TCP checks: what is told when the next rule fails",
+        DEFAULTS_AND_BACKENDS,
+        |context, words| comment_line(context, words, Kind::Tcp),
+    ),
+];
+
+fn scripts<'c>(context: &'c mut LineContext<'_>) -> &'c mut CheckScripts {
+    Arc::make_mut(&mut context.settings().checks)
+}
+
+/// The section's own list of rules: what it had from a `defaults` section gives way to its first own rule.
+fn own_rules<'c>(context: &'c mut LineContext<'_>, kind: Kind) -> &'c mut CheckRuleList {
+    let section = context.draft.proxy.at.clone();
+    let list = kind.rules(scripts(context));
+    if list.section.as_ref() != Some(&section) {
+        *list = CheckRuleList { section: Some(section), ..CheckRuleList::default() };
+    }
+    list
+}
+
+/// Adds a rule where the order allows it.
+fn add(context: &mut LineContext<'_>, words: &Words<'_>, kind: Kind, mut rule: CheckRule) -> Parsed {
+    let at = words.line().keyword().span();
+    let pending = context.draft.pending_comment.take();
+    if rule.comment.is_none() && !is_silent(&rule) {
+        rule.comment = pending.filter(|(of, _)| *of == kind.word()).map(|(_, comment)| comment);
+    }
+    let list = own_rules(context, kind);
+    list.steps += 1;
+    rule.step = list.steps;
+    check_order(&list.rules, &rule, kind, at)?;
+    Arc::make_mut(&mut list.rules).push(rule);
+    Ok(())
+}
+
+/// Whether a rule only handles variables.
+fn is_silent(rule: &CheckRule) -> bool {
+    matches!(
+        rule.action,
+        CheckAction::SetVariable { .. }
+            | CheckAction::SetVariableFormat { .. }
+            | CheckAction::UnsetVariable(_)
+    )
+}
+
+fn check_order(rules: &[CheckRule], rule: &CheckRule, kind: Kind, at: Span) -> Parsed {
+    let mut loud = rules.iter().filter(|rule| !is_silent(rule));
+    let is_connect = |rule: &CheckRule| matches!(rule.action, CheckAction::Connect(_));
+    let (first, last) = (loud.clone().next(), loud.next_back());
+    let step = rule.step;
+    match &rule.action {
+        CheckAction::Connect(_) if first.is_some_and(|first| !is_connect(first)) => Err(fault(
+            at,
+            format!(
+                "'{} connect' : first step MUST also be a 'connect', optionally preceded by a 'set-var', an 'unset-var' \
+                 or a 'comment', when there is a 'connect' step in the tcp-check ruleset.",
+                kind.word()
+            ),
+        )),
+        CheckAction::SendHttp(_) if last.is_some_and(|last| !is_connect(last)) => Err(fault(
+            at,
+            format!(
+                "'http-check send' : unable to add http-check send rule at step {step} (missing connect rule)."
+            ),
+        )),
+        CheckAction::Expect(_) if kind == Kind::Http && last.is_some_and(is_connect) => Err(fault(
+            at,
+            format!(
+                "'http-check expect' : unable to add http-check expect rule at step {step} (missing send rule)."
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// `comment` on a line of its own.
+fn comment_line(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed {
+    let comment = words.expect(&format!("'{} comment' : expects a string as argument.", kind.word()))?;
+    words.end(&format!("{} comment", kind.word()))?;
+    own_rules(context, kind).steps += 1;
+    context.draft.pending_comment = Some((kind.word(), comment.text().into()));
+    Ok(())
+}
+
+/// The string after a `comment` within a line.
+fn comment(words: &mut Words<'_>, keyword: &str) -> Parsed<Arc<str>> {
+    let word = words.expect(&format!("'{keyword}' : 'comment' expects a string as argument."))?;
+    Ok(word.text().into())
+}
+
+/// The rest of a line after what a rule sends.
+fn trailing_comment(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<Arc<str>>> {
+    let found = if words.take_if("comment") { Some(comment(words, keyword)?) } else { None };
+    words.end(keyword)?;
+    Ok(found)
+}
+
+/// Where expressions of checks are evaluated.
+const PLACES: Places = Places::only(Place::Check);
+
+fn expression(context: &LineContext<'_>, words: &mut Words<'_>) -> Parsed<Arc<Expr>> {
+    let at = words.here();
+    let expression = context.expressions().expression(words, PLACES)?;
+    check_fetch(&expression, at)?;
+    Ok(expression)
+}
+
+fn format(context: &LineContext<'_>, word: &Word) -> Parsed<LogFormat> {
+    let format = context.expressions().format_with(word, PLACES, FormatOptions::PLAIN)?;
+    format.expressions().try_for_each(|expression| check_fetch(expression, word.span()))?;
+    Ok(format)
+}
+
+/// A check answers few of the fetches that the language allows it: the others are an error, not an empty answer.
+fn check_fetch(expression: &Expr, at: Span) -> Parsed {
+    let name = expression.decl().name;
+    if is_check_fetch(name) {
+        return Ok(());
+    }
+    Err(crate::words::not_yet(at, &format!("{name} in a check")))
+}
+
+/// The name and the condition in the parentheses of the word before.
+fn variable(context: &LineContext<'_>, words: &Words<'_>, kind: Kind) -> Parsed<(VariableId, SetCondition)> {
+    let word = words.line().get(words.position() - 1).expect("the rule's own word");
+    let name = word.text().split('(').next().unwrap_or_default();
+    let complain = |message: &str| fault(word.span(), format!("'{} {name}' : {message}", kind.word()));
+    let inside = word.text().split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    let Some(inside) = inside else {
+        return Err(complain("expects the name of a variable in parentheses."));
+    };
+    let mut parts = inside.split(',');
+    let id = context.resources.variables.intern(parts.next().unwrap_or_default().trim());
+    let id = id.map_err(|message| complain(&message.to_string()))?;
+    if !matches!(id.scope, VariableScope::Process | VariableScope::Session | VariableScope::Check) {
+        return Err(complain("only variables of the scopes 'proc', 'sess' and 'check' can be used."));
+    }
+    let mut condition = SetCondition::ALWAYS;
+    for part in parts {
+        condition = condition.with_word(part.trim()).map_err(|message| complain(&message.to_string()))?;
+    }
+    Ok((id, condition))
+}
+
+fn set_variable(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
+    let (name, condition) = variable(context, words, kind)?;
+    if words.at_end() {
+        return Err(words.fault(format!("'{} set-var' : missing fetch method.", kind.word())));
+    }
+    let value = expression(context, words)?;
+    words.end(&format!("{} set-var", kind.word()))?;
+    Ok(CheckRule { comment: None, step: 0, action: CheckAction::SetVariable { name, condition, value } })
+}
+
+fn set_variable_format(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    kind: Kind,
+) -> Parsed<CheckRule> {
+    let (name, condition) = variable(context, words, kind)?;
+    let word = words
+        .take()
+        .ok_or_else(|| words.fault(format!("'{} set-var-fmt' : missing format.", kind.word())))?;
+    let value = Arc::new(format(context, word)?);
+    words.end(&format!("{} set-var-fmt", kind.word()))?;
+    Ok(CheckRule {
+        comment: None,
+        step: 0,
+        action: CheckAction::SetVariableFormat { name, condition, value },
+    })
+}
+
+fn unset_variable(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
+    let (name, condition) = variable(context, words, kind)?;
+    if condition != SetCondition::ALWAYS {
+        return Err(words.fault(format!("'{} unset-var' : takes no conditions.", kind.word())));
+    }
+    words.end(&format!("{} unset-var", kind.word()))?;
+    Ok(CheckRule { comment: None, step: 0, action: CheckAction::UnsetVariable(name) })
+}
+
+/// What is said of rules that nothing uses.
+pub(super) fn unused(scripts: &CheckScripts, name: &str, own: &crate::model::Location) -> Vec<String> {
+    let is_own = |list: &CheckRuleList| list.section.as_ref() == Some(own) && !list.rules.is_empty();
+    let mut warnings = Vec::new();
+    if is_own(&scripts.http) && !matches!(scripts.method, CheckMethod::Http(_)) {
+        warnings.push(format!(
+            "backend '{name}' uses http-check rules without 'option httpchk', so the rules are ignored."
+        ));
+    }
+    if is_own(&scripts.tcp) && !matches!(scripts.method, CheckMethod::Tcp) {
+        warnings.push(format!(
+            "backend '{name}' uses tcp-check rules without 'option tcp-check', so the rules are ignored."
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,73 @@
+//! `connect`.
+
+use super::{Kind, comment, expression};
+use crate::address::source_address;
+use crate::model::{CheckAction, CheckConnect, CheckPort, CheckRule};
+use crate::proxy::LineContext;
+use crate::words::{Parsed, Words, fault, not_yet};
+
+pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
+    let keyword = format!("{} connect", kind.word());
+    let mut connect = CheckConnect { is_written: true, ..CheckConnect::default() };
+    let mut said = None;
+    while let Some(word) = words.take() {
+        match word.text() {
+            "default" => connect.by_default = true,
+            "port" => connect.port = Some(port(context, words, &keyword)?),
+            "addr" => {
+                let word = words.expect(&format!("'{keyword}' : 'addr' expects <ipv4|ipv6> as argument."))?;
+                let (host, first, _) = source_address(word, "addr")?;
+                if host.ip().is_none() {
+                    return Err(fault(
+                        word.span(),
+                        format!("'{keyword}' : 'addr' expects an address, not a name."),
+                    ));
+                }
+                connect.address = Some(host);
+                if first > 0 {
+                    connect.port = Some(CheckPort::Fixed(first));
+                }
+            }
+            "send-proxy" => connect.send_proxy = true,
+            "via-socks4" => connect.via_socks4 = true,
+            "linger" => connect.lingers = true,
+            "comment" => said = Some(comment(words, &keyword)?),
+            later @ ("ssl" | "sni" | "alpn" | "proto") => {
+                return Err(not_yet(word.span(), &format!("{keyword} {later}")));
+            }
+            other => {
+                return Err(fault(
+                    word.span(),
+                    format!(
+                        "'{keyword}' : expects 'comment', 'port', 'addr', 'send-proxy', 'ssl', 'sni', 'alpn' or \
+                         'via-socks4', 'linger', 'default' but got '{other}' as argument."
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(CheckRule { comment: said, step: 0, action: CheckAction::Connect(connect) })
+}
+
+/// A number, or an expression.
+fn port(context: &LineContext<'_>, words: &mut Words<'_>, keyword: &str) -> Parsed<CheckPort> {
+    let text = words.peek_text();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let span = words.here();
+        words.take();
+        return text.parse().ok().filter(|port| *port > 0).map(CheckPort::Fixed).ok_or_else(|| {
+            fault(
+                span,
+                format!(
+                    "'{keyword}' : expects a valid TCP port (from range 1 to 65535) or a sample expression, got {text}."
+                ),
+            )
+        });
+    }
+    if text.is_empty() {
+        return Err(
+            words.fault(format!("'{keyword}' : 'port' expects a port number or expression as argument."))
+        );
+    }
+    Ok(CheckPort::Expression(expression(context, words)?))
+}
