@@ -39,6 +39,8 @@ pub(crate) fn look(what: OwnExpected, came: &[u8], complete: bool) -> Option<Con
         OwnExpected::MysqlAnswer => mysql_packet(came, mysql_answer),
         OwnExpected::LdapBind => ldap_bind(came),
         OwnExpected::SmtpReply => smtp_reply(came, complete),
+        OwnExpected::PostgresqlAnswer => postgresql_answer(came),
+        OwnExpected::RedisPong => redis_pong(came, complete),
         OwnExpected::SpopHello => spop_hello(came),
     };
     found.or_else(|| complete.then(|| Conclusion::invalid("The response is not complete")))
@@ -140,6 +142,32 @@ fn smtp_reply(came: &[u8], complete: bool) -> Option<Conclusion> {
     }
 }
 
+/// An authentication request of any kind (PostgreSQL, "Message Formats": `R`), or an error (`E`) with its severity first.
+fn postgresql_answer(came: &[u8]) -> Option<Conclusion> {
+    let (head, rest) = came.split_at_checked(5)?;
+    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]).saturating_sub(4);
+    match head[0] {
+        b'E' => {
+            let text = rest.get(1..)?;
+            let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+            Some(Conclusion::invalid(String::from_utf8_lossy(text)))
+        }
+        b'R' if rest.len() >= 4.min(length as usize) => Some(Conclusion::well(0, "PostgreSQL server is ok")),
+        b'R' => None,
+        _ => Some(Conclusion::refused(0, "PostgreSQL unknown error")),
+    }
+}
+
+/// `+PONG`. Something else may be followed by it, as long as more may come.
+fn redis_pong(came: &[u8], complete: bool) -> Option<Conclusion> {
+    const PONG: &[u8] = b"+PONG\r\n";
+    if came.windows(PONG.len()).any(|window| window == PONG) {
+        return Some(Conclusion::well(0, "Redis server is ok"));
+    }
+    let first = came.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    (complete && !came.is_empty()).then(|| Conclusion::refused(0, String::from_utf8_lossy(first)))
+}
+
 /// An agent's hello: a frame of type 101 (SPOP, 3.2.5). A frame of type 103 says why there is none.
 fn spop_hello(came: &[u8]) -> Option<Conclusion> {
     let (length, frame) = came.split_at_checked(4)?;
@@ -193,6 +221,17 @@ mod tests {
         check_reply(b"554 go\r\n", Some((false, 554, "go")));
         check_reply(b"hello\r\n", Some((false, 0, "hello")));
         check(OwnExpected::SmtpReply, b"220 a", true, Some((true, 220, "a")));
+    }
+
+    #[test]
+    fn postgresql_asks_for_a_password_or_says_why_not() {
+        use OwnExpected::{PostgresqlAnswer, RedisPong};
+        check_whole(PostgresqlAnswer, b"R\0\0\0\x08\0\0\0\x03", (true, 0, "PostgreSQL server is ok"));
+        check(PostgresqlAnswer, b"E\0\0\0\x30SFATAL\0C", false, Some((false, 0, "FATAL")));
+        check(PostgresqlAnswer, b"HTTP/1.1", false, Some((false, 0, "PostgreSQL unknown error")));
+        check_whole(RedisPong, b"+PONG\r\n", (true, 0, "Redis server is ok"));
+        check(RedisPong, b"-ERR no\r\n", false, None);
+        check(RedisPong, b"-ERR no\r\n", true, Some((false, 0, "-ERR no")));
     }
 
     #[test]

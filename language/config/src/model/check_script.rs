@@ -258,6 +258,10 @@ pub enum OwnExpected {
     LdapBind,
     /// SMTP: a reply that begins with 2.
     SmtpReply,
+    /// PostgreSQL's answer to a startup message.
+    PostgresqlAnswer,
+    /// Redis's answer to a ping.
+    RedisPong,
     /// SPOP: the agent's hello.
     SpopHello,
 }

@@ -52,15 +52,7 @@ pub(in crate::proxy) const OPTIONS: &[Row<OptionReader>] = &[
     ),
     check_option!("redis-check", "", "", "check servers with Redis", |context, words| {
         words.end("option redis-check")?;
-        let pong = Expect {
-            error_status: Some(ExpectStatus::L7Status),
-            ..expect(
-                context,
-                Expected::Text((*b"+PONG\r\n").into()),
-                "Redis server is ok",
-                "%[res.payload(0,0),cut_crlf]",
-            )?
-        };
+        let pong = Expect::plain(Expected::Own(OwnExpected::RedisPong));
         own(context, vec![send(b"*1\r\n$4\r\nPING\r\n"), expecting(pong)])
     }),
     check_option!("smtpchk", "[<hello> <domain>]", "EHLO a.example", "check servers with SMTP", read_smtp),
@@ -115,15 +107,6 @@ fn send(bytes: &[u8]) -> CheckRule {
 
 fn expecting(expect: Expect) -> CheckRule {
     CheckRule { comment: None, step: 0, action: CheckAction::Expect(Arc::new(expect)) }
-}
-
-/// With what is said of success and of failure.
-fn expect(context: &LineContext<'_>, what: Expected, success: &str, failure: &str) -> Parsed<Expect> {
-    let span = context.draft.span;
-    let line = |text: &str| -> Parsed<_> {
-        Ok(Arc::new(format(context, &weir_syntax::Word::synthetic(text, span))?))
-    };
-    Ok(Expect { on_success: Some(line(success)?), on_error: Some(line(failure)?), ..Expect::plain(what) })
 }
 
 /// An expression of our own, which is one.
@@ -191,32 +174,10 @@ fn read_postgresql(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Pars
     startup.extend_from_slice(b"\0\0");
     let length = (startup.len() as u32 + 4).to_be_bytes();
     let startup = [&length[..], &startup].concat();
-    let no_error = Expect {
-        inverted: true,
-        error_status: Some(ExpectStatus::L7Response),
-        min_receive: Some(5),
-        ..expect(context, Expected::Regex(regex_case("^E")), "", "%[res.payload(6,0)]")?
-    };
-    // An AuthenticationRequest of any kind.
-    let authentication = Expect {
-        min_receive: Some(9),
-        error_status: Some(ExpectStatus::L7Status),
-        ..expect(
-            context,
-            Expected::HexRegex(regex(
-                "^52000000(08|0A|0C)000000(00|02|03|04|05|06)|^52000000[0-9A-F]{2}0000000A",
-            )),
-            "PostgreSQL server is ok",
-            "PostgreSQL unknown error",
-        )?
-    };
     let linger = crate::model::CheckConnect { lingers: true, ..Default::default() };
     let connect = CheckRule { comment: None, step: 0, action: CheckAction::Connect(linger) };
-    own(context, vec![connect, send(&startup), expecting(no_error), expecting(authentication)])
-}
-
-fn regex_case(pattern: &str) -> Arc<Regex> {
-    Arc::new(Regex::new(pattern, false, &Arc::from("option")).expect("a valid regular expression"))
+    let answer = expecting(Expect::plain(Expected::Own(OwnExpected::PostgresqlAnswer)));
+    own(context, vec![connect, send(&startup), answer])
 }
 
 fn read_mysql(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
@@ -260,7 +221,7 @@ const MAX_MYSQL_USER: usize = 128;
 
 /// A client authentication packet of protocol 4.1 for a user without password, and the packet that ends the session.
 fn mysql_login(user: &[u8]) -> Vec<u8> {
-    // CLIENT_LONG_PASSWORD... no: connects with protocol 4.1, and may send plain authentication.
+    // What the client can do: protocol 4.1 and secure connections; how long a packet may be; and the character set UTF-8.
     let mut packet = Vec::new();
     packet.extend_from_slice(&0x0000_8200_u32.to_le_bytes());
     packet.extend_from_slice(&0x0100_8000_u32.to_le_bytes());
