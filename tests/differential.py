@@ -429,7 +429,7 @@ def view(text, end, lines, ports):
     # Where among the fields `connection` stands.
     text = re.sub(r"^(connection: .*\r\n)((?:[-a-z0-9]+: .*\r\n)+)", r"\2\1", text, flags=re.M)
     # An echo's length follows those freedoms.
-    if "chunked" in text or re.search(r"^[A-Z]+ .+ HTTP/1", text, re.M):
+    if "chunked" in text or re.search(r"^[A-Z]+ .*HTTP/1", text, re.M):
         text = re.sub(r"^content-length: \d\d+(?=\r)", "content-length: N", text, flags=re.M)
     if "chunked" in text:
         text = re.sub(r"(?:\r\n)?^([0-9a-fA-F]+)(;.*)?\r\n(?!\r\n)", lambda m: "" if int(m[1], 16) else "\r\n0\r\n", text, flags=re.M)

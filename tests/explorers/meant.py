@@ -303,40 +303,185 @@ def kept_tokens(view):
     return heads(view, plain)
 
 
+CLOSE = "connection: close\\r\\n"
+
+
 def last_of_its_connection(expected, found):
-    """Where weir ends a connection behind an answer and tells everybody, and the reference program goes on: the same of what was
-    found, if the client got the same answers as far as that."""
-    (theirs, rest), (ours, our_rest) = client_part(expected), client_part(found)
-    plain = lambda lines: [line for line in lines if line != "connection: close\\r\\n"]  # noqa: E731
+    """Where weir ends a connection behind an answer and tells the client and the server of that request, and the reference program
+    goes on: the same of what was found. Each answer, request and line as far as that is the same, and none of them says close
+    before."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    plain = lambda lines: [line for line in lines if line != CLOSE]  # noqa: E731
     (logs, sent), (our_logs, our_sent) = servers_part(rest), servers_part(our_rest)
-    same = "\n".join(plain(theirs)).startswith("\n".join(plain(ours))) and our_rest[:1] == ["[closed]"] and our_logs == logs[:len(our_logs)]
-    told = [plain(request.split("\n")) for request in our_sent] == [plain(request.split("\n")) for request in sent[:len(our_sent)]]
-    return (found, found) if same and told and plain(found) != found else (expected, found)
+    if not ours or len(ours) > len(theirs) or our_rest[:1] != ["[closed]"] or our_logs != logs[:len(our_logs)] or len(our_sent) > len(sent):
+        return expected, found
+    # What follows the last answer in the view is the end of line before the connection's end.
+    last, their_last = "\n".join(plain(ours[-1])).rstrip("\n"), "\n".join(plain(theirs[len(ours) - 1])).rstrip("\n")
+    same = ours[:-1] == theirs[:len(ours) - 1] and last == their_last and CLOSE in ours[-1]
+    requests = [(our.split("\n"), their.split("\n")) for our, their in zip(our_sent, sent)]
+    told = all(our == their or number == len(requests) and plain(our) == plain(their) for number, (our, their) in enumerate(requests, 1))
+    return (found, found) if same and told else (expected, found)
+
+
+def last_tunnel(expected, found):
+    """Where weir tells the server of a CONNECT that it is the last request, and the reference program does not: the same of what was
+    found."""
+    at = [number for number, line in enumerate(found) if line == CLOSE]
+    starts = [max((place for place in range(number) if found[place].startswith("to server ")), default=-1) for number in at]
+    tunnels = {number for number, start in zip(at, starts) if start >= 0 and found[start + 1].lower().startswith("connect ")}
+    return (found, found) if expected == [line for number, line in enumerate(found) if number not in tunnels] else (expected, found)
+
+
+def refused_connect(expected, found):
+    """Where weir says 400 to a CONNECT, and the reference program asks a server for it: the same of what was found."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    (logs, sent), (our_logs, our_sent) = servers_part(rest), servers_part(our_rest)
+    asked = len(sent) > len(our_sent) and sent[:len(our_sent)] == our_sent and re.match(r"to server \S+\nconnect ", sent[len(our_sent)], re.I)
+    refused = ours and ours[-1][0].startswith("HTTP/1.1 400 ") and CLOSE in ours[-1] and ours[:-1] == theirs[:len(ours) - 1] and our_rest[:1] == ["[closed]"]
+    return (found, found) if asked and refused and our_logs[:-1] == logs[:max(len(our_logs) - 1, 0)] else (expected, found)
+
+
+def left_a_tarpit(expected, found):
+    """Where the client leaves a tarpit: weir closes, and the reference program still answers. The same of what was found."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    logs, our_logs = servers_part(rest)[0], servers_part(our_rest)[0]
+    if len(theirs) != len(ours) + 1 or "\n".join(theirs[0][:1]) == "" or rest[:1] != ["[closed]"] or our_rest[:1] != ["[closed]"]:
+        return expected, found
+    same = [[line for line in answer if line] for answer in theirs[:-1]] == [[line for line in answer if line] for answer in ours]
+    # The line of what was left is the last one; a format of its own need not say how it ended.
+    told = len(logs) == len(our_logs) and logs[:-1] == our_logs[:-1] and (not logs or logs == our_logs or " PT" not in logs[-1] or " CT" in our_logs[-1])
+    return (found, found) if same and told and servers_part(rest)[1] == servers_part(our_rest)[1] else (expected, found)
+
+
+def judged_as_it_came(expected, found):
+    """Where the reference program says 400 to a head that has not ended, and weir still waits for the rest: the same of what was
+    found."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    same = theirs[-1:] and theirs[-1][0].startswith("HTTP/1.1 400 ") and [line for answer in theirs[:-1] for line in answer if line] == [line for answer in ours for line in answer if line]
+    waits = our_rest[:1] == ["[open]"] and rest[:1] == ["[closed]"] and servers_part(rest)[1] == servers_part(our_rest)[1]
+    # It has no line yet of what has not ended.
+    told = servers_part(our_rest)[0] == servers_part(rest)[0][:len(servers_part(our_rest)[0])]
+    return (found, found) if same and waits and told else (expected, found)
 
 
 def told_what_was_wrong(expected, found):
-    """Where weir says 400 to a request that is not the first, and the reference program closes without a word: the same of what was
-    found."""
+    """Where weir says 400, and the reference program closes without a word, or the reset behind its answer takes some of it away: the
+    same of what was found."""
     (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
-    same = ours[:-1] == theirs and theirs and ours[-1][0].startswith("HTTP/1.1 400 ") and rest == our_rest and rest[:1] == ["[closed]"]
+    if not ours or not ours[-1][0].startswith("HTTP/1.1 400 ") or CLOSE not in ours[-1] or rest != our_rest or rest[:1] != ["[closed]"]:
+        return expected, found
+    theirs, before, whole = ("\n".join(line for answer in lines for line in answer if line) for lines in (theirs, ours[:-1], ours))
+    return (found, found) if theirs.startswith(before) and whole.startswith(theirs) else (expected, found)
+
+
+def no_body_for_head(expected, found):
+    """Where the last answer is a 400 whose body weir leaves out: the same of what was found."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    if len(theirs) != len(ours) or not ours or not ours[-1][0].startswith("HTTP/1.1 400 ") or (theirs[:-1], rest) != (ours[:-1], our_rest):
+        return expected, found
+    head, end = ours[-1], ours[-1].index("\\r\\n") + 1 if "\\r\\n" in ours[-1] else 0
+    body = [line for line in theirs[-1][end:] if line]
+    same = end and theirs[-1][:end] == head[:end] and not any(head[end:]) and body[:1] == ["<html><body><h1>400 Bad request</h1>"]
     return (found, found) if same else (expected, found)
 
 
+def asked_once_more(expected, found):
+    """Where the server got the last request as often as weir may repeat it, and from the reference program less often: the same of
+    what was found."""
+    (theirs, rest), (ours, our_rest) = client_part(expected), client_part(found)
+    (logs, sent), (our_logs, our_sent) = servers_part(rest), servers_part(our_rest)
+    again = len(sent) >= 3 and our_sent[:len(sent)] == sent and set(our_sent[len(sent):]) <= set(sent[-1:])
+    count = lambda lines: [re.sub(r"(?<= N/N/N/N/)\d(?= )", "N", line) for line in lines]  # noqa: E731
+    return (found, found) if theirs == ours and again and len(our_sent) == len(sent) + 1 and count(logs) == count(our_logs) else (expected, found)
+
+
+def late_in_its_body(expected, found):
+    """Where weir says 408 to a client that is late with its body, and 2.6 says 504 of the server: the same of what was found."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    if not ours or not theirs or not theirs[-1][0].startswith("HTTP/1.1 504 ") or not ours[-1][0].startswith("HTTP/1.1 408 "):
+        return expected, found
+    same = lambda their, our: their == our or (their, our) == ("504", "408") or their[:2] == "sH" and our == "cH" + their[2:]  # noqa: E731
+    lines = len(rest) == len(our_rest) and all(
+        their == our or their.startswith("log:") and len(their.split(" ")) == len(our.split(" ")) and all(map(same, their.split(" "), our.split(" ")))
+        for their, our in zip(rest, our_rest))
+    return (found, found) if theirs[:-1] == ours[:-1] and lines else (expected, found)
+
+
+def left_in_its_body(expected, found):
+    """Where weir calls a request bad whose client left in its body, and 2.6 names what the client broke off: the same of what was
+    found."""
+    (theirs, rest), (ours, our_rest) = client_part(expected), client_part(found)
+    same = lambda their, our: their == our or (their, our) in (("-1", "400"), ("0", "N")) or their[:2] == "CD" and our == "CH" + their[2:]  # noqa: E731
+    lines = len(rest) == len(our_rest) and all(
+        their == our or their.startswith("log:") and len(their.split(" ")) == len(our.split(" ")) and all(map(same, their.split(" "), our.split(" ")))
+        for their, our in zip(rest, our_rest))
+    told = our_answers_a_400(theirs, ours) if theirs != ours else True
+    return (found, found) if told and lines else (expected, found)
+
+
+def our_answers_a_400(theirs, ours):
+    """Whether the client got what it got of the reference program, and a 400 behind it."""
+    answered = lambda lines: [line for line in lines if line]  # noqa: E731
+    plain, more = answered(ours)[:len(answered(theirs))], answered(ours)[len(answered(theirs)):]
+    return plain == answered(theirs) and more[:1] == ["HTTP/1.1 400 Bad request\\r\\n"] and CLOSE in more and sum(line.startswith("HTTP/1.") for line in more) == 1
+
+
+def refused_asterisk(expected, found):
+    """Where weir says 400 instead of asking a server for an asterisk: the same of what was found."""
+    (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
+    sent, our_sent = servers_part(rest)[1], servers_part(our_rest)[1]
+    refused = ours and ours[-1][0].startswith("HTTP/1.1 400 ") and CLOSE in ours[-1] and ours[:-1] == theirs[:len(ours) - 1] and our_rest[:1] == ["[closed]"]
+    asked = len(sent) > len(our_sent) and sent[:len(our_sent)] == our_sent and re.match(r"to server \S+\n[A-Z]+ \* ", sent[len(our_sent)])
+    return (found, found) if refused and (asked or sent == our_sent == []) else (expected, found)
+
+
+def redirected_to_nothing(expected, found):
+    """Where the reference program redirects to what an empty expression makes, and weir passes the rule over: the same of what was
+    found, if what the client got before is the same."""
+    (theirs, _), (ours, _) = answers(expected), answers(found)
+    at = next((number for number, (their, our) in enumerate(zip(theirs, ours)) if their != our), None)
+    redirected = at is not None and re.match(r"HTTP/1\.1 30[12378] ", theirs[at][0]) and any(line.startswith("location: ") for line in theirs[at])
+    return (found, found) if redirected and not re.match(r"HTTP/1\.1 30[12378] ", ours[at][0]) else (expected, found)
+
+
+def cut_in_its_head(expected, found):
+    """Where 2.6 closes behind a part of a head, as if nothing had come, and weir says 502 and goes on: the same of what was found."""
+    (theirs, rest), (ours, our_rest) = client_part(expected), client_part(found)
+    place = len(theirs) - 1
+    (logs, sent), (our_logs, our_sent) = servers_part(rest), servers_part(our_rest)
+    told = ours[:place] == theirs[:place] and place < len(ours) and ours[place] == theirs[place] + "HTTP/1.1 502 Bad Gateway\\r\\n"
+    # The line says that the proxy refused what came; a format of its own need not.
+    line = our_logs[len(logs):len(logs) + 1]
+    junk = our_logs[:len(logs)] == logs and all(" PH" in one or not re.search(r" N/N/N/N/", one) for one in line)
+    return (found, found) if told and junk and rest[:1] == ["[closed]"] and our_sent[:len(sent)] == sent else (expected, found)
+
+
 ROWS = (
-    Row("what only a setting tolerates is the last of its connections", configured="option accept-(invalid|unsafe)", sent=r"^[A-Z]+ (\S*#|http:)", version="3.2", pair=last_of_its_connection),
-    Row("a request that is answered before its body is there is the last of its connection: 3.2 reads on", sent=r"^(content-length: *[1-9]|transfer-encoding)", version="3.2", pair=last_of_its_connection),
     Row("a part of a head is a junk response, not none (manual, \"retry-on\")", version="2.6", change=lambda view: [re.sub(r" SH(?=\S\S | )", " PH", line) if line.startswith("log: ") and " 502 " in line else line for line in view]),
-    Row("who sends a bad request behind another is told", version="3.2", pair=told_what_was_wrong),
     Row("an answer without a phrase goes on without one", version="3.2", pair=reason_phrases),
     Row("the tokens of a request's Connection go on as they came, with those that 3.2 takes out beside others", sent="^connection:.*(,|upgrade)", version="3.2", change=kept_tokens),
     Row("an empty query keeps its place between two blanks in 2.6 only", configured=r"log-format.* %HQ( |'|$)", version="2.6", change=lambda view: [re.sub("  +", " ", line) if line.startswith("log: ") else line for line in view]),
     Row("a PROXY header may come in pieces", configured="accept-proxy|expect-proxy", sent=r"^PROXY (TCP|UNKNOWN)|QUIT", pair=headers_in_pieces),
     Row("what the specification of PROXY headers does not have is none: 2.6 takes a port modulo 65536", configured="accept-proxy|expect-proxy", sent="^PROXY TCP4 .* (70000|-1) "),
+    Row("a request that is not whole is a bad one, as it is in 3.2", sent=r"^(content-length: *[1-9]|transfer-encoding)", version="2.6", pair=left_in_its_body),
     Row("what is no good about a PROXY header is logged in other words", configured="accept-proxy|expect-proxy", change=said_of_a_header),
     Row("a rule that closes or rejects lets nothing more pass", configured="tcp-response content (close|reject)", pair=nothing_more_passes),
     Row("a NUL in a field is refused: RFC 9112 does not have it", sent="a\\x00b"),
     Row("the order of fields of different names (RFC 9110, 5.3)", change=lambda view: heads(view, lambda head, _: sorted(head, key=lambda field: field.split(":")[0]))),
     Row("the tokens of Connection go on as they came, unless another is needed", change=lambda view: heads(view, connection_tokens)),
+    Row("what only a setting tolerates is the last of its connections", configured="option accept-(invalid|unsafe)", sent=r"^[A-Z]+ (\S*#|http:)", version="3.2", pair=last_of_its_connection),
+    Row("a request that is answered before its body is there is the last of its connection: 3.2 reads on", sent=r"^(content-length: *[1-9]|transfer-encoding)", version="3.2", pair=last_of_its_connection),
+    Row("what only a setting tolerates is the last of its connections, a tunnel too", configured="option accept-(invalid|unsafe)", sent="^CONNECT", version="3.2", pair=last_tunnel),
+    Row("a CONNECT that announces content is refused (RFC 9110, 9.3.6): 3.2 takes it for bytes of the tunnel", sent=r"^CONNECT [^\r\n]*\r\n([^\r\n]+\r\n)*?transfer-encoding:", version="3.2", pair=refused_connect),
+    Row("only OPTIONS asks for an asterisk (RFC 9112, 3.2.4): newer versions refuse the others", sent=r"^(?!OPTIONS )[A-Z]+ \* ", version="2.6", pair=refused_asterisk),
+    Row("what ignores an empty result does so with a prefix, too (manual, \"redirect\")", configured="redirect (prefix|scheme) .*ignore-empty", pair=redirected_to_nothing),
+    Row("a part of a head is a junk response, and no race that a client settles (manual, \"retry-on\")", version="2.6", pair=cut_in_its_head),
+    Row("a HEAD that is refused gets no body either (RFC 9110, 9.3.2)", sent="^HEAD", pair=no_body_for_head),
+    Row("a 101 that nobody asked for is retried as often as any junk: 3.2 stops at the second time", configured="retry-on all-retryable-errors", version="3.2", pair=asked_once_more),
+    Row("the server's time begins when it has the request: 2.6 blames it for a client that is late", sent=r"^(content-length: *[1-9]|transfer-encoding)", version="2.6", pair=late_in_its_body),
+    Row("who sends a bad request is told: 3.2 closes without a word, or resets what it has not read", version="3.2", pair=told_what_was_wrong),
+    Row("who leaves a tarpit has left it, and gets nothing more (manual, 8.5, \"CT\")", configured="tarpit", pair=left_a_tarpit),
+    Row("a head is judged when it is whole: 3.2 refuses its first line that is none", version="3.2", pair=judged_as_it_came),
     Row("the last chunk goes on as it came", change=lambda view: [re.sub(r"^0+(;.*)?(?=\\r\\n$)", "0", line) for line in view] if "transfer-encoding: chunked\\r\\n" in view else view),
     Row("the length of an echo that HEAD asks for", sent="^HEAD", change=lambda view: [re.sub(r"^content-length: \d\d+(?=\\r\\n$)", "content-length: N", line) for line in view]),
     Row("what a log line says of a cookie in an answer that never came", change=lambda view: [re.sub(r"(?<= PH[NIDVEO])[-NIDPURFC](?= )", "N", line) for line in view]),
@@ -366,6 +511,7 @@ ROWS = (
 
 # What only one of the programs refuses: the line, what is said of it, and why that is meant.
 REFUSALS = (
+    (r'set-var-fmt\(.*\) ""', "only weir .*is empty and marks the end", "3.4 and later refuse empty arguments"),
     (r'string ""', "only haproxy .*expects <str>", "an empty text is a text"),
     (r"status 204 .* file ", "only haproxy", "a file whose content is not sent is no fault"),
     (r"set-timeout", "only haproxy .*has no backend capability", "a frontend sets it for the backend that it chooses"),
@@ -378,6 +524,7 @@ REFUSALS = (
 
 # What an expression gives: the rule, the lines of the reference program and of weir, and why that is meant.
 VALUES = (
+    (r"jwt_\w+_query(?!\()", "", "2.6 gives nothing without a path, whatever its manual says"),
     (r"(hdrs_bin|payload\(\d,\d\)|bin\(00ff10\)),map_", "", "2.6 looks a value up as far as its first zero byte"),
     (r"port_only", r"^-x-\w+: (.*\d.*)\n\+x-\w+: (?!\1)", "what is no number is no port; 2.6 takes the digits that it begins with"),
     (r"(add|sub)\(", r"^-x-\w+: .*922337203685477580[78]", "2.6 takes a difference of two numbers below and above nought for an overflow"),
