@@ -27,6 +27,9 @@ frontend redirects
     http-request redirect prefix /p append-slash if { path_beg /slash }
     http-request redirect prefix /p drop-query append-slash if { path_beg /both }
     http-request redirect prefix / if { path_beg /root }
+    http-request set-path , if { req.hdr(x-no-path) -m found }
+    http-request redirect prefix http://h.example if { req.hdr(x-no-path) 1 }
+    http-request redirect scheme https if { req.hdr(x-no-path) 2 }
     http-request redirect prefix http://h.example code 307 set-cookie A=b if { path /setc }
     http-request redirect location / clear-cookie A= if { path /clearc }
     http-request redirect location / clear-cookie B if { path /clearb }
@@ -225,6 +228,7 @@ EXCHANGES |= {
     "redirect of a HEAD": ("redirects", get("/301", method="HEAD")),
     "redirect of a post": ("redirects", post("/301", "hello") + get("/302")),
     "redirect and close": ("redirects", get("/301", "Connection: close")),
+    **{f"redirect of what is no path any more, {number}": ("redirects", get("/a?b=c", f"X-No-Path: {number}")) for number in "12"},
     "redirect of an absolute target": ("redirects", get("http://x/dropq/a?b=c")),
     "redirect of an absolute target to https": ("redirects", get("http://x/https?b=c")),
     "redirect of version 1.0": ("redirects", "GET /301 HTTP/1.0\r\n\r\n"),

@@ -265,8 +265,8 @@ impl Stream {
             }
         }
         let rest = if redirect.drop_query { head.path(raw) } else { head.path_and_query(raw) };
-        // A target without a path (of a CONNECT, or absolute) is the root's.
-        location.extend_from_slice(if rest.is_empty() { b"/" } else { rest });
+        // A target without a path (of a CONNECT, absolute, or whatever a rule made of it) is the root's.
+        location.extend_from_slice(if rest.starts_with(b"/") { rest } else { b"/" });
         if redirect.append_slash && !location.ends_with(b"/") {
             location.push(b'/');
         }
