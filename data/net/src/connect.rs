@@ -24,7 +24,7 @@ use std::os::fd::OwnedFd;
 
 use weir_sched::{Class, Descriptor, Tick, now, wait};
 use weir_sys::{Address, Errno, option};
-use weir_tls::{Failure, Session};
+use weir_tls::Session;
 
 pub use options::{ConnectOptions, SocketSizes};
 pub use source::{Source, SourceAddress};
@@ -115,7 +115,7 @@ impl ConnectPlan<'_> {
             (_, Some(_)) => return Err(Errno::AFNOSUPPORT.into()),
         };
         descriptor.set_owner(weir_sched::current());
-        Ok(Connecting { connection: Connection::new(descriptor), awaits })
+        Ok(Connecting { connection: Connection::new(descriptor), awaits, shakes: false })
     }
 
     fn connect_to(&self, peer: &Address) -> Result<Descriptor, Fault> {
@@ -148,6 +148,8 @@ impl ConnectPlan<'_> {
 pub struct Connecting {
     connection: Connection,
     awaits: Awaits,
+    /// A handshake of TLS is under way.
+    shakes: bool,
 }
 
 /// What is missing before the greeting may be sent.
@@ -173,41 +175,7 @@ impl Connecting {
         deadline: Tick,
         mut look: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        while !self.advance().map_err(ConnectError::Failed)? {
-            look()?;
-            if deadline <= now() {
-                return Err(ConnectError::TimedOut.into());
-            }
-            wait(deadline).await;
-        }
-        self.greet(greeting).map_err(|fault| ConnectError::Failed(fault).into())
-    }
-
-    /// Makes the handshake of TLS on a connection that [stands](Self::stand), in the same way.
-    ///
-    /// # Errors
-    /// What failed, that `deadline` is over, or what `look` says.
-    pub async fn secure<E: From<ConnectError>>(
-        &mut self,
-        session: Session,
-        deadline: Tick,
-        mut look: impl FnMut() -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.connection.begin_tls(session);
-        // The server's answer brings as much work as a hundred small requests (R41).
-        weir_sched::set_class(Class::Heavy);
-        let secured = self.shake(deadline, &mut look).await;
-        weir_sched::set_class(Class::Normal);
-        secured
-    }
-
-    async fn shake<E: From<ConnectError>>(
-        &mut self,
-        deadline: Tick,
-        look: &mut impl FnMut() -> Result<(), E>,
-    ) -> Result<(), E> {
-        let failed = |failure: Failure| ConnectError::Failed(Fault::Tls(failure.why));
-        while !self.connection.shake_once().map_err(failed)? {
+        while !self.advance(greeting).map_err(ConnectError::Failed)? {
             look()?;
             if deadline <= now() {
                 return Err(ConnectError::TimedOut.into());
@@ -215,6 +183,42 @@ impl Connecting {
             wait(deadline).await;
         }
         Ok(())
+    }
+
+    /// Goes as far as possible without waiting; true once the connection stands and the greeting is on its way. For those who wait
+    /// for more than this.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn advance(&mut self, greeting: Greeting<'_>) -> Result<bool, Fault> {
+        let stands = self.connects()?;
+        if stands {
+            self.greet(greeting)?;
+        }
+        Ok(stands)
+    }
+
+    /// Begins the handshake of TLS on a connection that stands. Until [`end_tls`](Self::end_tls) the current task is heavy work.
+    pub fn begin_tls(&mut self, session: Session) {
+        self.connection.begin_tls(session);
+        // The server's answer brings as much work as a hundred small requests (R41).
+        weir_sched::set_class(Class::Heavy);
+        self.shakes = true;
+    }
+
+    /// Goes on with the handshake as far as possible without waiting; true once it is made.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn advance_tls(&mut self) -> Result<bool, Fault> {
+        self.connection.shake_once().map_err(|failure| Fault::Tls(failure.why))
+    }
+
+    /// The handshake is made, or given up.
+    pub fn end_tls(&mut self) {
+        if std::mem::take(&mut self.shakes) {
+            weir_sched::set_class(Class::Normal);
+        }
     }
 
     /// The connection: one that stands, after [`stand`](Self::stand) said so.
@@ -227,8 +231,8 @@ impl Connecting {
         self.connection.descriptor()
     }
 
-    /// Goes as far as possible without waiting; true when nothing is missing any more.
-    fn advance(&mut self) -> Result<bool, Fault> {
+    /// Whether nothing is missing any more.
+    fn connects(&mut self) -> Result<bool, Fault> {
         loop {
             match &mut self.awaits {
                 Awaits::Peer(by_proxy) => {

@@ -1,6 +1,7 @@
 //! Which timeout runs when, and who is blamed when it is over. All of them are here.
 //!
-//! What is awaited once, from a moment on:
+//! What is awaited once, from a moment on, whatever passes meanwhile. A stream waits for each like for what flows (below), with one
+//! of [`While`]'s functions; only its connection waits where there is no stream, for a PROXY header and between two requests:
 //!
 //! | awaited | timeout | from | else |
 //! |---|---|---|---|
@@ -9,9 +10,14 @@
 //! | its next one | `http-keep-alive`, else `http-request`, else `client` | the last response's end | closed silently |
 //! | the rest of a head | `http-request`, else `client` | the acceptance, then its first byte | 408, `cR` |
 //! | a body, for rules | what the rule says, else `client` | the rule | 408, `cR` |
+//! | a response's body, for rules | what the rule says | the rule | 504, `sD` |
+//! | more bytes, for rules | `inspect-delay` | the first rule | rules decide with what is there |
 //! | a slot | `queue`, else `connect` | entering the queue | 503, `sQ` |
 //! | a connection | `connect` | the attempt | another attempt, or 503, `sC` |
+//! | another attempt | one second, or less than `connect` | the failure | it is made |
 //! | the end of a tarpit | `tarpit`, else `connect` | the rule | 500, `PT` |
+//! | the end of a pause | what the rule says | the rule | it goes on |
+//! | a client that reads our last bytes | two seconds | the end | closed |
 //!
 //! What flows is awaited by both sides at once ([`Deadlines`]). Each side may be quiet for its timeout as long as the stream
 //! waits for it, to send or to take; who waits for nothing of a side never blames it:
@@ -66,16 +72,6 @@ impl Timeouts {
             ..Timeouts::default()
         }
     }
-
-    /// How long a slot is waited for.
-    pub(crate) fn slot(&self) -> Option<Duration> {
-        self.queue.or(self.connect)
-    }
-
-    /// How long a rule waits for a body, when it says `time` or nothing.
-    pub(crate) fn body(&self, time: Option<Duration>) -> Option<Duration> {
-        time.or(self.client)
-    }
 }
 
 /// How long a client's handshakes may take.
@@ -90,11 +86,11 @@ pub(crate) fn next_request(configured: &Configured, requests: u32) -> Option<Dur
 }
 
 /// How long a request's head may take.
-pub(crate) fn request_head(configured: &Configured) -> Option<Duration> {
+fn request_head(configured: &Configured) -> Option<Duration> {
     configured.http_request.or(configured.client)
 }
 
-/// What flows while both sides are awaited.
+/// What is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum While {
     /// The response's head is awaited, the request may still be on its way.
@@ -105,9 +101,65 @@ pub(crate) enum While {
     Tunnel,
     /// The same with `option independent-streams`.
     IndependentTunnel,
+    /// One thing of one side, until a moment: nothing that passes changes it. The other side is not awaited.
+    Once {
+        /// Until when the client has time.
+        client: Tick,
+        /// The same of the server.
+        server: Tick,
+    },
 }
 
 impl While {
+    /// The rest of a request's head. The time runs from the connection's beginning for its first request, else from the first byte.
+    pub(crate) fn head(configured: &Configured, began: Tick, requests: u32, now: Tick) -> Self {
+        let from = if requests == 0 { began } else { now };
+        While::client(request_head(configured), from)
+    }
+
+    /// A request's body, where a rule says how long or nothing.
+    pub(crate) fn body(timeouts: &Timeouts, time: Option<Duration>, now: Tick) -> Self {
+        While::client(time.or(timeouts.client), now)
+    }
+
+    /// A response's body.
+    pub(crate) fn response_body(time: Duration, now: Tick) -> Self {
+        While::server(Some(time), now)
+    }
+
+    /// A slot of a server.
+    pub(crate) fn slot(timeouts: &Timeouts, now: Tick) -> Self {
+        While::server(timeouts.queue.or(timeouts.connect), now)
+    }
+
+    /// A connection to a server.
+    pub(crate) fn connection(timeouts: &Timeouts, now: Tick) -> Self {
+        While::server(timeouts.connect, now)
+    }
+
+    /// The end of a tarpit; at once without a timeout.
+    pub(crate) fn tarpit(timeouts: &Timeouts, now: Tick) -> Self {
+        While::pause(timeouts.tarpit.unwrap_or_default(), now)
+    }
+
+    /// So much time: nobody is to blame for it.
+    pub(crate) fn pause(time: Duration, now: Tick) -> Self {
+        While::client(Some(time), now)
+    }
+
+    /// More bytes, until a moment that others know, too.
+    pub(crate) fn until(at: Tick) -> Self {
+        While::Once { client: at, server: Tick::NEVER }
+    }
+
+    fn client(timeout: Option<Duration>, from: Tick) -> Self {
+        While::Once { client: Side::new(timeout, from).at, server: Tick::NEVER }
+    }
+
+    fn server(timeout: Option<Duration>, from: Tick) -> Self {
+        While::Once { client: Tick::NEVER, server: Side::new(timeout, from).at }
+    }
+
     fn is_tunnel(self) -> bool {
         matches!(self, While::Tunnel | While::IndependentTunnel)
     }
@@ -120,6 +172,7 @@ impl While {
             While::Bodies => (P::ANY, P::ANY),
             While::Tunnel => (P::FROM_CLIENT | P::TO_CLIENT, P::FROM_SERVER | P::TO_SERVER),
             While::IndependentTunnel => (P::FROM_CLIENT, P::FROM_SERVER),
+            While::Once { .. } => (0, 0),
         }
     }
 }
@@ -139,6 +192,18 @@ pub(crate) struct Waits {
     pub(crate) withheld: bool,
     /// Nothing: more can move at once, but others have their turn first.
     pub(crate) yields: bool,
+}
+
+impl Waits {
+    /// For what is awaited once.
+    pub(crate) const ONCE: Waits = Waits {
+        client_sends: true,
+        client_takes: false,
+        server_sends: true,
+        server_takes: false,
+        withheld: false,
+        yields: false,
+    };
 }
 
 /// Bytes that passed on both sides of a stream.
@@ -189,6 +254,10 @@ impl Side {
         side
     }
 
+    fn until(at: Tick) -> Self {
+        Side { timeout: None, at }
+    }
+
     #[inline]
     fn begin_anew(&mut self, now: Tick) {
         self.at = self.timeout.map_or(Tick::NEVER, |timeout| clock::later(now, timeout));
@@ -207,12 +276,11 @@ impl Deadlines {
     pub(crate) fn new(during: While, timeouts: &Timeouts, progress: Progress, now: Tick) -> Self {
         // Once bytes flow both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
         let tunnel = timeouts.tunnel.filter(|_| during.is_tunnel());
-        Deadlines {
-            during,
-            client: Side::new(tunnel.or(timeouts.client), now),
-            server: Side::new(tunnel.or(timeouts.server), now),
-            last: progress,
-        }
+        let (client, server) = match during {
+            While::Once { client, server } => (Side::until(client), Side::until(server)),
+            _ => (Side::new(tunnel.or(timeouts.client), now), Side::new(tunnel.or(timeouts.server), now)),
+        };
+        Deadlines { during, client, server, last: progress }
     }
 
     /// So much passed now: whether anything moved.
@@ -419,16 +487,41 @@ mod tests {
         let only_client = Configured { client: ms(1), ..Configured::default() };
         let no_keep_alive = Configured { http_keep_alive: None, ..all };
         assert_eq!((handshake(&all), handshake(&only_client)), (ms(4), ms(1)));
-        assert_eq!((request_head(&all), request_head(&only_client)), (ms(2), ms(1)));
         for (configured, first, next) in
             [(&all, ms(2), ms(3)), (&no_keep_alive, ms(2), ms(2)), (&only_client, ms(1), ms(1))]
         {
             assert_eq!((next_request(configured, 0), next_request(configured, 1)), (first, next));
         }
-        let queue = |queue, connect| Timeouts { queue, connect, ..Timeouts::default() }.slot();
-        assert_eq!((queue(ms(5), ms(6)), queue(None, ms(6)), queue(None, None)), (ms(5), ms(6), None));
-        let timeouts = timeouts();
-        assert_eq!((timeouts.body(ms(9)), timeouts.body(None)), (ms(9), ms(100)));
+        let now = Tick::from_ms(T0);
+        let (client, server) = (By::ClientTimeout, By::ServerTimeout);
+        let once = |during: While, want: Option<(By, u64)>| {
+            check(during, &Timeouts::default(), "", "cs ss", want);
+            // What moves gives no time.
+            let mut deadlines = Deadlines::new(during, &timeouts(), Progress::default(), now);
+            assert!(deadlines.advance(moved("c> >c s> >s"), Tick::from_ms(T0 + 40)));
+            let at = want.map_or(Tick::NEVER, |(_, after)| Tick::from_ms(T0 + after));
+            assert_eq!(deadlines.next(&Waits::ONCE), at);
+        };
+        let early = Tick::from_ms(T0 - 1);
+        let until_now = Tick::from_ms(T0 + 1);
+        assert_eq!(While::head(&all, early, 0, now), While::until(until_now), "from the acceptance");
+        once(While::head(&all, early, 1, now), Some((client, 2)));
+        once(While::head(&only_client, early, 1, now), Some((client, 1)));
+        once(While::head(&Configured::default(), early, 0, now), None);
+        let queue = |queue, connect| While::slot(&Timeouts { queue, connect, ..timeouts() }, now);
+        once(queue(ms(5), ms(6)), Some((server, 5)));
+        once(queue(None, ms(6)), Some((server, 6)));
+        once(queue(None, None), None);
+        let connect = |connect| While::connection(&Timeouts { connect, queue: ms(5), ..timeouts() }, now);
+        once(connect(ms(6)), Some((server, 6)));
+        once(connect(None), None);
+        once(While::body(&timeouts(), ms(9), now), Some((client, 9)));
+        once(While::body(&timeouts(), None, now), Some((client, 100)));
+        once(While::response_body(Duration::from_millis(8), now), Some((server, 8)));
+        let tarpit = |tarpit| While::tarpit(&Timeouts { tarpit, ..timeouts() }, now);
+        once(tarpit(ms(7)), Some((client, 7)));
+        assert_eq!(tarpit(None), While::until(now));
+        once(While::pause(Duration::from_millis(9), now), Some((client, 9)));
         assert_eq!(Timeouts::of_frontend(&all).tarpit, ms(7));
         assert_eq!(Timeouts::of_frontend(&Configured { tarpit: None, ..all }).tarpit, ms(6));
     }

@@ -1,9 +1,10 @@
-//! The one loop that waits while something flows: for the response, for bodies, in a tunnel, for a reply to leave.
+//! The one loop in which a stream waits: for a request's head, a slot, a connection, the end of a tarpit, and while something flows:
+//! the response, bodies, a tunnel, a reply.
 //!
 //! What moves is the step's matter; whom it waits for, how long, and that an administrator may end it meanwhile is looked at
 //! here, in the same way for all of them. Which timeout runs in each case is in [`crate::deadlines`].
 
-use weir_sched::{Tick, Wakeup, wait, yield_now};
+use weir_sched::{Tick, wait, yield_now};
 
 use crate::clock;
 use crate::deadlines::{Deadlines, Progress, Waits, While};
@@ -20,13 +21,13 @@ pub(crate) enum Step<T> {
 }
 
 impl Stream {
-    /// Takes steps until one is the last, fails, or somebody who is waited for is late: then `late` says what that means.
+    /// Takes steps until one is the last, fails, or time is over for somebody who is waited for: then `late` says what that means.
     #[inline]
     pub(crate) fn drive<T, E: From<StreamError>>(
         &mut self,
         during: While,
         step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<Step<T>, E>,
-        late: fn(&mut Stream, By, &Waits) -> E,
+        late: fn(&mut Stream, By, &Waits) -> Result<T, E>,
     ) -> impl Future<Output = Result<T, E>> {
         self.drive_on(during, None, step, late)
     }
@@ -37,7 +38,7 @@ impl Stream {
         during: While,
         mut first: Option<Waits>,
         mut step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<Step<T>, E>,
-        late: fn(&mut Stream, By, &Waits) -> E,
+        late: fn(&mut Stream, By, &Waits) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut deadlines = Deadlines::new(during, &self.timeouts, self.progress(), weir_sched::now());
         let mut withheld = false;
@@ -63,7 +64,7 @@ impl Stream {
                 wake = self.filters_wake_at();
             }
             if let Some(by) = deadlines.passed(&waits, now) {
-                return Err(late(self, by, &waits));
+                return late(self, by, &waits);
             }
             if waits.yields {
                 yield_now().await;
@@ -78,13 +79,6 @@ impl Stream {
                 self.hold_less();
             }
         }
-    }
-
-    /// Waits for news, at most until then.
-    pub(crate) async fn rest(&mut self, deadline: Tick) -> Wakeup {
-        let woken = wait(deadline).await;
-        self.entry.resumed();
-        woken
     }
 
     /// What passed so far.

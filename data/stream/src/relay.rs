@@ -26,7 +26,7 @@ impl Stream {
             |stream, by, _| {
                 let client = by == By::ClientTimeout;
                 stream.count(if client { Event::ClientAbort } else { Event::ServerAbort });
-                StreamError::close(by, During::Data)
+                Err(StreamError::close(by, During::Data))
             },
         )
         .await

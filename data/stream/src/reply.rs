@@ -427,7 +427,7 @@ impl Stream {
                     ..Waits::default()
                 }))
             },
-            |_, by, _| Ending::new(by, During::Data),
+            |_, by, _| Err(Ending::new(by, During::Data)),
         )
         .await
     }
@@ -452,7 +452,7 @@ impl Stream {
                 Sent::Failed(_) => Err(ABORTED),
                 Sent::Part(_) => Ok(Step::Wait(Waits { client_takes: true, ..Waits::default() })),
             },
-            |_, by, _| Ending::new(by, During::Data),
+            |_, by, _| Err(Ending::new(by, During::Data)),
         )
         .await
     }

@@ -19,8 +19,9 @@ use weir_http::Method;
 use weir_sched::Descriptor;
 use weir_sys::option;
 
-use crate::clock;
 use crate::counters::Event;
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
 use crate::stream::{Phase, Stream, StreamError};
@@ -121,7 +122,9 @@ impl Stream {
         kind: RulesetKind,
     ) -> Phase<Option<Verdict>> {
         match awaited {
-            Awaited::Time(time) => self.pause(time, During::Request).await?,
+            Awaited::Time(time) => {
+                self.pause(While::pause(time, weir_sched::now()), During::Request).await?;
+            }
             Awaited::Body(time, at_least) if kind == RulesetKind::HttpResponse => {
                 self.wait_for_response_body(at_least, time).await?;
             }
@@ -129,9 +132,9 @@ impl Stream {
             Awaited::Tarpit(reply) => {
                 self.decided_at = Some(at);
                 self.facts.stopped_by_rule = true;
-                let time = self.timeouts.tarpit.unwrap_or_default();
                 self.enter(During::Tarpit);
-                let held = self.pause(time, During::Tarpit).await;
+                let tarpit = While::tarpit(&self.timeouts, weir_sched::now());
+                let held = self.pause(tarpit, During::Tarpit).await;
                 // The log shows how long it was held as the time in the queue (manual, section 8.4).
                 self.timers.request = None;
                 self.timers.queue = Some(self.elapsed());
@@ -143,18 +146,21 @@ impl Stream {
         Ok(None)
     }
 
-    async fn pause(&mut self, time: Duration, during: During) -> Phase {
-        let deadline = clock::after(time);
+    async fn pause(&mut self, pause: While, during: During) -> Phase {
         self.hold_little();
-        while !clock::passed(deadline) {
-            self.check_alive()?;
-            if self.client.is_broken() || (during == During::Tarpit && self.client.peer_closed()) {
-                self.facts.denied = during == During::Tarpit;
-                return Err(StreamError::close(By::Client, during));
-            }
-            self.rest(deadline).await;
-        }
-        Ok(())
+        self.drive(
+            pause,
+            |stream, _| {
+                let tarpit = during == During::Tarpit;
+                if stream.client.is_broken() || (tarpit && stream.client.peer_closed()) {
+                    stream.facts.denied = tarpit;
+                    return Err(StreamError::close(By::Client, during));
+                }
+                Ok(Step::Wait(Waits::ONCE))
+            },
+            |_, _, _| Ok(()),
+        )
+        .await
     }
 
     /// A rule could not do what it says, and strict mode forbids to go on without it.

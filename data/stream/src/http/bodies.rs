@@ -97,13 +97,13 @@ impl Stream {
         self.move_bodies()
     }
 
-    fn body_is_late(&mut self, by: By, _: &Waits) -> StreamError {
+    fn body_is_late(&mut self, by: By, _: &Waits) -> Phase {
         if by == By::ClientTimeout {
             self.count_client_abort();
-            return StreamError::close(by, self.phase);
+            return Err(StreamError::close(by, self.phase));
         }
         self.count_server_abort();
-        StreamError::close(by, During::Data)
+        Err(StreamError::close(by, During::Data))
     }
 
     /// The response is with the client, the request not yet with the server.

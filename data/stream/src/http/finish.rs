@@ -1,9 +1,12 @@
 //! The end of an stream: connections settle, counters count, the log line is written.
 
-use crate::clock;
+use weir_net::{Received, Sent};
+
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
 use crate::ending::During;
 use crate::server::idle;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamError};
 
 impl Stream {
     /// Ends the stream; whether the client's connection can carry another one.
@@ -48,30 +51,58 @@ impl Stream {
         if !self.facts.response_started || self.client.is_broken() || self.entry.is_killed() {
             return;
         }
-        let deadline = clock::after(LINGER);
-        while self.client.has_pending() && !clock::passed(deadline) {
-            match self.client.flush(false) {
-                weir_net::Sent::Part(_) => _ = self.rest(deadline).await,
-                _ => break,
-            }
-        }
-        // Closing alone would throw our last bytes away if the client sent something that was not read.
-        self.client.shut_write();
-        if self.request_body.is_done() && self.client.input().is_empty() {
+        if !self.client.has_pending() && self.say_goodbye() {
             return;
         }
+        let mut lingering = Lingering { said_goodbye: !self.client.has_pending(), drained: 0 };
+        // Nobody ends what is no stream any more: it is over when it is, or when time is.
+        let _ = self
+            .drive(
+                While::pause(LINGER, weir_sched::now()),
+                |stream, _| Ok::<_, StreamError>(stream.linger_on(&mut lingering)),
+                |_, _, _| Ok(()),
+            )
+            .await;
+    }
+
+    /// Closing alone would throw our last bytes away if the client sent something that was not read. True if it did not.
+    fn say_goodbye(&mut self) -> bool {
+        self.client.shut_write();
+        if self.request_body.is_done() && self.client.input().is_empty() {
+            return true;
+        }
         self.enter(During::End);
-        let mut drained = 0;
-        while drained < LINGER_BYTES && !clock::passed(deadline) {
+        false
+    }
+
+    /// Our last bytes leave, then what the client still sends is read.
+    fn linger_on(&mut self, lingering: &mut Lingering) -> Step<()> {
+        if !lingering.said_goodbye {
+            if self.client.has_pending() && matches!(self.client.flush(false), Sent::Part(_)) {
+                return Step::Wait(Waits::ONCE);
+            }
+            lingering.said_goodbye = true;
+            if self.say_goodbye() {
+                return Step::Done(());
+            }
+        }
+        while lingering.drained < LINGER_BYTES {
             let held = self.client.input().len();
             self.client.consume(held);
             match self.client.receive(usize::MAX) {
-                weir_net::Received::Bytes(count) => drained += count,
-                weir_net::Received::Nothing => _ = self.rest(deadline).await,
-                _ => return,
+                Received::Bytes(count) => lingering.drained += count,
+                Received::Nothing => return Step::Wait(Waits::ONCE),
+                _ => break,
             }
         }
+        Step::Done(())
     }
+}
+
+/// How far a connection that closes is.
+struct Lingering {
+    said_goodbye: bool,
+    drained: usize,
 }
 
 /// How long a closing connection is read from.

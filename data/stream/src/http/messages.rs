@@ -235,16 +235,20 @@ impl Stream {
         }
     }
 
-    fn response_is_late(&mut self, by: By, waits: &Waits) -> UpstreamError {
+    fn response_is_late(&mut self, by: By, waits: &Waits) -> Result<(), UpstreamError> {
         if by == By::ServerTimeout {
             let starved = self.server.as_ref().is_some_and(|upstream| upstream.connector.is_starved());
-            return if starved { out_of_buffers().into() } else { UpstreamError::Failed(Failure::TimedOut) };
+            return Err(if starved {
+                out_of_buffers().into()
+            } else {
+                UpstreamError::Failed(Failure::TimedOut)
+            });
         }
         self.count_client_abort();
         if waits.client_sends {
-            return StreamError::error(408, by, During::Headers).into();
+            return Err(StreamError::error(408, by, During::Headers).into());
         }
-        StreamError::close(by, During::Headers).into()
+        Err(StreamError::close(by, During::Headers).into())
     }
 
     /// Whether the response's head is one that another follows.

@@ -1,12 +1,12 @@
 //! Waiting for a request's head.
 
 use weir_http::{BodySize, Flags, Method, Version};
-use weir_mux::{BodyFlow, ReadHead};
+use weir_mux::{BodyFlow, HeadOptions, ReadHead};
 use weir_net::Fault;
-use weir_sched::Tick;
 
 use crate::clock;
-use crate::deadlines;
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::http::Waited;
@@ -22,32 +22,41 @@ impl Stream {
             Waited::Stopped => return Err(StreamError::close(By::Killed, During::Request)),
         }
         let settings = &self.frontend.config.settings;
-        let options = weir_mux::HeadOptions {
+        let options = HeadOptions {
             accept_fragment: self.frontend.takes_fragments,
             ..self.instance.limits.h1_options(settings.options.accept_unsafe_request)
         };
-        let limit = self.instance.limits.head_limit();
-        let timeout = deadlines::request_head(&settings.timeouts);
-        // The time for the head runs from the connection's beginning for the first request, else from the first byte.
-        let deadline = match (timeout, self.session.requests.get()) {
-            (None, _) => Tick::NEVER,
-            (Some(timeout), 0) => clock::tick_of_us(self.timers.began_us).after(timeout.as_millis() as u64),
-            (Some(timeout), _) => clock::after(timeout),
-        };
-        loop {
-            match self.request.read_request(&mut self.client, &options, limit) {
-                ReadHead::Complete => break,
-                ReadHead::Incomplete => self.trace_wait(Direction::Request),
-                failure => return Err(self.no_request(failure)),
-            }
-            if clock::passed(deadline) {
-                return Err(self.no_request(ReadHead::Incomplete));
-            }
-            self.check_alive()?;
-            self.client.shrink_input();
-            self.rest(deadline).await;
+        // Most heads are there as a whole: then nothing is waited for.
+        if let Step::Wait(waits) = self.look_for_head(&options)? {
+            self.await_head(waits, &options).await?;
         }
         self.begin_request()
+    }
+
+    fn look_for_head(&mut self, options: &HeadOptions) -> Phase<Step<()>> {
+        let limit = self.instance.limits.head_limit();
+        match self.request.read_request(&mut self.client, options, limit) {
+            ReadHead::Complete => Ok(Step::Done(())),
+            ReadHead::Incomplete => {
+                self.trace_wait(Direction::Request);
+                self.client.shrink_input();
+                Ok(Step::Wait(Waits::ONCE))
+            }
+            failure => Err(self.no_request(failure)),
+        }
+    }
+
+    async fn await_head(&mut self, waits: Waits, options: &HeadOptions) -> Phase {
+        let began = clock::tick_of_us(self.timers.began_us);
+        let configured = &self.frontend.config.settings.timeouts;
+        let during = While::head(configured, began, self.session.requests.get(), weir_sched::now());
+        self.drive_on(
+            during,
+            Some(waits),
+            |stream, _| stream.look_for_head(options),
+            |stream, _, _| Err(stream.no_request(ReadHead::Incomplete)),
+        )
+        .await
     }
 
     /// The head is there: what follows from it before any rule.

@@ -6,11 +6,13 @@ use weir_config::model::RulesetKind;
 use weir_expr::Verdict as Known;
 use weir_http::KnownName;
 use weir_net::Received;
-use weir_sched::{Tick, yield_now};
+use weir_sched::Tick;
 
 use super::Verdict;
 use crate::clock;
 use crate::counters::Event;
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::errors::Direction;
 use crate::instance::Proxy;
@@ -75,17 +77,19 @@ impl Stream {
     }
 
     async fn await_more(&mut self, deadline: Tick) -> Phase {
-        match self.client.receive(self.instance.limits.head_limit()) {
-            Received::Bytes(_) | Received::End | Received::Full => return Ok(()),
-            Received::Failed(_) => {
-                self.count_bad_request();
-                return Err(StreamError::close(By::Client, During::Request));
-            }
-            Received::Nothing => {}
-        }
-        self.check_alive()?;
-        self.rest(deadline).await;
-        Ok(())
+        self.drive(
+            While::until(deadline),
+            |stream, _| match stream.client.receive(stream.instance.limits.head_limit()) {
+                Received::Bytes(_) | Received::End | Received::Full => Ok(Step::Done(())),
+                Received::Failed(_) => {
+                    stream.count_bad_request();
+                    Err(StreamError::close(By::Client, During::Request))
+                }
+                Received::Nothing => Ok(Step::Wait(Waits::ONCE)),
+            },
+            |_, _, _| Ok(()),
+        )
+        .await
     }
 
     /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is there; the client has
@@ -96,9 +100,19 @@ impl Stream {
         }
         self.request.detach(&mut self.client);
         self.tell_to_continue()?;
-        let deadline = clock::after_some(self.timeouts.body(time));
+        let during = While::body(&self.timeouts, time, weir_sched::now());
         let limit = self.instance.limits.body_limit(&self.request.head);
-        let waited = self.await_body(at_least, deadline, limit).await;
+        let waited = self
+            .drive(
+                during,
+                |stream, _| stream.gather_body(at_least, limit),
+                |stream, by, _| {
+                    stream.count_bad_request();
+                    stream.timers.request = None;
+                    Err(StreamError::error(408, by, During::Request))
+                },
+            )
+            .await;
         self.bound_request_head();
         waited
     }
@@ -120,7 +134,8 @@ impl Stream {
         self.response.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
     }
 
-    async fn await_body(&mut self, at_least: u64, deadline: Tick, limit: usize) -> Phase {
+    /// Takes in what came of the request's body; done when that is enough.
+    fn gather_body(&mut self, at_least: u64, limit: usize) -> Phase<Step<()>> {
         loop {
             let right = self.request_body.inspect(&mut self.client);
             self.trace_coding(Direction::Request, right);
@@ -131,13 +146,13 @@ impl Stream {
             }
             let enough = at_least > 0 && self.request_body.payload() >= at_least;
             if self.request_body.is_complete() || enough {
-                return Ok(());
+                return Ok(Step::Done(()));
             }
             match self.client.receive(limit) {
                 Received::Bytes(_) => continue,
-                Received::Full => return Ok(()),
+                Received::Full => return Ok(Step::Done(())),
                 // What comes no more is noticed where it is missed: rules and the choice of the backend come before.
-                Received::End => return Ok(()),
+                Received::End => return Ok(Step::Done(())),
                 Received::Failed(_) => {
                     self.count_bad_request();
                     return Err(StreamError::error(400, By::Client, During::Request));
@@ -148,13 +163,7 @@ impl Stream {
                 // The rest of the confirmation that it waits for. If that fails, receiving will too.
                 let _ = self.client.flush(false);
             }
-            if clock::passed(deadline) {
-                self.count_bad_request();
-                self.timers.request = None;
-                return Err(StreamError::error(408, By::ClientTimeout, During::Request));
-            }
-            self.check_alive()?;
-            self.rest(deadline).await;
+            return Ok(Step::Wait(Waits::ONCE));
         }
     }
 
@@ -167,11 +176,23 @@ impl Stream {
 
     async fn await_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
         let limit = self.instance.limits.body_limit(&self.response.head);
-        let deadline = clock::after(time);
         let Some(upstream) = &mut self.server else { return Ok(()) };
         self.response.detach(&mut upstream.connector);
         self.response_body.begin(weir_mux::BodyFlow::behind(&self.response.head, self.response_size));
         self.facts.response_body_begun = true;
+        self.drive(
+            While::response_body(time, weir_sched::now()),
+            |stream, _| stream.gather_response_body(at_least, limit),
+            |stream, by, _| {
+                stream.count(Event::FailedResponse);
+                Err(StreamError::error(504, by, During::Data))
+            },
+        )
+        .await
+    }
+
+    /// Takes in what came of the response's body; done when that is enough.
+    fn gather_response_body(&mut self, at_least: u64, limit: usize) -> Phase<Step<()>> {
         loop {
             if !self.inspect_response_body() {
                 self.count(Event::FailedResponse);
@@ -179,25 +200,19 @@ impl Stream {
             }
             let enough = at_least > 0 && self.response_body.payload() >= at_least;
             if self.response_body.is_complete() || enough {
-                return Ok(());
+                return Ok(Step::Done(()));
             }
-            let Some(upstream) = &mut self.server else { return Ok(()) };
+            let Some(upstream) = &mut self.server else { return Ok(Step::Done(())) };
             match upstream.connector.receive(limit) {
                 Received::Bytes(_) => continue,
                 // What ends with the connection is whole now; anything else is noticed when it is forwarded.
-                Received::Full | Received::End => return Ok(()),
+                Received::Full | Received::End => return Ok(Step::Done(())),
                 Received::Failed(_) => {
                     self.count(Event::FailedResponse);
                     return Err(StreamError::error(502, By::Server, During::Data));
                 }
-                Received::Nothing => {}
+                Received::Nothing => return Ok(Step::Wait(Waits::ONCE)),
             }
-            if clock::passed(deadline) {
-                self.count(Event::FailedResponse);
-                return Err(StreamError::error(504, By::ServerTimeout, During::Data));
-            }
-            self.check_alive()?;
-            self.rest(deadline).await;
         }
     }
 
@@ -270,19 +285,20 @@ impl Stream {
     }
 
     async fn await_more_response(&mut self, deadline: Tick) -> Phase {
-        let limit = self.instance.limits.head_limit();
+        self.drive(While::until(deadline), |stream, _| stream.gather_response(), |_, _, _| Ok(())).await
+    }
+
+    /// Takes in what came of the response; done when that is more than before.
+    fn gather_response(&mut self) -> Phase<Step<()>> {
         if !self.frontend.is_http() && self.relay_upwards()? {
-            yield_now().await;
-            return Ok(());
+            return Ok(Step::Wait(Waits { yields: true, ..Waits::ONCE }));
         }
-        let Some(upstream) = &mut self.server else { return Ok(()) };
+        let limit = self.instance.limits.head_limit();
+        let Some(upstream) = &mut self.server else { return Ok(Step::Done(())) };
         match upstream.connector.receive(limit) {
-            Received::Bytes(_) | Received::End | Received::Full => return Ok(()),
-            Received::Failed(_) => return Err(StreamError::close(By::Server, During::Data)),
-            Received::Nothing => {}
+            Received::Bytes(_) | Received::End | Received::Full => Ok(Step::Done(())),
+            Received::Failed(_) => Err(StreamError::close(By::Server, During::Data)),
+            Received::Nothing => Ok(Step::Wait(Waits::ONCE)),
         }
-        self.check_alive()?;
-        self.rest(deadline).await;
-        Ok(())
     }
 }

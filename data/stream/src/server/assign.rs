@@ -3,10 +3,10 @@
 use weir_backend::{Algorithm, Choice, ChooseInput, Outcome, Server, ServerKey, Waiting, hash, key};
 use weir_config::model::{Balance, ServerTarget};
 use weir_http::Method;
-use weir_sched::Tick;
 
-use crate::clock;
 use crate::counters::Event;
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::fetch::rdp;
 use crate::stream::{Phase, Stream, StreamError};
@@ -21,7 +21,7 @@ impl Stream {
 
     /// The same, preferring any server to `avoid`.
     pub(super) async fn assign_avoiding(&mut self, avoid: Option<ServerKey>) -> Phase {
-        let deadline = clock::after_some(self.timeouts.slot());
+        let mut queueing = None;
         let mut designated = if avoid.is_none() { self.designated_server() } else { None };
         loop {
             let input = self.choose_input(avoid);
@@ -52,7 +52,9 @@ impl Stream {
                     }
                     // Whoever takes it out of the queue, another choice was made.
                     self.redispatched |= avoid.is_some();
-                    if let Some(lease) = self.wait_in_queue(waiting, deadline).await? {
+                    let during =
+                        *queueing.get_or_insert_with(|| While::slot(&self.timeouts, weir_sched::now()));
+                    if let Some(lease) = self.wait_in_queue(waiting, during).await? {
                         return self.leased(lease);
                     }
                     designated = None;
@@ -126,39 +128,45 @@ impl Stream {
         Err(StreamError::Reply(Ending::new(By::Local, During::Connect)))
     }
 
-    /// Waits for a slot: none when the choice has to be made again.
-    async fn wait_in_queue(
-        &mut self,
-        mut waiting: Waiting,
-        deadline: Tick,
-    ) -> Result<Option<weir_backend::Lease>, StreamError> {
-        loop {
-            match waiting.poll() {
-                Some(Outcome::Granted(granted)) => {
-                    self.queued.add(granted.positions);
-                    return Ok(Some(granted.lease));
-                }
-                Some(Outcome::ChooseAgain(positions)) => {
-                    self.queued.add(positions);
-                    return Ok(None);
-                }
-                None => {}
-            }
-            self.check_alive()?;
-            if self.client_left() {
-                self.queued.add(waiting.give_up());
-                self.timers.queue = Some(self.elapsed());
-                return Err(StreamError::close(By::Client, During::Queue));
-            }
-            if clock::passed(deadline) {
-                self.queued.add(waiting.give_up());
-                self.timers.queue = Some(self.elapsed());
-                self.count_failed_in_queue();
-                return Err(StreamError::error(503, By::ServerTimeout, During::Queue));
-            }
-            self.hold_little();
-            self.rest(deadline).await;
+    /// Waits for a slot: none when the choice has to be made again. Who does not get it leaves the queue.
+    async fn wait_in_queue(&mut self, waiting: Waiting, during: While) -> Phase<Option<weir_backend::Lease>> {
+        let mut waiting = Some(waiting);
+        let outcome = self
+            .drive(
+                during,
+                |stream, _| stream.look_for_slot(waiting.as_mut()),
+                |stream, by, _| {
+                    stream.count_failed_in_queue();
+                    Err(StreamError::error(503, by, During::Queue))
+                },
+            )
+            .await;
+        if let (Err(stop), Some(waiting)) = (&outcome, waiting)
+            && stop.ending().by != By::Killed
+        {
+            self.queued.add(waiting.give_up());
+            self.timers.queue = Some(self.elapsed());
         }
+        outcome
+    }
+
+    fn look_for_slot(&mut self, waiting: Option<&mut Waiting>) -> Phase<Step<Option<weir_backend::Lease>>> {
+        match waiting.and_then(Waiting::poll) {
+            Some(Outcome::Granted(granted)) => {
+                self.queued.add(granted.positions);
+                return Ok(Step::Done(Some(granted.lease)));
+            }
+            Some(Outcome::ChooseAgain(positions)) => {
+                self.queued.add(positions);
+                return Ok(Step::Done(None));
+            }
+            None => {}
+        }
+        if self.client_left() {
+            return Err(StreamError::close(By::Client, During::Queue));
+        }
+        self.hold_little();
+        Ok(Step::Wait(Waits::ONCE))
     }
 
     /// The server that a `use-server` rule or, without any that applies, a cookie designates.

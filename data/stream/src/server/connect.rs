@@ -12,8 +12,9 @@ use weir_sys::Address;
 
 use super::idle::{self, InUse};
 use super::retry::Failure;
-use crate::clock;
 use crate::counters::Event;
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::instance::KnownServer;
 use crate::recycle::Lent;
@@ -40,15 +41,6 @@ impl ConnectError {
 impl From<StreamError> for ConnectError {
     fn from(stop: StreamError) -> Self {
         ConnectError::Stop(stop)
-    }
-}
-
-impl From<weir_net::ConnectError> for ConnectError {
-    fn from(error: weir_net::ConnectError) -> Self {
-        ConnectError::Failed(match error {
-            weir_net::ConnectError::Failed(fault) => Failure::Refused(Some(fault)),
-            weir_net::ConnectError::TimedOut => Failure::ConnectTimeout,
-        })
     }
 }
 
@@ -166,25 +158,32 @@ impl Stream {
         let Identity { key, private, header, server_name } = identity;
         // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
         let more = self.backend.is_http() || !self.client.input().is_empty();
-        let deadline = clock::after_some(self.timeouts.connect);
+        let greeting = Greeting { bytes: &header, more };
         let tls = self.server_tls();
-        let mut first = true;
-        let mut look = || {
-            self.check_alive()?;
-            // Most connections stand at the second look: who has said everything already still gets an answer.
-            if !std::mem::take(&mut first) && self.client_left() {
-                return Err(StreamError::close(By::Client, During::Connect).into());
-            }
-            Ok::<_, ConnectError>(())
-        };
-        let mut stands = connecting.stand(Greeting { bytes: &header, more }, deadline, &mut look).await;
-        if let (Ok(()), Some(tls)) = (&stands, tls) {
-            let name = server_name.as_ref().map(|name| name.as_slice());
-            stands = match tls.session(name) {
-                Ok(session) => connecting.secure(session, deadline, &mut look).await,
-                Err(failure) => Err(Fault::Tls(failure.why).into()),
-            };
-        }
+        let (mut first, mut secures) = (true, false);
+        let stands = self
+            .drive(
+                While::connection(&self.timeouts, weir_sched::now()),
+                |stream, _| {
+                    if !secures && connecting.advance(greeting)? {
+                        let Some(tls) = tls else { return Ok(Step::Done(())) };
+                        let name = server_name.as_ref().map(|name| name.as_slice());
+                        connecting.begin_tls(tls.session(name).map_err(|failure| Fault::Tls(failure.why))?);
+                        secures = true;
+                    }
+                    if secures && connecting.advance_tls()? {
+                        return Ok(Step::Done(()));
+                    }
+                    // Most connections stand at the second look: who has said everything already still gets an answer.
+                    if !std::mem::take(&mut first) && stream.client_left() {
+                        return Err(StreamError::close(By::Client, During::Connect).into());
+                    }
+                    Ok(Step::Wait(Waits::ONCE))
+                },
+                |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
+            )
+            .await;
+        connecting.end_tls();
         let mut connection = connecting.into_connection();
         connection.privilege();
         let connector = StreamConnector::own(connection);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use weir_backend::retry::{self, NextAttempt};
 use weir_config::model::RetryOn;
 use weir_net::Fault;
-use weir_sched::Wakeup;
 
-use crate::clock;
 use crate::counters::Event;
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::stream::{Phase, Replay, Stream, StreamError};
 
@@ -184,18 +184,19 @@ impl Stream {
 
     /// Waits before the same server is tried again: it may be restarting (manual, `retries`).
     async fn turn_around(&mut self, pause: Duration) -> Phase {
-        let deadline = clock::after(pause);
-        while !pause.is_zero() {
-            // Nobody tries again for a client that is gone already.
-            if self.client_left() {
-                return Err(StreamError::close(By::Client, During::Connect));
-            }
-            if self.rest(deadline).await == Wakeup::Deadline {
-                break;
-            }
-            self.check_alive()?;
+        if pause.is_zero() {
+            return Ok(());
         }
-        Ok(())
+        self.drive(
+            While::pause(pause, weir_sched::now()),
+            |stream, _| match stream.client_left() {
+                // Nobody tries again for a client that is gone already.
+                true => Err(StreamError::close(By::Client, During::Connect)),
+                false => Ok(Step::Wait(Waits::ONCE)),
+            },
+            |_, _, _| Ok(()),
+        )
+        .await
     }
 
     fn give_up(&mut self, failure: Failure) -> StreamError {
