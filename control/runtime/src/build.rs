@@ -23,8 +23,8 @@ use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
 use weir_net::{ConnectionLimit, SocketSizes};
 use weir_stream::closing::Closing;
+use weir_stream::instance::service::Statistics;
 use weir_stream::instance::{AddedServers, DescriptorMarks, Identity, Instance, Limits, Proxy};
-use weir_stream::service::Statistics;
 use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
 

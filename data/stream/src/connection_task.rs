@@ -24,10 +24,10 @@ use weir_net::{Connection, Received};
 use weir_sched::{Descriptor, Tick, Wait, wait};
 use weir_sys::{Address, socket};
 
+use crate::admission::Admitted;
 use crate::clock::{self, Moment};
 use crate::deadlines;
 use crate::http::Waited;
-use crate::listener_handler::Admitted;
 use crate::session::Session;
 use crate::stream::Stream;
 
@@ -182,7 +182,7 @@ fn poll_idle(
         if !client.input().is_empty() || client.receive(instance.limits.head_limit()) != Received::Nothing {
             return Poll::Ready(Waited::Bytes);
         }
-        if session.requests.get() > 0 && instance.closes_idle(session) {
+        if session.requests.get() > 0 && session.closes_idle() {
             // The poller may not have told yet: a request that was begun before the stop is served.
             let begun = matches!(client.descriptor().peek(&mut [0]), Ok(weir_sched::Received::Bytes(_)));
             return Poll::Ready(if begun { Waited::Bytes } else { Waited::Stopped });

@@ -1,5 +1,7 @@
 //! What a stream answers when an expression asks: the door from the language to the traffic.
 
+mod variables;
+
 use std::borrow::Cow;
 
 use weir_config::model::Rule;

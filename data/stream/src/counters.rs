@@ -8,7 +8,8 @@ use weir_backend::figures::{
 
 use crate::ending::By;
 use crate::instance::{Listener, Proxy};
-use crate::stream::{Stream, Upstream};
+use crate::stream::Stream;
+use crate::upstream::Upstream;
 
 /// An event that several objects count under their own names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl Stream {
         figures.increment(worker, FrontendCounter::Requests);
         figures.increment(worker, FrontendCounter::RequestsHttp1);
         figures.event(worker, FrontendRate::Requests, weir_sched::now().as_ms());
-        crate::worker::count_request();
+        crate::figures::count_request();
     }
 
     /// Counts the status that the client got, once, at the end of a stream that began with a request or an attempt
@@ -214,7 +215,7 @@ impl Stream {
         if let Some(lease) = &self.lease {
             count_bytes!(lease.server().figures(), ServerCounter, worker, bytes);
         }
-        crate::worker::count_bytes_out(bytes.client.1);
+        crate::figures::count_bytes_out(bytes.client.1);
     }
 
     /// `option contstats`: counts while bytes flow.
@@ -285,7 +286,7 @@ impl Proxy {
 
     /// A connection in TCP mode carries one request for the process, none for its frontend.
     pub(crate) fn count_connection_request() {
-        crate::worker::count_request();
+        crate::figures::count_request();
     }
 
     /// A stream came to the backend.
@@ -337,7 +338,7 @@ impl Proxy {
     /// Bytes passed through the kernel only, in each direction.
     pub(crate) fn count_spliced(&self, backend: &Proxy, up: u64, down: u64) {
         let worker = weir_sched::worker_index();
-        if let Some(figures) = crate::worker::figures() {
+        if let Some(figures) = crate::figures::figures() {
             figures.bytes_spliced.add(up + down);
         }
         if self.is_http() {

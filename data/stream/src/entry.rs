@@ -21,9 +21,9 @@ use weir_sys::Address;
 
 use crate::addresses::Addresses;
 use crate::ending::During;
+use crate::figures::figures;
 use crate::recycle::{FIRST_CAPACITY, LARGE};
 use crate::session::Session;
-use crate::worker::figures;
 
 /// One stream, for those who list and end streams. Written by plain stores, read by the same worker.
 #[derive(Default)]

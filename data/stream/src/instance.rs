@@ -3,13 +3,15 @@
 //! An instance lives as long as its process: a new configuration means a new process. So workers refer to it by plain
 //! `&'static` references and never count them.
 
+pub mod service;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates};
 use weir_backend::{Backend, Server, ServerKey};
-use weir_config::model::{Bind, CloseSpread, RulesetKind};
+use weir_config::model::{Bind, RulesetKind};
 use weir_config::model::{Mode, Proxy as ProxyConfig, Server as ServerConfig};
 use weir_events::LogSink;
 use weir_expr::{Lookup, TimeZone, Value, VariableStore};
@@ -17,10 +19,9 @@ use weir_net::{ConnectionLimit, SocketSizes};
 use weir_sched::TaskKey;
 
 use crate::closing::Closing;
-use crate::service::Statistics;
-use crate::session::Session;
+use crate::figures::ProcessFigures;
 use crate::variables::VariableLimits;
-use crate::worker::ProcessFigures;
+use service::Statistics;
 
 /// Everything that the workers share.
 pub struct Instance {
@@ -183,7 +184,7 @@ pub struct Proxy {
     /// Whether its rules say what becomes of a fragment in a request's target, which is refused otherwise.
     pub takes_fragments: bool,
     /// When its log line is written.
-    pub log_timing: crate::log::LogTiming,
+    pub log_timing: crate::log_timing::LogTiming,
     /// Which kinds of rules it has, one bit each.
     pub rulesets: u32,
     /// Back to everything.
@@ -363,20 +364,6 @@ impl Instance {
     #[inline]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
-    }
-
-    /// Whether a session's connection closes after the response that it carries, because the process leaves.
-    #[inline]
-    pub fn closes(&self, session: &Session) -> bool {
-        self.is_stopping() && self.closing.is_due(session.accepted.monotonic_us, weir_sched::now().as_ms())
-    }
-
-    /// Whether a session's connection closes although it is idle, because the process leaves. An operator who says over
-    /// which time connections close means the idle ones too, whoever takes the new ones.
-    pub fn closes_idle(&self, session: &Session) -> bool {
-        let keeps =
-            self.closing.spread == CloseSpread::AtOnce && self.keeps_quiet_clients.load(Ordering::Relaxed);
-        !keeps && !session.frontend.config.settings.options.idle_close_on_response && self.closes(session)
     }
 
     /// The proxy with a backend side of that name.

@@ -3,7 +3,10 @@
 //! A client's connection comes in ([`listener_handler`]) and lives as one task ([`connection_task`]): its rules are run ([`accept`]), then one
 //! stream after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`stream::Stream`]; its phases are methods in
 //! the files named after them; its end is a value ([`ending::Ending`]), which is also the code in the log.
-//! It has a connector on each side (`weir-mux`); what flows between them is waited for in one loop (`drive.rs`), with the timeouts of one
+//! Modules import downwards: at the bottom what a stream is made of (`session`, [`entry`], [`upstream`], [`reply`], `filters`,
+//! [`deadlines`], [`ending`], [`instance`]), on it the stream, on it its phases, and on top who runs them (`connection_task`). No module leads back to
+//! itself, and tidy holds that.
+//! It has a connector on each side (`weir-mux`); whatever it waits for, it waits in one loop (`drive.rs`), with the timeouts of one
 //! table ([`deadlines`]).
 //!
 //! The crate refuses to know how the configuration is written, who reads the statistics, and how a process starts: it
@@ -11,6 +14,8 @@
 
 pub mod accept;
 mod addresses;
+mod admission;
+mod answers;
 mod caching;
 mod captures;
 mod clock;
@@ -25,6 +30,8 @@ pub mod ending;
 pub mod entry;
 pub mod errors;
 pub mod fetch;
+pub mod figures;
+mod filtering;
 mod filters;
 mod holding;
 pub mod http;
@@ -32,19 +39,22 @@ pub mod instance;
 pub mod keepalive;
 pub mod listener_handler;
 pub mod log;
+mod log_timing;
 mod proxy_header;
 pub mod recycle;
+mod refusals;
 mod relay;
 mod reply;
 mod rules;
 pub mod server;
-pub mod service;
 pub mod session;
+mod statistics;
 pub mod stream;
 mod tcp;
 pub mod timeline;
 mod timers;
 pub mod trace;
+pub mod upstream;
 pub mod variables;
 mod view;
 pub mod worker;

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{FrontendRate, ProcessCounter, ProcessRate};
 use weir_events::Level;
-use weir_net::{Acceptor, AcceptorState, ConnectionLimit, Permit};
+use weir_net::{Acceptor, AcceptorState, ConnectionLimit};
 use weir_sched::{Class, Kind, Tick};
 use weir_sys::{Address, Errno};
 
+use crate::admission::Admission;
 use crate::connection_task::ConnectionTask;
 use crate::instance::{Instance, Listener, Proxy, ProxyState};
 
@@ -54,68 +55,6 @@ impl Spread {
 thread_local! {
     /// Whose turn it is to get what this worker accepts.
     static TURN: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The right to one connection: it counts for the process, the frontend and the listener as long as this lives.
-#[derive(Debug)]
-pub struct Admission {
-    process: Permit,
-    frontend: Permit,
-    listener: Permit,
-}
-
-/// A connection that came in. Dropping it tells everybody who counts connections.
-///
-/// Every client has one as long as it is there, so it holds no [`Admission`] but stands for it.
-pub struct Admitted {
-    listener: &'static Listener,
-    worker: u32,
-}
-
-impl Admitted {
-    /// The listener that it came through.
-    pub fn listener(&self) -> &'static Listener {
-        self.listener
-    }
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        weir_sched::change_load(self.worker as usize, -1);
-        let proxy = self.listener.proxy();
-        self.listener.connections.leave();
-        proxy.connections.leave();
-        proxy.instance().connections.leave();
-    }
-}
-
-impl Listener {
-    /// The right to accept one connection, or the limit that is reached.
-    pub fn admit(&'static self) -> Result<Admission, &'static ConnectionLimit> {
-        let proxy = self.proxy();
-        let instance = proxy.instance();
-        let process = instance
-            .connections
-            .enter(instance.limits.connections.load(Relaxed))
-            .ok_or(&instance.connections)?;
-        let frontend =
-            proxy.connections.enter(proxy.connections_limit.load(Relaxed)).ok_or(&proxy.connections)?;
-        let limit = self.bind.options.maxconn.unwrap_or(u32::MAX);
-        let listener = self.connections.enter(limit).ok_or(&self.connections)?;
-        Ok(Admission { process, frontend, listener })
-    }
-}
-
-impl Admission {
-    /// Makes it a connection, which worker `worker` will serve.
-    fn used(self, listener: &'static Listener, worker: usize) -> Admitted {
-        for place in [self.process, self.frontend, self.listener] {
-            place.keep();
-            place.count_on();
-        }
-        weir_sched::change_load(worker, 1);
-        Admitted { listener, worker: worker as u32 }
-    }
 }
 
 impl Acceptor for ListenerHandler {
@@ -202,7 +141,7 @@ impl Instance {
 
     /// A connection was accepted.
     fn count_connection(&self) {
-        if let Some(figures) = crate::worker::figures() {
+        if let Some(figures) = crate::figures::figures() {
             figures.connections.increment();
         }
         let worker = weir_sched::worker_index();

@@ -9,10 +9,9 @@ use crate::ending::{By, During};
 use crate::stream::Stream;
 
 mod alias;
-mod timing;
 
+pub use crate::log_timing::LogTiming;
 pub(crate) use alias::alias;
-pub use timing::LogTiming;
 
 thread_local! {
     static LOGGER: RefCell<Option<Logger>> = const { RefCell::new(None) };

@@ -93,7 +93,7 @@ pub fn bytes() -> Lent<Vec<u8>> {
     Lent(None)
 }
 
-/// Gives what the worker keeps back to the allocator.
+/// Gives what the worker keeps of them back to the allocator.
 pub fn trim() {
     Message::with_store(RefCell::take);
     <Vec<u8>>::with_store(RefCell::take);

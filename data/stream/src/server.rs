@@ -11,7 +11,8 @@ pub mod retry;
 pub use retry::Failure;
 
 use crate::ending::During;
-use crate::stream::{PastConnection, Phase, Stream};
+use crate::stream::{Phase, Stream};
+use crate::upstream::PastConnection;
 
 impl Stream {
     /// Returns once there is a server, a slot on it and a connection to it.

@@ -4,17 +4,19 @@
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use weir_backend::ServerKey;
+use weir_config::model::CloseSpread;
 use weir_expr::{SetCondition, Value, VariableId, VariableStore};
 use weir_sched::TaskKey;
 use weir_sys::Address;
 
 use crate::addresses::Addresses;
+use crate::admission::Admitted;
 use crate::clock::Moment;
 use crate::instance::{Listener, Proxy};
-use crate::listener_handler::Admitted;
-use crate::server::idle::OwnConnection;
+use crate::upstream::OwnConnection;
 use crate::variables::Charge;
 
 /// Facts about one client connection. Shared by the streams on it and by the list of the worker's connections.
@@ -143,6 +145,23 @@ impl Session {
             rare.connection_addresses.get_or_insert_with(|| addresses.clone());
             addresses.set(is_source, address);
         });
+    }
+
+    /// Whether its connection closes after the response that it carries, because the process leaves.
+    #[inline]
+    pub fn closes(&self) -> bool {
+        let instance = self.frontend.instance();
+        instance.is_stopping()
+            && instance.closing.is_due(self.accepted.monotonic_us, weir_sched::now().as_ms())
+    }
+
+    /// Whether its connection closes although it is idle, because the process leaves. An operator who says over
+    /// which time connections close means the idle ones too, whoever takes the new ones.
+    pub fn closes_idle(&self) -> bool {
+        let instance = self.frontend.instance();
+        let keeps = instance.closing.spread == CloseSpread::AtOnce
+            && instance.keeps_quiet_clients.load(Ordering::Relaxed);
+        !keeps && !self.frontend.config.settings.options.idle_close_on_response && self.closes()
     }
 
     /// What a PROXY header carried beside the addresses; none without a header.

@@ -7,14 +7,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_backend::{Backend, Lease, Positions, Priority, Server, ServerKey};
+use weir_backend::{Lease, Positions, Priority, Server, ServerKey};
 use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
 use weir_http::BodySize;
 use weir_mux::{KeptBody, Message, StreamConnector, Transfer};
-use weir_net::Fault;
-use weir_sys::Address;
 
 use crate::deadlines::Timeouts;
 use crate::ending::{By, During, Ending};
@@ -23,9 +21,9 @@ use crate::filters::Attached;
 use crate::instance::{Instance, Proxy};
 use crate::recycle::Lent;
 use crate::reply::Reply;
-use crate::server::idle::InUse;
 use crate::session::Session;
 use crate::timers::Timers;
+use crate::upstream::{Inside, PastConnection, Upstream};
 use crate::variables::Charge;
 
 /// A stream in progress.
@@ -128,66 +126,6 @@ pub struct Stream {
     pub strict: bool,
     /// No more data is waited for: rules decide with what is there (`WAIT_END`).
     pub inspection_over: bool,
-}
-
-/// Counts as load of a backend (`scur`, `fullconn`) as long as it lives.
-#[derive(Debug)]
-pub struct Inside {
-    backend: &'static Backend,
-    worker: usize,
-}
-
-impl Inside {
-    /// A stream enters.
-    pub fn enter(backend: &'static Backend) -> Self {
-        let worker = weir_sched::worker_index();
-        backend.enter(worker);
-        Inside { backend, worker }
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        self.backend.leave(self.worker);
-    }
-}
-
-/// A connection to a server, lent to one stream.
-pub struct Upstream {
-    /// What carries the stream to it.
-    pub connector: StreamConnector,
-    /// Whether another stream used it before.
-    pub reused: bool,
-    /// How many requests it served, this one included.
-    pub requests: u32,
-    /// The bytes received and sent that are in the figures already.
-    pub counted: (u64, u64),
-    /// What has to be equal for another stream to use it.
-    pub key: u64,
-    /// It may only serve the client that it was opened for.
-    pub private: bool,
-    /// Counts as long as it is used; none without a server.
-    pub in_use: Option<InUse>,
-}
-
-/// What is left to say of a server connection once it is closed.
-#[derive(Clone, Debug)]
-pub struct PastConnection {
-    /// The address that it came from.
-    pub own_address: Option<Address>,
-    /// Whether it ever stood.
-    pub stood: bool,
-    /// Whether another stream had used it before.
-    pub reused: bool,
-    /// What broke it, or kept it from standing.
-    pub fault: Option<Fault>,
-}
-
-impl PastConnection {
-    /// What is to be remembered of a connection.
-    pub fn of(connector: &StreamConnector, stood: bool, reused: bool) -> Self {
-        PastConnection { own_address: connector.local_address(), stood, reused, fault: connector.fault() }
-    }
 }
 
 /// What can be sent again when a server fails after the request left.
@@ -391,7 +329,7 @@ impl Stream {
         let frontend = session.frontend;
         let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
         let configured = &frontend.config.settings.timeouts;
-        let serial = crate::worker::next_serial();
+        let serial = crate::figures::next_serial();
         weir_expr::pattern::regex::budget::begin_request();
         Stream {
             instance: frontend.instance(),

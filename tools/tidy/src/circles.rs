@@ -20,7 +20,6 @@ const LARGEST: &[(&str, usize)] = &[
     ("weir-memory", 2),
     ("weir-runtime", 3),
     ("weir-sched", 9),
-    ("weir-stream", 24),
     ("weir-sync", 2),
     ("weir-sys", 2),
 ];

@@ -5,8 +5,8 @@ use std::time::Duration;
 use weir_config::model::{Stats, StatsScope, StatsText};
 use weir_mux::Service;
 use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, admin};
+use weir_stream::instance::service::{self, PageRequest, Statistics};
 use weir_stream::instance::{Instance, Proxy};
-use weir_stream::service::{self, PageRequest, Statistics};
 
 use super::{Live, ProcessRecord};
 

@@ -10,7 +10,6 @@ use weir_mux::{Filter, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 
 use crate::instance::Proxy;
-use crate::stream::Stream;
 
 /// What the lines of one filter on one stream begin with.
 #[derive(Clone, Debug)]
@@ -25,10 +24,10 @@ impl Label {
     pub fn new(
         configured: &'static TraceFilter,
         proxy: &'static Proxy,
-        stream: &Stream,
+        stream: u64,
         is_backend: bool,
     ) -> Self {
-        Label { configured, proxy: proxy.name(), stream: stream.serial, is_backend }
+        Label { configured, proxy: proxy.name(), stream, is_backend }
     }
 
     fn kind(&self) -> &'static str {

@@ -81,7 +81,7 @@ impl Stream {
         self.await_response().await?;
         self.server_status = self.response.head.status();
         if self.response.head.flags().contains(Flags::VIOLATION) {
-            crate::errors::keep_tolerated_response(self);
+            crate::refusals::keep_tolerated_response(self);
         }
         // Nobody asked to leave HTTP: what would follow is no response.
         if self.server_status == 101 && !self.request.may_switch_protocols() {
@@ -224,11 +224,11 @@ impl Stream {
             }
             ReadHead::Ended | ReadHead::Failed(_) => Err(UpstreamError::Failed(Failure::Cut)),
             ReadHead::TooLarge | ReadHead::StartLineTooLarge => {
-                crate::errors::keep_long_response(self);
+                crate::refusals::keep_long_response(self);
                 Err(UpstreamError::Failed(Failure::TooLarge))
             }
             ReadHead::Invalid(error) => {
-                crate::errors::keep_response(self, error);
+                crate::refusals::keep_response(self, error);
                 self.trace_refusal(Direction::Response, ReadHead::Invalid(error));
                 Err(UpstreamError::Failed(Failure::Junk))
             }
@@ -437,8 +437,8 @@ impl Stream {
         }
         let mode = self.connection_mode();
         self.facts.keep_server &= self.response.server_persists(self.response_size, mode);
-        self.facts.keep_client &= self.response.client_persists(&self.request, size, self.client_mode())
-            && !self.instance.closes(&self.session);
+        self.facts.keep_client &=
+            self.response.client_persists(&self.request, size, self.client_mode()) && !self.session.closes();
         self.response.announce_to_client(&self.request, self.facts.keep_client).map_err(|_| no_room())?;
         self.adjust_response_case();
         Ok(())

@@ -66,7 +66,7 @@ impl Stream {
         self.session.requests.set(self.session.requests.get().saturating_add(1));
         self.facts.counts_status = true;
         if self.request.head.flags().contains(Flags::VIOLATION) {
-            crate::errors::keep_tolerated_request(self);
+            crate::refusals::keep_tolerated_request(self);
         }
         let head = &self.request.head;
         self.facts.head_only = head.method() == Method::Head;
@@ -133,15 +133,15 @@ impl Stream {
             ReadHead::Failed(Fault::Shortage) => (500, By::Resource),
             ReadHead::Ended | ReadHead::Failed(_) => (400, By::Client),
             ReadHead::TooLarge => {
-                crate::errors::keep_long_request(self);
+                crate::refusals::keep_long_request(self);
                 (431, By::Proxy)
             }
             ReadHead::StartLineTooLarge => {
-                crate::errors::keep_long_request(self);
+                crate::refusals::keep_long_request(self);
                 (414, By::Proxy)
             }
             ReadHead::Invalid(error) => {
-                crate::errors::keep_request(self, error);
+                crate::refusals::keep_request(self, error);
                 (error.kind.status(), By::Proxy)
             }
             ReadHead::Complete => (400, By::Internal),

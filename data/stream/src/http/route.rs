@@ -7,7 +7,8 @@ use crate::counters::Event;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
 use crate::rules::Verdict;
-use crate::stream::{Inside, Phase, Stream, StreamError};
+use crate::stream::{Phase, Stream, StreamError};
+use crate::upstream::Inside;
 
 impl Stream {
     /// The frontend's rules on a request, in the manual's order.

@@ -55,7 +55,7 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         }
         Alias::Hostname => out.text(stream.instance.identity.hostname.as_bytes()),
         Alias::Pid => out.counter(i64::from(stream.instance.identity.process_id)),
-        Alias::RequestCounter => out.counter(crate::worker::streams_before(stream.serial) as i64),
+        Alias::RequestCounter => out.counter(crate::figures::streams_before(stream.serial) as i64),
         Alias::LogCounter => out.counter(stream.frontend.frontend_figures.log_lines() as i64),
         Alias::LogOrigin => out.text(if stream.facts.logged { b"txn_response" } else { b"txn_close" }),
         Alias::UniqueId => out.text(stream.unique_id.as_deref().unwrap_or_default()),

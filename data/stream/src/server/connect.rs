@@ -10,7 +10,7 @@ use weir_mux::StreamConnector;
 use weir_net::{Connecting, Fault, Greeting, Target};
 use weir_sys::Address;
 
-use super::idle::{self, InUse};
+use super::idle;
 use super::retry::Failure;
 use crate::counters::Event;
 use crate::deadlines::{Waits, While};
@@ -18,7 +18,8 @@ use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::instance::KnownServer;
 use crate::recycle::Lent;
-use crate::stream::{PastConnection, Stream, StreamError, Upstream};
+use crate::stream::{Stream, StreamError};
+use crate::upstream::{PastConnection, Upstream};
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -154,7 +155,7 @@ impl Stream {
         let mut connecting = self.begin_to_connect().await?;
         self.count(Event::Connect);
         idle::opened(self, connecting.descriptor());
-        let in_use = InUse::begin(self);
+        let in_use = idle::begin_use(self);
         let Identity { key, private, header, server_name } = identity;
         // In TCP mode it may be the server that speaks first, and then the header must not wait for more.
         let more = self.backend.is_http() || !self.client.input().is_empty();

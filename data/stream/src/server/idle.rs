@@ -31,33 +31,8 @@ use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now
 use crate::clock;
 use crate::instance::{Instance, Proxy};
 use crate::session::Session;
-use crate::stream::{Stream, Upstream};
-
-/// Counts as a connection in use as long as it lives.
-#[derive(Debug)]
-pub struct InUse {
-    pools: &'static IdlePools,
-    worker: usize,
-}
-
-impl InUse {
-    /// A connection to the leased server begins to be used; none without a server.
-    pub(super) fn begin(stream: &Stream) -> Option<InUse> {
-        Some(InUse::of(Whose::of(stream)?.pools))
-    }
-
-    fn of(pools: &'static IdlePools) -> InUse {
-        let worker = weir_sched::worker_index();
-        pools.begin_use(worker);
-        InUse { pools, worker }
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        self.pools.end_use(self.worker);
-    }
-}
+use crate::stream::Stream;
+use crate::upstream::{InUse, OwnConnection, Upstream};
 
 /// A connection that one stream uses at a time (HTTP/1).
 struct Whole(Connection);
@@ -110,13 +85,16 @@ impl Whose {
     }
 }
 
+/// A connection to the leased server begins to be used; none without a server.
+pub(super) fn begin_use(stream: &Stream) -> Option<InUse> {
+    Some(InUse::of(Whose::of(stream)?.pools))
+}
+
 thread_local! {
     /// By proxy, then by server.
     static IDLE_POOLS: RefCell<Vec<Vec<IdlePool<Whole>>>> = const { RefCell::new(Vec::new()) };
     /// The proxy whose connection is given up next.
     static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
-    /// How many connections wait for their only clients: nobody looks for one where there are none.
-    static OWN_KEPT: Cell<usize> = const { Cell::new(0) };
     static KEEPER: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
     /// Whether the keeper waits for something to keep, and must be told.
     static KEEPER_SLEEPS: Cell<bool> = const { Cell::new(true) };
@@ -346,7 +324,7 @@ pub(crate) fn give_up_one() -> bool {
 /// connection; where its server knows it by the connection (NTLM), it is asked to say again who it is. So the ratios of
 /// `tune.pool-high-fd-ratio`, which are about what is pooled, cost nobody such a connection: only its lack does.
 fn give_up_own() -> bool {
-    OWN_KEPT.get() > 0 && crate::worker::find_session(Session::give_up_own_connection)
+    OwnConnection::are_kept() && crate::worker::find_session(Session::give_up_own_connection)
 }
 
 /// Closes the oldest idle connection to one of the servers of this worker, a different one each time; false when none was found
@@ -374,59 +352,12 @@ fn give_up_any(places: usize) -> bool {
     given_up.is_some()
 }
 
-/// A server connection that serves one client only, and waits for that client's next request.
-pub struct OwnConnection {
-    backend: usize,
-    /// None without a server (`option transparent`).
-    server: Option<ServerKey>,
-    upstream: Upstream,
-    /// It counts as private while it waits.
-    _private: Option<Private>,
-    _kept: OwnKept,
-}
-
-/// Counts among those of the worker as long as it lives.
-struct OwnKept(());
-
-impl OwnKept {
-    fn new() -> Self {
-        OWN_KEPT.set(OWN_KEPT.get() + 1);
-        OwnKept(())
-    }
-}
-
-impl Drop for OwnKept {
-    fn drop(&mut self) {
-        OWN_KEPT.set(OWN_KEPT.get() - 1);
-    }
-}
-
-/// Counts as a connection that waits for its only client, as long as it lives.
-struct Private {
-    pools: &'static IdlePools,
-    worker: usize,
-}
-
-impl Private {
-    fn of(pools: &'static IdlePools) -> Private {
-        let worker = weir_sched::worker_index();
-        pools.begin_private(worker);
-        Private { pools, worker }
-    }
-}
-
-impl Drop for Private {
-    fn drop(&mut self) {
-        self.pools.end_private(self.worker);
-    }
-}
-
 /// Keeps a connection that nobody else may use with its client, if that one stays.
 fn keep_own(stream: &Stream, upstream: Upstream) {
     if stream.facts.keep_client {
         let (backend, server) = (stream.backend.index, leased_key(stream));
-        let _private = Whose::of(stream).map(|whose| Private::of(whose.pools));
-        let own = OwnConnection { backend, server, upstream, _private, _kept: OwnKept::new() };
+        let pools = Whose::of(stream).map(|whose| whose.pools);
+        let own = OwnConnection::new(backend, server, upstream, pools);
         stream.session.keep_own_connection(own);
     }
 }

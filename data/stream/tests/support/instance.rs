@@ -12,8 +12,8 @@ use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
 use weir_expr::{Loader, PatternStore, Registry, VariableNames};
 use weir_net::SocketSizes;
+use weir_stream::instance::service::{Page, PageRequest, Statistics};
 use weir_stream::instance::{DescriptorMarks, Identity, Instance, Limits, Listener, Proxy};
-use weir_stream::service::{Page, PageRequest, Statistics};
 use weir_stream::variables::VariableLimits;
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
 

@@ -1,0 +1,69 @@
+//! The right to be a connection: what one counts for while it lasts, and which limits it must fit.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_net::{ConnectionLimit, Permit};
+
+use crate::instance::Listener;
+
+/// The right to one connection: it counts for the process, the frontend and the listener as long as this lives.
+#[derive(Debug)]
+pub struct Admission {
+    process: Permit,
+    frontend: Permit,
+    listener: Permit,
+}
+
+/// A connection that came in. Dropping it tells everybody who counts connections.
+///
+/// Every client has one as long as it is there, so it holds no [`Admission`] but stands for it.
+pub struct Admitted {
+    listener: &'static Listener,
+    worker: u32,
+}
+
+impl Admitted {
+    /// The listener that it came through.
+    pub fn listener(&self) -> &'static Listener {
+        self.listener
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        weir_sched::change_load(self.worker as usize, -1);
+        let proxy = self.listener.proxy();
+        self.listener.connections.leave();
+        proxy.connections.leave();
+        proxy.instance().connections.leave();
+    }
+}
+
+impl Listener {
+    /// The right to accept one connection, or the limit that is reached.
+    pub fn admit(&'static self) -> Result<Admission, &'static ConnectionLimit> {
+        let proxy = self.proxy();
+        let instance = proxy.instance();
+        let process = instance
+            .connections
+            .enter(instance.limits.connections.load(Relaxed))
+            .ok_or(&instance.connections)?;
+        let frontend =
+            proxy.connections.enter(proxy.connections_limit.load(Relaxed)).ok_or(&proxy.connections)?;
+        let limit = self.bind.options.maxconn.unwrap_or(u32::MAX);
+        let listener = self.connections.enter(limit).ok_or(&self.connections)?;
+        Ok(Admission { process, frontend, listener })
+    }
+}
+
+impl Admission {
+    /// Makes it a connection, which worker `worker` will serve.
+    pub(crate) fn used(self, listener: &'static Listener, worker: usize) -> Admitted {
+        for place in [self.process, self.frontend, self.listener] {
+            place.keep();
+            place.count_on();
+        }
+        weir_sched::change_load(worker, 1);
+        Admitted { listener, worker: worker as u32 }
+    }
+}

@@ -1,0 +1,428 @@
+//! Responses of our own: error messages, redirects, `return`, `deny`, authentication, the statistics page.
+//!
+//! The head is made in [`Stream::response`] like any other head, so `http-after-response` rules and the log see it;
+//! the body is in a [`Reply`].
+
+use std::sync::Arc;
+
+use weir_config::model as config;
+use weir_config::model::RulesetKind;
+use weir_config::model::{Redirect, RedirectKind};
+use weir_expr::scratch::Scratch;
+use weir_http::pages::Page;
+use weir_http::{BodySize, Flags, Kind, KnownName, Method, NoRoom, Version, status};
+use weir_mux::{BodyFlow, Flow, LocalService, Service, StreamConnector};
+use weir_net::Sent;
+
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
+use crate::ending::{By, During, Ending};
+use crate::errors::Direction;
+use crate::reply::{Body, Reply};
+use crate::rules::Verdict;
+use crate::stream::Stream;
+
+/// Which message stands in where a reply names none of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fallback {
+    /// The proxy's message for the status.
+    Configured,
+    /// The built-in one: the reply *is* the proxy's message for the status.
+    BuiltIn,
+}
+
+impl Stream {
+    /// Prepares the error message for `status`: the one that the backend or frontend configures, else the built-in one.
+    pub(crate) fn prepare_error(&mut self, status: u16) {
+        let errors = &self.backend.config.settings.errors;
+        let own = errors.get(status).or_else(|| self.frontend.config.settings.errors.get(status));
+        let prepared = match own {
+            None => self.prepare_built_in(status),
+            Some(config::ErrorReply::Message(message)) => {
+                let prepared = self.prepare_message(message);
+                if self.reply.is_none() {
+                    // Silence is what the client gets; the log says what it is about.
+                    self.status = status;
+                }
+                prepared
+            }
+            Some(config::ErrorReply::Redirect { status: code, url }) => {
+                let prepared = self.prepare_location(*code, url.as_bytes());
+                if let Some(reply) = &mut self.reply {
+                    reply.logged_as = status;
+                }
+                prepared
+            }
+            Some(config::ErrorReply::Reply(reply)) => self.prepare_made(reply, status, Fallback::BuiltIn),
+        };
+        if prepared.is_err() {
+            // Edits have room for any built-in message: it was the configured one that did not fit.
+            let _ = self.prepare_built_in(500);
+        }
+        // A request that was never understood ends its connection.
+        if !self.facts.have_request
+            && let Some(reply) = &mut self.reply
+        {
+            reply.closes = true;
+        }
+    }
+
+    /// Prepares what a `deny`, `tarpit`, `return` or `http-error` describes.
+    pub(crate) fn prepare_reply(&mut self, reply: &config::Reply, default_status: u16) {
+        if self.prepare_made(reply, default_status, Fallback::Configured).is_err() {
+            self.prepare_error(500);
+        }
+    }
+
+    fn prepare_built_in(&mut self, status: u16) -> Result<(), NoRoom> {
+        let page = Page::of(status).or_else(|| Page::of(500));
+        let (status, reason, closes) =
+            page.map_or((500, "", true), |page| (page.status, page.reason, page.closes));
+        let mut body = Scratch::take();
+        if let Some(page) = page {
+            page.write_body(&mut body);
+        }
+        self.start(status, reason)?;
+        let head = &mut self.response.head;
+        head.add(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes())?;
+        head.add(b"cache-control", b"no-cache")?;
+        if closes {
+            head.add(b"connection", b"close")?;
+        }
+        head.add(b"content-type", b"text/html")?;
+        self.reply = Some(Reply { body: Body::Made(body), closes, logged_as: 0 });
+        Ok(())
+    }
+
+    /// An error file: a whole message, as it is.
+    fn prepare_message(&mut self, message: &config::ErrorMessage) -> Result<(), NoRoom> {
+        self.response.clear();
+        let parsed = self.response.read_kept(Kind::Response, &message.raw);
+        let Some(head_length) = parsed else {
+            // An empty file means silence (manual, "errorfile").
+            self.reply = None;
+            return Ok(());
+        };
+        self.status = self.response.head.status();
+        self.reply = Some(Reply {
+            body: Body::Made(Scratch::copied(&message.raw[head_length..])),
+            closes: false,
+            logged_as: 0,
+        });
+        let (head, raw) = self.response.edit();
+        let length = message.raw.len() - head_length;
+        head.remove_known(KnownName::Connection);
+        head.set(raw, b"content-length", itoa::Buffer::new().format(length).as_bytes())
+    }
+
+    fn prepare_made(
+        &mut self,
+        made: &config::Reply,
+        default_status: u16,
+        fallback: Fallback,
+    ) -> Result<(), NoRoom> {
+        let status = if made.status == 0 { default_status } else { made.status };
+        let names_none = match &made.content {
+            config::ReplyContent::ProxyDefault => true,
+            config::ReplyContent::Section(section) => section.message.get().is_none(),
+            _ => false,
+        };
+        if names_none {
+            match fallback {
+                Fallback::Configured => self.prepare_error(status),
+                Fallback::BuiltIn => self.prepare_built_in(status)?,
+            }
+            return Ok(());
+        }
+        let body = match &made.content {
+            config::ReplyContent::ProxyDefault => Body::Empty,
+            config::ReplyContent::Message(_) | config::ReplyContent::Section(_) => {
+                let message = match &made.content {
+                    config::ReplyContent::Section(section) => section.message.get(),
+                    config::ReplyContent::Message(message) => Some(message),
+                    _ => None,
+                };
+                let Some(message) = message else { return Ok(()) };
+                self.prepare_message(message)?;
+                if made.status != 0 && self.reply.is_some() {
+                    self.status = made.status;
+                    self.response.head.set_status(made.status)?;
+                }
+                return Ok(());
+            }
+            config::ReplyContent::Empty => Body::Empty,
+            config::ReplyContent::Body(body) => Body::Shared(Arc::clone(body)),
+            config::ReplyContent::Format(format) => Body::Made(self.format(format)),
+        };
+        self.start(status, status::reason(status))?;
+        self.add_reply_headers(made)?;
+        let head = &mut self.response.head;
+        // A 204 has no content, not even an empty one (RFC 9110, 8.6).
+        if status != 204 {
+            head.add(b"content-length", itoa::Buffer::new().format(body.bytes().len()).as_bytes())?;
+        }
+        if let Some(kind) = made.content_type.as_ref().filter(|_| !body.bytes().is_empty()) {
+            head.add(b"content-type", kind.as_bytes())?;
+        }
+        self.reply = Some(Reply { body, closes: false, logged_as: 0 });
+        Ok(())
+    }
+
+    /// Its `hdr` fields come first; a message that is a file has none (the configuration's reader warned of them).
+    fn add_reply_headers(&mut self, made: &config::Reply) -> Result<(), NoRoom> {
+        for header in &made.headers {
+            let value = self.format(&header.value);
+            // A field without a value is left out, unlike those that header rules set.
+            if !value.is_empty() {
+                self.response.head.add(header.name.as_bytes(), &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prepares a redirection; false when `ignore-empty` says to do nothing.
+    pub(crate) fn prepare_redirect(&mut self, redirect: &Redirect) -> bool {
+        let value = self.format(&redirect.value);
+        if redirect.ignore_empty && value.is_empty() {
+            return false;
+        }
+        let location = self.redirect_location(redirect, value);
+        let cookie = redirect.cookie.as_ref().map(|cookie| self.format(cookie));
+        let prepared = self.prepare_location(redirect.status, &location).and_then(|()| match &cookie {
+            Some(cookie) => self.response.head.add(b"set-cookie", cookie),
+            None => Ok(()),
+        });
+        if prepared.is_err() {
+            self.prepare_error(500);
+        }
+        true
+    }
+
+    /// Prepares a redirection to a place made already.
+    pub(crate) fn prepare_redirection(&mut self, status: u16, location: &[u8]) {
+        if self.prepare_location(status, location).is_err() {
+            self.prepare_error(500);
+        }
+    }
+
+    fn redirect_location(&self, redirect: &Redirect, value: Scratch) -> Scratch {
+        let (head, raw) = (&self.request.head, self.request.bytes());
+        let mut location = value;
+        match redirect.kind {
+            RedirectKind::Location => {
+                if redirect.keep_query
+                    && let Some(query) = head.query(raw).filter(|query| !query.is_empty())
+                {
+                    let separator = if location.contains(&b'?') { b'&' } else { b'?' };
+                    location.push(separator);
+                    location.extend_from_slice(query);
+                }
+                return location;
+            }
+            RedirectKind::Prefix => {
+                // A lone slash stands for "nowhere else" (manual, "redirect prefix").
+                if location.as_slice() == b"/" {
+                    location.clear();
+                }
+            }
+            RedirectKind::Scheme => {
+                location.extend_from_slice(b"://");
+                location.extend_from_slice(head.find_known(raw, KnownName::Host).unwrap_or_default());
+            }
+        }
+        let rest = if redirect.drop_query { head.path(raw) } else { head.path_and_query(raw) };
+        // A target without a path (of a CONNECT, absolute, or whatever a rule made of it) is the root's.
+        location.extend_from_slice(if rest.starts_with(b"/") { rest } else { b"/" });
+        if redirect.append_slash && !location.ends_with(b"/") {
+            location.push(b'/');
+        }
+        location
+    }
+
+    fn prepare_location(&mut self, status: u16, location: &[u8]) -> Result<(), NoRoom> {
+        self.start(status, status::redirect_reason(status))?;
+        let head = &mut self.response.head;
+        head.add(b"content-length", b"0")?;
+        head.add(b"location", location)?;
+        // Answers that caches keep by themselves need no telling not to (RFC 9110, 15.4).
+        if !matches!(status, 301 | 308) {
+            head.add(b"cache-control", b"no-cache")?;
+        }
+        self.reply = Some(Reply::default());
+        Ok(())
+    }
+
+    /// Prepares the demand for credentials.
+    pub(crate) fn prepare_authentication(&mut self, realm: &str) {
+        // A proxy request (absolute form through CONNECT) is asked with the proxy's own status and field.
+        let proxied = self.request.head.method() == Method::Connect;
+        let (status, field): (u16, &[u8]) =
+            if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
+        self.prepare_error(status);
+        let mut value = Scratch::take();
+        value.extend_from_slice(b"Basic realm=\"");
+        value.extend_from_slice(realm.as_bytes());
+        value.push(b'"');
+        let _ = self.response.head.add(field, &value);
+    }
+
+    /// Prepares a page: `headers`, then what `service` makes.
+    pub(crate) fn prepare_page(
+        &mut self,
+        status: u16,
+        headers: &[(&[u8], &[u8])],
+        service: Option<Box<dyn Service>>,
+    ) {
+        let made = self.start(status, status::reason(status)).and_then(|()| {
+            let head = &mut self.response.head;
+            headers.iter().try_for_each(|(name, value)| head.add(name, value))?;
+            if service.is_none() { head.add(b"content-length", b"0") } else { Ok(()) }
+        });
+        let body = service.map_or(Body::Empty, |service| Body::Streamed(LocalService::new(service)));
+        self.reply = Some(Reply { body, closes: false, logged_as: 0 });
+        if made.is_err() {
+            self.prepare_error(500);
+        }
+    }
+
+    fn start(&mut self, status: u16, reason: &str) -> Result<(), NoRoom> {
+        self.response.clear();
+        self.status = status;
+        self.response.head.start_response(Version::HTTP_11, status, reason.as_bytes())
+    }
+
+    /// Sends the prepared reply: head, after-response rules, body.
+    pub(crate) async fn send_reply(&mut self) -> Result<(), Ending> {
+        let Some(reply) = self.reply.take() else {
+            return Err(self.ending);
+        };
+        self.facts.have_response = true;
+        // Rules see exchanges; what never was a request is answered below them.
+        if self.facts.have_request {
+            self.begin_response_rules();
+            self.after_response_rules().await;
+        }
+        self.status = if reply.logged_as > 0 { reply.logged_as } else { self.response.head.status() };
+        // What answers no request is not the stream's: the reference program logs no byte of it.
+        if self.facts.have_request {
+            self.note_head_size(false);
+        }
+        let bodiless = self.facts.head_only || status::is_bodyless(self.response.head.status());
+        let size = match &reply.body {
+            // Who takes this for a tunnel reads until it ends, whatever the fields say.
+            _ if self.promises_tunnel() => BodySize::Tunnel,
+            _ if bodiless => BodySize::None,
+            Body::Streamed(_) => BodySize::Unknown,
+            body => BodySize::of_length(body.bytes().len() as u64),
+        };
+        // A client of HTTP/1.0 knows the end by the connection's.
+        if size == BodySize::Unknown && self.request.head.version() >= Version::HTTP_11 {
+            self.response.head.note(Flags::CHUNKED);
+        }
+        self.settle_reply(&reply, size);
+        let _ = self.restate_response(size);
+        let whole = if bodiless { &b""[..] } else { reply.body.bytes() };
+        self.reply_bytes = if self.facts.have_request { whole.len() as u64 } else { 0 };
+        self.log_the_beginning();
+        self.facts.response_started = true;
+        match reply.body {
+            Body::Streamed(service) if !bodiless => self.send_streamed(service, size).await,
+            _ => self.send_whole(whole).await,
+        }
+    }
+
+    async fn after_response_rules(&mut self) {
+        for proxy in self.proxies_backend_first() {
+            if !matches!(
+                self.run_rules(proxy, RulesetKind::HttpAfterResponse).await,
+                Ok(Verdict::Continue | Verdict::Accept)
+            ) {
+                break;
+            }
+        }
+    }
+
+    /// Whether the client's connection survives, and what the head says about it.
+    fn settle_reply(&mut self, reply: &Reply, size: BodySize) {
+        // What is left of the request's body would be read as the next request. The head in front of it goes first: counted as
+        // body, it would make an incomplete one look complete.
+        self.request.detach(&mut self.client);
+        if !self.request_body.is_done() {
+            let right = self.request_body.inspect(&mut self.client);
+            self.trace_coding(Direction::Request, right);
+            if self.request_body.is_complete() {
+                self.client.consume(self.request_body.ready());
+                self.request_body.begin(BodyFlow::done());
+            }
+        }
+        // What a rule made interim is not: the client waits for another one.
+        let last = self.response.head.status() >= 200;
+        self.facts.keep_client &= last
+            && !reply.closes
+            && self.facts.have_request
+            && self.request_body.is_done()
+            && self.response.client_persists(&self.request, size, self.client_mode())
+            && !self.session.closes();
+        let _ = self.response.announce_to_client(&self.request, self.facts.keep_client);
+        self.adjust_response_case();
+    }
+
+    /// Sends the head, then what a service makes, as fast as the client takes it.
+    async fn send_streamed(&mut self, service: LocalService, size: BodySize) -> Result<(), Ending> {
+        let mut source = StreamConnector::Local(service);
+        self.response_body.begin(BodyFlow::behind(&self.response.head, size));
+        if self.response_body.is_filtered() {
+            let _ = self.response_body.head(&mut self.response);
+        }
+        self.response.send(&mut self.client, &mut self.scratch, true);
+        self.drive(
+            While::Bodies,
+            |stream, _| {
+                let flow = stream.response_body.advance(&mut source, &mut stream.client);
+                stream.trace_body(Direction::Response, flow);
+                match flow {
+                    Flow::Done => return Ok(Step::Done(())),
+                    Flow::Yield | Flow::AwaitSource | Flow::AwaitSink | Flow::Withheld
+                        if !stream.client.is_broken() => {}
+                    _ => return Err(ABORTED),
+                }
+                Ok(Step::Wait(Waits {
+                    client_takes: flow == Flow::AwaitSink,
+                    withheld: flow == Flow::Withheld,
+                    yields: matches!(flow, Flow::Yield | Flow::AwaitSource),
+                    ..Waits::default()
+                }))
+            },
+            |_, by, _| Err(Ending::new(by, During::Data)),
+        )
+        .await
+    }
+
+    async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
+        self.scratch.clear();
+        let Stream { response, scratch, client, .. } = self;
+        response.write(scratch);
+        scratch.extend_from_slice(body);
+        // A FIN that follows at once leaves in the same segment.
+        let sent = client.send_head(scratch, !self.facts.keep_client);
+        self.trace_sent(Direction::Response, body.len(), !self.facts.keep_client);
+        match sent {
+            Sent::All => return Ok(()),
+            Sent::Failed(_) => return Err(ABORTED),
+            Sent::Part(_) => {}
+        }
+        self.drive(
+            While::Bodies,
+            |stream, _| match stream.client.flush(false) {
+                Sent::All => Ok(Step::Done(())),
+                Sent::Failed(_) => Err(ABORTED),
+                Sent::Part(_) => Ok(Step::Wait(Waits { client_takes: true, ..Waits::default() })),
+            },
+            |_, by, _| Err(Ending::new(by, During::Data)),
+        )
+        .await
+    }
+}
+
+/// The client is gone while our reply leaves.
+const ABORTED: Ending = Ending::new(By::Client, During::Data);

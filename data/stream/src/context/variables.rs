@@ -1,0 +1,70 @@
+//! The variables of a stream, within their limits.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_expr::{SetCondition, Value, VariableId, VariableScope};
+
+use crate::stream::Stream;
+use crate::variables::NONE;
+
+impl Stream {
+    /// Sets a variable of the stream if `condition` holds. False if there is no room.
+    pub(crate) fn store_variable(
+        &mut self,
+        variable: VariableId,
+        value: Value<'_>,
+        condition: SetCondition,
+    ) -> bool {
+        let room = self.variable_room(variable.scope);
+        let stored = match variable.scope {
+            VariableScope::Process => {
+                self.instance.variables_mut().set_within(variable, value, condition, room)
+            }
+            VariableScope::Session => self.session.set_variable(variable, value, condition, room),
+            VariableScope::Transaction => {
+                self.transaction_variables.set_within(variable, value, condition, room)
+            }
+            _ => self.message_variables.set_within(variable, value, condition, room),
+        };
+        self.charge_variables();
+        stored
+    }
+
+    /// How many bytes more the variables of a scope may take.
+    fn variable_room(&self, scope: VariableScope) -> usize {
+        let limits = &self.instance.limits.variables;
+        if weir_net::shortage::is_short() {
+            return 0;
+        }
+        if limits.is_none() {
+            return NONE;
+        }
+        let mut room = NONE;
+        if limits.counts_all() {
+            let used = self.instance.variables().used() + self.instance.variable_bytes.load(Relaxed);
+            room = limits.process.saturating_sub(used);
+        }
+        let message = self.message_variables.used();
+        let transaction = message + self.transaction_variables.used();
+        let session = transaction + self.session.variable_bytes();
+        let within =
+            [(limits.session, session), (limits.transaction, transaction), (limits.message, message)];
+        let depth = match scope {
+            VariableScope::Process => 0,
+            VariableScope::Session => 1,
+            VariableScope::Transaction => 2,
+            _ => 3,
+        };
+        within[..depth].iter().fold(room, |room, (limit, used)| room.min(limit.saturating_sub(*used)))
+    }
+
+    /// Tells the process what the variables take now, if it has a limit for them.
+    pub(crate) fn charge_variables(&mut self) {
+        if self.instance.limits.variables.counts_all() {
+            let total = &self.instance.variable_bytes;
+            let bytes = self.transaction_variables.used() + self.message_variables.used();
+            self.variable_charge.set(total, bytes);
+            self.session.charge_variables(|charge, bytes| charge.set(total, bytes));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a worker counts for the whole process, and the numbers that it gives to its streams.
+
+use std::cell::Cell;
+
+/// Figures that each worker counts for the whole process, summed by readers.
+pub struct ProcessFigures {
+    /// Connections accepted.
+    pub connections: weir_sync::Counter,
+    /// Requests and TCP sessions begun.
+    pub requests: weir_sync::Counter,
+    /// Streams begun.
+    pub streams: weir_sync::Counter,
+    /// Streams in progress.
+    pub streams_now: weir_sync::Gauge,
+    /// Bytes sent to clients.
+    pub bytes_out: weir_sync::Counter,
+    /// Bytes that went through the kernel only.
+    pub bytes_spliced: weir_sync::Counter,
+}
+
+impl Default for ProcessFigures {
+    fn default() -> Self {
+        ProcessFigures {
+            connections: weir_sync::Counter::new(),
+            requests: weir_sync::Counter::new(),
+            streams: weir_sync::Counter::new(),
+            streams_now: weir_sync::Gauge::new(),
+            bytes_out: weir_sync::Counter::new(),
+            bytes_spliced: weir_sync::Counter::new(),
+        }
+    }
+}
+
+thread_local! {
+    static SERIAL: Cell<u64> = const { Cell::new(0) };
+    static FIGURES: Cell<Option<&'static ProcessFigures>> = const { Cell::new(None) };
+}
+
+/// Tells the worker where it counts for the process.
+pub fn install(figures: &'static ProcessFigures) {
+    FIGURES.set(Some(figures));
+}
+
+/// The figures of this worker.
+#[inline]
+pub(crate) fn figures() -> Option<&'static ProcessFigures> {
+    FIGURES.get()
+}
+
+/// A number that no other stream of this process has: the worker's own count, above the worker's number.
+pub fn next_serial() -> u64 {
+    let serial = SERIAL.get() + 1;
+    SERIAL.set(serial);
+    serial * weir_sched::worker_count().max(1) as u64 + weir_sched::worker_index() as u64
+}
+
+/// How many streams had a number before the stream with this one: what `%rt` counts.
+pub(crate) fn streams_before(serial: u64) -> u64 {
+    serial.saturating_sub(weir_sched::worker_count().max(1) as u64)
+}
+
+/// A request or a TCP session began.
+pub(crate) fn count_request() {
+    if let Some(figures) = figures() {
+        figures.requests.increment();
+        // A connection that ends between two requests is no stream, though its end is looked at like one.
+        figures.streams.increment();
+    }
+}
+
+/// Bytes left for a client.
+pub(crate) fn count_bytes_out(bytes: u64) {
+    if let Some(figures) = figures() {
+        figures.bytes_out.add(bytes);
+    }
+}

@@ -1,0 +1,67 @@
+//! Messages that a stream refuses, or takes only because it is told to, are kept for `show errors`.
+
+use weir_mux::{HeadError, HeadErrorKind};
+
+use crate::errors::{Direction, RefusedMessage};
+use crate::stream::Stream;
+
+/// Keeps a refused request.
+#[cold]
+pub(crate) fn keep_request(stream: &Stream, error: HeadError) {
+    let message = describe(stream, Direction::Request, error, stream.client.input());
+    stream.instance.refused.keep(stream.frontend.index, message);
+}
+
+/// Keeps a refused response.
+#[cold]
+pub(crate) fn keep_response(stream: &Stream, error: HeadError) {
+    let Some(upstream) = &stream.server else { return };
+    let message = describe(stream, Direction::Response, error, upstream.connector.input());
+    stream.instance.refused.keep(stream.backend.index, message);
+}
+
+/// Keeps a request whose head does not fit its buffer.
+#[cold]
+pub(crate) fn keep_long_request(stream: &Stream) {
+    let position = stream.client.input().len();
+    keep_request(stream, HeadError { kind: HeadErrorKind::TooLong, position });
+}
+
+/// Keeps a response whose head does not fit its buffer.
+#[cold]
+pub(crate) fn keep_long_response(stream: &Stream) {
+    let position = stream.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
+    keep_response(stream, HeadError { kind: HeadErrorKind::TooLong, position });
+}
+
+/// Keeps a request that is taken only because violations are (manual, "option accept-unsafe-violations-in-http-request").
+#[cold]
+pub(crate) fn keep_tolerated_request(stream: &Stream) {
+    if let Some(error) = stream.request.violation() {
+        keep_request(stream, error);
+    }
+}
+
+/// The same of a response.
+#[cold]
+pub(crate) fn keep_tolerated_response(stream: &Stream) {
+    if let Some(error) = stream.response.violation() {
+        keep_response(stream, error);
+    }
+}
+
+fn describe(stream: &Stream, direction: Direction, error: HeadError, bytes: &[u8]) -> RefusedMessage {
+    RefusedMessage {
+        number: 0,
+        at_us: weir_sched::wall_us(),
+        direction,
+        frontend: stream.frontend.index,
+        backend: stream.backend_entered.then_some(stream.backend.index),
+        server: stream.lease.as_ref().map(|lease| lease.server().name().into()),
+        source: stream.source().to_string().into(),
+        stream: stream.serial,
+        reason: format!("{:?}", error.kind).into(),
+        position: error.position,
+        bytes: bytes.into(),
+    }
+}
