@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_config::model as config;
 use weir_config::model::RulesetKind;
 use weir_config::model::{Redirect, RedirectKind};
+use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
 use weir_http::pages::Page;
 use weir_http::{BodySize, Flags, Kind, KnownName, Method, NoRoom, Version, status};
@@ -326,7 +327,9 @@ impl Stream {
         self.log_the_beginning();
         self.facts.response_started = true;
         match reply.body {
-            Body::Streamed(service) if !bodiless => self.send_streamed(service, size).await,
+            Body::Streamed(service) if !bodiless => {
+                PooledFuture::new(self.send_streamed(service, size)).await
+            }
             _ => self.send_whole(whole).await,
         }
     }
@@ -407,10 +410,13 @@ impl Stream {
         let sent = client.send_head(scratch, !self.facts.keep_client);
         self.trace_sent(Direction::Response, body.len(), !self.facts.keep_client);
         match sent {
-            Sent::All => return Ok(()),
-            Sent::Failed(_) => return Err(ABORTED),
-            Sent::Part(_) => {}
+            Sent::All => Ok(()),
+            Sent::Failed(_) => Err(ABORTED),
+            Sent::Part(_) => PooledFuture::new(self.send_rest()).await,
         }
+    }
+
+    async fn send_rest(&mut self) -> Result<(), Ending> {
         self.drive(
             While::Bodies,
             |stream, _| match stream.client.flush(false) {

@@ -3,6 +3,9 @@
 //!
 //! What moves is the step's matter; whom it waits for, how long, and that an administrator may end it meanwhile is looked at
 //! here, in the same way for all of them. Which timeout runs in each case is in [`crate::deadlines`].
+//!
+//! What most streams never wait for is awaited in a box of its own (`PooledFuture`): an async function has room for everything that
+//! it may await, and is moved with that room when it is called.
 
 use weir_sched::{Tick, wait, yield_now};
 

@@ -13,6 +13,7 @@ use weir_config::model::{
     Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, Reply, SizeOrExpression,
     TimeoutName,
 };
+use weir_containers::PooledFuture;
 use weir_expr::pattern::{Selector, SetError};
 use weir_expr::{Context as _, Fetched, Value};
 use weir_http::Method;
@@ -111,7 +112,7 @@ impl Stream {
                 Ok(None)
             }
             ActionResult::Failed => Ok(Some(Verdict::Stop(self.failed_rule(kind, proxy)))),
-            ActionResult::Await(awaited) => self.await_for_rule(awaited, at, kind).await,
+            ActionResult::Await(awaited) => PooledFuture::new(self.await_for_rule(awaited, at, kind)).await,
         }
     }
 

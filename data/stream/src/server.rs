@@ -10,6 +10,8 @@ pub mod retry;
 
 pub use retry::Failure;
 
+use weir_containers::PooledFuture;
+
 use crate::ending::During;
 use crate::stream::{Phase, Stream};
 use crate::upstream::PastConnection;
@@ -34,7 +36,9 @@ impl Stream {
                     return Ok(());
                 }
                 Err(connect::ConnectError::Stop(stop)) => return Err(stop),
-                Err(connect::ConnectError::Failed(failure)) => self.retry_after(failure).await?,
+                Err(connect::ConnectError::Failed(failure)) => {
+                    PooledFuture::new(self.retry_after(failure)).await?
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The bodies of a request and of its response, on their ways at the same time.
 
+use weir_containers::PooledFuture;
 use weir_mux::{Flow, Side};
 use weir_net::Fault;
 
@@ -15,8 +16,13 @@ impl Stream {
     pub(super) async fn exchange_bodies(&mut self) -> Phase {
         // Most bodies are there as a whole and leave at once: then nothing is waited for.
         let Step::Wait(waits) = self.move_bodies()? else { return Ok(()) };
-        self.drive_on(While::Bodies, Some(waits), |stream, _| stream.move_bodies(), Stream::body_is_late)
-            .await
+        PooledFuture::new(self.drive_on(
+            While::Bodies,
+            Some(waits),
+            |stream, _| stream.move_bodies(),
+            Stream::body_is_late,
+        ))
+        .await
     }
 
     /// Moves what can be moved now.

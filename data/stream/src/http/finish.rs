@@ -1,5 +1,6 @@
 //! The end of an stream: connections settle, counters count, the log line is written.
 
+use weir_containers::PooledFuture;
 use weir_net::{Received, Sent};
 
 use crate::deadlines::{Waits, While};
@@ -25,7 +26,9 @@ impl Stream {
         {
             return true;
         }
-        self.linger().await;
+        if self.is_read_from() {
+            PooledFuture::new(self.linger()).await;
+        }
         false
     }
 
@@ -44,16 +47,18 @@ impl Stream {
         }
     }
 
+    /// Whether the client has something to read, and may lose it if its connection closes at once.
+    fn is_read_from(&mut self) -> bool {
+        // Whom an administrator ended is gone at once.
+        if !self.facts.response_started || self.client.is_broken() || self.entry.is_killed() {
+            return false;
+        }
+        self.client.has_pending() || !self.say_goodbye()
+    }
+
     /// Lets a client that still sends read our last bytes: closing at once would reset its connection and take the
     /// response away from it (RFC 9112, 9.6).
     async fn linger(&mut self) {
-        // Whom an administrator ended is gone at once.
-        if !self.facts.response_started || self.client.is_broken() || self.entry.is_killed() {
-            return;
-        }
-        if !self.client.has_pending() && self.say_goodbye() {
-            return;
-        }
         let mut lingering = Lingering { said_goodbye: !self.client.has_pending(), drained: 0 };
         // Nobody ends what is no stream any more: it is over when it is, or when time is.
         let _ = self

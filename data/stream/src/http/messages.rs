@@ -1,5 +1,6 @@
 //! Request to the server, response to the client, and the bodies of both.
 
+use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
 use weir_net::{Fault, Sent};
@@ -344,7 +345,7 @@ impl Stream {
         self.facts.response_started = true;
         if self.facts.tunnel {
             self.request_body.begin(BodyFlow::tunnel());
-            return self.relay().await;
+            return PooledFuture::new(self.relay()).await;
         }
         self.exchange_bodies().await
     }
@@ -463,7 +464,7 @@ impl Stream {
     async fn retry_or_stop(&mut self, failure: Failure) -> Phase {
         self.close_server();
         self.response.clear();
-        self.retry_after(failure).await
+        PooledFuture::new(self.retry_after(failure)).await
     }
 
     /// The request's body is no chunked coding.

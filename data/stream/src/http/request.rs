@@ -1,5 +1,6 @@
 //! Waiting for a request's head.
 
+use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, Method, Version};
 use weir_mux::{BodyFlow, HeadOptions, ReadHead};
 use weir_net::Fault;
@@ -28,7 +29,7 @@ impl Stream {
         };
         // Most heads are there as a whole: then nothing is waited for.
         if let Step::Wait(waits) = self.look_for_head(&options)? {
-            self.await_head(waits, &options).await?;
+            PooledFuture::new(self.await_head(waits, &options)).await?;
         }
         self.begin_request()
     }

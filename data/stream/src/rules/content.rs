@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_config::model::RulesetKind;
+use weir_containers::PooledFuture;
 use weir_expr::Verdict as Known;
 use weir_http::KnownName;
 use weir_net::Received;
@@ -21,10 +22,14 @@ use crate::stream::{Phase, Stream, StreamError};
 impl Stream {
     /// `tcp-request content` rules of one proxy: each may ask for more data, until the inspection delay is over.
     pub(crate) async fn content_rules(&mut self, proxy: &'static Proxy) -> Phase {
-        let kind = RulesetKind::TcpRequestContent;
-        if !proxy.has_rules(kind) {
+        if !proxy.has_rules(RulesetKind::TcpRequestContent) {
             return Ok(());
         }
+        PooledFuture::new(self.inspect_request(proxy)).await
+    }
+
+    async fn inspect_request(&mut self, proxy: &'static Proxy) -> Phase {
+        let kind = RulesetKind::TcpRequestContent;
         let deadline = match proxy.config.tcp_request_inspect_delay() {
             Some(delay) => clock::after(delay),
             None => Tick::from_ms(0),
@@ -95,9 +100,13 @@ impl Stream {
     /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is there; the client has
     /// `time` for it.
     pub(crate) async fn wait_for_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
-        if self.request_body.is_complete() {
-            return Ok(());
+        match self.request_body.is_complete() {
+            true => Ok(()),
+            false => PooledFuture::new(self.await_body(at_least, time)).await,
         }
+    }
+
+    async fn await_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
         self.request.detach(&mut self.client);
         self.tell_to_continue()?;
         let during = While::body(&self.timeouts, time, weir_sched::now());
@@ -239,11 +248,15 @@ impl Stream {
 
     /// `tcp-response content` rules of the backend: what an action decides ends the stream.
     pub(crate) async fn response_content_rules(&mut self) -> Phase {
-        let kind = RulesetKind::TcpResponseContent;
-        let backend = self.backend;
-        if !backend.has_rules(kind) {
+        if !self.backend.has_rules(RulesetKind::TcpResponseContent) {
             return Ok(());
         }
+        PooledFuture::new(self.inspect_response()).await
+    }
+
+    async fn inspect_response(&mut self) -> Phase {
+        let kind = RulesetKind::TcpResponseContent;
+        let backend = self.backend;
         let deadline = match backend.config.tcp_response_inspect_delay() {
             Some(delay) => clock::after(delay),
             None => Tick::from_ms(0),

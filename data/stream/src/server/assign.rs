@@ -2,6 +2,7 @@
 
 use weir_backend::{Algorithm, Choice, ChooseInput, Outcome, Server, ServerKey, Waiting, hash, key};
 use weir_config::model::{Balance, ServerTarget};
+use weir_containers::PooledFuture;
 use weir_http::Method;
 
 use crate::counters::Event;
@@ -54,7 +55,7 @@ impl Stream {
                     self.redispatched |= avoid.is_some();
                     let during =
                         *queueing.get_or_insert_with(|| While::slot(&self.timeouts, weir_sched::now()));
-                    if let Some(lease) = self.wait_in_queue(waiting, during).await? {
+                    if let Some(lease) = PooledFuture::new(self.wait_in_queue(waiting, during)).await? {
                         return self.leased(lease);
                     }
                     designated = None;

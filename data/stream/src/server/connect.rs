@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress, ServerKey};
 use weir_config::model::{self, SendProxy, ServerSettings};
+use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
 use weir_mux::StreamConnector;
 use weir_net::{Connecting, Fault, Greeting, Target};
@@ -63,7 +64,7 @@ impl Stream {
                 && let Some(scope) = scope
                 && self.instance.figures.len() > 1
             {
-                self.server = idle::take_over(self, identity.key, scope).await;
+                self.server = PooledFuture::new(idle::take_over(self, identity.key, scope)).await;
             }
         }
         self.facts.on_reused_connection = self.server.is_some();
@@ -72,7 +73,7 @@ impl Stream {
             self.count(Event::Reuse);
             return Ok(());
         }
-        self.server = Some(self.connect_anew(identity).await?);
+        self.server = Some(PooledFuture::new(self.connect_anew(identity)).await?);
         Ok(())
     }
 
