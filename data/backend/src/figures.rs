@@ -1,7 +1,7 @@
 //! What proxies, listeners and servers count (design D9).
 //!
 //! [`Figures`] holds one block per worker: counters, rates and averages that only that worker writes,
-//! with plain stores. Readers sum the blocks. Maxima of sums are folded when a second ends or when
+//! with plain stores. A worker's block is made when it first has something to write. Readers sum the blocks. Maxima of sums are folded when a second ends or when
 //! somebody reads. What is counted is a table of rows per kind of object, in `figures/rows.rs`.
 
 mod average;
@@ -10,7 +10,7 @@ mod rows;
 
 use std::marker::PhantomData;
 
-use weir_sync::{CachePadded, Counter};
+use weir_sync::{Counter, LazyPerWorker};
 
 use average::Average;
 pub use average::{Phase, Phases};
@@ -35,7 +35,7 @@ pub type ProcessRates = Figures<ProcessCounter, { ProcessCounter::COUNT }, 2>;
 
 /// Figures of one object: `C` names the counters, `COUNTERS` and `RATES` say how many there are.
 pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {
-    workers: Box<[CachePadded<Block<COUNTERS, RATES>>]>,
+    workers: LazyPerWorker<Block<COUNTERS, RATES>>,
     rate_maxima: [AtomicU32; RATES],
     counters: PhantomData<C>,
 }
@@ -56,7 +56,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
-            workers: (0..workers.max(1)).map(|_| CachePadded::new(Block::new())).collect(),
+            workers: LazyPerWorker::new(workers),
             rate_maxima: std::array::from_fn(|_| AtomicU32::new(0)),
             counters: PhantomData,
         }
@@ -111,7 +111,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
     #[must_use]
     pub fn rate_maximum(&self, rate: impl Into<usize>, now_ms: u64) -> u32 {
         let rate = rate.into();
-        for block in &self.workers {
+        for block in self.workers.iter() {
             block.rates[rate].seconds().into_iter().for_each(|second| self.fold(rate, second));
         }
         raise(&self.rate_maxima[rate], self.rate(rate, now_ms));
@@ -188,7 +188,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
 
     /// `clear counters`: maxima start over.
     pub fn clear_maxima(&self) {
-        for block in &self.workers {
+        for block in self.workers.iter() {
             block.phases.iter().for_each(Average::clear_longest);
             block.rates.iter().for_each(SecondCounts::clear);
         }
@@ -198,7 +198,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
     /// `clear counters all`: everything starts over. What a worker adds in this very moment may stay.
     pub fn clear(&self) {
         self.clear_maxima();
-        for block in &self.workers {
+        for block in self.workers.iter() {
             block.counters.iter().for_each(Counter::reset);
             block.phases.iter().for_each(Average::clear);
             block.last_session.reset();
@@ -207,11 +207,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
 
     #[inline]
     fn block(&self, worker: usize) -> &Block<COUNTERS, RATES> {
-        debug_assert!(worker < self.workers.len(), "there is no worker {worker}");
-        match self.workers.get(worker) {
-            Some(block) => block,
-            None => &self.workers[0],
-        }
+        self.workers.of(worker)
     }
 
     fn fold(&self, rate: usize, second: u32) {
@@ -220,8 +216,8 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
     }
 }
 
-impl<const COUNTERS: usize, const RATES: usize> Block<COUNTERS, RATES> {
-    fn new() -> Self {
+impl<const COUNTERS: usize, const RATES: usize> Default for Block<COUNTERS, RATES> {
+    fn default() -> Self {
         Self {
             counters: std::array::from_fn(|_| Counter::new()),
             rates: std::array::from_fn(|_| SecondCounts::default()),

@@ -12,7 +12,7 @@ pub use estimate::{PurgePlan, Usage, purge_plan};
 pub use key::{ConnectionKeys, ConnectionParts};
 pub use pool::{Admission, Idle, IdlePool, NeverShared, Removed, Reusable, SharedConnection, SharedId};
 
-use weir_sync::CachePadded;
+use weir_sync::LazyPerWorker;
 
 use crate::settings::{HttpReuse, PoolSettings};
 use crate::sync::{AtomicU32, Ordering};
@@ -48,14 +48,14 @@ pub fn may_reuse(settings: &PoolSettings, requests: u32) -> bool {
 /// What each worker uses and keeps of the connections to one server.
 #[derive(Debug)]
 pub struct IdlePools {
-    workers: Box<[CachePadded<Figures>]>,
+    workers: LazyPerWorker<Figures>,
 }
 
 impl IdlePools {
     /// Nothing used or kept, for so many workers (at least one).
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        Self { workers: (0..workers.max(1)).map(|_| CachePadded::new(Figures::default())).collect() }
+        Self { workers: LazyPerWorker::new(workers) }
     }
 
     /// Nothing used or kept, for ever: connections in use refer to it without counting references, and what counted for
@@ -67,7 +67,7 @@ impl IdlePools {
 
     /// A worker opened a connection, or took one from a pool, to use it.
     pub fn begin_use(&self, worker: usize) {
-        let Some(figures) = self.workers.get(worker) else { return };
+        let figures = self.workers.of(worker);
         let used = figures.used.load(Ordering::Relaxed) + 1;
         figures.used.store(used, Ordering::Relaxed);
         raise(&figures.used_maximum, used);
@@ -76,7 +76,7 @@ impl IdlePools {
 
     /// A worker uses a connection no more.
     pub fn end_use(&self, worker: usize) {
-        let Some(figures) = self.workers.get(worker) else { return };
+        let figures = self.workers.of(worker);
         let used = figures.used.load(Ordering::Relaxed);
         debug_assert!(used > 0, "what ends has begun");
         figures.used.store(used.saturating_sub(1), Ordering::Relaxed);
@@ -84,19 +84,22 @@ impl IdlePools {
 
     /// A connection in use waits for the next request of the only client that may use it.
     pub fn begin_private(&self, worker: usize) {
-        let Some(figures) = self.workers.get(worker) else { return };
+        let figures = self.workers.of(worker);
         figures.private.store(figures.private.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// A connection waits for its only client no more.
     pub fn end_private(&self, worker: usize) {
-        let Some(figures) = self.workers.get(worker) else { return };
+        let figures = self.workers.of(worker);
         figures.private.store(figures.private.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
     /// A worker keeps this many connections now: those that were never reused, and those that were.
     pub fn note(&self, worker: usize, unproven: usize, safe: usize) {
-        let Some(figures) = self.workers.get(worker) else { return };
+        if unproven + safe == 0 && self.workers.existing(worker).is_none() {
+            return;
+        }
+        let figures = self.workers.of(worker);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         figures.unproven.store(count(unproven), Ordering::Relaxed);
         figures.safe.store(count(safe), Ordering::Relaxed);
@@ -105,13 +108,13 @@ impl IdlePools {
     /// What a worker uses and keeps.
     #[must_use]
     pub fn usage(&self, worker: usize) -> Usage {
-        self.workers.get(worker).map(|figures| figures.read()).unwrap_or_default()
+        self.workers.existing(worker).map(Figures::read).unwrap_or_default()
     }
 
     /// What all workers use and keep.
     #[must_use]
     pub fn total(&self) -> Usage {
-        self.workers.iter().map(|figures| figures.read()).fold(Usage::default(), Usage::plus)
+        self.workers.iter().map(Figures::read).fold(Usage::default(), Usage::plus)
     }
 
     /// Idle connections of all workers.
@@ -174,10 +177,10 @@ impl IdlePools {
     /// (`pool-low-conn`, `tune.idle-pool.shared`).
     #[must_use]
     pub fn lender(&self, worker: usize, settings: &PoolSettings) -> Option<usize> {
-        if !settings.shared || self.workers.len() < 2 || self.idle() < settings.low.max(1) {
+        if !settings.shared || self.workers.workers() < 2 || self.idle() < settings.low.max(1) {
             return None;
         }
-        let others = (0..self.workers.len()).filter(|other| *other != worker);
+        let others = (0..self.workers.workers()).filter(|other| *other != worker);
         others.max_by_key(|other| self.idle_of(*other)).filter(|other| self.idle_of(*other) > 0)
     }
 
@@ -185,7 +188,7 @@ impl IdlePools {
     /// every `pool-purge-delay`.
     #[must_use]
     pub fn purge(&self, worker: usize) -> u32 {
-        let Some(figures) = self.workers.get(worker) else { return 0 };
+        let Some(figures) = self.workers.existing(worker) else { return 0 };
         let plan = purge_plan(figures.read());
         figures.estimate.store(plan.estimate, Ordering::Relaxed);
         figures.used_maximum.store(figures.used.load(Ordering::Relaxed), Ordering::Relaxed);

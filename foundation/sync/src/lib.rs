@@ -9,7 +9,7 @@
 //! [`Ring`] is a buffer of messages that many write and many read, in memory or in a file.
 //! [`RunState`], [`SharedQueue`] and [`SeekLock`] are what work that several threads may run stands on.
 //! [`Semaphore`] bounds how many are inside and knows who waits. [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
-//! [`PerWorker`] what each worker has for itself.
+//! [`PerWorker`] what each worker has for itself, [`LazyPerWorker`] what each writes and all read.
 //!
 //! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
 
@@ -17,6 +17,7 @@ mod counter;
 mod doorbell;
 mod inbox;
 mod lazy_deadline;
+mod lazy_per_worker;
 mod lock_label;
 mod per_worker;
 mod primitives;
@@ -34,6 +35,7 @@ pub use crossbeam_utils::CachePadded;
 pub use doorbell::Doorbell;
 pub use inbox::Inbox;
 pub use lazy_deadline::{Expiry, LazyDeadline};
+pub use lazy_per_worker::LazyPerWorker;
 pub use lock_label::{
     Lock, LockFigures, LockGuard, LockLabel, ModeReport, lock_figures, lock_times_ns, measure_locks,
 };

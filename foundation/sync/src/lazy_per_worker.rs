@@ -1,0 +1,180 @@
+//! What each worker writes of something that all of them read, made when the worker first has something to write.
+
+use std::marker::PhantomData;
+
+use crossbeam_utils::CachePadded;
+
+use crate::primitives::{AtomicPtr, Ordering};
+
+/// A value for each worker, on cache lines of its own. A pointer long until that worker first uses it: of many thousand
+/// servers, each worker uses some.
+///
+/// Making a value and looking for those of others are sequentially consistent, so that who looks after a change of something
+/// else sees what was made before its maker could see that change.
+#[derive(Debug)]
+pub struct LazyPerWorker<T> {
+    values: Box<[AtomicPtr<CachePadded<T>>]>,
+    /// It owns what the pointers lead to.
+    owned: PhantomData<T>,
+}
+
+impl<T: Default + Send + Sync> LazyPerWorker<T> {
+    /// No value yet, for so many workers (at least one).
+    pub fn new(workers: usize) -> Self {
+        let values = (0..workers.max(1)).map(|_| AtomicPtr::new(std::ptr::null_mut()));
+        Self { values: values.collect(), owned: PhantomData }
+    }
+
+    /// The value of a worker, made now if need be. The first one's, if there is no such worker.
+    #[inline]
+    pub fn of(&self, worker: usize) -> &T {
+        debug_assert!(worker < self.values.len(), "there is no worker {worker}");
+        let place = match self.values.get(worker) {
+            Some(place) => place,
+            None => &self.values[0],
+        };
+        // SAFETY: a pointer that is not null is one of `make`'s, to a value that lives until `drop`, and never changes again.
+        match unsafe { place.load(Ordering::Acquire).as_ref() } {
+            Some(value) => value,
+            None => make(place),
+        }
+    }
+
+    /// The value of a worker, if there is one.
+    #[inline]
+    pub fn existing(&self, worker: usize) -> Option<&T> {
+        let value = self.values.get(worker)?.load(Ordering::SeqCst);
+        // SAFETY: as in `of`.
+        unsafe { value.as_ref() }.map(|value| &**value)
+    }
+
+    /// All values that there are.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.values.len()).filter_map(|worker| self.existing(worker))
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.values.len()
+    }
+}
+
+/// Makes a value; another thread's, if one was faster.
+#[cold]
+fn make<T: Default>(place: &AtomicPtr<CachePadded<T>>) -> &T {
+    let made = Box::into_raw(Box::default());
+    match place.compare_exchange(std::ptr::null_mut(), made, Ordering::SeqCst, Ordering::SeqCst) {
+        // SAFETY: it was made above, and only `drop` frees what `place` leads to.
+        Ok(_) => unsafe { &*made },
+        Err(faster) => {
+            // SAFETY: it was made above and nobody else has seen it.
+            drop(unsafe { Box::from_raw(made) });
+            // SAFETY: it is not null, and so another `make`'s.
+            unsafe { &*faster }
+        }
+    }
+}
+
+impl<T> Drop for LazyPerWorker<T> {
+    fn drop(&mut self) {
+        for place in &mut self.values {
+            let value = place.load(Ordering::Relaxed);
+            if !value.is_null() {
+                // SAFETY: it is a `make`'s, nobody else frees it, and who borrowed it borrowed this.
+                drop(unsafe { Box::from_raw(value) });
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use super::*;
+
+    #[test]
+    fn values_are_made_by_their_first_use() {
+        let counts = LazyPerWorker::<AtomicU32>::new(3);
+        assert_eq!((counts.iter().count(), counts.workers()), (0, 3));
+        assert!(counts.existing(1).is_none());
+        counts.of(1).store(7, Relaxed);
+        counts.of(1).fetch_add(1, Relaxed);
+        assert_eq!(counts.existing(1).map(|count| count.load(Relaxed)), Some(8));
+        counts.of(2).store(2, Relaxed);
+        assert_eq!(counts.iter().map(|count| count.load(Relaxed)).sum::<u32>(), 10);
+        assert!(counts.existing(0).is_none() && counts.existing(9).is_none());
+    }
+
+    /// Values are dropped with it, each once, whoever made them.
+    #[test]
+    fn values_end_with_it() {
+        static LIVE: AtomicU32 = AtomicU32::new(0);
+        struct Counted;
+        impl Default for Counted {
+            fn default() -> Self {
+                LIVE.fetch_add(1, Relaxed);
+                Self
+            }
+        }
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                LIVE.fetch_sub(1, Relaxed);
+            }
+        }
+        let values = LazyPerWorker::<Counted>::new(8);
+        std::thread::scope(|scope| {
+            for first in 0..4 {
+                let values = &values;
+                scope.spawn(move || (0..8).for_each(|worker| _ = values.of((worker + first) % 8)));
+            }
+        });
+        assert_eq!(LIVE.load(Relaxed), 8);
+        drop(values);
+        assert_eq!(LIVE.load(Relaxed), 0);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU32, Ordering::SeqCst, fence};
+    use loom::thread;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    /// Two threads that make the same value have the same one.
+    #[test]
+    fn loom_a_value_is_made_once() {
+        loom::model(|| {
+            let counts = Arc::new(LazyPerWorker::<Count>::new(1));
+            let other = Arc::clone(&counts);
+            let adding = thread::spawn(move || other.of(0).0.fetch_add(1, SeqCst));
+            counts.of(0).0.fetch_add(1, SeqCst);
+            adding.join().unwrap();
+            assert_eq!(counts.of(0).0.load(SeqCst), 2);
+        });
+    }
+
+    /// Who changes something and then looks sees the value of whoever did not see the change.
+    #[test]
+    fn loom_a_value_is_seen_by_who_was_not() {
+        loom::model(|| {
+            let counts = Arc::new(LazyPerWorker::<Count>::new(1));
+            let version = Arc::new(AtomicU32::new(0));
+            let (others, changing) = (Arc::clone(&counts), Arc::clone(&version));
+            let change = thread::spawn(move || {
+                changing.store(1, SeqCst);
+                fence(SeqCst);
+                others.existing(0).map_or(0, |count| count.0.load(SeqCst))
+            });
+            counts.of(0).0.fetch_add(1, SeqCst);
+            fence(SeqCst);
+            let saw_change = version.load(SeqCst) == 1;
+            assert!(change.join().unwrap() == 1 || saw_change);
+        });
+    }
+}
