@@ -162,7 +162,7 @@ impl Commons {
 
     /// A worker that is awake looks at the queue before it sleeps; so only when all sleep is one rung (R14).
     fn ring(&self, workers: &ThreadSet) {
-        if workers.iter().all(|worker| self.peers[worker].door.doorbell.is_asleep())
+        if workers.iter().all(|worker| self.peers[worker].wake_side.doorbell.is_asleep())
             && let Some(first) = workers.iter().next()
         {
             self.peers[first].ring();
@@ -395,8 +395,8 @@ mod tests {
         for (asleep, expected) in
             [(vec![], [false; 3]), (vec![2], [false; 3]), (vec![1, 2], [false, true, false])]
         {
-            peers.iter().for_each(|peer| peer.door.doorbell.rise());
-            asleep.iter().for_each(|&peer: &usize| peers[peer].door.doorbell.lie_down());
+            peers.iter().for_each(|peer| peer.wake_side.doorbell.rise());
+            asleep.iter().for_each(|&peer: &usize| peers[peer].wake_side.doorbell.lie_down());
             spawn();
             assert_eq!(rung(), expected, "asleep: {asleep:?}");
         }

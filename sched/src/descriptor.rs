@@ -418,11 +418,11 @@ impl AsFd for Descriptor {
 
 /// A descriptor's place in the worker's table; it is free again when this is dropped.
 #[derive(Debug)]
-struct Entry(Rc<State>);
+struct Entry(Rc<DescriptorState>);
 
 /// What is known of one descriptor. The table keeps it for the next one, so nothing is allocated for most.
 #[derive(Debug)]
-struct State {
+struct DescriptorState {
     slot: u32,
     generation: Cell<u32>,
     known: Cell<u8>,
@@ -467,7 +467,7 @@ impl Drop for Entry {
 /// The descriptors of one worker.
 #[derive(Debug)]
 pub(crate) struct DescriptorTable {
-    states: RefCell<Vec<Rc<State>>>,
+    states: RefCell<Vec<Rc<DescriptorState>>>,
     free: RefCell<Vec<u32>>,
 }
 
@@ -483,7 +483,7 @@ impl DescriptorTable {
             Some(state) => state.clone(),
             None => {
                 // The kernel bounds how many descriptors are open, far below 2^32.
-                let state = Rc::new(State::new(states.len() as u32));
+                let state = Rc::new(DescriptorState::new(states.len() as u32));
                 states.push(state.clone());
                 state
             }
@@ -492,7 +492,7 @@ impl DescriptorTable {
         Entry(state)
     }
 
-    fn give_back(&self, state: &Rc<State>) {
+    fn give_back(&self, state: &Rc<DescriptorState>) {
         // A descriptor that outlived its worker may be dropped under another one: its state is not ours.
         let ours =
             self.states.borrow().get(state.slot as usize).is_some_and(|known| Rc::ptr_eq(known, state));
@@ -516,7 +516,7 @@ impl DescriptorTable {
     }
 }
 
-impl State {
+impl DescriptorState {
     fn new(slot: u32) -> Self {
         Self { slot, generation: Cell::new(0), known: Cell::new(0), owner: Cell::new(TaskKey::NONE) }
     }

@@ -15,7 +15,7 @@
 mod figures;
 mod report;
 
-pub(crate) use figures::Board;
+pub(crate) use figures::Recorder;
 pub(crate) use report::of_workers;
 pub use report::{Origin, ProfileLine, ProfileReport};
 
@@ -183,7 +183,7 @@ impl Profiler {
     #[inline(never)]
     pub(crate) fn begin(
         &self,
-        board: &Board,
+        recorder: &Recorder,
         slot: u32,
         kind: &'static Kind,
         clock: impl Fn() -> u64,
@@ -202,7 +202,7 @@ impl Profiler {
             ended_ns => ended_ns,
         };
         Measured {
-            entry: board.entry(kind, origin),
+            entry: recorder.entry(kind, origin),
             started_ns,
             latency_ns: (date_ns != 0).then(|| started_ns.saturating_sub(date_ns)),
             memory_ns: weir_memory::spent_ns(),
@@ -212,10 +212,10 @@ impl Profiler {
 
     /// Ends the measuring of a run.
     #[inline(never)]
-    pub(crate) fn end(&self, board: &Board, run: Measured, now_ns: u64) {
+    pub(crate) fn end(&self, recorder: &Recorder, run: Measured, now_ns: u64) {
         self.ended_ns.set(now_ns);
         let (waited_ns, held_ns) = weir_sync::lock_times_ns();
-        board.add(
+        recorder.add(
             run.entry,
             &Sample {
                 cpu_ns: now_ns.saturating_sub(run.started_ns),
@@ -235,31 +235,31 @@ impl Profiler {
 
     /// A loop ended that kept the worker, which has so many slots, busy for so long. Returns the average of the last thousand in nanoseconds.
     #[inline]
-    pub(crate) fn end_loop(&self, board: &Board, slots: u32, busy_ns: u64) -> u64 {
+    pub(crate) fn end_loop(&self, recorder: &Recorder, slots: u32, busy_ns: u64) -> u64 {
         let sum = self.loops_ns.get();
         let sum = sum - sum / LOOPS + busy_ns.min(LONGEST_LOOP_NS);
         self.loops_ns.set(sum);
         let average_ns = sum / LOOPS;
         let settled = wanted(self.mode.get(), self.on.get(), average_ns) == self.on.get();
-        if !settled || board.wish() != self.wish.get() {
-            self.adopt(board, slots, average_ns);
+        if !settled || recorder.wish() != self.wish.get() {
+            self.adopt(recorder, slots, average_ns);
         }
         average_ns
     }
 
     /// Does what the operator wishes, and what the load asks for.
     #[cold]
-    fn adopt(&self, board: &Board, slots: u32, average_ns: u64) {
-        let wish = board.wish();
+    fn adopt(&self, recorder: &Recorder, slots: u32, average_ns: u64) {
+        let wish = recorder.wish();
         let settings = figures::settings_of(wish);
         let fresh = figures::number_of(wish) != figures::number_of(self.wish.replace(wish));
         self.mode.set(settings.mode);
         if fresh && settings.mode == ProfileMode::On {
-            board.clear();
+            recorder.clear();
         }
         let on = wanted(settings.mode, self.on.get(), average_ns);
         if on && !self.on.get() {
-            board.prepare();
+            recorder.prepare();
             self.make_room(slots);
             // What waits now was woken before anybody measured, or when it was measured last (R78).
             self.notes.iter().for_each(|note| note.date_ns.set(0));
@@ -267,7 +267,7 @@ impl Profiler {
         weir_sync::measure_locks(on && settings.locks);
         self.on.set(on);
         self.interrupt();
-        board.set_on(on);
+        recorder.set_on(on);
     }
 
     /// How often the task of this slot ran while it was measured, and since when it waits.
@@ -321,44 +321,44 @@ mod tests {
 
     #[test]
     fn a_worker_that_gets_slow_measures_and_stops_when_it_is_quick_again() {
-        let (profiler, board) = (Profiler::new(), Board::new());
-        board.set_wish(ProfileSettings { mode: Auto, ..ProfileSettings::default() }, 1);
+        let (profiler, recorder) = (Profiler::new(), Recorder::new());
+        recorder.set_wish(ProfileSettings { mode: Auto, ..ProfileSettings::default() }, 1);
         let mut loops = 0;
         while !profiler.is_on() && loops < 10_000 {
-            profiler.end_loop(&board, 2, 2_000_000);
+            profiler.end_loop(&recorder, 2, 2_000_000);
             loops += 1;
         }
         // It takes the half of the averaged loops and a little more for twice the threshold to show.
         assert!((500..1000).contains(&loops), "{loops}");
         while profiler.is_on() && loops < 20_000 {
-            profiler.end_loop(&board, 2, 1000);
+            profiler.end_loop(&recorder, 2, 1000);
             loops += 1;
         }
         assert!(loops < 1200, "{loops}");
-        assert!(!board.is_on());
+        assert!(!recorder.is_on());
     }
 
     /// R78: what was woken before the measuring began has no latency; what is woken twice counts from the first time.
     #[test]
     fn a_latency_without_a_date_is_not_accounted() {
         static KIND: Kind = Kind::new("work");
-        let (profiler, board) = (Profiler::new(), Board::new());
+        let (profiler, recorder) = (Profiler::new(), Recorder::new());
         let here = Location::caller();
         profiler.make_room(2);
         profiler.note(0, 5, Cause::Wake, here);
-        board.set_wish(ProfileSettings { mode: On, ..ProfileSettings::default() }, 1);
-        profiler.end_loop(&board, 2, 0);
+        recorder.set_wish(ProfileSettings { mode: On, ..ProfileSettings::default() }, 1);
+        profiler.end_loop(&recorder, 2, 0);
         assert!(profiler.is_on());
-        let run = profiler.begin(&board, 0, &KIND, || 1_000);
+        let run = profiler.begin(&recorder, 0, &KIND, || 1_000);
         assert_eq!(run.latency_ns, None);
-        profiler.end(&board, run, 1_300);
+        profiler.end(&recorder, run, 1_300);
         profiler.note(1, 1_100, Cause::Wake, here);
         profiler.note(1, 1_200, Cause::Event, here);
         // The end of the run before is the beginning of this one.
-        let run = profiler.begin(&board, 1, &KIND, || unreachable!("known"));
+        let run = profiler.begin(&recorder, 1, &KIND, || unreachable!("known"));
         assert_eq!(run.latency_ns, Some(200));
-        profiler.end(&board, run, 1_400);
-        let lines = board.lines();
+        profiler.end(&recorder, run, 1_400);
+        let lines = recorder.lines();
         assert_eq!(lines.len(), 2);
         let total: u64 = lines.iter().map(|line| line.cpu_ns).sum();
         assert_eq!((total, lines.iter().map(|line| line.latency_ns).sum::<u64>()), (400, 200));

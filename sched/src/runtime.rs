@@ -65,7 +65,7 @@ impl Runtime {
         workers.iter().for_each(|shared| shared.set_profiling(settings.profiling, FIRST_WISH, now_ns));
         let init = Arc::new(init);
         let (report, reports) = mpsc::channel();
-        let gate = Arc::new(Gate::default());
+        let decision = Arc::new(StartDecision::default());
         let mut runtime = Self {
             handle: Handle { workers: workers.clone(), commons: commons.clone() },
             threads: Vec::new(),
@@ -75,12 +75,12 @@ impl Runtime {
             let body = {
                 let (settings, peers) = (settings.clone(), workers.clone());
                 let commons = commons.clone();
-                let (init, report, gate) = (init.clone(), report.clone(), gate.clone());
+                let (init, report, decision) = (init.clone(), report.clone(), decision.clone());
                 move || {
                     let worker = set_up(&settings, index, peers, commons, membership);
                     let sent = report.send(worker.as_ref().map(drop).map_err(|error| *error));
                     if let (Ok(worker), Ok(())) = (worker, sent) {
-                        live(worker, &gate, &*init);
+                        live(worker, &decision, &*init);
                     }
                 }
             };
@@ -97,7 +97,7 @@ impl Runtime {
             // A thread that ends without a report panicked in the set-up.
             result = result.and(reports.recv().unwrap_or(Err(Errno::CANCELED)));
         }
-        gate.open(result.is_ok());
+        decision.make(result.is_ok());
         match result {
             Ok(()) => Ok(runtime),
             Err(error) => runtime.join().and(Err(error)),
@@ -291,10 +291,10 @@ fn set_up(
 }
 
 /// A worker's life, once all of them stand.
-fn live(worker: &Worker, gate: &Gate, init: &(dyn Fn(usize) + Send + Sync)) {
+fn live(worker: &Worker, decision: &StartDecision, init: &(dyn Fn(usize) + Send + Sync)) {
     // Leaves the process's list of workers even when `init` panics.
     let _end = EndOnDrop(worker);
-    if gate.pass() {
+    if decision.wait() {
         init(crate::worker_index());
         worker.run();
     }
@@ -310,18 +310,18 @@ impl Drop for EndOnDrop<'_> {
 
 /// Where workers wait until it is known whether all of them stand.
 #[derive(Default)]
-struct Gate {
+struct StartDecision {
     decision: Mutex<Option<bool>>,
     decided: Condvar,
 }
 
-impl Gate {
-    fn open(&self, go: bool) {
+impl StartDecision {
+    fn make(&self, go: bool) {
         *self.decision.lock().unwrap_or_else(PoisonError::into_inner) = Some(go);
         self.decided.notify_all();
     }
 
-    fn pass(&self) -> bool {
+    fn wait(&self) -> bool {
         let mut decision = self.decision.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match *decision {

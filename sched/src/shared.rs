@@ -2,7 +2,7 @@
 
 use crate::driver::Bell;
 use crate::key::{TaskKey, WORKER_BITS};
-use crate::profile::{Board, ProfileMode, ProfileSettings};
+use crate::profile::{ProfileMode, ProfileSettings, Recorder};
 use crate::task::Task;
 use crate::watchdog::Current;
 use arc_swap::{ArcSwapOption, Guard};
@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     /// The worker's number in the process.
     pub(crate) id: u16,
     pub(crate) activity: CachePadded<Activity>,
-    pub(crate) door: CachePadded<Door>,
+    pub(crate) wake_side: CachePadded<WakeSide>,
     pub(crate) inbox: CachePadded<Inbox<Message>>,
     pub(crate) load: CachePadded<AtomicU32>,
     pub(crate) stop: AtomicBool,
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     /// What the worker does now, for a watchdog.
     pub(crate) current: CachePadded<Current>,
     /// What is measured, and what that brought.
-    pub(crate) profile: CachePadded<Board>,
+    pub(crate) profile: CachePadded<Recorder>,
     pub(crate) profiled_since_ns: AtomicU64,
     pub(crate) profiled_until_ns: AtomicU64,
 }
@@ -37,7 +37,7 @@ const _: () = {
     use std::mem::offset_of;
     let parts = [
         offset_of!(Shared, activity),
-        offset_of!(Shared, door),
+        offset_of!(Shared, wake_side),
         offset_of!(Shared, inbox),
         offset_of!(Shared, load),
         offset_of!(Shared, current),
@@ -53,13 +53,13 @@ const _: () = {
         }
         part += 1;
     }
-    assert!(align_of::<Shared>() >= APART && size_of::<Door>() <= 64);
+    assert!(align_of::<Shared>() >= APART && size_of::<WakeSide>() <= 64);
 };
 /// The distance that keeps two parts from disturbing each other.
 const APART: usize = if cfg!(target_arch = "x86_64") { 128 } else { align_of::<CachePadded<u8>>() };
 
 /// What a waker touches of another worker, on one line: each line more is one more that travels between processors.
-pub(crate) struct Door {
+pub(crate) struct WakeSide {
     pub(crate) wakes: WakeList,
     pub(crate) doorbell: Doorbell,
 }
@@ -130,7 +130,7 @@ impl Shared {
         let shared = Arc::new(Self {
             id: id as u16,
             activity: CachePadded::default(),
-            door: CachePadded::new(Door {
+            wake_side: CachePadded::new(WakeSide {
                 wakes: WakeList::new(Arena::<Task>::LIMIT),
                 doorbell: Doorbell::new(),
             }),
@@ -139,7 +139,7 @@ impl Shared {
             stop: AtomicBool::new(false),
             bell,
             current: CachePadded::default(),
-            profile: CachePadded::new(Board::new()),
+            profile: CachePadded::new(Recorder::new()),
             profiled_since_ns: AtomicU64::new(0),
             profiled_until_ns: AtomicU64::new(0),
         });
@@ -166,7 +166,7 @@ impl Shared {
         // Before the mark is set, so that the latency is never shorter than it was (R81).
         let stamp = self.profile.is_on().then(|| Stamp { date_ns: crate::worker::precise_ns(), place });
         // A slot that was given to another task meanwhile makes that one look for news that it has not: harmless.
-        if self.door.wakes.wake_stamped(key.slot(), stamp) {
+        if self.wake_side.wakes.wake_stamped(key.slot(), stamp) {
             self.ring();
         }
     }
@@ -187,7 +187,7 @@ impl Shared {
 
     /// The order travels with a wake: it needs no room that could be full (R67, R70).
     pub(crate) fn kill(&self, key: TaskKey) {
-        if self.door.wakes.doom(key.slot(), key.generation()) {
+        if self.wake_side.wakes.doom(key.slot(), key.generation()) {
             self.ring();
         }
     }
@@ -198,7 +198,7 @@ impl Shared {
     }
 
     pub(crate) fn ring(&self) {
-        if self.door.doorbell.must_ring() {
+        if self.wake_side.doorbell.must_ring() {
             self.bell.ring();
         }
     }

@@ -171,11 +171,11 @@ fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u
     let current = &shared.current;
     let thread = current.identity.get().map_or(0, |identity| identity.thread);
     let sleeps = || process::thread_sleeps(thread) == Some(true);
-    let verdict = watch.look(current.sight(shared.activity.loops.value()), warn_after_ns, sleeps);
-    let deadly = match verdict {
-        Verdict::Well => return,
-        Verdict::Warn => false,
-        Verdict::Dead => true,
+    let finding = watch.look(current.sight(shared.activity.loops.value()), warn_after_ns, sleeps);
+    let deadly = match finding {
+        WorkerHealth::Well => return,
+        WorkerHealth::Warn => false,
+        WorkerHealth::Dead => true,
     };
     report(&Stall {
         worker: index,
@@ -220,20 +220,20 @@ struct Sight {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum WorkerHealth {
     Well,
     Warn,
     Dead,
 }
 
 impl Watch {
-    fn look(&mut self, sight: Sight, warn_after_ns: u64, sleeps: impl FnOnce() -> bool) -> Verdict {
+    fn look(&mut self, sight: Sight, warn_after_ns: u64, sleeps: impl FnOnce() -> bool) -> WorkerHealth {
         let (progress, cpu_ns, at_ns) = (self.progress, self.cpu_ns, self.at_ns);
         (self.progress, self.cpu_ns, self.at_ns) = (sight.progress, sight.cpu_ns, sight.at_ns);
         if sight.waiting || sight.progress != progress {
             *self =
                 Self { progress: self.progress, cpu_ns: self.cpu_ns, at_ns: self.at_ns, ..Self::default() };
-            return Verdict::Well;
+            return WorkerHealth::Well;
         }
         let computed_ns = sight.cpu_ns.saturating_sub(cpu_ns);
         let elapsed_ns = sight.at_ns.saturating_sub(at_ns);
@@ -242,14 +242,14 @@ impl Watch {
         // A worker that neither computes nor sleeps is not given a processor: that is nobody's fault here.
         self.stuck_ns = self.stuck_ns.saturating_add(if self.asleep { elapsed_ns } else { computed_ns });
         if self.doomed {
-            return Verdict::Dead;
+            return WorkerHealth::Dead;
         }
         self.doomed = self.computed_ns >= DEADLY_NS;
         if self.stuck_ns >= warn_after_ns && !self.warned {
             self.warned = true;
-            return Verdict::Warn;
+            return WorkerHealth::Warn;
         }
-        Verdict::Well
+        WorkerHealth::Well
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Looks every 100 ms at a worker that makes no progress; of each interval it computes `computed` ms.
-    fn verdicts(computed: u64, sleeps: bool, looks: u64) -> Vec<Verdict> {
+    fn findings(computed: u64, sleeps: bool, looks: u64) -> Vec<WorkerHealth> {
         let mut watch = Watch::default();
         let looks = (1..=looks).map(|look| {
             let sight =
@@ -283,24 +283,24 @@ mod tests {
 
     #[test]
     fn a_worker_that_computes_without_end_is_warned_about_once_and_then_killed() {
-        let verdicts = verdicts(100, false, 13);
+        let findings = findings(100, false, 13);
         // The first look only sees that it is there.
-        assert_eq!(verdicts[1], Verdict::Warn);
-        assert_eq!(verdicts.iter().filter(|verdict| **verdict == Verdict::Warn).count(), 1);
+        assert_eq!(findings[1], WorkerHealth::Warn);
+        assert_eq!(findings.iter().filter(|finding| **finding == WorkerHealth::Warn).count(), 1);
         // A second of computing marks it, the look after kills.
-        assert_eq!(verdicts.iter().position(|verdict| *verdict == Verdict::Dead), Some(11));
+        assert_eq!(findings.iter().position(|finding| *finding == WorkerHealth::Dead), Some(11));
     }
 
     #[test]
     fn a_worker_that_waits_for_the_kernel_is_warned_about_and_lives() {
-        let verdicts = verdicts(0, true, 60);
-        assert_eq!(verdicts[1], Verdict::Warn);
-        assert!(!verdicts.contains(&Verdict::Dead));
+        let findings = findings(0, true, 60);
+        assert_eq!(findings[1], WorkerHealth::Warn);
+        assert!(!findings.contains(&WorkerHealth::Dead));
     }
 
     #[test]
     fn a_worker_that_gets_no_processor_is_not_to_blame() {
-        assert!(verdicts(1, false, 60).iter().all(|verdict| *verdict == Verdict::Well));
+        assert!(findings(1, false, 60).iter().all(|finding| *finding == WorkerHealth::Well));
     }
 
     #[test]
@@ -313,10 +313,10 @@ mod tests {
                 cpu_ns: look * 100 * MS,
                 at_ns: look * 100 * MS,
             };
-            assert_ne!(watch.look(sight, 100 * MS, || false), Verdict::Dead, "{look}");
+            assert_ne!(watch.look(sight, 100 * MS, || false), WorkerHealth::Dead, "{look}");
         }
         let sight = Sight { waiting: true, progress: 0, cpu_ns: 0, at_ns: 0 };
-        assert_eq!(watch.look(sight, MS, || true), Verdict::Well);
+        assert_eq!(watch.look(sight, MS, || true), WorkerHealth::Well);
         assert_eq!((watch.stuck_ns, watch.warned), (0, false));
     }
 }

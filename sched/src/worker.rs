@@ -255,9 +255,9 @@ impl Worker {
         let mut timeout = self.timeout();
         if timeout != Some(0) {
             let shared = &self.shared;
-            shared.door.doorbell.lie_down();
+            shared.wake_side.doorbell.lie_down();
             let stops = shared.stop.load(Relaxed);
-            if !shared.door.wakes.is_empty()
+            if !shared.wake_side.wakes.is_empty()
                 || !shared.inbox.is_empty()
                 || stops
                 || self.commons.has_for(self.index)
@@ -293,7 +293,7 @@ impl Worker {
         self.shared.current.wait();
         let events = self.poller.borrow_mut().wait(timeout, &mut report).unwrap_or(0);
         self.shared.current.resume();
-        self.shared.door.doorbell.rise();
+        self.shared.wake_side.doorbell.rise();
         if !is_fresh {
             self.refresh_clock();
         }

@@ -18,7 +18,7 @@ static KIND: Kind = Kind::new("simulated");
 
 /// What everybody in a world knows.
 #[derive(Default)]
-struct Board {
+struct Observations {
     tasks: Mutex<Vec<Arc<Entry>>>,
     /// Everything that happened, as one number.
     trace: AtomicU64,
@@ -41,7 +41,7 @@ struct Entry {
     running: AtomicBool,
 }
 
-impl Board {
+impl Observations {
     fn note(&self, what: u64) {
         let mixed = (self.trace.load(Relaxed) ^ what).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
         self.trace.store(mixed, Relaxed);
@@ -90,7 +90,7 @@ impl Entry {
         kill(self.key());
     }
 
-    fn look(&self, board: &Board, what: u64) {
+    fn look(&self, observations: &Observations, what: u64) {
         assert!(!self.killed.load(Relaxed) || self.key() == current(), "a killed task runs");
         let here = worker_index();
         match self.worker {
@@ -98,8 +98,8 @@ impl Entry {
             None => assert!(self.workers.contains(here), "a worker runs what is not for it"),
         }
         self.seen.store(self.sent.load(Relaxed), Relaxed);
-        board.note(self.number << 32 | (here as u64) << 16 | what);
-        board.rounds.fetch_add(1, Relaxed);
+        observations.note(self.number << 32 | (here as u64) << 16 | what);
+        observations.rounds.fetch_add(1, Relaxed);
     }
 }
 
@@ -128,10 +128,10 @@ impl Drop for Running<'_> {
     }
 }
 
-fn begin_own(board: &Arc<Board>, class: Class) {
-    let entry = board.enter(Some(worker_index()), WorkerSet::none());
+fn begin_own(observations: &Arc<Observations>, class: Class) {
+    let entry = observations.enter(Some(worker_index()), WorkerSet::none());
     let life = Life(entry.clone());
-    let board = board.clone();
+    let observations = observations.clone();
     let key = spawn(&KIND, class, async move {
         // Some of them watch a descriptor.
         let descriptor = life.0.number.is_multiple_of(3).then(|| {
@@ -140,7 +140,7 @@ fn begin_own(board: &Arc<Board>, class: Class) {
             descriptor.set_owner(current());
             descriptor
         });
-        live(&board, &life, |random| {
+        live(&observations, &life, |random| {
             match random % 8 {
                 0 => set_class(
                     [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy][random as usize / 8 % 4],
@@ -157,14 +157,14 @@ fn begin_own(board: &Arc<Board>, class: Class) {
     entry.key.store(key.to_bits(), Relaxed);
 }
 
-fn begin_shared(board: &Arc<Board>, random: u64) {
+fn begin_shared(observations: &Arc<Observations>, random: u64) {
     let workers: WorkerSet = (0..worker_count()).filter(|worker| random >> worker & 1 != 0).collect();
     let workers = if workers.is_empty() { WorkerSet::all(worker_count()) } else { workers };
-    let entry = board.enter(None, workers);
+    let entry = observations.enter(None, workers);
     let life = Life(entry.clone());
-    let board = board.clone();
+    let observations = observations.clone();
     let key = spawn_shared(&KIND, &workers, async move {
-        live(&board, &life, |random| {
+        live(&observations, &life, |random| {
             if random % 8 == 1 {
                 set_nice((random >> 8) as i16);
             }
@@ -174,19 +174,19 @@ fn begin_shared(board: &Arc<Board>, random: u64) {
     entry.key.store(key.to_bits(), Relaxed);
 }
 
-async fn live(board: &Arc<Board>, life: &Life, own: impl Fn(u64)) {
+async fn live(observations: &Arc<Observations>, life: &Life, own: impl Fn(u64)) {
     let entry = &*life.0;
     let mut flagged = false;
     for _ in 0..weir_sched::random() % 12 {
         let random = weir_sched::random();
         let before = {
             let _running = Running::new(entry);
-            entry.look(board, random & 0xFF);
+            entry.look(observations, random & 0xFF);
             assert_eq!(flag(), flagged, "the application's flag changed by itself");
             flagged = random & 1 == 0;
             set_flag(flagged);
             own(random >> 40);
-            act(board, random);
+            act(observations, random);
             now()
         };
         match random >> 20 & 7 {
@@ -204,23 +204,23 @@ async fn live(board: &Arc<Board>, life: &Life, own: impl Fn(u64)) {
         }
     }
     let _running = Running::new(entry);
-    entry.look(board, 0x100);
+    entry.look(observations, 0x100);
 }
 
 /// What a task does to others.
-fn act(board: &Arc<Board>, random: u64) {
-    let other = board.one(random >> 8);
+fn act(observations: &Arc<Observations>, random: u64) {
+    let other = observations.one(random >> 8);
     match random >> 4 & 15 {
         0..=5 => other.iter().for_each(|other| other.poke()),
-        6 => (0..4).filter_map(|step| board.one((random >> 8) + step)).for_each(|other| other.poke()),
+        6 => (0..4).filter_map(|step| observations.one((random >> 8) + step)).for_each(|other| other.poke()),
         7 if random >> 30 & 3 == 0 => other.iter().for_each(|other| other.kill()),
-        8 if board.len() < MOST_TASKS => {
+        8 if observations.len() < MOST_TASKS => {
             begin_own(
-                board,
+                observations,
                 [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy][random as usize >> 30 & 3],
             );
         }
-        9 if board.len() < MOST_TASKS => begin_shared(board, random >> 30),
+        9 if observations.len() < MOST_TASKS => begin_shared(observations, random >> 30),
         10 => {
             let _ = send_to((random >> 30) as usize % worker_count(), move || {
                 other.iter().for_each(|other| other.poke());
@@ -243,14 +243,14 @@ fn check(seed: u64) -> u64 {
         World::new(seed, 1 + seed as usize / 7 % 4, tuning, faults).expect("a world")
     };
     let depth = [1, 2, 5, 20, 200][seed as usize % 5];
-    let board = Arc::new(Board::default());
+    let observations = Arc::new(Observations::default());
     let workers = world.worker_count();
     for _ in 0..3 + world.random(10) {
         let (worker, random) = (world.random(workers as u64) as usize, world.random(u64::MAX));
         world.on(worker, || match random % 4 {
-            0 => begin_shared(&board, random >> 8),
+            0 => begin_shared(&observations, random >> 8),
             _ => begin_own(
-                &board,
+                &observations,
                 [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy][random as usize >> 8 & 3],
             ),
         });
@@ -282,8 +282,10 @@ fn check(seed: u64) -> u64 {
                 world.report(worker, which, Readiness::IN);
             }
             // From a thread that is no worker.
-            1 => board.one(world.random(1000)).iter().for_each(|other| other.poke()),
-            2 if world.random(8) == 0 => board.one(world.random(1000)).iter().for_each(|other| other.kill()),
+            1 => observations.one(world.random(1000)).iter().for_each(|other| other.poke()),
+            2 if world.random(8) == 0 => {
+                observations.one(world.random(1000)).iter().for_each(|other| other.kill())
+            }
             _ => {}
         }
     }
@@ -292,23 +294,23 @@ fn check(seed: u64) -> u64 {
         steps += 1;
         assert!(steps < 100_000, "the world does not come to rest");
     }
-    rest(&world, &board);
+    rest(&world, &observations);
     // Whoever is left hears of something once more.
-    for entry in board.tasks.lock().expect("no panic in here").clone() {
+    for entry in observations.tasks.lock().expect("no panic in here").clone() {
         entry.poke();
     }
     assert!(world.settle(100_000), "the world does not come to rest");
-    rest(&world, &board);
-    let trace = board.trace.load(Relaxed) ^ u64::from(board.rounds.load(Relaxed));
+    rest(&world, &observations);
+    let trace = observations.trace.load(Relaxed) ^ u64::from(observations.rounds.load(Relaxed));
     drop(world);
-    let tasks = board.tasks.lock().expect("no panic in here");
+    let tasks = observations.tasks.lock().expect("no panic in here");
     assert!(tasks.iter().all(|entry| !entry.alive.load(Relaxed)), "a task outlived its world");
     trace
 }
 
 /// What holds when nobody has anything to do.
-fn rest(world: &World, board: &Board) {
-    let tasks = board.tasks.lock().expect("no panic in here");
+fn rest(world: &World, observations: &Observations) {
+    let tasks = observations.tasks.lock().expect("no panic in here");
     let mut own = vec![0; world.worker_count()];
     let mut shared = 0;
     for entry in tasks.iter().filter(|entry| entry.alive.load(Relaxed)) {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weir_sync::{Counter, StaticRef};
 
 /// What a worker measures and what it is asked to measure.
-pub(crate) struct Board {
+pub(crate) struct Recorder {
     on: AtomicBool,
     wish: AtomicU64,
     /// The wish that the entries belong to.
@@ -41,7 +41,7 @@ struct Entry {
     lock_held_ns: Counter,
 }
 
-impl Board {
+impl Recorder {
     pub(crate) fn new() -> Self {
         Self {
             on: AtomicBool::new(false),
@@ -246,19 +246,19 @@ mod tests {
 
     #[test]
     fn too_many_places_count_as_other_and_are_all_counted() {
-        let board = Board::new();
-        board.prepare();
+        let recorder = Recorder::new();
+        recorder.prepare();
         let here = Location::caller();
         let sample = Sample { cpu_ns: 1, latency_ns: None, memory_ns: 0, lock_wait_ns: 0, lock_held_ns: 0 };
         for _ in 0..2 * ENTRIES {
             let kind: &'static Kind = Box::leak(Box::new(Kind::new("many")));
-            board.add(board.entry(kind, Some((here, Cause::Wake))), &sample);
+            recorder.add(recorder.entry(kind, Some((here, Cause::Wake))), &sample);
         }
-        let lines = board.lines();
+        let lines = recorder.lines();
         assert!(lines.len() <= ENTRIES);
         assert_eq!(lines.iter().map(|line| line.calls).sum::<u64>(), 2 * ENTRIES as u64);
         assert!(lines.iter().any(|line| line.kind.name == "other" && line.calls > 0));
-        board.clear();
-        assert!(board.lines().is_empty());
+        recorder.clear();
+        assert!(recorder.lines().is_empty());
     }
 }

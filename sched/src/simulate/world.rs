@@ -350,7 +350,7 @@ mod tests {
         assert!(world.settle(100), "all of them sleep");
         let rung = |world: &World| -> Vec<bool> { world.workers.iter().map(Simulated::is_rung).collect() };
         let asleep =
-            |world: &World| world.workers.iter().all(|worker| worker.shared.door.doorbell.is_asleep());
+            |world: &World| world.workers.iter().all(|worker| worker.shared.wake_side.doorbell.is_asleep());
         let figures = |world: &World| format!("{:?}", world.workers[0].shared.activity);
         let before = figures(&world);
         world.look(0, || {

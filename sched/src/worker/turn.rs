@@ -48,7 +48,7 @@ impl Worker {
 
     /// Takes what other threads left.
     pub(super) fn drain_inboxes(&self) {
-        let woken = self.shared.door.wakes.drain(|listed| {
+        let woken = self.shared.wake_side.wakes.drain(|listed| {
             let slot = listed.number;
             if let Some(task) = self.tasks.get(slot) {
                 if self.profiler.is_on() {
@@ -175,7 +175,7 @@ impl Worker {
             left[class] -= 1;
             self.run_task(slot, task);
             let new_shared = nothing_shared && self.commons.waiting() > 0;
-            if !self.shared.door.wakes.is_empty() || !self.shared.inbox.is_empty() || new_shared {
+            if !self.shared.wake_side.wakes.is_empty() || !self.shared.inbox.is_empty() || new_shared {
                 break;
             }
         }

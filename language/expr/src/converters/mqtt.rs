@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Converter] = &[
 
 /// What can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum MqttField {
     Flags,
     ProtocolName,
     ProtocolVersion,
@@ -56,21 +56,21 @@ enum Packet {
     Connack,
 }
 
-const CONNECT_FIELDS: &[(&str, Wanted)] = &[
-    ("flags", Wanted::Flags),
-    ("protocol_name", Wanted::ProtocolName),
-    ("protocol_version", Wanted::ProtocolVersion),
-    ("client_identifier", Wanted::ClientIdentifier),
-    ("will_topic", Wanted::WillTopic),
-    ("will_payload", Wanted::WillPayload),
-    ("username", Wanted::Username),
-    ("password", Wanted::Password),
-    ("keepalive", Wanted::KeepAlive),
+const CONNECT_FIELDS: &[(&str, MqttField)] = &[
+    ("flags", MqttField::Flags),
+    ("protocol_name", MqttField::ProtocolName),
+    ("protocol_version", MqttField::ProtocolVersion),
+    ("client_identifier", MqttField::ClientIdentifier),
+    ("will_topic", MqttField::WillTopic),
+    ("will_payload", MqttField::WillPayload),
+    ("username", MqttField::Username),
+    ("password", MqttField::Password),
+    ("keepalive", MqttField::KeepAlive),
 ];
-const CONNACK_FIELDS: &[(&str, Wanted)] = &[
-    ("flags", Wanted::Flags),
-    ("protocol_version", Wanted::ProtocolVersion),
-    ("reason_code", Wanted::ReasonCode),
+const CONNACK_FIELDS: &[(&str, MqttField)] = &[
+    ("flags", MqttField::Flags),
+    ("protocol_version", MqttField::ProtocolVersion),
+    ("reason_code", MqttField::ReasonCode),
 ];
 
 /// The properties of each packet, without user properties, which come many times.
@@ -89,7 +89,7 @@ fn check_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     };
     let name = word(1);
     let named = fields.iter().find(|(field, _)| *field == name).map(|(_, wanted)| *wanted);
-    let property = || name.parse().ok().filter(|id| properties.contains(id)).map(Wanted::Property);
+    let property = || name.parse().ok().filter(|id| properties.contains(id)).map(MqttField::Property);
     let Some(wanted) = named.or_else(property) else {
         return Err(format!("unsupported MQTT field or property '{name}'"));
     };
@@ -98,7 +98,7 @@ fn check_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 }
 
 fn mqtt_field_value<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
-    let (packet, wanted) = *args.custom::<(Packet, Wanted)>(0)?;
+    let (packet, wanted) = *args.custom::<(Packet, MqttField)>(0)?;
     let mut found = Search { wanted, found: None };
     read(value.bytes()?, Some(packet), &mut found).filter(|sound| *sound)?;
     found.found.map(|text| Value::Str(text.into()))
@@ -106,21 +106,21 @@ fn mqtt_field_value<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
 
 /// No answer while more bytes may complete the packet.
 fn mqtt_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    read(value.bytes()?, None, &mut Search { wanted: Wanted::Flags, found: None }).map(Value::Bool)
+    read(value.bytes()?, None, &mut Search { wanted: MqttField::Flags, found: None }).map(Value::Bool)
 }
 
 /// Keeps the field that was asked for when it comes by.
 struct Search {
-    wanted: Wanted,
+    wanted: MqttField,
     found: Option<Vec<u8>>,
 }
 
 impl Search {
-    fn number(&mut self, field: Wanted, number: u32) {
+    fn number(&mut self, field: MqttField, number: u32) {
         self.text(field, number.to_string().as_bytes());
     }
 
-    fn text(&mut self, field: Wanted, text: &[u8]) {
+    fn text(&mut self, field: MqttField, text: &[u8]) {
         if self.wanted == field && self.found.is_none() {
             self.found = Some(text.to_vec());
         }
@@ -207,7 +207,7 @@ impl<'c> Cursor<'c> {
             if id != USER_PROPERTY && !known.contains(&id) {
                 return Err(Short::Bad);
             }
-            let field = Wanted::Property(id);
+            let field = MqttField::Property(id);
             match id {
                 1 | 23 | 25 | 36 | 37 | 40 | 41 | 42 => search.number(field, properties.integer(1)?),
                 19 | 33 | 34 => search.number(field, properties.integer(2)?),
@@ -236,26 +236,26 @@ fn connect(rest: &mut Cursor<'_>, search: &mut Search) -> Result<(), Short> {
     if flags & 1 != 0 {
         return Err(Short::Bad);
     }
-    search.text(Wanted::ProtocolName, name);
-    search.number(Wanted::ProtocolVersion, version);
-    search.number(Wanted::Flags, flags);
-    search.number(Wanted::KeepAlive, rest.integer(2)?);
+    search.text(MqttField::ProtocolName, name);
+    search.number(MqttField::ProtocolVersion, version);
+    search.number(MqttField::Flags, flags);
+    search.number(MqttField::KeepAlive, rest.integer(2)?);
     if version == 5 {
         rest.properties(CONNECT_PROPERTIES, search)?;
     }
-    search.text(Wanted::ClientIdentifier, rest.text()?);
+    search.text(MqttField::ClientIdentifier, rest.text()?);
     if flags & WILL != 0 {
         if version == 5 {
             rest.properties(CONNECT_PROPERTIES, search)?;
         }
-        search.text(Wanted::WillTopic, rest.text()?);
-        search.text(Wanted::WillPayload, rest.text()?);
+        search.text(MqttField::WillTopic, rest.text()?);
+        search.text(MqttField::WillPayload, rest.text()?);
     }
     if flags & USERNAME != 0 {
-        search.text(Wanted::Username, rest.text()?);
+        search.text(MqttField::Username, rest.text()?);
     }
     if flags & PASSWORD != 0 {
-        search.text(Wanted::Password, rest.text()?);
+        search.text(MqttField::Password, rest.text()?);
     }
     Ok(())
 }
@@ -266,10 +266,10 @@ fn connack(rest: &mut Cursor<'_>, search: &mut Search) -> Result<(), Short> {
     if flags & !1 != 0 {
         return Err(Short::Bad);
     }
-    search.number(Wanted::Flags, flags);
-    search.number(Wanted::ReasonCode, rest.integer(1)?);
+    search.number(MqttField::Flags, flags);
+    search.number(MqttField::ReasonCode, rest.integer(1)?);
     let version = if rest.0.is_empty() { 4 } else { 5 };
-    search.number(Wanted::ProtocolVersion, version);
+    search.number(MqttField::ProtocolVersion, version);
     if version == 5 { rest.properties(CONNACK_PROPERTIES, search) } else { Ok(()) }
 }
 
@@ -282,7 +282,7 @@ mod tests {
     /// A CONNACK of 5.0 with a session expiry interval of 120 and a topic alias maximum of 10.
     const CONNACK: &[u8] = b"\x20\x0b\0\0\x08\x11\0\0\0\x78\x22\0\x0a";
 
-    fn field(bytes: &[u8], packet: Packet, wanted: Wanted) -> Option<String> {
+    fn field(bytes: &[u8], packet: Packet, wanted: MqttField) -> Option<String> {
         let mut search = Search { wanted, found: None };
         assert_eq!(read(bytes, Some(packet), &mut search), Some(true));
         search.found.map(|text| String::from_utf8(text).unwrap())
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn sound_packets_are_valid_and_their_beginnings_are_undecided() {
         for packet in [CONNECT, CONNACK] {
-            let none = || Search { wanted: Wanted::Flags, found: None };
+            let none = || Search { wanted: MqttField::Flags, found: None };
             assert_eq!(read(packet, None, &mut none()), Some(true));
             for cut in 0..packet.len() {
                 assert_eq!(read(&packet[..cut], None, &mut none()), None, "cut at {cut}");
@@ -302,22 +302,22 @@ mod tests {
     #[test]
     fn fields_have_values() {
         let connect = |wanted| field(CONNECT, Packet::Connect, wanted);
-        assert_eq!(connect(Wanted::Flags).as_deref(), Some("194"));
-        assert_eq!(connect(Wanted::ProtocolName).as_deref(), Some("MQTT"));
-        assert_eq!(connect(Wanted::KeepAlive).as_deref(), Some("60"));
-        assert_eq!(connect(Wanted::ClientIdentifier).as_deref(), Some(""));
-        assert_eq!(connect(Wanted::Username).as_deref(), Some("test"));
-        assert_eq!(connect(Wanted::WillTopic), None);
+        assert_eq!(connect(MqttField::Flags).as_deref(), Some("194"));
+        assert_eq!(connect(MqttField::ProtocolName).as_deref(), Some("MQTT"));
+        assert_eq!(connect(MqttField::KeepAlive).as_deref(), Some("60"));
+        assert_eq!(connect(MqttField::ClientIdentifier).as_deref(), Some(""));
+        assert_eq!(connect(MqttField::Username).as_deref(), Some("test"));
+        assert_eq!(connect(MqttField::WillTopic), None);
         let connack = |wanted| field(CONNACK, Packet::Connack, wanted);
-        assert_eq!(connack(Wanted::ProtocolVersion).as_deref(), Some("5"));
-        assert_eq!(connack(Wanted::Property(17)).as_deref(), Some("120"));
-        assert_eq!(connack(Wanted::Property(34)).as_deref(), Some("10"));
+        assert_eq!(connack(MqttField::ProtocolVersion).as_deref(), Some("5"));
+        assert_eq!(connack(MqttField::Property(17)).as_deref(), Some("120"));
+        assert_eq!(connack(MqttField::Property(34)).as_deref(), Some("10"));
     }
 
     #[test]
     fn faults_are_found() {
         let check = |bytes: &[u8]| {
-            let mut search = Search { wanted: Wanted::Flags, found: None };
+            let mut search = Search { wanted: MqttField::Flags, found: None };
             assert_eq!(read(bytes, None, &mut search), Some(false), "{bytes:x?}");
         };
         check(b"\xd0\0");

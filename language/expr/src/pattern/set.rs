@@ -157,11 +157,11 @@ pub struct PatternSet {
     number: u32,
     name: Option<String>,
     has_values: bool,
-    state: Mutex<State>,
+    state: Mutex<SetState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SetState {
     uses: Vec<String>,
     in_acls: bool,
     entries: Entries,
@@ -204,7 +204,12 @@ impl PatternSet {
     ) -> PatternSet {
         let entries =
             entries.map(|entry| Entry::new(entry.line, entry.pattern, entry.value)).collect::<Entries>();
-        PatternSet { number, name, has_values, state: Mutex::new(State { entries, ..State::default() }) }
+        PatternSet {
+            number,
+            name,
+            has_values,
+            state: Mutex::new(SetState { entries, ..SetState::default() }),
+        }
     }
 
     /// The number that the runtime API knows the set by.
@@ -538,7 +543,7 @@ impl PatternSet {
         self.lock().by_pattern.is_some()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -550,7 +555,7 @@ impl Prepared {
     }
 }
 
-impl State {
+impl SetState {
     /// Puts other entries in place of the current ones.
     fn put(&mut self, other: Prepared) {
         let Prepared { entries, mut segments } = other;

@@ -14,11 +14,11 @@ use crate::scope::Loader;
 /// The sets of one configuration. Files are shared by all who name them.
 #[derive(Debug, Default)]
 pub struct PatternStore {
-    state: Mutex<State>,
+    state: Mutex<StoreState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StoreState {
     by_name: HashMap<String, Arc<PatternSet>>,
     by_number: BTreeMap<u32, Arc<PatternSet>>,
     next_number: u32,
@@ -152,7 +152,7 @@ impl PatternStore {
         self.lock().by_number.values().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -161,7 +161,7 @@ fn failed_to_open(path: &str) -> String {
     format!("failed to open pattern file <{path}>")
 }
 
-impl State {
+impl StoreState {
     fn free_number(&mut self, wanted: Option<u32>) -> Result<u32, String> {
         if let Some(number) = wanted {
             return match self.by_number.contains_key(&number) {

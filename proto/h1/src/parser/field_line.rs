@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use weir_http::{Field, Flags, Head, KnownName, Span, values};
 
-use super::meaning::{Meaning, Verdict};
+use super::meaning::{FieldAction, Meaning};
 use super::scan::{find_colon, is_token_byte};
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
@@ -46,12 +46,12 @@ pub(super) fn read(
     }
     if known != KnownName::Other {
         match meaning.note(known, raw, value, options, head)? {
-            Verdict::Keep => {}
-            Verdict::Narrow(narrower) => {
+            FieldAction::Keep => {}
+            FieldAction::Narrow(narrower) => {
                 head.note(Flags::MUST_REWRITE);
                 value = narrower;
             }
-            Verdict::Drop => {
+            FieldAction::Drop => {
                 head.note(Flags::MUST_REWRITE);
                 return Ok(());
             }

@@ -38,7 +38,7 @@ pub(super) enum TransferEncoding {
 
 /// What is to become of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum FieldAction {
     /// It stays as it is.
     Keep,
     /// Another value goes on.
@@ -57,7 +57,7 @@ impl Meaning {
         value: Span,
         options: &Options,
         head: &mut Head,
-    ) -> Result<Verdict, Stop> {
+    ) -> Result<FieldAction, Stop> {
         match known {
             KnownName::Host if head.kind() == Kind::Request => self.host(raw, value, head),
             KnownName::Connection => connection(raw, value, head),
@@ -68,7 +68,7 @@ impl Meaning {
                 if text(raw, value, head).eq_ignore_ascii_case(b"100-continue") {
                     head.note(Flags::EXPECT_100);
                 }
-                Ok(Verdict::Keep)
+                Ok(FieldAction::Keep)
             }
             KnownName::Te if head.kind() == Kind::Request => te(raw, value, head),
             KnownName::Cookie | KnownName::SetCookie => noted(head, Flags::HAS_COOKIE),
@@ -78,30 +78,30 @@ impl Meaning {
             KnownName::SecWebsocketKey => {
                 // Sixteen bytes in base64 (RFC 6455, 4.1).
                 self.websocket_proof |= head.kind() == Kind::Request && value.len() == 24;
-                Ok(Verdict::Keep)
+                Ok(FieldAction::Keep)
             }
             KnownName::SecWebsocketAccept => {
                 self.websocket_proof |= head.kind() == Kind::Response;
-                Ok(Verdict::Keep)
+                Ok(FieldAction::Keep)
             }
-            _ => Ok(Verdict::Keep),
+            _ => Ok(FieldAction::Keep),
         }
     }
 
-    fn host(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+    fn host(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
         head.note_host();
         let Some(first) = self.host else {
             self.host = Some(value);
-            return Ok(Verdict::Keep);
+            return Ok(FieldAction::Keep);
         };
         if !text(raw, first, head).eq_ignore_ascii_case(text(raw, value, head)) {
             return wrong(HeadErrorKind::ConflictingHost, value.start());
         }
-        Ok(Verdict::Drop)
+        Ok(FieldAction::Drop)
     }
 
     /// Several equal values are one (RFC 9110, 8.6), written once.
-    fn content_length(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+    fn content_length(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
         let line = text(raw, value, head);
         if let (Some(length), None) = (number(line), head.content_length()) {
             let verdict = without_noughts(line, value);
@@ -113,7 +113,7 @@ impl Meaning {
     }
 
     #[cold]
-    fn content_length_list(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+    fn content_length_list(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
         let line = text(raw, value, head);
         let invalid = |_| HeadErrorKind::InvalidContentLength;
         let mut length = None;
@@ -132,11 +132,11 @@ impl Meaning {
         };
         match head.content_length() {
             Some(before) if before != length => wrong(HeadErrorKind::ConflictingContentLength, value.start()),
-            Some(_) => Ok(Verdict::Drop),
+            Some(_) => Ok(FieldAction::Drop),
             None => {
                 let one = value.narrowed(first_length);
                 let verdict = match without_noughts(text(raw, one, head), one) {
-                    Verdict::Keep if one.len() < value.len() => Verdict::Narrow(one),
+                    FieldAction::Keep if one.len() < value.len() => FieldAction::Narrow(one),
                     verdict => verdict,
                 };
                 head.note_content_length(length);
@@ -152,7 +152,7 @@ impl Meaning {
         value: Span,
         options: &Options,
         head: &mut Head,
-    ) -> Result<Verdict, Stop> {
+    ) -> Result<FieldAction, Stop> {
         // Manual, "option accept-unsafe-violations-in-http-response".
         let tolerates = options.accept_unsafe_violations && head.kind() == Kind::Response;
         head.note(Flags::HAS_TRANSFER_ENCODING);
@@ -178,16 +178,16 @@ impl Meaning {
             };
         }
         self.transfer_encoding = so_far;
-        Ok(Verdict::Keep)
+        Ok(FieldAction::Keep)
     }
 }
 
-fn noted(head: &mut Head, flags: Flags) -> Result<Verdict, Stop> {
+fn noted(head: &mut Head, flags: Flags) -> Result<FieldAction, Stop> {
     head.note(flags);
-    Ok(Verdict::Keep)
+    Ok(FieldAction::Keep)
 }
 
-fn connection(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+fn connection(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
     let mut flags = Flags::HAS_CONNECTION;
     for token in Values::new(text(raw, value, head)) {
         flags |= match token.len() {
@@ -199,10 +199,10 @@ fn connection(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop>
         };
     }
     head.note(flags);
-    Ok(Verdict::Keep)
+    Ok(FieldAction::Keep)
 }
 
-fn upgrade(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+fn upgrade(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
     let mut flags = Flags::HAS_UPGRADE;
     for protocol in Values::new(text(raw, value, head)) {
         if protocol.eq_ignore_ascii_case(b"websocket") {
@@ -212,11 +212,11 @@ fn upgrade(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
         }
     }
     head.note(flags);
-    Ok(Verdict::Keep)
+    Ok(FieldAction::Keep)
 }
 
 /// Of what `TE` offers, only `trailers` holds for the next hop too: the codings are ours to offer.
-fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
+fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
     let line = text(raw, value, head);
     let mut start = 0;
     for coding in line.split(|byte| *byte == b',') {
@@ -224,18 +224,18 @@ fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<Verdict, Stop> {
             let from = start + coding.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
             let span = value.part(from, from + b"trailers".len());
             head.note(Flags::TE_TRAILERS);
-            return Ok(if span == value { Verdict::Keep } else { Verdict::Narrow(span) });
+            return Ok(if span == value { FieldAction::Keep } else { FieldAction::Narrow(span) });
         }
         start += coding.len() + 1;
     }
-    Ok(Verdict::Drop)
+    Ok(FieldAction::Drop)
 }
 
 /// A length goes on as everybody writes it: noughts before a number say octal to some.
-fn without_noughts(digits: &[u8], value: Span) -> Verdict {
+fn without_noughts(digits: &[u8], value: Span) -> FieldAction {
     match digits.iter().take_while(|digit| **digit == b'0').count().min(digits.len().saturating_sub(1)) {
-        0 => Verdict::Keep,
-        noughts => Verdict::Narrow(value.part(noughts, digits.len())),
+        0 => FieldAction::Keep,
+        noughts => FieldAction::Narrow(value.part(noughts, digits.len())),
     }
 }
 
