@@ -13,7 +13,7 @@ use weir_sync::ring::file::{Area, Counters, Found, Header, Part, Source, Walked}
 /// How far a file was read.
 #[derive(Debug, Default)]
 pub struct Follower {
-    place: Option<Place>,
+    place: Option<RingPosition>,
     stuck: Stuck,
 }
 
@@ -58,9 +58,9 @@ impl Follower {
             Some(place) if place.is_of(&header) => place,
             Some(_) => {
                 tell(Told::Replaced)?;
-                Place::oldest(&header)
+                RingPosition::oldest(&header)
             }
-            None => Place::oldest(&header),
+            None => RingPosition::oldest(&header),
         };
         let mut reading = Reading { source, look, header, place, stuck: &mut self.stuck, bytes: Vec::new() };
         let read = reading.read(tell);
@@ -74,7 +74,7 @@ struct Reading<'l, S> {
     source: &'l S,
     look: Look,
     header: Header,
-    place: Place,
+    place: RingPosition,
     stuck: &'l mut Stuck,
     bytes: Vec<u8>,
 }
@@ -183,7 +183,7 @@ impl<S: Source> Reading<'_, S> {
 
 /// Between two messages of a ring.
 #[derive(Clone, Debug)]
-struct Place {
+struct RingPosition {
     /// Of the next message's tag.
     position: u64,
     /// Whether there is a tag, as there is not behind what the file lacks.
@@ -199,11 +199,11 @@ struct Place {
     before: Vec<u8>,
 }
 
-impl Place {
+impl RingPosition {
     /// Before the oldest message.
     fn oldest(header: &Header) -> Self {
         let counters = counters(header);
-        Place {
+        RingPosition {
             position: counters.map_or(header.area.size + header.head, |counters| counters.head),
             sure: true,
             number: counters.map(|counters| counters.recycled),
@@ -235,7 +235,7 @@ impl Place {
                 let count = self.number.map(|number| counters.recycled.saturating_sub(number));
                 let about = self.about || !counters.steady;
                 tell(Told::Lost { count, about })?;
-                *self = Place::oldest(header);
+                *self = RingPosition::oldest(header);
             }
             return Ok(());
         }

@@ -27,7 +27,7 @@ use crate::arguments::Arguments;
 use crate::reports;
 
 /// What came of reading the configuration.
-pub enum Verdict {
+pub enum ReadOutcome {
     /// It can be served.
     Serve(Box<Prepared>),
     /// It is right, and nothing else was asked (`-c`).
@@ -88,10 +88,10 @@ pub fn load(
     arguments: &Arguments,
     master: Option<&Superior<'_>>,
     messages: &Messages,
-) -> Verdict {
+) -> ReadOutcome {
     let built_in = arguments.files.is_empty();
     if built_in && arguments.check {
-        return Verdict::Usage;
+        return ReadOutcome::Usage;
     }
     let environment = environment(arguments, sources, master);
     let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
@@ -128,15 +128,15 @@ pub fn load(
             messages.alert(format!("config : Error(s) found in configuration file : {}", source.name()));
         }
         messages.alert("config : Fatal errors found in configuration.");
-        return Verdict::Refused;
+        return ReadOutcome::Refused;
     }
     if messages.warned() && (arguments.zero_warning || config.global.zero_warning) {
         messages.alert("config : Some warnings were found and 'zero-warning' is set. Aborting.");
-        return Verdict::Refused;
+        return ReadOutcome::Refused;
     }
     let config = with_arguments(config, arguments);
     if !reports::print(&config, arguments, messages) {
-        return Verdict::Refused;
+        return ReadOutcome::Refused;
     }
     if arguments.check {
         return conclude(&config, arguments, messages);
@@ -144,7 +144,7 @@ pub fn load(
     let pair = |(name, value): (&[u8], &[u8])| {
         format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
     };
-    Verdict::Serve(Box::new(Prepared {
+    ReadOutcome::Serve(Box::new(Prepared {
         config,
         greeting: built_in.then(|| greeting(&environment)),
         environment: environment.iter().map(pair).collect(),
@@ -163,14 +163,14 @@ fn check_tls(config: &Config, messages: &Messages) -> bool {
 }
 
 /// What `-c` says at the end: that all is right only with `-V` (manual, "-c"). The exit status tells scripts.
-fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verdict {
+fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> ReadOutcome {
     let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
     let unknown = build::verify(config, &resolver, arguments.ignore_unresolved);
     let tls = check_tls(config, messages);
     if !unknown.is_empty() || !tls {
         unknown.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
         messages.alert("config : Fatal errors found in configuration.");
-        return Verdict::Refused;
+        return ReadOutcome::Refused;
     }
     let mut proxies = config.proxies.iter().filter(|proxy| !proxy.settings.disabled);
     let relays = config.log_forwards.iter().any(|section| section.all_binds().next().is_some());
@@ -185,7 +185,7 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Verd
         // Nobody is left to be told that standard output is closed.
         let _ = write!(io::stdout(), "{found}{text}");
     }
-    if listens { Verdict::Valid } else { Verdict::Idle }
+    if listens { ReadOutcome::Valid } else { ReadOutcome::Idle }
 }
 
 /// What the command line says about the configuration.
@@ -379,7 +379,7 @@ mod tests {
     fn the_built_in_configuration_can_be_served() {
         static SAID: Messages = Messages::new();
         match load(&built_in_sources(), &Arguments::default(), None, &SAID) {
-            Verdict::Serve(prepared) => {
+            ReadOutcome::Serve(prepared) => {
                 let config = &prepared.config;
                 let bound = |proxy: &str| {
                     let proxy =

@@ -27,7 +27,7 @@ use weir_runtime::worker::WorkerLink;
 use weir_syntax::SourceMap;
 
 use arguments::{Arguments, Fault};
-use configuration::{Superior, Verdict};
+use configuration::{ReadOutcome, Superior};
 use process::Role;
 
 #[global_allocator]
@@ -112,18 +112,18 @@ fn serve(
     // What was read from the text stands alone.
     drop(sources);
     match verdict {
-        Verdict::Serve(prepared) => match start::serve(*prepared, invocation, &MESSAGES) {
+        ReadOutcome::Serve(prepared) => match start::serve(*prepared, invocation, &MESSAGES) {
             End::Done => ExitCode::SUCCESS,
             End::Failed => ExitCode::FAILURE,
             End::Signal(signal) => die_of(signal),
         },
-        Verdict::Valid => ExitCode::SUCCESS,
-        Verdict::Idle => ExitCode::from(2),
-        Verdict::Usage => {
+        ReadOutcome::Valid => ExitCode::SUCCESS,
+        ReadOutcome::Idle => ExitCode::from(2),
+        ReadOutcome::Usage => {
             eprint!("{}", arguments::usage(program));
             ExitCode::FAILURE
         }
-        Verdict::Refused => ExitCode::FAILURE,
+        ReadOutcome::Refused => ExitCode::FAILURE,
     }
 }
 

@@ -9,7 +9,7 @@ use weir_runtime::messages::{Manner, Messages};
 use weir_syntax::SourceMap;
 
 use crate::arguments::Arguments;
-use crate::configuration::{Verdict, load};
+use crate::configuration::{ReadOutcome, load};
 
 const TABLE: &str = include_str!("../tests/manual.tsv");
 
@@ -60,7 +60,7 @@ fn read(text: &str) -> (&'static str, String) {
     let messages = Messages::new();
     messages.set_manner(Manner::Quiet);
     let verdict = match load(&sources, &arguments, None, &messages) {
-        Verdict::Refused => "error",
+        ReadOutcome::Refused => "error",
         _ if messages.warned() => "warning",
         _ => "ok",
     };

@@ -25,7 +25,7 @@ pub use work::{
 };
 
 /// A place between two objects of a listing. Zero is the beginning; the rest is the target's business.
-pub type Place = u64;
+pub type ListPosition = u64;
 
 /// Everything that commands act on.
 pub trait Target: ProcessTarget + WorkTarget + ProxyTarget + PatternTarget + SessionTarget {}

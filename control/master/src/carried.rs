@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use weir_sys::{process, socket};
 
-use crate::processes::{Processes, State, Worker};
+use crate::processes::{Processes, Worker, WorkerState};
 
 /// The variable with the processes.
 pub const PROCESSES: &str = "HAPROXY_PROCESSES";
@@ -117,7 +117,7 @@ fn written(processes: &Processes) -> String {
             worker.reloads + 1,
             worker.started,
             worker.version,
-            if worker.state == State::Leaving { "leaving" } else { "ready" },
+            if worker.state == WorkerState::Leaving { "leaving" } else { "ready" },
             u8::from(worker.told_to_end)
         );
     }
@@ -137,7 +137,11 @@ fn read_process(fields: &Fields<'_>, processes: &mut Processes, inheritance: &mu
         Some("w") if processes.workers.len() < MOST_WORKERS => processes.workers.push(Worker {
             pid,
             // Told to leave by another program's master, or by this one's: not told again.
-            state: if fields.value("state") == Some("leaving") { State::Leaving } else { State::Ready },
+            state: if fields.value("state") == Some("leaving") {
+                WorkerState::Leaving
+            } else {
+                WorkerState::Ready
+            },
             reloads,
             started,
             version: fields.value("version").unwrap_or_default().to_owned(),
@@ -213,8 +217,8 @@ mod tests {
         processes.failed = 2;
         processes.begin(11, 8, process::duplicate(&channel).expect("a descriptor"));
         processes.begin(12, 9, channel);
-        processes.workers[0].state = State::Ready;
-        processes.workers[1].state = State::Leaving;
+        processes.workers[0].state = WorkerState::Ready;
+        processes.workers[1].state = WorkerState::Leaving;
         processes.workers[1].told_to_end = true;
         let texts = variables(&processes, &waiting, &[], true, true, 3);
         let value = |at: usize| texts[at].split_once('=').expect("a name").1.to_owned();
@@ -235,7 +239,7 @@ mod tests {
             .collect();
         assert_eq!(
             workers,
-            [(12, State::Ready, 1, false, "v1", true), (11, State::Leaving, 1, true, "v1", true)]
+            [(12, WorkerState::Ready, 1, false, "v1", true), (11, WorkerState::Leaving, 1, true, "v1", true)]
         );
     }
 

@@ -261,7 +261,7 @@ impl Master {
             let known = self.processes.borrow().find(pid).map(|worker| worker.state);
             let was_current = self.processes.borrow().current().is_some_and(|worker| worker.pid == pid);
             match known {
-                Some(crate::processes::State::Init) => self.failed_worker(pid, exit),
+                Some(crate::processes::WorkerState::Init) => self.failed_worker(pid, exit),
                 Some(_) => self.former_or_current(pid, exit, was_current),
                 // A child of whoever was executed before: none of ours.
                 None => {}

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// How far a worker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum WorkerState {
     /// It reads its configuration (R134).
     Init,
     /// It serves.
@@ -29,7 +29,7 @@ pub struct Worker {
     /// Its number.
     pub pid: u32,
     /// How far it is.
-    pub state: State,
+    pub state: WorkerState,
     /// How many reloads it has outlived.
     pub reloads: u32,
     /// When it was started, in seconds of the wall clock.
@@ -78,7 +78,7 @@ impl Processes {
     pub fn begin(&mut self, pid: u32, started: u64, channel: OwnedFd) {
         let worker = Worker {
             pid,
-            state: State::Init,
+            state: WorkerState::Init,
             reloads: 0,
             started,
             version: self.version.clone(),
@@ -90,12 +90,12 @@ impl Processes {
 
     /// The worker that reads its configuration.
     pub fn starting(&self) -> Option<&Worker> {
-        self.workers.iter().find(|worker| worker.state == State::Init)
+        self.workers.iter().find(|worker| worker.state == WorkerState::Init)
     }
 
     /// The worker that serves what comes now: the newest that is ready.
     pub fn current(&self) -> Option<&Worker> {
-        self.workers.iter().find(|worker| worker.state == State::Ready)
+        self.workers.iter().find(|worker| worker.state == WorkerState::Ready)
     }
 
     /// The worker of that number.
@@ -109,22 +109,22 @@ impl Processes {
     /// leave, at once too if that was asked for. Nobody is told twice to end at once.
     pub fn ready(&mut self, pid: u32, reloads_max: u32, at_once: bool) -> Option<Vec<Order>> {
         let worker = self.workers.iter_mut().find(|worker| worker.pid == pid)?;
-        if worker.state != State::Init {
+        if worker.state != WorkerState::Init {
             return None;
         }
-        worker.state = State::Ready;
+        worker.state = WorkerState::Ready;
         self.failed = 0;
         let mut orders = Vec::new();
         for worker in self.workers.iter_mut().filter(|worker| worker.pid != pid) {
             if worker.reloads > reloads_max && !worker.told_to_end {
-                worker.state = State::Leaving;
+                worker.state = WorkerState::Leaving;
                 worker.told_to_end = true;
                 orders.push(Order { pid: worker.pid, at_once: true });
             }
         }
         for worker in self.workers.iter_mut().filter(|worker| worker.pid != pid && !worker.told_to_end) {
-            if worker.state == State::Ready || at_once {
-                worker.state = State::Leaving;
+            if worker.state == WorkerState::Ready || at_once {
+                worker.state = WorkerState::Leaving;
                 worker.told_to_end = at_once;
                 orders.push(Order { pid: worker.pid, at_once });
             }
@@ -177,8 +177,8 @@ impl Processes {
             text
         };
         let mut rest =
-            section("# workers", &|worker| worker.reloads == 0 && worker.state != State::Init, true);
-        rest += &section("# starting workers", &|worker| worker.state == State::Init, false);
+            section("# workers", &|worker| worker.reloads == 0 && worker.state != WorkerState::Init, true);
+        rest += &section("# starting workers", &|worker| worker.state == WorkerState::Init, false);
         rest += &section("# old workers", &|worker| worker.reloads > 0, false);
         text + &rest
     }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     /// A master whose workers are, the newest first, at these states with these reloads.
-    fn processes(workers: &[(State, u32)]) -> Processes {
+    fn processes(workers: &[(WorkerState, u32)]) -> Processes {
         let mut processes = Processes::new(1, 0, "v".into());
         processes.workers = workers
             .iter()
@@ -214,23 +214,23 @@ mod tests {
     }
 
     fn starting() -> Worker {
-        processes(&[(State::Init, 0)]).workers.remove(0)
+        processes(&[(WorkerState::Init, 0)]).workers.remove(0)
     }
 
     #[track_caller]
-    fn check(workers: &[(State, u32)], reloads_max: u32, at_once: bool, expected: &[(u32, bool)]) {
+    fn check(workers: &[(WorkerState, u32)], reloads_max: u32, at_once: bool, expected: &[(u32, bool)]) {
         let mut processes = processes(workers);
         let orders = processes.ready(10, reloads_max, at_once).expect("the first one starts");
         let orders: Vec<_> = orders.iter().map(|order| (order.pid, order.at_once)).collect();
         assert_eq!(orders, expected);
         assert_eq!(processes.current().map(|worker| worker.pid), Some(10));
-        assert!(processes.workers[1..].iter().all(|worker| worker.state == State::Leaving));
+        assert!(processes.workers[1..].iter().all(|worker| worker.state == WorkerState::Leaving));
         assert_eq!(processes.ready(10, reloads_max, at_once), None);
     }
 
     #[test]
     fn r121_a_new_worker_sends_the_others_away_in_two_passes() {
-        use State::{Init, Leaving, Ready};
+        use WorkerState::{Init, Leaving, Ready};
         check(&[(Init, 0)], 50, false, &[]);
         check(&[(Init, 0), (Ready, 1)], 50, false, &[(11, false)]);
         // Who leaves already is not told again.
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn r121_nobody_is_told_twice_to_end_at_once() {
-        use State::{Init, Ready};
+        use WorkerState::{Init, Ready};
         check(&[(Init, 0), (Ready, 1)], 0, false, &[(11, true)]);
         check(&[(Init, 0), (Ready, 2)], 1, true, &[(11, true)]);
         // It survived a reload that failed, and serves: it goes all the same.
@@ -251,9 +251,9 @@ mod tests {
     /// R121: a worker that was told to end at once and takes its time is not told again by later reloads.
     #[test]
     fn r121_nobody_is_told_again_by_later_reloads() {
-        use State::{Init, Ready};
+        use WorkerState::{Init, Ready};
         for (reloads_max, at_once) in [(1, false), (50, true)] {
-            let mut processes = processes(&[(Init, 0), (Ready, 2), (State::Leaving, 3)]);
+            let mut processes = processes(&[(Init, 0), (Ready, 2), (WorkerState::Leaving, 3)]);
             let mut ended: Vec<u32> = Vec::new();
             for pid in [10, 20, 21, 22] {
                 if pid > 10 {
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn r120_r134_only_a_starting_worker_becomes_ready() {
-        let mut processes = processes(&[(State::Ready, 0)]);
+        let mut processes = processes(&[(WorkerState::Ready, 0)]);
         assert_eq!(processes.ready(10, 1, false), None);
         assert_eq!(processes.ready(99, 1, false), None);
         assert!(processes.remove(10).is_some() && processes.remove(10).is_none());
@@ -281,7 +281,8 @@ mod tests {
 
     #[test]
     fn the_list_is_the_reference_s() {
-        let mut processes = processes(&[(State::Init, 0), (State::Ready, 0), (State::Leaving, 1)]);
+        let mut processes =
+            processes(&[(WorkerState::Init, 0), (WorkerState::Ready, 0), (WorkerState::Leaving, 1)]);
         processes.reloads = 2;
         processes.failed = 1;
         assert_eq!(

@@ -76,7 +76,7 @@ pub enum Owner {
 }
 
 /// A socket that is to be opened.
-struct Wanted<'w> {
+struct SocketRequest<'w> {
     owner: Owner,
     /// As messages name it: `[file:line] for frontend fe`.
     place: String,
@@ -345,7 +345,7 @@ impl Drop for Accepting {
     }
 }
 
-impl Wanted<'_> {
+impl SocketRequest<'_> {
     fn listener_sockets(&self, opened: Vec<Opened>, messages: &Messages) -> ListenerSockets {
         let inherited = opened.iter().any(|opened| opened.inherited);
         let address = opened.first().map(|opened| opened.address.clone()).unwrap_or_default();
@@ -382,7 +382,7 @@ fn stop_listening(socket: &OwnedFd) {
     }
 }
 
-fn open_shards(opener: &mut Opener, wanted: &Wanted<'_>) -> Result<Vec<Opened>, OpenError> {
+fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<Opened>, OpenError> {
     let first = opener.open(&wanted.endpoint, &wanted.options)?;
     // The kernel chose a port: the other shards have to have the same one.
     let endpoint = match &wanted.endpoint {
@@ -402,7 +402,7 @@ fn open_shards(opener: &mut Opener, wanted: &Wanted<'_>) -> Result<Vec<Opened>, 
     Ok(opened)
 }
 
-fn complain(messages: &Messages, wanted: &Wanted<'_>, error: OpenError) {
+fn complain(messages: &Messages, wanted: &SocketRequest<'_>, error: OpenError) {
     let address = match (&wanted.endpoint, wanted.address) {
         (Endpoint::Inherited(number) | Endpoint::Pair(number), _) => format!("fd {number}"),
         (Endpoint::Address(address), _) => address.to_string(),

@@ -34,7 +34,7 @@ pub struct LogFarm {
     /// Whose turn it is. All workers write to it, as they do to a sampled target's count: turns are those of the process.
     turn: CachePadded<AtomicUsize>,
     /// One for each server of the configuration.
-    doors: Box<[Door]>,
+    doors: Box<[LogTransport]>,
     usable: Published<Box<[Exit]>>,
     proxy: OnceLock<&'static Proxy>,
 }
@@ -54,7 +54,7 @@ pub enum Policy {
 
 /// How lines leave for a server.
 #[derive(Debug)]
-pub enum Door {
+pub enum LogTransport {
     /// By a ring that one of the process's forwards empties.
     Ring {
         /// The ring.
@@ -96,7 +96,7 @@ impl std::fmt::Debug for LogFarm {
 
 impl LogFarm {
     /// A farm that knows no server yet: until it is attached, lines are dropped.
-    pub fn new(name: Arc<str>, policy: Policy, doors: Vec<Door>) -> Self {
+    pub fn new(name: Arc<str>, policy: Policy, doors: Vec<LogTransport>) -> Self {
         LogFarm {
             name,
             policy,
@@ -125,12 +125,12 @@ impl LogFarm {
         let _ = self.proxy.set(proxy);
         let farm = Arc::clone(self);
         backend.watch(Box::new(move |view| farm.follow(view, forwards)));
-        self.doors.iter().try_for_each(Door::check)
+        self.doors.iter().try_for_each(LogTransport::check)
     }
 
     fn follow(&self, view: &FarmView<'_>, forwards: &[Forward]) {
         for server in view.servers {
-            if let Some(Door::Ring { forward, .. }) = self.door(server.key()) {
+            if let Some(LogTransport::Ring { forward, .. }) = self.door(server.key()) {
                 let address =
                     destination(&server.address()).filter(|_| !server.admin_state().is_maintenance());
                 forwards[*forward].send_to(address);
@@ -143,7 +143,7 @@ impl LogFarm {
         self.usable.publish(usable.collect());
     }
 
-    fn door(&self, key: ServerKey) -> Option<&Door> {
+    fn door(&self, key: ServerKey) -> Option<&LogTransport> {
         self.doors.get(key.index()).filter(|_| key.is_configured())
     }
 
@@ -206,18 +206,18 @@ fn count(proxy: &Proxy, server: Option<&Server>, worker: usize, bytes: u64, left
     }
 }
 
-impl Door {
+impl LogTransport {
     /// A door for datagrams.
     pub fn datagrams(at: Location, source: Option<Arc<Source>>) -> Self {
-        Door::Datagrams { at, source, socket: OnceLock::new() }
+        LogTransport::Datagrams { at, source, socket: OnceLock::new() }
     }
 
     fn way(&self, to: Address) -> Option<Way> {
         match self {
-            Door::Ring { ring, .. } => Some(Way::Ring(Arc::clone(ring))),
-            Door::Datagrams { source: None, .. } => Some(Way::Datagrams(to)),
-            Door::Datagrams { source: Some(_), .. } if to.is_unix() => Some(Way::Datagrams(to)),
-            Door::Datagrams { source: Some(source), socket, .. } => {
+            LogTransport::Ring { ring, .. } => Some(Way::Ring(Arc::clone(ring))),
+            LogTransport::Datagrams { source: None, .. } => Some(Way::Datagrams(to)),
+            LogTransport::Datagrams { source: Some(_), .. } if to.is_unix() => Some(Way::Datagrams(to)),
+            LogTransport::Datagrams { source: Some(source), socket, .. } => {
                 let from = socket.get_or_init(|| open(source, to.family()).map(Arc::new)).as_ref().ok()?;
                 Some(Way::DatagramsFrom(Arc::clone(from), to))
             }
@@ -226,14 +226,14 @@ impl Door {
 
     fn check(&self) -> Result<(), BuildError> {
         match self {
-            Door::Datagrams { at, socket, .. } => match socket.get() {
+            LogTransport::Datagrams { at, socket, .. } => match socket.get() {
                 Some(Err(error)) => Err(BuildError {
                     at: at.clone(),
                     message: format!("'source' : datagrams cannot come from there: {error}."),
                 }),
                 _ => Ok(()),
             },
-            Door::Ring { .. } => Ok(()),
+            LogTransport::Ring { .. } => Ok(()),
         }
     }
 }

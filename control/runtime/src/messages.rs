@@ -11,11 +11,11 @@ use weir_sys::standard_error;
 /// Says things to the operator, and remembers them for `show startup-logs`.
 #[derive(Debug, Default)]
 pub struct Messages {
-    state: Mutex<State>,
+    state: Mutex<MessagesState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MessagesState {
     manner: Manner,
     introduced: bool,
     warned: bool,
@@ -42,7 +42,7 @@ pub enum Manner {
 impl Messages {
     /// Nothing said yet.
     pub const fn new() -> Self {
-        let state = State {
+        let state = MessagesState {
             manner: Manner::Normal,
             introduced: false,
             warned: false,
@@ -145,12 +145,12 @@ impl Messages {
         state.finished = true;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MessagesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl MessagesState {
     fn write(&mut self, severity: Severity, line: &str) {
         let shows = self.shows(severity);
         self.write_if(|_| shows, line);

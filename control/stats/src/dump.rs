@@ -21,14 +21,14 @@ pub struct StatsDump {
     legends: bool,
     selection: Selection,
     cursor: Cursor,
-    state: State,
+    state: DumpState,
 }
 
 /// ```text
 /// Header ──► Rows { none written } ──► Rows { some } ──► Done
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DumpState {
     Header,
     Rows { written: bool },
     Done,
@@ -40,7 +40,7 @@ const OBJECTS_PER_PIECE: usize = 256;
 impl StatsDump {
     /// A dump that has written nothing yet. `legends` shows addresses, cookies and algorithms.
     pub fn new(format: Format, descriptions: bool, legends: bool, selection: Selection) -> Self {
-        Self { format, descriptions, legends, selection, cursor: Cursor::default(), state: State::Header }
+        Self { format, descriptions, legends, selection, cursor: Cursor::default(), state: DumpState::Header }
     }
 
     /// Appends rows until `out` holds at least `enough` bytes; one row more than that at most (a row is under 1 kB in
@@ -52,11 +52,11 @@ impl StatsDump {
         enough: usize,
         out: &mut Vec<u8>,
     ) -> Progress {
-        if self.state == State::Header {
+        if self.state == DumpState::Header {
             self.begin(out);
         }
         for _ in 0..OBJECTS_PER_PIECE {
-            if self.state == State::Done {
+            if self.state == DumpState::Done {
                 return Progress::Done;
             }
             if out.len() >= enough {
@@ -70,7 +70,7 @@ impl StatsDump {
                 self.end(out);
             }
         }
-        if self.state == State::Done { Progress::Done } else { Progress::More }
+        if self.state == DumpState::Done { Progress::Done } else { Progress::More }
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) {
@@ -79,7 +79,7 @@ impl StatsDump {
             Format::Json => out.push(b'['),
             Format::Typed => {}
         }
-        self.state = State::Rows { written: false };
+        self.state = DumpState::Rows { written: false };
     }
 
     fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
@@ -87,19 +87,19 @@ impl StatsDump {
             Format::Csv => write_csv(row, self.legends, out),
             Format::Typed => write_typed(row, self.legends, self.descriptions, out),
             Format::Json => {
-                if self.state == (State::Rows { written: true }) {
+                if self.state == (DumpState::Rows { written: true }) {
                     out.push(b',');
                 }
                 write_json(row, self.legends, out);
             }
         }
-        self.state = State::Rows { written: true };
+        self.state = DumpState::Rows { written: true };
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
         if self.format == Format::Json {
             out.extend_from_slice(b"]\n");
         }
-        self.state = State::Done;
+        self.state = DumpState::Done;
     }
 }

@@ -64,14 +64,14 @@ pub struct PageDump {
     request: StatsRequest,
     selection: Selection,
     cursor: Cursor,
-    state: State,
+    state: PageState,
 }
 
 /// ```text
 /// Head ──► Between ──► Proxy { id } ──► Proxy { other } ──► Done
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum PageState {
     Head,
     Between,
     /// The table of this proxy is open; in a form if it has servers that may be changed.
@@ -89,7 +89,7 @@ impl PageDump {
     /// A page that has written nothing yet.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let selection = settings.selection(&request);
-        Self { settings, request, selection, cursor: Cursor::default(), state: State::Head }
+        Self { settings, request, selection, cursor: Cursor::default(), state: PageState::Head }
     }
 
     /// Appends to `out` until it holds at least `enough` bytes, one row more than that at most (a row is some 3 kB).
@@ -101,14 +101,14 @@ impl PageDump {
         enough: usize,
         out: &mut String,
     ) -> Progress {
-        if self.state == State::Head {
+        if self.state == PageState::Head {
             let mut info = InfoRow::new();
             source.info(false, &mut info);
             head::write(&self.settings, &self.request, &info, out);
-            self.state = State::Between;
+            self.state = PageState::Between;
         }
         for _ in 0..OBJECTS_PER_PIECE {
-            if self.state == State::Done {
+            if self.state == PageState::Done {
                 return Progress::Done;
             }
             if out.len() >= enough {
@@ -117,24 +117,24 @@ impl PageDump {
             if !source.next_row(&mut self.cursor, &self.selection, scratch) {
                 self.end_proxy(out);
                 out.push_str("</body></html>\n");
-                self.state = State::Done;
+                self.state = PageState::Done;
             } else if self.selection.wants(scratch) {
                 self.row(scratch, out);
             }
         }
-        if self.state == State::Done { Progress::Done } else { Progress::More }
+        if self.state == PageState::Done { Progress::Done } else { Progress::More }
     }
 
     fn row(&mut self, row: &Row, out: &mut String) {
         let id = row.proxy_id();
-        let open = matches!(self.state, State::Proxy { id: open, .. } if open == id);
+        let open = matches!(self.state, PageState::Proxy { id: open, .. } if open == id);
         if !open {
             self.end_proxy(out);
             let form = self.settings.admin && row.sides().1;
             self.begin_proxy(row, form, out);
-            self.state = State::Proxy { id, form };
+            self.state = PageState::Proxy { id, form };
         }
-        let form = matches!(self.state, State::Proxy { form: true, .. });
+        let form = matches!(self.state, PageState::Proxy { form: true, .. });
         cells::write(row, &self.settings, form, out);
     }
 
@@ -161,7 +161,7 @@ impl PageDump {
 
     /// Closes the table, with the form's choice of actions.
     fn end_proxy(&mut self, out: &mut String) {
-        let State::Proxy { id, form } = self.state else { return };
+        let PageState::Proxy { id, form } = self.state else { return };
         out.push_str("</table>\n");
         if form {
             out.push_str("<p>With the checked servers: <select name=\"action\"><option value=\"\"></option>");
@@ -173,7 +173,7 @@ impl PageDump {
                 "</select><input type=\"hidden\" name=\"b\" value=\"#{id}\"> <input type=\"submit\" value=\"Apply\"></p></form>"
             );
         }
-        self.state = State::Between;
+        self.state = PageState::Between;
     }
 }
 

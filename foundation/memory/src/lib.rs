@@ -21,7 +21,7 @@ pub mod shortage;
 mod stack;
 mod table;
 
-pub use table::{Figures, Method, Place, Report};
+pub use table::{CallSite, Figures, Method, Report};
 
 use stack::Stack;
 use std::alloc::{GlobalAlloc, Layout};
@@ -139,7 +139,7 @@ pub fn name_places_here() {
     without_counting(|| TABLE.name());
 }
 
-/// What was counted. Places without a name are [`Place::Other`]: see [`name_places`].
+/// What was counted. Places without a name are [`CallSite::Other`]: see [`name_places`].
 pub fn report() -> Report {
     let now_ns = monotonic_ns();
     let since_ns = SINCE_NS.load(Relaxed);

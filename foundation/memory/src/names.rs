@@ -1,9 +1,9 @@
 //! From a trace to the place that a reader looks for: the first frame that is neither the allocator's nor a library's.
 
-use crate::table::Place;
+use crate::table::CallSite;
 
 /// The caller that a printed trace shows: `function@file:line` of the first frame in this source tree.
-pub(crate) fn caller(trace: &str) -> Place {
+pub(crate) fn caller(trace: &str) -> CallSite {
     let mut function = "";
     for line in trace.lines().map(str::trim) {
         match line.strip_prefix("at ") {
@@ -11,7 +11,7 @@ pub(crate) fn caller(trace: &str) -> Place {
                 // The allocator's own doors stand in the program that chose it.
                 let known = own_file(place).filter(|_| !function.contains("__rust"));
                 if let Some((file, number)) = known {
-                    return Place::Caller(format!("{}@{file}:{number}", short(function)));
+                    return CallSite::Caller(format!("{}@{file}:{number}", short(function)));
                 }
             }
             // `12: 0x55d0 - name`, or a name alone when several functions were inlined into one frame.
@@ -23,7 +23,7 @@ pub(crate) fn caller(trace: &str) -> Place {
             }
         }
     }
-    Place::Other
+    CallSite::Other
 }
 
 /// File, from the root of the source tree, and line; none for other people's sources and for this crate's.
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn the_first_frame_of_ours_is_the_caller() {
-        assert_eq!(caller(TRACE), Place::Caller("run@data/stream/src/exchange.rs:77".to_owned()));
+        assert_eq!(caller(TRACE), CallSite::Caller("run@data/stream/src/exchange.rs:77".to_owned()));
         assert_eq!(
             caller(" 9:  0x12 - weir::main\n             at ./bin/weir/src/main.rs:3:5\n"),
-            Place::Caller("main@bin/weir/src/main.rs:3".to_owned())
+            CallSite::Caller("main@bin/weir/src/main.rs:3".to_owned())
         );
     }
 
@@ -109,7 +109,7 @@ mod tests {
             "0: <unknown>\n",
             "   0: core::ops::function::FnOnce::call_once\n at x\n at y:1:2",
         ] {
-            assert_eq!(caller(trace), Place::Other, "{trace}");
+            assert_eq!(caller(trace), CallSite::Other, "{trace}");
         }
     }
 

@@ -34,7 +34,7 @@ impl Method {
 
 /// Who asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum CallSite {
     /// `function@file:line`.
     Caller(String),
     /// A stack that cannot be decoded or was not yet, or one too many.
@@ -45,7 +45,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
     /// Who.
-    pub place: Place,
+    pub place: CallSite,
     /// What kind of work it was part of.
     pub work: Option<&'static str>,
     /// How.
@@ -100,7 +100,7 @@ struct Origin {
     work: Option<&'static str>,
     /// Its addresses are given names once somebody asks.
     trace: Backtrace,
-    place: OnceLock<Place>,
+    place: OnceLock<CallSite>,
 }
 
 impl Table {
@@ -172,12 +172,12 @@ impl Table {
         let mut lines: HashMap<_, Figures> = HashMap::new();
         let of_places = self.entries.iter().filter_map(|entry| {
             let origin = entry.origin.get()?;
-            let place = origin.place.get().cloned().unwrap_or(Place::Other);
+            let place = origin.place.get().cloned().unwrap_or(CallSite::Other);
             entry.figures(place, origin.work, origin.method)
         });
         let methods = [Method::Alloc, Method::AllocZeroed, Method::Realloc, Method::Free];
         let others = self.other.iter().zip(methods);
-        let of_others = others.filter_map(|(entry, method)| entry.figures(Place::Other, None, method));
+        let of_others = others.filter_map(|(entry, method)| entry.figures(CallSite::Other, None, method));
         for figures in of_places.chain(of_others) {
             lines
                 .entry((figures.place.clone(), figures.work, figures.method))
@@ -222,7 +222,7 @@ impl Entry {
     }
 
     /// None when it did nothing since the figures were forgotten.
-    fn figures(&self, place: Place, work: Option<&'static str>, method: Method) -> Option<Figures> {
+    fn figures(&self, place: CallSite, work: Option<&'static str>, method: Method) -> Option<Figures> {
         let figures = Figures {
             place,
             work,
@@ -344,7 +344,7 @@ mod tests {
         let table = Box::new(Table::new());
         table.add(&Stack::here(), Method::Alloc, [5, 0]);
         assert!(table.has_unnamed());
-        assert_eq!(table.lines().iter().map(|line| &line.place).collect::<Vec<_>>(), [&Place::Other]);
+        assert_eq!(table.lines().iter().map(|line| &line.place).collect::<Vec<_>>(), [&CallSite::Other]);
         assert!(table.has_unnamed(), "who reads the figures names nothing");
         let naming = Naming::begin(&table);
         table.add(&Stack::here(), Method::Free, [0, 5]);

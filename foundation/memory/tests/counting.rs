@@ -4,7 +4,7 @@
 
 use std::sync::mpsc;
 
-use weir_memory::{Measured, Method, Place, Report, count, is_counting, measure_time, report, spent_ns};
+use weir_memory::{CallSite, Measured, Method, Report, count, is_counting, measure_time, report, spent_ns};
 
 #[global_allocator]
 static ALLOCATOR: Measured<std::alloc::System> = Measured::new(std::alloc::System);
@@ -34,14 +34,14 @@ fn callers_are_counted_while_it_is_asked_for() {
     drop(hungry(10));
     // Who asks for figures is not held up by finding names.
     assert!(weir_memory::has_unnamed_places());
-    assert!(report().lines.iter().all(|line| line.place == Place::Other));
+    assert!(report().lines.iter().all(|line| line.place == CallSite::Other));
     let after = named();
     assert!(!weir_memory::has_unnamed_places());
     assert!(after.since_ns < after.until_ns && after.until_ns <= after.now_ns);
     let of_hungry: Vec<_> = after
         .lines
         .iter()
-        .filter(|line| matches!(&line.place, Place::Caller(name) if name.contains("@foundation/memory/tests/counting.rs:")))
+        .filter(|line| matches!(&line.place, CallSite::Caller(name) if name.contains("@foundation/memory/tests/counting.rs:")))
         .filter(|line| line.method == Method::Alloc && line.allocated_bytes >= 100_000)
         .collect();
     assert_eq!(of_hungry.len(), 1, "{:?}", after.lines);

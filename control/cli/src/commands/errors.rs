@@ -6,7 +6,7 @@ use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::date;
 use crate::level::Level;
 use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{CapturedError, Direction, ErrorFilter, Place, Target};
+use crate::target::{CapturedError, Direction, ErrorFilter, ListPosition, Target};
 
 pub(super) static COMMANDS: &[Command] = &[Command {
     name: "show errors",
@@ -40,7 +40,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 struct ShowErrors {
     filter: ErrorFilter,
     begun: bool,
-    place: Place,
+    place: ListPosition,
 }
 
 impl Stream for ShowErrors {

@@ -5,7 +5,9 @@ use crate::commands::{answer, complaint};
 use crate::level::Level;
 use crate::outcome::{Outcome, Step, Stream};
 use crate::target::PatternKind::{Acl, Map};
-use crate::target::{Found, Lookup, PatternKind, PatternSet, Place, SetKey, Target, VersionError, Which};
+use crate::target::{
+    Found, ListPosition, Lookup, PatternKind, PatternSet, SetKey, Target, VersionError, Which,
+};
 
 macro_rules! row {
     ($name:literal, $syntax:literal, $help:literal, $run:expr) => {
@@ -117,7 +119,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind)
 struct ListSets {
     kind: PatternKind,
     begun: bool,
-    place: Place,
+    place: ListPosition,
 }
 
 impl Stream for ListSets {
@@ -146,7 +148,7 @@ impl Stream for ListSets {
 struct ListPatterns {
     set: SetKey,
     version: u32,
-    place: Place,
+    place: ListPosition,
 }
 
 impl Stream for ListPatterns {

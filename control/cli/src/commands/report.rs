@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::command::{Arguments, Command, Context, MASTER, WORKER};
 use crate::level::Level;
 use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{Place, Target};
+use crate::target::{ListPosition, Target};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -52,7 +52,7 @@ pub(super) static COMMANDS: &[Command] = &[
 
 struct ShowBackends {
     begun: bool,
-    place: Place,
+    place: ListPosition,
 }
 
 impl Stream for ShowBackends {

@@ -7,8 +7,8 @@ use crate::commands::{answer, backend, backend_and_name, complaint, server};
 use crate::level::Level;
 use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{
-    AddressChange, BackendKey, CheckKind, Place, PortSetting, ServerConnections, ServerHealth, ServerKey,
-    ServerRefusal, ServerState, ServerView, Target,
+    AddressChange, BackendKey, CheckKind, ListPosition, PortSetting, ServerConnections, ServerHealth,
+    ServerKey, ServerRefusal, ServerState, ServerView, Target,
 };
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -506,7 +506,7 @@ struct ListServers {
     listing: Listing,
     backend: Option<BackendKey>,
     begun: bool,
-    place: Place,
+    place: ListPosition,
 }
 
 const STATE_HEADER: &str = "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight \

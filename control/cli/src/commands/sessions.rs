@@ -9,7 +9,7 @@ use crate::commands::conversation::duration_ms;
 use crate::commands::{answer, backend, date, frontend, server};
 use crate::level::{Level, Severity, SeverityOutput};
 use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{NextSession, Place, SessionFilter, SessionView, Shutdown, Target};
+use crate::target::{ListPosition, NextSession, SessionFilter, SessionView, Shutdown, Target};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -114,7 +114,7 @@ fn identifier(word: &str) -> Option<u64> {
 struct ShowSessions {
     filter: SessionFilter,
     detail: bool,
-    place: Place,
+    place: ListPosition,
     shown: u64,
 }
 

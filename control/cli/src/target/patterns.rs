@@ -1,6 +1,6 @@
 //! Maps and ACL files: versioned sets of patterns that can change while they are matched.
 
-use super::Place;
+use super::ListPosition;
 
 /// A set that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +39,13 @@ pub trait PatternTarget {
     fn pattern_set(&self, kind: PatternKind, name: &str) -> Option<SetKey>;
 
     /// The next set of this kind, and the place behind it.
-    fn next_pattern_set(&self, kind: PatternKind, place: &mut Place) -> Option<PatternSet>;
+    fn next_pattern_set(&self, kind: PatternKind, place: &mut ListPosition) -> Option<PatternSet>;
 
     /// The set as it stands.
     fn pattern_set_view(&self, set: SetKey) -> Option<PatternSet>;
 
     /// The next pattern of a version, in the order of insertion, and the place behind it.
-    fn next_pattern(&self, set: SetKey, version: u32, place: &mut Place) -> Option<Pattern>;
+    fn next_pattern(&self, set: SetKey, version: u32, place: &mut ListPosition) -> Option<Pattern>;
 
     /// What a value matches: one answer per way in which the set is matched.
     fn look_up(&self, set: SetKey, kind: PatternKind, value: &str) -> Vec<Lookup>;

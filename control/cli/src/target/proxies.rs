@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_events::WallTime;
 
-use super::Place;
+use super::ListPosition;
 
 /// A frontend that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ pub trait ProxyTarget {
     fn server(&self, backend: BackendKey, name: &str) -> Option<ServerKey>;
 
     /// The name of the next backend, and the place behind it.
-    fn next_backend(&self, place: &mut Place) -> Option<String>;
+    fn next_backend(&self, place: &mut ListPosition) -> Option<String>;
 
     /// The next server, of one backend or of all, and the place behind it.
-    fn next_server(&self, backend: Option<BackendKey>, place: &mut Place) -> Option<ServerKey>;
+    fn next_server(&self, backend: Option<BackendKey>, place: &mut ListPosition) -> Option<ServerKey>;
 
     /// How a server is. `None` when it is gone.
     fn server_view(&self, server: ServerKey) -> Option<ServerView>;
@@ -112,7 +112,7 @@ pub trait ProxyTarget {
     fn captured_errors(&self) -> u32;
 
     /// The next captured error that the filter wants, and the place behind it.
-    fn next_captured_error(&self, filter: &ErrorFilter, place: &mut Place) -> Option<CapturedError>;
+    fn next_captured_error(&self, filter: &ErrorFilter, place: &mut ListPosition) -> Option<CapturedError>;
 }
 
 /// How a server is: what `show servers state` prints, and what other commands need to know.

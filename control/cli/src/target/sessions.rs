@@ -1,13 +1,13 @@
 //! What is going on: the sessions of all workers.
 
-use super::Place;
+use super::ListPosition;
 
 /// What commands ask about sessions.
 pub trait SessionTarget {
     /// The next session that the filter wants, and the place behind it. Sessions born after the listing began are left
     /// out. Other workers may have to be asked: [`NextSession::Pending`], and the target wakes the session's task when it
     /// knows.
-    fn next_session(&mut self, filter: &SessionFilter, place: &mut Place) -> NextSession;
+    fn next_session(&mut self, filter: &SessionFilter, place: &mut ListPosition) -> NextSession;
 
     /// Ends one session. Another worker may have to be asked: then this is called again with the same identifier, after
     /// the target woke the session's task.

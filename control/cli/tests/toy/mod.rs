@@ -331,13 +331,13 @@ impl ProxyTarget for Toy {
         Some(ServerKey { backend, server: at as u64 })
     }
 
-    fn next_backend(&self, place: &mut Place) -> Option<String> {
+    fn next_backend(&self, place: &mut ListPosition) -> Option<String> {
         let name = ["be", "bs"].get(*place as usize)?;
         *place += 1;
         Some((*name).to_owned())
     }
 
-    fn next_server(&self, backend: Option<BackendKey>, place: &mut Place) -> Option<ServerKey> {
+    fn next_server(&self, backend: Option<BackendKey>, place: &mut ListPosition) -> Option<ServerKey> {
         loop {
             let at = *place;
             let view = self.servers.get(at as usize)?;
@@ -475,7 +475,7 @@ impl ProxyTarget for Toy {
         0
     }
 
-    fn next_captured_error(&self, _: &ErrorFilter, _: &mut Place) -> Option<CapturedError> {
+    fn next_captured_error(&self, _: &ErrorFilter, _: &mut ListPosition) -> Option<CapturedError> {
         None
     }
 }
@@ -489,7 +489,7 @@ impl PatternTarget for Toy {
         Some(SetKey(at as u64))
     }
 
-    fn next_pattern_set(&self, kind: PatternKind, place: &mut Place) -> Option<PatternSet> {
+    fn next_pattern_set(&self, kind: PatternKind, place: &mut ListPosition) -> Option<PatternSet> {
         loop {
             let at = *place as usize;
             self.sets.get(at)?;
@@ -505,7 +505,7 @@ impl PatternTarget for Toy {
         Some(PatternSet { entries: set.entries.len() as u64, ..set.view.clone() })
     }
 
-    fn next_pattern(&self, set: SetKey, version: u32, place: &mut Place) -> Option<Pattern> {
+    fn next_pattern(&self, set: SetKey, version: u32, place: &mut ListPosition) -> Option<Pattern> {
         let (_, number, key, value) =
             self.set(set).entries.iter().filter(|entry| entry.0 == version).nth(*place as usize)?;
         *place += 1;
@@ -569,7 +569,7 @@ impl PatternTarget for Toy {
 }
 
 impl SessionTarget for Toy {
-    fn next_session(&mut self, filter: &SessionFilter, place: &mut Place) -> NextSession {
+    fn next_session(&mut self, filter: &SessionFilter, place: &mut ListPosition) -> NextSession {
         if self.pending > 0 {
             self.pending -= 1;
             return NextSession::Pending;

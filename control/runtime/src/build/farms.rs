@@ -11,7 +11,7 @@ use super::BuildError;
 use super::backends;
 use super::names::Resolver;
 use super::rings::{Events, Forward};
-use crate::log_farm::{Door, LogFarm, Policy};
+use crate::log_farm::{LogFarm, LogTransport, Policy};
 
 /// Makes the farms of a configuration. They know their servers once they are attached to their backends.
 pub(super) fn add(
@@ -44,11 +44,11 @@ fn door(
     server: &model::Server,
     queues: usize,
     resolver: &dyn Resolver,
-) -> Result<Door, String> {
+) -> Result<LogTransport, String> {
     let mut settings = server.settings.clone();
     backends::resolve_server(&mut settings, resolver)?;
     if server.datagrams {
-        return Ok(Door::datagrams(server.at.clone(), settings.source));
+        return Ok(LogTransport::datagrams(server.at.clone(), settings.source));
     }
     let name = format!("{}/{}", proxy.name, server.name);
     let size = settings.log_buffer.unwrap_or(u64::from(config.global.tuning.buffer_size));
@@ -69,7 +69,7 @@ fn door(
         no_linger: proxy.settings.options.no_linger,
         ..Forward::new(Arc::clone(sink), server.name.as_ref().into(), None, settings)
     });
-    Ok(Door::Ring { ring, forward: events.forwards.len() - 1 })
+    Ok(LogTransport::Ring { ring, forward: events.forwards.len() - 1 })
 }
 
 fn policy(settings: &model::Settings) -> Policy {

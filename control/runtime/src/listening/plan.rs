@@ -9,7 +9,7 @@ pub(super) fn wanted<'w>(
     instance: &'static Instance,
     relays: &'static LiveRelays,
     context: &BindContext<'w>,
-) -> Option<Vec<Wanted<'w>>> {
+) -> Option<Vec<SocketRequest<'w>>> {
     let mut wanted = Vec::new();
     let mut faults = Vec::new();
     let mut add = |owner, place: String, bind: &'w Bind, options: &SocketOptions| {
@@ -18,7 +18,7 @@ pub(super) fn wanted<'w>(
         for address in &bind.addresses {
             for endpoint in endpoints(address, context) {
                 match endpoint {
-                    Ok(endpoint) => wanted.push(Wanted {
+                    Ok(endpoint) => wanted.push(SocketRequest {
                         owner,
                         place: place.clone(),
                         address,
@@ -66,7 +66,7 @@ pub(super) fn wanted<'w>(
         }
     }
     let mut times: HashMap<(Endpoint, bool), usize> = HashMap::new();
-    let kind = |wanted: &Wanted<'_>| (wanted.endpoint.clone(), wanted.options.datagrams);
+    let kind = |wanted: &SocketRequest<'_>| (wanted.endpoint.clone(), wanted.options.datagrams);
     wanted.iter().for_each(|wanted| *times.entry(kind(wanted)).or_default() += 1);
     wanted.iter_mut().for_each(|wanted| wanted.alone = times.get(&kind(wanted)) == Some(&1));
     faults.append(&mut unknown);

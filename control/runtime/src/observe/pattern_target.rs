@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use weir_cli::target::{
-    Found, Lookup, Pattern, PatternKind, PatternSet as SetView, PatternTarget, Place, SetKey, VersionError,
-    Which,
+    Found, ListPosition, Lookup, Pattern, PatternKind, PatternSet as SetView, PatternTarget, SetKey,
+    VersionError, Which,
 };
 use weir_expr::pattern::{PatternSet, Report, Selector};
 
@@ -58,7 +58,7 @@ impl PatternTarget for LiveTarget {
         is_of(kind, &set).then(|| SetKey(u64::from(set.number())))
     }
 
-    fn next_pattern_set(&self, kind: PatternKind, place: &mut Place) -> Option<SetView> {
+    fn next_pattern_set(&self, kind: PatternKind, place: &mut ListPosition) -> Option<SetView> {
         loop {
             let next = self.live.record.patterns.next_from(u32::try_from(*place).ok()?)?;
             *place = u64::from(next.number()) + 1;
@@ -72,7 +72,7 @@ impl PatternTarget for LiveTarget {
         Some(view(&*self.set(set)?))
     }
 
-    fn next_pattern(&self, set: SetKey, version: u32, place: &mut Place) -> Option<Pattern> {
+    fn next_pattern(&self, set: SetKey, version: u32, place: &mut ListPosition) -> Option<Pattern> {
         let entry = self.set(set)?.next_entry(version, *place)?;
         *place = entry.id();
         Some(Pattern {

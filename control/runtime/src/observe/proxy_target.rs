@@ -9,9 +9,9 @@ use weir_backend::{
     WeightChange,
 };
 use weir_cli::target::{
-    AddressChange, BackendKey, CapturedError, Direction, ErrorFilter, FrontendKey, FrontendRefusal, Place,
-    PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey, ServerRefusal, ServerState,
-    ServerView,
+    AddressChange, BackendKey, CapturedError, Direction, ErrorFilter, FrontendKey, FrontendRefusal,
+    ListPosition, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey, ServerRefusal,
+    ServerState, ServerView,
 };
 use weir_config::model::{self, Host, ServerPort};
 use weir_events::WallTime;
@@ -75,14 +75,14 @@ impl ProxyTarget for LiveTarget {
         Some(key_of(proxy, &*names::server(proxy, name)?))
     }
 
-    fn next_backend(&self, place: &mut Place) -> Option<String> {
+    fn next_backend(&self, place: &mut ListPosition) -> Option<String> {
         let proxies = self.instance().proxies.get(usize::try_from(*place).ok()?..)?;
         let next = proxies.iter().find(|proxy| names::backend_side(proxy))?;
         *place = next.index as u64 + 1;
         Some(next.name().to_owned())
     }
 
-    fn next_server(&self, backend: Option<BackendKey>, place: &mut Place) -> Option<ServerKey> {
+    fn next_server(&self, backend: Option<BackendKey>, place: &mut ListPosition) -> Option<ServerKey> {
         // The place is the proxy, and the next server's position in it.
         if let (Some(backend), 0) = (backend, *place) {
             *place = backend.0 << 32;
@@ -292,7 +292,7 @@ impl ProxyTarget for LiveTarget {
         u32::try_from(self.instance().refused.total()).unwrap_or(u32::MAX)
     }
 
-    fn next_captured_error(&self, filter: &ErrorFilter, place: &mut Place) -> Option<CapturedError> {
+    fn next_captured_error(&self, filter: &ErrorFilter, place: &mut ListPosition) -> Option<CapturedError> {
         let wanted = |direction: errors::Direction| match filter.only {
             None => true,
             Some(Direction::Request) => direction == errors::Direction::Request,

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_backend::ServerKey;
 use weir_cli::target::{
-    NextSession, Place, SessionFilter, SessionTarget, SessionView, Shutdown as ShutdownAnswer,
+    ListPosition, NextSession, SessionFilter, SessionTarget, SessionView, Shutdown as ShutdownAnswer,
 };
 use weir_sched::TaskKey;
 use weir_stream::ending::During;
@@ -257,7 +257,7 @@ pub(super) struct Shutdown {
 }
 
 impl SessionTarget for LiveTarget {
-    fn next_session(&mut self, filter: &SessionFilter, place: &mut Place) -> NextSession {
+    fn next_session(&mut self, filter: &SessionFilter, place: &mut ListPosition) -> NextSession {
         if *place == 0 {
             self.listing = Some(Listing::new(self.live.instance, filter));
             *place = 1;

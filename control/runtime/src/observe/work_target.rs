@@ -9,7 +9,7 @@ use weir_cli::target::{
     ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
 };
 use weir_containers::PoolFigures;
-use weir_memory::Place;
+use weir_memory::CallSite;
 use weir_sched::{Cause, Class, Kind, Origin, ProfileMode, QueueView, TaskKey, Tick, WaitingKind};
 
 use super::activity::ACTIVITY;
@@ -106,8 +106,8 @@ impl WorkTarget for LiveTarget {
         let lines = report.lines.into_iter().map(|figures| MemoryLine {
             address: 0,
             caller: match figures.place {
-                Place::Caller(name) => name,
-                Place::Other => "[other]".to_owned(),
+                CallSite::Caller(name) => name,
+                CallSite::Other => "[other]".to_owned(),
             },
             context: figures.work.map(str::to_owned),
             method: figures.method.name(),

@@ -82,30 +82,9 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
             let version = stream.client.tls().and_then(crate::fetch::secure::version);
             text_or_missing(version, out);
         }
-        _ => places(stream, alias, out),
-    }
-}
-
-fn text_or_missing(text: Option<&str>, out: &mut LogWriter<'_>) {
-    match text {
-        Some(text) => out.text(text.as_bytes()),
-        None => out.missing(),
-    }
-}
-
-/// Addresses, and how many connections and waiting requests there are.
-fn places(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
-    let source = stream.source();
-    let destination = stream.destination();
-    match alias {
-        Alias::ClientIp if source.is_unix() => out.text(b"unix"),
-        Alias::ClientIp => out.address(source.ip()),
-        Alias::ClientPort if source.is_unix() => out.counter(i64::from(stream.session.listener.id)),
-        Alias::ClientPort => out.port(Some(source.port())),
-        Alias::FrontendIp if destination.is_unix() => out.text(b"unix"),
-        Alias::FrontendIp => out.address(destination.ip()),
-        Alias::FrontendPort if destination.is_unix() => out.counter(i64::from(stream.session.listener.id)),
-        Alias::FrontendPort => out.port(Some(destination.port())),
+        Alias::ClientIp | Alias::ClientPort | Alias::FrontendIp | Alias::FrontendPort => {
+            client_side(stream, alias, out);
+        }
         Alias::BackendSourceIp => out.address(stream.own_address().and_then(|address| address.ip())),
         Alias::BackendSourcePort => out.port(stream.own_address().map(|address| address.port())),
         Alias::ServerIp => out.address(stream.server_address().and_then(|address| address.ip())),
@@ -121,7 +100,26 @@ fn places(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
         }
         Alias::ServerQueue => out.number(i64::from(stream.queued.server)),
         Alias::BackendQueue => out.number(i64::from(stream.queued.backend)),
-        _ => out.missing(),
+    }
+}
+
+fn text_or_missing(text: Option<&str>, out: &mut LogWriter<'_>) {
+    match text {
+        Some(text) => out.text(text.as_bytes()),
+        None => out.missing(),
+    }
+}
+
+/// Where the client is, and where it came to. Of a UNIX socket, the listener's number stands for the port.
+fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
+    let is_client = matches!(alias, Alias::ClientIp | Alias::ClientPort);
+    let address = if is_client { stream.source() } else { stream.destination() };
+    let is_address = matches!(alias, Alias::ClientIp | Alias::FrontendIp);
+    match (is_address, address.is_unix()) {
+        (true, true) => out.text(b"unix"),
+        (true, false) => out.address(address.ip()),
+        (false, true) => out.counter(i64::from(stream.session.listener.id)),
+        (false, false) => out.port(Some(address.port())),
     }
 }
 
