@@ -12,7 +12,6 @@ use crate::variables::VariableId;
 
 mod parse;
 
-pub use parse::parse_ipv4_abbreviated;
 pub(crate) use parse::{ArgError, parse_args, split_args};
 
 /// The type that a row declares for one argument.

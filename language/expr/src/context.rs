@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use crate::alias::Alias;
 use crate::args::Args;
 use crate::fetch::FetchIndex;
-use crate::format::{Alias, LogWriter};
 use crate::sample::{Sample, Value};
 use crate::time::{TimeZone, WallTime};
 use crate::variables::{SetCondition, VariableId};
+use crate::writer::LogWriter;
 
 /// The result of a fetch or of a whole expression.
 #[derive(Debug, Clone, PartialEq, Eq)]

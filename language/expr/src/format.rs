@@ -1,15 +1,11 @@
 //! Log-format strings: text with `%` items, for logs and for every value that is made of samples.
 
-mod aliases;
 mod builtin;
-mod encode;
 mod parse;
-mod writer;
 
-pub use aliases::{Alias, AliasKind, AliasRow, Restriction};
 pub use builtin::{CLF_HTTP, CLF_TCP, DEFAULT_HTTP, DEFAULT_TCP, ERROR, HTTP, HTTPS, TCP};
-pub use writer::{FormatFlags, LogWriter};
 
+use crate::alias::{Alias, AliasKind};
 use crate::args::Reference;
 use crate::context::{Context, Fetched};
 use crate::error::ParseError;
@@ -17,33 +13,8 @@ use crate::expr::Expr;
 use crate::sample::{SampleType, Value};
 use crate::scope::Scope;
 use crate::scratch;
-use encode::Encoding;
-
-/// What a format is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FormatOptions {
-    /// A missing value shows as `-` rather than as nothing.
-    pub show_missing: bool,
-    /// Several spaces in the format count as one.
-    pub merge_spaces: bool,
-    /// Characters that would break an HTTP header or URI are percent-encoded.
-    pub http: bool,
-    /// The text is a body: the values of expressions in it may be quoted.
-    pub body: bool,
-}
-
-impl FormatOptions {
-    /// Anything else: variables, names.
-    pub const PLAIN: FormatOptions =
-        FormatOptions { show_missing: false, merge_spaces: false, http: false, body: false };
-    /// `log-format` and its like.
-    pub const LOG: FormatOptions =
-        FormatOptions { show_missing: true, merge_spaces: true, ..FormatOptions::PLAIN };
-    /// Values of headers, paths and locations.
-    pub const HTTP: FormatOptions = FormatOptions { http: true, ..FormatOptions::PLAIN };
-    /// Bodies.
-    pub const BODY: FormatOptions = FormatOptions { body: true, ..FormatOptions::HTTP };
-}
+use crate::writer::encode::Encoding;
+use crate::writer::{FormatFlags, FormatOptions, LogWriter};
 
 /// A parsed format.
 #[derive(Debug, Clone, Default)]

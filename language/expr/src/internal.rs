@@ -9,6 +9,7 @@ use crate::args::{Arg, ArgKind, ArgSpec, Args, Check};
 use crate::context::{Context, Cursor, Fetched};
 use crate::error::show;
 use crate::fetch::FetchDecl;
+use crate::literal::parse_hex;
 use crate::sample::SampleType::{Any, Bin, Bool, Int, Ipv4, Ipv6, Method, Str};
 use crate::sample::{Flags, Sample, Value};
 use crate::scope::Scope;
@@ -268,18 +269,6 @@ fn check_bin(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     let bytes = parse_hex(args.str(0).unwrap_or_default())?;
     args.set(0, Arg::Str(bytes.into()));
     Ok(())
-}
-
-/// Bytes from an even number of hexadecimal digits.
-pub(crate) fn parse_hex(digits: &[u8]) -> Result<Vec<u8>, String> {
-    if !digits.len().is_multiple_of(2) {
-        return Err("an even number of hex digit is expected".into());
-    }
-    let digit = |byte: u8| match (byte as char).to_digit(16) {
-        Some(digit) => Ok(digit as u8),
-        None => Err(format!("an hex digit is expected (found '{}')", show(&[byte]))),
-    };
-    digits.chunks_exact(2).map(|pair| Ok(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
 fn check_bool(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {

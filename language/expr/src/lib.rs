@@ -9,6 +9,7 @@
 //! the fetches of layers 4 to 7 live next to the code that can answer them, and enter the [`Registry`] from there.
 
 pub mod acl;
+pub mod alias;
 pub mod args;
 pub mod chain;
 pub mod context;
@@ -19,12 +20,15 @@ pub mod expr;
 pub mod fetch;
 pub mod format;
 pub mod internal;
+pub mod literal;
+mod loader;
 pub mod pattern;
 pub mod sample;
 pub mod scope;
 pub mod scratch;
 pub mod time;
 pub mod variables;
+pub mod writer;
 
 mod condition;
 #[cfg(test)]
@@ -35,6 +39,7 @@ mod manual;
 mod testing;
 
 pub use acl::{Acl, AclTable, Verdict};
+pub use alias::Alias;
 pub use args::{Arg, ArgKind, ArgSpec, Args, Reference};
 pub use chain::Chain;
 pub use condition::Condition;
@@ -42,9 +47,11 @@ pub use context::{Context, Cursor, Fetched, Lookup, ProcessFacts};
 pub use error::ParseError;
 pub use expr::Expr;
 pub use fetch::{Fetch, FetchDecl, FetchIndex, Needs, Place, Places, Registry};
-pub use format::{Alias, FormatOptions, LogFormat, LogWriter};
+pub use format::LogFormat;
+pub use loader::Loader;
 pub use pattern::{PatternSet, PatternStore};
 pub use sample::{Flags, Sample, SampleType, Value};
-pub use scope::{Loader, Scope, Warnings};
+pub use scope::{Scope, Warnings};
 pub use time::{TimeZone, WallTime};
 pub use variables::{SetCondition, VariableId, VariableNames, VariableScope, VariableStore};
+pub use writer::{FormatOptions, LogWriter};

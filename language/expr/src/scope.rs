@@ -1,42 +1,14 @@
 //! What the parser of an expression may use: names, files and the place it is written at.
 
 use std::cell::RefCell;
-use std::io;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use crate::acl::AclTable;
 use crate::error::ParseError;
 use crate::fetch::{Places, Registry};
+use crate::loader::Loader;
 use crate::pattern::PatternStore;
 use crate::variables::VariableNames;
-
-/// Reads the files that the configuration names (maps, ACL files).
-pub trait Loader {
-    /// The bytes of a file.
-    fn load(&self, path: &str) -> io::Result<Vec<u8>>;
-
-    /// The bytes of a file of at most `limit` bytes. A larger one is an error, before all of it is in memory.
-    fn load_at_most(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
-        let bytes = self.load(path)?;
-        if bytes.len() as u64 > limit {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes")));
-        }
-        Ok(bytes)
-    }
-
-    /// The value of an environment variable, as it was when the process started.
-    fn environment(&self, name: &str) -> Option<String> {
-        let _ = name;
-        None
-    }
-
-    /// The IPv4 address of a host name, which may stand for a plain address in a pattern (manual, 7.1.6).
-    fn address_of(&self, host: &str) -> Option<Ipv4Addr> {
-        let _ = host;
-        None
-    }
-}
 
 /// Everything an expression may refer to while it is parsed.
 #[derive(Clone, Copy)]

@@ -1,10 +1,11 @@
 //! How values are written into a log or a header: quotes, escapes, hexadecimal.
 
+pub(crate) mod encode;
+
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use super::FormatOptions;
-use super::encode::Encoding;
+use self::encode::Encoding;
 use crate::sample::cast::Ipv6Text;
 use crate::sample::{SampleType, Value};
 use crate::scratch;
@@ -47,12 +48,12 @@ impl FormatFlags {
     }
 
     /// The flag of that name.
-    pub(super) fn named(name: &[u8]) -> Option<FormatFlags> {
+    pub(crate) fn named(name: &[u8]) -> Option<FormatFlags> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, flag)| *flag)
     }
 
     /// With a flag added or removed.
-    pub(super) const fn with(self, flag: FormatFlags, add: bool) -> FormatFlags {
+    pub(crate) const fn with(self, flag: FormatFlags, add: bool) -> FormatFlags {
         FormatFlags(if add { self.0 | flag.0 } else { self.0 & !flag.0 })
     }
 }
@@ -74,7 +75,7 @@ impl<'o> LogWriter<'o> {
     }
 
     /// A writer that appends an encoded list to `out`.
-    pub(super) fn encoding(out: &'o mut Vec<u8>, encoding: Encoding) -> Self {
+    pub(crate) fn encoding(out: &'o mut Vec<u8>, encoding: Encoding) -> Self {
         LogWriter { encoding: Some(encoding), ..LogWriter::new(out, FormatFlags::NONE, FormatOptions::PLAIN) }
     }
 
@@ -208,7 +209,7 @@ impl<'o> LogWriter<'o> {
     }
 
     /// The value of a sample, as text.
-    pub(super) fn value(&mut self, value: Value<'_>) {
+    pub(crate) fn value(&mut self, value: Value<'_>) {
         if let (Value::Bin(bytes), true) = (&value, self.flags.has(FormatFlags::BINARY)) {
             self.out.extend_from_slice(bytes);
             return scratch::recycle(value);
@@ -225,7 +226,7 @@ impl<'o> LogWriter<'o> {
     }
 
     /// There is no sample.
-    pub(super) fn no_value(&mut self) {
+    pub(crate) fn no_value(&mut self) {
         if self.options.body || !self.options.http {
             self.missing();
         }
@@ -298,6 +299,32 @@ impl<'o> LogWriter<'o> {
 
 /// What is encoded in captured headers besides what is not printable: the marks between them too.
 const HEADER_MARKS: &[u8] = b"\"#{|}";
+
+/// What a format is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FormatOptions {
+    /// A missing value shows as `-` rather than as nothing.
+    pub show_missing: bool,
+    /// Several spaces in the format count as one.
+    pub merge_spaces: bool,
+    /// Characters that would break an HTTP header or URI are percent-encoded.
+    pub http: bool,
+    /// The text is a body: the values of expressions in it may be quoted.
+    pub body: bool,
+}
+
+impl FormatOptions {
+    /// Anything else: variables, names.
+    pub const PLAIN: FormatOptions =
+        FormatOptions { show_missing: false, merge_spaces: false, http: false, body: false };
+    /// `log-format` and its like.
+    pub const LOG: FormatOptions =
+        FormatOptions { show_missing: true, merge_spaces: true, ..FormatOptions::PLAIN };
+    /// Values of headers, paths and locations.
+    pub const HTTP: FormatOptions = FormatOptions { http: true, ..FormatOptions::PLAIN };
+    /// Bodies.
+    pub const BODY: FormatOptions = FormatOptions { body: true, ..FormatOptions::HTTP };
+}
 
 #[cfg(test)]
 mod tests {

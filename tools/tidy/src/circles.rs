@@ -15,7 +15,7 @@ use crate::{Crate, Fault, Workspace};
 const LARGEST: &[(&str, usize)] = &[
     ("weir-containers", 3),
     ("weir-events", 3),
-    ("weir-expr", 10),
+    ("weir-expr", 8),
     ("weir-master", 4),
     ("weir-memory", 2),
     ("weir-runtime", 3),

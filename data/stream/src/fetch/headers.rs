@@ -232,7 +232,7 @@ pub(super) fn parse_ip(text: &[u8]) -> Option<IpAddr> {
     }
     // Zeros before a number are tolerated, numbers left out are not.
     let whole = address.split('.').count() == 4 && port.is_none_or(is_port);
-    weir_expr::args::parse_ipv4_abbreviated(address).filter(|_| whole).map(IpAddr::V4)
+    weir_expr::literal::parse_ipv4_abbreviated(address).filter(|_| whole).map(IpAddr::V4)
 }
 
 fn is_port(text: &str) -> bool {

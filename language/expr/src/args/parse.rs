@@ -187,30 +187,10 @@ fn mask6(text: &str) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(u128::MAX.checked_shl(128 - length).unwrap_or(0)))
 }
 
-/// An IPv4 address where inner zero bytes may be left out: `10.12` is `10.0.0.12` (manual, 7.1.6).
-pub fn parse_ipv4_abbreviated(text: &str) -> Option<Ipv4Addr> {
-    let mut bytes = [0u8; 4];
-    let mut count = 0;
-    let mut last = 0;
-    for part in text.split('.') {
-        if count == 4 || part.is_empty() || part.len() > 3 || !part.bytes().all(|byte| byte.is_ascii_digit())
-        {
-            return None;
-        }
-        bytes[count] = part.parse().ok()?;
-        last = bytes[count];
-        count += 1;
-    }
-    if count < 4 {
-        bytes[count - 1] = 0;
-        bytes[3] = last;
-    }
-    Some(Ipv4Addr::from(bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::literal::parse_ipv4_abbreviated;
 
     #[track_caller]
     fn check(word: &str, expected: &[&str], rest: &str) {

@@ -2,13 +2,14 @@
 
 use weir_syntax::did_you_mean;
 
-use super::writer::FormatFlags;
-use super::{Alias, FormatOptions, Item, Node};
+use super::{Item, Node};
+use crate::alias::Alias;
 use crate::args::split_args;
 use crate::error::{ParseError, show};
 use crate::expr::Expr;
 use crate::sample::SampleType;
 use crate::scope::Scope;
+use crate::writer::{FormatFlags, FormatOptions};
 
 /// How many items one format may have.
 const MAX_NODES: usize = 4096;

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_is_cleared_is_freed_in_pieces() {
         struct NoFiles;
-        impl crate::scope::Loader for NoFiles {
+        impl crate::loader::Loader for NoFiles {
             fn load(&self, _: &str) -> std::io::Result<Vec<u8>> {
                 Err(std::io::ErrorKind::NotFound.into())
             }

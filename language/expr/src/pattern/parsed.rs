@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::MatchMethod;
 use super::delimited::strip;
 use super::regex::Regex;
-use crate::args::parse_ipv4_abbreviated;
 use crate::error::show;
-use crate::internal::parse_hex;
+use crate::literal::parse_hex;
+use crate::literal::parse_ipv4_abbreviated;
 
 /// A pattern ready to be compared with.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::file::{FileEntry, acl_entries, map_entries};
 use super::set::PatternSet;
-use crate::scope::Loader;
+use crate::loader::Loader;
 
 /// The sets of one configuration. Files are shared by all who name them.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::io;
 use proptest::prelude::*;
 
 use super::*;
+use crate::loader::Loader;
 use crate::sample::Value;
-use crate::scope::Loader;
 
 struct File(&'static str);
 

@@ -7,7 +7,7 @@ use crate::scratch;
 
 /// How named values are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(crate) enum Encoding {
     /// Bytes beyond ASCII are escaped one by one, or valid UTF-8 stays.
     Json { utf8: bool },
     /// As bytes, or as hexadecimal digits.
@@ -16,7 +16,7 @@ pub(super) enum Encoding {
 
 impl Encoding {
     /// Begins the map of named values.
-    pub(super) fn open(self, out: &mut Vec<u8>) {
+    pub(crate) fn open(self, out: &mut Vec<u8>) {
         match self {
             Encoding::Json { .. } => out.push(b'{'),
             Encoding::Cbor { .. } => self.cbor(out, &[0xbf]),
@@ -24,7 +24,7 @@ impl Encoding {
     }
 
     /// Writes a name; `first` says whether it begins the map.
-    pub(super) fn name(self, name: &str, first: bool, out: &mut Vec<u8>) {
+    pub(crate) fn name(self, name: &str, first: bool, out: &mut Vec<u8>) {
         match self {
             Encoding::Json { utf8 } => {
                 if !first {
@@ -38,7 +38,7 @@ impl Encoding {
     }
 
     /// Ends the map.
-    pub(super) fn close(self, out: &mut Vec<u8>) {
+    pub(crate) fn close(self, out: &mut Vec<u8>) {
         match self {
             Encoding::Json { .. } => out.push(b'}'),
             Encoding::Cbor { .. } => self.cbor(out, &[0xff]),
@@ -46,7 +46,7 @@ impl Encoding {
     }
 
     /// Writes that there is nothing.
-    pub(super) fn null(self, out: &mut Vec<u8>) {
+    pub(crate) fn null(self, out: &mut Vec<u8>) {
         match self {
             Encoding::Json { .. } => out.extend_from_slice(b"null"),
             Encoding::Cbor { .. } => self.cbor(out, &[0xf6]),
@@ -54,7 +54,7 @@ impl Encoding {
     }
 
     /// Writes texts as a list; nothing when there are none.
-    pub(super) fn list<'t>(self, texts: impl Iterator<Item = &'t [u8]>, out: &mut Vec<u8>) {
+    pub(crate) fn list<'t>(self, texts: impl Iterator<Item = &'t [u8]>, out: &mut Vec<u8>) {
         let mut texts = texts.peekable();
         if texts.peek().is_none() {
             return self.null(out);
@@ -79,7 +79,7 @@ impl Encoding {
     }
 
     /// Writes a value. None is an empty text in JSON, and empty text nothing in CBOR.
-    pub(super) fn value(self, value: Option<Value<'_>>, out: &mut Vec<u8>) {
+    pub(crate) fn value(self, value: Option<Value<'_>>, out: &mut Vec<u8>) {
         match (self, value) {
             (Encoding::Json { .. }, Some(Value::Bool(value))) => {
                 out.extend_from_slice(if value { b"true" } else { b"false" });
