@@ -16,6 +16,7 @@
 //! This crate refuses to know what a connection is, what the bytes mean, and what any task is for.
 
 mod commons;
+mod current_work;
 mod descriptor;
 mod driver;
 mod key;

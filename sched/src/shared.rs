@@ -1,10 +1,10 @@
 //! What the other threads see of a worker: its inboxes, its bell and its figures.
 
+use crate::current_work::CurrentWork;
 use crate::driver::Bell;
 use crate::key::{TaskKey, WORKER_BITS};
 use crate::profile::{ProfileMode, ProfileSettings, Recorder};
 use crate::task::Task;
-use crate::watchdog::Current;
 use arc_swap::{ArcSwapOption, Guard};
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     pub(crate) bell: Bell,
     /// What the worker does now, for a watchdog.
-    pub(crate) current: CachePadded<Current>,
+    pub(crate) current: CachePadded<CurrentWork>,
     /// What is measured, and what that brought.
     pub(crate) profile: CachePadded<Recorder>,
     pub(crate) profiled_since_ns: AtomicU64,

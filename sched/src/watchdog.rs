@@ -11,99 +11,15 @@
 //! worker that sleeps in the kernel outside its poller (a slow disk, a lock) delays traffic as much, so that is
 //! warned about too; but it is never killed for it, since the kernel may let it go.
 
+use crate::current_work::CurrentWork;
 use crate::shared::Shared;
 use crate::task::Kind;
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_sync::{Counter, StaticRef};
-use weir_sys::time::ThreadClock;
 use weir_sys::{process, signal, time};
-
-/// What a worker does now, on a cache line of its own: a store or two for each task that runs.
-#[derive(Default)]
-pub(crate) struct Current {
-    kind: StaticRef<Kind>,
-    /// What woke it, while that is measured.
-    place: StaticRef<Location<'static>>,
-    /// How many tasks ran.
-    switches: Counter,
-    /// Whether it is in the poller, which it may be for ever.
-    waiting: AtomicBool,
-    identity: OnceLock<Identity>,
-}
-
-/// The thread that a worker is.
-#[derive(Clone, Copy)]
-struct Identity {
-    thread: u32,
-    clock: Option<ThreadClock>,
-}
-
-impl Current {
-    /// The current thread is the worker.
-    pub(crate) fn introduce(&self) {
-        self.identity
-            .get_or_init(|| Identity { thread: process::thread_id(), clock: ThreadClock::of_this_thread() });
-    }
-
-    /// A task of this kind runs.
-    #[inline]
-    pub(crate) fn enter(&self, kind: &'static Kind) {
-        self.kind.set(Some(kind));
-        self.switches.increment();
-    }
-
-    /// The running task was woken there.
-    #[inline]
-    pub(crate) fn woken_at(&self, place: Option<&'static Location<'static>>) {
-        self.place.set(place);
-    }
-
-    /// The worker enters the poller.
-    #[inline]
-    pub(crate) fn wait(&self) {
-        self.waiting.store(true, Relaxed);
-    }
-
-    /// The worker left the poller.
-    #[inline]
-    pub(crate) fn resume(&self) {
-        self.kind.set(None);
-        self.waiting.store(false, Relaxed);
-    }
-
-    /// What runs; none in the poller and between two tasks.
-    pub(crate) fn kind(&self) -> Option<&'static Kind> {
-        self.kind.get().filter(|_| !self.is_waiting())
-    }
-
-    /// Whether the worker is in the poller.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting.load(Relaxed)
-    }
-
-    /// How many tasks ran.
-    pub(crate) fn switches(&self) -> u64 {
-        self.switches.value()
-    }
-
-    /// The processor time that the worker used.
-    pub(crate) fn cpu_ns(&self) -> Option<u64> {
-        self.identity.get()?.clock?.ns()
-    }
-
-    fn sight(&self, loops: u64) -> Sight {
-        Sight {
-            waiting: self.is_waiting() || self.identity.get().is_none(),
-            progress: self.switches().wrapping_add(loops),
-            cpu_ns: self.cpu_ns().unwrap_or(0),
-            at_ns: time::monotonic_ns(),
-        }
-    }
-}
 
 /// A worker that does not go on.
 #[derive(Debug, Clone, Copy)]
@@ -169,9 +85,9 @@ impl Drop for Watchdog {
 
 fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u64, report: &dyn Fn(&Stall)) {
     let current = &shared.current;
-    let thread = current.identity.get().map_or(0, |identity| identity.thread);
+    let thread = current.thread().unwrap_or(0);
     let sleeps = || process::thread_sleeps(thread) == Some(true);
-    let finding = watch.look(current.sight(shared.activity.loops.value()), warn_after_ns, sleeps);
+    let finding = watch.look(Sight::of(current, shared.activity.loops.value()), warn_after_ns, sleeps);
     let deadly = match finding {
         WorkerHealth::Well => return,
         WorkerHealth::Warn => false,
@@ -180,7 +96,7 @@ fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u
     report(&Stall {
         worker: index,
         kind: current.kind(),
-        woken_at: current.place.get().filter(|_| shared.profile.is_on()),
+        woken_at: current.woken_by().filter(|_| shared.profile.is_on()),
         stuck_ns: watch.stuck_ns,
         asleep: watch.asleep,
         deadly,
@@ -224,6 +140,17 @@ enum WorkerHealth {
     Well,
     Warn,
     Dead,
+}
+
+impl Sight {
+    fn of(current: &CurrentWork, loops: u64) -> Self {
+        Self {
+            waiting: current.is_waiting() || current.thread().is_none(),
+            progress: current.switches().wrapping_add(loops),
+            cpu_ns: current.cpu_ns().unwrap_or(0),
+            at_ns: time::monotonic_ns(),
+        }
+    }
 }
 
 impl Watch {

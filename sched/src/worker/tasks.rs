@@ -178,7 +178,8 @@ pub(crate) fn dispose<T>(value: Option<T>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(debug_assertions)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::Tuning;

@@ -19,7 +19,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("weir-master", 4),
     ("weir-memory", 2),
     ("weir-runtime", 3),
-    ("weir-sched", 9),
+    ("weir-sched", 5),
     ("weir-sync", 2),
     ("weir-sys", 2),
 ];

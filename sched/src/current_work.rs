@@ -1,0 +1,95 @@
+//! What a worker does now, for whoever watches it from another thread.
+
+use std::panic::Location;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use weir_sync::{Counter, StaticRef};
+use weir_sys::process;
+use weir_sys::time::ThreadClock;
+
+use crate::task::Kind;
+
+/// It lies on a cache line of its own: a store or two for each task that runs.
+#[derive(Default)]
+pub(crate) struct CurrentWork {
+    kind: StaticRef<Kind>,
+    /// What woke it, while that is measured.
+    place: StaticRef<Location<'static>>,
+    /// How many tasks ran.
+    switches: Counter,
+    /// Whether it is in the poller, which it may be for ever.
+    waiting: AtomicBool,
+    identity: OnceLock<Identity>,
+}
+
+/// The thread that a worker is.
+#[derive(Clone, Copy)]
+struct Identity {
+    thread: u32,
+    clock: Option<ThreadClock>,
+}
+
+impl CurrentWork {
+    /// The current thread is the worker.
+    pub(crate) fn introduce(&self) {
+        self.identity
+            .get_or_init(|| Identity { thread: process::thread_id(), clock: ThreadClock::of_this_thread() });
+    }
+
+    /// A task of this kind runs.
+    #[inline]
+    pub(crate) fn enter(&self, kind: &'static Kind) {
+        self.kind.set(Some(kind));
+        self.switches.increment();
+    }
+
+    /// The running task was woken there.
+    #[inline]
+    pub(crate) fn woken_at(&self, place: Option<&'static Location<'static>>) {
+        self.place.set(place);
+    }
+
+    /// The worker enters the poller.
+    #[inline]
+    pub(crate) fn wait(&self) {
+        self.waiting.store(true, Relaxed);
+    }
+
+    /// The worker left the poller.
+    #[inline]
+    pub(crate) fn resume(&self) {
+        self.kind.set(None);
+        self.waiting.store(false, Relaxed);
+    }
+
+    /// What runs; none in the poller and between two tasks.
+    pub(crate) fn kind(&self) -> Option<&'static Kind> {
+        self.kind.get().filter(|_| !self.is_waiting())
+    }
+
+    /// Whether the worker is in the poller.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Relaxed)
+    }
+
+    /// How many tasks ran.
+    pub(crate) fn switches(&self) -> u64 {
+        self.switches.value()
+    }
+
+    /// The processor time that the worker used.
+    pub(crate) fn cpu_ns(&self) -> Option<u64> {
+        self.identity.get()?.clock?.ns()
+    }
+
+    /// The thread that the worker is; none before it runs.
+    pub(crate) fn thread(&self) -> Option<u32> {
+        self.identity.get().map(|identity| identity.thread)
+    }
+
+    /// What woke the running task, while that is measured.
+    pub(crate) fn woken_by(&self) -> Option<&'static Location<'static>> {
+        self.place.get()
+    }
+}
