@@ -220,13 +220,13 @@ def clients_show_certificates(binary, folder):
     authority, other = Authority(folder), Authority(folder, "other")
     site = authority.issue("one.example")
     mine, foreign = authority.issue("me.example"), other.issue("me.example", "foreign.pem")
-    shown = "%[ssl_c_used] %[ssl_c_verify] %[ssl_c_s_dn] %[ssl_c_i_dn(CN)]"
+    shown = "%[ssl_c_used] %[ssl_c_verify] %[ssl_c_err] %[ssl_c_s_dn] %[ssl_c_i_dn(CN)]"
     line = f"ssl crt {site} ca-file {authority.certificate} verify "
     with World(binary, folder, frontend(line + "optional", shown)) as world:
         with connect(world.port, own=mine) as connection:
-            assert ask_over(connection).endswith(b"\r\n\r\n1 0 /O=tests/CN=me.example authority")
+            assert ask_over(connection).endswith(b"\r\n\r\n1 0 0 /O=tests/CN=me.example authority")
         with connect(world.port) as connection:
-            assert ask_over(connection).endswith(b"\r\n\r\n0 0  ")
+            assert ask_over(connection).endswith(b"\r\n\r\n0 0 0  ")
     with World(binary, folder, frontend(line + "required", shown)) as world:
         for own, said in ((None, "0A0000C7:SSL routines::peer did not return a certificate"), (foreign, "0A000086:SSL routines::certificate verify failed")):
             try:
@@ -239,7 +239,7 @@ def clients_show_certificates(binary, folder):
             assert world.log.line().endswith(f"SSL handshake failure (error:{said})")
     with World(binary, folder, frontend(line + "required crt-ignore-err all ca-ignore-err all", shown)) as world:
         with connect(world.port, own=foreign) as connection:
-            assert ask_over(connection).endswith(b"\r\n\r\n1 20 /O=tests/CN=me.example other")
+            assert ask_over(connection).endswith(b"\r\n\r\n1 21 20 /O=tests/CN=me.example other")
 
 
 def handshakes_that_fail_are_logged(binary, folder):

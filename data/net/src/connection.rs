@@ -1,12 +1,14 @@
 //! One end of an exchange: a descriptor, the bytes that came and were not used yet, and what is left to send.
 
+pub(crate) mod transport;
+
 use weir_containers::{Buffer, BufferPool};
 use weir_sched::{Descriptor, Received as Raw, Sent as RawSent, Tick};
 use weir_sys::splice::Pipe;
 
 use crate::fault::Fault;
 use crate::shortage::{Right, Turn};
-use crate::transport::Transport;
+use transport::Transport;
 
 /// What a receive brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,19 +42,19 @@ pub enum Sent {
 /// that did not fit the socket's buffer.
 #[derive(Debug)]
 pub struct Connection {
-    pub(crate) descriptor: Descriptor,
-    pub(crate) input: Option<Buffer>,
+    descriptor: Descriptor,
+    input: Option<Buffer>,
     /// What few connections have. Boxed, because every idle one would hold the place for it.
-    pub(crate) beside: Option<Box<Beside>>,
-    pub(crate) ended: bool,
+    beside: Option<Box<Beside>>,
+    ended: bool,
     shut: bool,
     /// Held while it waits for a buffer to receive into.
     turn: Turn,
     /// May use the buffers that were set aside.
     privileged: bool,
-    pub(crate) broken: Option<Fault>,
+    broken: Option<Fault>,
     /// Nothing can be sent any more. What the peer sent before it closed may still be there.
-    pub(crate) write_error: Option<Fault>,
+    write_error: Option<Fault>,
     /// Bytes received since the connection was made.
     pub received: u64,
     /// Bytes sent since the connection was made.
@@ -64,15 +66,15 @@ const PIECE_MARGIN: usize = 16;
 
 /// What few connections have: bytes that must leave before anything else, or a TLS session. One of the two at least.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
-    pub(crate) pending: Pending,
-    pub(crate) tls: Option<Transport>,
+struct Beside {
+    pending: Pending,
+    tls: Option<Transport>,
 }
 
 /// What must leave before anything else.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
-    pub(crate) bytes: Vec<u8>,
+struct Pending {
+    bytes: Vec<u8>,
     start: usize,
 }
 
@@ -453,7 +455,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn send_now(&mut self, bytes: &[u8], more: bool) -> Sent {
+    fn send_now(&mut self, bytes: &[u8], more: bool) -> Sent {
         if let Some(fault) = self.fault() {
             return Sent::Failed(fault);
         }
@@ -499,7 +501,7 @@ impl Connection {
     }
 
     /// Keeps bytes that leave before anything that is sent later.
-    pub(crate) fn keep_pending(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    fn keep_pending(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         if bytes.is_empty() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Listeners, connections and transports: how bytes come in and leave.
 //!
 //! A [`Connection`] is a registered descriptor with its input buffer, the little that is pending to leave, and a TLS session if
-//! it has one (`transport.rs`). Receiving means "give me the buffer that holds the bytes"; nothing above this crate reads into a
+//! it has one (`connection/transport.rs`). Receiving means "give me the buffer that holds the bytes"; nothing above this crate reads into a
 //! slice of its own, and nobody above it sees bytes that are encrypted.
 //!
 //! The crate refuses to know what the bytes mean: no message, no proxy, no rule. Begin with `connection.rs`, then
@@ -15,15 +15,14 @@ pub mod endpoint;
 pub mod fault;
 pub mod listener;
 pub mod shortage;
-pub mod transport;
 
 pub use connect::{
     ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, SocketSizes, Source, SourceAddress,
     Target,
 };
+pub use connection::transport::{Clock, set_largest_record};
 pub use connection::{Connection, Fill, Received, Sent};
 pub use connection_limit::{ConnectionLimit, Permit};
 pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, Placement, SocketOptions};
 pub use fault::Fault;
 pub use listener::{Acceptor, AcceptorState};
-pub use transport::Clock;

@@ -41,9 +41,13 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// The one number that stands for all.
+    /// The one number that stands for all: what OpenSSL came to last. Behind a certificate that came alone and whose issuer is
+    /// unknown it also says that its signature could not be checked.
     pub fn code(self) -> u16 {
-        if self.authority_error != 0 { self.authority_error } else { self.error }
+        match (self.authority_error, self.error) {
+            (0, NO_ISSUER) => NOT_CHECKED,
+            (0, error) | (error, _) => error,
+        }
     }
 }
 
@@ -132,7 +136,7 @@ impl Authorities {
 }
 
 /// What is wrong, in OpenSSL's numbers (X509_V_ERR_*).
-fn code_of(error: &webpki::Error, certificate: &CertificateDer<'_>, alone: bool) -> u16 {
+fn code_of(error: &webpki::Error, certificate: &CertificateDer<'_>) -> u16 {
     use webpki::Error as E;
     match error {
         E::CertExpired { .. } => 10,
@@ -142,8 +146,7 @@ fn code_of(error: &webpki::Error, certificate: &CertificateDer<'_>, alone: bool)
         E::CrlExpired { .. } => 12,
         E::InvalidCrlSignatureForPublicKey => 8,
         E::UnknownIssuer if is_self_issued(certificate) => 18,
-        E::UnknownIssuer if alone => 20,
-        E::UnknownIssuer => 20,
+        E::UnknownIssuer => NO_ISSUER,
         E::InvalidSignatureForPublicKey => 7,
         E::CaUsedAsEndEntity | E::EndEntityUsedAsCa => 79,
         E::PathLenConstraintViolated => 25,
@@ -156,6 +159,11 @@ fn code_of(error: &webpki::Error, certificate: &CertificateDer<'_>, alone: bool)
         _ => 1,
     }
 }
+
+/// X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY.
+const NO_ISSUER: u16 = 20;
+/// X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE.
+const NOT_CHECKED: u16 = 21;
 
 fn is_self_issued(certificate: &CertificateDer<'_>) -> bool {
     use x509_parser::prelude::{FromDer, X509Certificate};
@@ -226,7 +234,7 @@ impl Verifier {
         for _ in 0..2 {
             let checked = authorities.check(certificate, intermediates, now, usage.clone(), &self.algorithms);
             let Err(error) = checked else { break };
-            let code = code_of(&error, certificate, intermediates.is_empty());
+            let code = code_of(&error, certificate);
             // Who cannot be trusted for want of an issuer is a fault of the chain, as OpenSSL counts it, when there is a chain.
             let (ignored, place) = match code {
                 18..=21 if !intermediates.is_empty() => {

@@ -148,6 +148,7 @@ impl Expressions<'_> {
     pub fn builtin_line(&self, word: &Word, kind: LogLineKind) -> Parsed<LogLine> {
         let text = match kind {
             LogLineKind::Http => weir_expr::format::HTTP,
+            LogLineKind::Https => weir_expr::format::HTTPS,
             LogLineKind::HttpClf => weir_expr::format::CLF_HTTP,
             LogLineKind::TcpClf => weir_expr::format::CLF_TCP,
             LogLineKind::Tcp | LogLineKind::Custom => weir_expr::format::TCP,

@@ -34,7 +34,6 @@ mod reply;
 mod resources;
 mod ring;
 mod sections;
-mod server_tls;
 mod source;
 #[cfg(test)]
 mod testing;

@@ -1,6 +1,7 @@
 //! The words of a `server` line, and of `server-template` and `default-server`.
 
 mod checks;
+mod tls;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ pub(crate) enum ServerLineKind {
 #[derive(Clone, Copy, Debug)]
 pub struct ServerReader(fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed);
 
-pub(crate) const fn option(
+const fn option(
     name: &'static str,
     arguments: &'static str,
     example: &'static str,
@@ -86,7 +87,7 @@ pub(crate) fn too_large(word: &Word) -> String {
 }
 
 /// Of a word: `add server` does not take it.
-pub(crate) const NOT_ADDED: u8 = 1;
+const NOT_ADDED: u8 = 1;
 /// Of a word: it makes sense where log messages are sent (manual, the contexts of each keyword).
 const LOGS: u8 = 1 << 1;
 /// The same, over a connection only.
@@ -123,7 +124,7 @@ fn check_added(word: &Word, row: &Row<ServerReader>) -> Parsed {
 
 /// Every word of a server line.
 pub static SERVER_OPTIONS: Table<ServerReader> =
-    Table::new(&[READY, crate::server_tls::ROWS, checks::READY, NEGATIONS, NOT_YET]);
+    Table::new(&[READY, tls::ROWS, checks::READY, NEGATIONS, NOT_YET]);
 
 /// Reads the words of a server line to its end. `subject` is how messages call the server.
 pub(crate) fn read_server_options(

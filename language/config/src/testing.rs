@@ -29,6 +29,12 @@ const ONE_STRING: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
 static FETCHES: &[FetchDecl] = &[
     FetchDecl::new("src", SampleType::Ipv4, "client").needs(Needs::L4_CLIENT),
+    FetchDecl::new("fc_err", SampleType::Int, "error of the client's connection").needs(Needs::L4_CLIENT),
+    FetchDecl::new("ssl_fc_err", SampleType::Int, "error of the handshake").needs(Needs::L5_CLIENT),
+    FetchDecl::new("ssl_c_err", SampleType::Int, "fault of the certificate").needs(Needs::L5_CLIENT),
+    FetchDecl::new("ssl_c_ca_err", SampleType::Int, "fault of its issuer").needs(Needs::L5_CLIENT),
+    FetchDecl::new("ssl_fc_is_resumed", SampleType::Bool, "resumption").needs(Needs::L5_CLIENT),
+    FetchDecl::new("ssl_fc_sni", SampleType::Str, "server name").needs(Needs::L5_CLIENT),
     FetchDecl::new("dst", SampleType::Ipv4, "destination").needs(Needs::L4_CLIENT),
     FetchDecl::new("req.len", SampleType::Int, "length").valid(REQUESTS).needs(Needs::L6_REQUEST),
     FetchDecl::new("path", SampleType::Str, "path").valid(REQUESTS).needs(Needs::HTTP_REQUEST),

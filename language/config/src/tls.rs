@@ -99,15 +99,9 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         force(options(bind), TlsVersion::Tls13);
         Ok(())
     }),
-    option("force-sslv3", "", "", "TLS: SSLv3 only, which is refused", |_, words| {
-        Err(too_old(words, "SSLv3"))
-    }),
-    option("force-tlsv10", "", "", "TLS: 1.0 only, which is refused", |_, words| {
-        Err(too_old(words, "TLSv1.0"))
-    }),
-    option("force-tlsv11", "", "", "TLS: 1.1 only, which is refused", |_, words| {
-        Err(too_old(words, "TLSv1.1"))
-    }),
+    Row::removed("force-sslv3", "SSLv3 is not supported: TLSv1.2 and TLSv1.3 are"),
+    Row::removed("force-tlsv10", "TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are"),
+    Row::removed("force-tlsv11", "TLSv1.1 is not supported: TLSv1.2 and TLSv1.3 are"),
     option("no-alpn", "", "", "TLS: negotiate no protocol", |bind, _| {
         options(bind).protocols = Some(Vec::new());
         Ok(())
@@ -212,12 +206,6 @@ pub(crate) fn path(words: &mut Words<'_>, keyword: &str, what: &str) -> Parsed<B
 pub(crate) fn force(options: &mut TlsOptions, version: TlsVersion) {
     options.min_version = Some(version);
     options.max_version = Some(version);
-}
-
-pub(crate) fn too_old(words: &Words<'_>, version: &str) -> crate::words::Fault {
-    let at = words.position().saturating_sub(1);
-    let span = words.line().span_at(at);
-    fault(span, format!("'{}' : {version} is not supported: TLSv1.2 and TLSv1.3 are", words.line().text(at)))
 }
 
 pub(crate) fn version(words: &mut Words<'_>, keyword: &str) -> Parsed<TlsVersion> {

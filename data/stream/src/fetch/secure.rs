@@ -56,9 +56,9 @@ pub(super) const ROWS: &[Row] = &[
     row(
         client("ssl_fc_has_crt", Bool, "Whether the client showed a certificate in this handshake"),
         |stream, _, _| {
-            truth(
-                of_client(stream).is_some_and(|facts| !facts.resumed && !facts.peer_certificates.is_empty()),
-            )
+            fact(of_client(stream), |facts| {
+                Some(truth(!facts.resumed && !facts.peer_certificates.is_empty()))
+            })
         },
     ),
     row(
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
         fact(of_client(stream), |facts| Some(copied(error_words(facts).as_bytes())))
     }),
     row(client("ssl_c_used", Bool, "Whether the client has a certificate"), |stream, _, _| {
-        truth(of_client(stream).is_some_and(|facts| !facts.peer_certificates.is_empty()))
+        fact(of_client(stream), |facts| Some(truth(!facts.peer_certificates.is_empty())))
     }),
     row(
         client(
@@ -109,7 +109,8 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(client("ssl_c_chain_der", Bin, "The certificates that the client showed, in DER"), |stream, _, _| {
         fact(of_client(stream), |facts| {
-            let chain = &facts.peer_certificates;
+            // As in OpenSSL, a server sees its client's own certificate apart from the chain.
+            let chain = facts.peer_certificates.get(1..).unwrap_or_default();
             (!chain.is_empty()).then(|| made_binary(chain.iter().flat_map(|der| der.to_vec()).collect()))
         })
     }),

@@ -46,6 +46,8 @@ pub enum LogLineKind {
     Http,
     /// `option httplog clf`.
     HttpClf,
+    /// `option httpslog`.
+    Https,
     /// `option tcplog`.
     Tcp,
     /// `option tcplog clf`.

@@ -355,13 +355,14 @@ impl ProxyParser<'_> {
         let finished = &self.finished[index];
         let proxy = &finished.proxy;
         let LogLine::Format { kind, .. } = &proxy.settings.logging.line else { return None };
-        let http_only = matches!(kind, LogLineKind::Http | LogLineKind::HttpClf);
+        let http_only = matches!(kind, LogLineKind::Http | LogLineKind::HttpClf | LogLineKind::Https);
         if proxy.mode() != Mode::Tcp || !proxy.is_frontend() || !http_only {
             return None;
         }
         let (_, span) = finished.extras.log_line_word?;
+        let word = if *kind == LogLineKind::Https { "httpslog" } else { "httplog" };
         let message = format!(
-            "'option httplog' not usable with {} '{}' (needs 'mode http'). Falling back to 'option tcplog'.",
+            "'option {word}' not usable with {} '{}' (needs 'mode http'). Falling back to 'option tcplog'.",
             noun(proxy),
             proxy.name
         );

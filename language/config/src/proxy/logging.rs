@@ -272,6 +272,12 @@ pub(super) fn read_httplog(context: &mut LineContext<'_>, words: &mut Words<'_>)
     builtin(context, words, kind, "option httplog")
 }
 
+/// `option httpslog`.
+pub(super) fn read_httpslog(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
+    words.end("option httpslog")?;
+    builtin(context, words, LogLineKind::Https, "option httpslog")
+}
+
 /// `option tcplog [clf]`.
 pub(super) fn read_tcplog(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let clf = words.take_if("clf");

@@ -267,6 +267,15 @@ const READY: &[Row<OptionReader>] = &[
         true,
         Positive(logging::read_httplog),
     ),
+    with_arguments(
+        "httpslog",
+        "",
+        "",
+        "log HTTP requests over TLS",
+        DEFAULTS_AND_FRONTENDS,
+        true,
+        Positive(logging::read_httpslog),
+    ),
     option(
         "idle-close-on-response",
         "on a soft stop, let idle clients have a last response",
@@ -419,7 +428,6 @@ const READY: &[Row<OptionReader>] = &[
 const NOT_YET: &[Row<OptionReader>] = &[
     Row::not_yet("disable-h2-upgrade", "", "do not switch to HTTP/2 on its preface"),
     Row::not_yet("external-check", "", "check servers with a program"),
-    Row::not_yet("httpslog", "", "log HTTP requests over TLS"),
     Row::not_yet("use-small-buffers", "[ queue | l7-retries | check ]*", "use small buffers"),
     Row::removed("http-tunnel", "please just remove it, it shouldn't be needed."),
     Row::removed("forceclose", "please just remove it, or use 'option httpclose' if absolutely needed."),

@@ -125,10 +125,17 @@ fn what_is_not_there_yet_is_an_error() {
     );
     check(
         "listen l",
-        "bind :80 ssl crt x",
+        "bind :80 ssl crt x ech y allow-0rtt",
         &[
-            "A parsing [t.cfg:9] : 'bind :80' in section 'listen' : 'ssl' is not implemented yet",
-            "A parsing [t.cfg:9] : 'bind :80' in section 'listen' : 'crt' is not implemented yet",
+            "A parsing [t.cfg:9] : 'bind :80' in section 'listen' : 'ech' is not implemented yet",
+            "A parsing [t.cfg:9] : 'bind :80' in section 'listen' : 'allow-0rtt' is not implemented yet",
+        ],
+    );
+    check(
+        "listen l",
+        "bind :80 ssl crt x force-tlsv10",
+        &[
+            "A parsing [t.cfg:9] : 'bind :80' in section 'listen' : 'force-tlsv10' : TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are",
         ],
     );
 }

@@ -19,12 +19,12 @@ use weir_tls::{
     ChooseServer, Facts, Failure, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Progress, Session, Why, announced,
 };
 
-use crate::connection::{Beside, Connection, Received, Sent};
+use super::{Beside, Connection, Received, Sent};
 use crate::fault::Fault;
 
 /// A connection's TLS session.
 #[derive(Debug)]
-pub(crate) struct Transport {
+pub(super) struct Transport {
     session: Session,
     /// What came and was not decrypted yet. Its memory is given back when it is empty.
     wire: Vec<u8>,
@@ -34,7 +34,7 @@ pub(crate) struct Transport {
 
 impl Beside {
     /// Whether the session can give bytes without the socket.
-    pub(crate) fn holds_input(&self) -> bool {
+    pub(super) fn holds_input(&self) -> bool {
         self.tls.as_ref().is_some_and(Transport::holds_input)
     }
 }
@@ -223,7 +223,7 @@ impl Connection {
 
     /// Receives and decrypts at most `allowed` bytes into the input buffer.
     #[inline(never)]
-    pub(crate) fn receive_opened(&mut self, allowed: usize) -> Received {
+    pub(super) fn receive_opened(&mut self, allowed: usize) -> Received {
         let (Some(mut beside), Some(mut buffer)) = (self.beside.take(), self.input.take()) else {
             return Received::Nothing;
         };
@@ -254,7 +254,7 @@ impl Connection {
     }
 
     /// Sends bytes encrypted. What is encrypted and does not fit the socket is kept, and counts as sent.
-    pub(crate) fn send_sealed(&mut self, bytes: &[u8], more: bool) -> Sent {
+    pub(super) fn send_sealed(&mut self, bytes: &[u8], more: bool) -> Sent {
         if let Some(fault) = self.fault() {
             return Sent::Failed(fault);
         }
@@ -312,7 +312,7 @@ impl Connection {
 
     /// Encrypts the rest of a head, of which `done` bytes left, and keeps it.
     #[cold]
-    pub(crate) fn seal_behind(&mut self, rest: &[u8], done: usize) -> Sent {
+    pub(super) fn seal_behind(&mut self, rest: &[u8], done: usize) -> Sent {
         let mut taken = 0;
         while taken < rest.len() {
             let mut answer = Vec::new();
@@ -333,7 +333,7 @@ impl Connection {
 
     /// Tells the peer that nothing more is sent (RFC 8446, 6.1).
     #[cold]
-    pub(crate) fn say_closed(&mut self) {
+    pub(super) fn say_closed(&mut self) {
         let mut answer = Vec::new();
         if let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) {
             transport.session.close(&mut answer);

@@ -6,9 +6,10 @@ use weir_expr::{Place, Places};
 
 use crate::model::{ServerTls, TlsOptions, TlsVerify, TlsVersion};
 use crate::rows::Row;
-use crate::server::{NOT_ADDED, ServerLine, ServerReader, option};
-use crate::tls::{force, path, protocols, too_old, version};
+use crate::tls::{force, path, protocols, version};
 use crate::words::fault;
+
+use super::{NOT_ADDED, ServerLine, ServerReader, option};
 
 fn tls<'l>(server: &'l mut ServerLine<'_>) -> &'l mut ServerTls {
     Arc::make_mut(server.settings.tls.get_or_insert_default())
@@ -18,7 +19,7 @@ fn options<'l>(server: &'l mut ServerLine<'_>) -> &'l mut TlsOptions {
     &mut tls(server).options
 }
 
-pub(crate) const ROWS: &[Row<ServerReader>] = &[
+pub(super) const ROWS: &[Row<ServerReader>] = &[
     option("alpn", "<protocols>", "http/1.1", "TLS: protocols to negotiate", |server, words| {
         options(server).protocols = Some(protocols(words)?);
         Ok(())
@@ -53,15 +54,9 @@ pub(crate) const ROWS: &[Row<ServerReader>] = &[
         options(server).curves = Some(path(words, "curves", "curve suite")?);
         Ok(())
     }),
-    option("force-sslv3", "", "", "TLS: SSLv3 only, which is refused", |_, words| {
-        Err(too_old(words, "SSLv3"))
-    }),
-    option("force-tlsv10", "", "", "TLS: 1.0 only, which is refused", |_, words| {
-        Err(too_old(words, "TLSv1.0"))
-    }),
-    option("force-tlsv11", "", "", "TLS: 1.1 only, which is refused", |_, words| {
-        Err(too_old(words, "TLSv1.1"))
-    }),
+    Row::removed("force-sslv3", "SSLv3 is not supported: TLSv1.2 and TLSv1.3 are"),
+    Row::removed("force-tlsv10", "TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are"),
+    Row::removed("force-tlsv11", "TLSv1.1 is not supported: TLSv1.2 and TLSv1.3 are"),
     option("force-tlsv12", "", "", "TLS: 1.2 only", |server, _| {
         force(options(server), TlsVersion::Tls12);
         Ok(())
