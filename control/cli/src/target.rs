@@ -14,9 +14,9 @@ pub use patterns::{
 };
 pub use process::{CliSocket, Limit, ProcessTarget, VariableSource};
 pub use proxies::{
-    AddressChange, BackendKey, CapturedError, CheckKind, Direction, ErrorFilter, FrontendKey,
-    FrontendRefusal, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey, ServerRefusal,
-    ServerState, ServerView,
+    AddressChange, BackendKey, CapturedError, CheckKind, CheckRedirection, Direction, ErrorFilter,
+    FrontendKey, FrontendRefusal, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey,
+    ServerRefusal, ServerState, ServerView,
 };
 pub use sessions::{NextSession, SessionFilter, SessionTarget, SessionView, Shutdown};
 pub use work::{

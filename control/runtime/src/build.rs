@@ -28,7 +28,7 @@ use weir_stream::instance::{AddedServers, DescriptorMarks, Identity, Instance, L
 use weir_stream::variables::VariableLimits;
 use weir_sync::CachePadded;
 
-pub(crate) use checks::{checks, health_plan};
+pub(crate) use checks::{checks, follow, plans};
 pub use logs::LogSinks;
 pub use names::{NameError, Resolver, SystemResolver, address};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
@@ -125,6 +125,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         variable_bytes: AtomicUsize::new(0),
         statistics: options.statistics,
         refused,
+        news: OnceLock::new(),
     })
 }
 

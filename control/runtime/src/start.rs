@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use weir_checks::ProcessView as _;
 use weir_config::model::{
     Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig, Tuning,
 };
@@ -230,7 +231,10 @@ fn try_serve(
         ended_by: AtomicI32::new(0),
     }));
     let _ = record.life.set(life);
-    let checks = build::checks(instance, record.check_tuning, Box::new(Live { instance, record }));
+    build::follow(instance);
+    let live = Live { instance, record };
+    let _ = instance.news.set(Box::new(move |news| live.news(news)));
+    let checks = build::checks(instance, record.check_tuning, Box::new(live));
     let _ = record.checks.set(Box::leak(Box::new(checks)));
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();

@@ -110,6 +110,7 @@ mod tests {
             note(&live.instance.variables().limit());
             note(&scheduler(&global, WORKERS));
             note(&WorkerTuning::new(&global.tuning, WORKERS));
+            note(&crate::build::checks(live.instance, global.tuning.checks, Box::new(live)).load);
             note(&plan::described(live.instance, &global, WORKERS));
             let rings = live.record.events.sinks.all().iter().filter_map(|sink| sink.as_ring());
             note(&rings.map(|ring| ring.queues()).collect::<Vec<_>>());

@@ -14,7 +14,7 @@ use crate::balance::Pick;
 use crate::changes::{AddError, ChangeError, FormerState, RemoveError};
 use crate::choice::{Choice, ChooseInput};
 use crate::figures::BackendFigures;
-use crate::health::{Check, CheckKind, CheckResult, Finding};
+use crate::health::{Check, CheckKind, CheckResult, CheckStatus, Consequence, Finding, Observation};
 use crate::idle::IdlePools;
 use crate::lb_state::{BackendStatus, LbState, Watcher};
 use crate::lease::Lease;
@@ -346,9 +346,9 @@ impl Backend {
         let says_all = self.settings().log_health_checks;
         if says_all && step.is_news {
             news.notices
-                .push(self.notice(Urgency::Notice, check_line(self.name(), &server, check, &finding)));
+                .push(self.notice(Urgency::Notice, check_line(self.name(), &server, kind, check, &finding)));
         }
-        let Some(state) = server.state_after(&step, finding.result(), now_ms) else { return news };
+        let Some(state) = server.state_after(&step, now_ms) else { return news };
         let reason = if says_all { Reason::Said } else { Reason::Found(finding) };
         // The server was there a moment ago: if it is gone now, there is nothing to tell.
         let _ = self.alter(key, &reason, now_ms, &mut news, |server| {
@@ -356,6 +356,37 @@ impl Backend {
             Ok(())
         });
         news
+    }
+
+    /// Traffic showed something of a server (`observe`); news only where something follows from it.
+    #[inline]
+    pub fn observe(&self, server: &Server, observation: Observation, now_ms: u64) -> Option<News> {
+        server.observe(observation).then(|| self.conclude(server, observation, now_ms))
+    }
+
+    /// What follows from many errors in a row.
+    #[cold]
+    fn conclude(&self, server: &Server, observation: Observation, now_ms: u64) -> News {
+        let (Some(check), Some(rules)) = (server.health(), server.settings().observe) else {
+            return News::default();
+        };
+        check.hurry();
+        let rise = check.rules().rise;
+        let level = check.record().level;
+        match rules.consequence {
+            Consequence::CheckSoon => return News::default(),
+            Consequence::FailCheck => {}
+            Consequence::SuddenDeath => check.set_level(level.min(rise + 1)),
+            Consequence::MarkDown => check.set_level(level.min(rise)),
+        }
+        check.record().observed_failures += 1;
+        let detail = format!(
+            "Detected {} consecutive errors, last one was: {}",
+            rules.limit,
+            observation.description()
+        );
+        let finding = Finding { detail: detail.into(), ..Finding::new(CheckStatus::Observed) };
+        self.report(server.key(), CheckKind::Health, finding, now_ms)
     }
 
     /// Changes a server under the lock, and has others follow.
@@ -404,6 +435,12 @@ impl Backend {
         Ok(())
     }
 
+    /// Has those that follow a server be what it is, without a word.
+    pub fn lead(&self, key: ServerKey, now_ms: u64) {
+        // A server that is gone leads nobody.
+        let _ = self.alter(key, &Reason::Operator, now_ms, &mut News::default(), |_| Ok(()));
+    }
+
     /// Has a server be what another one is.
     fn follow(&self, key: ServerKey, leader_backend: &str, leader: &Server, now_ms: u64, news: &mut News) {
         let reason = Reason::Follows(format!("{leader_backend}/{}", leader.name()));
@@ -436,7 +473,7 @@ impl Backend {
         if let Some(address) = former.address {
             self.apply_address(&server, address);
         }
-        server.restore(former.admin, former.operational, former.last_change_ms);
+        server.restore(former.admin, former.operational, former.check_level, former.last_change_ms);
         lb_state.rebuild(now_ms);
         Ok(())
     }
@@ -533,6 +570,7 @@ impl Backend {
                 apply_admin(server, server.admin_state().without(clear).with(set), now_ms);
             }
             Change::Health(state) => force_health(server, state, now_ms),
+            Change::Agent { up } => force_agent(server, up, now_ms),
         }
         Ok(())
     }
@@ -687,6 +725,17 @@ fn force_health(server: &Server, state: OperationalState, now_ms: u64) {
     apply_health(server, state, now_ms);
 }
 
+/// An operator says what the agent would say.
+fn force_agent(server: &Server, up: bool, now_ms: u64) {
+    let Some(agent) = server.agent() else { return };
+    agent.set_level(if up { agent.rules().top() } else { 0 });
+    if !up {
+        apply_health(server, OperationalState::Stopped, now_ms);
+    } else if server.checks_say_up() {
+        apply_health(server, OperationalState::Running, now_ms);
+    }
+}
+
 /// A server is what the one is that it follows: its own wishes of maintenance and drain remain.
 fn apply_lead(server: &Server, leader: &Server, now_ms: u64) {
     let inherited = AdminState::INHERITED_MAINTENANCE.with(AdminState::INHERITED_DRAIN);
@@ -712,7 +761,11 @@ fn come_up(server: &Server, now_ms: u64) {
 }
 
 /// What `option log-health-checks` says of a check.
-fn check_line(backend: &str, server: &Server, check: &Check, finding: &Finding) -> String {
+fn check_line(backend: &str, server: &Server, kind: CheckKind, check: &Check, finding: &Finding) -> String {
+    let what = match kind {
+        CheckKind::Health => "Health",
+        CheckKind::Agent => "Agent",
+    };
     let backup = if server.settings().backup { "backup " } else { "" };
     let outcome = match finding.result() {
         CheckResult::Passed => "succeeded",
@@ -723,6 +776,6 @@ fn check_line(backend: &str, server: &Server, check: &Check, finding: &Finding) 
     let word = if is_up { "UP" } else { "DOWN" };
     let (name, reason) = (server.name(), finding.reason());
     format!(
-        "Health check for {backup}server {backend}/{name} {outcome}{reason}, status: {step}/{steps} {word}."
+        "{what} check for {backup}server {backend}/{name} {outcome}{reason}, status: {step}/{steps} {word}."
     )
 }

@@ -17,6 +17,8 @@ pub struct FormerState {
     pub admin: AdminState,
     /// How it was; whatever it says, who is in maintenance is stopped.
     pub operational: OperationalState,
+    /// How far its health check was, if that is known.
+    pub check_level: Option<u32>,
     /// When that began, on the caller's clock.
     pub last_change_ms: u64,
 }

@@ -12,12 +12,16 @@
 //! `rise` goes all the way; a failure counts one step down, and the step that leaves `rise` goes all the way down.
 //! Whoever checks reports through [`Backend::report`](crate::Backend::report), which makes the server follow.
 
+pub mod observe;
 pub mod status;
 
 use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_sync::{Lock, LockGuard, LockLabel};
 
+pub use observe::{Consequence, Observation, ObserveRules};
 pub use status::{CheckResult, CheckStatus};
 
 /// What profiles call the locks of checks' records.
@@ -120,7 +124,9 @@ impl Finding {
         if !self.detail.is_empty() {
             text.push_str(&format!(", info: \"{}\"", self.detail));
         }
-        text.push_str(&format!(", check duration: {}ms", self.duration_ms));
+        if self.status != CheckStatus::Observed {
+            text.push_str(&format!(", check duration: {}ms", self.duration_ms));
+        }
         text
     }
 }
@@ -128,12 +134,12 @@ impl Finding {
 /// One check of a server.
 #[derive(Debug)]
 pub struct Check {
+    kind: CheckKind,
     rules: CheckRules,
     record: Lock<CheckRecord>,
 }
 
 /// What is known of a check.
-#[derive(Debug)]
 pub struct CheckRecord {
     /// Between 0 and [`CheckRules::top`].
     pub level: u32,
@@ -147,6 +153,36 @@ pub struct CheckRecord {
     pub running: bool,
     /// How often it failed while the server was up.
     pub failures: u64,
+    /// How often traffic made it fail (`observe`).
+    pub observed_failures: u64,
+    /// Where the check goes instead, as operators said.
+    pub redirection: Option<Box<Redirection>>,
+    /// The next check comes soon, whatever the level.
+    pub hurries: bool,
+    /// Wakes whoever makes the checks.
+    pub wake: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl std::fmt::Debug for CheckRecord {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let CheckRecord { level, last, .. } = self;
+        formatter
+            .debug_struct("CheckRecord")
+            .field("level", level)
+            .field("last", last)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a check goes instead of where the configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redirection {
+    /// The address.
+    pub address: Option<IpAddr>,
+    /// The port.
+    pub port: Option<u16>,
+    /// What an agent is told first.
+    pub send: Option<Arc<[u8]>>,
 }
 
 /// What a finding changed.
@@ -160,19 +196,25 @@ pub(crate) struct Step {
     pub(crate) is_up: bool,
     /// Whether it counts as a failure of a server that was up.
     pub(crate) failed_while_up: bool,
+    /// What the finding means.
+    pub(crate) result: CheckResult,
 }
 
 impl Check {
-    pub(crate) fn new(rules: CheckRules) -> Self {
+    pub(crate) fn new(kind: CheckKind, rules: CheckRules) -> Self {
         let record = CheckRecord {
-            level: rules.first_level(),
+            level: if kind == CheckKind::Agent { rules.top() } else { rules.first_level() },
             last: Finding::new(CheckStatus::Initializing),
             result: CheckResult::Unknown,
             enabled: true,
             running: false,
             failures: 0,
+            observed_failures: 0,
+            redirection: None,
+            hurries: false,
+            wake: None,
         };
-        Self { rules, record: Lock::new(record, &CHECK) }
+        Self { kind, rules, record: Lock::new(record, &CHECK) }
     }
 
     /// `rise`, `fall` and the beginning.
@@ -200,6 +242,15 @@ impl Check {
         if level >= rise { (level - rise + 1, fall, true) } else { (level, rise, false) }
     }
 
+    /// Has the next check come soon.
+    pub fn hurry(&self) {
+        let mut record = self.record();
+        record.hurries = true;
+        if let Some(wake) = &record.wake {
+            wake();
+        }
+    }
+
     pub(crate) fn set_level(&self, level: u32) {
         self.record().level = level.min(self.rules.top());
     }
@@ -209,7 +260,15 @@ impl Check {
         let mut record = self.record();
         let CheckRules { rise, .. } = self.rules;
         let (level, status) = (record.level, record.last.status);
-        let result = finding.result();
+        let result = match finding.result() {
+            // An agent that cannot be asked says nothing (manual, "agent-check").
+            CheckResult::Failed
+                if self.kind == CheckKind::Agent && finding.status != CheckStatus::L7Status =>
+            {
+                CheckResult::Neutral
+            }
+            result => result,
+        };
         match result {
             CheckResult::Failed if level > rise => record.level -= 1,
             CheckResult::Failed => record.level = 0,
@@ -228,6 +287,7 @@ impl Check {
             is_down: result == CheckResult::Failed && record.level == 0,
             is_up: record.level >= rise,
             failed_while_up,
+            result,
         }
     }
 }
@@ -237,7 +297,7 @@ mod tests {
     use super::*;
 
     fn check(rise: u32, fall: u32, start: StartLevel) -> Check {
-        Check::new(CheckRules { rise, fall, start })
+        Check::new(CheckKind::Health, CheckRules { rise, fall, start })
     }
 
     /// Levels after each of some findings: `+` passed, `-` failed, `~` neutral.

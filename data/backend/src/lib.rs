@@ -48,7 +48,10 @@ pub use figures::{
     ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter, ProcessRate, ProcessRates,
     ServerCounter, ServerFigures,
 };
-pub use health::{Check, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Finding, StartLevel};
+pub use health::{
+    Check, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Consequence, Finding, Observation,
+    ObserveRules, Redirection, StartLevel,
+};
 pub use idle::{
     Admission, ConnectionKeys, ConnectionParts, Idle, IdlePool, IdlePools, NeverShared, PurgePlan, Removed,
     Reusable, ReuseScope, SharedConnection, SharedId, Usage, may_reuse, purge_plan, reuse_scope,

@@ -15,7 +15,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use crate::address::ServerAddress;
 use crate::backend::Backend;
 use crate::figures::ServerFigures;
-use crate::health::{Check, CheckKind, CheckResult, Step};
+use crate::health::{Check, CheckKind, CheckResult, Observation, Step};
 use crate::idle::IdlePools;
 use crate::server_key::ServerKey;
 use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerSettings};
@@ -47,8 +47,13 @@ pub enum Change {
         /// Bits to clear.
         clear: AdminState,
     },
-    /// What health checks found out. Ignored while in maintenance.
+    /// What health checks would have found out. Ignored while in maintenance.
     Health(OperationalState),
+    /// What the agent would have said: up or down.
+    Agent {
+        /// Whether it is up.
+        up: bool,
+    },
     /// `set server addr`, an answer of the resolver.
     Address(ServerAddress),
     /// `set maxconn server`; 0 is unlimited.
@@ -82,6 +87,8 @@ pub struct Server {
     agent: Option<Box<Check>>,
     /// The servers that follow this one's state. Changed while the configuration is put together, and by the runtime API.
     followers: ArcSwap<Vec<Follower>>,
+    /// Errors in a row of its traffic, where that is observed.
+    errors_in_a_row: AtomicU32,
     pools: &'static IdlePools,
     home: Home,
 }
@@ -121,9 +128,10 @@ impl Server {
             served_maximum: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
             figures: ServerFigures::new(home.shared.settings.workers),
-            health: settings.check.map(|rules| Box::new(Check::new(rules))),
-            agent: settings.agent.map(|rules| Box::new(Check::new(rules))),
+            health: settings.check.map(|rules| Box::new(Check::new(CheckKind::Health, rules))),
+            agent: settings.agent.map(|rules| Box::new(Check::new(CheckKind::Agent, rules))),
             followers: ArcSwap::default(),
+            errors_in_a_row: AtomicU32::new(0),
             pools,
             home,
             settings,
@@ -348,15 +356,35 @@ impl Server {
         self.health().is_none_or(says_up) && self.agent().is_none_or(says_up)
     }
 
+    /// Takes note of what traffic showed, where that is observed: true with so many errors in a row that something follows.
+    #[inline]
+    pub(crate) fn observe(&self, observation: Observation) -> bool {
+        let Some(rules) = &self.settings.observe else { return false };
+        // Who looks at responses is not content with a connection.
+        let is_ignored =
+            if rules.layer7 { observation == Observation::Connected } else { observation.is_layer7() };
+        if is_ignored {
+            return false;
+        }
+        if observation.is_well() {
+            if self.errors_in_a_row.load(Ordering::Relaxed) > 0 {
+                self.errors_in_a_row.store(0, Ordering::Relaxed);
+            }
+            return false;
+        }
+        // One of those that count at the same time reaches the limit.
+        let count = self.errors_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        let is_enough = count >= rules.limit;
+        if is_enough {
+            self.errors_in_a_row.store(0, Ordering::Relaxed);
+        }
+        is_enough
+    }
+
     /// The state that a finding of a check leads to, if another than now.
-    pub(crate) fn state_after(
-        &self,
-        step: &Step,
-        result: CheckResult,
-        now_ms: u64,
-    ) -> Option<OperationalState> {
+    pub(crate) fn state_after(&self, step: &Step, now_ms: u64) -> Option<OperationalState> {
         let now = self.operational_state(now_ms);
-        let next = match result {
+        let next = match step.result {
             CheckResult::Failed if step.is_down => OperationalState::Stopped,
             CheckResult::Passed if step.is_up && self.checks_say_up() => match now {
                 OperationalState::Starting => OperationalState::Starting,
@@ -492,13 +520,24 @@ impl Server {
         self.operational.store(OperationalState::Stopped as u8, Ordering::Relaxed);
     }
 
-    /// How it was in a former process: nothing is counted.
-    pub(crate) fn restore(&self, admin: AdminState, operational: OperationalState, last_change_ms: u64) {
+    /// How it was in a former process: nothing is counted. The check goes on from where it was.
+    pub(crate) fn restore(
+        &self,
+        admin: AdminState,
+        operational: OperationalState,
+        check_level: Option<u32>,
+        last_change_ms: u64,
+    ) {
         let operational = match operational {
             _ if admin.is_maintenance() => OperationalState::Stopped,
             OperationalState::Starting if self.settings.slow_start_ms == 0 => OperationalState::Running,
             state => state,
         };
+        if let Some(check) = self.health().filter(|_| !admin.is_maintenance()) {
+            let (rise, was) = (check.rules().rise, check_level.unwrap_or(0));
+            let is_up = operational != OperationalState::Stopped;
+            check.set_level(if is_up { was.max(rise) } else { was.min(rise - 1) });
+        }
         self.store_admin(admin);
         self.operational.store(operational as u8, Ordering::Relaxed);
         self.last_change_ms.store(last_change_ms, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! that this crate does not depend on the language. `Default` gives the manual's defaults.
 
 use crate::address::ServerAddress;
-use crate::health::CheckRules;
+use crate::health::{CheckRules, ObserveRules};
 use crate::persistence::{CookieSettings, DynamicCookies};
 
 /// The part of a `backend` or `listen` section that choosing and queueing need.
@@ -279,6 +279,8 @@ pub struct ServerSettings {
     pub check: Option<CheckRules>,
     /// How its agent checks count, if it has any.
     pub agent: Option<CheckRules>,
+    /// Which traffic counts as a check.
+    pub observe: Option<ObserveRules>,
     /// What bounds its idle connections.
     pub pool: PoolSettings,
 }
@@ -300,6 +302,7 @@ impl Default for ServerSettings {
             hash_key: HashKey::Id,
             check: None,
             agent: None,
+            observe: None,
             pool: PoolSettings::default(),
         }
     }

@@ -1,6 +1,66 @@
 //! What an agent answers (manual, "agent-check"): one line of words about weight, limit, administrative and operational state.
 
-use weir_backend::{RequestedState, WeightChange};
+use weir_backend::{Change, CheckStatus, Finding, Reason, RequestedState, WeightChange};
+use weir_config::model::CheckConnect;
+use weir_net::Received;
+use weir_sched::{now, wait};
+
+use crate::attempt::{self, Attempt};
+
+/// Asks a server's agent, and does what it says to the server: what it says of being up or down is the finding.
+pub(crate) async fn ask(attempt: &Attempt<'_>) -> Finding {
+    let line = match listen(attempt).await {
+        Ok(line) => line,
+        Err(finding) => return finding,
+    };
+    let answer = parse(&line);
+    let mut remarks = Vec::new();
+    for change in answer.changes(&mut remarks) {
+        let reason = Reason::Operator;
+        let changed = attempt.plan.backend.change_for(attempt.plan.server, change, reason, now().as_ms());
+        match changed {
+            Ok(news) => attempt.view.news(news),
+            Err(_) => remarks.push(STATIC.to_owned()),
+        }
+    }
+    answer.finding(&remarks)
+}
+
+const STATIC: &str = "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'. ";
+
+/// The line that the agent says.
+async fn listen(attempt: &Attempt<'_>) -> Result<Vec<u8>, Finding> {
+    let mut connection = attempt.connect(&CheckConnect::default(), None).await?;
+    let deadline = attempt.answer_deadline();
+    let redirected = attempt.check.record().redirection.as_ref().and_then(|said| said.send.clone());
+    if let Some(text) = redirected.as_ref().or(attempt.plan.agent_send.as_ref())
+        && connection.send_all(text, deadline).await.is_none()
+    {
+        return Err(Finding::new(CheckStatus::L7Timeout));
+    }
+    let limit = attempt.view.buffer_size();
+    loop {
+        let complete = match connection.receive(limit) {
+            Received::Bytes(_) | Received::Nothing => false,
+            Received::End | Received::Full => true,
+            Received::Failed(fault) => {
+                let detail = attempt::in_words(fault).into();
+                return Err(Finding { detail, ..Finding::new(CheckStatus::SocketError) });
+            }
+        };
+        if let Some(line) = line(connection.input(), complete) {
+            return Ok(line.to_vec());
+        }
+        if complete {
+            let detail = "TCPCHK got an empty response at step 2".into();
+            return Err(Finding { detail, ..Finding::new(CheckStatus::L7Response) });
+        }
+        if deadline <= now() {
+            return Err(Finding::new(CheckStatus::L7Timeout));
+        }
+        wait(deadline).await;
+    }
+}
 
 /// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,9 +80,38 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Whether it says that the server is up.
-    pub(crate) fn is_up(&self) -> bool {
-        self.health == Some("up")
+    /// What is to change of the server. What is wrong with the words is added to `remarks`.
+    fn changes(&self, remarks: &mut Vec<String>) -> Vec<Change> {
+        let mut changes = Vec::new();
+        match self.weight {
+            Some(Ok(weight)) => changes.push(Change::Weight(weight)),
+            Some(Err(why)) => remarks.push(why.to_owned()),
+            None => {}
+        }
+        match self.maximum_connections {
+            Some(Ok(limit)) => changes.push(Change::MaximumConnections(limit)),
+            Some(Err(why)) => remarks.push(why.to_owned()),
+            None => {}
+        }
+        changes.extend(self.state.map(Change::State));
+        changes
+    }
+
+    /// What it says of the server's health, in the words of the reference program.
+    fn finding(&self, remarks: &[String]) -> Finding {
+        let Some(word) = self.health else {
+            let detail = match (&self.unknown, remarks.first()) {
+                (Some(word), _) => format!("agent reports an error : {word}"),
+                (None, Some(remark)) => format!("agent warns : {remark}"),
+                (None, None) => String::new(),
+            };
+            return Finding { detail: detail.into(), ..Finding::new(CheckStatus::Checked) };
+        };
+        let remark = if self.description.is_empty() { remarks.join(" ") } else { self.description.clone() };
+        let remark = if remark.is_empty() { remark } else { format!(" ({remark})") };
+        let status = if word == "up" { CheckStatus::L7Ok } else { CheckStatus::L7Status };
+        let detail = format!("via agent : {word}{remark}").into();
+        Finding { code: Some(0), detail, ..Finding::new(status) }
     }
 }
 
@@ -78,7 +167,11 @@ fn weight(text: &str) -> Result<WeightChange, &'static str> {
         Some(number) => number.parse().map(WeightChange::Percentage).map_err(|_| PER_CENT),
         None => {
             let value: u32 = text.parse().map_err(|_| ABSOLUTE)?;
-            if value > weir_backend::settings::MAXIMUM_WEIGHT { Err(ABSOLUTE) } else { Ok(WeightChange::Absolute(value)) }
+            if value > weir_backend::settings::MAXIMUM_WEIGHT {
+                Err(ABSOLUTE)
+            } else {
+                Ok(WeightChange::Absolute(value))
+            }
         }
     }
 }
@@ -95,23 +188,28 @@ mod tests {
     fn an_answer_is_words_in_any_order() {
         let none = Answer::default;
         check("", none());
-        check("up,50%", Answer {
-            health: Some("up"),
-            weight: Some(Ok(WeightChange::Percentage(50))),
-            ..none()
-        });
-        check("maxconn:30 READY\tweight:7", Answer {
-            maximum_connections: Some(Ok(30)),
-            state: Some(RequestedState::Ready),
-            weight: Some(Ok(WeightChange::Absolute(7))),
-            ..none()
-        });
-        check("drain stopped # maintenance window ", Answer {
-            state: Some(RequestedState::Drain),
-            health: Some("stopped"),
-            description: "maintenance window".to_owned(),
-            ..none()
-        });
+        check(
+            "up,50%",
+            Answer { health: Some("up"), weight: Some(Ok(WeightChange::Percentage(50))), ..none() },
+        );
+        check(
+            "maxconn:30 READY\tweight:7",
+            Answer {
+                maximum_connections: Some(Ok(30)),
+                state: Some(RequestedState::Ready),
+                weight: Some(Ok(WeightChange::Absolute(7))),
+                ..none()
+            },
+        );
+        check(
+            "drain stopped # maintenance window ",
+            Answer {
+                state: Some(RequestedState::Drain),
+                health: Some("stopped"),
+                description: "maintenance window".to_owned(),
+                ..none()
+            },
+        );
         check("maint", Answer { state: Some(RequestedState::Maintenance), ..none() });
     }
 

@@ -1,12 +1,13 @@
 //! One check: connects, talks if there is something to say, and concludes.
 
-use weir_backend::{Check, CheckStatus, Finding, Server};
+use weir_backend::{Check, CheckKind, CheckStatus, Finding, Server};
 use weir_config::model::CheckConnect;
 use weir_net::{ConnectError, Connection, Fault, Greeting};
 use weir_proxy::{Addresses, Command, Transport, V2};
 use weir_sched::{Tick, now};
 use weir_sys::{Errno, socket};
 
+use crate::agent;
 use crate::conversation::Conversation;
 use crate::plan::{CheckPlan, Dial, Greets};
 use crate::task::ProcessView;
@@ -26,6 +27,7 @@ pub(crate) async fn run(plan: &CheckPlan, server: &Server, check: &Check, view: 
     let began_us = weir_sched::now_us();
     let attempt = Attempt { plan, server, check, view, began: now(), interval_ms: plan.intervals.of(check) };
     let mut finding = match &plan.script {
+        _ if plan.kind == CheckKind::Agent => agent::ask(&attempt).await,
         Some(script) => Conversation::new(&attempt, script).hold().await,
         None => match attempt.connect(&CheckConnect::default(), None).await {
             Ok(_connection) => Finding::new(CheckStatus::L4Ok),
@@ -50,7 +52,7 @@ impl Attempt<'_> {
             (Some(_), Some(connect_ms)) => now().after(connect_ms.min(self.interval_ms)),
             _ => self.began.after(self.interval_ms),
         };
-        let mut connecting = connect_plan.begin().map_err(no_connection)?;
+        let mut connecting = connect_plan.begin().map_err(not_begun)?;
         match connecting.stand(Greeting::default(), deadline, || Ok(())).await {
             Ok(()) => {}
             Err(ConnectError::Failed(fault)) => return Err(no_connection(fault)),
@@ -72,6 +74,10 @@ impl Attempt<'_> {
     /// How a rule connects: the plan's own way, unless the rule says something else.
     fn dial(&self, said: &CheckConnect, port: Option<u16>) -> Dial {
         let mut dial = Dial::clone(&self.plan.dial);
+        if let Some(elsewhere) = &self.check.record().redirection {
+            dial.address = elsewhere.address.or(dial.address);
+            dial.port = elsewhere.port.or(dial.port);
+        }
         if said.is_written {
             dial.address = said.address.as_ref().and_then(weir_config::model::Host::ip).or(dial.address);
             dial.port = port.or(dial.port);
@@ -139,6 +145,18 @@ fn no_connection(fault: Fault) -> Finding {
         _ => CheckStatus::L4Connection,
     };
     Finding { detail: in_words(fault).into(), inconclusive: is_ours, ..Finding::new(status) }
+}
+
+/// What a connection that could not even begin says of the server.
+fn not_begun(fault: Fault) -> Finding {
+    let finding = no_connection(fault);
+    let detail = match fault {
+        Fault::Io(Errno::CONNREFUSED) => return finding,
+        Fault::Io(Errno::ADDRNOTAVAIL) => format!("Can't bind to source address ({})", in_words(fault)),
+        Fault::Io(_) => format!("General socket error ({})", in_words(fault)),
+        _ => return finding,
+    };
+    Finding { detail: detail.into(), ..finding }
 }
 
 /// A fault as the system's messages have it, without its number.

@@ -5,6 +5,7 @@ use weir_expr::{
     Alias, Arg, Args, Context, Cursor, FetchIndex, Fetched, LogWriter, Lookup, ProcessFacts, SetCondition,
     TimeZone, Value, VariableId, VariableScope, VariableStore, WallTime,
 };
+use weir_http::Head;
 use weir_mux::Message;
 
 use crate::task::ProcessView;
@@ -26,6 +27,17 @@ impl<'c> CheckContext<'c> {
     pub(crate) fn new(view: &'c dyn ProcessView, backend: &'c Backend, server: &'c Server) -> Self {
         let (variables, payload) = (VariableStore::default(), Vec::new());
         CheckContext { view, backend, server, variables, payload, response: None }
+    }
+
+    /// A field of the response, the last one unless an occurrence is asked for.
+    fn field<'a>(
+        &'a self,
+        args: &'a Args,
+        find: impl FnOnce(&'a Head, &'a [u8], &'a [u8], i32) -> Option<&'a [u8]>,
+    ) -> Option<Value<'a>> {
+        let response = self.response.as_ref()?;
+        let which = args.int(1).and_then(|which| i32::try_from(which).ok()).unwrap_or(-1);
+        find(&response.head, response.bytes(), args.str(0)?, which).map(|value| Value::Str(value.into()))
     }
 
     fn status(&self) -> Option<i64> {
@@ -50,6 +62,8 @@ impl Context for CheckContext<'_> {
                 self.view.lookup(Lookup::UsableServers, named.unwrap_or(self.backend.name()).as_bytes())
             }
             "status" => self.status().map(Value::Int),
+            "res.fhdr" => self.field(args, |head, raw, name, which| head.find_line(raw, name, which)),
+            "res.hdr" => self.field(args, |head, raw, name, which| head.find(raw, name, which)),
             "res.body" => self.response.is_some().then_some(Value::Bin(self.payload.as_slice().into())),
             "res.len" => Some(Value::Int(i64::try_from(self.payload.len()).unwrap_or(i64::MAX))),
             "res.payload" => block(&self.payload, args).map(|bytes| Value::Bin(bytes.into())),

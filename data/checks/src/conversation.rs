@@ -70,6 +70,7 @@ impl<'c> Conversation<'c> {
             self.connect(&server_way).await?;
         }
         let mut last = self.with_style(Finding::new(CheckStatus::L4Ok));
+        let mut greeting = Default::default();
         for rule in &script.rules {
             match &rule.action {
                 CheckAction::Connect(connect) => {
@@ -77,7 +78,13 @@ impl<'c> Conversation<'c> {
                     connected.map_err(|finding| self.at_step(finding, rule, &connect_in_words(connect)))?;
                     last = self.with_style(Finding::new(CheckStatus::L4Ok));
                 }
-                CheckAction::Expect(expect) => last = self.expect(rule, expect).await?,
+                CheckAction::Expect(expect) => {
+                    let found = self.expect(rule, expect).await?;
+                    // What a later answer does not say, an earlier one said.
+                    let keeps = found.detail.is_empty() && matches!(expect.what, Expected::Own(_));
+                    greeting = if keeps { greeting } else { found.detail.clone() };
+                    last = Finding { detail: greeting.clone(), ..found };
+                }
                 CheckAction::SetVariable { name, condition, value } => {
                     let value = value.evaluate(&mut self.context).into_owned().sample();
                     if let Some(sample) = value {

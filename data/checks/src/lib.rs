@@ -14,6 +14,7 @@
 //! (its life), `attempt.rs` (one check)
 //! and `conversation.rs` (what is said).
 
+mod agent;
 mod attempt;
 mod context;
 mod conversation;

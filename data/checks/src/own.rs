@@ -65,11 +65,11 @@ fn mysql_greeting(packet: &[u8]) -> Conclusion {
     }
 }
 
-/// The answer to a name: an error, or anything else.
+/// The answer to a name: an error, or anything else, of which there is nothing more to say than the greeting did.
 fn mysql_answer(packet: &[u8]) -> Conclusion {
     match packet {
         [0xff, ..] => mysql_error(packet),
-        [_, ..] => Conclusion::well(0, "MySQL server is ok"),
+        [_, ..] => Conclusion::well(0, ""),
         [] => Conclusion::invalid("MySQL sent an empty packet"),
     }
 }
@@ -99,7 +99,7 @@ fn ldap_bind(came: &[u8]) -> Option<Conclusion> {
     let Some(response) = after_id.strip_prefix(&[0x61]) else { return not_ldap() };
     let (_, response) = ber_length(response)?;
     match response {
-        [0x0a, 0x01, 0, ..] => Some(Conclusion::well(0, "")),
+        [0x0a, 0x01, 0, ..] => Some(Conclusion::well(0, "Success")),
         [0x0a, 0x01, code, ..] => Some(Conclusion::refused(
             u16::from(*code),
             "See RFC: http://tools.ietf.org/html/rfc4511#section-4.1.9",
@@ -176,7 +176,7 @@ fn spop_hello(came: &[u8]) -> Option<Conclusion> {
     Some(match frame {
         [101, ..] => Conclusion::well(0, "SPOA server is ok"),
         [103, ..] => Conclusion::refused(0, "The agent closed the connection"),
-        _ => Conclusion::invalid("Corrupted frame received"),
+        _ => Conclusion::invalid("invalid frame received"),
     })
 }
 
@@ -207,7 +207,7 @@ mod tests {
         check_whole(MysqlGreeting, b"\x09\0\0\0\x0a8.0.33\0x", (true, 0, "8.0.33"));
         check_whole(MysqlGreeting, b"\x05\0\0\0\xff\x15\x04no", (false, 1045, "no"));
         check_whole(MysqlGreeting, b"\x01\0\0\0\x09", (false, 0, "MySQL handshake packet not understood"));
-        check_whole(MysqlAnswer, b"\x01\0\0\x02\0", (true, 0, "MySQL server is ok"));
+        check_whole(MysqlAnswer, b"\x01\0\0\x02\0", (true, 0, ""));
         check_whole(MysqlAnswer, b"\x0b\0\0\x02\xff\x15\x04#28000no", (false, 1045, "no"));
         check(MysqlAnswer, b"\x02\0\0\x02\0", true, Some((false, 0, "The response is not complete")));
     }
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn ldap_and_spop_have_frames() {
         let bound = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00";
-        check_whole(OwnExpected::LdapBind, bound, (true, 0, ""));
+        check_whole(OwnExpected::LdapBind, bound, (true, 0, "Success"));
         let mut refused = *bound;
         refused[9] = 49;
         let text = "See RFC: http://tools.ietf.org/html/rfc4511#section-4.1.9";

@@ -25,6 +25,8 @@ pub struct CheckPlan {
     pub timings: Timings,
     /// How it connects. Servers of one kind share it.
     pub dial: Arc<Dial>,
+    /// `agent-send`: what the agent is told.
+    pub agent_send: Option<Arc<[u8]>>,
     /// What it says; none where it only connects.
     pub script: Option<Arc<Script>>,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::{Check, CheckStatus, News, Server};
+use weir_backend::{Check, CheckKind, CheckStatus, News, OperationalState, Server};
 use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_sched::{Class, Kind, Tick, now};
 
@@ -97,10 +97,10 @@ impl Checks {
 /// Checks a server again and again, from `at` on, until it is gone or the check has moved to another worker.
 async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut adopted: bool) {
     loop {
-        weir_sched::sleep_until(at).await;
+        sleep(&plan, at).await;
         let Some(server) = plan.backend.server(plan.server) else { return };
         let Some(check) = server.check(plan.kind) else { return };
-        if is_due(&server, check) {
+        if is_due(&plan, &server, check) {
             let worker = weir_sched::worker_index();
             if !adopted && moves(checks, &plan, worker) {
                 return;
@@ -113,19 +113,44 @@ async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut ad
             check.record().running = false;
             drop(turn);
             // Who was put into maintenance meanwhile is not judged by it.
-            if is_due(&server, check) && finding.status != CheckStatus::Unknown {
+            if is_due(&plan, &server, check) && finding.status != CheckStatus::Unknown {
                 checks.view.news(plan.backend.report(plan.server, plan.kind, finding, now().as_ms()));
             }
         }
+        if server.operational_state(now().as_ms()) == OperationalState::Starting {
+            // Weights and limits of slow starts grow with the checks (manual, "slowstart").
+            plan.backend.tick(now().as_ms());
+        }
         let interval = plan.intervals.vary(plan.intervals.of(check), weir_sched::random());
+        check.record().hurries = false;
         // Intervals are from start to start; what was missed is not made up for.
         at = at.after(interval).max(now().after(1));
     }
 }
 
+/// Sleeps until `at`, or for a short interval from when somebody has the check hurry.
+async fn sleep(plan: &CheckPlan, mut at: Tick) {
+    let task = weir_sched::current();
+    let mut has_door = false;
+    while now() < at {
+        let Some(server) = plan.backend.server(plan.server) else { return };
+        let Some(check) = server.check(plan.kind) else { return };
+        if !has_door {
+            has_door = true;
+            check.record().wake = Some(Box::new(move || weir_sched::wake(task)));
+        }
+        if std::mem::take(&mut check.record().hurries) {
+            at = at.min(now().after(plan.intervals.fast_ms));
+        }
+        drop(server);
+        weir_sched::wait(at).await;
+    }
+}
+
 /// Whether a check is to run now.
-fn is_due(server: &Server, check: &Check) -> bool {
-    check.record().enabled && !server.admin_state().is_maintenance()
+fn is_due(plan: &CheckPlan, server: &Server, check: &Check) -> bool {
+    // An agent may end the maintenance that it asked for.
+    check.record().enabled && (plan.kind == CheckKind::Agent || !server.admin_state().is_maintenance())
 }
 
 /// Moves a check to a worker that has much less to do, if the one drawn is such; then it runs there at once.

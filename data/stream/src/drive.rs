@@ -54,7 +54,7 @@ impl Stream {
                 },
             };
             // Who was ended before is still told why.
-            if self.ending.by != By::Killed {
+            if !matches!(self.ending.by, By::Killed | By::Down | By::Up) {
                 self.check_alive()?;
             }
             let now = weir_sched::now();

@@ -20,7 +20,7 @@ use weir_sched::{Class, Kind, TaskKey};
 use weir_sys::Address;
 
 use crate::addresses::Addresses;
-use crate::ending::During;
+use crate::ending::{By, During};
 use crate::figures::figures;
 use crate::recycle::{FIRST_CAPACITY, LARGE};
 use crate::session::Session;
@@ -34,8 +34,8 @@ pub struct StreamEntry {
     session: Cell<Option<Rc<Session>>>,
     /// The task that runs it.
     pub task: Cell<Option<TaskKey>>,
-    /// Set by `shutdown session`: the stream ends at its next step, or is killed.
-    killed: Cell<bool>,
+    /// Set by whoever ends the stream from outside, who that is: it ends at its next step, or is killed.
+    killed_by: Cell<Option<By>>,
     /// The phase it is in.
     pub phase: Cell<During>,
     /// When it began, in milliseconds of the worker's clock.
@@ -63,10 +63,16 @@ impl StreamEntry {
         self.calls.set(self.calls.get().wrapping_add(1));
     }
 
-    /// Whether an administrator ended the stream.
+    /// Whether somebody ended the stream from outside.
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
-        self.killed.get()
+        self.killed_by.get().is_some()
+    }
+
+    /// Who that is.
+    #[inline]
+    pub(crate) fn killed_by(&self) -> Option<By> {
+        self.killed_by.get()
     }
 
     /// The client's address: the stream's, if a rule set one, else the session's.
@@ -143,7 +149,7 @@ impl OwnEntry {
     pub(crate) fn begin(&self, id: u64) {
         let entry = &self.0;
         entry.task.set(Some(weir_sched::current()));
-        entry.killed.set(false);
+        entry.killed_by.set(None);
         entry.since_ms.set(weir_sched::now().as_ms());
         entry.backend.set(u32::MAX);
         entry.server.set(u32::MAX);
@@ -213,8 +219,8 @@ impl Listed {
     }
 
     /// Asks the stream to end.
-    fn tell(&self) {
-        self.entry.killed.set(true);
+    fn tell(&self, by: By) {
+        self.entry.killed_by.set(Some(by));
         if let Some(task) = self.entry.task.get() {
             weir_sched::wake(task);
         }
@@ -234,12 +240,12 @@ pub fn streams() -> Vec<Listed> {
 /// Each is told, so that it says in its log line how it ended. One that is still there after [`LAST_WORDS_MS`] is killed:
 /// it ends wherever in its work it waits, whether or not that place looks (R67). Other streams on its connection are not
 /// touched, unless its task is theirs, too.
-pub fn end_streams(which: impl Fn(&Listed) -> bool) -> usize {
+pub fn end_streams(by: By, which: impl Fn(&Listed) -> bool) -> usize {
     let told: Vec<(u64, Weak<StreamEntry>)> = streams()
         .into_iter()
         .filter(|stream| which(stream))
         .map(|stream| {
-            stream.tell();
+            stream.tell(by);
             (stream.entry.id.get(), Rc::downgrade(&stream.entry))
         })
         .collect();

@@ -15,7 +15,7 @@ mod route;
 use weir_containers::PoolBox;
 use weir_net::Connection;
 
-use crate::ending::{By, During, Ending};
+use crate::ending::{During, Ending};
 use crate::stream::{Phase, Stream, StreamError};
 
 /// How the wait for a request's first byte ended.
@@ -59,16 +59,15 @@ impl Stream {
         self.forward().await
     }
 
-    /// Fails when an administrator killed the stream. A client that waits for a server is told that there is none.
+    /// Fails when an administrator, or what became of a server, ended the stream. A client that waits for a server is told
+    /// that there is none.
     pub fn check_alive(&self) -> Phase {
-        if !self.entry.is_killed() {
-            return Ok(());
-        }
+        let Some(by) = self.entry.killed_by() else { return Ok(()) };
         let waits = self.facts.have_request && !self.facts.response_started;
         Err(match self.phase {
-            During::Headers if waits => StreamError::error(502, By::Killed, self.phase),
-            During::Queue | During::Connect if waits => StreamError::error(503, By::Killed, self.phase),
-            _ => StreamError::Close(Ending::new(By::Killed, self.phase)),
+            During::Headers if waits => StreamError::error(502, by, self.phase),
+            During::Queue | During::Connect if waits => StreamError::error(503, by, self.phase),
+            _ => StreamError::Close(Ending::new(by, self.phase)),
         })
     }
 

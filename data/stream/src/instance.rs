@@ -56,7 +56,12 @@ pub struct Instance {
     pub statistics: Box<dyn Statistics>,
     /// Messages that were refused, for `show errors`.
     pub refused: crate::errors::Refused,
+    /// Who hears what traffic changed of servers. Set once, before anything is served.
+    pub news: std::sync::OnceLock<NewsListener>,
 }
+
+/// Hears what became of servers.
+pub type NewsListener = Box<dyn Fn(weir_backend::News) + Send + Sync>;
 
 /// What the global section limits. What the runtime API changes is atomic.
 #[derive(Debug)]

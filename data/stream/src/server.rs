@@ -10,6 +10,7 @@ pub mod retry;
 
 pub use retry::Failure;
 
+use weir_backend::{Lease, Observation};
 use weir_containers::PooledFuture;
 
 use crate::ending::During;
@@ -32,6 +33,7 @@ impl Stream {
                     let descriptor =
                         self.server.as_ref().and_then(|upstream| upstream.connector.descriptor());
                     self.entry.server_descriptor.set(descriptor.map_or(-1, Stream::number_of));
+                    self.observe(Some(Observation::Connected));
                     self.timers.connect = Some(self.elapsed());
                     return Ok(());
                 }
@@ -40,6 +42,26 @@ impl Stream {
                     PooledFuture::new(self.retry_after(failure)).await?
                 }
             }
+        }
+    }
+
+    /// What this stream's traffic showed of its server, where that counts as a check (`observe`).
+    #[inline]
+    pub(crate) fn observe(&self, observation: Option<Observation>) {
+        let is_observed = |lease: &Lease| lease.server().settings().observe.is_some();
+        if self.lease.as_ref().is_some_and(is_observed)
+            && let Some(observation) = observation
+        {
+            self.tell_of_server(observation);
+        }
+    }
+
+    #[cold]
+    fn tell_of_server(&self, observation: Observation) {
+        let (Some(lease), Some(backend)) = (&self.lease, &self.backend.backend) else { return };
+        let news = backend.observe(lease.server(), observation, weir_sched::now().as_ms());
+        if let (Some(news), Some(listener)) = (news, self.instance.news.get()) {
+            listener(news);
         }
     }
 

@@ -8,6 +8,7 @@ use support::{plain, run};
 use weir_containers::PoolBox;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Tick, now, sleep_until, spawn, wait};
+use weir_stream::ending::By;
 use weir_stream::entry::{Listed, end_streams, streams};
 use weir_stream::http::Waited;
 use weir_stream::stream::Stream;
@@ -36,8 +37,8 @@ fn a_stream_that_waits_for_its_server_answers_and_is_logged() {
         let _server = world.accept("s1").await;
         let id = the_stream().await.entry.id.get();
         sleep_until(now().after(20)).await;
-        assert_eq!(end_streams(|stream| stream.entry.id.get() == id + 1), 0);
-        assert_eq!(end_streams(|stream| stream.entry.id.get() == id), 1);
+        assert_eq!(end_streams(By::Killed, |stream| stream.entry.id.get() == id + 1), 0);
+        assert_eq!(end_streams(By::Killed, |stream| stream.entry.id.get() == id), 1);
         assert!(client.rest().await.starts_with("HTTP/1.1 502"));
         assert!(world.log().await.contains(" KH-- "));
         world.check_idle().await;
@@ -65,7 +66,7 @@ fn a_stream_whose_client_does_not_read_is_logged() {
             }
         }
         let began = now();
-        assert_eq!(end_streams(|_| true), 1);
+        assert_eq!(end_streams(By::Killed, |_| true), 1);
         assert!(world.log().await.contains(" 200 "), "the answer that did not leave");
         assert!(now().since(began) < 50, "at its next step");
         drop(client);
@@ -96,7 +97,7 @@ fn a_stream_that_does_not_look_is_killed() {
         });
         entry.task.set(Some(stubborn));
         let began = now();
-        assert_eq!(end_streams(|_| true), 1);
+        assert_eq!(end_streams(By::Killed, |_| true), 1);
         while Rc::strong_count(&held) > 1 {
             assert!(now().since(began) < 1000, "it is never killed");
             sleep_until(now().after(10)).await;
@@ -136,7 +137,7 @@ fn two_streams_of_one_connection_are_told_apart_and_ended_apart() {
             both.iter().map(|stream| stream.source().ip().expect("an address").to_string()).collect();
         assert_eq!(sources, ["10.0.0.1", "10.0.0.2"]);
         let second = both[1].entry.id.get();
-        assert_eq!(end_streams(|stream| stream.entry.id.get() == second), 1);
+        assert_eq!(end_streams(By::Killed, |stream| stream.entry.id.get() == second), 1);
         assert!(world.log().await.contains(" KH-- "));
         let mut room = [0; 512];
         let answer = far.receive_into(&mut room);

@@ -62,6 +62,10 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
     };
     read_server_options(&mut server, &mut words, None)?;
     let ServerLine { settings, id, guid, .. } = server;
+    crate::server::checks::settle(&settings, &subject, name.span())?;
+    if settings.check.track.is_some() {
+        return Err(crate::words::not_yet(name.span(), "track of a server that is added"));
+    }
     Ok(Server {
         name: name.text().into(),
         at,
@@ -72,6 +76,7 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
         guid,
         from_template: false,
         is_referenced: false,
+        leader: None,
         settings,
     })
 }

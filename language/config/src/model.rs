@@ -43,7 +43,7 @@ pub use balance::{
 pub use bind::{
     Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,
 };
-pub use check::{CheckSettings, CheckTuning, InitialState};
+pub use check::{AgentSettings, CheckSettings, CheckTuning, InitialState, Observe, OnError, TrackedServer};
 pub use check_script::{
     CheckAction, CheckConnect, CheckMethod, CheckPort, CheckRule, CheckRuleList, CheckScripts, CheckText,
     Expect, ExpectStatus, Expected, HeaderMatch, HttpRequest, OwnExpected, TextMatch, is_check_fetch,

@@ -1,6 +1,6 @@
 //! The words of a `server` line, and of `server-template` and `default-server`.
 
-mod checks;
+pub(crate) mod checks;
 mod tls;
 
 use std::net::IpAddr;
@@ -482,7 +482,6 @@ const READY: &[Row<ServerReader>] = &[
 
 /// Words that switch something off that is off, or that `default-server` switched on.
 const NEGATIONS: &[Row<ServerReader>] = &[
-    option("no-agent-check", "", "", "no agent check (the default)", |_, _| Ok(())).with(NOT_ADDED),
     option("no-backup", "", "", "undo 'backup' of default-server", |server, _| {
         server.settings.backup = false;
         Ok(())
@@ -523,11 +522,6 @@ const NEGATIONS: &[Row<ServerReader>] = &[
 ];
 
 const NOT_YET: &[Row<ServerReader>] = &[
-    Row::not_yet("agent-addr", "<addr>", "agent checks: address"),
-    Row::not_yet("agent-check", "", "agent checks: on"),
-    Row::not_yet("agent-inter", "<delay>", "agent checks: interval"),
-    Row::not_yet("agent-port", "<port>", "agent checks: port"),
-    Row::not_yet("agent-send", "<string>", "agent checks: what to send"),
     Row::not_yet("allow-0rtt", "", "TLS: send early data"),
     Row::not_yet("cc", "<algo>", "TCP congestion control algorithm").with(NOT_ADDED),
     Row::not_yet("check-alpn", "<protocols>", "health checks: protocols to negotiate"),
@@ -538,7 +532,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("check-sni-auto", "", "health checks: choose a name for TLS").with(NOT_ADDED),
     Row::not_yet("check-ssl", "", "health checks: TLS"),
     Row::not_yet("client-sigalgs", "<sigalgs>", "TLS: signature algorithms of our certificate"),
-    Row::not_yet("error-limit", "<count>", "health checks: errors until 'on-error'"),
     Row::not_yet("from", "<origin>", "which default-server to start from").with(NOT_ADDED),
     Row::not_yet("healthcheck", "<name>", "health checks: section to use"),
     Row::not_yet("idle-ping", "<delay>", "HTTP/2: test idle connections"),
@@ -546,10 +539,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("namespace", "<name>", "network namespace to connect from").with(NOT_ADDED),
     Row::not_yet("non-stick", "", "stick-tables: do not stick to this server").with(NOT_ADDED),
     Row::not_yet("npn", "<protocols>", "TLS: old protocol negotiation"),
-    Row::not_yet("observe", "<mode>", "health checks: watch the traffic"),
-    Row::not_yet("on-error", "<mode>", "health checks: what to do after errors"),
-    Row::not_yet("on-marked-down", "<action>", "health checks: what to do when down"),
-    Row::not_yet("on-marked-up", "<action>", "health checks: what to do when up"),
     Row::not_yet("quic-cc-algo", "{ cubic | newreno | bbr | nocc }[(<args,...>)]", "QUIC congestion control")
         .with(NOT_ADDED),
     Row::not_yet("renegotiate", "", "TLS: allow renegotiation"),
@@ -565,7 +554,6 @@ const NOT_YET: &[Row<ServerReader>] = &[
     Row::not_yet("stick", "", "stick-tables: stick to this server").with(NOT_ADDED),
     Row::not_yet("strict-maxconn", "", "idle connections count against 'maxconn'"),
     Row::not_yet("tcp-md5sig", "<password>", "TCP MD5 signatures").with(NOT_ADDED),
-    Row::not_yet("track", "[<backend>/]<server>", "health checks: follow another server's state"),
 ];
 
 /// The highest weight.

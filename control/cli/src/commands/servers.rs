@@ -7,8 +7,8 @@ use crate::commands::{answer, backend, backend_and_name, complaint, server};
 use crate::level::Level;
 use crate::outcome::{Outcome, Step, Stream};
 use crate::target::{
-    AddressChange, BackendKey, CheckKind, ListPosition, PortSetting, ServerConnections, ServerHealth,
-    ServerKey, ServerRefusal, ServerState, ServerView, Target,
+    AddressChange, BackendKey, CheckKind, CheckRedirection, ListPosition, PortSetting, ServerConnections,
+    ServerHealth, ServerKey, ServerRefusal, ServerState, ServerView, Target,
 };
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -292,20 +292,97 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
                 Err(Outcome::error("set server <b>/<s> fqdn failed because no resolution is configured.\n"))
             }
             "health" => set_health(context, key, arguments.word(2)),
-            // Nothing checks servers, nor asks agents.
-            "agent" | "agent-send" => Err(Outcome::error("agent checks are not enabled on this server.\n")),
-            "agent-addr" | "agent-port" => {
-                Err(Outcome::error("agent checks are not enabled on this server\n"))
+            "agent" => set_agent(context, key, arguments.word(2)),
+            "agent-send" => {
+                let send = Some(arguments.word(2).as_bytes().to_vec());
+                let to = CheckRedirection { send, ..CheckRedirection::default() };
+                redirect(context, key, CheckKind::Agent, to, NO_AGENT_SENTENCE)
             }
-            "check-addr" | "check-port" => {
-                Err(Outcome::error("health checks are not enabled on this server\n"))
-            }
+            "agent-addr" => redirect_address(context, key, CheckKind::Agent, arguments),
+            "agent-port" => redirect_port(context, key, CheckKind::Agent, arguments.word(2)),
+            "check-addr" => redirect_address(context, key, CheckKind::Health, arguments),
+            "check-port" => redirect_port(context, key, CheckKind::Health, arguments.word(2)),
             later @ ("ssl" | "name") => {
                 Err(Outcome::error(format!("'set server {later}' is not implemented yet.\n")))
             }
             _ => Err(Outcome::error(SET_SERVER_USAGE)),
         }
     })
+}
+
+fn set_agent(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {
+    let up = match word {
+        _ if context.target.server_view(key).is_none_or(|view| view.agent_state == 0) => {
+            return Err(Outcome::error(NO_AGENT_SENTENCE));
+        }
+        "up" => true,
+        "down" => false,
+        _ => return Err(Outcome::error("'set server <srv> agent' expects 'up' or 'down'.\n")),
+    };
+    context.target.set_server_agent(key, up);
+    Ok(Outcome::Nothing)
+}
+
+const NO_AGENT_SENTENCE: &str = "agent checks are not enabled on this server.\n";
+const NO_AGENT: &str = "agent checks are not enabled on this server\n";
+const NO_CHECKS: &str = "health checks are not enabled on this server\n";
+
+fn redirect(
+    context: &mut Context<'_>,
+    key: ServerKey,
+    kind: CheckKind,
+    to: CheckRedirection,
+    refusal: &'static str,
+) -> Result<Outcome, Outcome> {
+    if context.target.redirect_checks(key, kind, to) {
+        Ok(Outcome::Nothing)
+    } else {
+        Err(Outcome::error(refusal))
+    }
+}
+
+fn refusal_of(kind: CheckKind) -> &'static str {
+    match kind {
+        CheckKind::Health => NO_CHECKS,
+        CheckKind::Agent => NO_AGENT,
+    }
+}
+
+/// `<addr> [port <port>]`.
+fn redirect_address(
+    context: &mut Context<'_>,
+    key: ServerKey,
+    kind: CheckKind,
+    arguments: &Arguments<'_>,
+) -> Result<Outcome, Outcome> {
+    let text = arguments.word(2);
+    // Without checks nothing else is looked at.
+    redirect(context, key, kind, CheckRedirection::default(), refusal_of(kind))?;
+    let Ok(address) = text.parse::<IpAddr>() else {
+        return Err(Outcome::error(format!("invalid addr '{text}'\n")));
+    };
+    let port = match arguments.word(3) {
+        "port" => Some(check_port(arguments.word(4))?),
+        _ => None,
+    };
+    let to = CheckRedirection { address: Some(address), port, ..CheckRedirection::default() };
+    redirect(context, key, kind, to, refusal_of(kind))
+}
+
+fn redirect_port(
+    context: &mut Context<'_>,
+    key: ServerKey,
+    kind: CheckKind,
+    word: &str,
+) -> Result<Outcome, Outcome> {
+    redirect(context, key, kind, CheckRedirection::default(), refusal_of(kind))?;
+    let to = CheckRedirection { port: Some(check_port(word)?), ..CheckRedirection::default() };
+    redirect(context, key, kind, to, refusal_of(kind))
+}
+
+fn check_port(word: &str) -> Result<u16, Outcome> {
+    let number: i64 = word.parse().map_err(|_| Outcome::error("provided port is not an integer\n"))?;
+    u16::try_from(number).map_err(|_| Outcome::error("provided port is not in the valid range\n"))
 }
 
 fn set_health(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {

@@ -74,6 +74,12 @@ pub trait ProxyTarget {
     /// Lets a server's checks run, or not; false when it has none of that kind.
     fn enable_checks(&mut self, server: ServerKey, kind: CheckKind, enabled: bool) -> bool;
 
+    /// Forces what the agent would have said; false when there is no agent.
+    fn set_server_agent(&mut self, server: ServerKey, up: bool) -> bool;
+
+    /// Has a server's checks of a kind go elsewhere, or tell an agent something else; false when there are none.
+    fn redirect_checks(&mut self, server: ServerKey, kind: CheckKind, to: CheckRedirection) -> bool;
+
     /// Forces what health checks would have found out. The error is a text for the operator, without newline.
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal>;
 
@@ -242,6 +248,17 @@ pub enum CheckKind {
     Health,
     /// `agent-check`.
     Agent,
+}
+
+/// Where checks go from now on: what is none stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckRedirection {
+    /// The address.
+    pub address: Option<IpAddr>,
+    /// The port.
+    pub port: Option<u16>,
+    /// What an agent is told first.
+    pub send: Option<Vec<u8>>,
 }
 
 /// What health checks find out.

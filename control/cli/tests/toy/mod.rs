@@ -417,6 +417,14 @@ impl ProxyTarget for Toy {
         }
     }
 
+    fn set_server_agent(&mut self, _: ServerKey, _: bool) -> bool {
+        false
+    }
+
+    fn redirect_checks(&mut self, _: ServerKey, _: CheckKind, _: CheckRedirection) -> bool {
+        false
+    }
+
     fn enable_checks(&mut self, _: ServerKey, _: CheckKind, _: bool) -> bool {
         false
     }

@@ -146,7 +146,8 @@ fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: 
             model::HashKey::AddressAndPort => HashKey::AddressPort,
         },
         check: checks::health_rules(settings),
-        agent: None,
+        agent: checks::agent_rules(settings),
+        observe: checks::observe_rules(settings),
         pool: PoolSettings {
             maximum: settings.pool_max_connections,
             low: settings.pool_low_connections,
@@ -284,6 +285,11 @@ pub(super) fn unknown_sources(source: Option<&model::Source>, resolver: &dyn Res
 /// What is said of the names that nobody knows of those, other than its own, that a server's line says.
 pub(super) fn unknown_names(settings: &model::ServerSettings, resolver: &dyn Resolver) -> Vec<String> {
     let mut unknown = unknown_sources(settings.source.as_deref(), resolver);
+    if let Some(host) = settings.check.agent.as_ref().and_then(|agent| agent.address.as_ref())
+        && let Err(error) = names::address(host, resolver)
+    {
+        unknown.push(unknown_name("agent-addr", &error));
+    }
     if let Some(host) = &settings.check.address
         && let Err(error) = names::address(host, resolver)
     {
@@ -306,6 +312,12 @@ pub(super) fn resolve_server(
     resolver: &dyn Resolver,
 ) -> Result<(), String> {
     resolve_source(settings.source.as_mut(), resolver).map_err(|error| unknown_name("source", &error))?;
+    if let Some(agent) = &mut settings.check.agent
+        && let Some(host @ Host::Name { .. }) = &agent.address
+    {
+        let found = names::address(host, resolver).map_err(|error| unknown_name("agent-addr", &error))?;
+        Arc::make_mut(agent).address = Some(Host::Ip(found));
+    }
     if let Some(host @ Host::Name { .. }) = &mut settings.check.address {
         let found = names::address(host, resolver).map_err(|error| unknown_name("addr", &error))?;
         *host = Host::Ip(found);

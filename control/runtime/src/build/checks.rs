@@ -1,10 +1,11 @@
 //! Checks of servers: from what the configuration says to what checking needs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use weir_backend::{CheckKind, CheckRules, ServerKey, StartLevel};
+use weir_backend::{CheckKind, CheckRules, Consequence, Follower, ObserveRules, ServerKey, StartLevel};
 use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, Greets, Intervals, OwnedSource, Script, Timings};
-use weir_config::model::{self, CheckTuning, Host, InitialState, SendProxy};
+use weir_config::model::{self, CheckTuning, Host, InitialState, Observe, OnError, SendProxy};
 use weir_net::ConnectOptions;
 use weir_stream::instance::{Instance, Proxy};
 use weir_stream::server::plan;
@@ -19,8 +20,7 @@ pub(crate) fn checks(
 ) -> Checks {
     let plans = instance.proxies.iter().filter(|proxy| !proxy.config.settings.disabled).flat_map(|proxy| {
         let servers = (0..).zip(&proxy.config.servers);
-        servers
-            .filter_map(move |(rank, server)| health_plan(proxy, server, ServerKey::configured(rank), tuning))
+        servers.flat_map(move |(rank, server)| plans(proxy, server, ServerKey::configured(rank), tuning))
     });
     let load = CheckLoad::new(instance.figures.len(), tuning.most_per_thread);
     Checks::new(plans.collect(), load, tuning.max_spread.map(milliseconds), view)
@@ -41,8 +41,40 @@ pub(super) fn health_rules(server: &model::ServerSettings) -> Option<CheckRules>
     })
 }
 
-/// What its health check shall be, if it has one.
-pub(crate) fn health_plan(
+/// How a server's agent checks count, if it has any: one answer decides.
+pub(super) fn agent_rules(server: &model::ServerSettings) -> Option<CheckRules> {
+    let agent = server.check.agent.as_ref()?;
+    agent.enabled.then_some(CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp })
+}
+
+/// Which of a server's traffic counts as a check.
+pub(super) fn observe_rules(server: &model::ServerSettings) -> Option<ObserveRules> {
+    let said = &server.check;
+    let layer7 = match said.observe {
+        Observe::Nothing => return None,
+        Observe::Layer4 => false,
+        Observe::Layer7 => true,
+    };
+    let consequence = match said.on_error {
+        OnError::FastInterval => Consequence::CheckSoon,
+        OnError::FailCheck => Consequence::FailCheck,
+        OnError::SuddenDeath => Consequence::SuddenDeath,
+        OnError::MarkDown => Consequence::MarkDown,
+    };
+    said.enabled.then_some(ObserveRules { layer7, limit: said.error_limit, consequence })
+}
+
+/// What a server's checks shall be.
+pub(crate) fn plans(
+    proxy: &Proxy,
+    server: &model::Server,
+    key: ServerKey,
+    tuning: CheckTuning,
+) -> impl Iterator<Item = CheckPlan> {
+    [health_plan(proxy, server, key, tuning), agent_plan(proxy, server, key, tuning)].into_iter().flatten()
+}
+
+fn health_plan(
     proxy: &Proxy,
     server: &model::Server,
     key: ServerKey,
@@ -50,8 +82,7 @@ pub(crate) fn health_plan(
 ) -> Option<CheckPlan> {
     let said = &server.settings.check;
     let backend = proxy.backend.as_ref().filter(|_| said.enabled)?;
-    let timeouts = &proxy.config.settings.timeouts;
-    let interval = |other: Option<std::time::Duration>| milliseconds(other.unwrap_or(said.inter)).max(1);
+    let interval = |other: Option<Duration>| milliseconds(other.unwrap_or(said.inter)).max(1);
     Some(CheckPlan {
         backend: Arc::clone(backend),
         server: key,
@@ -62,13 +93,73 @@ pub(crate) fn health_plan(
             down_ms: interval(said.down_inter),
             spread_percent: tuning.spread_percent,
         },
-        timings: Timings {
-            connect_ms: timeouts.connect.map(milliseconds),
-            check_ms: timeouts.check.map(milliseconds),
-        },
+        timings: timings(proxy),
         dial: Arc::new(dial(proxy, server, key)),
+        agent_send: None,
         script: Script::of(&proxy.config.settings.checks),
     })
+}
+
+fn agent_plan(
+    proxy: &Proxy,
+    server: &model::Server,
+    key: ServerKey,
+    tuning: CheckTuning,
+) -> Option<CheckPlan> {
+    let said = server.settings.check.agent.as_ref().filter(|agent| agent.enabled)?;
+    let backend = proxy.backend.as_ref()?;
+    let interval = milliseconds(said.inter.unwrap_or(AGENT_INTERVAL)).max(1);
+    let of_health = dial(proxy, server, key);
+    let dial = Dial {
+        address: said.address.as_ref().and_then(Host::ip).or(of_health.address),
+        port: said.port,
+        socks4: None,
+        greets: Greets::No,
+        ..of_health
+    };
+    Some(CheckPlan {
+        backend: Arc::clone(backend),
+        server: key,
+        kind: CheckKind::Agent,
+        intervals: Intervals {
+            usual_ms: interval,
+            fast_ms: interval,
+            down_ms: interval,
+            spread_percent: tuning.spread_percent,
+        },
+        timings: timings(proxy),
+        dial: Arc::new(dial),
+        agent_send: said.send.clone(),
+        script: None,
+    })
+}
+
+/// `agent-inter` unless told otherwise (manual).
+const AGENT_INTERVAL: Duration = Duration::from_secs(2);
+
+fn timings(proxy: &Proxy) -> Timings {
+    let timeouts = &proxy.config.settings.timeouts;
+    Timings { connect_ms: timeouts.connect.map(milliseconds), check_ms: timeouts.check.map(milliseconds) }
+}
+
+/// Has servers that track others follow them, from how these are now on.
+pub(crate) fn follow(instance: &Instance) {
+    let mut leaders = Vec::new();
+    for proxy in &instance.proxies {
+        let Some(backend) = &proxy.backend else { continue };
+        for (rank, server) in (0..).zip(&proxy.config.servers) {
+            let Some((place, leader)) = server.leader else { continue };
+            let of_leader = instance.proxies.get(place as usize).and_then(|proxy| proxy.backend.as_ref());
+            let Some(of_leader) = of_leader else { continue };
+            let Some(leader) = of_leader.server(ServerKey::configured(leader)) else { continue };
+            let follower = Follower { backend: Arc::downgrade(backend), server: ServerKey::configured(rank) };
+            leader.add_follower(follower);
+            leaders.push((of_leader, leader.key()));
+        }
+    }
+    for (backend, leader) in leaders {
+        backend.lead(leader, weir_sched::now().as_ms());
+    }
 }
 
 /// How checks of a server connect.

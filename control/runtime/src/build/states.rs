@@ -171,6 +171,7 @@ struct SavedState {
     user_weight: u32,
     initial_weight: u32,
     since_s: u64,
+    check_level: u32,
     name: Box<str>,
     port: u16,
 }
@@ -189,7 +190,7 @@ impl SavedState {
         let since_s = number(9, "srv_last_time_change", u64::MAX / 1000)?;
         number(10, "srv_check_status", u64::from(u32::MAX))?;
         number(11, "srv_check_result", u64::from(u32::MAX))?;
-        number(12, "srv_check_health", u64::from(u32::MAX))?;
+        let check_level = number(12, "srv_check_health", u64::from(u32::MAX))?;
         number(13, "srv_check_state", u64::from(u32::MAX))?;
         number(14, "srv_agent_state", u64::from(u32::MAX))?;
         let port = number(18, "srv_port", u64::from(u16::MAX))?;
@@ -201,6 +202,7 @@ impl SavedState {
             user_weight: user_weight as u32,
             initial_weight: initial_weight as u32,
             since_s,
+            check_level: check_level as u32,
             name: fields[17].clone(),
             port: port as u16,
         })
@@ -239,6 +241,7 @@ impl SavedState {
             address: moved,
             admin,
             operational: if leaves_maintenance { OperationalState::Running } else { self.operational },
+            check_level: (!leaves_maintenance).then_some(self.check_level),
             last_change_ms: now_ms.saturating_sub(self.since_s.saturating_mul(1000)),
         }
     }

@@ -50,10 +50,8 @@ impl LiveTarget {
         said.id = server.id();
         let said = Arc::new(said);
         proxy.added_servers.insert(server.key(), Arc::clone(&said));
-        if let Some(checks) = record.checks.get()
-            && let Some(plan) = build::health_plan(proxy, &said, server.key(), record.check_tuning)
-        {
-            checks.add(plan);
+        if let Some(checks) = record.checks.get() {
+            build::plans(proxy, &said, server.key(), record.check_tuning).for_each(|plan| checks.add(plan));
         }
         Ok(())
     }
@@ -105,8 +103,12 @@ fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
         is_name(&source.host)
             || matches!(&source.transparent, Some(TransparentSource::Address { host, .. }) if is_name(host))
     });
-    if let Some(Host::Name { .. }) = said.settings.check.address {
-        return Err("'addr' : names are not looked up for a running process.".to_owned());
+    let checked = &said.settings.check;
+    let asked = checked.agent.as_ref().and_then(|agent| agent.address.as_ref());
+    for (word, host) in [("addr", checked.address.as_ref()), ("agent-addr", asked)] {
+        if host.is_some_and(is_name) {
+            return Err(format!("'{word}' : names are not looked up for a running process."));
+        }
     }
     if names {
         return Err("'source' : names are not looked up for a running process.".to_owned());

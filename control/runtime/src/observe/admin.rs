@@ -4,6 +4,7 @@ use weir_backend::{Change, RequestedState};
 use weir_stats::admin::{Action, AdminTarget};
 
 use super::{Live, names, notices, session_target};
+use weir_stream::ending::By;
 
 impl AdminTarget for Live {
     fn has_backend(&self, backend: &str) -> bool {
@@ -18,7 +19,7 @@ impl AdminTarget for Live {
             Action::Drain => RequestedState::Drain,
             Action::Maintenance => RequestedState::Maintenance,
             Action::Shutdown => {
-                session_target::shutdown_on_server(proxy.index, server.key());
+                session_target::shutdown_on_server(proxy.index, server.key(), By::Killed);
                 return true;
             }
         };

@@ -3,12 +3,13 @@
 //! The runtime API and the form of the statistics page both come through here, so that a change is always made and
 //! announced in the same way. The texts are what log processors of the reference program look for.
 
-use weir_backend::{Change, ChangeError, News, Reason, Server, Urgency};
+use weir_backend::{Change, ChangeError, News, Passage, Reason, Server, Urgency};
 use weir_events::Level;
+use weir_stream::ending::By;
 use weir_stream::instance::{Proxy, ProxyState};
 use weir_stream::log::announce;
 
-use super::{Live, now_ms};
+use super::{Live, now_ms, session_target};
 
 /// Changes a server for an operator, and says what came of it.
 pub(super) fn change_server(
@@ -33,6 +34,29 @@ pub(super) fn tell(live: Live, news: &News) {
             Urgency::Notice => Level::Notice,
         };
         say(live, proxy, level, &notice.text);
+    }
+    for passage in &news.passages {
+        let Some(proxy) = live.instance.proxies.get(passage.proxy) else { continue };
+        end_sessions(proxy, passage);
+    }
+}
+
+/// Ends the sessions that a server's line wants to be ended when it goes down or comes up (manual, "on-marked-down" and
+/// "on-marked-up").
+fn end_sessions(proxy: &'static Proxy, passage: &Passage) {
+    let Some(known) = proxy.known_server(passage.server.key()) else { return };
+    let said = &known.settings.check;
+    if !passage.is_up && said.shuts_down_sessions {
+        session_target::shutdown_on_server(proxy.index, passage.server.key(), By::Down);
+    }
+    let returns = passage.is_up
+        && said.shuts_down_backups
+        && !passage.server.settings().backup
+        && passage.server.effective_weight(now_ms()) > 0;
+    if returns && let Some(backend) = &proxy.backend {
+        for server in backend.servers().iter().filter(|server| server.settings().backup) {
+            session_target::shutdown_on_server(proxy.index, server.key(), By::Up);
+        }
     }
 }
 

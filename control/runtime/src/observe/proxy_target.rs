@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{
-    AdminState, Change, CheckKind, DynamicCookies, OperationalState, RequestedState, Server, ServerAddress,
-    WeightChange,
+    AdminState, Change, CheckKind, DynamicCookies, OperationalState, Redirection, RequestedState, Server,
+    ServerAddress, WeightChange,
 };
 use weir_cli::target::{
-    AddressChange, BackendKey, CapturedError, Direction, ErrorFilter, FrontendKey, FrontendRefusal,
-    ListPosition, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey, ServerRefusal,
-    ServerState, ServerView,
+    AddressChange, BackendKey, CapturedError, CheckRedirection, Direction, ErrorFilter, FrontendKey,
+    FrontendRefusal, ListPosition, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey,
+    ServerRefusal, ServerState, ServerView,
 };
 use weir_config::model::{self, Host, ServerPort};
 use weir_events::WallTime;
+use weir_stream::ending::By;
 use weir_stream::errors::{self, RefusedMessage};
 use weir_stream::instance::{Instance, Proxy, ProxyState};
 
@@ -115,6 +116,9 @@ impl ProxyTarget for LiveTarget {
         let admin = server.admin_state();
         let known = proxy.known_server(server.key());
         let dial = known.as_deref().map(|known| &known.settings.check);
+        let agent = dial.and_then(|said| said.agent.as_deref());
+        let of_health = redirection(&server, CheckKind::Health);
+        let of_agent = redirection(&server, CheckKind::Agent);
         Some(ServerView {
             address,
             port,
@@ -124,9 +128,16 @@ impl ProxyTarget for LiveTarget {
             initial_weight: server.initial_weight(),
             static_balance: proxy.backend.as_ref().is_some_and(|backend| backend.is_static()),
             last_change_s: now_ms.saturating_sub(server.last_change_ms()) / 1000,
-            check: check_numbers(&server, CheckKind::Health),
-            check_port: dial.and_then(|said| said.port).unwrap_or(0),
-            check_address: dial.and_then(|said| said.address.as_ref()).and_then(Host::ip),
+            check: check_numbers(&server, CheckKind::Health, dial.map_or(0, |said| said.rise)),
+            agent_state: agent_state(&server),
+            agent_address: of_agent
+                .address
+                .or(agent.and_then(|agent| agent.address.as_ref()).and_then(Host::ip)),
+            agent_port: of_agent.port.or(agent.and_then(|agent| agent.port)).unwrap_or(0),
+            check_port: of_health.port.or(dial.and_then(|said| said.port)).unwrap_or(0),
+            check_address: of_health
+                .address
+                .or(dial.and_then(|said| said.address.as_ref()).and_then(Host::ip)),
             backend_id_forced: proxy.config.id_is_forced,
             id_forced: known.as_ref().is_some_and(|known| known.id_is_forced),
             fqdn: known.as_deref().and_then(host_name),
@@ -193,7 +204,7 @@ impl ProxyTarget for LiveTarget {
 
     fn shutdown_server_sessions(&mut self, server: ServerKey) -> bool {
         let Some((proxy, server)) = self.server_of(server) else { return false };
-        session_target::shutdown_on_server(proxy.index, server.key());
+        session_target::shutdown_on_server(proxy.index, server.key(), By::Killed);
         true
     }
 
@@ -210,13 +221,33 @@ impl ProxyTarget for LiveTarget {
         Ok(())
     }
 
-    fn enable_checks(&mut self, server: ServerKey, kind: weir_cli::target::CheckKind, enabled: bool) -> bool {
-        let kind = match kind {
-            weir_cli::target::CheckKind::Health => CheckKind::Health,
-            weir_cli::target::CheckKind::Agent => CheckKind::Agent,
-        };
+    fn set_server_agent(&mut self, server: ServerKey, up: bool) -> bool {
+        let has_agent = self.server_of(server).is_some_and(|(_, server)| server.agent().is_some());
+        has_agent && self.change(server, Change::Agent { up }).is_ok()
+    }
+
+    fn redirect_checks(
+        &mut self,
+        server: ServerKey,
+        kind: weir_cli::target::CheckKind,
+        to: CheckRedirection,
+    ) -> bool {
         let Some((_, server)) = self.server_of(server) else { return false };
-        server.check(kind).map(|check| check.record().enabled = enabled).is_some()
+        let Some(check) = server.check(kind_of(kind)).filter(|check| check.record().enabled) else {
+            return false;
+        };
+        let mut record = check.record();
+        let now = record.redirection.get_or_insert_default();
+        now.address = to.address.or(now.address);
+        // Port 0 is none of its own.
+        now.port = to.port.or(now.port).filter(|port| *port > 0);
+        now.send = to.send.map(Arc::from).or(now.send.take());
+        true
+    }
+
+    fn enable_checks(&mut self, server: ServerKey, kind: weir_cli::target::CheckKind, enabled: bool) -> bool {
+        let Some((_, server)) = self.server_of(server) else { return false };
+        server.check(kind_of(kind)).map(|check| check.record().enabled = enabled).is_some()
     }
 
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal> {
@@ -382,12 +413,25 @@ fn new_address(
     Ok(SocketAddr::new(change.address.unwrap_or(ip), port))
 }
 
+fn kind_of(kind: weir_cli::target::CheckKind) -> CheckKind {
+    match kind {
+        weir_cli::target::CheckKind::Health => CheckKind::Health,
+        weir_cli::target::CheckKind::Agent => CheckKind::Agent,
+    }
+}
+
+/// Where operators have a server's checks go.
+fn redirection(server: &Server, kind: CheckKind) -> Redirection {
+    let said = server.check(kind).and_then(|check| check.record().redirection.clone());
+    said.map_or_else(Redirection::default, |said| *said)
+}
+
 /// Status, result, health and state of a check, as the management manual numbers them.
-fn check_numbers(server: &Server, kind: CheckKind) -> (u32, u32, u32, u32) {
+fn check_numbers(server: &Server, kind: CheckKind, unchecked_level: u32) -> (u32, u32, u32, u32) {
     // A server that was configured as disabled says so even where nothing is checked.
     let configured_off = server.admin_state().contains(AdminState::CONFIGURED_MAINTENANCE);
     let paused = if configured_off { CHECK_PAUSED } else { 0 };
-    let Some(check) = server.check(kind) else { return (1, 0, 0, paused) };
+    let Some(check) = server.check(kind) else { return (1, 0, unchecked_level, paused) };
     let record = check.record();
     let marks = [
         (CHECK_RUNNING, record.running),
@@ -399,11 +443,21 @@ fn check_numbers(server: &Server, kind: CheckKind) -> (u32, u32, u32, u32) {
     (record.last.status as u32, record.result as u32, record.level, state)
 }
 
+/// The state of a server's agent check.
+fn agent_state(server: &Server) -> u32 {
+    if server.agent().is_none() {
+        return 0;
+    }
+    let (.., state) = check_numbers(server, CheckKind::Agent, 0);
+    (state & !CHECK_PAUSED) | CHECK_OF_AGENT
+}
+
 /// The marks of `srv_check_state` (management manual, "show servers state").
 const CHECK_RUNNING: u32 = 1;
 const CHECK_CONFIGURED: u32 = 2;
 const CHECK_ENABLED: u32 = 4;
 const CHECK_PAUSED: u32 = 8;
+const CHECK_OF_AGENT: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -430,11 +484,11 @@ mod tests {
             check(live, "disable server nosuch/s1", "No such backend.\n");
             assert_eq!(
                 states(live),
-                "3 be 1 s1 127.0.0.1 0 1 10 10 0 1 0 0 0 0 0 0 - 18090 - 0 0 - - 0\n\
-                 3 be 2 s2 127.0.0.1 2 8 20 20 0 1 0 0 0 0 0 0 - 18091 - 0 0 - - 0\n\
-                 3 be 3 s3 127.0.0.1 2 0 1 1 0 1 0 0 0 0 0 0 - 18092 - 0 0 - - 0\n\
-                 3 be 4 s4 127.0.0.1 2 4 1 1 0 1 0 0 8 0 0 0 - 18093 - 0 0 - - 0\n\
-                 3 be 5 s5 - 2 0 1 1 0 1 0 0 0 0 0 0 - 0 - 0 0 - - 0\n\n"
+                "3 be 1 s1 127.0.0.1 0 1 10 10 0 1 0 2 0 0 0 0 - 18090 - 0 0 - - 0\n\
+                 3 be 2 s2 127.0.0.1 2 8 20 20 0 1 0 2 0 0 0 0 - 18091 - 0 0 - - 0\n\
+                 3 be 3 s3 127.0.0.1 2 0 1 1 0 1 0 2 0 0 0 0 - 18092 - 0 0 - - 0\n\
+                 3 be 4 s4 127.0.0.1 2 4 1 1 0 1 0 2 8 0 0 0 - 18093 - 0 0 - - 0\n\
+                 3 be 5 s5 - 2 0 1 1 0 1 0 2 0 0 0 0 - 0 - 0 0 - - 0\n\n"
             );
             check(live, "enable server be/s1", "");
             assert!(states(live).starts_with("3 be 1 s1 127.0.0.1 2 0 "));
@@ -463,7 +517,7 @@ mod tests {
                 "set server be/s5 addr 127.0.0.2",
                 "The server is on a unix socket: its address cannot be changed.\n",
             );
-            assert!(states(live).starts_with("3 be 1 s1 127.0.0.2 2 0 5 10 0 1 0 0 0 0 0 0 - 99 "));
+            assert!(states(live).starts_with("3 be 1 s1 127.0.0.2 2 0 5 10 0 1 0 2 0 0 0 0 - 99 "));
         });
     }
 

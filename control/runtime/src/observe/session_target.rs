@@ -15,6 +15,7 @@ use weir_cli::target::{
     ListPosition, NextSession, SessionFilter, SessionTarget, SessionView, Shutdown as ShutdownAnswer,
 };
 use weir_sched::TaskKey;
+use weir_stream::ending::By;
 use weir_stream::ending::During;
 use weir_stream::entry::Listed;
 use weir_stream::instance::Instance;
@@ -303,13 +304,14 @@ impl SessionTarget for LiveTarget {
 
 /// Ends the session of the current worker that has this stream.
 fn end_session(id: u64) -> bool {
-    weir_stream::entry::end_streams(|stream| stream.entry.id.get() == id) > 0 || operators::end(id)
+    weir_stream::entry::end_streams(By::Killed, |stream| stream.entry.id.get() == id) > 0
+        || operators::end(id)
 }
 
 /// Ends all sessions on a server, on every worker.
-pub(super) fn shutdown_on_server(proxy: usize, server: ServerKey) {
+pub(super) fn shutdown_on_server(proxy: usize, server: ServerKey, by: By) {
     let end_all = move || {
-        weir_stream::entry::end_streams(|stream| {
+        weir_stream::entry::end_streams(by, |stream| {
             let view = &stream.entry;
             view.backend.get() as usize == proxy && view.server.get() as usize == server.index()
         });

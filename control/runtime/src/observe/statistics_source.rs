@@ -151,10 +151,13 @@ fn server(proxy: &Proxy, server: &Server, row: &mut Row) {
     let now_ms = now_ms();
     let settings = server.settings();
     row.begin(Kind::Server, &head(proxy), server.id(), server.name());
-    let (status, health) = status(server);
+    let (status, health) = status(proxy, server);
     row.set_health(health);
     row.set(Field::Status, status.as_str());
     checks(server, row, now_ms);
+    if let Some(leader) = leader(proxy, server) {
+        row.set(Field::Tracked, leader.0.as_str());
+    }
     row.set(Field::Weight, shown_weight(server, now_ms));
     row.set(Field::Uweight, server.user_weight());
     row.set(Field::Act, u32::from(!settings.backup));
@@ -191,6 +194,9 @@ fn checks(server: &Server, row: &mut Row, now_ms: u64) {
         if check.record().enabled {
             row.set(Field::Chkfail, check.record().failures);
             row.set(Field::Chkdown, u64::from(server.downs()));
+            if server.settings().observe.is_some() {
+                row.set(Field::Hanafail, check.record().observed_failures);
+            }
             let downtime_s = server.downtime_ms(now_ms) / 1000;
             row.set(Field::Downtime, u32::try_from(downtime_s).unwrap_or(u32::MAX));
         }
@@ -208,7 +214,7 @@ fn checks(server: &Server, row: &mut Row, now_ms: u64) {
             fields.fill(check, row);
         }
     }
-    if let Some(agent) = server.agent().filter(|agent| speaks(agent)) {
+    if let Some(agent) = server.agent().filter(|agent| agent.record().enabled) {
         let fields = CheckFields {
             status: Field::AgentStatus,
             code: Field::AgentCode,
@@ -256,7 +262,7 @@ impl CheckFields {
 }
 
 /// What a server is said to be, and how the page colours it.
-fn status(server: &Server) -> (String, Health) {
+fn status(proxy: &Proxy, server: &Server) -> (String, Health) {
     use weir_backend::AdminState;
     let admin = server.admin_state();
     let state = server.operational_state(now_ms());
@@ -265,18 +271,45 @@ fn status(server: &Server) -> (String, Health) {
     } else if admin.contains(AdminState::RESOLUTION_MAINTENANCE) {
         ("MAINT (resolution)", Health::Maintenance)
     } else if admin.is_maintenance() {
-        ("MAINT (via)", Health::Maintenance)
+        let via = leader(proxy, server)
+            .map_or_else(|| "MAINT (via)".to_owned(), |leader| format!("MAINT (via {})", leader.0));
+        return (via, Health::Maintenance);
     } else if admin.is_drain() && state != OperationalState::Stopped {
-        ("DRAIN", Health::Drain)
+        let asked = server.agent().is_some_and(|agent| agent.record().enabled);
+        (if asked { "DRAIN (agent)" } else { "DRAIN" }, Health::Drain)
     } else {
-        return of_checks(server, state);
+        return of_checks(proxy, server, state);
     };
     (word.to_owned(), health)
 }
 
+/// The server that one follows, if it follows any, and the one at the end of the chain.
+fn leader(proxy: &Proxy, server: &Server) -> Option<(String, std::sync::Arc<Server>)> {
+    let instance = proxy.instance.get()?;
+    let said = |proxy: &Proxy, place: usize| proxy.config.servers.get(place)?.leader;
+    let mut at = said(proxy, server.key().index()).filter(|_| server.key().is_configured())?;
+    let mut name = None;
+    // Chains have an end: that was checked.
+    loop {
+        let proxy = instance.proxies.get(at.0 as usize)?;
+        let leader = proxy.backend.as_ref()?.server(weir_backend::ServerKey::configured(at.1))?;
+        let name = name.get_or_insert_with(|| format!("{}/{}", proxy.name(), leader.name()));
+        match said(proxy, at.1 as usize) {
+            Some(next) => at = next,
+            None => return Some((std::mem::take(name), leader)),
+        }
+    }
+}
+
 /// The same for one that is neither in maintenance nor draining: what checks say, and how near it is to another state.
-fn of_checks(server: &Server, state: OperationalState) -> (String, Health) {
-    let check = server.health().filter(|check| check.record().enabled);
+fn of_checks(proxy: &Proxy, server: &Server, state: OperationalState) -> (String, Health) {
+    let agent = server.agent().filter(|agent| agent.record().enabled);
+    if state == OperationalState::Stopped && agent.is_some_and(|agent| !agent.says_up()) {
+        return ("DOWN (agent)".to_owned(), Health::Down);
+    }
+    let leader = leader(proxy, server);
+    let checked = leader.as_ref().map_or(server, |leader| &leader.1);
+    let check = checked.health().filter(|check| check.record().enabled);
     let (word, settled, changing) = match state {
         OperationalState::Stopped => ("DOWN", Health::Down, Health::GoingUp),
         OperationalState::Stopping => ("NOLB", Health::NoLoadBalancing, Health::NoLoadBalancing),

@@ -8,6 +8,8 @@ pub enum CheckStatus {
     Unknown = 0,
     /// No check ended yet.
     Initializing = 1,
+    /// An agent said nothing of the server's state.
+    Checked = 3,
     /// What traffic showed (`observe`).
     Observed = 4,
     /// No socket, or one that broke.
@@ -60,9 +62,10 @@ pub enum CheckResult {
 
 impl CheckStatus {
     /// Every outcome.
-    pub const ALL: [CheckStatus; 18] = [
+    pub const ALL: [CheckStatus; 19] = [
         Self::Unknown,
         Self::Initializing,
+        Self::Checked,
         Self::Observed,
         Self::SocketError,
         Self::L4Ok,
@@ -93,6 +96,7 @@ impl CheckStatus {
         match self {
             Self::Unknown => "UNK",
             Self::Initializing => "INI",
+            Self::Checked => "CHECKED",
             Self::Observed => "HANA",
             Self::SocketError => "SOCKERR",
             Self::L4Ok => "L4OK",
@@ -118,6 +122,7 @@ impl CheckStatus {
         match self {
             Self::Unknown => "Unknown",
             Self::Initializing => "Initializing",
+            Self::Checked => "No status change",
             Self::Observed => "Health analyze",
             Self::SocketError => "Socket error",
             Self::L4Ok => "Layer4 check passed",
@@ -142,6 +147,7 @@ impl CheckStatus {
     pub fn result(self) -> CheckResult {
         match self {
             Self::Unknown | Self::Initializing => CheckResult::Unknown,
+            Self::Checked => CheckResult::Neutral,
             Self::L4Ok | Self::L6Ok | Self::L7Ok | Self::ProcessOk => CheckResult::Passed,
             Self::L7OkConditional => CheckResult::ConditionallyPassed,
             _ => CheckResult::Failed,
@@ -172,6 +178,7 @@ mod tests {
         for status in CheckStatus::ALL {
             let expected = match status.word() {
                 "UNK" | "INI" => CheckResult::Unknown,
+                "CHECKED" => CheckResult::Neutral,
                 "L7OKC" => CheckResult::ConditionallyPassed,
                 word if word.ends_with("OK") => CheckResult::Passed,
                 _ => CheckResult::Failed,

@@ -1,5 +1,6 @@
 //! Request to the server, response to the client, and the bodies of both.
 
+use weir_backend::Observation;
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, ConnectionMode, Flow, ReadHead, Side};
@@ -283,6 +284,7 @@ impl Stream {
     async fn respond(&mut self) -> Phase {
         self.facts.have_response = true;
         self.count_server_status();
+        self.observe(Some(Observation::of_status(self.server_status)));
         self.response_size = BodySize::of_response(&self.response.head, self.request.head.method());
         // What a tunnel was asked from carries no other request, even if a rule refuses the tunnel.
         self.facts.keep_client &= self.response_size != BodySize::Tunnel;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_backend::Observation;
 use weir_backend::retry::{self, NextAttempt};
 use weir_config::model::RetryOn;
 use weir_net::Fault;
@@ -38,6 +39,19 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// What it shows of the server to who observes traffic, if anything.
+    fn observation(self) -> Option<Observation> {
+        Some(match self {
+            Failure::Refused(Some(fault)) if fault.is_ours() => return None,
+            Failure::Refused(_) | Failure::ConnectTimeout => Observation::NotConnected,
+            Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => Observation::BrokenConnection,
+            Failure::Cut | Failure::Junk | Failure::TooLarge => Observation::WrongResponse,
+            Failure::TimedOut => Observation::NoResponse,
+            // Its status was looked at already.
+            Failure::Status(_) => return None,
+        })
+    }
+
     /// Whether the connection itself failed: nothing of the request reached the server.
     pub fn is_connection(self) -> bool {
         matches!(self, Failure::Refused(_) | Failure::ConnectTimeout)
@@ -118,6 +132,7 @@ impl Stream {
                 return Ok(());
             }
         }
+        self.observe(failure.observation());
         // What one idle connection did to it, the others might do as well.
         self.facts.fresh_connection_only |= reused;
         let wanted = self.backend.config.settings.retry_on.contains(failure.retry_on());

@@ -1,5 +1,6 @@
 //! How servers are checked: the words of `server` lines, and what the global section says of all checks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::Host;
@@ -29,6 +30,70 @@ pub struct CheckSettings {
     pub via_socks4: bool,
     /// `init-state`: how it begins, and how it leaves maintenance.
     pub initial_state: InitialState,
+    /// `agent-check` and its relatives; none where none of them is said.
+    pub agent: Option<Arc<AgentSettings>>,
+    /// `track`: the server whose state it follows.
+    pub track: Option<Arc<TrackedServer>>,
+    /// `observe`: which traffic counts as a check, too.
+    pub observe: Observe,
+    /// `error-limit`: errors in a row of the traffic until `on-error`.
+    pub error_limit: u32,
+    /// `on-error`.
+    pub on_error: OnError,
+    /// `on-marked-down shutdown-sessions`: its sessions end when it goes down.
+    pub shuts_down_sessions: bool,
+    /// `on-marked-up shutdown-backup-sessions`: those of the backups end when it comes up.
+    pub shuts_down_backups: bool,
+}
+
+/// What a `server` line says about its agent.
+#[derive(Clone, Debug, Default)]
+pub struct AgentSettings {
+    /// `agent-check`: whether it is asked.
+    pub enabled: bool,
+    /// `agent-inter`: how often; none for 2 seconds.
+    pub inter: Option<Duration>,
+    /// `agent-port`.
+    pub port: Option<u16>,
+    /// `agent-addr`; none for the address that is checked.
+    pub address: Option<Host>,
+    /// `agent-send`: what it is told first.
+    pub send: Option<Arc<[u8]>>,
+}
+
+/// `track [<backend>/]<server>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrackedServer {
+    /// The backend; none for the server's own.
+    pub backend: Option<Box<str>>,
+    /// The server.
+    pub server: Box<str>,
+}
+
+/// `observe`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Observe {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Whether connections stand.
+    Layer4,
+    /// Whether responses are well, too.
+    Layer7,
+}
+
+/// `on-error`: what happens after so many errors in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The next check comes soon.
+    FastInterval,
+    /// It counts as a failed check.
+    #[default]
+    FailCheck,
+    /// It counts as so many failed checks that the next one is the last.
+    SuddenDeath,
+    /// The server is down.
+    MarkDown,
 }
 
 impl Default for CheckSettings {
@@ -45,6 +110,13 @@ impl Default for CheckSettings {
             send_proxy: false,
             via_socks4: false,
             initial_state: InitialState::default(),
+            agent: None,
+            track: None,
+            observe: Observe::default(),
+            error_limit: 10,
+            on_error: OnError::default(),
+            shuts_down_sessions: false,
+            shuts_down_backups: false,
         }
     }
 }

@@ -190,8 +190,19 @@ impl Expect {
 
 /// Whether a check can answer a fetch: one that asks nothing of a stream, or one of these.
 pub fn is_check_fetch(name: &str) -> bool {
-    const ANSWERED: [&str; 9] =
-        ["be_id", "be_name", "nbsrv", "res.body", "res.len", "res.payload", "srv_id", "srv_name", "status"];
+    const ANSWERED: [&str; 11] = [
+        "be_id",
+        "be_name",
+        "nbsrv",
+        "res.body",
+        "res.fhdr",
+        "res.hdr",
+        "res.len",
+        "res.payload",
+        "srv_id",
+        "srv_name",
+        "status",
+    ];
     ANSWERED.contains(&name) || weir_expr::internal::FETCHES.iter().any(|fetch| fetch.decl.name == name)
 }
 

@@ -33,6 +33,8 @@ pub struct Server {
     pub from_template: bool,
     /// Whether something else of the configuration names it: then it cannot be removed.
     pub is_referenced: bool,
+    /// The server that it follows, if `track` names one: the position of its proxy, and its own there.
+    pub leader: Option<(u32, u32)>,
     /// What `default-server` can give it.
     pub settings: ServerSettings,
 }

@@ -529,6 +529,7 @@ fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let mut line = server_line(context, ServerLineKind::Server);
     read_server_options(&mut line, words, Some(&subject))?;
     let ServerLine { settings, id, guid, used, .. } = line;
+    crate::server::checks::settle(&settings, &subject, name.span()).map_err(in_place)?;
     context.draft.logs.note_server(&subject, datagrams.then(|| address.span()), used);
     let server = Server {
         name: name.text().into(),
@@ -540,9 +541,16 @@ fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
         guid,
         from_template: false,
         is_referenced: false,
+        leader: None,
         settings,
     };
     add_server(context, server, name)
+}
+
+/// A fault of a server line is told with its place first.
+fn in_place(mut fault: Fault) -> Fault {
+    fault.layout = Layout::Place;
+    fault
 }
 
 fn add_server(context: &mut LineContext<'_>, server: Server, name: &Word) -> Parsed {
@@ -592,6 +600,7 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     let mut line = server_line(context, ServerLineKind::Template);
     read_server_options(&mut line, words, Some(&subject))?;
     let ServerLine { settings, id, used, .. } = line;
+    crate::server::checks::settle(&settings, &subject, prefix.span()).map_err(in_place)?;
     context.draft.logs.note_server(&subject, datagrams.then(|| address.span()), used);
     for number in first..=last {
         let server = Server {
@@ -604,6 +613,7 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
             guid: None,
             from_template: true,
             is_referenced: false,
+            leader: None,
             settings: settings.clone(),
         };
         add_server(context, server, prefix)?;

@@ -41,6 +41,9 @@ pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     warn_about_checks(draft, diagnostics);
 }
 
+/// No more servers follow each other in a row.
+const MAX_CHAIN: usize = 1024;
+
 fn warn_about_checks(draft: &Draft, diagnostics: &mut Diagnostics) {
     if draft.section.is_defaults() {
         return;
@@ -179,10 +182,95 @@ impl ProxyParser<'_> {
             self.check(index, context, diagnostics);
         }
         check_guids(&self.finished, diagnostics);
+        self.settle_tracks(&names, diagnostics);
         for (proxy, server) in self.resolve_references(&names, context, diagnostics) {
             self.finished[proxy as usize].proxy.servers[server as usize].is_referenced = true;
         }
         self.finished.into_iter().map(|finished| finished.proxy).collect()
+    }
+
+    /// Finds the servers that `track` names, and whether there are checks at the end of each chain.
+    fn settle_tracks(&mut self, names: &Names, diagnostics: &mut Diagnostics) {
+        let tracking: Vec<(usize, usize)> = (0..self.finished.len())
+            .flat_map(|proxy| {
+                (0..self.finished[proxy].proxy.servers.len()).map(move |server| (proxy, server))
+            })
+            .filter(|(proxy, server)| self.server_at(*proxy, *server).settings.check.track.is_some())
+            .collect();
+        for (proxy, server) in &tracking {
+            match self.leader_of(*proxy, *server, names) {
+                Ok(leader) => {
+                    self.finished[*proxy].proxy.servers[*server].leader = Some(leader);
+                    self.finished[leader.0 as usize].proxy.servers[leader.1 as usize].is_referenced = true;
+                }
+                Err(message) => self.complain_of_track(*proxy, *server, &message, diagnostics),
+            }
+        }
+        for (proxy, server) in tracking {
+            if let Err(message) = self.check_chain(proxy, server) {
+                self.complain_of_track(proxy, server, &message, diagnostics);
+            }
+        }
+    }
+
+    fn server_at(&self, proxy: usize, server: usize) -> &crate::model::Server {
+        &self.finished[proxy].proxy.servers[server]
+    }
+
+    fn complain_of_track(&self, proxy: usize, server: usize, message: &str, diagnostics: &mut Diagnostics) {
+        let (backend, server) = (&self.finished[proxy].proxy.name, self.server_at(proxy, server));
+        let text = format!("[{}] : 'server {backend}/{}' : {message}", server.at, server.name);
+        diagnostics.push(Diagnostic::alert(None, text));
+    }
+
+    fn leader_of(&self, proxy: usize, server: usize, names: &Names) -> Result<(u32, u32), String> {
+        let Some(track) = &self.server_at(proxy, server).settings.check.track else {
+            return Err("nothing is tracked.".to_owned());
+        };
+        let leader = match &track.backend {
+            None => proxy,
+            Some(name) => names
+                .backend(name)
+                .map(ProxyIndex::get)
+                .ok_or_else(|| format!("unable to find required proxy '{name}' for tracking."))?,
+        };
+        let servers = &self.finished[leader].proxy.servers;
+        match servers.iter().position(|other| other.name == track.server) {
+            Some(position) => Ok((leader as u32, position as u32)),
+            None => Err(format!("unable to find required server '{}' for tracking.", track.server)),
+        }
+    }
+
+    fn check_chain(&self, proxy: usize, server: usize) -> Result<(), String> {
+        let Some(mut at) = self.server_at(proxy, server).leader else { return Ok(()) };
+        let name = |(proxy, server): (u32, u32)| {
+            let backend = &self.finished[proxy as usize].proxy.name;
+            format!("{backend}/{}", self.server_at(proxy as usize, server as usize).name)
+        };
+        let first = at;
+        let itself = (proxy as u32, server as u32);
+        for _ in 0..MAX_CHAIN {
+            let leader = self.server_at(at.0 as usize, at.1 as usize);
+            if at == itself {
+                return Err(format!(
+                    "unable to track {} as it belongs to a tracking chain looping back to {}.",
+                    name(first),
+                    name(itself)
+                ));
+            }
+            match leader.leader {
+                Some(next) => at = next,
+                None if leader.settings.check.track.is_some() => return Ok(()),
+                None if leader.settings.check.enabled => return Ok(()),
+                None => {
+                    return Err(format!(
+                        "unable to use {} for tracking as it does not have any check nor agent enabled.",
+                        name(at)
+                    ));
+                }
+            }
+        }
+        Err(format!("a chain of more than {MAX_CHAIN} servers that track each other."))
     }
 
     /// Runs the steps of `errorfile` and relatives; proxies whose steps are the same share the result.

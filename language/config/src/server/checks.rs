@@ -1,14 +1,17 @@
 //! The words of a server line that say how the server is checked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use weir_syntax::Span;
+
 use crate::address::source_address;
-use crate::model::InitialState;
+use crate::model::{AgentSettings, InitialState, Observe, OnError, ServerSettings, TrackedServer};
 use crate::numbers::{delay_of, integer_in};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
-use super::{NOT_ADDED, ServerReader, option};
+use super::{NOT_ADDED, ServerLine, ServerReader, option};
 
 pub(super) const READY: &[Row<ServerReader>] = &[
     option("addr", "<ipv4|ipv6>", "127.0.0.2", "health checks: address to check", |server, words| {
@@ -18,6 +21,34 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             return Err(fault(word.span(), "'addr' takes no port: 'port' says it."));
         }
         server.settings.check.address = Some(host);
+        Ok(())
+    }),
+    option("agent-addr", "<addr>", "127.0.0.2", "agent checks: address", |server, words| {
+        let word = words.expect("'agent-addr' expects an address as argument.")?;
+        let (host, first, last) = source_address(word, "agent-addr")?;
+        if (first, last) != (0, 0) {
+            return Err(fault(word.span(), "'agent-addr' takes no port: 'agent-port' says it."));
+        }
+        agent(server).address = Some(host);
+        Ok(())
+    }),
+    option("agent-check", "", "agent-port 8081", "agent checks: on", |server, _| {
+        agent(server).enabled = true;
+        Ok(())
+    }),
+    option("agent-inter", "<delay>", "5s", "agent checks: interval", |server, words| {
+        agent(server).inter = Some(interval(words, "agent-inter")?);
+        Ok(())
+    }),
+    option("agent-port", "<port>", "8081", "agent checks: port", |server, words| {
+        let word = words.expect("'agent-port' expects a port number as argument.")?;
+        let port: u16 = integer_in(word, "agent-port", 0..=u16::MAX)?;
+        agent(server).port = (port > 0).then_some(port);
+        Ok(())
+    }),
+    option("agent-send", "<string>", "state", "agent checks: what to send", |server, words| {
+        let word = words.take().ok_or_else(|| words.fault("'agent-send' expects a string as argument."))?;
+        agent(server).send = Some(word.bytes().into());
         Ok(())
     }),
     option("check", "", "", "health checks: on", |server, _| {
@@ -34,6 +65,15 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     }),
     option("downinter", "<delay>", "10s", "health checks: interval while down", |server, words| {
         server.settings.check.down_inter = Some(interval(words, "downinter")?);
+        Ok(())
+    }),
+    option("error-limit", "<count>", "10", "health checks: errors until 'on-error'", |server, words| {
+        let word = words.expect("'error-limit' expects an integer argument.")?;
+        let limit = integer_in(word, "error-limit", i64::MIN..=i64::from(i32::MAX))?;
+        server.settings.check.error_limit = u32::try_from(limit).unwrap_or(0);
+        if server.settings.check.error_limit == 0 {
+            return Err(fault(word.span(), "error-limit has to be > 0."));
+        }
         Ok(())
     }),
     option("fall", "<count>", "3", "health checks: failures until down", |server, words| {
@@ -70,6 +110,13 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         server.settings.check.inter = interval(words, "inter")?;
         Ok(())
     }),
+    option("no-agent-check", "", "", "undo 'agent-check' of default-server", |server, _| {
+        if server.settings.check.agent.is_some() {
+            agent(server).enabled = false;
+        }
+        Ok(())
+    })
+    .with(NOT_ADDED),
     option("no-check", "", "", "undo 'check' of default-server", |server, _| {
         server.settings.check.enabled = false;
         Ok(())
@@ -80,6 +127,60 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         Ok(())
     })
     .with(NOT_ADDED),
+    option("observe", "<mode>", "layer4", "health checks: watch the traffic", |server, words| {
+        let text = words.expect("'observe' expects <mode> as argument.")?;
+        server.settings.check.observe = match text.text() {
+            "none" => Observe::Nothing,
+            "layer4" => Observe::Layer4,
+            "layer7" => Observe::Layer7,
+            other => {
+                let message =
+                    format!("'observe' expects one of 'none', 'layer4', 'layer7' but got '{other}'");
+                return Err(fault(text.span(), message));
+            }
+        };
+        Ok(())
+    }),
+    option("on-error", "<mode>", "fail-check", "health checks: what to do after errors", |server, words| {
+        let word = words.expect("'on-error' expects <mode> as argument.")?;
+        server.settings.check.on_error = match word.text() {
+            "fastinter" => OnError::FastInterval,
+            "fail-check" => OnError::FailCheck,
+            "sudden-death" => OnError::SuddenDeath,
+            "mark-down" => OnError::MarkDown,
+            other => {
+                return Err(fault(
+                    word.span(),
+                    format!(
+                        "'on-error' expects one of 'fastinter', 'fail-check', 'sudden-death' or 'mark-down' but got '{other}'"
+                    ),
+                ));
+            }
+        };
+        Ok(())
+    }),
+    option(
+        "on-marked-down",
+        "<action>",
+        "shutdown-sessions",
+        "health checks: what to do when down",
+        |server, words| {
+            only(words, "on-marked-down", "shutdown-sessions")?;
+            server.settings.check.shuts_down_sessions = true;
+            Ok(())
+        },
+    ),
+    option(
+        "on-marked-up",
+        "<action>",
+        "shutdown-backup-sessions",
+        "health checks: what to do when up",
+        |server, words| {
+            only(words, "on-marked-up", "shutdown-backup-sessions")?;
+            server.settings.check.shuts_down_backups = true;
+            Ok(())
+        },
+    ),
     option("port", "<port>", "8080", "health checks: port to check", |server, words| {
         let word = words.expect("'port' expects a port number as argument.")?;
         let port: u16 = integer_in(word, "port", 0..=u16::MAX)?;
@@ -90,7 +191,54 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         server.settings.check.rise = times(words, "rise")?;
         Ok(())
     }),
+    option(
+        "track",
+        "[<backend>/]<server>",
+        "tracked",
+        "health checks: follow another server's state",
+        |server, words| {
+            let word = words.expect("'track' expects [<proxy>/]<server> as argument.")?;
+            let (backend, name) = match word.text().rsplit_once('/') {
+                Some((backend, name)) => (Some(backend.into()), name),
+                None => (None, word.text()),
+            };
+            let tracked = TrackedServer { backend, server: name.into() };
+            server.settings.check.track = Some(Arc::new(tracked));
+            Ok(())
+        },
+    ),
 ];
+
+/// What must hold once a whole line was read.
+pub(crate) fn settle(settings: &ServerSettings, subject: &str, at: Span) -> Parsed {
+    let said = &settings.check;
+    if said.enabled && said.track.is_some() {
+        return Err(fault(
+            at,
+            format!("'{subject}' : unable to enable checks and tracking at the same time!"),
+        ));
+    }
+    let lacks_port = |agent: &Arc<AgentSettings>| agent.enabled && agent.port.is_none();
+    if said.agent.as_ref().is_some_and(lacks_port) {
+        let message =
+            format!("'{subject}' : {subject} does not have agent port. Agent check has been disabled.");
+        return Err(fault(at, message));
+    }
+    Ok(())
+}
+
+fn agent<'s>(server: &'s mut ServerLine<'_>) -> &'s mut AgentSettings {
+    Arc::make_mut(server.settings.check.agent.get_or_insert_default())
+}
+
+/// The only word that an option knows.
+fn only(words: &mut Words<'_>, keyword: &str, known: &str) -> Parsed {
+    let word = words.expect(&format!("'{keyword}' expects <action> as argument."))?;
+    if word.is(known) {
+        return Ok(());
+    }
+    Err(fault(word.span(), format!("'{keyword}' expects '{known}' but got '{word}'")))
+}
 
 /// A delay between checks.
 fn interval(words: &mut Words<'_>, keyword: &str) -> Parsed<Duration> {

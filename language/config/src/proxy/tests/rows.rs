@@ -65,6 +65,7 @@ fn every_keyword_is_read_with_its_example() {
         let space = if row.arguments.starts_with('(') { "" } else { " " };
         let section = match row.name {
             "log-bufsize" => "backend b\n mode log",
+            "track" => "listen l\n server tracked 127.0.0.1:81 check",
             "tfo" => "backend b\n retry-on conn-failure empty-response response-timeout",
             _ => "backend b",
         };

@@ -1,0 +1,172 @@
+//! What checks, agents, traffic and operators do to servers together, and what the logs hear of it.
+
+use std::sync::Arc;
+
+use weir_backend::{
+    AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Consequence, Finding,
+    Follower, Observation, ObserveRules, OperationalState, Reason, RequestedState, ServerKey, ServerSettings,
+    StartLevel,
+};
+
+const FIRST: ServerKey = ServerKey::configured(0);
+
+fn checked(name: &str, start: StartLevel) -> ServerSettings {
+    let check = Some(CheckRules { rise: 2, fall: 2, start });
+    ServerSettings { name: name.to_owned(), id: 1, check, ..ServerSettings::default() }
+}
+
+fn backend(name: &str, servers: Vec<ServerSettings>) -> Arc<Backend> {
+    Backend::new(BackendSettings { name: name.to_owned(), ..BackendSettings::default() }, servers, 0)
+}
+
+/// Reports an outcome, and gives the lines for the logs.
+fn report(backend: &Backend, kind: CheckKind, status: CheckStatus) -> Vec<String> {
+    let news = backend.report(FIRST, kind, Finding { code: Some(200), ..Finding::new(status) }, 1);
+    news.notices.into_iter().map(|notice| notice.text).collect()
+}
+
+fn state(backend: &Backend) -> OperationalState {
+    backend.server(FIRST).expect("a server").operational_state(1)
+}
+
+#[test]
+fn a_server_goes_down_and_comes_up_and_the_logs_hear_it() {
+    let backend = backend("be", vec![checked("s", StartLevel::JustUp)]);
+    let health = |status| report(&backend, CheckKind::Health, status);
+    assert_eq!(
+        health(CheckStatus::L4Connection),
+        [
+            "Server be/s is DOWN, reason: Layer4 connection problem, check duration: 0ms. 0 active and 0 backup servers left. \
+         0 sessions active, 0 requeued, 0 remaining in queue.",
+            "backend be has no server available!",
+        ]
+    );
+    assert_eq!(state(&backend), OperationalState::Stopped);
+    assert!(health(CheckStatus::L4Connection).is_empty());
+    assert!(health(CheckStatus::L7Ok).is_empty());
+    assert_eq!(
+        health(CheckStatus::L7Ok),
+        [
+            "Server be/s is UP, reason: Layer7 check passed, code: 200, check duration: 0ms. 1 active and 0 backup servers \
+         online. 0 sessions requeued, 0 total in queue."
+        ]
+    );
+    assert_eq!(state(&backend), OperationalState::Running);
+    assert_eq!(backend.server(FIRST).expect("a server").downs(), 1);
+}
+
+#[test]
+fn a_conditional_success_takes_new_visitors_away_from_who_is_up() {
+    let backend = backend("be", vec![checked("s", StartLevel::FullyDown)]);
+    let health = |status| report(&backend, CheckKind::Health, status);
+    health(CheckStatus::L7OkConditional);
+    health(CheckStatus::L7OkConditional);
+    assert_eq!(state(&backend), OperationalState::Stopped, "who is down stays down");
+    health(CheckStatus::L7Ok);
+    assert_eq!(state(&backend), OperationalState::Running);
+    assert!(health(CheckStatus::L7OkConditional)[0].starts_with("Server be/s is stopping, reason: "));
+    assert_eq!(state(&backend), OperationalState::Stopping);
+    health(CheckStatus::L7Ok);
+    assert_eq!(state(&backend), OperationalState::Running);
+}
+
+#[test]
+fn who_is_down_for_the_agent_comes_up_with_both() {
+    let agent = Some(CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp });
+    let backend = backend("be", vec![ServerSettings { agent, ..checked("s", StartLevel::FullyUp) }]);
+    let tell = |kind, status| report(&backend, kind, status);
+    tell(CheckKind::Agent, CheckStatus::L4Connection);
+    assert_eq!(state(&backend), OperationalState::Running, "an agent that is away says nothing");
+    tell(CheckKind::Agent, CheckStatus::L7Status);
+    assert_eq!(state(&backend), OperationalState::Stopped);
+    tell(CheckKind::Health, CheckStatus::L4Ok);
+    assert_eq!(state(&backend), OperationalState::Stopped, "its check alone does not bring it back");
+    tell(CheckKind::Agent, CheckStatus::Checked);
+    assert_eq!(state(&backend), OperationalState::Stopped);
+    tell(CheckKind::Agent, CheckStatus::L7Ok);
+    assert_eq!(state(&backend), OperationalState::Running);
+}
+
+#[test]
+fn what_could_not_be_checked_changes_nothing() {
+    let backend = backend("be", vec![checked("s", StartLevel::JustUp)]);
+    let finding = Finding { inconclusive: true, ..Finding::new(CheckStatus::SocketError) };
+    let news = backend.report(FIRST, CheckKind::Health, finding, 1);
+    assert!(news.notices.is_empty() && news.passages.is_empty());
+    assert_eq!(state(&backend), OperationalState::Running);
+    assert_eq!(backend.server(FIRST).and_then(|server| Some(server.health()?.record().failures)), Some(0));
+}
+
+#[test]
+fn leaving_maintenance_begins_as_the_start_does() {
+    let check = |start, expected| {
+        let backend = backend("be", vec![checked("s", start)]);
+        let ask = |state| backend.change(FIRST, Change::State(state), 1).expect("a server");
+        report(&backend, CheckKind::Health, CheckStatus::L4Ok);
+        ask(RequestedState::Maintenance);
+        assert_eq!(state(&backend), OperationalState::Stopped);
+        report(&backend, CheckKind::Health, CheckStatus::L4Ok);
+        assert_eq!(state(&backend), OperationalState::Stopped, "no check ends maintenance");
+        ask(RequestedState::Ready);
+        assert_eq!(state(&backend), expected, "{start:?}");
+    };
+    check(StartLevel::JustUp, OperationalState::Running);
+    check(StartLevel::FullyDown, OperationalState::Stopped);
+}
+
+#[test]
+fn followers_follow_through_a_chain() {
+    let leader = backend("a", vec![checked("s", StartLevel::JustUp)]);
+    let plain = |name: &str| ServerSettings { name: name.to_owned(), id: 1, ..ServerSettings::default() };
+    let (middle, last) = (backend("b", vec![plain("m")]), backend("c", vec![plain("l")]));
+    let follow = |of: &Backend, by: &Arc<Backend>| {
+        let follower = Follower { backend: Arc::downgrade(by), server: FIRST };
+        of.server(FIRST).expect("a server").add_follower(follower);
+    };
+    follow(&leader, &middle);
+    follow(&middle, &last);
+    let lines = report(&leader, CheckKind::Health, CheckStatus::L4Timeout);
+    let down = |line: &str| lines.iter().any(|other| other.starts_with(line));
+    assert!(down("Server b/m is DOWN via a/s. ") && down("Server c/l is DOWN via b/m. "), "{lines:?}");
+    assert_eq!(state(&last), OperationalState::Stopped);
+    let ask = |state| leader.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
+    let admin = || last.server(FIRST).expect("a server").admin_state();
+    ask(RequestedState::Maintenance);
+    assert_eq!(admin(), AdminState::INHERITED_MAINTENANCE);
+    ask(RequestedState::Drain);
+    assert_eq!((admin(), state(&last)), (AdminState::INHERITED_DRAIN, OperationalState::Running));
+    ask(RequestedState::Ready);
+    assert_eq!((admin(), state(&last)), (AdminState::READY, OperationalState::Running));
+}
+
+#[test]
+fn errors_in_a_row_have_consequences() {
+    let observed = |consequence, layer7| {
+        let observe = Some(ObserveRules { layer7, limit: 2, consequence });
+        backend("be", vec![ServerSettings { observe, ..checked("s", StartLevel::FullyUp) }])
+    };
+    let levels = |backend: &Backend, observations: &[Observation]| -> Vec<u32> {
+        let server = backend.server(FIRST).expect("a server");
+        let level = || server.health().expect("a check").record().level;
+        observations
+            .iter()
+            .map(|observation| {
+                drop(backend.observe(&server, *observation, 1));
+                level()
+            })
+            .collect()
+    };
+    use Observation::{Connected, NotConnected, Responded, WrongStatus};
+    let fails = observed(Consequence::FailCheck, false);
+    let seen = [NotConnected, Connected, NotConnected, NotConnected, WrongStatus, NotConnected, NotConnected];
+    assert_eq!(levels(&fails, &seen), [3, 3, 3, 2, 2, 2, 0]);
+    let marks = observed(Consequence::MarkDown, true);
+    let seen = [WrongStatus, Responded, WrongStatus, Connected, WrongStatus];
+    assert_eq!(levels(&marks, &seen), [3, 3, 3, 3, 0]);
+    let sudden = observed(Consequence::SuddenDeath, true);
+    assert_eq!(levels(&sudden, &[WrongStatus, NotConnected]), [3, 2]);
+    let soon = observed(Consequence::CheckSoon, true);
+    assert_eq!(levels(&soon, &[WrongStatus, WrongStatus]), [3, 3]);
+    let hurries = soon.server(FIRST).map(|server| server.health().expect("a check").record().hurries);
+    assert_eq!(hurries, Some(true));
+}
