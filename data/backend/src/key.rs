@@ -126,6 +126,7 @@ mod tests {
         check("depth=2 len=3", "/a/b/c/d", "/a/");
         check("path-only", "http://example.com/a/b?x", "/a/b");
         check("path-only", "/a/b?x", "/a/b");
+        check("path-only", "a://b/c", "/c");
         check("path-only", "http://example.com", "");
         check("path-only", "*", "");
     }
