@@ -299,6 +299,43 @@ def faults_of_files_are_named(binary, folder):
                        (f"ssl crt {good} alpn h2", "'alpn h2' is not implemented yet"),
                        (f"ssl crt {good} tls-ticket-keys x", "'tls-ticket-keys' is not implemented yet")):
         assert said in (found := refused(binary, folder, line)), found
+    # What has no effect yet is refused only where it would have one.
+    found = refused(binary, folder, f"ssl crt {good}", extra="maxsslconn 100")
+    assert "'maxsslconn' is not implemented yet" in found, found
+    assert run(binary, "-c", "-f", folder.file("plain.cfg", CONFIGURATION.format(log=514, extra="maxsslconn 100", defaults="", sections=frontend("").replace("@port@", "1"))))[0] == 0
+
+
+def records_are_as_small_as_is_asked_for(binary, folder):
+    """`tune.ssl.hard-maxrecord`: lengths on the wire, read beside Python's client."""
+    authority = Authority(folder)
+    answer = 'frontend f\n    bind 127.0.0.1:@port@ ssl crt ' + authority.issue("one.example") + '\n    http-request return status 200 content-type text/plain string "' + "x" * 4000 + '"'
+    with World(binary, folder, answer, extra="tune.ssl.hard-maxrecord 500") as world:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = ssl.create_default_context(cafile=authority.certificate).wrap_bio(incoming, outgoing, server_hostname="one.example")
+        with socket.create_connection(("127.0.0.1", world.port), 5) as raw:
+            wire = b""
+            done, asked, heard_ = False, False, b""
+            while len(heard_) < 4000:
+                try:
+                    if not done:
+                        client.do_handshake()
+                        done = True
+                    if not asked:
+                        client.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                        asked, wire = True, b""
+                    heard_ += client.read(65536)
+                except ssl.SSLWantReadError:
+                    raw.sendall(outgoing.read())
+                    more = raw.recv(65536)
+                    wire += more
+                    incoming.write(more)
+        sizes = []
+        while len(wire) > 5:
+            length = int.from_bytes(wire[3:5], "big")
+            sizes.append(length)
+            wire = wire[5 + length:]
+        # The type of the content and the tag come on top.
+        assert max(sizes) == 517 and sizes.count(517) >= 8, sizes
 
 
 def what_is_never_negotiated_is_told_once(binary, folder):

@@ -35,6 +35,7 @@ pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
 pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
 pub use tls::TlsBuilder;
+pub(crate) use tls::largest_record;
 pub use verify::verify;
 
 /// What the instance takes from the process rather than from the configuration.

@@ -447,6 +447,8 @@ struct Station {
     life: &'static Life,
     log_identity: Arc<LogIdentity>,
     tuning: WorkerTuning,
+    /// How many bytes a record of TLS carries at most.
+    largest_record: Option<usize>,
 }
 
 impl Station {
@@ -466,6 +468,7 @@ impl Station {
             life,
             log_identity: Arc::new(LogIdentity { hostname, process_id: system::id() }),
             tuning: WorkerTuning::new(&global.tuning, workers),
+            largest_record: build::largest_record(global),
         }
     }
 
@@ -474,6 +477,9 @@ impl Station {
         let instance = self.life.instance;
         self.tuning.buffers.set_up(instance.figures.len());
         weir_containers::keep_recycled(self.tuning.hot_bytes);
+        if let Some(bytes) = self.largest_record {
+            weir_net::set_largest_record(bytes);
+        }
         weir_stream::recycle::configure(instance.limits.header_count);
         weir_stream::worker::install(&instance.figures[worker]);
         let zone = instance.identity.time_zone.clone();

@@ -34,6 +34,8 @@ pub struct TlsBuilder<'g> {
     /// Certificates by path: lines share them.
     loaded: HashMap<String, Vec<Arc<Certificate>>>,
     sessions: Option<Arc<SessionCache>>,
+    /// Somebody speaks TLS.
+    speaks: bool,
     /// What is worth a warning.
     pub warnings: Vec<String>,
     /// What keeps the process from starting.
@@ -50,6 +52,7 @@ impl<'g> TlsBuilder<'g> {
             defaults,
             loaded: HashMap::new(),
             sessions: None,
+            speaks: false,
             warnings: Vec::new(),
             errors: Vec::new(),
         }
@@ -67,6 +70,17 @@ impl<'g> TlsBuilder<'g> {
         builder
     }
 
+    /// What the global section says of TLS and has no effect yet is refused once somebody speaks it.
+    fn refuse_unused_words(&mut self) {
+        let global = self.global;
+        if std::mem::replace(&mut self.speaks, true) {
+            return;
+        }
+        for kept in global.kept.iter().filter(|kept| NOT_YET.contains(&kept.keyword)) {
+            self.refuse(&kept.at, format!("'{}' is not implemented yet.", kept.keyword));
+        }
+    }
+
     fn refuse(&mut self, at: &Location, message: impl Into<String>) {
         self.errors.push(BuildError { at: at.clone(), message: message.into() });
     }
@@ -74,6 +88,7 @@ impl<'g> TlsBuilder<'g> {
     /// What a `bind` line with `ssl` needs; none without, or when something is wrong, which is noted.
     pub fn listener(&mut self, bind: &Bind) -> Option<Arc<Listener>> {
         let tls = bind.options.tls.as_deref().filter(|tls| tls.enabled)?;
+        self.refuse_unused_words();
         let before = self.errors.len();
         let strict = tls.strict_names.unwrap_or(self.defaults.strict_names);
         let mut listener = Listener::new(strict);
@@ -157,6 +172,7 @@ impl<'g> TlsBuilder<'g> {
 
     fn upstream(&mut self, proxy: &model::Proxy, server: &model::Server) -> Option<Upstream> {
         let tls = server.settings.tls.as_deref()?;
+        self.refuse_unused_words();
         let subject = format!("server '{}/{}'", proxy.name, server.name);
         if proxy.mode() == model::Mode::Log {
             self.refuse(&server.at, format!("{subject} : 'ssl' of a log server is not implemented yet."));
@@ -418,6 +434,23 @@ fn cannot_open(path: &str, error: &std::io::Error) -> String {
     let text = text.split(" (os error").next().unwrap_or_default();
     format!("unable to read '{path}': {text}.")
 }
+
+/// How many bytes a record that is sent carries at most (`tune.ssl.maxrecord`, `tune.ssl.hard-maxrecord`); none for as many as fit.
+pub(crate) fn largest_record(global: &model::Global) -> Option<usize> {
+    let words = ["tune.ssl.maxrecord", "tune.ssl.hard-maxrecord"];
+    words.iter().filter_map(|word| kept_number(global, word)).filter(|bytes| *bytes > 0).min()
+}
+
+/// Words of the global section that would change what is agreed on, or with how many, and do not yet.
+const NOT_YET: [&str; 7] = [
+    "maxsslconn",
+    "maxsslrate",
+    "ssl-default-bind-client-sigalgs",
+    "ssl-default-bind-sigalgs",
+    "ssl-default-server-client-sigalgs",
+    "ssl-default-server-sigalgs",
+    "tune.ssl.lifetime",
+];
 
 /// How many sessions are remembered unless `tune.ssl.cachesize` says otherwise (manual).
 const SESSIONS: usize = 20_000;

@@ -1,9 +1,10 @@
-//! Settings of things that are not there yet, but which every real configuration sets: TLS defaults, HTTP/2 tuning.
+//! Settings that are read where they are used, or of things that are not there yet but which every real configuration sets: TLS
+//! defaults, HTTP/2 tuning.
 //!
 //! Without a TLS listener or an HTTP/2 connection they have nothing to act on, so that accepting them changes nothing,
-//! and refusing them would refuse a configuration for no reason. Whatever would use them (`ssl` on a `bind` line,
-//! `proto h2`) is an error of its own. They are checked like all others, and kept as [`Kept`] for when their time
-//! comes.
+//! and refusing them would refuse a configuration for no reason. `control/runtime` reads those about TLS once somebody speaks it,
+//! and refuses those that have no effect yet; `proto h2` is an error of its own. They are checked like all others, and kept
+//! as [`Kept`].
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::model::Kept;
