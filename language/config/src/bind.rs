@@ -1,5 +1,7 @@
 //! The words of a `bind` line.
 
+pub(crate) mod tls;
+
 use std::time::Duration;
 
 use weir_syntax::{Line, Word};
@@ -35,7 +37,7 @@ impl BindReader {
 }
 
 /// Every word of a `bind` line.
-pub static BIND_OPTIONS: Table<BindReader> = Table::new(&[READY, crate::tls::BIND_ROWS, NOT_YET]);
+pub static BIND_OPTIONS: Table<BindReader> = Table::new(&[READY, tls::BIND_ROWS, NOT_YET]);
 
 /// Reads a line from its address word at `words` on. `keyword` is how messages call the line (`bind`), `section` the
 /// kind of section that it stands in; `at` is its place.

@@ -37,16 +37,15 @@ mod sections;
 mod source;
 #[cfg(test)]
 mod testing;
-mod tls;
 mod traces;
 mod userlist;
 mod words;
 mod world;
 
 pub use added::added_server;
+pub use bind::tls::{CrtListLine, parse_crt_list};
 pub use discovery::{Discovery, discover};
 pub use document::{Inputs, Outcome, parse};
 pub use resources::Resources;
 pub use sections::is_section;
 pub use server::added_server_words;
-pub use tls::{CrtListLine, parse_crt_list};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use weir_expr::{Place, Places};
 
+use crate::bind::tls::{force, path, protocols, version};
 use crate::model::{ServerTls, TlsOptions, TlsVerify, TlsVersion};
 use crate::rows::Row;
-use crate::tls::{force, path, protocols, version};
 use crate::words::fault;
 
 use super::{NOT_ADDED, ServerLine, ServerReader, option};

@@ -2,7 +2,7 @@
 
 use weir_syntax::{Diagnostic, Line, SourceMap, Span, Word};
 
-use crate::bind::{BIND_OPTIONS, BindReader, option};
+use super::{BIND_OPTIONS, BindReader, option};
 use crate::model::{
     Bind, BindOptions, BindTls, CertificateSource, IgnoredErrors, Location, TlsOptions, TlsVerify, TlsVersion,
 };
