@@ -392,9 +392,11 @@ def failing_servers_with_one_slot_hold_nobody(binary, folder):
             figures = {name: world.counters(name) for name in ("s1", "s2", "s3", "BACKEND")}
             assert {figures[name][field] for name in figures for field in ("qcur", "scur")} == {"0"}, figures
             assert figures["BACKEND"]["stot"] == "120" and figures["s3"]["hrsp_2xx"] == str(statuses.count("200"))
+            # Each attempt is a redispatch here; one for the sake of an answer that failed is a retry besides.
             logged = sum(int(line.split()[2]) for line in world.lines)
-            counted = sum(int(figures[name][field]) for name in ("s1", "s2", "s3") for field in ("wretr", "wredis"))
-            assert logged == counted == sum(int(figures["BACKEND"][field]) for field in ("wretr", "wredis")), (logged, counted, figures["BACKEND"])
+            counted = {field: sum(int(figures[name][field]) for name in ("s1", "s2", "s3")) for field in ("wretr", "wredis")}
+            assert counted == {field: int(figures["BACKEND"][field]) for field in counted}, (counted, figures["BACKEND"])
+            assert counted["wredis"] == logged and 0 < counted["wretr"] <= logged, (logged, counted)
 
 
 class Leaving(Held):
@@ -456,7 +458,9 @@ def an_idle_connection_that_closes_fails_no_request(binary, folder):
                 client.sendall(f"{method} / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
                 assert client.recv(65536).startswith(b"HTTP/1.1 200"), method
         figures = world.counters("s1")
-        assert (figures["connect"], figures["reuse"], figures["wretr"], s1.inside) == ("5", "2", "2", 5), figures
+        # A request that is sent again for want of an answer is one retry and connects in another; on a connection that its client
+        # would see fail, connecting again is the only one.
+        assert (figures["connect"], figures["reuse"], figures["wretr"], s1.inside) == ("5", "2", "3", 5), figures
 
 
 def a_new_connection_makes_no_bulk_run(binary, folder):
