@@ -45,6 +45,17 @@ pub struct Backend {
     /// Made when the worker first chooses.
     views: PerWorker<Option<Box<WorkerView>>>,
     itself: Weak<Backend>,
+    /// Who follows which server's state.
+    followers: ArcSwap<Vec<(ServerKey, Follower)>>,
+}
+
+/// A server that follows another one's state (`track`).
+#[derive(Clone, Debug)]
+pub struct Follower {
+    /// Its backend.
+    pub backend: Weak<Backend>,
+    /// Itself.
+    pub server: ServerKey,
 }
 
 impl Backend {
@@ -70,6 +81,7 @@ impl Backend {
                 snapshot,
                 views,
                 itself: Weak::clone(itself),
+                followers: ArcSwap::default(),
                 shared,
             }
         })
@@ -428,11 +440,20 @@ impl Backend {
             server
         };
         wake_all(woken);
-        for follower in server.followers().iter() {
+        for (_, follower) in self.followers.load().iter().filter(|(leader, _)| *leader == key) {
             let Some(backend) = follower.backend.upgrade() else { continue };
             backend.follow(follower.server, self.name(), &server, now_ms, news);
         }
         Ok(())
+    }
+
+    /// Has a server of some backend follow the state of `leader` from now on.
+    pub fn add_follower(&self, leader: ServerKey, follower: Follower) {
+        self.followers.rcu(|followers| {
+            let mut followers = Vec::clone(followers);
+            followers.push((leader, follower.clone()));
+            followers
+        });
     }
 
     /// Has those that follow a server be what it is, without a word.

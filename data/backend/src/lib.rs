@@ -40,7 +40,7 @@ mod view;
 mod waiting;
 
 pub use address::ServerAddress;
-pub use backend::Backend;
+pub use backend::{Backend, Follower};
 pub use changes::{AddError, ChangeError, FormerState, RemoveError};
 pub use choice::{Choice, ChooseInput};
 pub use figures::{
@@ -67,7 +67,7 @@ pub use queue::{Priority, Wake, WakeFn};
 pub use retry::{Failure, NextAttempt, TURN_AROUND_MS, after_failure};
 pub use server::state::{AdminState, OperationalState, RequestedState};
 pub use server::weight::WeightChange;
-pub use server::{Change, Follower, Server};
+pub use server::{Change, Server};
 pub use server_key::ServerKey;
 pub use settings::{
     Algorithm, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType, HttpReuse,

@@ -8,12 +8,11 @@
 pub mod state;
 pub mod weight;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::address::ServerAddress;
-use crate::backend::Backend;
 use crate::figures::ServerFigures;
 use crate::health::{Check, CheckKind, CheckResult, Observation, Step};
 use crate::idle::IdlePools;
@@ -23,15 +22,6 @@ use crate::shared::Home;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point, raise};
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
-
-/// A server that follows another one's state (`track`).
-#[derive(Clone, Debug)]
-pub struct Follower {
-    /// Its backend.
-    pub backend: Weak<Backend>,
-    /// Itself.
-    pub server: ServerKey,
-}
 
 /// What may be changed on a live server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +76,6 @@ pub struct Server {
     health: Option<Box<Check>>,
     agent: Option<Box<Check>>,
     /// The servers that follow this one's state. Changed while the configuration is put together, and by the runtime API.
-    followers: ArcSwap<Vec<Follower>>,
     /// Errors in a row of its traffic, where that is observed.
     errors_in_a_row: AtomicU32,
     pools: &'static IdlePools,
@@ -130,7 +119,6 @@ impl Server {
             figures: ServerFigures::new(home.shared.settings.workers),
             health: settings.check.map(|rules| Box::new(Check::new(CheckKind::Health, rules))),
             agent: settings.agent.map(|rules| Box::new(Check::new(CheckKind::Agent, rules))),
-            followers: ArcSwap::default(),
             errors_in_a_row: AtomicU32::new(0),
             pools,
             home,
@@ -333,21 +321,6 @@ impl Server {
             CheckKind::Health => self.health(),
             CheckKind::Agent => self.agent(),
         }
-    }
-
-    /// Has a server of some backend follow this one's state from now on.
-    pub fn add_follower(&self, follower: Follower) {
-        self.followers.rcu(|followers| {
-            let mut followers = Vec::clone(followers);
-            followers.push(follower.clone());
-            followers
-        });
-    }
-
-    /// Who follows this one's state.
-    #[must_use]
-    pub fn followers(&self) -> Arc<Vec<Follower>> {
-        self.followers.load_full()
     }
 
     /// Whether every check that it has, and that is enabled, says that it is up.

@@ -121,7 +121,7 @@ fn followers_follow_through_a_chain() {
     let (middle, last) = (backend("b", vec![plain("m")]), backend("c", vec![plain("l")]));
     let follow = |of: &Backend, by: &Arc<Backend>| {
         let follower = Follower { backend: Arc::downgrade(by), server: FIRST };
-        of.server(FIRST).expect("a server").add_follower(follower);
+        of.add_follower(FIRST, follower);
     };
     follow(&leader, &middle);
     follow(&middle, &last);

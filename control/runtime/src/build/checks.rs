@@ -153,7 +153,7 @@ pub(crate) fn follow(instance: &Instance) {
             let Some(of_leader) = of_leader else { continue };
             let Some(leader) = of_leader.server(ServerKey::configured(leader)) else { continue };
             let follower = Follower { backend: Arc::downgrade(backend), server: ServerKey::configured(rank) };
-            leader.add_follower(follower);
+            of_leader.add_follower(leader.key(), follower);
             leaders.push((of_leader, leader.key()));
         }
     }
