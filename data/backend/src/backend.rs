@@ -5,6 +5,7 @@
 //! holding it. Counts of requests live outside, in the servers (see `queue.rs` for why that is safe).
 //! Where no server has a limit, requests take no lock: each worker chooses by its own view (`view.rs`).
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
@@ -14,11 +15,11 @@ use crate::balance::Pick;
 use crate::changes::{AddError, ChangeError, FormerState, RemoveError};
 use crate::choice::{Choice, ChooseInput};
 use crate::figures::BackendFigures;
-use crate::health::{Check, CheckKind, CheckResult, CheckStatus, Consequence, Finding, Observation};
+use crate::health::{CheckKind, CheckStatus, Consequence, Finding, Observation};
 use crate::idle::IdlePools;
 use crate::lb_state::{BackendStatus, LbState, Watcher};
 use crate::lease::Lease;
-use crate::notice::{News, Notice, Passage, Reason, Transition, Urgency};
+use crate::notice::{self, News, Notice, Passage, Reason, Transition, Urgency};
 use crate::persistence::DynamicCookies;
 use crate::queue::{Decision, Order, QueueOf, Waiter, Wake};
 use crate::server::state::{AdminState, OperationalState};
@@ -45,8 +46,8 @@ pub struct Backend {
     /// Made when the worker first chooses.
     views: PerWorker<Option<Box<WorkerView>>>,
     itself: Weak<Backend>,
-    /// Who follows which server's state.
-    followers: ArcSwap<Vec<(ServerKey, Follower)>>,
+    /// Who follows which server's state (`track`). Changed while the configuration is put together.
+    followers: ArcSwap<HashMap<ServerKey, Vec<Follower>>>,
 }
 
 /// A server that follows another one's state (`track`).
@@ -357,8 +358,9 @@ impl Backend {
         let step = check.learn(finding.clone());
         let says_all = self.settings().log_health_checks;
         if says_all && step.is_news {
-            news.notices
-                .push(self.notice(Urgency::Notice, check_line(self.name(), &server, kind, check, &finding)));
+            news.notices.push(
+                self.notice(Urgency::Notice, notice::check_line(self.name(), &server, kind, check, &finding)),
+            );
         }
         let Some(state) = server.state_after(&step, now_ms) else { return news };
         let reason = if says_all { Reason::Said } else { Reason::Found(finding) };
@@ -440,18 +442,18 @@ impl Backend {
             server
         };
         wake_all(woken);
-        for (_, follower) in self.followers.load().iter().filter(|(leader, _)| *leader == key) {
+        for follower in self.followers.load().get(&key).into_iter().flatten() {
             let Some(backend) = follower.backend.upgrade() else { continue };
             backend.follow(follower.server, self.name(), &server, now_ms, news);
         }
         Ok(())
     }
 
-    /// Has a server of some backend follow the state of `leader` from now on.
+    /// Has a server of some backend follow the state of one of this backend from now on.
     pub fn add_follower(&self, leader: ServerKey, follower: Follower) {
         self.followers.rcu(|followers| {
-            let mut followers = Vec::clone(followers);
-            followers.push((leader, follower.clone()));
+            let mut followers = HashMap::clone(followers);
+            followers.entry(leader).or_default().push(follower.clone());
             followers
         });
     }
@@ -779,24 +781,4 @@ fn come_up(server: &Server, now_ms: u64) {
     let slow = server.settings().slow_start_ms > 0;
     let state = if slow { OperationalState::Starting } else { OperationalState::Running };
     server.set_operational(state, now_ms);
-}
-
-/// What `option log-health-checks` says of a check.
-fn check_line(backend: &str, server: &Server, kind: CheckKind, check: &Check, finding: &Finding) -> String {
-    let what = match kind {
-        CheckKind::Health => "Health",
-        CheckKind::Agent => "Agent",
-    };
-    let backup = if server.settings().backup { "backup " } else { "" };
-    let outcome = match finding.result() {
-        CheckResult::Passed => "succeeded",
-        CheckResult::ConditionallyPassed => "conditionally succeeded",
-        _ => "failed",
-    };
-    let (step, steps, is_up) = check.progress();
-    let word = if is_up { "UP" } else { "DOWN" };
-    let (name, reason) = (server.name(), finding.reason());
-    format!(
-        "{what} check for {backup}server {backend}/{name} {outcome}{reason}, status: {step}/{steps} {word}."
-    )
 }

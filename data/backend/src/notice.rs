@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::health::Finding;
+use crate::health::{Check, CheckKind, CheckResult, Finding};
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
 
@@ -208,4 +208,30 @@ impl Transition<'_> {
             _ => return None,
         })
     }
+}
+
+/// What `option log-health-checks` says of a check.
+pub(crate) fn check_line(
+    backend: &str,
+    server: &Server,
+    kind: CheckKind,
+    check: &Check,
+    finding: &Finding,
+) -> String {
+    let what = match kind {
+        CheckKind::Health => "Health",
+        CheckKind::Agent => "Agent",
+    };
+    let backup = if server.settings().backup { "backup " } else { "" };
+    let outcome = match finding.result() {
+        CheckResult::Passed => "succeeded",
+        CheckResult::ConditionallyPassed => "conditionally succeeded",
+        _ => "failed",
+    };
+    let (step, steps, is_up) = check.progress();
+    let word = if is_up { "UP" } else { "DOWN" };
+    let (name, reason) = (server.name(), finding.reason());
+    format!(
+        "{what} check for {backup}server {backend}/{name} {outcome}{reason}, status: {step}/{steps} {word}."
+    )
 }

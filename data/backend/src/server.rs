@@ -75,7 +75,6 @@ pub struct Server {
     /// Boxed: many servers have none.
     health: Option<Box<Check>>,
     agent: Option<Box<Check>>,
-    /// The servers that follow this one's state. Changed while the configuration is put together, and by the runtime API.
     /// Errors in a row of its traffic, where that is observed.
     errors_in_a_row: AtomicU32,
     pools: &'static IdlePools,

@@ -1,16 +1,14 @@
-//! One check: connects, talks if there is something to say, and concludes.
+//! One check's way to its server.
 
-use weir_backend::{Check, CheckKind, CheckStatus, Finding, Server};
+use weir_backend::{Check, CheckStatus, Finding, Server};
 use weir_config::model::CheckConnect;
 use weir_net::{ConnectError, Connection, Fault, Greeting};
 use weir_proxy::{Addresses, Command, Transport, V2};
 use weir_sched::{Tick, now};
 use weir_sys::{Errno, socket};
 
-use crate::agent;
-use crate::conversation::Conversation;
 use crate::plan::{CheckPlan, Dial, Greets};
-use crate::task::ProcessView;
+use crate::process_view::ProcessView;
 
 /// One check of a server.
 pub(crate) struct Attempt<'a> {
@@ -22,20 +20,16 @@ pub(crate) struct Attempt<'a> {
     interval_ms: u64,
 }
 
-/// Checks the server once. Whatever happens is a finding; [`CheckStatus::Unknown`] when there was nothing to check.
-pub(crate) async fn run(plan: &CheckPlan, server: &Server, check: &Check, view: &dyn ProcessView) -> Finding {
-    let began_us = weir_sched::now_us();
-    let attempt = Attempt { plan, server, check, view, began: now(), interval_ms: plan.intervals.of(check) };
-    let mut finding = match &plan.script {
-        _ if plan.kind == CheckKind::Agent => agent::ask(&attempt).await,
-        Some(script) => Conversation::new(&attempt, script).hold().await,
-        None => match attempt.connect(&CheckConnect::default(), None).await {
-            Ok(_connection) => Finding::new(CheckStatus::L4Ok),
-            Err(finding) => finding,
-        },
-    };
-    finding.duration_ms = weir_sched::now_us().saturating_sub(began_us) / 1000;
-    finding
+impl<'a> Attempt<'a> {
+    /// One that begins now.
+    pub(crate) fn new(
+        plan: &'a CheckPlan,
+        server: &'a Server,
+        check: &'a Check,
+        view: &'a dyn ProcessView,
+    ) -> Self {
+        Attempt { plan, server, check, view, began: now(), interval_ms: plan.intervals.of(check) }
+    }
 }
 
 impl Attempt<'_> {

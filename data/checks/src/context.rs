@@ -8,7 +8,7 @@ use weir_expr::{
 use weir_http::Head;
 use weir_mux::Message;
 
-use crate::task::ProcessView;
+use crate::process_view::ProcessView;
 
 /// The context of one check.
 pub(crate) struct CheckContext<'c> {

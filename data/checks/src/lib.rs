@@ -11,7 +11,7 @@
 //! what follows; whoever made the checks is told ([`ProcessView`]).
 //!
 //! The crate refuses to know proxies, sessions and where logs go. Begin with `plan.rs` (what a check shall be), then `task.rs`
-//! (its life), `attempt.rs` (one check)
+//! (its life), `run.rs` (one check)
 //! and `conversation.rs` (what is said).
 
 mod agent;
@@ -22,13 +22,16 @@ mod expected;
 mod load;
 mod own;
 mod plan;
+mod process_view;
 mod request;
+mod run;
 mod schedule;
 mod script;
 mod task;
 
 pub use load::{CheckCounts, CheckLoad};
 pub use plan::{CheckPlan, Dial, Greets, OwnedSource, Timings};
+pub use process_view::ProcessView;
 pub use schedule::{Intervals, first_delay_ms};
 pub use script::Script;
-pub use task::{Checks, ProcessView};
+pub use task::Checks;

@@ -8,7 +8,7 @@ use weir_sched::now;
 use crate::attempt::Attempt;
 use crate::context::CheckContext;
 use crate::expected::render;
-use crate::task::ProcessView;
+use crate::process_view::ProcessView;
 
 /// A request as it is sent, and its method. What is not said has the manual's defaults ("http-check send").
 pub(crate) fn write(

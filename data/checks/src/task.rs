@@ -3,47 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::{Check, CheckKind, CheckStatus, News, OperationalState, Server};
-use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_backend::{Check, CheckKind, CheckStatus, OperationalState, Server};
 use weir_sched::{Class, Kind, Tick, now};
 
-use crate::attempt;
 use crate::load::CheckLoad;
 use crate::plan::CheckPlan;
+use crate::process_view::ProcessView;
+use crate::run;
 use crate::schedule::first_delay_ms;
-
-/// The process around the checks: it hears what they find, and answers what their expressions ask.
-pub trait ProcessView: Send + Sync {
-    /// A check changed a server, or there is a line about it.
-    fn news(&self, news: News);
-
-    /// How many bytes of an answer are looked at (`tune.bufsize`).
-    fn buffer_size(&self) -> usize;
-
-    /// The name of this node.
-    fn node(&self) -> &str;
-
-    /// The name of a fetch.
-    fn fetch_name(&self, fetch: FetchIndex) -> Option<&'static str>;
-
-    /// Facts about the process.
-    fn facts(&self) -> ProcessFacts<'_>;
-
-    /// The local time zone.
-    fn time_zone(&self) -> &TimeZone;
-
-    /// Answers a question about a named object.
-    fn lookup(&self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>>;
-
-    /// A variable of the process.
-    fn variable(&self, variable: VariableId) -> Option<Value<'static>>;
-
-    /// Sets a variable of the process.
-    fn set_variable(&self, variable: VariableId, value: Value<'static>, condition: SetCondition) -> bool;
-
-    /// Forgets a variable of the process.
-    fn unset_variable(&self, variable: VariableId) -> bool;
-}
 
 /// All checks of a process.
 pub struct Checks {
@@ -109,7 +76,7 @@ async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut ad
             let turn = checks.load.turn(worker).await;
             check.record().running = true;
             // What a check needs while it runs is not kept while it sleeps.
-            let finding = Box::pin(attempt::run(&plan, &server, check, &*checks.view)).await;
+            let finding = Box::pin(run::run(&plan, &server, check, &*checks.view)).await;
             check.record().running = false;
             drop(turn);
             // Who was put into maintenance meanwhile is not judged by it.

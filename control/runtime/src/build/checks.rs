@@ -151,10 +151,10 @@ pub(crate) fn follow(instance: &Instance) {
             let Some((place, leader)) = server.leader else { continue };
             let of_leader = instance.proxies.get(place as usize).and_then(|proxy| proxy.backend.as_ref());
             let Some(of_leader) = of_leader else { continue };
-            let Some(leader) = of_leader.server(ServerKey::configured(leader)) else { continue };
+            let leader = ServerKey::configured(leader);
             let follower = Follower { backend: Arc::downgrade(backend), server: ServerKey::configured(rank) };
-            of_leader.add_follower(leader.key(), follower);
-            leaders.push((of_leader, leader.key()));
+            of_leader.add_follower(leader, follower);
+            leaders.push((of_leader, leader));
         }
     }
     for (backend, leader) in leaders {

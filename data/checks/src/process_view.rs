@@ -1,0 +1,37 @@
+//! What checks ask of the process around them, and what they tell it.
+
+use weir_backend::News;
+use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+
+/// The process around the checks: it hears what they find, and answers what their expressions ask.
+pub trait ProcessView: Send + Sync {
+    /// A check changed a server, or there is a line about it.
+    fn news(&self, news: News);
+
+    /// How many bytes of an answer are looked at (`tune.bufsize`).
+    fn buffer_size(&self) -> usize;
+
+    /// The name of this node.
+    fn node(&self) -> &str;
+
+    /// The name of a fetch.
+    fn fetch_name(&self, fetch: FetchIndex) -> Option<&'static str>;
+
+    /// Facts about the process.
+    fn facts(&self) -> ProcessFacts<'_>;
+
+    /// The local time zone.
+    fn time_zone(&self) -> &TimeZone;
+
+    /// Answers a question about a named object.
+    fn lookup(&self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>>;
+
+    /// A variable of the process.
+    fn variable(&self, variable: VariableId) -> Option<Value<'static>>;
+
+    /// Sets a variable of the process.
+    fn set_variable(&self, variable: VariableId, value: Value<'static>, condition: SetCondition) -> bool;
+
+    /// Forgets a variable of the process.
+    fn unset_variable(&self, variable: VariableId) -> bool;
+}
