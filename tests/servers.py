@@ -392,11 +392,11 @@ def failing_servers_with_one_slot_hold_nobody(binary, folder):
             figures = {name: world.counters(name) for name in ("s1", "s2", "s3", "BACKEND")}
             assert {figures[name][field] for name in figures for field in ("qcur", "scur")} == {"0"}, figures
             assert figures["BACKEND"]["stot"] == "120" and figures["s3"]["hrsp_2xx"] == str(statuses.count("200"))
-            # Each attempt is a redispatch here; one for the sake of an answer that failed is a retry besides.
+            # Each attempt connects again, mostly elsewhere; one for the sake of an answer that failed is a retry besides.
             logged = sum(int(line.split()[2]) for line in world.lines)
             counted = {field: sum(int(figures[name][field]) for name in ("s1", "s2", "s3")) for field in ("wretr", "wredis")}
             assert counted == {field: int(figures["BACKEND"][field]) for field in counted}, (counted, figures["BACKEND"])
-            assert counted["wredis"] == logged and 0 < counted["wretr"] <= logged, (logged, counted)
+            assert 0 < counted["wredis"] <= logged <= counted["wredis"] + counted["wretr"], (logged, counted)
 
 
 class Leaving(Held):

@@ -105,6 +105,7 @@ DIFFERENT = {name: STRICT for name in (
     'global: tune.maxaccept x',
     'global: maxconnrate x',
     'global: fd-hard-limit x',
+    'global: spread-checks x',
 )}
 DIFFERENT |= {name: "3.5 has no such word any more" for name in (
     'frontend: dispatch 127.0.0.1:1',

@@ -59,7 +59,7 @@ SIZES = ["ring r\n    size 9223372036854775807", "ring r\n    size 1844674407370
          "global\n    maxconn 2147483647", "global\n    maxpipes 2147483647", "global\n    stats maxconn 2147483647",
          "global\n    ulimit-n 2147483647"]
 # What asks for the descriptors is named with its number.
-ASKS = re.compile(r"((?:stats )?max\w+|ulimit-n) \d{10}")
+ASKS = re.compile(r"(?<!\.)\b((?:stats )?max\w+|ulimit-n) \d{10}")
 
 
 def a_size_that_cannot_be_had_is_an_error(binary, folder):

@@ -36,50 +36,55 @@ impl Stream {
     }
 
     /// The same where the first step was taken already and came to `first`.
-    pub(crate) async fn drive_on<T, E: From<StreamError>>(
+    ///
+    /// The future is a block, not an async function: that would keep what it is given twice, as long as somebody waits.
+    #[inline]
+    pub(crate) fn drive_on<T, E: From<StreamError>>(
         &mut self,
         during: While,
         mut first: Option<Waits>,
         mut step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<Step<T>, E>,
         late: fn(&mut Stream, By, &Waits) -> Result<T, E>,
-    ) -> Result<T, E> {
+    ) -> impl Future<Output = Result<T, E>> {
         let mut deadlines = Deadlines::new(during, &self.timeouts, self.progress(), weir_sched::now());
         let mut withheld = false;
-        loop {
-            let waits = match first.take() {
-                Some(waits) => waits,
-                None => match step(self, &mut deadlines)? {
-                    Step::Done(result) => return Ok(result),
-                    Step::Wait(waits) => waits,
-                },
-            };
-            // Who was ended before is still told why.
-            if !matches!(self.ending.by, By::Killed | By::Down | By::Up) {
-                self.check_alive()?;
-            }
-            let now = weir_sched::now();
-            if deadlines.advance(self.progress(), now) {
-                self.count_bytes_if_continuous();
-            }
-            let mut wake = Tick::NEVER;
-            if std::mem::replace(&mut withheld, waits.withheld) || waits.withheld {
-                deadlines.begin_anew(now);
-                wake = self.filters_wake_at();
-            }
-            if let Some(by) = deadlines.passed(&waits, now) {
-                return late(self, by, &waits);
-            }
-            if waits.yields {
-                yield_now().await;
+        async move {
+            loop {
+                let waits = match first.take() {
+                    Some(waits) => waits,
+                    None => match step(self, &mut deadlines)? {
+                        Step::Done(result) => return Ok(result),
+                        Step::Wait(waits) => waits,
+                    },
+                };
+                // Who was ended before is still told why.
+                if !matches!(self.ending.by, By::Killed | By::Down | By::Up) {
+                    self.check_alive()?;
+                }
+                let now = weir_sched::now();
+                if deadlines.advance(self.progress(), now) {
+                    self.count_bytes_if_continuous();
+                }
+                let mut wake = Tick::NEVER;
+                if std::mem::replace(&mut withheld, waits.withheld) || waits.withheld {
+                    deadlines.begin_anew(now);
+                    wake = self.filters_wake_at();
+                }
+                if let Some(by) = deadlines.passed(&waits, now) {
+                    return late(self, by, &waits);
+                }
+                if waits.yields {
+                    yield_now().await;
+                    self.entry.resumed();
+                    continue;
+                }
+                let deadline = deadlines.next(&waits).min(wake);
+                let quiet = self.begin_wait();
+                wait(deadline.min(quiet)).await;
                 self.entry.resumed();
-                continue;
-            }
-            let deadline = deadlines.next(&waits).min(wake);
-            let quiet = self.begin_wait();
-            wait(deadline.min(quiet)).await;
-            self.entry.resumed();
-            if clock::passed(quiet) {
-                self.hold_less();
+                if clock::passed(quiet) {
+                    self.hold_less();
+                }
             }
         }
     }

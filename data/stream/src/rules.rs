@@ -147,11 +147,11 @@ impl Stream {
         Ok(None)
     }
 
-    async fn pause(&mut self, pause: While, during: During) -> Phase {
+    fn pause(&mut self, pause: While, during: During) -> impl Future<Output = Phase> {
         self.hold_little();
         self.drive(
             pause,
-            |stream, _| {
+            move |stream, _| {
                 let tarpit = during == During::Tarpit;
                 if stream.client.is_broken() || (tarpit && stream.client.peer_closed()) {
                     stream.facts.denied = tarpit;
@@ -161,7 +161,6 @@ impl Stream {
             },
             |_, _, _| Ok(()),
         )
-        .await
     }
 
     /// A rule could not do what it says, and strict mode forbids to go on without it.

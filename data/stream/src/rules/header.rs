@@ -56,7 +56,7 @@ impl Stream {
         if self.early_hints.is_empty() {
             return;
         }
-        let hints = std::mem::take(&mut self.early_hints);
+        let hints = std::mem::replace(&mut self.early_hints, crate::recycle::bytes());
         if self.request.head.version().is_11_or_later() {
             let mut message = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
             message.extend_from_slice(&hints);
