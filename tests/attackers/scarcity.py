@@ -98,14 +98,15 @@ def address_space(megabytes):
 def memory_that_ends_ends_no_process(binary, folder):
     """With no memory left for the heads of 5,000 clients nothing aborts: clients wait, operators look, and everybody is served afterwards."""
     # The program and what it was linked with take some 30 of these.
-    for megabytes in (115, 135, 155):
+    for megabytes in (120, 135, 150):
         with Folder() as own, Scene(binary, own, preexec_fn=address_space(megabytes)) as scene:
             scene.come(5000, LONG)
             time.sleep(0.5)
             scene.lives()
             assert scene.figure("PoolFailed") > 0, f"{megabytes} MB were enough"
             scene.leave()
-            assert wait_until(scene.is_fine), f"nobody is served after {megabytes} MB were used up"
+            # 5,000 connections end first, on a machine that has other things to do.
+            assert wait_until(scene.is_fine, 20), f"nobody is served after {megabytes} MB were used up"
             # And once more: what was lent in need came back.
             scene.come(2000, LONG)
             time.sleep(0.2)
