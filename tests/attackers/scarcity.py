@@ -3,6 +3,7 @@ import os
 import resource
 import selectors
 import socket
+import subprocess
 import threading
 import time
 
@@ -113,6 +114,44 @@ def memory_that_ends_ends_no_process(binary, folder):
             scene.leave()
             assert wait_until(scene.is_fine)
             scene.lives()
+
+
+# Writes the name of each thread that has something dropped at its end, when it says so.
+NOTER = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int __cxa_thread_atexit_impl(void (*drop)(void *), void *what, void *library) {
+    char name[17] = {0};
+    prctl(PR_GET_NAME, name);
+    int file = open(getenv("NOTES"), O_WRONLY | O_APPEND | O_CREAT, 0644);
+    if (file < 0 || write(file, strcat(name, "\n"), strlen(name) + 1) < 0) abort();
+    close(file);
+    return ((int (*)(void (*)(void *), void *, void *))dlsym(RTLD_NEXT, "__cxa_thread_atexit_impl"))(drop, what, library);
+}
+"""
+
+
+def what_a_worker_drops_at_its_end_is_there_at_its_start(binary, folder):
+    """The C library ends the process when it has no memory to note what a thread will drop: a worker that serves has nothing new noted."""
+    source, library, notes = folder.file("noter.c", NOTER), os.path.join(folder.path, "noter.so"), os.path.join(folder.path, "notes")
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", library, source, "-ldl"], check=True)
+    noted = lambda: [line for line in open(notes).read().split() if line.startswith("worker-")]
+    options = {"extra": "log 127.0.0.1:9 local0", "modes": "log global\n    option httplog", "first": Server(1).port}
+    with Scene(binary, folder, env=dict(os.environ, LD_PRELOAD=library, NOTES=notes), **options) as scene:
+        assert wait_until(lambda: len(set(noted())) == 2), "nothing was noted at the start"
+        before = noted()
+        # Answered by a server and here, refused, unfinished; by both workers.
+        for head in (FINE, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"nonsense\r\n\r\n", LONG) * 10:
+            with socket.create_connection(("127.0.0.1", scene.port), 5) as client:
+                client.sendall(head)
+                heard(client, 0.05)
+        assert ask(scene.socket, "show sess all; show stat")
+        assert noted() == before, f"noted while it served: {noted()[len(before):]}"
 
 
 def the_limit_of_memory_is_kept(binary, folder):

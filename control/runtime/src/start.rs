@@ -473,8 +473,13 @@ impl Station {
     }
 
     /// Makes the current thread ready to serve.
+    ///
+    /// Whatever it keeps for itself and drops at its end is used here for the first time: the C library notes each such thing on
+    /// the heap, and ends the process when there is no memory for that.
     fn set_up(&self, worker: usize) {
         let instance = self.life.instance;
+        // Who reads published values has a place among their readers.
+        drop(weir_sync::Published::new(()).load());
         self.tuning.buffers.set_up(instance.figures.len());
         weir_containers::keep_recycled(self.tuning.hot_bytes);
         if let Some(bytes) = self.largest_record {

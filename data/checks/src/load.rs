@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use weir_sched::TaskKey;
@@ -81,7 +82,7 @@ fn moves(own: u32, other: u32) -> bool {
 
 thread_local! {
     /// The checks of this worker that wait for their turn.
-    static QUEUE: RefCell<VecDeque<TaskKey>> = const { RefCell::new(VecDeque::new()) };
+    static QUEUE: RefCell<ManuallyDrop<VecDeque<TaskKey>>> = const { RefCell::new(ManuallyDrop::new(VecDeque::new())) };
 }
 
 /// A check that runs, or waits to.
@@ -98,7 +99,7 @@ impl Drop for Turn {
             self.counts.running.fetch_sub(1, Relaxed);
         }
         // The next one looks again whether there is room.
-        if let Some(next) = QUEUE.with_borrow_mut(VecDeque::pop_front) {
+        if let Some(next) = QUEUE.with_borrow_mut(|queue| queue.pop_front()) {
             weir_sched::wake(next);
         }
     }

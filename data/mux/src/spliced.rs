@@ -1,6 +1,7 @@
 //! Bytes that pass through the kernel only: from one connection's socket to the other's by way of a pipe.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 use weir_net::{Received, Sent};
 use weir_sys::Errno;
@@ -28,7 +29,7 @@ impl Spliced {
     /// # Errors
     /// When the process may not have another pipe: the bytes then go the usual way.
     pub fn new(capacity: usize) -> Result<Self, Errno> {
-        let kept = PIPES.with_borrow_mut(Vec::pop);
+        let kept = PIPES.with_borrow_mut(|pipes| pipes.pop());
         let pipe = match kept {
             Some(pipe) => pipe,
             None => Pipe::new(if capacity == 0 { PIPE_SIZE } else { capacity })?,
@@ -111,5 +112,5 @@ const ROUNDS: usize = 32;
 const KEPT_PIPES: usize = 64;
 
 thread_local! {
-    static PIPES: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
+    static PIPES: RefCell<ManuallyDrop<Vec<Pipe>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }

@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -180,7 +181,7 @@ impl Waiting {
 /// Hands what there is to those who wait for it, some at most; a buffer that came back calls it.
 fn serve() {
     for _ in 0..IN_A_PERIOD {
-        if WAITING.with_borrow(Waiting::is_empty) {
+        if WAITING.with_borrow(|waiting| waiting.is_empty()) {
             return;
         }
         SERVING.set(true);
@@ -202,7 +203,7 @@ fn serve() {
 }
 
 async fn look_after_them() {
-    while !WAITING.with_borrow(Waiting::is_empty) {
+    while !WAITING.with_borrow(|waiting| waiting.is_empty()) {
         sleep_until(now().after(PERIOD_MS)).await;
         serve();
     }
@@ -216,7 +217,7 @@ fn is_for_others() -> bool {
 
 /// Whether what is left may be taken now: by nobody who comes while others wait.
 fn may_take() -> bool {
-    SERVING.get() || WAITING.with_borrow(Waiting::is_empty)
+    SERVING.get() || WAITING.with_borrow(|waiting| waiting.is_empty())
 }
 
 static LEFT: AtomicUsize = AtomicUsize::new(0);
@@ -229,7 +230,7 @@ const PERIOD_MS: u64 = 20;
 const IN_A_PERIOD: usize = 32;
 
 thread_local! {
-    static WAITING: RefCell<Waiting> = const { RefCell::new(Waiting::new()) };
+    static WAITING: RefCell<ManuallyDrop<Waiting>> = const { RefCell::new(ManuallyDrop::new(Waiting::new())) };
     /// What is taken is for those who wait.
     static SERVING: Cell<bool> = const { Cell::new(false) };
     static KEEPER_RUNS: Cell<bool> = const { Cell::new(false) };

@@ -10,6 +10,7 @@
 //! A message that is not whole when its connection ends is none.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
 
 use weir_containers::BufferPool;
@@ -172,7 +173,7 @@ fn longest_message() -> usize {
 
 thread_local! {
     /// The connections of this worker.
-    static SESSIONS: RefCell<Vec<TaskKey>> = const { RefCell::new(Vec::new()) };
+    static SESSIONS: RefCell<ManuallyDrop<Vec<TaskKey>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 /// Lets connections of this worker that have nothing on their way find out that the process leaves.

@@ -13,6 +13,7 @@
 //! ```
 
 use std::cell::{Cell, Ref, RefCell};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
@@ -140,7 +141,7 @@ pub(crate) struct OwnEntry(Rc<StreamEntry>);
 impl OwnEntry {
     /// An entry for a stream on that connection; not listed yet.
     pub(crate) fn new(session: &Rc<Session>) -> Self {
-        let entry = ENTRIES.with_borrow_mut(Entries::take);
+        let entry = ENTRIES.with_borrow_mut(|entries| entries.take());
         entry.session.set(Some(Rc::clone(session)));
         OwnEntry(entry)
     }
@@ -289,7 +290,7 @@ impl Entries {
 }
 
 thread_local! {
-    static ENTRIES: RefCell<Entries> = const { RefCell::new(Entries { all: Vec::new(), free: Vec::new() }) };
+    static ENTRIES: RefCell<ManuallyDrop<Entries>> = const { RefCell::new(ManuallyDrop::new(Entries { all: Vec::new(), free: Vec::new() })) };
 }
 
 /// Gives what the worker keeps for streams to come back to the allocator.

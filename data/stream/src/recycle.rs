@@ -4,6 +4,7 @@
 #![allow(clippy::vec_box)]
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 
@@ -18,7 +19,7 @@ pub trait Recycle: Sized + 'static {
     /// One that nobody changes.
     fn empty() -> &'static Self;
     /// Calls `then` with the thread's store.
-    fn with_store<R>(then: impl FnOnce(&RefCell<Vec<Box<Self>>>) -> R) -> R;
+    fn with_store<R>(then: impl FnOnce(&RefCell<ManuallyDrop<Vec<Box<Self>>>>) -> R) -> R;
     /// A new one.
     fn create() -> Self;
 }
@@ -95,8 +96,8 @@ pub fn bytes() -> Lent<Vec<u8>> {
 
 /// Gives what the worker keeps of them back to the allocator.
 pub fn trim() {
-    Message::with_store(RefCell::take);
-    <Vec<u8>>::with_store(RefCell::take);
+    Message::with_store(|store| **store.borrow_mut() = Vec::new());
+    <Vec<u8>>::with_store(|store| **store.borrow_mut() = Vec::new());
 }
 
 /// Sets how many fields a head of this worker may have (`tune.http.maxhdr`).
@@ -116,8 +117,8 @@ const KEPT_LARGE: usize = 32;
 
 thread_local! {
     static HEADER_COUNT: std::cell::Cell<u16> = const { std::cell::Cell::new(weir_http::Head::DEFAULT_MAX_FIELDS) };
-    static MESSAGES: RefCell<Vec<Box<Message>>> = const { RefCell::new(Vec::new()) };
-    static BYTES: RefCell<Vec<Box<Vec<u8>>>> = const { RefCell::new(Vec::new()) };
+    static MESSAGES: RefCell<ManuallyDrop<Vec<Box<Message>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    static BYTES: RefCell<ManuallyDrop<Vec<Box<Vec<u8>>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 impl Recycle for Message {
@@ -134,7 +135,7 @@ impl Recycle for Message {
         &EMPTY
     }
 
-    fn with_store<R>(then: impl FnOnce(&RefCell<Vec<Box<Self>>>) -> R) -> R {
+    fn with_store<R>(then: impl FnOnce(&RefCell<ManuallyDrop<Vec<Box<Self>>>>) -> R) -> R {
         MESSAGES.with(then)
     }
 
@@ -157,7 +158,7 @@ impl Recycle for Vec<u8> {
         &EMPTY
     }
 
-    fn with_store<R>(then: impl FnOnce(&RefCell<Vec<Box<Self>>>) -> R) -> R {
+    fn with_store<R>(then: impl FnOnce(&RefCell<ManuallyDrop<Vec<Box<Self>>>>) -> R) -> R {
         BYTES.with(then)
     }
 
@@ -195,10 +196,10 @@ mod tests {
         let mut many: Vec<_> = (0..200).map(|_| bytes()).collect();
         many.iter_mut().for_each(|one| one.resize(LARGE + 1, 0));
         drop(many);
-        assert_eq!(BYTES.with_borrow(Vec::len), KEPT_LARGE);
+        assert_eq!(BYTES.with_borrow(|bytes| bytes.len()), KEPT_LARGE);
         let mut many: Vec<_> = (0..2 * KEPT).map(|_| bytes()).collect();
         many.iter_mut().for_each(|one| one.push(0));
         drop(many);
-        assert_eq!(BYTES.with_borrow(Vec::len), KEPT);
+        assert_eq!(BYTES.with_borrow(|bytes| bytes.len()), KEPT);
     }
 }

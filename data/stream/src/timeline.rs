@@ -4,6 +4,7 @@
 //! two comparisons, and the others about a microsecond each.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use weir_events::timeline::{Entry, Word};
@@ -18,7 +19,7 @@ mod sentence;
 thread_local! {
     static RING: RefCell<Option<Arc<Ring>>> = const { RefCell::new(None) };
     static SLOW_MS: Cell<u32> = const { Cell::new(u32::MAX) };
-    static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static BYTES: RefCell<ManuallyDrop<Vec<u8>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 /// Gives the worker its ring, and says from how many milliseconds on a stream is slow.

@@ -1,13 +1,14 @@
 //! What a worker keeps of its own connections: the list of them.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::rc::{Rc, Weak};
 
 pub use crate::figures::{ProcessFigures, install, next_serial};
 use crate::session::Session;
 
 thread_local! {
-    static SESSIONS: RefCell<Vec<Weak<Session>>> = const { RefCell::new(Vec::new()) };
+    static SESSIONS: RefCell<ManuallyDrop<Vec<Weak<Session>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     /// Where the next search in them begins.
     static NEXT_TO_LOOK_AT: Cell<usize> = const { Cell::new(0) };
 }

@@ -9,6 +9,7 @@
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::RefCell;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
@@ -26,7 +27,7 @@ impl Buffer {
     /// Takes an empty buffer from the thread's pool, or from the allocator while the pool's limit allows.
     #[inline]
     pub fn take() -> Result<Self, BufferExhausted> {
-        let block = POOL.with_borrow_mut(BufferPool::pop).ok_or(BufferExhausted)?;
+        let block = POOL.with_borrow_mut(|pool| pool.pop()).ok_or(BufferExhausted)?;
         let mut buffer = Self { block };
         buffer.set_range(0..0);
         Ok(buffer)
@@ -36,7 +37,7 @@ impl Buffer {
     /// it takes.
     #[cold]
     pub fn take_aside() -> Result<Self, BufferExhausted> {
-        let block = POOL.with_borrow_mut(BufferPool::pop_aside).ok_or(BufferExhausted)?;
+        let block = POOL.with_borrow_mut(|pool| pool.pop_aside()).ok_or(BufferExhausted)?;
         let mut buffer = Self { block };
         buffer.set_range(0..0);
         Ok(buffer)
@@ -46,7 +47,7 @@ impl Buffer {
     /// is lent first, so a copy through it stays in the cache. There are few of them.
     #[inline]
     pub fn take_bulk() -> Result<Self, BufferExhausted> {
-        let block = POOL.with_borrow_mut(BufferPool::pop_bulk).ok_or(BufferExhausted)?;
+        let block = POOL.with_borrow_mut(|pool| pool.pop_bulk()).ok_or(BufferExhausted)?;
         let mut buffer = Self { block };
         buffer.set_range(0..0);
         Ok(buffer)
@@ -533,7 +534,7 @@ const MAX_SIZE: usize = i32::MAX as usize - HEADER;
 const DEFAULT_RESERVE: usize = 256;
 
 thread_local! {
-    static POOL: RefCell<BufferPool> = const { RefCell::new(BufferPool::new()) };
+    static POOL: RefCell<ManuallyDrop<BufferPool>> = const { RefCell::new(ManuallyDrop::new(BufferPool::new())) };
 }
 
 #[cfg(test)]

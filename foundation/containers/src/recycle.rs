@@ -7,6 +7,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -172,7 +173,7 @@ pub fn keep_recycled(bytes: usize) {
 
 /// Gives the current thread's free memory back to the allocator.
 pub fn trim_recycled() {
-    LISTS.with_borrow_mut(Lists::trim);
+    LISTS.with_borrow_mut(|lists| lists.trim());
 }
 
 struct Lists {
@@ -318,8 +319,7 @@ const ALIGNMENT: usize = 64;
 const RESERVE_BYTES: usize = 1 << 20;
 
 thread_local! {
-    static LISTS: RefCell<Lists> =
-        const { RefCell::new(Lists { reserve: RESERVE_BYTES, free: [const { Vec::new() }; CLASSES.len()], counts: [(0, 0); CLASSES.len()] }) };
+    static LISTS: RefCell<ManuallyDrop<Lists>> = const { RefCell::new(ManuallyDrop::new(Lists { reserve: RESERVE_BYTES, free: [const { Vec::new() }; CLASSES.len()], counts: [(0, 0); CLASSES.len()] })) };
 }
 
 #[cfg(test)]

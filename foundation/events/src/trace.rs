@@ -20,6 +20,7 @@
 pub mod commands;
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -300,7 +301,8 @@ impl Source {
     fn write(&self, what: &Happening, tell: impl FnOnce(u8, &mut Vec<u8>)) {
         let sink = self.sink().load();
         let Some(sink) = sink.as_ref() else { return };
-        LINE.with_borrow_mut(|(dates, line)| {
+        LINE.with_borrow_mut(|both| {
+            let (dates, line) = &mut **both;
             line.clear();
             if matches!(sink.format, LogFormat::Timed | LogFormat::Iso) {
                 if sink.format == LogFormat::Timed {
@@ -320,7 +322,7 @@ impl Source {
 
 thread_local! {
     /// The dates of this second, and room for a line.
-    static LINE: RefCell<(DateCache, Vec<u8>)> = RefCell::new((DateCache::new(utc()), Vec::new()));
+    static LINE: RefCell<ManuallyDrop<(DateCache, Vec<u8>)>> = RefCell::new(ManuallyDrop::new((DateCache::new(utc()), Vec::new())));
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 use crate::sample::Value;
@@ -66,7 +67,7 @@ const KEPT: usize = 16;
 const KEPT_CAPACITY: usize = 64 * 1024;
 
 thread_local! {
-    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static BUFFERS: RefCell<ManuallyDrop<Vec<Vec<u8>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 /// An empty buffer, with capacity if one was given back before.

@@ -17,6 +17,8 @@ const UNSAFE_FLOORS: &[&str] = &["foundation/", "sched/"];
 /// Where connections are opened, and what they are opened with; checks may do as clients and servers do.
 const CONNECTS: &[&str] = &["data/net/src/connect.rs", "sched/"];
 const CONNECTING: &str = "Descriptor::connect(";
+/// What a worker keeps, drops at its end, and uses when it is set up.
+const USED_AT_SET_UP: &[&str] = &["DESK", "IDLE_POOLS", "LOGGER", "RING", "WAITERS"];
 /// Our own folder spells out what it looks for.
 const SELF: &str = "tools/tidy/";
 
@@ -78,6 +80,20 @@ pub fn own_connections(workspace: &Workspace) -> Vec<Fault> {
         let elsewhere = ![CONNECTS, &[SELF]].concat().iter().any(|place| path.starts_with(place));
         let opens = elsewhere && !path.contains("/tests/") && line.contains(CONNECTING);
         opens.then(|| "connections are opened by a ConnectPlan of data/net".to_owned())
+    })
+}
+
+/// What a thread drops at its end, made at any time: the C library notes it on the heap at its first use, and ends the process
+/// where there is no memory for that. Workers end with the process, so what they keep is never dropped; what must be is used
+/// when a worker is set up.
+pub fn dropped_by_threads(workspace: &Workspace) -> Vec<Fault> {
+    by_line(workspace, |path, line| {
+        let (name, kind) = line.strip_prefix("    static ")?.split_once(": ")?;
+        let dropped = kind.starts_with("RefCell<") && !kind.starts_with("RefCell<ManuallyDrop<");
+        let late = dropped && !path.contains("/tests/") && !USED_AT_SET_UP.contains(&name);
+        late.then(|| {
+            format!("{name}: what a thread keeps is `ManuallyDrop`, or used when a worker is set up")
+        })
     })
 }
 
@@ -207,6 +223,18 @@ mod tests {
         check("data/net/src/connect.rs", 0);
         check("sched/examples/forward.rs", 0);
         check("data/stream/tests/support/peer.rs", 0);
+    }
+
+    #[test]
+    fn what_threads_drop_is_found() {
+        let check = |line: &str, expected: usize| {
+            assert_eq!(dropped_by_threads(&workspace("data/a/src/b.rs", line)).len(), expected, "{line}");
+        };
+        check("    static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };", 1);
+        check("    static KEPT: RefCell<ManuallyDrop<Vec<u8>>> = ...", 0);
+        check("    static LOGGER: RefCell<Option<Logger>> = ...", 0);
+        check("    static COUNT: Cell<usize> = ...", 0);
+        check("        static OF_A_TEST: RefCell<Vec<u8>> = ...", 0);
     }
 
     #[test]

@@ -33,6 +33,11 @@ fn connections_are_opened_in_one_place() {
 }
 
 #[test]
+fn threads_drop_nothing_that_was_made_late() {
+    check(text::dropped_by_threads);
+}
+
+#[test]
 fn no_file_is_past_reading() {
     check(text::long_files);
 }

@@ -1,6 +1,7 @@
 //! Clients of the runtime API, as `show sess` lists them.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::{Rc, Weak};
 
@@ -108,5 +109,5 @@ fn here() -> Vec<Rc<Operator>> {
 
 thread_local! {
     /// Never more than the operators' connection limit, and one for each that is gone since the last came.
-    static OPERATORS: RefCell<Vec<Weak<Operator>>> = const { RefCell::new(Vec::new()) };
+    static OPERATORS: RefCell<ManuallyDrop<Vec<Weak<Operator>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }

@@ -10,6 +10,7 @@
 //! the socket.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,6 +152,7 @@ impl Connection {
     }
 
     /// Whether an idle connection can be used: its peer neither closed it nor said anything unasked.
+    #[inline]
     pub fn is_fresh(&mut self) -> bool {
         if self.peer_closed() || self.is_broken() {
             return false;
@@ -406,10 +408,10 @@ struct Scratch {
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+    static SCRATCH: RefCell<ManuallyDrop<Scratch>> = RefCell::new(ManuallyDrop::new(Scratch {
         received: vec![0; RECEIVED_AT_ONCE].into(),
         sealed: vec![0; SEALED_AT_ONCE].into(),
-    });
+    }));
     static LARGEST_RECORD: Cell<usize> = const { Cell::new(MAX_CONTENT) };
 }
 

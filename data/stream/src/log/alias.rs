@@ -1,6 +1,7 @@
 //! What each alias of a log format stands for (manual section 8.2.6).
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 use weir_expr::{Alias, LogWriter, WallTime};
 
@@ -210,7 +211,7 @@ fn date(stream: &Stream, time: WallTime, format: &'static [u8], out: &mut LogWri
     };
     DATE.with_borrow_mut(|date| {
         if date.second != time.seconds || date.format != format {
-            *date = Date { second: time.seconds, format, text: std::mem::take(&mut date.text) };
+            **date = Date { second: time.seconds, format, text: std::mem::take(&mut date.text) };
             date.text.clear();
             weir_expr::time::format(format, time, &stream.instance.identity.time_zone, &mut date.text);
         }
@@ -238,7 +239,7 @@ struct Date {
 }
 
 thread_local! {
-    static DATE: RefCell<Date> = const { RefCell::new(Date { second: i64::MIN, format: b"", text: Vec::new() }) };
+    static DATE: RefCell<ManuallyDrop<Date>> = const { RefCell::new(ManuallyDrop::new(Date { second: i64::MIN, format: b"", text: Vec::new() })) };
 }
 
 fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {

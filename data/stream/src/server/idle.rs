@@ -388,6 +388,7 @@ pub fn forget(proxy: &'static Proxy, server: ServerKey) {
 /// before begins with empty pools.
 pub fn start_keeper(instance: &'static Instance) {
     drop(IDLE_POOLS.take());
+    drop(WAITERS.take());
     KEEPER_SLEEPS.set(true);
     KEEPER.set(weir_sched::spawn(&KEEPER_KIND, Class::Bulk, keep(instance)));
 }
