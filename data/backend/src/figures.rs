@@ -91,6 +91,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
     }
 
     /// Counts one event of a rate; only for that worker.
+    #[inline]
     pub fn event(&self, worker: usize, rate: impl Into<usize>, now_ms: u64) {
         let rate = rate.into();
         let counts = &self.block(worker).rates[rate];

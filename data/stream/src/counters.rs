@@ -71,6 +71,8 @@ impl Upstream {
 
 impl Stream {
     /// Counts an event wherever it belongs.
+    // Which one it is, each caller knows when it is compiled.
+    #[inline(always)]
     pub(crate) fn count(&self, event: Event) {
         use BackendCounter as B;
         use FrontendCounter as F;
@@ -172,6 +174,7 @@ impl Stream {
     }
 
     /// A server with these figures was chosen, by nothing but balancing unless something designates it.
+    #[inline]
     pub(crate) fn count_balanced(&self, chosen: &ServerFigures) {
         if self.facts.persistent || self.facts.ruled {
             return;
