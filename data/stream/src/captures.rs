@@ -5,6 +5,7 @@ use weir_expr::context::CaptureSide;
 use weir_http::{Flags, Head};
 
 use crate::stream::Stream;
+use crate::stream::captures::Captures;
 
 impl Stream {
     /// Keeps what the frontend captures of the request.
@@ -13,12 +14,12 @@ impl Stream {
         self.trace_request();
         let config = &self.frontend.config;
         let (head, raw) = (&self.request.head, self.request.bytes());
-        capture_headers(&config.captures.request, head, raw, &mut self.captures.request);
+        capture_headers(&config.captures.request, head, raw, &mut self.captures, CaptureSide::Request);
         if let Some(cookie) = &config.captures.cookie
             && head.flags().contains(Flags::HAS_COOKIE)
         {
             let pairs = head.values(raw, b"cookie").flat_map(|value| value.split(|byte| *byte == b';'));
-            self.captures.request_cookie = capture_cookie(cookie, pairs);
+            self.captures.keep_cookie(CaptureSide::Request, capture_cookie(cookie, pairs));
         }
     }
 
@@ -27,11 +28,11 @@ impl Stream {
         self.trace_response();
         let config = &self.frontend.config;
         let (head, raw) = (&self.response.head, self.response.bytes());
-        capture_headers(&config.captures.response, head, raw, &mut self.captures.response);
+        capture_headers(&config.captures.response, head, raw, &mut self.captures, CaptureSide::Response);
         if let Some(cookie) = &config.captures.cookie {
             let lines = head.lines(raw, b"set-cookie");
             let pairs = lines.filter_map(|value| value.split(|byte| *byte == b';').next());
-            self.captures.response_cookie = capture_cookie(cookie, pairs);
+            self.captures.keep_cookie(CaptureSide::Response, capture_cookie(cookie, pairs));
         }
     }
 
@@ -56,15 +57,13 @@ impl Stream {
     /// Stores a value in a capture slot; false if there is no such slot.
     pub(crate) fn store_capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
         let declared = &self.frontend.config.captures;
-        let (declared, kept) = match side {
-            CaptureSide::Request => (&declared.request, &mut self.captures.request),
-            CaptureSide::Response => (&declared.response, &mut self.captures.response),
+        let declared = match side {
+            CaptureSide::Request => &declared.request,
+            CaptureSide::Response => &declared.response,
         };
         let Some(declaration) = declared.get(slot) else { return false };
-        if kept.len() < declared.len() {
-            kept.resize_with(declared.len(), || None);
-        }
-        kept[slot] = Some(value[..value.len().min(declaration.length_max as usize)].into());
+        self.captures.slots_mut(side, declared.len())[slot] =
+            Some(value[..value.len().min(declaration.length_max as usize)].into());
         true
     }
 
@@ -79,12 +78,17 @@ impl Stream {
     }
 }
 
-fn capture_headers(slots: &[CaptureSlot], head: &Head, raw: &[u8], kept: &mut Vec<Option<Box<[u8]>>>) {
+fn capture_headers(
+    slots: &[CaptureSlot],
+    head: &Head,
+    raw: &[u8],
+    captures: &mut Captures,
+    side: CaptureSide,
+) {
     if slots.is_empty() {
         return;
     }
-    kept.resize_with(slots.len(), || None);
-    for (slot, kept) in slots.iter().zip(kept) {
+    for (slot, kept) in slots.iter().zip(captures.slots_mut(side, slots.len())) {
         let Some(name) = &slot.header else { continue };
         // The last one counts (manual, "capture request header").
         if let Some(value) = head.find_line(raw, name.as_bytes(), -1) {

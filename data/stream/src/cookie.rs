@@ -16,26 +16,26 @@ use crate::caching::Caching;
 use crate::fetch::rdp;
 use crate::stream::Stream;
 
-/// The server that the client comes back to, if it does and may.
-pub(crate) fn designated(stream: &mut Stream) -> Option<ServerKey> {
+/// The server that the client comes back to, if it does and may; and whether no other will do (`force-persist`).
+pub(crate) fn designated(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     let backend = stream.backend.servers();
     let Some(settings) = backend.settings().cookie.as_ref().filter(|_| stream.facts.have_request) else {
         return designated_by_token(stream);
     };
     let rule = persist_rule(stream);
-    stream.facts.forced = rule == Some(Rule::Force);
-    let stays = backend.settings().persist || stream.facts.forced;
+    let forced = rule == Some(Rule::Force);
+    let stays = backend.settings().persist || forced;
     let mut presented = examine(stream, settings, stays);
     if rule == Some(Rule::Ignore) {
         presented = presented.unused();
     }
     note_request(stream, settings, &presented);
-    presented.server
+    (presented.server, forced)
 }
 
 /// A `use-server` rule designated the server: the cookie has no say, but is treated as always (manual, "use-server").
 pub(crate) fn overrule(stream: &mut Stream) {
-    stream.facts.overruled = true;
+    stream.choice.overruled = true;
     let cookie = stream.backend.servers().settings().cookie.as_ref();
     if let Some(settings) = cookie.filter(|_| stream.facts.have_request) {
         let presented = examine(stream, settings, false).unused();
@@ -45,7 +45,7 @@ pub(crate) fn overrule(stream: &mut Stream) {
 
 /// The server that the client comes back to cannot take it: for the log and the response it is as good as down.
 pub(crate) fn lose_server(stream: &mut Stream) {
-    let letter = &mut stream.cookie_letters[0];
+    let letter = &mut stream.choice.cookie_letters[0];
     if state_of(*letter) == PresentedState::Valid {
         *letter = PresentedState::Down.letter() as u8;
     }
@@ -54,7 +54,7 @@ pub(crate) fn lose_server(stream: &mut Stream) {
 /// A request that is refused shows whom its cookie meant, in the log.
 pub(crate) fn on_refused(stream: &mut Stream) {
     if stream.backend.backend.as_ref().is_some_and(|backend| backend.settings().cookie.is_some()) {
-        stream.server_key = designated(stream);
+        (stream.choice.last, _) = designated(stream);
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn logged_letters(stream: &Stream) -> [u8; 2] {
     let concerned =
         stream.facts.have_request && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive);
     let unless_looked_at = if concerned { b'N' } else { b'-' };
-    stream.cookie_letters.map(|letter| if letter == b'-' { unless_looked_at } else { letter })
+    stream.choice.cookie_letters.map(|letter| if letter == b'-' { unless_looked_at } else { letter })
 }
 
 /// Whether a server that is down is wanted all the same (manual, "option persist", "force-persist").
@@ -73,7 +73,7 @@ pub(crate) fn wants_servers_that_are_down(stream: &mut Stream) -> bool {
 }
 
 fn note_request(stream: &mut Stream, settings: &CookieSettings, presented: &Presented) {
-    stream.cookie_letters = letters(settings, presented, None);
+    stream.choice.cookie_letters = letters(settings, presented, None);
     // A request that outgrows its room keeps the cookie: the server then sees what it need not.
     let _ = edit_request(stream, settings);
 }
@@ -94,7 +94,7 @@ pub(crate) fn on_response(stream: &mut Stream) {
         wall_seconds: wall_seconds(),
     };
     let plan = settings.plan_response(&presented, &facts);
-    stream.cookie_letters = letters(settings, &presented, Some(&plan));
+    stream.choice.cookie_letters = letters(settings, &presented, Some(&plan));
     // A response that outgrows its room goes on without the cookie: the client is balanced anew next time.
     let _ = edit_response(stream, settings, &plan, provided);
 }
@@ -126,10 +126,10 @@ fn by_cookie(backend: &Backend, value: &str) -> Option<(ServerKey, bool)> {
 
 /// Whether a rule had the word instead of the cookie: then the client keeps what it has.
 fn is_overruled(stream: &mut Stream) -> bool {
-    if stream.facts.overruled {
-        return !stream.redispatched;
+    if stream.choice.overruled {
+        return !stream.choice.redispatched;
     }
-    if stream.facts.persistent || stream.backend.config.persist_rules.is_empty() {
+    if stream.choice.designation.is_persistent() || stream.backend.config.persist_rules.is_empty() {
         return false;
     }
     // The rules are about the request, and so are asked as if it were still the request's turn.
@@ -141,9 +141,9 @@ fn is_overruled(stream: &mut Stream) -> bool {
 
 /// What the request's cookie said, now that the response is there.
 fn presented_before(stream: &Stream, settings: &CookieSettings) -> Presented {
-    let state = state_of(stream.cookie_letters[0]);
+    let state = state_of(stream.choice.cookie_letters[0]);
     let mut presented = Presented::NONE;
-    if stream.facts.overruled {
+    if stream.choice.overruled {
         presented.state = state;
         return presented;
     }
@@ -153,7 +153,7 @@ fn presented_before(stream: &Stream, settings: &CookieSettings) -> Presented {
         presented = settings.examine(lines, wall_seconds(), true, |value| by_cookie(backend, value));
     }
     presented.state = state;
-    if !stream.facts.persistent || stream.redispatched {
+    if !stream.choice.designation.is_persistent() || stream.choice.redispatched {
         return presented.redispatched();
     }
     presented.server = stream.lease.as_ref().map(|lease| lease.server().key());
@@ -241,20 +241,25 @@ fn wall_seconds() -> u64 {
 }
 
 /// `persist rdp-cookie`: the server that a token of the remote desktop protocol means.
-fn designated_by_token(stream: &mut Stream) -> Option<ServerKey> {
-    let name = stream.backend.config.settings.persist_rdp_cookie.as_ref()?;
-    let rdp::Found::Value(token) = rdp::cookie(stream.client.input(), name.as_bytes()) else { return None };
-    let wanted = std::net::SocketAddr::V4(rdp::server_of(token)?);
+fn designated_by_token(stream: &mut Stream) -> (Option<ServerKey>, bool) {
+    let Some(wanted) = address_of_token(stream) else { return (None, false) };
     let rule = persist_rule(stream);
     if rule == Some(Rule::Ignore) {
-        return None;
+        return (None, false);
     }
-    stream.facts.forced = rule == Some(Rule::Force);
+    let forced = rule == Some(Rule::Force);
     let backend = stream.backend.servers();
-    let stays = backend.settings().persist || stream.facts.forced;
+    let stays = backend.settings().persist || forced;
     let servers = backend.servers();
-    let found = servers.iter().find(|server| *server.address() == ServerAddress::Ip(wanted))?;
-    (stays || found.is_up()).then(|| found.key())
+    let found = servers.iter().find(|server| *server.address() == ServerAddress::Ip(wanted));
+    (found.filter(|server| stays || server.is_up()).map(|server| server.key()), forced)
+}
+
+/// The server's address that a token in what the client sent means.
+fn address_of_token(stream: &Stream) -> Option<std::net::SocketAddr> {
+    let name = stream.backend.config.settings.persist_rdp_cookie.as_ref()?;
+    let rdp::Found::Value(token) = rdp::cookie(stream.client.input(), name.as_bytes()) else { return None };
+    rdp::server_of(token).map(std::net::SocketAddr::V4)
 }
 
 const COOKIE: &[u8] = b"cookie";

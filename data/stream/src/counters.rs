@@ -120,7 +120,7 @@ impl Stream {
     /// Counts a request that got no slot, of a certain server or of any.
     pub(crate) fn count_failed_in_queue(&self) {
         self.count_without_slot(
-            self.server_key,
+            self.choice.last,
             BackendCounter::FailedConnections,
             ServerCounter::FailedConnections,
         );
@@ -176,7 +176,7 @@ impl Stream {
     /// A server with these figures was chosen, by nothing but balancing unless something designates it.
     #[inline]
     pub(crate) fn count_balanced(&self, chosen: &ServerFigures) {
-        if self.facts.persistent || self.facts.ruled {
+        if !self.choice.designation.is_free() {
             return;
         }
         let worker = weir_sched::worker_index();

@@ -34,7 +34,7 @@
 
 use std::time::Duration;
 
-use weir_config::model::Timeouts as Configured;
+use weir_config::model::{TimeoutName, Timeouts as Configured};
 use weir_sched::Tick;
 
 use crate::clock;
@@ -59,6 +59,10 @@ pub struct Timeouts {
     pub client_fin: Option<Duration>,
     /// `timeout server-fin`.
     pub server_fin: Option<Duration>,
+    /// Whether a rule set `tunnel`: what a backend says of it comes too late.
+    tunnel_is_ruled: bool,
+    /// The same of `tarpit`.
+    tarpit_is_ruled: bool,
 }
 
 impl Timeouts {
@@ -70,6 +74,33 @@ impl Timeouts {
             tunnel: configured.tunnel,
             tarpit: configured.tarpit.or(configured.connect),
             ..Timeouts::default()
+        }
+    }
+
+    /// What a backend adds once it is chosen. Of a tunnel and a tarpit it has the last word, unless a rule spoke before.
+    pub(crate) fn enter_backend(&mut self, configured: &Configured) {
+        self.server = self.server.or(configured.server);
+        self.connect = self.connect.or(configured.connect);
+        self.queue = self.queue.or(configured.queue);
+        self.server_fin = self.server_fin.or(configured.server_fin);
+        if !self.tunnel_is_ruled {
+            self.tunnel = configured.tunnel.or(self.tunnel);
+        }
+        if !self.tarpit_is_ruled {
+            self.tarpit = configured.tarpit.or(configured.connect).or(self.tarpit);
+        }
+    }
+
+    /// `set-timeout`; zero is none.
+    pub(crate) fn set_by_rule(&mut self, timeout: TimeoutName, value: Duration) {
+        let value = Some(value).filter(|value| !value.is_zero());
+        match timeout {
+            TimeoutName::Client => self.client = value,
+            TimeoutName::Connect => self.connect = value,
+            TimeoutName::Queue => self.queue = value,
+            TimeoutName::Server => self.server = value,
+            TimeoutName::Tarpit => (self.tarpit, self.tarpit_is_ruled) = (value, true),
+            TimeoutName::Tunnel => (self.tunnel, self.tunnel_is_ruled) = (value, true),
         }
     }
 }
@@ -358,6 +389,19 @@ mod tests {
     /// Client and server differ, so that it shows whose runs.
     fn timeouts() -> Timeouts {
         Timeouts { client: ms(100), server: ms(300), ..Timeouts::default() }
+    }
+
+    #[test]
+    fn a_rule_has_the_last_word_of_tunnels_and_tarpits_and_a_frontend_the_first_of_the_rest() {
+        let backend = Configured { tunnel: ms(7), tarpit: ms(8), server: ms(9), ..Configured::default() };
+        let mut chosen = Timeouts { tunnel: ms(1), tarpit: ms(2), server: ms(3), ..Timeouts::default() };
+        chosen.enter_backend(&backend);
+        assert_eq!((chosen.tunnel, chosen.tarpit, chosen.server), (ms(7), ms(8), ms(3)));
+        let mut ruled = Timeouts::default();
+        ruled.set_by_rule(TimeoutName::Tunnel, Duration::from_millis(4));
+        ruled.set_by_rule(TimeoutName::Tarpit, Duration::ZERO);
+        ruled.enter_backend(&backend);
+        assert_eq!((ruled.tunnel, ruled.tarpit, ruled.server), (ms(4), None, ms(9)));
     }
 
     fn waits(letters: &str) -> Waits {

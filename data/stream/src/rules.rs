@@ -11,7 +11,6 @@ use weir_config::model::Location;
 use weir_config::model::RulesetKind;
 use weir_config::model::{
     Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, Reply, SizeOrExpression,
-    TimeoutName,
 };
 use weir_containers::PooledFuture;
 use weir_expr::pattern::{Selector, SetError};
@@ -25,6 +24,7 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
+use crate::stream::attempts::Replay;
 use crate::stream::{Phase, Stream, StreamError};
 
 /// What a ruleset came to.
@@ -331,23 +331,24 @@ impl Stream {
             }
             Action::SetTimeout { timeout, value } => {
                 if let Some(delay) = self.delay(value) {
-                    self.set_timeout(*timeout, delay);
+                    self.timeouts.set_by_rule(*timeout, delay);
                 }
             }
             Action::SetRetries(value) => {
                 if let Some(value) = self.number(value) {
-                    self.retries_allowed = u32::try_from(value.clamp(0, 100)).unwrap_or_default();
-                    self.facts.retries_set = true;
+                    self.attempts.allow_by_rule(u32::try_from(value.clamp(0, 100)).unwrap_or_default());
                 }
             }
             Action::SetPriorityClass(value) => {
                 if let Some(class) = self.evaluate_number(value) {
-                    self.priority = weir_backend::Priority::new(class, i64::from(self.priority.offset_ms()));
+                    self.choice.priority =
+                        weir_backend::Priority::new(class, i64::from(self.choice.priority.offset_ms()));
                 }
             }
             Action::SetPriorityOffset(value) => {
                 if let Some(offset) = self.evaluate_number(value) {
-                    self.priority = weir_backend::Priority::new(i64::from(self.priority.class()), offset);
+                    self.choice.priority =
+                        weir_backend::Priority::new(i64::from(self.choice.priority.class()), offset);
                 }
             }
             Action::SetBandwidthLimit(set) => {
@@ -356,7 +357,7 @@ impl Stream {
                 let period_ms = period.map(|period| u64::try_from(period.as_millis()).unwrap_or(u64::MAX));
                 self.limit_bandwidth(proxy, &set.filter, limit, period_ms);
             }
-            Action::DisableL7Retry => self.facts.no_replay = true,
+            Action::DisableL7Retry => self.attempts.replay = Replay::Forbidden,
             Action::WaitForBody { time, at_least } => {
                 return ActionResult::Await(Awaited::Body(*time, *at_least));
             }
@@ -396,25 +397,6 @@ impl Stream {
                 .evaluate_number(expression)
                 .and_then(|ms| u64::try_from(ms).ok())
                 .map(Duration::from_millis),
-        }
-    }
-
-    fn set_timeout(&mut self, timeout: TimeoutName, value: Duration) {
-        let value = Some(value).filter(|value| !value.is_zero());
-        let timeouts = &mut self.timeouts;
-        match timeout {
-            TimeoutName::Client => timeouts.client = value,
-            TimeoutName::Connect => timeouts.connect = value,
-            TimeoutName::Queue => timeouts.queue = value,
-            TimeoutName::Server => timeouts.server = value,
-            TimeoutName::Tarpit => {
-                timeouts.tarpit = value;
-                self.facts.tarpit_timeout_set = true;
-            }
-            TimeoutName::Tunnel => {
-                timeouts.tunnel = value;
-                self.facts.tunnel_timeout_set = true;
-            }
         }
     }
 

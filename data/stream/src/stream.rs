@@ -4,15 +4,19 @@
 //! the files beside this one, in the order of the manual's life of a request; they all work on this one struct, which
 //! is also what expressions ask (`context.rs`) and what the log line is made of (`log.rs`).
 
+pub mod attempts;
+pub mod captures;
+pub mod choice;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_backend::{Lease, Positions, Priority, Server, ServerKey};
+use weir_backend::{Lease, Server};
 use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
 use weir_http::BodySize;
-use weir_mux::{KeptBody, Message, StreamConnector, Transfer};
+use weir_mux::{Message, StreamConnector, Transfer};
 
 use crate::deadlines::Timeouts;
 use crate::ending::{By, During, Ending};
@@ -22,6 +26,9 @@ use crate::instance::{Instance, Proxy};
 use crate::recycle::Lent;
 use crate::reply::Reply;
 use crate::session::Session;
+use crate::stream::attempts::Attempts;
+use crate::stream::captures::Captures;
+use crate::stream::choice::ServerChoice;
 use crate::timers::Timers;
 use crate::upstream::{Inside, PastConnection, Upstream};
 use crate::variables::Charge;
@@ -74,22 +81,12 @@ pub struct Stream {
     pub timers: Timers,
     /// The timeouts in force.
     pub timeouts: Timeouts,
-    /// Attempts that failed so far: `%rc`.
-    pub retries: u32,
-    /// Whether another server than the first was tried: the `+` of `%rc`.
-    pub redispatched: bool,
-    /// How many retries are allowed: `retries`, or what `set-retries` said.
-    pub retries_allowed: u32,
-    /// Requests served before this one while it queued: `%sq` and `%bq`.
-    pub queued: Positions,
-    /// `set-priority-class` and `set-priority-offset`.
-    pub priority: Priority,
-    /// Whether this request's head may be sent again.
-    pub replay: Replay,
+    /// How the stream comes to its server.
+    pub choice: ServerChoice,
+    /// The attempts on servers.
+    pub attempts: Attempts,
     /// Bits that phases leave for each other and for the log.
     pub facts: Facts,
-    /// The third and fourth letters of the termination code.
-    pub cookie_letters: [u8; 2],
     /// What was captured.
     pub captures: Captures,
     /// Variables of scope `txn`.
@@ -116,8 +113,6 @@ pub struct Stream {
     pub serial: u64,
     /// What the log says of a server connection that failed or was closed.
     pub past_connection: Option<PastConnection>,
-    /// The last server that gave a slot: the log names it although the slot was given back.
-    pub server_key: Option<ServerKey>,
     /// Headers of a 103 response that is being gathered.
     pub early_hints: Lent<Vec<u8>>,
     /// Room for heads that are written again.
@@ -130,33 +125,6 @@ pub struct Stream {
 
 // A class of recycled blocks: sixteen bytes more would take 256 more for every stream that waits.
 const _: () = assert!(size_of::<Stream>() <= 1280);
-
-/// What can be sent again when a server fails after the request left.
-#[derive(Debug, Default)]
-pub enum Replay {
-    /// Nothing but what is still unsent.
-    #[default]
-    No,
-    /// The head alone: there is no body.
-    Head,
-    /// The head, and this body.
-    Whole(KeptBody),
-}
-
-/// Values kept for the logs, in the order of the frontend's capture slots.
-#[derive(Debug, Default)]
-pub struct Captures {
-    /// Of the request.
-    pub request: Vec<Option<Box<[u8]>>>,
-    /// Of the response.
-    pub response: Vec<Option<Box<[u8]>>>,
-    /// `capture cookie`, found in the request.
-    pub request_cookie: Option<Box<[u8]>>,
-    /// `capture cookie`, found in the response.
-    pub response_cookie: Option<Box<[u8]>>,
-    /// The first line of a request that could not be parsed.
-    pub bad_request: bool,
-}
 
 /// Bits that phases leave for each other and for the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -185,34 +153,14 @@ pub struct Facts {
     pub logged: bool,
     /// Not to be logged at all.
     pub unlogged: bool,
-    /// The attempt that failed last was on a connection that other streams used before.
-    pub on_reused_connection: bool,
     /// The response's body was looked at before the response was sent.
     pub response_body_begun: bool,
     /// `set-bc-tos`.
     pub backend_tos: Option<u8>,
     /// `set-bc-mark`.
     pub backend_mark: Option<u32>,
-    /// No idle connection: one just failed.
-    pub fresh_connection_only: bool,
-    /// `set-timeout tunnel` ran.
-    pub tunnel_timeout_set: bool,
-    /// `set-timeout tarpit` ran.
-    pub tarpit_timeout_set: bool,
-    /// `set-retries` ran.
-    pub retries_set: bool,
-    /// `disable-l7-retry`.
-    pub no_replay: bool,
     /// The request came with `Expect: 100-continue` and was not told to go on yet.
     pub expects_continue: bool,
-    /// The server was designated by a cookie, not chosen.
-    pub persistent: bool,
-    /// A `use-server` rule had the word before the cookie.
-    pub overruled: bool,
-    /// The server is the one that a `use-server` rule designated, not one that was chosen.
-    pub ruled: bool,
-    /// `force-persist`: never another server than the designated one.
-    pub forced: bool,
     /// The response must not carry a body (HEAD).
     pub head_only: bool,
     /// The stream is the statistics page or another local service.
@@ -239,31 +187,6 @@ impl RefusingOption {
             RefusingOption::HeaderNames => "option http-restrict-req-hdr-names",
             RefusingOption::CheckCache => "option checkcache",
         }
-    }
-}
-
-impl Facts {
-    /// What holds, in words, for traces.
-    pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
-        [
-            ("request", self.have_request),
-            ("response", self.have_response),
-            ("keep-client", self.keep_client),
-            ("keep-server", self.keep_server),
-            ("reused-server", self.on_reused_connection),
-            ("persistent", self.persistent),
-            ("forced", self.forced),
-            ("expects-continue", self.expects_continue),
-            ("head-only", self.head_only),
-            ("upload-refused", self.upload_refused),
-            ("response-started", self.response_started),
-            ("tunnel", self.tunnel),
-            ("denied", self.denied),
-            ("local", self.local),
-            ("logged", self.logged),
-        ]
-        .into_iter()
-        .filter_map(|(word, holds)| holds.then_some(word))
     }
 }
 
@@ -355,14 +278,9 @@ impl Stream {
             server_status: 0,
             timers: Timers::begin(began_us, handshake_ms),
             timeouts: Timeouts::of_frontend(configured),
-            retries: 0,
-            redispatched: false,
-            retries_allowed: 0,
-            queued: Positions::default(),
-            priority: Priority::default(),
-            replay: Replay::No,
+            choice: ServerChoice::default(),
+            attempts: Attempts::default(),
             facts: Facts::default(),
-            cookie_letters: *b"--",
             captures: Captures::default(),
             transaction_variables: VariableStore::default(),
             message_variables: VariableStore::default(),
@@ -376,7 +294,6 @@ impl Stream {
             decided_at: None,
             serial,
             past_connection: None,
-            server_key: None,
             early_hints: crate::recycle::bytes(),
             scratch: crate::recycle::bytes(),
             strict: false,
@@ -465,7 +382,7 @@ impl Stream {
     pub fn look_at_server<R>(&self, look: impl FnOnce(&Server) -> R) -> Option<R> {
         match &self.lease {
             Some(lease) => Some(look(lease.server())),
-            None => self.backend.backend.as_ref()?.look_at(self.server_key?, look),
+            None => self.backend.backend.as_ref()?.look_at(self.choice.last?, look),
         }
     }
 
@@ -473,7 +390,7 @@ impl Stream {
     pub fn chosen_server(&self) -> Option<Arc<Server>> {
         match &self.lease {
             Some(lease) => Some(Arc::clone(lease.server())),
-            None => self.backend.backend.as_ref()?.server(self.server_key?),
+            None => self.backend.backend.as_ref()?.server(self.choice.last?),
         }
     }
 

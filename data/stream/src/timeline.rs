@@ -65,11 +65,11 @@ impl Stream {
             number: self.serial,
             worker: weir_sched::worker_index() as u32 + 1,
             status: u32::from(self.status),
-            retries: self.retries,
-            queued: self.queued.server.saturating_add(self.queued.backend),
+            retries: self.attempts.retries,
+            queued: self.choice.queued.server.saturating_add(self.choice.queued.backend),
             bytes: [self.bytes_in(), self.bytes_out()],
             code: [by, during, cookie, set_cookie],
-            redispatched: self.redispatched,
+            redispatched: self.choice.redispatched,
             moments: [
                 timers.first_byte,
                 timers.request,
@@ -112,13 +112,7 @@ impl Stream {
     }
 
     fn how_chosen(&self) -> &'static str {
-        if self.redispatched {
-            return "redispatch";
-        }
-        if self.facts.persistent {
-            return "persistence";
-        }
-        self.backend.config.settings.balance.algorithm().name()
+        self.choice.word(self.backend.config.settings.balance.algorithm().name())
     }
 
     /// The request line as it came, as far as it is still there.

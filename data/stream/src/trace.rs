@@ -185,7 +185,11 @@ impl Stream {
     #[inline]
     pub(crate) fn trace_failure(&self, failure: impl std::fmt::Debug) {
         if STREAM.is_active() {
-            self.tell(STRM_RETRY, Level::User, &format!(" failed={failure:?} retries={}", self.retries));
+            self.tell(
+                STRM_RETRY,
+                Level::User,
+                &format!(" failed={failure:?} retries={}", self.attempts.retries),
+            );
         }
     }
 
@@ -199,10 +203,34 @@ impl Stream {
             }
             let _ = write!(line, "{text}");
             if verbosity >= MINIMAL {
-                let _ = write!(line, " flags={}", joined(self.facts.words()));
+                let _ = write!(line, " flags={}", joined(self.words()));
             }
             self.emit_connections(verbosity, line);
         });
+    }
+
+    /// What holds of the stream.
+    fn words(&self) -> impl Iterator<Item = &'static str> {
+        let (facts, designation) = (&self.facts, self.choice.designation);
+        [
+            ("request", facts.have_request),
+            ("response", facts.have_response),
+            ("keep-client", facts.keep_client),
+            ("keep-server", facts.keep_server),
+            ("reused-server", self.attempts.on_reused_connection),
+            ("persistent", designation.is_persistent()),
+            ("forced", designation.is_forced()),
+            ("expects-continue", facts.expects_continue),
+            ("head-only", facts.head_only),
+            ("upload-refused", facts.upload_refused),
+            ("response-started", facts.response_started),
+            ("tunnel", facts.tunnel),
+            ("denied", facts.denied),
+            ("local", facts.local),
+            ("logged", facts.logged),
+        ]
+        .into_iter()
+        .filter_map(|(word, holds)| holds.then_some(word))
     }
 
     /// Both connections: what holds of them, and how full their buffers are.

@@ -33,8 +33,8 @@ impl Stream {
 
     /// Another attempt is made.
     pub(crate) fn count_retry(&mut self) {
-        self.retries += 1;
-        self.entry.retries.set(u16::try_from(self.retries).unwrap_or(u16::MAX));
+        self.attempts.retries += 1;
+        self.entry.retries.set(u16::try_from(self.attempts.retries).unwrap_or(u16::MAX));
     }
 
     /// Counts what is only known at the end, gives the server's slot back and leaves the backend. Who they were is

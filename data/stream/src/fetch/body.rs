@@ -9,7 +9,8 @@ use weir_mux::BodyFlow;
 use super::access::{Absent, Side};
 use super::values::number;
 use super::{Row, row, valid};
-use crate::stream::{Replay, Stream};
+use crate::stream::Stream;
+use crate::stream::attempts::Replay;
 
 const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST_BODY)
@@ -83,7 +84,7 @@ pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
         return Err(Absent::Missing);
     }
     let announced = stream.request.head.content_length();
-    if let Replay::Whole(body) = &stream.replay {
+    if let Replay::Whole(body) = &stream.attempts.replay {
         return Ok(Body {
             bytes: body.payload(scratch::take).ok_or(Absent::Missing)?,
             announced,

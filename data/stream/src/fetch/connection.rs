@@ -200,11 +200,11 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(
         server("bc_be_queue", Int, "Requests that left the backend's queue before this one"),
-        |stream, _, _| number(stream.queued.backend),
+        |stream, _, _| number(stream.choice.queued.backend),
     ),
     row(
         server("bc_srv_queue", Int, "Requests that left the server's queue before this one"),
-        |stream, _, _| number(stream.queued.server),
+        |stream, _, _| number(stream.choice.queued.server),
     ),
     row(stream("bytes_in", "Bytes from the client"), |stream, _, _| gauge(amount(stream.bytes_in()))),
     row(choice("bytes_out", "Bytes from the server"), |stream, _, _| gauge(amount(from_server(stream)))),

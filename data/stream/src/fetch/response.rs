@@ -1,6 +1,7 @@
 //! The response's start line, and what was captured.
 
 use weir_expr::SampleType::{Int, Str};
+use weir_expr::context::CaptureSide;
 use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope};
 
 use super::access::Side;
@@ -59,13 +60,13 @@ pub(super) const ROWS: &[Row] = &[
             .check(check_index)
             .valid(valid::STREAM)
             .needs(Needs::HTTP_REQUEST_META),
-        |stream, args, _| captured(&stream.captures.request, args),
+        |stream, args, _| captured(stream.captures.slots(CaptureSide::Request), args),
     ),
     row(
         answered("capture.res.hdr", Str, "A captured response header, by its position from 0")
             .args(INDEX)
             .check(check_index),
-        |stream, args, _| captured(&stream.captures.response, args),
+        |stream, args, _| captured(stream.captures.slots(CaptureSide::Response), args),
     ),
 ];
 

@@ -24,11 +24,11 @@ pub(super) const ROWS: &[Row] = &[
         |stream, _, _| stream.decided_at.map_or(Fetched::Missing, |at| number(at.line)),
     ),
     row(running("prio_class", Int, "The priority class of the stream in queues"), |stream, _, _| {
-        number(stream.priority.class())
+        number(stream.choice.priority.class())
     }),
     row(
         running("prio_offset", Int, "The priority offset of the stream in queues, in milliseconds"),
-        |stream, _, _| number(stream.priority.offset_ms()),
+        |stream, _, _| number(stream.choice.priority.offset_ms()),
     ),
     row(running("txn.id32", Int, "The number of the stream, as 32 bits"), |stream, _, _| {
         number(stream.serial as u32)
@@ -113,12 +113,12 @@ pub(super) const ROWS: &[Row] = &[
         FetchDecl::new("txn.conn_retries", Int, "How often connecting to a server was tried again")
             .valid(valid::ANSWERED)
             .needs(Needs::L4_SERVER),
-        |stream, _, _| number(stream.retries),
+        |stream, _, _| number(stream.attempts.retries),
     ),
     row(
         FetchDecl::new("txn.redispatched", Bool, "Whether another server than the first was tried")
             .valid(valid::ANSWERED)
             .needs(Needs::L4_SERVER),
-        |stream, _, _| truth(stream.redispatched),
+        |stream, _, _| truth(stream.choice.redispatched),
     ),
 ];

@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Row] = &[
         |stream, _, _| timeout(stream.timeouts.tunnel),
     ),
     row(backend("cur_max_retries", "How often the stream may retry to connect"), |stream, _, _| {
-        number(stream.retries_allowed)
+        number(stream.attempts.allowed())
     }),
 ];
 

@@ -13,7 +13,8 @@ use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::server::{Failure, retry};
-use crate::stream::{Phase, Replay, Stream, StreamError};
+use crate::stream::attempts::Replay;
+use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
     /// Gets a server and exchanges the messages, as often as failures allow.
@@ -49,12 +50,11 @@ impl Stream {
         if self.request_body.is_filtered() {
             self.filter_request()?;
         }
-        self.replay = match self.request_body.is_done() {
-            true => Replay::Head,
-            false if self.backend.config.settings.retry_on.needs_replay() && !self.facts.no_replay => {
-                self.keep_body()
-            }
-            false => Replay::No,
+        self.attempts.replay = match self.attempts.replay {
+            Replay::Forbidden => Replay::Forbidden,
+            _ if self.request_body.is_done() => Replay::Head,
+            _ if self.backend.config.settings.retry_on.needs_replay() => self.keep_body(),
+            _ => Replay::No,
         };
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Stream {
             }
         }
         self.request.detach(&mut self.client);
-        let body: &[u8] = match &self.replay {
+        let body: &[u8] = match &self.attempts.replay {
             Replay::Whole(body) => body.framed(),
             _ => b"",
         };

@@ -95,7 +95,6 @@ impl Stream {
         }
         self.facts.have_request = false;
         self.timers.request = None;
-        self.captures.bad_request = true;
         self.count_bad_request();
         Err(StreamError::error(400, By::Proxy, During::Request))
     }
@@ -127,7 +126,6 @@ impl Stream {
         if nothing_came && !first {
             return StreamError::Close(Ending::NORMAL);
         }
-        self.captures.bad_request = true;
         let (status, by) = match failure {
             ReadHead::Incomplete if self.client.is_starved() => (500, By::Resource),
             ReadHead::Incomplete => (408, By::ClientTimeout),

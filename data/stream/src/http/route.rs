@@ -123,26 +123,11 @@ impl Stream {
     /// The stream is now the backend's too: its timeouts apply and it counts.
     pub(crate) fn enter_backend(&mut self, backend: &'static Proxy) {
         self.backend = backend;
-        self.server_key = None;
+        self.choice.last = None;
         self.backend_entered = true;
         self.entry.backend.set(backend.index as u32);
-        let timeouts = &backend.config.settings.timeouts;
-        let settings = &backend.config.settings;
-        let chosen = &mut self.timeouts;
-        chosen.server = chosen.server.or(timeouts.server);
-        chosen.connect = chosen.connect.or(timeouts.connect);
-        chosen.queue = chosen.queue.or(timeouts.queue);
-        chosen.server_fin = chosen.server_fin.or(timeouts.server_fin);
-        // The backend's tunnel timeout has the last word, unless a rule spoke before.
-        if !self.facts.tunnel_timeout_set {
-            chosen.tunnel = timeouts.tunnel.or(chosen.tunnel);
-        }
-        if !self.facts.tarpit_timeout_set {
-            chosen.tarpit = timeouts.tarpit.or(timeouts.connect).or(chosen.tarpit);
-        }
-        if !self.facts.retries_set {
-            self.retries_allowed = settings.retries;
-        }
+        self.timeouts.enter_backend(&backend.config.settings.timeouts);
+        self.attempts.allow(backend.config.settings.retries);
         self.inside = Some(Inside::enter(backend.servers()));
         backend.count_backend_session(self.facts.have_request);
         if !std::ptr::eq(backend, self.frontend) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
+use weir_expr::context::CaptureSide;
 use weir_expr::{Alias, LogWriter, WallTime};
 
 use crate::stream::Stream;
@@ -44,15 +45,15 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         // There is none in TCP mode, and in HTTP mode not always.
         Alias::Status if stream.status == 0 => out.number(-1),
         Alias::Status => out.number(i64::from(stream.status)),
-        Alias::RequestCookie => captured(stream.captures.request_cookie.as_deref(), out),
-        Alias::ResponseCookie => captured(stream.captures.response_cookie.as_deref(), out),
+        Alias::RequestCookie => captured(stream.captures.cookie(CaptureSide::Request), out),
+        Alias::ResponseCookie => captured(stream.captures.cookie(CaptureSide::Response), out),
         Alias::RequestHeaders | Alias::RequestHeadersClf => {
             let declared = stream.frontend.config.captures.request.len();
-            headers(stream, &stream.captures.request, declared, alias, out);
+            headers(stream, stream.captures.slots(CaptureSide::Request), declared, alias, out);
         }
         Alias::ResponseHeaders | Alias::ResponseHeadersClf => {
             let declared = stream.frontend.config.captures.response.len();
-            headers(stream, &stream.captures.response, declared, alias, out);
+            headers(stream, stream.captures.slots(CaptureSide::Response), declared, alias, out);
         }
         Alias::Hostname => out.text(stream.instance.identity.hostname.as_bytes()),
         Alias::Pid => out.counter(i64::from(stream.instance.identity.process_id)),
@@ -99,8 +100,8 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::ServerConnections => {
             out.number(stream.lease.as_ref().map_or(0, |lease| i64::from(lease.server().served())));
         }
-        Alias::ServerQueue => out.number(i64::from(stream.queued.server)),
-        Alias::BackendQueue => out.number(i64::from(stream.queued.backend)),
+        Alias::ServerQueue => out.number(i64::from(stream.choice.queued.server)),
+        Alias::BackendQueue => out.number(i64::from(stream.choice.queued.backend)),
     }
 }
 
@@ -153,7 +154,8 @@ fn headers(
 ) {
     // Nothing declared, nothing written: not even the braces. Of a request that was not understood nothing was ever
     // captured, on neither side.
-    let declared = if stream.captures.bad_request { 0 } else { declared };
+    let is_refused = stream.facts.counts_status && !stream.facts.have_request;
+    let declared = if is_refused { 0 } else { declared };
     let values = (0..declared).map(|slot| captured.get(slot).and_then(Option::as_deref));
     match alias {
         Alias::RequestHeaders | Alias::ResponseHeaders => out.headers(values),
@@ -162,10 +164,10 @@ fn headers(
 }
 
 fn retries(stream: &Stream, out: &mut LogWriter<'_>) {
-    if stream.redispatched {
+    if stream.choice.redispatched {
         out.raw(b"+");
     }
-    out.number(i64::from(stream.retries));
+    out.number(i64::from(stream.attempts.retries));
 }
 
 fn server_name(stream: &Stream, out: &mut LogWriter<'_>) {

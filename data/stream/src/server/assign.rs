@@ -10,6 +10,7 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::fetch::rdp;
+use crate::stream::choice::Designation;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
@@ -34,7 +35,9 @@ impl Stream {
             let choice = match &designated {
                 Some(key) => {
                     // Only these words keep a request at a server that is down (manual, "option persist", "force-persist").
-                    let stays = self.facts.persistent && (self.facts.forced || backend.settings().persist);
+                    let designation = self.choice.designation;
+                    let stays = designation.is_persistent()
+                        && (designation.is_forced() || backend.settings().persist);
                     backend.take(*key, stays, &input, wake)
                 }
                 None => backend.choose(&input, wake),
@@ -46,13 +49,13 @@ impl Stream {
                 }
                 Choice::Wait(waiting) => {
                     let queue = waiting.server();
-                    self.server_key = queue;
+                    self.choice.last = queue;
                     // Its algorithm names one server, busy or not. Of a queue for any server, whoever is free takes it.
                     if let Some(server) = queue.and_then(|key| backend.server(key)) {
                         self.count_balanced(server.figures());
                     }
                     // Whoever takes it out of the queue, another choice was made.
-                    self.redispatched |= avoid.is_some();
+                    self.choice.redispatched |= avoid.is_some();
                     let during =
                         *queueing.get_or_insert_with(|| While::slot(&self.timeouts, weir_sched::now()));
                     if let Some(lease) = PooledFuture::new(self.wait_in_queue(waiting, during)).await? {
@@ -63,9 +66,8 @@ impl Stream {
                 }
                 Choice::Full if designated.is_some() => {
                     let server = designated.take();
-                    let forced = self.facts.persistent && self.facts.forced;
-                    if forced || backend.settings().redispatch == 0 {
-                        self.server_key = server;
+                    if self.choice.designation.is_forced() || backend.settings().redispatch == 0 {
+                        self.choice.last = server;
                         self.count_failed_in_queue();
                         return Err(StreamError::error(503, By::Server, During::Queue));
                     }
@@ -73,7 +75,7 @@ impl Stream {
                 }
                 Choice::None if designated.is_some() => {
                     designated = None;
-                    self.choose_freely();
+                    self.choice.choose_freely();
                 }
                 Choice::Full | Choice::None => {
                     self.count(Event::FailedConnection);
@@ -85,26 +87,20 @@ impl Stream {
 
     /// The server that the request was to go to cannot take it: any other may.
     fn leave_server(&mut self, server: Option<ServerKey>) {
-        self.choose_freely();
-        self.server_key = None;
+        self.choice.choose_freely();
+        self.choice.last = None;
         if server.is_some() {
             crate::cookie::lose_server(self);
-            self.redispatched = true;
+            self.choice.redispatched = true;
             self.count_redispatch_from(server);
         }
-    }
-
-    /// Nothing designates a server from now on.
-    pub(super) fn choose_freely(&mut self) {
-        self.facts.persistent = false;
-        self.facts.ruled = false;
     }
 
     fn leased(&mut self, lease: weir_backend::Lease) -> Phase {
         let server = lease.server();
         self.entry.server.set(server.key().index() as u32);
         self.session.note_server(self.backend.index, server.key());
-        self.server_key = Some(server.key());
+        self.choice.last = Some(server.key());
         self.timers.queue = Some(self.elapsed());
         self.lease = Some(lease);
         self.redirect_instead()
@@ -145,7 +141,7 @@ impl Stream {
         if let (Err(stop), Some(waiting)) = (&outcome, waiting)
             && stop.ending().by != By::Killed
         {
-            self.queued.add(waiting.give_up());
+            self.choice.queued.add(waiting.give_up());
             self.timers.queue = Some(self.elapsed());
         }
         outcome
@@ -154,11 +150,11 @@ impl Stream {
     fn look_for_slot(&mut self, waiting: Option<&mut Waiting>) -> Phase<Step<Option<weir_backend::Lease>>> {
         match waiting.and_then(Waiting::poll) {
             Some(Outcome::Granted(granted)) => {
-                self.queued.add(granted.positions);
+                self.choice.queued.add(granted.positions);
                 return Ok(Step::Done(Some(granted.lease)));
             }
             Some(Outcome::ChooseAgain(positions)) => {
-                self.queued.add(positions);
+                self.choice.queued.add(positions);
                 return Ok(Step::Done(None));
             }
             None => {}
@@ -173,18 +169,21 @@ impl Stream {
     /// The server that a `use-server` rule or, without any that applies, a cookie designates.
     fn designated_server(&mut self) -> Option<ServerKey> {
         let by_rule = self.server_by_rule();
-        if by_rule.is_some() {
+        if let Some((server, designation)) = by_rule {
             crate::cookie::overrule(self);
-            self.facts.ruled = true;
-            return by_rule;
+            self.choice.designation = designation;
+            return Some(server);
         }
-        let server = crate::cookie::designated(self);
-        self.facts.persistent = server.is_some();
+        let (server, forced) = crate::cookie::designated(self);
+        self.choice.designation = match server {
+            Some(_) => Designation::Persistence { forced },
+            None => Designation::Free,
+        };
         server
     }
 
     /// The server of the first `use-server` rule that applies and whose server can be used.
-    fn server_by_rule(&mut self) -> Option<ServerKey> {
+    fn server_by_rule(&mut self) -> Option<(ServerKey, Designation)> {
         let backend = self.backend;
         if !backend.config.use_server.is_empty() {
             self.receive_what_came();
@@ -204,15 +203,14 @@ impl Stream {
             };
             let is_up = |key| backend.servers().look_at(key, Server::is_up);
             let Some((server, is_up)) = server.and_then(|key| Some((key, is_up(key)?))) else { continue };
-            if !is_up {
-                if !crate::cookie::wants_servers_that_are_down(self) {
-                    continue;
+            let designation = match is_up {
+                true => Designation::Rule,
+                false if crate::cookie::wants_servers_that_are_down(self) => {
+                    Designation::RuleThoughDown { forced: !backend.servers().settings().persist }
                 }
-                // Down as it is, its queue is where the request stays.
-                self.facts.persistent = true;
-                self.facts.forced = !backend.servers().settings().persist;
-            }
-            return Some(server);
+                false => continue,
+            };
+            return Some((server, designation));
         }
         None
     }
@@ -230,7 +228,7 @@ impl Stream {
             hash: self.balance_hash(),
             avoid,
             prefer: self.preferred_server(),
-            priority: self.priority,
+            priority: self.choice.priority,
             random: weir_sched::random(),
             worker: weir_sched::worker_index(),
             now_ms: weir_sched::now().as_ms(),

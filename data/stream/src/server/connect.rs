@@ -58,7 +58,7 @@ impl Stream {
     pub(super) async fn connect(&mut self) -> Result<(), ConnectError> {
         self.count_server_session();
         let identity = self.connection_identity();
-        if self.facts.have_request && !self.facts.fresh_connection_only {
+        if self.facts.have_request && !self.attempts.fresh_connection_only {
             let scope = self.take_idle_connection(identity.key);
             if self.server.is_none()
                 && let Some(scope) = scope
@@ -67,9 +67,9 @@ impl Stream {
                 self.server = PooledFuture::new(idle::take_over(self, identity.key, scope)).await;
             }
         }
-        self.facts.on_reused_connection = self.server.is_some();
-        self.trace_connection(self.facts.on_reused_connection);
-        if self.facts.on_reused_connection {
+        self.attempts.on_reused_connection = self.server.is_some();
+        self.trace_connection(self.attempts.on_reused_connection);
+        if self.attempts.on_reused_connection {
             self.count(Event::Reuse);
             return Ok(());
         }

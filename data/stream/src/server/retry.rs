@@ -11,7 +11,7 @@ use crate::counters::Event;
 use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
-use crate::stream::{Phase, Replay, Stream, StreamError};
+use crate::stream::{Phase, Stream, StreamError};
 
 /// Why an attempt on a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +90,13 @@ impl Failure {
 /// Whether `retry-on` asks for another attempt after a response with this status.
 pub fn status_retries(stream: &Stream, status: u16) -> bool {
     let retry_on = stream.backend.config.settings.retry_on;
-    retry_on.contains_status(status) && stream.may_replay() && stream.retries < stream.retries_allowed
+    retry_on.contains_status(status) && stream.may_replay() && stream.attempts.are_left()
 }
 
 impl Stream {
     /// Whether the request can be sent once more.
     fn may_replay(&self) -> bool {
-        !self.facts.no_replay && !self.facts.response_started && !matches!(self.replay, Replay::No)
+        self.attempts.replay.is_possible() && !self.facts.response_started
     }
 
     /// Whether the request is sent again, and its client hears nothing of it, in whatever way an idle connection fails it: the
@@ -105,9 +105,7 @@ impl Stream {
         const WAYS: [RetryOn; 3] =
             [RetryOn::CONNECTION_FAILURE, RetryOn::EMPTY_RESPONSE, RetryOn::RESPONSE_TIMEOUT];
         let retry_on = self.backend.config.settings.retry_on;
-        self.retries < self.retries_allowed
-            && self.may_replay()
-            && WAYS.into_iter().all(|way| retry_on.contains(way))
+        self.attempts.are_left() && self.may_replay() && WAYS.into_iter().all(|way| retry_on.contains(way))
     }
 
     /// After a failed attempt: returns to try again, or says how the stream ends.
@@ -115,18 +113,17 @@ impl Stream {
         self.trace_failure(failure);
         // The server may close a connection that was used before just as the next request leaves. What did not leave is no
         // second request; what did is sent again only if it changes nothing and retries are allowed.
-        let reused = std::mem::take(&mut self.facts.on_reused_connection)
+        let reused = std::mem::take(&mut self.attempts.on_reused_connection)
             && matches!(failure, Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_));
         if reused && self.may_replay() {
             if matches!(failure, Failure::Unsent(_)) {
-                self.facts.fresh_connection_only = true;
+                self.attempts.fresh_connection_only = true;
                 return Ok(());
             }
             let settings = &self.backend.config.settings;
-            let allowed = self.retries < self.retries_allowed
-                && settings.retry_on.contains(RetryOn::CONNECTION_FAILURE);
+            let allowed = self.attempts.are_left() && settings.retry_on.contains(RetryOn::CONNECTION_FAILURE);
             if allowed && self.request.head.method().is_safe() {
-                self.facts.fresh_connection_only = true;
+                self.attempts.fresh_connection_only = true;
                 self.count_retry();
                 self.count(Event::Retry);
                 return Ok(());
@@ -134,7 +131,7 @@ impl Stream {
         }
         self.observe(failure.observation());
         // What one idle connection did to it, the others might do as well.
-        self.facts.fresh_connection_only |= reused;
+        self.attempts.fresh_connection_only |= reused;
         let wanted = self.backend.config.settings.retry_on.contains(failure.retry_on());
         let possible = failure.is_connection() || self.may_replay();
         let next = if wanted && possible { self.next_attempt(failure) } else { NextAttempt::GiveUp };
@@ -158,10 +155,10 @@ impl Stream {
                 let avoid = self.lease.as_ref().map(|lease| lease.server().key());
                 self.count(Event::Redispatch);
                 self.lease = None;
-                self.choose_freely();
+                self.choice.choose_freely();
                 self.assign_avoiding(avoid).await?;
                 let chosen = self.lease.as_ref().map(|lease| lease.server().key());
-                self.redispatched |= chosen != avoid;
+                self.choice.redispatched |= chosen != avoid;
             }
         }
         Ok(())
@@ -183,10 +180,10 @@ impl Stream {
         retry::after_failure(
             backend.settings(),
             &retry::Failure {
-                retries_made: self.retries,
-                retries_allowed: self.retries_allowed,
-                designated: self.facts.persistent || self.facts.ruled,
-                forced: self.facts.persistent && self.facts.forced,
+                retries_made: self.attempts.retries,
+                retries_allowed: self.attempts.allowed(),
+                designated: !self.choice.designation.is_free(),
+                forced: self.choice.designation.is_forced(),
                 usable_servers: usable + u32::from(wanted_though_down),
                 refused: matches!(failure, Failure::Refused(_)),
                 connect_timeout_ms: self

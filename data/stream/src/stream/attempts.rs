@@ -1,0 +1,98 @@
+//! The attempts on servers: how many failed, how many are allowed, and what can be sent again.
+
+use weir_mux::KeptBody;
+
+/// What a stream knows of its attempts on servers.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    /// Attempts that failed so far: `%rc`.
+    pub retries: u32,
+    /// How many retries are allowed; none before a rule or the backend said so.
+    allowed: Option<u32>,
+    /// Whether this request may be sent again.
+    pub replay: Replay,
+    /// The attempt that failed last was on a connection that other streams used before.
+    pub on_reused_connection: bool,
+    /// No idle connection: one just failed.
+    pub fresh_connection_only: bool,
+}
+
+/// What can be sent again when a server fails after the request left.
+#[derive(Debug, Default)]
+pub enum Replay {
+    /// Nothing but what is still unsent.
+    #[default]
+    No,
+    /// The same, whatever the request is: `disable-l7-retry`.
+    Forbidden,
+    /// The head alone: there is no body.
+    Head,
+    /// The head, and this body.
+    Whole(KeptBody),
+}
+
+impl Replay {
+    /// Whether the request can be sent once more.
+    #[inline]
+    pub fn is_possible(&self) -> bool {
+        matches!(self, Replay::Head | Replay::Whole(_))
+    }
+}
+
+impl Attempts {
+    /// How many retries are allowed: what `set-retries` said, else `retries`.
+    #[inline]
+    pub fn allowed(&self) -> u32 {
+        self.allowed.unwrap_or_default()
+    }
+
+    /// Whether one more is allowed.
+    #[inline]
+    pub fn are_left(&self) -> bool {
+        self.retries < self.allowed()
+    }
+
+    /// What the backend allows, unless a rule spoke before.
+    #[inline]
+    pub fn allow(&mut self, retries: u32) {
+        self.allowed.get_or_insert(retries);
+    }
+
+    /// What a rule allows, whatever the backend says.
+    pub fn allow_by_rule(&mut self, retries: u32) {
+        self.allowed = Some(retries);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_has_the_word_before_and_after_the_backend() {
+        let mut attempts = Attempts::default();
+        assert!(!attempts.are_left());
+        attempts.allow_by_rule(1);
+        attempts.allow(3);
+        assert_eq!(attempts.allowed(), 1);
+        attempts.allow_by_rule(2);
+        assert_eq!(attempts.allowed(), 2);
+        attempts.retries = 1;
+        assert!(attempts.are_left());
+        attempts.retries = 2;
+        assert!(!attempts.are_left());
+    }
+
+    #[test]
+    fn the_backend_has_the_word_without_a_rule() {
+        let mut attempts = Attempts::default();
+        attempts.allow(3);
+        assert_eq!(attempts.allowed(), 3);
+    }
+
+    #[test]
+    fn what_is_forbidden_or_gone_is_not_sent_again() {
+        let possible = [Replay::No, Replay::Forbidden, Replay::Head].map(|replay| replay.is_possible());
+        assert_eq!(possible, [false, false, true]);
+    }
+}

@@ -1,0 +1,91 @@
+//! What a stream keeps of its messages for the log: headers and cookies that were captured.
+
+use weir_expr::context::CaptureSide;
+
+/// Values kept for the logs. Few streams have any: only those take room.
+#[derive(Debug, Default)]
+pub struct Captures(Option<Box<Captured>>);
+
+/// A value that was captured, if there was one.
+pub type Slot = Option<Box<[u8]>>;
+
+#[derive(Debug, Default)]
+struct Captured {
+    request: OneSide,
+    response: OneSide,
+}
+
+/// What is kept of one message.
+#[derive(Debug, Default)]
+struct OneSide {
+    /// In the order of the frontend's capture slots.
+    slots: Vec<Slot>,
+    /// `capture cookie`.
+    cookie: Slot,
+}
+
+impl Captures {
+    /// What the capture slots of one message hold, in their order.
+    pub fn slots(&self, side: CaptureSide) -> &[Slot] {
+        self.side(side).map_or(&[], |kept| &kept.slots)
+    }
+
+    /// The same to be filled, with as many slots as are declared.
+    pub fn slots_mut(&mut self, side: CaptureSide, declared: usize) -> &mut [Slot] {
+        let slots = &mut self.side_mut(side).slots;
+        if slots.len() < declared {
+            slots.resize_with(declared, || None);
+        }
+        slots
+    }
+
+    /// The cookie found in one message.
+    pub fn cookie(&self, side: CaptureSide) -> Option<&[u8]> {
+        self.side(side)?.cookie.as_deref()
+    }
+
+    /// Keeps a cookie.
+    pub fn keep_cookie(&mut self, side: CaptureSide, cookie: Slot) {
+        self.side_mut(side).cookie = cookie;
+    }
+
+    fn side(&self, side: CaptureSide) -> Option<&OneSide> {
+        let captured = self.0.as_deref()?;
+        Some(match side {
+            CaptureSide::Request => &captured.request,
+            CaptureSide::Response => &captured.response,
+        })
+    }
+
+    fn side_mut(&mut self, side: CaptureSide) -> &mut OneSide {
+        let captured = self.0.get_or_insert_default();
+        match side {
+            CaptureSide::Request => &mut captured.request,
+            CaptureSide::Response => &mut captured.response,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_has_its_own_slots_and_cookie() {
+        let mut captures = Captures::default();
+        assert!(captures.slots(CaptureSide::Request).is_empty());
+        captures.slots_mut(CaptureSide::Request, 2)[1] = Some((*b"x").into());
+        captures.keep_cookie(CaptureSide::Response, Some((*b"c=1").into()));
+        assert_eq!(captures.slots(CaptureSide::Request), [None, Some((*b"x").into())]);
+        assert!(captures.slots(CaptureSide::Response).is_empty());
+        assert_eq!(captures.cookie(CaptureSide::Response), Some(&b"c=1"[..]));
+        assert_eq!(captures.cookie(CaptureSide::Request), None);
+    }
+
+    #[test]
+    fn what_was_kept_stays_when_slots_are_asked_for_again() {
+        let mut captures = Captures::default();
+        captures.slots_mut(CaptureSide::Request, 1)[0] = Some((*b"x").into());
+        assert_eq!(captures.slots_mut(CaptureSide::Request, 2), [Some((*b"x").into()), None]);
+    }
+}

@@ -1,0 +1,127 @@
+//! The choice of a server: what designates one, what became of it, and what the log says of it.
+
+use weir_backend::{Positions, Priority, ServerKey};
+
+/// How a stream comes to its server.
+#[derive(Debug)]
+pub struct ServerChoice {
+    /// What designates the server.
+    pub designation: Designation,
+    /// A `use-server` rule had the word before the cookie, whatever became of its server.
+    pub overruled: bool,
+    /// Whether another server than the first was tried: the `+` of `%rc`.
+    pub redispatched: bool,
+    /// The third and fourth letters of the termination code.
+    pub cookie_letters: [u8; 2],
+    /// `set-priority-class` and `set-priority-offset`.
+    pub priority: Priority,
+    /// Requests served before this one while it queued: `%sq` and `%bq`.
+    pub queued: Positions,
+    /// The last server that gave a slot: the log names it although the slot was given back.
+    pub last: Option<ServerKey>,
+}
+
+/// What designates the server of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Designation {
+    /// Nothing: the balancing algorithm chooses.
+    #[default]
+    Free,
+    /// A cookie, or a token of the remote desktop protocol.
+    Persistence {
+        /// `force-persist`: never another server.
+        forced: bool,
+    },
+    /// A `use-server` rule whose server is up.
+    Rule,
+    /// A `use-server` rule whose server is down and wanted all the same: its queue is where the request stays.
+    RuleThoughDown {
+        /// `force-persist`: never another server.
+        forced: bool,
+    },
+}
+
+impl Designation {
+    /// Whether nothing but balancing decides.
+    #[inline]
+    pub fn is_free(self) -> bool {
+        self == Designation::Free
+    }
+
+    /// Whether the stream comes back to a server, by a cookie or by a rule that wants one that is down.
+    #[inline]
+    pub fn is_persistent(self) -> bool {
+        matches!(self, Designation::Persistence { .. } | Designation::RuleThoughDown { .. })
+    }
+
+    /// Whether no other server may be tried (`force-persist`).
+    #[inline]
+    pub fn is_forced(self) -> bool {
+        matches!(
+            self,
+            Designation::Persistence { forced: true } | Designation::RuleThoughDown { forced: true }
+        )
+    }
+}
+
+impl Default for ServerChoice {
+    #[inline]
+    fn default() -> Self {
+        ServerChoice {
+            designation: Designation::Free,
+            overruled: false,
+            redispatched: false,
+            cookie_letters: *b"--",
+            priority: Priority::default(),
+            queued: Positions::default(),
+            last: None,
+        }
+    }
+}
+
+impl ServerChoice {
+    /// Nothing designates a server from now on.
+    #[inline]
+    pub fn choose_freely(&mut self) {
+        self.designation = Designation::Free;
+    }
+
+    /// How the server was chosen, where the balancing algorithm is called `algorithm`.
+    pub fn word(&self, algorithm: &'static str) -> &'static str {
+        match self.redispatched {
+            true => "redispatch",
+            false if self.designation.is_persistent() => "persistence",
+            false => algorithm,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_persistence_keeps_a_stream_at_its_server() {
+        let of = |designation: Designation| {
+            (designation.is_free(), designation.is_persistent(), designation.is_forced())
+        };
+        assert_eq!(of(Designation::Free), (true, false, false));
+        assert_eq!(of(Designation::Rule), (false, false, false));
+        assert_eq!(of(Designation::Persistence { forced: false }), (false, true, false));
+        assert_eq!(of(Designation::Persistence { forced: true }), (false, true, true));
+        assert_eq!(of(Designation::RuleThoughDown { forced: false }), (false, true, false));
+        assert_eq!(of(Designation::RuleThoughDown { forced: true }), (false, true, true));
+    }
+
+    #[test]
+    fn what_was_chosen_last_names_the_way() {
+        let mut choice = ServerChoice::default();
+        assert_eq!(choice.word("roundrobin"), "roundrobin");
+        choice.designation = Designation::Persistence { forced: false };
+        assert_eq!(choice.word("roundrobin"), "persistence");
+        choice.redispatched = true;
+        assert_eq!(choice.word("roundrobin"), "redispatch");
+        choice.choose_freely();
+        assert!(choice.designation.is_free() && choice.redispatched);
+    }
+}
