@@ -360,13 +360,13 @@ impl Stream {
         }
         // What a rule made interim is not: the client waits for another one.
         let last = self.response.head.status() >= 200;
-        self.facts.keep_client &= last
+        self.reusable.client &= last
             && !reply.closes
             && self.facts.have_request
             && self.request_body.is_done()
             && self.response.client_persists(&self.request, size, self.client_mode())
             && !self.session.closes();
-        let _ = self.response.announce_to_client(&self.request, self.facts.keep_client);
+        let _ = self.response.announce_to_client(&self.request, self.reusable.client);
         self.adjust_response_case();
     }
 
@@ -407,8 +407,8 @@ impl Stream {
         response.write(scratch);
         scratch.extend_from_slice(body);
         // A FIN that follows at once leaves in the same segment.
-        let sent = client.send_head(scratch, !self.facts.keep_client);
-        self.trace_sent(Direction::Response, body.len(), !self.facts.keep_client);
+        let sent = client.send_head(scratch, !self.reusable.client);
+        self.trace_sent(Direction::Response, body.len(), !self.reusable.client);
         match sent {
             Sent::All => Ok(()),
             Sent::Failed(_) => Err(ABORTED),

@@ -85,7 +85,7 @@ pub(crate) fn on_response(stream: &mut Stream) {
     let overruled = is_overruled(stream);
     let head = &stream.response.head;
     let provided = head.lines(stream.response.bytes(), SET_COOKIE).any(|line| settings.is_set_by(line));
-    let server_cookie = stream.lease.as_ref().and_then(|lease| lease.server().cookie());
+    let server_cookie = stream.server.lease.as_ref().and_then(|lease| lease.server().cookie());
     let facts = ResponseFacts {
         server_cookie: server_cookie.as_ref().map(|cookie| cookie.as_str()),
         designated: presented.server.is_some() || overruled,
@@ -156,7 +156,7 @@ fn presented_before(stream: &Stream, settings: &CookieSettings) -> Presented {
     if !stream.choice.designation.is_persistent() || stream.choice.redispatched {
         return presented.redispatched();
     }
-    presented.server = stream.lease.as_ref().map(|lease| lease.server().key());
+    presented.server = stream.server.lease.as_ref().map(|lease| lease.server().key());
     presented
 }
 

@@ -104,10 +104,10 @@ impl Stream {
         if let Some(counter) = listener {
             self.session.listener.figures.increment(worker, counter);
         }
-        if let Some(counter) = backend.filter(|_| self.backend_entered) {
+        if let Some(counter) = backend.filter(|_| self.visit.has_begun()) {
             self.backend.backend_figures.increment(worker, counter);
         }
-        if let (Some(counter), Some(lease)) = (server, &self.lease) {
+        if let (Some(counter), Some(lease)) = (server, &self.server.lease) {
             lease.server().figures().increment(worker, counter);
         }
     }
@@ -159,14 +159,14 @@ impl Stream {
         }
         let worker = weir_sched::worker_index();
         self.frontend.frontend_figures.increment(worker, FrontendCounter::of_status(self.status));
-        if self.backend_entered {
+        if self.visit.has_begun() {
             self.backend.backend_figures.increment(worker, BackendCounter::of_status(self.status));
         }
     }
 
     /// Counts a request that the server answered, and the status that it sent, whatever rules make of it.
     pub(crate) fn count_server_status(&self) {
-        if let Some(lease) = &self.lease {
+        if let Some(lease) = &self.server.lease {
             let (worker, figures) = (weir_sched::worker_index(), lease.server().figures());
             figures.increment(worker, ServerCounter::Requests);
             figures.increment(worker, ServerCounter::of_status(self.server_status));
@@ -186,7 +186,7 @@ impl Stream {
 
     /// An attempt to use a server begins.
     pub(crate) fn count_server_session(&self) {
-        let Some(lease) = &self.lease else { return };
+        let Some(lease) = &self.server.lease else { return };
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();
         let figures = lease.server().figures();
@@ -202,7 +202,7 @@ impl Stream {
         let (total_in, total_out) = (self.bytes_in().max(self.counted.0), self.bytes_out());
         let bytes = Bytes {
             client: (total_in - self.counted.0, total_out - self.counted.1),
-            server: self.server.as_mut().map_or((0, 0), Upstream::take_uncounted),
+            server: self.server.upstream.as_mut().map_or((0, 0), Upstream::take_uncounted),
         };
         if bytes == Bytes::default() {
             return;
@@ -212,10 +212,10 @@ impl Stream {
         count_bytes!(self.frontend.frontend_figures, FrontendCounter, worker, bytes);
         count_bytes!(self.session.listener.figures, ListenerCounter, worker, bytes);
         // A `listen` section counts them for both its sides, even when no server was asked.
-        if self.backend_entered || self.backend.config.is_backend() {
+        if self.visit.has_begun() || self.backend.config.is_backend() {
             count_bytes!(self.backend.backend_figures, BackendCounter, worker, bytes);
         }
-        if let Some(lease) = &self.lease {
+        if let Some(lease) = &self.server.lease {
             count_bytes!(lease.server().figures(), ServerCounter, worker, bytes);
         }
         crate::figures::count_bytes_out(bytes.client.1);
@@ -236,17 +236,17 @@ impl Stream {
         let worker = weir_sched::worker_index();
         self.frontend.frontend_figures.increment(worker, FrontendCounter::InternalErrors);
         self.session.listener.figures.increment(worker, ListenerCounter::InternalErrors);
-        if self.backend_entered {
+        if self.visit.has_begun() {
             self.backend.backend_figures.increment(worker, BackendCounter::InternalErrors);
         }
-        if let Some(lease) = &self.lease {
+        if let Some(lease) = &self.server.lease {
             lease.server().figures().increment(worker, ServerCounter::InternalErrors);
         }
     }
 
     /// Notes how long each phase took.
     pub(crate) fn count_phases(&self) {
-        if !self.backend_entered {
+        if !self.visit.has_begun() {
             return;
         }
         let known = |milliseconds: i64| u32::try_from(milliseconds).unwrap_or(0);
@@ -259,7 +259,7 @@ impl Stream {
         ]);
         let worker = weir_sched::worker_index();
         self.backend.backend_figures.record(worker, phases);
-        if let Some(lease) = &self.lease {
+        if let Some(lease) = &self.server.lease {
             lease.server().figures().record(worker, phases);
         }
     }

@@ -92,10 +92,7 @@ impl Stream {
     /// What passed so far.
     #[inline]
     pub(crate) fn progress(&self) -> Progress {
-        let server = self
-            .server
-            .as_ref()
-            .map_or((0, 0), |upstream| (upstream.connector.received(), upstream.connector.sent()));
+        let server = self.server.bytes();
         Progress {
             from_client: self.client.received(),
             to_client: self.client.sent(),

@@ -24,7 +24,7 @@ impl Stream {
     fn attach(&mut self, proxy: &'static Proxy) {
         let kept = self.instance.limits.buffer_size;
         let mut attached = self.attached.take().unwrap_or_default();
-        let is_backend = self.backend_entered;
+        let is_backend = self.visit.has_begun();
         let limits: Vec<Limit> = proxy.config.filters.iter().map(|_| Rc::new(Cell::new(None))).collect();
         for direction in [FilterDirection::Request, FilterDirection::Response] {
             for at in proxy.config.filter_order(direction) {

@@ -22,15 +22,13 @@ impl Stream {
     #[cold]
     pub(crate) fn hold_less(&mut self) {
         self.client.shrink_input();
-        if let Some(upstream) = &mut self.server {
-            upstream.connector.shrink_input();
-        }
+        self.server.shrink_input();
     }
 
     /// Whether what waits for peers takes more memory than it needs.
     #[inline]
     pub(crate) fn has_slack(&self) -> bool {
-        self.client.has_slack() || self.server.as_ref().is_some_and(|upstream| upstream.connector.has_slack())
+        self.client.has_slack() || self.server.has_slack()
     }
 }
 

@@ -42,7 +42,7 @@ impl Stream {
             Err(stop) => stream.answer(stop).await,
         };
         if let Err(ending) = outcome {
-            stream.facts.keep_client = false;
+            stream.reusable.client = false;
             if stream.ending.is_normal() {
                 stream.ending = ending;
             }
@@ -75,7 +75,7 @@ impl Stream {
     async fn answer(&mut self, stop: StreamError) -> Result<(), Ending> {
         let ending = stop.ending();
         // Whatever the server still has to say, nobody reads it.
-        self.facts.keep_server = false;
+        self.reusable.server = false;
         match stop {
             StreamError::Close(_) => return Err(ending),
             StreamError::Error(status, _) => self.prepare_error(status),

@@ -15,7 +15,7 @@ pub(crate) fn keep_request(stream: &Stream, error: HeadError) {
 /// Keeps a refused response.
 #[cold]
 pub(crate) fn keep_response(stream: &Stream, error: HeadError) {
-    let Some(upstream) = &stream.server else { return };
+    let Some(upstream) = &stream.server.upstream else { return };
     let message = describe(stream, Direction::Response, error, upstream.connector.input());
     stream.instance.refused.keep(stream.backend.index, message);
 }
@@ -30,7 +30,7 @@ pub(crate) fn keep_long_request(stream: &Stream) {
 /// Keeps a response whose head does not fit its buffer.
 #[cold]
 pub(crate) fn keep_long_response(stream: &Stream) {
-    let position = stream.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
+    let position = stream.server.input().len();
     keep_response(stream, HeadError { kind: HeadErrorKind::TooLong, position });
 }
 
@@ -56,8 +56,8 @@ fn describe(stream: &Stream, direction: Direction, error: HeadError, bytes: &[u8
         at_us: weir_sched::wall_us(),
         direction,
         frontend: stream.frontend.index,
-        backend: stream.backend_entered.then_some(stream.backend.index),
-        server: stream.lease.as_ref().map(|lease| lease.server().name().into()),
+        backend: stream.visit.has_begun().then_some(stream.backend.index),
+        server: stream.server.lease.as_ref().map(|lease| lease.server().name().into()),
         source: stream.source().to_string().into(),
         stream: stream.serial,
         reason: format!("{:?}", error.kind).into(),

@@ -34,7 +34,7 @@ impl Stream {
 
     /// Moves what can be moved now.
     fn relay_both(&mut self, pipes: &mut Pipes, deadlines: &mut Deadlines) -> Phase<Step<()>> {
-        let Some(upstream) = &mut self.server else {
+        let Some(upstream) = &mut self.server.upstream else {
             return Err(StreamError::close(By::Internal, During::Data));
         };
         let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connector);
@@ -87,7 +87,7 @@ impl Stream {
     /// Moves what the client sends while the response is inspected: a server answers only what it got. True if more
     /// could move at once, but others have their turn first.
     pub(crate) fn relay_upwards(&mut self) -> Phase<bool> {
-        let Some(upstream) = &mut self.server else { return Ok(false) };
+        let Some(upstream) = &mut self.server.upstream else { return Ok(false) };
         let up = self.request_body.advance(&mut self.client, &mut upstream.connector);
         if up == Flow::Done && !upstream.connector.shut() {
             upstream.connector.shut_write();
@@ -116,7 +116,7 @@ impl Stream {
     }
 
     fn pass_on_endings(&mut self, up: Flow, down: Flow, deadlines: &mut Deadlines) {
-        let Some(upstream) = &mut self.server else { return };
+        let Some(upstream) = &mut self.server.upstream else { return };
         if up == Flow::Done && !upstream.connector.shut() {
             upstream.connector.shut_write();
             deadlines.half_closed(&self.timeouts, weir_sched::now());

@@ -442,7 +442,7 @@ impl Stream {
                     let _ = option::set_tos(descriptor, family, tos);
                 }
             }
-            ConnectionSide::Backend => self.facts.backend_tos = Some(tos),
+            ConnectionSide::Backend => self.server.marks.tos = Some(tos),
         }
     }
 
@@ -453,13 +453,13 @@ impl Stream {
                     let _ = option::set_mark(descriptor, mark);
                 }
             }
-            ConnectionSide::Backend => self.facts.backend_mark = Some(mark),
+            ConnectionSide::Backend => self.server.marks.mark = Some(mark),
         }
     }
 
     /// Makes closing the client's connection silent: the peer is told nothing.
     fn silent_drop(&mut self, reset_ttl: Option<u8>) {
-        self.facts.keep_client = false;
+        self.reusable.client = false;
         if let Some(descriptor) = self.client.descriptor() {
             silence(descriptor, reset_ttl);
         }

@@ -15,13 +15,12 @@ use weir_containers::PooledFuture;
 
 use crate::ending::During;
 use crate::stream::{Phase, Stream};
-use crate::upstream::PastConnection;
 
 impl Stream {
     /// Returns once there is a server, a slot on it and a connection to it.
     pub(crate) async fn reach_server(&mut self) -> Phase {
         loop {
-            if self.lease.is_none() && !self.backend.is_transparent() {
+            if self.server.lease.is_none() && !self.backend.is_transparent() {
                 self.assign().await?;
             }
             self.enter(During::Connect);
@@ -30,9 +29,7 @@ impl Stream {
             self.timers.response = None;
             match self.connect().await {
                 Ok(()) => {
-                    let descriptor =
-                        self.server.as_ref().and_then(|upstream| upstream.connector.descriptor());
-                    self.entry.server_descriptor.set(descriptor.map_or(-1, Stream::number_of));
+                    self.entry.server_descriptor.set(self.server.descriptor());
                     self.observe(Some(Observation::Connected));
                     self.timers.connect = Some(self.elapsed());
                     return Ok(());
@@ -49,7 +46,7 @@ impl Stream {
     #[inline]
     pub(crate) fn observe(&self, observation: Option<Observation>) {
         let is_observed = |lease: &Lease| lease.server().settings().observe.is_some();
-        if self.lease.as_ref().is_some_and(is_observed)
+        if self.server.lease.as_ref().is_some_and(is_observed)
             && let Some(observation) = observation
         {
             self.tell_of_server(observation);
@@ -58,7 +55,7 @@ impl Stream {
 
     #[cold]
     fn tell_of_server(&self, observation: Observation) {
-        let (Some(lease), Some(backend)) = (&self.lease, &self.backend.backend) else { return };
+        let (Some(lease), Some(backend)) = (&self.server.lease, &self.backend.backend) else { return };
         let news = backend.observe(lease.server(), observation, weir_sched::now().as_ms());
         if let (Some(news), Some(listener)) = (news, self.instance.news.get()) {
             listener(news);
@@ -67,10 +64,9 @@ impl Stream {
 
     /// Gives up the connection to the server, without giving it to anybody else.
     pub(crate) fn close_server(&mut self) {
-        if let Some(upstream) = &self.server {
-            self.past_connection = Some(PastConnection::of(&upstream.connector, true, upstream.reused));
+        if self.server.upstream.is_some() {
             self.count_bytes();
-            self.server = None;
+            self.server.close();
             self.entry.server_descriptor.set(-1);
         }
     }

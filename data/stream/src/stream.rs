@@ -7,11 +7,13 @@
 pub mod attempts;
 pub mod captures;
 pub mod choice;
+pub mod reusable;
+pub mod server_side;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_backend::{Lease, Server};
+use weir_backend::Server;
 use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
@@ -29,8 +31,10 @@ use crate::session::Session;
 use crate::stream::attempts::Attempts;
 use crate::stream::captures::Captures;
 use crate::stream::choice::ServerChoice;
+use crate::stream::reusable::Reusable;
+use crate::stream::server_side::ServerSide;
 use crate::timers::Timers;
-use crate::upstream::{Inside, PastConnection, Upstream};
+use crate::upstream::BackendVisit;
 use crate::variables::Charge;
 
 /// A stream in progress.
@@ -45,16 +49,14 @@ pub struct Stream {
     pub frontend: &'static Proxy,
     /// The proxy that has the servers: the frontend itself until one was chosen.
     pub backend: &'static Proxy,
-    /// Whether `backend` was chosen, so that it counts this stream.
-    pub backend_entered: bool,
-    /// The stream counts as the backend's load.
-    pub inside: Option<Inside>,
+    /// Whether `backend` was chosen, and counts this stream.
+    pub visit: BackendVisit,
     /// The client's side.
     pub client: StreamConnector,
-    /// The server's side, while there is one.
-    pub server: Option<Upstream>,
-    /// The slot of the chosen server.
-    pub lease: Option<Lease>,
+    /// The server's side.
+    pub server: ServerSide,
+    /// Which connections may carry another request.
+    pub reusable: Reusable,
     /// What the client asks.
     pub request: Lent<Message>,
     /// What it is answered.
@@ -111,8 +113,6 @@ pub struct Stream {
     pub decided_at: Option<&'static config::Location>,
     /// Entropy of this stream: its number, mixed.
     pub serial: u64,
-    /// What the log says of a server connection that failed or was closed.
-    pub past_connection: Option<PastConnection>,
     /// Headers of a 103 response that is being gathered.
     pub early_hints: Lent<Vec<u8>>,
     /// Room for heads that are written again.
@@ -139,10 +139,6 @@ pub struct Facts {
     pub upload_refused: bool,
     /// A rule stopped the stream before a server was chosen: statistics say "denied", not "error".
     pub denied: bool,
-    /// The client's connection may carry another request.
-    pub keep_client: bool,
-    /// The server's connection may carry another request.
-    pub keep_server: bool,
     /// Bytes flow both ways until somebody closes.
     pub tunnel: bool,
     /// The response's first bytes left for the client.
@@ -155,10 +151,6 @@ pub struct Facts {
     pub unlogged: bool,
     /// The response's body was looked at before the response was sent.
     pub response_body_begun: bool,
-    /// `set-bc-tos`.
-    pub backend_tos: Option<u8>,
-    /// `set-bc-mark`.
-    pub backend_mark: Option<u32>,
     /// The request came with `Expect: 100-continue` and was not told to go on yet.
     pub expects_continue: bool,
     /// The response must not carry a body (HEAD).
@@ -261,10 +253,9 @@ impl Stream {
             instance: frontend.instance(),
             frontend,
             backend: frontend,
-            backend_entered: false,
-            inside: None,
-            server: None,
-            lease: None,
+            visit: BackendVisit::Ahead,
+            server: ServerSide::default(),
+            reusable: Reusable::default(),
             request: crate::recycle::message(),
             response: crate::recycle::message(),
             request_body: Transfer::done(),
@@ -293,7 +284,6 @@ impl Stream {
             reply_bytes: 0,
             decided_at: None,
             serial,
-            past_connection: None,
             early_hints: crate::recycle::bytes(),
             scratch: crate::recycle::bytes(),
             strict: false,
@@ -380,7 +370,7 @@ impl Stream {
     /// Shows `look` the server that the stream is on, or was on last. Keeping it would count a reference that all
     /// workers count; looking writes nothing.
     pub fn look_at_server<R>(&self, look: impl FnOnce(&Server) -> R) -> Option<R> {
-        match &self.lease {
+        match &self.server.lease {
             Some(lease) => Some(look(lease.server())),
             None => self.backend.backend.as_ref()?.look_at(self.choice.last?, look),
         }
@@ -388,7 +378,7 @@ impl Stream {
 
     /// The server that the stream is on, or was on last.
     pub fn chosen_server(&self) -> Option<Arc<Server>> {
-        match &self.lease {
+        match &self.server.lease {
             Some(lease) => Some(Arc::clone(lease.server())),
             None => self.backend.backend.as_ref()?.server(self.choice.last?),
         }

@@ -25,7 +25,7 @@ impl Stream {
         self.facts.unlogged |= self.frontend.config.settings.options.dont_log_null && self.bytes_in() == 0;
         self.log_end();
         self.note_on_timeline();
-        self.server = None;
+        self.server.upstream = None;
         self.end_view();
     }
 

@@ -82,7 +82,7 @@ impl Stream {
         };
         entry.set_word(Word::Source, &self.source().to_string());
         entry.set_word(Word::Frontend, self.frontend.name());
-        if self.backend_entered || self.backend.backend.is_some() {
+        if self.visit.has_begun() || self.backend.backend.is_some() {
             entry.set_word(Word::Backend, self.backend.name());
         }
         if let Some(server) = self.chosen_server() {
@@ -106,7 +106,7 @@ impl Stream {
             has_request: self.facts.have_request,
             by_rule: self.facts.stopped_by_rule,
             option: self.facts.stopped_by_option.map(|option| option.name()),
-            has_backend: self.backend_entered || self.backend.backend.is_some(),
+            has_backend: self.visit.has_begun() || self.backend.backend.is_some(),
             has_server: self.chosen_server().is_some(),
         }
     }

@@ -215,8 +215,8 @@ impl Stream {
         [
             ("request", facts.have_request),
             ("response", facts.have_response),
-            ("keep-client", facts.keep_client),
-            ("keep-server", facts.keep_server),
+            ("keep-client", self.reusable.client),
+            ("keep-server", self.reusable.server),
             ("reused-server", self.attempts.on_reused_connection),
             ("persistent", designation.is_persistent()),
             ("forced", designation.is_forced()),
@@ -236,7 +236,7 @@ impl Stream {
     /// Both connections: what holds of them, and how full their buffers are.
     fn emit_connections(&self, verbosity: u8, line: &mut Vec<u8>) {
         emit_connection("front", &self.client, verbosity, line);
-        if let Some(server) = &self.server {
+        if let Some(server) = &self.server.upstream {
             emit_connection("back", &server.connector, verbosity, line);
         }
     }

@@ -45,6 +45,33 @@ impl PastConnection {
     }
 }
 
+/// A stream's time at its backend.
+#[derive(Debug)]
+pub enum BackendVisit {
+    /// No backend was chosen.
+    Ahead,
+    /// The stream counts as the backend's load.
+    Inside(Inside),
+    /// It was, and left.
+    Over,
+}
+
+impl BackendVisit {
+    /// Whether a backend was chosen: it counts the stream, now or before.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        !matches!(self, BackendVisit::Ahead)
+    }
+
+    /// The stream is the backend's load no longer.
+    #[inline]
+    pub fn end(&mut self) {
+        if self.has_begun() {
+            *self = BackendVisit::Over;
+        }
+    }
+}
+
 /// Counts as load of a backend (`scur`, `fullconn`) as long as it lives.
 #[derive(Debug)]
 pub struct Inside {

@@ -44,10 +44,10 @@ impl Stream {
         self.count_status();
         self.count_phases();
         self.count_fault();
-        if let Some(lease) = &mut self.lease {
+        if let Some(lease) = &mut self.server.lease {
             lease.give_back();
         }
-        self.inside = None;
+        self.visit.end();
     }
 
     /// The response goes out, or the bytes of TCP begin to flow: `option logasap` writes its line now.
@@ -67,10 +67,7 @@ impl Stream {
 
     /// The address that the connection to the server comes from.
     pub(crate) fn own_address(&self) -> Option<Address> {
-        match &self.server {
-            Some(upstream) => upstream.connector.local_address(),
-            None => self.past_connection.as_ref()?.own_address.clone(),
-        }
+        self.server.own_address()
     }
 
     /// The number of a connection's descriptor.

@@ -53,7 +53,7 @@ pub fn install_userlists(lists: Vec<Userlist>) {
 impl Stream {
     /// Whether content inspection goes on: what is not there yet may still come. Nothing else waits.
     pub(super) fn may_wait(&self) -> bool {
-        let (kind, whole) = match self.server {
+        let (kind, whole) = match self.server.upstream {
             None => (RulesetKind::TcpRequestContent, self.facts.have_request),
             Some(_) => (RulesetKind::TcpResponseContent, self.facts.have_response),
         };
@@ -69,7 +69,7 @@ impl Stream {
     /// Which of the two messages a side means now.
     pub(super) fn side(&self, side: Side) -> Side {
         match side {
-            Side::Current if self.server.is_some() && !self.frontend.is_http() => Side::Response,
+            Side::Current if self.server.upstream.is_some() && !self.frontend.is_http() => Side::Response,
             Side::Current if self.processing_response => Side::Response,
             Side::Current => Side::Request,
             side => side,
@@ -105,7 +105,7 @@ impl Stream {
     /// Reads an HTTP request where none is expected. Its bytes stay in the client's input, to be relayed.
     fn look_for_request(&mut self) -> Result<(), Absent> {
         // What comes in later is not the connection's beginning any more.
-        if self.server.is_some() {
+        if self.server.upstream.is_some() {
             return Err(Absent::Missing);
         }
         let unsafe_too = self.frontend.config.settings.options.accept_unsafe_request;
@@ -139,7 +139,7 @@ impl Stream {
         let unsafe_too = self.backend.config.settings.options.accept_unsafe_response;
         let options = self.instance.limits.h1_options(unsafe_too);
         let limit = self.instance.limits.head_limit();
-        let Some(upstream) = &mut self.server else { return Err(Absent::Missing) };
+        let Some(upstream) = &mut self.server.upstream else { return Err(Absent::Missing) };
         match self.response.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => Ok(()),
             ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
@@ -152,7 +152,7 @@ impl Stream {
     /// The bytes that came from one side and went nowhere yet, in TCP mode.
     pub(super) fn raw_input(&self, side: Side) -> &[u8] {
         match self.side(side) {
-            Side::Response => self.server.as_ref().map_or(&[], |upstream| upstream.connector.input()),
+            Side::Response => self.server.input(),
             _ => self.client.input(),
         }
     }

@@ -80,7 +80,7 @@ fn size(body: Body<'_>) -> Fetched<'_> {
 
 /// The request's body. It is there from the complete head until a server gets it.
 pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
-    if !stream.facts.have_request || stream.server.is_some() || stream.facts.have_response {
+    if !stream.facts.have_request || stream.server.upstream.is_some() || stream.facts.have_response {
         return Err(Absent::Missing);
     }
     let announced = stream.request.head.content_length();
@@ -107,7 +107,7 @@ pub(super) fn response_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
         return Err(Absent::Missing);
     }
     let announced = stream.response.head.content_length();
-    let Some(upstream) = &mut stream.server else { return Err(Absent::Missing) };
+    let Some(upstream) = &mut stream.server.upstream else { return Err(Absent::Missing) };
     stream.response.detach(&mut upstream.connector);
     let mut flow = BodyFlow::behind(&stream.response.head, stream.response_size);
     if !flow.inspect(&mut upstream.connector) {

@@ -234,14 +234,14 @@ fn client_info<'c>(stream: &Stream, figure: impl FnOnce(TcpInfo) -> u32) -> Fetc
 }
 
 fn server_info<'c>(stream: &Stream, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
-    let Some(upstream) = &stream.server else { return Fetched::Missing };
+    let Some(upstream) = &stream.server.upstream else { return Fetched::Missing };
     upstream.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
 }
 
 /// Something about the server's connection, the last one if there is none any more: whether it was used before, and
 /// what broke it. One that a SOCKS4 proxy did not make is one, too.
 fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> Fetched<'c>) -> Fetched<'c> {
-    match (&stream.server, &stream.past_connection) {
+    match (&stream.server.upstream, &stream.server.past) {
         (Some(upstream), _) => then(upstream.reused, upstream.connector.fault()),
         (None, Some(past)) if past.stood || past.fault.is_some_and(Fault::is_of_proxy) => {
             then(past.reused, past.fault)
@@ -252,7 +252,7 @@ fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> F
 
 /// Something about how HTTP is spoken with a server that was tried, whether it answered or not.
 fn if_spoken_to<'c>(stream: &Stream, then: impl FnOnce() -> Fetched<'c>) -> Fetched<'c> {
-    let tried = stream.server.is_some() || stream.past_connection.is_some();
+    let tried = stream.server.upstream.is_some() || stream.server.past.is_some();
     if tried && stream.backend.is_http() { then() } else { Fetched::Missing }
 }
 
@@ -319,7 +319,7 @@ fn to_server(stream: &Stream) -> u64 {
 
 /// What went to the client, and what came from the server and still waits here.
 fn from_server(stream: &Stream) -> u64 {
-    let waiting = stream.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
+    let waiting = stream.server.upstream.as_ref().map_or(0, |upstream| upstream.connector.input().len());
     stream.bytes_out() + waiting as u64
 }
 

@@ -222,7 +222,7 @@ fn of_client(stream: &Stream) -> Option<&Facts> {
 }
 
 fn of_server(stream: &Stream) -> Option<&Facts> {
-    stream.server.as_ref().map(|upstream| &upstream.connector).and_then(StreamConnector::tls)
+    stream.server.upstream.as_ref().map(|upstream| &upstream.connector).and_then(StreamConnector::tls)
 }
 
 fn shown_by_client(stream: &Stream) -> Option<&CertificateDer<'static>> {

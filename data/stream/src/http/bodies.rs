@@ -85,7 +85,7 @@ impl Stream {
         // A server that does not have the whole request may wait for it, as we do.
         waits.server_sends = down == Flow::AwaitSource && !waits.client_sends;
         // A server that is gone takes no more of the request.
-        if down == Flow::Done && self.server.as_ref().is_some_and(|upstream| upstream.connector.is_broken()) {
+        if down == Flow::Done && self.server.is_broken() {
             return self.bodies_without_upload();
         }
         // Whoever resets while its body comes in slowly is noticed here; a half-closed client still listens. Once both sides
@@ -127,13 +127,12 @@ impl Stream {
     /// The server takes no more of the request. What the client still sends of it must not be read as the next one.
     pub(super) fn refuse_upload(&mut self) {
         self.facts.upload_refused = true;
-        self.facts.keep_client = false;
-        self.facts.keep_server = false;
+        self.reusable.give_up();
     }
 
     /// Moves what can be moved of the request's body; none without a server.
     pub(super) fn move_request_body(&mut self) -> Option<Flow> {
-        let upstream = self.server.as_mut()?;
+        let upstream = self.server.upstream.as_mut()?;
         let flow = self.request_body.advance(&mut self.client, &mut upstream.connector);
         self.trace_body(Direction::Request, flow);
         Some(flow)
@@ -141,7 +140,7 @@ impl Stream {
 
     /// The same of the response's.
     fn move_response_body(&mut self) -> Option<Flow> {
-        let upstream = self.server.as_mut()?;
+        let upstream = self.server.upstream.as_mut()?;
         let flow = self.response_body.advance(&mut upstream.connector, &mut self.client);
         self.trace_body(Direction::Response, flow);
         Some(flow)

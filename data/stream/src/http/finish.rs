@@ -19,7 +19,7 @@ impl Stream {
         self.note_on_timeline();
         self.settle_server();
         self.end_view();
-        if self.facts.keep_client
+        if self.reusable.client
             && !self.facts.tunnel
             && self.request_body.is_done()
             && !self.entry.is_killed()
@@ -34,8 +34,8 @@ impl Stream {
 
     /// Gives the server's connection to whoever comes next, or closes it.
     pub(crate) fn settle_server(&mut self) {
-        if let Some(upstream) = self.server.take() {
-            let usable = self.facts.keep_server
+        if let Some(upstream) = self.server.upstream.take() {
+            let usable = self.reusable.server
                 && self.facts.have_response
                 && self.response_body.is_done()
                 && self.request_body.is_done()

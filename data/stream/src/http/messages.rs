@@ -41,7 +41,7 @@ impl Stream {
         self.add_forwarding_fields()?;
         let pretends = self.backend.config.settings.options.http_pretend_keep_alive;
         let mode = self.connection_mode();
-        self.facts.keep_server = self.request.settle_request(mode, pretends).map_err(|_| no_room())?;
+        self.reusable.server = self.request.settle_request(mode, pretends).map_err(|_| no_room())?;
         let wanted = self.backend.config.settings.options.adjust_case_for_server;
         self.request.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
         if self.backend.config.settings.options.http_drop_request_trailers {
@@ -99,7 +99,7 @@ impl Stream {
 
     fn send_request_head(&mut self) -> Result<(), UpstreamError> {
         self.add_server_name().map_err(|_| no_room())?;
-        let Some(upstream) = &mut self.server else { return Err(UpstreamError::internal()) };
+        let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         let bodiless = self.request_body.is_complete() && self.request_body.ready() == 0;
         if !bodiless && self.request_body.ready() == 0 {
             let verbatim = self.request.verbatim();
@@ -177,7 +177,7 @@ impl Stream {
                 // The server may have answered before it stopped listening: its answer decides.
                 Flow::Failed(Side::Sink, _) => self.refuse_upload(),
             }
-        } else if let Some(upstream) = &mut self.server
+        } else if let Some(upstream) = &mut self.server.upstream
             && upstream.connector.has_pending()
             && let Sent::Failed(fault) = upstream.connector.flush(false)
         {
@@ -213,7 +213,7 @@ impl Stream {
         let options =
             self.instance.limits.h1_options(self.backend.config.settings.options.accept_unsafe_response);
         let limit = self.instance.limits.head_limit();
-        let Some(upstream) = &mut self.server else { return Err(UpstreamError::internal()) };
+        let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         match self.response.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => Ok(true),
             ReadHead::Incomplete => {
@@ -239,7 +239,8 @@ impl Stream {
 
     fn response_is_late(&mut self, by: By, waits: &Waits) -> Result<(), UpstreamError> {
         if by == By::ServerTimeout {
-            let starved = self.server.as_ref().is_some_and(|upstream| upstream.connector.is_starved());
+            let starved =
+                self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.is_starved());
             return Err(if starved {
                 out_of_buffers().into()
             } else {
@@ -261,7 +262,7 @@ impl Stream {
 
     /// Passes a 1xx on.
     fn forward_interim(&mut self) -> Result<(), UpstreamError> {
-        if let Some(upstream) = &mut self.server {
+        if let Some(upstream) = &mut self.server.upstream {
             self.response.detach(&mut upstream.connector);
         }
         self.note_head_size(true);
@@ -287,7 +288,7 @@ impl Stream {
         self.observe(Some(Observation::of_status(self.server_status)));
         self.response_size = BodySize::of_response(&self.response.head, self.request.head.method());
         // What a tunnel was asked from carries no other request, even if a rule refuses the tunnel.
-        self.facts.keep_client &= self.response_size != BodySize::Tunnel;
+        self.reusable.client &= self.response_size != BodySize::Tunnel;
         self.note_head_size(true);
         self.bound_response_head();
         if let Err(stop) = self.response_phase().await {
@@ -310,11 +311,11 @@ impl Stream {
             self.response_body.drop_trailers();
         }
         // While the request is on its way, nothing closes behind the response.
-        let closes = !self.facts.keep_client && (self.request_body.is_done() || self.facts.upload_refused);
+        let closes = !self.reusable.client && (self.request_body.is_done() || self.facts.upload_refused);
         if closes {
             self.response_body.end_sink();
         }
-        let Some(upstream) = &mut self.server else { return Err(no_server()) };
+        let Some(upstream) = &mut self.server.upstream else { return Err(no_server()) };
         if verbatim == 0 {
             self.response.detach(&mut upstream.connector);
         }
@@ -329,7 +330,7 @@ impl Stream {
         self.enter(During::Data);
         self.log_the_beginning();
         if verbatim == 0
-            && let Some(upstream) = &mut self.server
+            && let Some(upstream) = &mut self.server.upstream
         {
             let body = self.response_body.take_ready(SENT_WITH_HEAD);
             let more = closes && self.response_body.is_done();
@@ -366,7 +367,7 @@ impl Stream {
     /// The same of the response. What its size is when it leaves.
     #[cold]
     fn filter_response(&mut self, size: BodySize) -> Phase<BodySize> {
-        let Some(upstream) = &mut self.server else { return Err(no_server()) };
+        let Some(upstream) = &mut self.server.upstream else { return Err(no_server()) };
         self.response.detach(&mut upstream.connector);
         if !std::mem::replace(&mut self.facts.response_body_begun, true) {
             self.response_body.begin(BodyFlow::behind(&self.response.head, size));
@@ -403,13 +404,13 @@ impl Stream {
         let size = if bodiless { BodySize::None } else { came };
         if size != came {
             // Nobody takes it: that ends the server's connection.
-            self.facts.keep_server = false;
+            self.reusable.server = false;
             self.response_body.begin(BodyFlow::done());
         }
         let said = if promised { BodySize::Tunnel } else { size };
         self.restate_response(said).map_err(|_| no_room())?;
         // What a rule made interim is not: the client waits for another one.
-        self.facts.keep_client &= status >= 200 && !promised;
+        self.reusable.client &= status >= 200 && !promised;
         Ok(size)
     }
 
@@ -431,18 +432,17 @@ impl Stream {
     /// Decides which connections live on, and says so in the response.
     fn settle_connections(&mut self, size: BodySize) -> Phase {
         if self.facts.tunnel {
-            self.facts.keep_client = false;
-            self.facts.keep_server = false;
+            self.reusable.give_up();
             // What the server says of its own connection stays behind (RFC 9110, 7.6.1).
             self.response.announce_tunnel().map_err(|_| no_room())?;
             self.adjust_response_case();
             return Ok(());
         }
         let mode = self.connection_mode();
-        self.facts.keep_server &= self.response.server_persists(self.response_size, mode);
-        self.facts.keep_client &=
+        self.reusable.server &= self.response.server_persists(self.response_size, mode);
+        self.reusable.client &=
             self.response.client_persists(&self.request, size, self.client_mode()) && !self.session.closes();
-        self.response.announce_to_client(&self.request, self.facts.keep_client).map_err(|_| no_room())?;
+        self.response.announce_to_client(&self.request, self.reusable.client).map_err(|_| no_room())?;
         self.adjust_response_case();
         Ok(())
     }

@@ -76,7 +76,7 @@ impl Stream {
             head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;
         self.request_body.begin(BodyFlow::behind(head, BodySize::of_request(head)));
         self.bound_request_head();
-        self.facts.keep_client = true;
+        self.reusable.client = true;
         self.capture_request();
         self.judge_first_chunks()
     }

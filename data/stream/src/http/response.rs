@@ -93,7 +93,8 @@ impl Stream {
 
     /// `http-send-name-header`: known only once the server is.
     pub(super) fn add_server_name(&mut self) -> Result<(), NoRoom> {
-        let (Some(name), Some(lease)) = (&self.backend.config.settings.send_name_header, &self.lease) else {
+        let (Some(name), Some(lease)) = (&self.backend.config.settings.send_name_header, &self.server.lease)
+        else {
             return Ok(());
         };
         let (head, raw) = self.request.edit();

@@ -8,7 +8,7 @@ use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
 use crate::rules::Verdict;
 use crate::stream::{Phase, Stream, StreamError};
-use crate::upstream::Inside;
+use crate::upstream::{BackendVisit, Inside};
 
 impl Stream {
     /// The frontend's rules on a request, in the manual's order.
@@ -124,11 +124,10 @@ impl Stream {
     pub(crate) fn enter_backend(&mut self, backend: &'static Proxy) {
         self.backend = backend;
         self.choice.last = None;
-        self.backend_entered = true;
         self.entry.backend.set(backend.index as u32);
         self.timeouts.enter_backend(&backend.config.settings.timeouts);
         self.attempts.allow(backend.config.settings.retries);
-        self.inside = Some(Inside::enter(backend.servers()));
+        self.visit = BackendVisit::Inside(Inside::enter(backend.servers()));
         backend.count_backend_session(self.facts.have_request);
         if !std::ptr::eq(backend, self.frontend) {
             self.attach_filters(backend);

@@ -95,10 +95,10 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::FrontendConnections => out.number(i64::from(stream.frontend.connections.inside())),
         Alias::BackendConnections => {
             let sessions = stream.backend.backend.as_ref().map_or(0, |backend| backend.sessions());
-            out.number(if stream.backend_entered { i64::from(sessions) } else { 0 });
+            out.number(if stream.visit.has_begun() { i64::from(sessions) } else { 0 });
         }
         Alias::ServerConnections => {
-            out.number(stream.lease.as_ref().map_or(0, |lease| i64::from(lease.server().served())));
+            out.number(stream.server.lease.as_ref().map_or(0, |lease| i64::from(lease.server().served())));
         }
         Alias::ServerQueue => out.number(i64::from(stream.choice.queued.server)),
         Alias::BackendQueue => out.number(i64::from(stream.choice.queued.backend)),

@@ -138,8 +138,7 @@ impl Stream {
 
     /// The same for the response.
     pub(crate) fn bound_response_head(&mut self) {
-        let input = self.server.as_ref().map_or(0, |upstream| upstream.connector.input().len());
-        let held = input.saturating_sub(self.response.unconsumed());
+        let held = self.server.input().len().saturating_sub(self.response.unconsumed());
         self.response.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
     }
 
@@ -185,7 +184,7 @@ impl Stream {
 
     async fn await_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
         let limit = self.instance.limits.body_limit(&self.response.head);
-        let Some(upstream) = &mut self.server else { return Ok(()) };
+        let Some(upstream) = &mut self.server.upstream else { return Ok(()) };
         self.response.detach(&mut upstream.connector);
         self.response_body.begin(weir_mux::BodyFlow::behind(&self.response.head, self.response_size));
         self.facts.response_body_begun = true;
@@ -211,7 +210,7 @@ impl Stream {
             if self.response_body.is_complete() || enough {
                 return Ok(Step::Done(()));
             }
-            let Some(upstream) = &mut self.server else { return Ok(Step::Done(())) };
+            let Some(upstream) = &mut self.server.upstream else { return Ok(Step::Done(())) };
             match upstream.connector.receive(limit) {
                 Received::Bytes(_) => continue,
                 // What ends with the connection is whole now; anything else is noticed when it is forwarded.
@@ -227,7 +226,7 @@ impl Stream {
 
     /// Looks at what came of the response's body; false if it is no chunked coding.
     fn inspect_response_body(&mut self) -> bool {
-        let Some(upstream) = &mut self.server else { return true };
+        let Some(upstream) = &mut self.server.upstream else { return true };
         let right = self.response_body.inspect(&mut upstream.connector);
         self.trace_coding(Direction::Response, right);
         right
@@ -289,7 +288,7 @@ impl Stream {
 
     fn response_is_final(&self) -> bool {
         self.facts.have_response
-            || self.server.as_ref().is_none_or(|upstream| {
+            || self.server.upstream.as_ref().is_none_or(|upstream| {
                 let connector = &upstream.connector;
                 connector.ended()
                     || connector.fault().is_some()
@@ -307,7 +306,7 @@ impl Stream {
             return Ok(Step::Wait(Waits { yields: true, ..Waits::ONCE }));
         }
         let limit = self.instance.limits.head_limit();
-        let Some(upstream) = &mut self.server else { return Ok(Step::Done(())) };
+        let Some(upstream) = &mut self.server.upstream else { return Ok(Step::Done(())) };
         match upstream.connector.receive(limit) {
             Received::Bytes(_) | Received::End | Received::Full => Ok(Step::Done(())),
             Received::Failed(_) => Err(StreamError::close(By::Server, During::Data)),

@@ -102,7 +102,7 @@ impl Stream {
         self.session.note_server(self.backend.index, server.key());
         self.choice.last = Some(server.key());
         self.timers.queue = Some(self.elapsed());
-        self.lease = Some(lease);
+        self.server.lease = Some(lease);
         self.redirect_instead()
     }
 

@@ -19,6 +19,7 @@ use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::instance::KnownServer;
 use crate::recycle::Lent;
+use crate::stream::server_side::PacketMarks;
 use crate::stream::{Stream, StreamError};
 use crate::upstream::{PastConnection, Upstream};
 
@@ -60,31 +61,31 @@ impl Stream {
         let identity = self.connection_identity();
         if self.facts.have_request && !self.attempts.fresh_connection_only {
             let scope = self.take_idle_connection(identity.key);
-            if self.server.is_none()
+            if self.server.upstream.is_none()
                 && let Some(scope) = scope
                 && self.instance.figures.len() > 1
             {
-                self.server = PooledFuture::new(idle::take_over(self, identity.key, scope)).await;
+                self.server.upstream = PooledFuture::new(idle::take_over(self, identity.key, scope)).await;
             }
         }
-        self.attempts.on_reused_connection = self.server.is_some();
+        self.attempts.on_reused_connection = self.server.upstream.is_some();
         self.trace_connection(self.attempts.on_reused_connection);
         if self.attempts.on_reused_connection {
             self.count(Event::Reuse);
             return Ok(());
         }
-        self.server = Some(PooledFuture::new(self.connect_anew(identity)).await?);
+        self.server.upstream = Some(PooledFuture::new(self.connect_anew(identity)).await?);
         Ok(())
     }
 
     /// Takes an idle connection that is at hand, if there is one. Which ones of other workers would do.
     fn take_idle_connection(&mut self, key: u64) -> Option<ReuseScope> {
-        self.server = idle::take_own(self, key);
-        if self.server.is_some() {
+        self.server.upstream = idle::take_own(self, key);
+        if self.server.upstream.is_some() {
             return None;
         }
         let scope = idle::usable(self)?;
-        self.server = idle::take(self, key, scope);
+        self.server.upstream = idle::take(self, key, scope);
         Some(scope)
     }
 
@@ -94,7 +95,7 @@ impl Stream {
         let known = self.known_server();
         let settings = known.as_ref().map(|known| &known.settings);
         let transparent = self.backend.is_transparent();
-        let marks = (self.facts.backend_mark, self.facts.backend_tos);
+        let marks = self.server.marks;
         let says_something = |settings: &ServerSettings| {
             settings.send_proxy.is_some()
                 || settings.pool_connection_name.is_some()
@@ -103,7 +104,7 @@ impl Stream {
         if !transparent
             && self.source_said(known.as_ref()).is_none()
             && !settings.is_some_and(says_something)
-            && marks == (None, None)
+            && marks == PacketMarks::default()
             && !self.destination_varies(known.as_ref())
         {
             let header = crate::recycle::bytes();
@@ -131,7 +132,7 @@ impl Stream {
             announced: Some(&header[..]).filter(|header| !header.is_empty()),
             server_name: server_name.as_ref().map(|name| name.as_slice()),
             name: name.as_ref().map(|name| name.as_slice()),
-            marks: (marks != (None, None)).then_some(marks),
+            marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),
         };
         let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
         // What names the client's own port serves nobody else.
@@ -141,7 +142,7 @@ impl Stream {
 
     /// Whether the address to connect to is another one than the configuration wrote.
     fn destination_varies(&self, known: Option<&KnownServer>) -> bool {
-        let Some(lease) = &self.lease else { return false };
+        let Some(lease) = &self.server.lease else { return false };
         let follows_client = match known.map(|known| &known.address) {
             Some(model::ServerAddress::Inet { host, port }) => {
                 matches!(port, model::ServerPort::Mapped(_))
@@ -191,7 +192,7 @@ impl Stream {
         let connector = StreamConnector::own(connection);
         if let Err(error) = stands {
             let past = PastConnection::of(&connector, false, false);
-            self.past_connection = Some(PastConnection { fault: past.fault.or(error.fault()), ..past });
+            self.server.past = Some(PastConnection { fault: past.fault.or(error.fault()), ..past });
             return Err(error);
         }
         Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
@@ -263,7 +264,7 @@ impl Stream {
 
     /// What connections to the leased server need for TLS.
     fn server_tls(&self) -> Option<&'static weir_tls::Upstream> {
-        let key = self.lease.as_ref()?.server().key();
+        let key = self.server.lease.as_ref()?.server().key();
         self.backend.server_tls.get(key.index()).filter(|_| key.is_configured())?.as_ref()
     }
 
@@ -276,7 +277,7 @@ impl Stream {
 
     /// What was said about the leased server.
     pub(crate) fn known_server(&self) -> Option<KnownServer> {
-        self.backend.known_server(self.lease.as_ref()?.server().key())
+        self.backend.known_server(self.server.lease.as_ref()?.server().key())
     }
 }
 

@@ -74,7 +74,7 @@ struct Whose {
 impl Whose {
     /// The leased server.
     fn of(stream: &Stream) -> Option<Whose> {
-        let server = stream.lease.as_ref()?.server();
+        let server = stream.server.lease.as_ref()?.server();
         Some(Whose { proxy: stream.backend, key: server.key(), pools: server.pools() })
     }
 
@@ -125,7 +125,7 @@ fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut IdlePool<Whole>) -> R) -> O
 }
 
 fn leased_key(stream: &Stream) -> Option<ServerKey> {
-    stream.lease.as_ref().map(|lease| lease.server().key())
+    stream.server.lease.as_ref().map(|lease| lease.server().key())
 }
 
 /// Which idle connections this request may use, if any.
@@ -198,7 +198,7 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
     if key != 0 {
         return None;
     }
-    let lender = whose.pools.lender(own, &stream.lease.as_ref()?.server().settings().pool)?;
+    let lender = whose.pools.lender(own, &stream.server.lease.as_ref()?.server().settings().pool)?;
     let waiting = Waiting::begin();
     let task = waiting.0;
     weir_sched::send_to(lender, move || {
@@ -266,7 +266,7 @@ fn keep_idle(whose: Whose, idle: Idle<Whole>) {
 /// Keeps a connection for whoever comes next, if its properties and the limits allow.
 pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     upstream.requests = upstream.requests.saturating_add(1);
-    let (Some(lease), Some(whose)) = (&stream.lease, Whose::of(stream)) else {
+    let (Some(lease), Some(whose)) = (&stream.server.lease, Whose::of(stream)) else {
         // Without a server (`option transparent`) a connection can only serve its own client again.
         return keep_own(stream, upstream);
     };
@@ -354,7 +354,7 @@ fn give_up_any(places: usize) -> bool {
 
 /// Keeps a connection that nobody else may use with its client, if that one stays.
 fn keep_own(stream: &Stream, upstream: Upstream) {
-    if stream.facts.keep_client {
+    if stream.reusable.client {
         let (backend, server) = (stream.backend.index, leased_key(stream));
         let pools = Whose::of(stream).map(|whose| whose.pools);
         let own = OwnConnection::new(backend, server, upstream, pools);

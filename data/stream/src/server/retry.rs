@@ -152,12 +152,12 @@ impl Stream {
             NextAttempt::Elsewhere => {
                 self.count_retry_of_answer(failure);
                 self.count_retry();
-                let avoid = self.lease.as_ref().map(|lease| lease.server().key());
+                let avoid = self.server.lease.as_ref().map(|lease| lease.server().key());
                 self.count(Event::Redispatch);
-                self.lease = None;
+                self.server.lease = None;
                 self.choice.choose_freely();
                 self.assign_avoiding(avoid).await?;
-                let chosen = self.lease.as_ref().map(|lease| lease.server().key());
+                let chosen = self.server.lease.as_ref().map(|lease| lease.server().key());
                 self.choice.redispatched |= chosen != avoid;
             }
         }
@@ -175,7 +175,7 @@ impl Stream {
         let backend = self.backend.servers();
         let status = backend.status(weir_sched::now().as_ms());
         // One that is down and was wanted all the same is not among those that can be chosen, but was one to try.
-        let wanted_though_down = self.lease.as_ref().is_some_and(|lease| !lease.server().is_up());
+        let wanted_though_down = self.server.lease.as_ref().is_some_and(|lease| !lease.server().is_up());
         let usable = if status.active > 0 { status.active } else { status.backup };
         retry::after_failure(
             backend.settings(),

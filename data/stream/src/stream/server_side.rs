@@ -1,0 +1,102 @@
+//! The server's side of a stream: the slot that it holds, the connection, and what is left of one that is gone.
+
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use weir_backend::Lease;
+use weir_sys::Address;
+
+use crate::upstream::{PastConnection, Upstream};
+
+/// What a stream has of its server.
+#[derive(Default)]
+pub struct ServerSide {
+    /// The connection, while there is one.
+    pub upstream: Option<Upstream>,
+    /// The slot of the chosen server.
+    pub lease: Option<Lease>,
+    /// What the log says of a connection that failed or was closed.
+    pub past: Option<PastConnection>,
+    /// How a new connection's packets are marked.
+    pub marks: PacketMarks,
+}
+
+/// How packets to a server are marked, as rules said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketMarks {
+    /// `set-bc-mark`.
+    pub mark: Option<u32>,
+    /// `set-bc-tos`.
+    pub tos: Option<u8>,
+}
+
+impl ServerSide {
+    /// Bytes received from the server and sent to it, over the connection that is there.
+    #[inline]
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        self.upstream
+            .as_ref()
+            .map_or((0, 0), |upstream| (upstream.connector.received(), upstream.connector.sent()))
+    }
+
+    /// Whether the connection broke, or was closed by the server.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.upstream.as_ref().is_some_and(|upstream| upstream.connector.is_broken())
+    }
+
+    /// Bytes that came and that nobody took yet.
+    pub(crate) fn input(&self) -> &[u8] {
+        self.upstream.as_ref().map_or(&[], |upstream| upstream.connector.input())
+    }
+
+    /// Whether what waits for the server takes more memory than it needs.
+    #[inline]
+    pub(crate) fn has_slack(&self) -> bool {
+        self.upstream.as_ref().is_some_and(|upstream| upstream.connector.has_slack())
+    }
+
+    /// Keeps what waits for the server in no more memory than it needs.
+    #[cold]
+    pub(crate) fn shrink_input(&mut self) {
+        if let Some(upstream) = &mut self.upstream {
+            upstream.connector.shrink_input();
+        }
+    }
+
+    /// The address that the connection comes from, or that the last one came from.
+    pub(crate) fn own_address(&self) -> Option<Address> {
+        match &self.upstream {
+            Some(upstream) => upstream.connector.local_address(),
+            None => self.past.as_ref()?.own_address.clone(),
+        }
+    }
+
+    /// The number of the connection's descriptor; -1 without one.
+    pub(crate) fn descriptor(&self) -> i32 {
+        let descriptor = self.upstream.as_ref().and_then(|upstream| upstream.connector.descriptor());
+        descriptor.map_or(-1, |descriptor| descriptor.as_fd().as_raw_fd())
+    }
+
+    /// Closes the connection; what is left to say of it is remembered.
+    pub(crate) fn close(&mut self) {
+        if let Some(upstream) = self.upstream.take() {
+            self.past = Some(PastConnection::of(&upstream.connector, true, upstream.reused));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_connection_nothing_passes_and_the_last_one_is_remembered() {
+        let mut side = ServerSide::default();
+        assert_eq!((side.bytes(), side.input(), side.descriptor()), ((0, 0), &b""[..], -1));
+        assert!(!side.is_broken() && !side.has_slack() && side.own_address().is_none());
+        let own_address = Some(Address::Unnamed);
+        side.past = Some(PastConnection { own_address, stood: false, reused: false, fault: None });
+        side.close();
+        assert_eq!(side.own_address(), Some(Address::Unnamed));
+        assert!(side.past.is_some_and(|past| !past.stood));
+    }
+}
