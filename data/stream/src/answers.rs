@@ -61,7 +61,7 @@ impl Stream {
             let _ = self.prepare_built_in(500);
         }
         // A request that was never understood ends its connection.
-        if !self.facts.have_request
+        if !self.request.is_known()
             && let Some(reply) = &mut self.reply
         {
             reply.closes = true;
@@ -207,7 +207,7 @@ impl Stream {
     }
 
     fn redirect_location(&self, redirect: &Redirect, value: Scratch) -> Scratch {
-        let (head, raw) = (&self.request.head, self.request.bytes());
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let mut location = value;
         match redirect.kind {
             RedirectKind::Location => {
@@ -256,7 +256,7 @@ impl Stream {
     /// Prepares the demand for credentials.
     pub(crate) fn prepare_authentication(&mut self, realm: &str) {
         // A proxy request (absolute form through CONNECT) is asked with the proxy's own status and field.
-        let proxied = self.request.head.method() == Method::Connect;
+        let proxied = self.request.message.head.method() == Method::Connect;
         let (status, field): (u16, &[u8]) =
             if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
         self.prepare_error(status);
@@ -299,16 +299,16 @@ impl Stream {
         };
         self.facts.have_response = true;
         // Rules see exchanges; what never was a request is answered below them.
-        if self.facts.have_request {
+        if self.request.is_known() {
             self.begin_response_rules();
             self.after_response_rules().await;
         }
         self.status = if reply.logged_as > 0 { reply.logged_as } else { self.response.head.status() };
         // What answers no request is not the stream's: the reference program logs no byte of it.
-        if self.facts.have_request {
+        if self.request.is_known() {
             self.note_head_size(false);
         }
-        let bodiless = self.facts.head_only || status::is_bodyless(self.response.head.status());
+        let bodiless = self.request.head_only || status::is_bodyless(self.response.head.status());
         let size = match &reply.body {
             // Who takes this for a tunnel reads until it ends, whatever the fields say.
             _ if self.promises_tunnel() => BodySize::Tunnel,
@@ -317,13 +317,13 @@ impl Stream {
             body => BodySize::of_length(body.bytes().len() as u64),
         };
         // A client of HTTP/1.0 knows the end by the connection's.
-        if size == BodySize::Unknown && self.request.head.version() >= Version::HTTP_11 {
+        if size == BodySize::Unknown && self.request.message.head.version() >= Version::HTTP_11 {
             self.response.head.note(Flags::CHUNKED);
         }
         self.settle_reply(&reply, size);
         let _ = self.restate_response(size);
         let whole = if bodiless { &b""[..] } else { reply.body.bytes() };
-        self.reply_bytes = if self.facts.have_request { whole.len() as u64 } else { 0 };
+        self.reply_bytes = if self.request.is_known() { whole.len() as u64 } else { 0 };
         self.log_the_beginning();
         self.facts.response_started = true;
         match reply.body {
@@ -349,24 +349,24 @@ impl Stream {
     fn settle_reply(&mut self, reply: &Reply, size: BodySize) {
         // What is left of the request's body would be read as the next request. The head in front of it goes first: counted as
         // body, it would make an incomplete one look complete.
-        self.request.detach(&mut self.client);
-        if !self.request_body.is_done() {
-            let right = self.request_body.inspect(&mut self.client);
+        self.request.message.detach(&mut self.client);
+        if !self.request.body.is_done() {
+            let right = self.request.body.inspect(&mut self.client);
             self.trace_coding(Direction::Request, right);
-            if self.request_body.is_complete() {
-                self.client.consume(self.request_body.ready());
-                self.request_body.begin(BodyFlow::done());
+            if self.request.body.is_complete() {
+                self.client.consume(self.request.body.ready());
+                self.request.body.begin(BodyFlow::done());
             }
         }
         // What a rule made interim is not: the client waits for another one.
         let last = self.response.head.status() >= 200;
         self.reusable.client &= last
             && !reply.closes
-            && self.facts.have_request
-            && self.request_body.is_done()
-            && self.response.client_persists(&self.request, size, self.client_mode())
+            && self.request.is_known()
+            && self.request.body.is_done()
+            && self.response.client_persists(&self.request.message, size, self.client_mode())
             && !self.session.closes();
-        let _ = self.response.announce_to_client(&self.request, self.reusable.client);
+        let _ = self.response.announce_to_client(&self.request.message, self.reusable.client);
         self.adjust_response_case();
     }
 

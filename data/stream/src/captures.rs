@@ -13,7 +13,7 @@ impl Stream {
         self.keep_request_line();
         self.trace_request();
         let config = &self.frontend.config;
-        let (head, raw) = (&self.request.head, self.request.bytes());
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         capture_headers(&config.captures.request, head, raw, &mut self.captures, CaptureSide::Request);
         if let Some(cookie) = &config.captures.cookie
             && head.flags().contains(Flags::HAS_COOKIE)
@@ -46,7 +46,7 @@ impl Stream {
 
     /// Appends the request's line as it is now.
     pub(crate) fn write_request_line(&self, line: &mut Vec<u8>) {
-        let (head, raw) = (&self.request.head, self.request.bytes());
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         line.extend_from_slice(head.method_text(raw));
         line.push(b' ');
         line.extend_from_slice(head.uri(raw));

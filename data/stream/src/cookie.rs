@@ -19,7 +19,7 @@ use crate::stream::Stream;
 /// The server that the client comes back to, if it does and may; and whether no other will do (`force-persist`).
 pub(crate) fn designated(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     let backend = stream.backend.servers();
-    let Some(settings) = backend.settings().cookie.as_ref().filter(|_| stream.facts.have_request) else {
+    let Some(settings) = backend.settings().cookie.as_ref().filter(|_| stream.request.is_known()) else {
         return designated_by_token(stream);
     };
     let rule = persist_rule(stream);
@@ -37,7 +37,7 @@ pub(crate) fn designated(stream: &mut Stream) -> (Option<ServerKey>, bool) {
 pub(crate) fn overrule(stream: &mut Stream) {
     stream.choice.overruled = true;
     let cookie = stream.backend.servers().settings().cookie.as_ref();
-    if let Some(settings) = cookie.filter(|_| stream.facts.have_request) {
+    if let Some(settings) = cookie.filter(|_| stream.request.is_known()) {
         let presented = examine(stream, settings, false).unused();
         note_request(stream, settings, &presented);
     }
@@ -62,7 +62,7 @@ pub(crate) fn on_refused(stream: &mut Stream) {
 pub(crate) fn logged_letters(stream: &Stream) -> [u8; 2] {
     let cookie = stream.backend.backend.as_ref().and_then(|backend| backend.settings().cookie.as_ref());
     let concerned =
-        stream.facts.have_request && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive);
+        stream.request.is_known() && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive);
     let unless_looked_at = if concerned { b'N' } else { b'-' };
     stream.choice.cookie_letters.map(|letter| if letter == b'-' { unless_looked_at } else { letter })
 }
@@ -89,7 +89,7 @@ pub(crate) fn on_response(stream: &mut Stream) {
     let facts = ResponseFacts {
         server_cookie: server_cookie.as_ref().map(|cookie| cookie.as_str()),
         designated: presented.server.is_some() || overruled,
-        post: stream.request.head.method() == Method::Post,
+        post: stream.request.message.head.method() == Method::Post,
         provided,
         wall_seconds: wall_seconds(),
     };
@@ -114,8 +114,8 @@ fn persist_rule(stream: &mut Stream) -> Option<Rule> {
 }
 
 fn examine(stream: &Stream, settings: &CookieSettings, stays: bool) -> Presented {
-    let head = &stream.request.head;
-    let lines = head.lines(stream.request.bytes(), COOKIE);
+    let head = &stream.request.message.head;
+    let lines = head.lines(stream.request.message.bytes(), COOKIE);
     let backend = stream.backend.servers();
     settings.examine(lines, wall_seconds(), stays, |value| by_cookie(backend, value))
 }
@@ -148,7 +148,7 @@ fn presented_before(stream: &Stream, settings: &CookieSettings) -> Presented {
         return presented;
     }
     if state == PresentedState::Valid {
-        let lines = lines_as_they_came(&stream.request.head, stream.request.bytes());
+        let lines = lines_as_they_came(&stream.request.message.head, stream.request.message.bytes());
         let backend = stream.backend.servers();
         presented = settings.examine(lines, wall_seconds(), true, |value| by_cookie(backend, value));
     }
@@ -187,7 +187,7 @@ fn edit_request(stream: &mut Stream, settings: &CookieSettings) -> Result<(), No
     if !edits {
         return Ok(());
     }
-    let (head, raw) = stream.request.edit();
+    let (head, raw) = stream.request.message.edit();
     edit_fields(head, raw, KnownName::Cookie, |line| settings.edit_request(line))
 }
 
@@ -197,7 +197,7 @@ fn edit_response(
     plan: &weir_backend::ResponsePlan,
     provided: bool,
 ) -> Result<(), NoRoom> {
-    let method = stream.request.head.method();
+    let method = stream.request.message.head.method();
     let (head, raw) = stream.response.edit();
     // A cache would hand the cookie to others (manual, "cookie", `nocache`).
     let cached = plan.private && Caching::of(method, head, raw).keeps();

@@ -154,7 +154,7 @@ impl Stream {
     /// Counts the status that the client got, once, at the end of a stream that began with a request or an attempt
     /// at one.
     pub(crate) fn count_status(&self) {
-        if !self.facts.counts_status {
+        if !self.request.counts() {
             return;
         }
         let worker = weir_sched::worker_index();

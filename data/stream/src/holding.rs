@@ -11,8 +11,8 @@ use crate::stream::Stream;
 impl Stream {
     /// The stream is about to wait for long, and its request does not leave before.
     pub(crate) fn hold_little(&mut self) {
-        if self.facts.have_request {
-            self.request.detach(&mut self.client);
+        if self.request.is_known() {
+            self.request.message.detach(&mut self.client);
         }
         self.scratch.reset();
         self.client.shrink_input();

@@ -80,7 +80,7 @@ impl Stream {
         let logging = &frontend.config.settings.logging;
         let mut line = crate::recycle::bytes();
         let failed_early =
-            !self.facts.have_request && self.ending.is_error() && self.ending.during == During::Request;
+            !self.request.is_known() && self.ending.is_error() && self.ending.during == During::Request;
         match (&logging.line, &logging.error_line) {
             (_, Some(format)) if failed_early && self.ending.by != By::Nobody => {
                 format.render(self, &mut line)

@@ -37,7 +37,7 @@ pub(crate) fn keep_long_response(stream: &Stream) {
 /// Keeps a request that is taken only because violations are (manual, "option accept-unsafe-violations-in-http-request").
 #[cold]
 pub(crate) fn keep_tolerated_request(stream: &Stream) {
-    if let Some(error) = stream.request.violation() {
+    if let Some(error) = stream.request.message.violation() {
         keep_request(stream, error);
     }
 }

@@ -37,7 +37,7 @@ impl Stream {
         let Some(upstream) = &mut self.server.upstream else {
             return Err(StreamError::close(By::Internal, During::Data));
         };
-        let up = pipes.up.advance(&mut self.request_body, &mut self.client, &mut upstream.connector);
+        let up = pipes.up.advance(&mut self.request.body, &mut self.client, &mut upstream.connector);
         let down = pipes.down.advance(&mut self.response_body, &mut upstream.connector, &mut self.client);
         if pipes.layer.source.is_active() {
             self.emit_relayed(pipes);
@@ -72,7 +72,7 @@ impl Stream {
     /// What passed since it was told last.
     #[cold]
     fn emit_relayed(&mut self, pipes: &mut Pipes) {
-        let (up, by) = pipes.up.step(&mut self.request_body);
+        let (up, by) = pipes.up.step(&mut self.request.body);
         self.emit_step(pipes.layer, Direction::Request, &up, by);
         let (down, by) = pipes.down.step(&mut self.response_body);
         self.emit_step(pipes.layer, Direction::Response, &down, by);
@@ -80,7 +80,7 @@ impl Stream {
 
     /// Starts both directions of a connection in TCP mode, with what was received already.
     pub(crate) fn begin_relay(&mut self) {
-        self.request_body.begin(BodyFlow::tunnel());
+        self.request.body.begin(BodyFlow::tunnel());
         self.response_body.begin(BodyFlow::tunnel());
     }
 
@@ -88,7 +88,7 @@ impl Stream {
     /// could move at once, but others have their turn first.
     pub(crate) fn relay_upwards(&mut self) -> Phase<bool> {
         let Some(upstream) = &mut self.server.upstream else { return Ok(false) };
-        let up = self.request_body.advance(&mut self.client, &mut upstream.connector);
+        let up = self.request.body.advance(&mut self.client, &mut upstream.connector);
         if up == Flow::Done && !upstream.connector.shut() {
             upstream.connector.shut_write();
         }

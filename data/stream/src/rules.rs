@@ -246,11 +246,12 @@ impl Stream {
             Action::SetMethod(value) => {
                 let method = self.format(value);
                 // Whether a tunnel follows is between the client and its request.
-                let connects = [self.request.head.method() == Method::Connect, method[..] == *b"CONNECT"];
+                let connects =
+                    [self.request.message.head.method() == Method::Connect, method[..] == *b"CONNECT"];
                 if !weir_http::is_token(&method) || connects[0] != connects[1] {
                     return ActionResult::Failed;
                 }
-                return done(self.request.head.set_method(&method).is_ok());
+                return done(self.request.message.head.set_method(&method).is_ok());
             }
             Action::SetUri { part, value } => return self.set_uri_part(*part, value),
             Action::ReplaceUri(replacement) => return self.replace_uri(replacement),

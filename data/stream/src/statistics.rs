@@ -14,10 +14,10 @@ impl Stream {
     pub(crate) async fn serve_statistics(&mut self, proxy: &'static Proxy) -> Phase {
         let Some(stats) = &proxy.config.settings.stats else { return Ok(()) };
         let uri = stats.uri().as_bytes();
-        if !self.request.head.uri(self.request.bytes()).starts_with(uri) {
+        if !self.request.message.head.uri(self.request.message.bytes()).starts_with(uri) {
             return Ok(());
         }
-        let method = self.request.head.method();
+        let method = self.request.message.head.method();
         if !matches!(method, Method::Get | Method::Head | Method::Post) {
             return Ok(());
         }
@@ -27,7 +27,7 @@ impl Stream {
         if method == Method::Post {
             self.wait_for_body(0, None).await?;
         }
-        let target = self.request.head.uri(self.request.bytes());
+        let target = self.request.message.head.uri(self.request.message.bytes());
         let request = PageRequest {
             proxy: proxy.index,
             suffix: &target[uri.len()..],
@@ -79,7 +79,7 @@ impl Stream {
     }
 
     fn statistics_user_known(&self, stats: &weir_config::model::Stats) -> bool {
-        let (head, raw) = (&self.request.head, self.request.bytes());
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let Some(credentials) = head.find_known(raw, weir_http::KnownName::Authorization) else {
             return false;
         };

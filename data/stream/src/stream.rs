@@ -7,6 +7,7 @@
 pub mod attempts;
 pub mod captures;
 pub mod choice;
+pub mod request;
 pub mod reusable;
 pub mod server_side;
 
@@ -31,6 +32,7 @@ use crate::session::Session;
 use crate::stream::attempts::Attempts;
 use crate::stream::captures::Captures;
 use crate::stream::choice::ServerChoice;
+use crate::stream::request::RequestPart;
 use crate::stream::reusable::Reusable;
 use crate::stream::server_side::ServerSide;
 use crate::timers::Timers;
@@ -58,11 +60,9 @@ pub struct Stream {
     /// Which connections may carry another request.
     pub reusable: Reusable,
     /// What the client asks.
-    pub request: Lent<Message>,
+    pub request: RequestPart,
     /// What it is answered.
     pub response: Lent<Message>,
-    /// The request's body on its way.
-    pub request_body: Transfer,
     /// The response's body on its way.
     pub response_body: Transfer,
     /// The filters on both; none without any.
@@ -129,14 +129,8 @@ const _: () = assert!(size_of::<Stream>() <= 1280);
 /// Bits that phases leave for each other and for the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// The request's head is there.
-    pub have_request: bool,
-    /// The stream counts among the statuses: something of a request came, in HTTP.
-    pub counts_status: bool,
     /// A response's head is there.
     pub have_response: bool,
-    /// The server's connection takes no more of the request's body.
-    pub upload_refused: bool,
     /// A rule stopped the stream before a server was chosen: statistics say "denied", not "error".
     pub denied: bool,
     /// Bytes flow both ways until somebody closes.
@@ -151,10 +145,6 @@ pub struct Facts {
     pub unlogged: bool,
     /// The response's body was looked at before the response was sent.
     pub response_body_begun: bool,
-    /// The request came with `Expect: 100-continue` and was not told to go on yet.
-    pub expects_continue: bool,
-    /// The response must not carry a body (HEAD).
-    pub head_only: bool,
     /// The stream is the statistics page or another local service.
     pub local: bool,
     /// A rule stopped the stream, or had to and could not be applied.
@@ -256,9 +246,8 @@ impl Stream {
             visit: BackendVisit::Ahead,
             server: ServerSide::default(),
             reusable: Reusable::default(),
-            request: crate::recycle::message(),
+            request: RequestPart::new(),
             response: crate::recycle::message(),
-            request_body: Transfer::done(),
             response_body: Transfer::done(),
             attached: None,
             response_size: BodySize::None,
@@ -326,8 +315,7 @@ impl Stream {
             _ => {}
         }
         // The end may still lie behind bytes that wait: another request, or all that a client in TCP mode has to say.
-        let of_this_request = self.request.unconsumed() + self.request_body.ready();
-        self.client.input().len() <= of_this_request
+        self.client.input().len() <= self.request.held()
             && matches!(
                 self.client.receive(self.instance.limits.head_limit()),
                 weir_net::Received::End | weir_net::Received::Failed(_)
@@ -359,7 +347,7 @@ impl Stream {
             true => {
                 // The end of a chunked coding is one byte, of whatever size it was.
                 let end = self.response_body.is_chunked()
-                    && !self.facts.head_only
+                    && !self.request.head_only
                     && self.response_body.is_complete();
                 self.head_sizes + self.reply_bytes + self.response_body.payload() + u64::from(end)
             }
@@ -393,14 +381,13 @@ impl Stream {
     fn bytes_of_later_requests(&self) -> usize {
         let input = self.client.input();
         if input.is_empty()
-            || !self.facts.have_request
+            || !self.request.is_known()
             || self.facts.tunnel
-            || !self.request_body.is_complete()
+            || !self.request.body.is_complete()
         {
             return 0;
         }
-        let of_this_request = self.request.unconsumed() + self.request_body.ready();
-        input.len().saturating_sub(of_this_request)
+        input.len().saturating_sub(self.request.held())
     }
 
     /// Bytes sent to the client in this stream.

@@ -103,7 +103,7 @@ impl Stream {
             ending: self.ending,
             status: self.status,
             http: self.frontend.is_http(),
-            has_request: self.facts.have_request,
+            has_request: self.request.is_known(),
             by_rule: self.facts.stopped_by_rule,
             option: self.facts.stopped_by_option.map(|option| option.name()),
             has_backend: self.visit.has_begun() || self.backend.backend.is_some(),
@@ -117,14 +117,14 @@ impl Stream {
 
     /// The request line as it came, as far as it is still there.
     fn line_of_request(&self) -> String {
-        if !self.facts.have_request {
+        if !self.request.is_known() {
             return String::new();
         }
         let kept = self.entry.request_line();
         if !kept.is_empty() {
             return String::from_utf8_lossy(&kept).into_owned();
         }
-        let (head, raw) = (&self.request.head, self.request.bytes());
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let (method, target) = (head.method_text(raw), head.uri(raw));
         if target.is_empty() {
             return String::new();

@@ -213,16 +213,16 @@ impl Stream {
     fn words(&self) -> impl Iterator<Item = &'static str> {
         let (facts, designation) = (&self.facts, self.choice.designation);
         [
-            ("request", facts.have_request),
+            ("request", self.request.is_known()),
             ("response", facts.have_response),
             ("keep-client", self.reusable.client),
             ("keep-server", self.reusable.server),
             ("reused-server", self.attempts.on_reused_connection),
             ("persistent", designation.is_persistent()),
             ("forced", designation.is_forced()),
-            ("expects-continue", facts.expects_continue),
-            ("head-only", facts.head_only),
-            ("upload-refused", facts.upload_refused),
+            ("expects-continue", self.request.expects_continue),
+            ("head-only", self.request.head_only),
+            ("upload-refused", self.request.upload_refused),
             ("response-started", facts.response_started),
             ("tunnel", facts.tunnel),
             ("denied", facts.denied),
@@ -280,7 +280,7 @@ impl Stream {
     #[cold]
     fn emit_head(&self, event: usize) {
         let (direction, message) = match event {
-            RX_REQ => (Direction::Request, &self.request),
+            RX_REQ => (Direction::Request, &self.request.message),
             _ => (Direction::Response, &self.response),
         };
         let (head, raw) = (&message.head, message.bytes());

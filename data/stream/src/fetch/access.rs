@@ -54,7 +54,7 @@ impl Stream {
     /// Whether content inspection goes on: what is not there yet may still come. Nothing else waits.
     pub(super) fn may_wait(&self) -> bool {
         let (kind, whole) = match self.server.upstream {
-            None => (RulesetKind::TcpRequestContent, self.facts.have_request),
+            None => (RulesetKind::TcpRequestContent, self.request.is_known()),
             Some(_) => (RulesetKind::TcpResponseContent, self.facts.have_response),
         };
         let inspects = self.frontend.has_rules(kind) || self.backend.has_rules(kind);
@@ -93,13 +93,13 @@ impl Stream {
 
     /// The request, if its head is there. In TCP mode nobody read one: then this tries to.
     fn request_message(&mut self) -> Result<&Message, Absent> {
-        if !self.facts.have_request && !has_head(&self.request) {
+        if !self.request.is_known() && !has_head(&self.request.message) {
             if self.frontend.is_http() {
                 return Err(Absent::Missing);
             }
             self.look_for_request()?;
         }
-        Ok(&self.request)
+        Ok(&self.request.message)
     }
 
     /// Reads an HTTP request where none is expected. Its bytes stay in the client's input, to be relayed.
@@ -111,7 +111,7 @@ impl Stream {
         let unsafe_too = self.frontend.config.settings.options.accept_unsafe_request;
         let options = self.instance.limits.h1_options(unsafe_too);
         let limit = self.instance.limits.head_limit();
-        match self.request.read_request(&mut self.client, &options, limit) {
+        match self.request.message.read_request(&mut self.client, &options, limit) {
             ReadHead::Complete => Ok(()),
             ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
             ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => {

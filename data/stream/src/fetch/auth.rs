@@ -80,7 +80,7 @@ fn field(stream: &Stream, target: &[u8]) -> &'static [u8] {
 /// The value of the field that the credentials stand in.
 fn value<'c>(stream: &'c mut Stream, header: Option<&'c [u8]>) -> Result<&'c [u8], Absent> {
     stream.head(Side::Request)?;
-    let (head, raw) = (&stream.request.head, stream.request.bytes());
+    let (head, raw) = (&stream.request.message.head, stream.request.message.bytes());
     let field = header.unwrap_or_else(|| field(stream, head.uri(raw)));
     head.find_line(raw, field, 1).ok_or(Absent::Missing)
 }

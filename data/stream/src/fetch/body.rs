@@ -80,10 +80,10 @@ fn size(body: Body<'_>) -> Fetched<'_> {
 
 /// The request's body. It is there from the complete head until a server gets it.
 pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
-    if !stream.facts.have_request || stream.server.upstream.is_some() || stream.facts.have_response {
+    if !stream.request.is_known() || stream.server.upstream.is_some() || stream.facts.have_response {
         return Err(Absent::Missing);
     }
-    let announced = stream.request.head.content_length();
+    let announced = stream.request.message.head.content_length();
     if let Replay::Whole(body) = &stream.attempts.replay {
         return Ok(Body {
             bytes: body.payload(scratch::take).ok_or(Absent::Missing)?,
@@ -91,12 +91,12 @@ pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
             grows: false,
         });
     }
-    stream.request.detach(&mut stream.client);
-    if !stream.request_body.inspect(&mut stream.client) {
+    stream.request.message.detach(&mut stream.client);
+    if !stream.request.body.inspect(&mut stream.client) {
         return Err(Absent::Missing);
     }
-    let grows = !stream.request_body.is_complete() && stream.may_wait();
-    let bytes = stream.request_body.waiting(&stream.client, scratch::take).ok_or(Absent::Missing)?;
+    let grows = !stream.request.body.is_complete() && stream.may_wait();
+    let bytes = stream.request.body.waiting(&stream.client, scratch::take).ok_or(Absent::Missing)?;
     Ok(Body { bytes, announced, grows })
 }
 

@@ -98,9 +98,9 @@ const fn proto_http(name: &'static str) -> FetchDecl {
 
 fn length<'c>(stream: &mut Stream, side: Side) -> Fetched<'c> {
     let length = match stream.side(side) {
-        Side::Request if stream.facts.have_request => {
+        Side::Request if stream.request.is_known() => {
             let body = body::request_body(stream).map_or(0, |body| body.bytes.len());
-            measure(&stream.request) + body
+            measure(&stream.request.message) + body
         }
         Side::Response if stream.facts.have_response => {
             let body = body::response_body(stream).map_or(0, |body| body.bytes.len());

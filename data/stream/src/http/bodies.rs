@@ -29,8 +29,8 @@ impl Stream {
     fn move_bodies(&mut self) -> Phase<Step<()>> {
         let Some(down) = self.move_response_body() else { return Err(no_server()) };
         match down {
-            Flow::Done if self.request_body.is_done() => return Ok(Step::Done(())),
-            Flow::Done if self.facts.upload_refused => {
+            Flow::Done if self.request.body.is_done() => return Ok(Step::Done(())),
+            Flow::Done if self.request.upload_refused => {
                 self.count(Event::FailedResponse);
                 self.count_server_abort();
                 return Err(StreamError::close(By::Server, During::Data));
@@ -59,7 +59,7 @@ impl Stream {
             yields: down == Flow::Yield,
             ..Waits::default()
         };
-        if !self.request_body.is_done() && !self.facts.upload_refused {
+        if self.request.flows() {
             match self.move_request_body().ok_or_else(no_server)? {
                 Flow::AwaitSource => waits.client_sends = true,
                 Flow::AwaitSink => waits.server_takes = true,
@@ -126,14 +126,14 @@ impl Stream {
 
     /// The server takes no more of the request. What the client still sends of it must not be read as the next one.
     pub(super) fn refuse_upload(&mut self) {
-        self.facts.upload_refused = true;
+        self.request.upload_refused = true;
         self.reusable.give_up();
     }
 
     /// Moves what can be moved of the request's body; none without a server.
     pub(super) fn move_request_body(&mut self) -> Option<Flow> {
         let upstream = self.server.upstream.as_mut()?;
-        let flow = self.request_body.advance(&mut self.client, &mut upstream.connector);
+        let flow = self.request.body.advance(&mut self.client, &mut upstream.connector);
         self.trace_body(Direction::Request, flow);
         Some(flow)
     }

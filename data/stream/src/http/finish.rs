@@ -21,7 +21,7 @@ impl Stream {
         self.end_view();
         if self.reusable.client
             && !self.facts.tunnel
-            && self.request_body.is_done()
+            && self.request.body.is_done()
             && !self.entry.is_killed()
         {
             return true;
@@ -38,7 +38,7 @@ impl Stream {
             let usable = self.reusable.server
                 && self.facts.have_response
                 && self.response_body.is_done()
-                && self.request_body.is_done()
+                && self.request.body.is_done()
                 && self.ending.is_normal()
                 && upstream.connector.input().is_empty();
             if usable {
@@ -73,7 +73,7 @@ impl Stream {
     /// Closing alone would throw our last bytes away if the client sent something that was not read. True if it did not.
     fn say_goodbye(&mut self) -> bool {
         self.client.shut_write();
-        if self.request_body.is_done() && self.client.input().is_empty() {
+        if self.request.body.is_done() && self.client.input().is_empty() {
             return true;
         }
         self.enter(During::End);

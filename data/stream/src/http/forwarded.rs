@@ -54,7 +54,7 @@ impl Stream {
     fn forwarded_host(&mut self, value: &ForwardedValue) -> Option<Vec<u8>> {
         match value {
             ForwardedValue::Own => {
-                self.request.head.find(self.request.bytes(), b"host", 1).map(<[u8]>::to_vec)
+                self.request.message.head.find(self.request.message.bytes(), b"host", 1).map(<[u8]>::to_vec)
             }
             ForwardedValue::Expression(expression) => {
                 self.evaluate_string(expression).map(|text| text.as_slice().to_vec())

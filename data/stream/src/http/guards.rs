@@ -15,13 +15,13 @@ impl Stream {
         match proxy.config.settings.options.restrict_header_names {
             None | Some(RestrictHeaderNames::Preserve) => {}
             Some(RestrictHeaderNames::Delete) => {
-                let (head, raw) = self.request.edit();
+                let (head, raw) = self.request.message.edit();
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     head.remove_matching(raw, |name| !is_plain(name));
                 }
             }
             Some(RestrictHeaderNames::Reject) => {
-                let (head, raw) = (&self.request.head, self.request.bytes());
+                let (head, raw) = (&self.request.message.head, self.request.message.bytes());
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     self.count(Event::DeniedRequest);
                     self.facts.stopped_by_option = Some(RefusingOption::HeaderNames);
@@ -34,7 +34,7 @@ impl Stream {
 
     /// Of `TE`, only `trailers` concerns more than one hop (RFC 9110, 10.1.4).
     pub(super) fn narrow_te(&mut self) -> Phase {
-        let (head, raw) = self.request.edit();
+        let (head, raw) = self.request.message.edit();
         if !head.index().iter().any(|field| field.known == KnownName::Te) {
             return Ok(());
         }
@@ -53,7 +53,7 @@ impl Stream {
         if !checks || !head.flags().contains(Flags::HAS_COOKIE) {
             return Ok(());
         }
-        let method = self.request.head.method();
+        let method = self.request.message.head.method();
         if !Caching::of(method, head, self.response.bytes()).may_keep_cookies() {
             return Ok(());
         }

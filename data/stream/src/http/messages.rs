@@ -19,7 +19,7 @@ use crate::stream::{Phase, Stream, StreamError};
 impl Stream {
     /// Gets a server and exchanges the messages, as often as failures allow.
     pub(super) async fn forward(&mut self) -> Phase {
-        if self.client.ended() && !self.request_body.is_complete() {
+        if self.client.ended() && !self.request.body.is_complete() {
             self.count(Event::ClientAbort);
             return Err(StreamError::error(400, By::Client, During::Request));
         }
@@ -41,18 +41,18 @@ impl Stream {
         self.add_forwarding_fields()?;
         let pretends = self.backend.config.settings.options.http_pretend_keep_alive;
         let mode = self.connection_mode();
-        self.reusable.server = self.request.settle_request(mode, pretends).map_err(|_| no_room())?;
+        self.reusable.server = self.request.message.settle_request(mode, pretends).map_err(|_| no_room())?;
         let wanted = self.backend.config.settings.options.adjust_case_for_server;
-        self.request.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
+        self.request.message.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
         if self.backend.config.settings.options.http_drop_request_trailers {
-            self.request_body.drop_trailers();
+            self.request.body.drop_trailers();
         }
-        if self.request_body.is_filtered() {
+        if self.request.body.is_filtered() {
             self.filter_request()?;
         }
         self.attempts.replay = match self.attempts.replay {
             Replay::Forbidden => Replay::Forbidden,
-            _ if self.request_body.is_done() => Replay::Head,
+            _ if self.request.body.is_done() => Replay::Head,
             _ if self.backend.config.settings.retry_on.needs_replay() => self.keep_body(),
             _ => Replay::No,
         };
@@ -62,17 +62,17 @@ impl Stream {
     /// Keeps a copy of a body that is wholly there, so that it can be sent again.
     fn keep_body(&mut self) -> Replay {
         // What filters made of it may not be the same another time.
-        if weir_net::shortage::is_short() || self.request_body.is_filtered() {
+        if weir_net::shortage::is_short() || self.request.body.is_filtered() {
             return Replay::No;
         }
-        self.request.detach(&mut self.client);
-        if !self.request_body.inspect(&mut self.client) || !self.request_body.is_complete() {
+        self.request.message.detach(&mut self.client);
+        if !self.request.body.inspect(&mut self.client) || !self.request.body.is_complete() {
             return Replay::No;
         }
         self.trace_coding(Direction::Request, true);
-        let body = self.request_body.keep(&self.client);
-        self.client.consume(self.request_body.ready());
-        self.request_body.begin(BodyFlow::done());
+        let body = self.request.body.keep(&self.client);
+        self.client.consume(self.request.body.ready());
+        self.request.body.begin(BodyFlow::done());
         Replay::Whole(body)
     }
 
@@ -86,7 +86,7 @@ impl Stream {
             crate::refusals::keep_tolerated_response(self);
         }
         // Nobody asked to leave HTTP: what would follow is no response.
-        if self.server_status == 101 && !self.request.may_switch_protocols() {
+        if self.server_status == 101 && !self.request.message.may_switch_protocols() {
             return Err(UpstreamError::Failed(Failure::Junk));
         }
         self.timers.response = Some(self.elapsed());
@@ -100,20 +100,20 @@ impl Stream {
     fn send_request_head(&mut self) -> Result<(), UpstreamError> {
         self.add_server_name().map_err(|_| no_room())?;
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
-        let bodiless = self.request_body.is_complete() && self.request_body.ready() == 0;
-        if !bodiless && self.request_body.ready() == 0 {
-            let verbatim = self.request.verbatim();
+        let bodiless = self.request.body.is_complete() && self.request.body.ready() == 0;
+        if !bodiless && self.request.body.ready() == 0 {
+            let verbatim = self.request.message.verbatim();
             if verbatim > 0 {
                 // The head leaves together with the part of the body that came with it.
-                self.request_body.lead_with(verbatim);
-                if !self.request_body.inspect(&mut self.client) {
+                self.request.body.lead_with(verbatim);
+                if !self.request.body.inspect(&mut self.client) {
                     self.trace_coding(Direction::Request, false);
                     return Err(self.malformed_request_body().into());
                 }
                 return Ok(());
             }
         }
-        self.request.detach(&mut self.client);
+        self.request.message.detach(&mut self.client);
         let body: &[u8] = match &self.attempts.replay {
             Replay::Whole(body) => body.framed(),
             _ => b"",
@@ -123,7 +123,7 @@ impl Stream {
         let no_delay = options(self.frontend) || options(self.backend);
         let more = !no_delay && (!body.is_empty() || (!bodiless && !self.client.input().is_empty()));
         let before = upstream.connector.sent();
-        let sent = self.request.send(&mut upstream.connector, &mut self.scratch, more);
+        let sent = self.request.message.send(&mut upstream.connector, &mut self.scratch, more);
         let sent = match sent {
             Sent::Failed(_) => sent,
             _ if body.is_empty() => sent,
@@ -157,12 +157,12 @@ impl Stream {
         deadlines: &mut Deadlines,
     ) -> Result<Step<()>, UpstreamError> {
         let mut waits = Waits::default();
-        if !self.request_body.is_done() && !self.facts.upload_refused {
+        if self.request.flows() {
             match self.move_request_body().ok_or_else(UpstreamError::internal)? {
                 Flow::Done => deadlines.server_begins(weir_sched::now()),
                 // The server's time begins when it has the request, or when the client waits for its consent.
                 Flow::AwaitSource => {
-                    waits.client_sends = !self.facts.expects_continue || self.request_body.payload() > 0;
+                    waits.client_sends = !self.request.expects_continue || self.request.body.payload() > 0;
                 }
                 Flow::AwaitSink => {}
                 Flow::Withheld => waits.withheld = true,
@@ -267,10 +267,10 @@ impl Stream {
         }
         self.note_head_size(true);
         // HTTP/1.0 clients do not know them (RFC 9110, 15.2).
-        let sent = if self.request.head.version() == Version::HTTP_10 {
+        let sent = if self.request.message.head.version() == Version::HTTP_10 {
             Sent::All
         } else {
-            self.facts.expects_continue = false;
+            self.request.expects_continue = false;
             self.adjust_response_case();
             self.response.send(&mut self.client, &mut self.scratch, false)
         };
@@ -286,7 +286,7 @@ impl Stream {
         self.facts.have_response = true;
         self.count_server_status();
         self.observe(Some(Observation::of_status(self.server_status)));
-        self.response_size = BodySize::of_response(&self.response.head, self.request.head.method());
+        self.response_size = BodySize::of_response(&self.response.head, self.request.message.head.method());
         // What a tunnel was asked from carries no other request, even if a rule refuses the tunnel.
         self.reusable.client &= self.response_size != BodySize::Tunnel;
         self.note_head_size(true);
@@ -311,7 +311,7 @@ impl Stream {
             self.response_body.drop_trailers();
         }
         // While the request is on its way, nothing closes behind the response.
-        let closes = !self.reusable.client && (self.request_body.is_done() || self.facts.upload_refused);
+        let closes = !self.reusable.client && !self.request.flows();
         if closes {
             self.response_body.end_sink();
         }
@@ -347,7 +347,7 @@ impl Stream {
         }
         self.facts.response_started = true;
         if self.facts.tunnel {
-            self.request_body.begin(BodyFlow::tunnel());
+            self.request.body.begin(BodyFlow::tunnel());
             return PooledFuture::new(self.relay()).await;
         }
         self.exchange_bodies().await
@@ -356,12 +356,12 @@ impl Stream {
     /// Shows the request's head to its filters. Its body is theirs before it leaves: it never goes with the head.
     #[cold]
     fn filter_request(&mut self) -> Phase {
-        self.request.detach(&mut self.client);
-        if !self.request_body.head(&mut self.request) {
+        self.request.message.detach(&mut self.client);
+        if !self.request.body.head(&mut self.request.message) {
             return Ok(());
         }
-        self.request_body.encode(true);
-        self.request.chunk().map_err(|_| no_room())
+        self.request.body.encode(true);
+        self.request.message.chunk().map_err(|_| no_room())
     }
 
     /// The same of the response. What its size is when it leaves.
@@ -376,7 +376,7 @@ impl Stream {
             return Ok(size);
         }
         // A client of HTTP/1.0 knows the end by the connection's.
-        let chunks = self.request.head.version() >= Version::HTTP_11;
+        let chunks = self.request.message.head.version() >= Version::HTTP_11;
         self.response_body.encode(chunks);
         let stated = if chunks { self.response.chunk() } else { self.response.unframe() };
         stated.map_err(|_| no_room())?;
@@ -400,7 +400,7 @@ impl Stream {
             self.restate_response(came).map_err(|_| no_room())?;
             return Ok(came);
         }
-        let bodiless = accepted || promised || self.facts.head_only || status::is_bodyless(status);
+        let bodiless = accepted || promised || self.request.head_only || status::is_bodyless(status);
         let size = if bodiless { BodySize::None } else { came };
         if size != came {
             // Nobody takes it: that ends the server's connection.
@@ -416,14 +416,14 @@ impl Stream {
 
     /// Whether the response's head tells the client that a tunnel begins.
     pub(crate) fn promises_tunnel(&self) -> bool {
-        BodySize::of_response(&self.response.head, self.request.head.method()) == BodySize::Tunnel
+        BodySize::of_response(&self.response.head, self.request.message.head.method()) == BodySize::Tunnel
     }
 
     /// Makes the response's head say what body the client gets. A 304, and a response to HEAD that has a body for others, say
     /// how long another one is.
     pub(crate) fn restate_response(&mut self, size: BodySize) -> Result<(), NoRoom> {
         let status = self.response.head.status();
-        if status == 304 || (self.facts.head_only && !status::is_bodyless(status)) {
+        if status == 304 || (self.request.head_only && !status::is_bodyless(status)) {
             return Ok(());
         }
         self.response.restate(size)
@@ -441,8 +441,11 @@ impl Stream {
         let mode = self.connection_mode();
         self.reusable.server &= self.response.server_persists(self.response_size, mode);
         self.reusable.client &=
-            self.response.client_persists(&self.request, size, self.client_mode()) && !self.session.closes();
-        self.response.announce_to_client(&self.request, self.reusable.client).map_err(|_| no_room())?;
+            self.response.client_persists(&self.request.message, size, self.client_mode())
+                && !self.session.closes();
+        self.response
+            .announce_to_client(&self.request.message, self.reusable.client)
+            .map_err(|_| no_room())?;
         self.adjust_response_case();
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::http::Waited;
+use crate::stream::request::RequestProgress;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
@@ -36,7 +37,7 @@ impl Stream {
 
     fn look_for_head(&mut self, options: &HeadOptions) -> Phase<Step<()>> {
         let limit = self.instance.limits.head_limit();
-        match self.request.read_request(&mut self.client, options, limit) {
+        match self.request.message.read_request(&mut self.client, options, limit) {
             ReadHead::Complete => Ok(Step::Done(())),
             ReadHead::Incomplete => {
                 self.trace_wait(Direction::Request);
@@ -63,18 +64,17 @@ impl Stream {
     /// The head is there: what follows from it before any rule.
     fn begin_request(&mut self) -> Phase {
         self.timers.request = Some(self.elapsed());
-        self.facts.have_request = true;
+        self.request.progress = RequestProgress::Known;
         self.session.requests.set(self.session.requests.get().saturating_add(1));
-        self.facts.counts_status = true;
-        if self.request.head.flags().contains(Flags::VIOLATION) {
+        if self.request.message.head.flags().contains(Flags::VIOLATION) {
             crate::refusals::keep_tolerated_request(self);
         }
-        let head = &self.request.head;
-        self.facts.head_only = head.method() == Method::Head;
+        let head = &self.request.message.head;
+        self.request.head_only = head.method() == Method::Head;
         // One of HTTP/1.0 expects nothing: it would not understand the confirmation (RFC 9110, 10.1.1).
-        self.facts.expects_continue =
+        self.request.expects_continue =
             head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;
-        self.request_body.begin(BodyFlow::behind(head, BodySize::of_request(head)));
+        self.request.body.begin(BodyFlow::behind(head, BodySize::of_request(head)));
         self.bound_request_head();
         self.reusable.client = true;
         self.capture_request();
@@ -84,16 +84,16 @@ impl Stream {
     /// What came of a chunked body together with the head is judged with it: no server sees a request whose body is
     /// wrong from the start.
     fn judge_first_chunks(&mut self) -> Phase {
-        if !self.request.head.flags().contains(Flags::CHUNKED) {
+        if !self.request.message.head.flags().contains(Flags::CHUNKED) {
             return Ok(());
         }
-        self.request.detach(&mut self.client);
-        let right = self.request_body.inspect(&mut self.client);
+        self.request.message.detach(&mut self.client);
+        let right = self.request.body.inspect(&mut self.client);
         self.trace_coding(Direction::Request, right);
         if right {
             return Ok(());
         }
-        self.facts.have_request = false;
+        self.request.progress = RequestProgress::Refused;
         self.timers.request = None;
         self.count_bad_request();
         Err(StreamError::error(400, By::Proxy, During::Request))
@@ -109,7 +109,7 @@ impl Stream {
 
     /// Whether this is what the request asks for, in whatever form; what has a scheme is asked for in that form only.
     fn asks_for(&self, uri: &[u8]) -> bool {
-        let (head, raw) = (&self.request.head, self.request.bytes());
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let asked = if uri.first() == Some(&b'/') { head.path_and_query(raw) } else { head.uri(raw) };
         asked == uri
     }
@@ -117,7 +117,7 @@ impl Stream {
     /// What to do when no request comes.
     fn no_request(&mut self, failure: ReadHead) -> StreamError {
         self.trace_refusal(Direction::Request, failure);
-        let nothing_came = self.client.input().is_empty() && !self.request.has_begun();
+        let nothing_came = self.client.input().is_empty() && !self.request.message.has_begun();
         let first = self.session.requests.get() == 0;
         let quiet = self.frontend.config.settings.options.http_ignore_probes && nothing_came;
         if nothing_came && (!first || quiet || self.frontend.config.settings.options.dont_log_null) {
@@ -149,7 +149,7 @@ impl Stream {
         if quiet {
             return StreamError::Close(ending);
         }
-        self.facts.counts_status = true;
+        self.request.progress = RequestProgress::Refused;
         self.count_request();
         self.count_bad_request();
         StreamError::Error(status, ending)

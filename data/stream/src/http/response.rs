@@ -57,7 +57,7 @@ impl Stream {
     fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
         let (frontend, backend) = (self.frontend, self.backend);
         if let (Some(name), Some(id)) = (&frontend.config.settings.unique_id_header, &self.unique_id) {
-            self.request.head.add(name.as_bytes(), id)?;
+            self.request.message.head.add(name.as_bytes(), id)?;
         }
         let of = |proxy: &'static Proxy| &proxy.config.settings.options;
         if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {
@@ -67,12 +67,12 @@ impl Stream {
             let mut options =
                 [backend, frontend].into_iter().filter_map(|proxy| of(proxy).forward_for.as_ref());
             let if_none = options.all(|option| option.if_none);
-            let present = if_none && self.request.head.has(self.request.bytes(), name);
+            let present = if_none && self.request.message.head.has(self.request.message.bytes(), name);
             if let Some(source) =
                 source.filter(|source| !option.except.is_some_and(|except| except.contains(*source)))
                 && !present
             {
-                add_displayed(&mut self.request.head, name, &source)?;
+                add_displayed(&mut self.request.message.head, name, &source)?;
             }
         }
         if let Some(option) = of(backend).original_to.as_ref().or(of(frontend).original_to.as_ref()) {
@@ -81,12 +81,12 @@ impl Stream {
             if let Some(destination) =
                 destination.filter(|address| !except.is_some_and(|net| net.contains(*address)))
             {
-                add_displayed(&mut self.request.head, option.header.as_bytes(), &destination)?;
+                add_displayed(&mut self.request.message.head, option.header.as_bytes(), &destination)?;
             }
         }
         if let Some(option) = &of(backend).forwarded {
             let value = self.forwarded_value(option);
-            self.request.head.add(b"forwarded", &value)?;
+            self.request.message.head.add(b"forwarded", &value)?;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Stream {
         else {
             return Ok(());
         };
-        let (head, raw) = self.request.edit();
+        let (head, raw) = self.request.message.edit();
         head.set(raw, name.as_bytes(), lease.server().name().as_bytes())
     }
 }

@@ -128,7 +128,7 @@ impl Stream {
         self.timeouts.enter_backend(&backend.config.settings.timeouts);
         self.attempts.allow(backend.config.settings.retries);
         self.visit = BackendVisit::Inside(Inside::enter(backend.servers()));
-        backend.count_backend_session(self.facts.have_request);
+        backend.count_backend_session(self.request.is_known());
         if !std::ptr::eq(backend, self.frontend) {
             self.attach_filters(backend);
         }

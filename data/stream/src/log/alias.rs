@@ -7,6 +7,7 @@ use weir_expr::context::CaptureSide;
 use weir_expr::{Alias, LogWriter, WallTime};
 
 use crate::stream::Stream;
+use crate::stream::request::RequestProgress;
 
 /// Writes the value of `alias`.
 pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) {
@@ -154,7 +155,7 @@ fn headers(
 ) {
     // Nothing declared, nothing written: not even the braces. Of a request that was not understood nothing was ever
     // captured, on neither side.
-    let is_refused = stream.facts.counts_status && !stream.facts.have_request;
+    let is_refused = stream.request.progress == RequestProgress::Refused;
     let declared = if is_refused { 0 } else { declared };
     let values = (0..declared).map(|slot| captured.get(slot).and_then(Option::as_deref));
     match alias {
@@ -245,7 +246,7 @@ thread_local! {
 }
 
 fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
-    if !stream.facts.have_request {
+    if !stream.request.is_known() {
         return out.encoded(b"<BADREQ>");
     }
     // Nobody logs it, and no rule on responses may ask: then it is the request's, which is still there.

@@ -65,7 +65,7 @@ impl Stream {
 
     /// Rules that do not wait judge what is there already: what a client sends at once must not pass them unseen.
     pub(crate) fn receive_what_came(&mut self) {
-        if !self.facts.have_request && self.client.input().is_empty() {
+        if !self.request.is_known() && self.client.input().is_empty() {
             // That the client ended or broke is noticed by whoever needs more of it.
             let _ = self.client.receive(self.instance.limits.head_limit());
         }
@@ -75,7 +75,7 @@ impl Stream {
     /// the head is complete.
     fn request_is_final(&self, deadline: Tick) -> bool {
         clock::passed(deadline)
-            || self.facts.have_request
+            || self.request.is_known()
             || self.client.ended()
             || self.client.fault().is_some()
             || self.client.input().len() >= self.instance.limits.head_limit()
@@ -100,17 +100,17 @@ impl Stream {
     /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is there; the client has
     /// `time` for it.
     pub(crate) async fn wait_for_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
-        match self.request_body.is_complete() {
+        match self.request.body.is_complete() {
             true => Ok(()),
             false => PooledFuture::new(self.await_body(at_least, time)).await,
         }
     }
 
     async fn await_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
-        self.request.detach(&mut self.client);
+        self.request.message.detach(&mut self.client);
         self.tell_to_continue()?;
         let during = While::body(&self.timeouts, time, weir_sched::now());
-        let limit = self.instance.limits.body_limit(&self.request.head);
+        let limit = self.instance.limits.body_limit(&self.request.message.head);
         let waited = self
             .drive(
                 during,
@@ -129,11 +129,11 @@ impl Stream {
     /// A head and what is held of its body share one buffer: rules may not make the head outgrow it (manual,
     /// "tune.maxrewrite").
     pub(crate) fn bound_request_head(&mut self) {
-        let held = match self.request_body.is_complete() {
-            true => self.request_body.ready(),
-            false => self.client.input().len().saturating_sub(self.request.unconsumed()),
+        let held = match self.request.body.is_complete() {
+            true => self.request.body.ready(),
+            false => self.client.input().len().saturating_sub(self.request.message.unconsumed()),
         };
-        self.request.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
+        self.request.message.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
     }
 
     /// The same for the response.
@@ -145,15 +145,15 @@ impl Stream {
     /// Takes in what came of the request's body; done when that is enough.
     fn gather_body(&mut self, at_least: u64, limit: usize) -> Phase<Step<()>> {
         loop {
-            let right = self.request_body.inspect(&mut self.client);
+            let right = self.request.body.inspect(&mut self.client);
             self.trace_coding(Direction::Request, right);
             if !right {
                 self.count_bad_request();
                 self.timers.request = None;
                 return Err(StreamError::error(400, By::Proxy, During::Request));
             }
-            let enough = at_least > 0 && self.request_body.payload() >= at_least;
-            if self.request_body.is_complete() || enough {
+            let enough = at_least > 0 && self.request.body.payload() >= at_least;
+            if self.request.body.is_complete() || enough {
                 return Ok(Step::Done(()));
             }
             match self.client.receive(limit) {
@@ -234,11 +234,11 @@ impl Stream {
 
     /// `100 Continue`, for a client that waits for it while we wait for its body.
     fn tell_to_continue(&mut self) -> Phase {
-        if !std::mem::take(&mut self.facts.expects_continue) {
+        if !std::mem::take(&mut self.request.expects_continue) {
             return Ok(());
         }
         // The server need not tell it again.
-        self.request.head.remove_known(KnownName::Expect);
+        self.request.message.head.remove_known(KnownName::Expect);
         match self.client.send_head(b"HTTP/1.1 100 Continue\r\n\r\n", false) {
             weir_net::Sent::Failed(_) => Err(StreamError::close(By::Client, During::Request)),
             _ => Ok(()),

@@ -12,7 +12,7 @@ use crate::stream::Stream;
 
 impl Stream {
     fn edited_message(&mut self, request: bool) -> &mut Message {
-        if request { &mut self.request } else { &mut self.response }
+        if request { &mut self.request.message } else { &mut self.response }
     }
 
     pub(super) fn edit_header(&mut self, edit: &'static HeaderEdit, request: bool) -> ActionResult {
@@ -57,7 +57,7 @@ impl Stream {
             return;
         }
         let hints = std::mem::replace(&mut self.early_hints, crate::recycle::bytes());
-        if self.request.head.version().is_11_or_later() {
+        if self.request.message.head.version().is_11_or_later() {
             let mut message = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
             message.extend_from_slice(&hints);
             message.extend_from_slice(b"\r\n");

@@ -19,9 +19,9 @@ impl Stream {
         if part != UriPart::Uri {
             return true;
         }
-        let target = self.request.head.uri(self.request.bytes());
+        let target = self.request.message.head.uri(self.request.message.bytes());
         let Some(host) = weir_http::uri::named_host(target).map(<[u8]>::to_vec) else { return true };
-        let (head, raw) = self.request.edit();
+        let (head, raw) = self.request.message.edit();
         let position = head.positions(raw, b"host").next();
         match position {
             Some(position) => head.replace_value(position, &host).is_ok(),
@@ -30,7 +30,7 @@ impl Stream {
     }
 
     fn put_uri_part(&mut self, part: UriPart, value: &[u8]) -> bool {
-        let (head, raw) = self.request.edit();
+        let (head, raw) = self.request.message.edit();
         let put = match part {
             UriPart::Path => head.set_path(raw, value),
             UriPart::PathAndQuery => head.set_path_and_query(raw, value),
@@ -42,7 +42,7 @@ impl Stream {
 
     pub(super) fn replace_uri(&mut self, replacement: &'static UriReplacement) -> ActionResult {
         let template = self.format(&replacement.replacement);
-        let (head, raw) = (&self.request.head, self.request.bytes());
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let old = match replacement.part {
             // What has no path (of a CONNECT, of all resources) is not given one: the target would be another.
             UriPart::Path | UriPart::PathAndQuery if head.path(raw).is_empty() => return ActionResult::Next,
@@ -72,7 +72,7 @@ impl Stream {
             UriNormalizer::PercentToUppercase { strict } => Normalizer::PercentToUppercase { strict },
             UriNormalizer::QuerySortByName => Normalizer::QuerySortByName,
         };
-        let (head, raw) = (&self.request.head, self.request.bytes());
+        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let mut new = Vec::new();
         match normalizer.apply(head.uri(raw), &mut new) {
             Ok(false) => ActionResult::Next,

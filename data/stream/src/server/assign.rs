@@ -112,10 +112,12 @@ impl Stream {
         let Some(prefix) = known.as_ref().and_then(|known| known.settings.redirect_prefix.as_ref()) else {
             return Ok(());
         };
-        if !self.facts.have_request || !matches!(self.request.head.method(), Method::Get | Method::Head) {
+        if !self.request.is_known()
+            || !matches!(self.request.message.head.method(), Method::Get | Method::Head)
+        {
             return Ok(());
         }
-        let target = self.request.head.path_and_query(self.request.bytes());
+        let target = self.request.message.head.path_and_query(self.request.message.bytes());
         // What has no path is not there under another name: the server gets it.
         if !target.starts_with(b"/") {
             return Ok(());
@@ -240,19 +242,19 @@ impl Stream {
         let backend = self.backend;
         let settings = backend.servers().settings();
         let kind = settings.hash_type;
-        let raw = self.request.bytes();
-        let head = &self.request.head;
+        let raw = self.request.message.bytes();
+        let head = &self.request.message.head;
         match &settings.algorithm {
             Algorithm::Source => self.source().ip().map(|address| key::source(kind, address)),
-            Algorithm::Uri(arguments) if self.facts.have_request => {
+            Algorithm::Uri(arguments) if self.request.is_known() => {
                 Some(key::uri(kind, *arguments, head.uri(raw)))
             }
-            Algorithm::UrlParameter { name, .. } if self.facts.have_request => {
+            Algorithm::UrlParameter { name, .. } if self.request.is_known() => {
                 let found = key::parameter(name, key::query(head.uri(raw)));
                 let found = found.or_else(|| self.parameter_in_form(name));
                 found.map(|value| hash::hash(kind, value))
             }
-            Algorithm::Header { name, use_domain_only } if self.facts.have_request => {
+            Algorithm::Header { name, use_domain_only } if self.request.is_known() => {
                 let value = head.find_line(raw, name.as_bytes(), 1)?;
                 Some(hash::hash(kind, key::header_part(value, *use_domain_only)))
             }
@@ -276,7 +278,7 @@ impl Stream {
         if !self.balances_on_body() {
             return None;
         }
-        let body = &self.client.input()[..self.request_body.ready().min(self.client.input().len())];
+        let body = &self.client.input()[..self.request.body.ready().min(self.client.input().len())];
         key::parameter(name, body)
     }
 
@@ -284,6 +286,6 @@ impl Stream {
     pub(crate) fn balances_on_body(&self) -> bool {
         let algorithm = self.backend.backend.as_ref().map(|backend| &backend.settings().algorithm);
         matches!(algorithm, Some(Algorithm::UrlParameter { check_post: true, .. }))
-            && self.request.head.method() == Method::Post
+            && self.request.message.head.method() == Method::Post
     }
 }

@@ -59,7 +59,7 @@ impl Stream {
     pub(super) async fn connect(&mut self) -> Result<(), ConnectError> {
         self.count_server_session();
         let identity = self.connection_identity();
-        if self.facts.have_request && !self.attempts.fresh_connection_only {
+        if self.request.is_known() && !self.attempts.fresh_connection_only {
             let scope = self.take_idle_connection(identity.key);
             if self.server.upstream.is_none()
                 && let Some(scope) = scope

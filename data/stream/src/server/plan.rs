@@ -105,7 +105,11 @@ impl Stream {
             TransparentSource::Client => client,
             TransparentSource::ClientAddress => client.map(|client| SocketAddr::new(client.ip(), 0)),
             TransparentSource::Header { name, occurrence } => {
-                let value = self.request.head.find(self.request.bytes(), name.as_bytes(), *occurrence)?;
+                let value = self.request.message.head.find(
+                    self.request.message.bytes(),
+                    name.as_bytes(),
+                    *occurrence,
+                )?;
                 let ip: IpAddr = std::str::from_utf8(value).ok()?.trim().parse().ok()?;
                 Some(SocketAddr::new(ip, 0))
             }

@@ -122,7 +122,7 @@ impl Stream {
             }
             let settings = &self.backend.config.settings;
             let allowed = self.attempts.are_left() && settings.retry_on.contains(RetryOn::CONNECTION_FAILURE);
-            if allowed && self.request.head.method().is_safe() {
+            if allowed && self.request.message.head.method().is_safe() {
                 self.attempts.fresh_connection_only = true;
                 self.count_retry();
                 self.count(Event::Retry);

@@ -88,7 +88,7 @@ impl Stream {
     #[cold]
     fn emit_body(&mut self, direction: Direction, flow: Flow) {
         let step = match direction {
-            Direction::Request => self.request_body.step(),
+            Direction::Request => self.request.body.step(),
             Direction::Response => self.response_body.step(),
         };
         self.emit_step(&OF_H1, direction, &step, "");
