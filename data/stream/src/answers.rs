@@ -22,6 +22,7 @@ use crate::errors::Direction;
 use crate::reply::{Body, Reply};
 use crate::rules::Verdict;
 use crate::stream::Stream;
+use crate::stream::response::ResponseProgress;
 
 /// Which message stands in where a reply names none of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,15 +42,15 @@ impl Stream {
             None => self.prepare_built_in(status),
             Some(config::ErrorReply::Message(message)) => {
                 let prepared = self.prepare_message(message);
-                if self.reply.is_none() {
+                if self.response.reply.is_none() {
                     // Silence is what the client gets; the log says what it is about.
-                    self.status = status;
+                    self.response.status = status;
                 }
                 prepared
             }
             Some(config::ErrorReply::Redirect { status: code, url }) => {
                 let prepared = self.prepare_location(*code, url.as_bytes());
-                if let Some(reply) = &mut self.reply {
+                if let Some(reply) = &mut self.response.reply {
                     reply.logged_as = status;
                 }
                 prepared
@@ -62,7 +63,7 @@ impl Stream {
         }
         // A request that was never understood ends its connection.
         if !self.request.is_known()
-            && let Some(reply) = &mut self.reply
+            && let Some(reply) = &mut self.response.reply
         {
             reply.closes = true;
         }
@@ -84,33 +85,33 @@ impl Stream {
             page.write_body(&mut body);
         }
         self.start(status, reason)?;
-        let head = &mut self.response.head;
+        let head = &mut self.response.message.head;
         head.add(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes())?;
         head.add(b"cache-control", b"no-cache")?;
         if closes {
             head.add(b"connection", b"close")?;
         }
         head.add(b"content-type", b"text/html")?;
-        self.reply = Some(Reply { body: Body::Made(body), closes, logged_as: 0 });
+        self.response.reply = Some(Reply { body: Body::Made(body), closes, logged_as: 0 });
         Ok(())
     }
 
     /// An error file: a whole message, as it is.
     fn prepare_message(&mut self, message: &config::ErrorMessage) -> Result<(), NoRoom> {
-        self.response.clear();
-        let parsed = self.response.read_kept(Kind::Response, &message.raw);
+        self.response.message.clear();
+        let parsed = self.response.message.read_kept(Kind::Response, &message.raw);
         let Some(head_length) = parsed else {
             // An empty file means silence (manual, "errorfile").
-            self.reply = None;
+            self.response.reply = None;
             return Ok(());
         };
-        self.status = self.response.head.status();
-        self.reply = Some(Reply {
+        self.response.status = self.response.message.head.status();
+        self.response.reply = Some(Reply {
             body: Body::Made(Scratch::copied(&message.raw[head_length..])),
             closes: false,
             logged_as: 0,
         });
-        let (head, raw) = self.response.edit();
+        let (head, raw) = self.response.message.edit();
         let length = message.raw.len() - head_length;
         head.remove_known(KnownName::Connection);
         head.set(raw, b"content-length", itoa::Buffer::new().format(length).as_bytes())
@@ -145,9 +146,9 @@ impl Stream {
                 };
                 let Some(message) = message else { return Ok(()) };
                 self.prepare_message(message)?;
-                if made.status != 0 && self.reply.is_some() {
-                    self.status = made.status;
-                    self.response.head.set_status(made.status)?;
+                if made.status != 0 && self.response.reply.is_some() {
+                    self.response.status = made.status;
+                    self.response.message.head.set_status(made.status)?;
                 }
                 return Ok(());
             }
@@ -157,7 +158,7 @@ impl Stream {
         };
         self.start(status, status::reason(status))?;
         self.add_reply_headers(made)?;
-        let head = &mut self.response.head;
+        let head = &mut self.response.message.head;
         // A 204 has no content, not even an empty one (RFC 9110, 8.6).
         if status != 204 {
             head.add(b"content-length", itoa::Buffer::new().format(body.bytes().len()).as_bytes())?;
@@ -165,7 +166,7 @@ impl Stream {
         if let Some(kind) = made.content_type.as_ref().filter(|_| !body.bytes().is_empty()) {
             head.add(b"content-type", kind.as_bytes())?;
         }
-        self.reply = Some(Reply { body, closes: false, logged_as: 0 });
+        self.response.reply = Some(Reply { body, closes: false, logged_as: 0 });
         Ok(())
     }
 
@@ -175,7 +176,7 @@ impl Stream {
             let value = self.format(&header.value);
             // A field without a value is left out, unlike those that header rules set.
             if !value.is_empty() {
-                self.response.head.add(header.name.as_bytes(), &value)?;
+                self.response.message.head.add(header.name.as_bytes(), &value)?;
             }
         }
         Ok(())
@@ -190,7 +191,7 @@ impl Stream {
         let location = self.redirect_location(redirect, value);
         let cookie = redirect.cookie.as_ref().map(|cookie| self.format(cookie));
         let prepared = self.prepare_location(redirect.status, &location).and_then(|()| match &cookie {
-            Some(cookie) => self.response.head.add(b"set-cookie", cookie),
+            Some(cookie) => self.response.message.head.add(b"set-cookie", cookie),
             None => Ok(()),
         });
         if prepared.is_err() {
@@ -242,14 +243,14 @@ impl Stream {
 
     fn prepare_location(&mut self, status: u16, location: &[u8]) -> Result<(), NoRoom> {
         self.start(status, status::redirect_reason(status))?;
-        let head = &mut self.response.head;
+        let head = &mut self.response.message.head;
         head.add(b"content-length", b"0")?;
         head.add(b"location", location)?;
         // Answers that caches keep by themselves need no telling not to (RFC 9110, 15.4).
         if !matches!(status, 301 | 308) {
             head.add(b"cache-control", b"no-cache")?;
         }
-        self.reply = Some(Reply::default());
+        self.response.reply = Some(Reply::default());
         Ok(())
     }
 
@@ -264,7 +265,7 @@ impl Stream {
         value.extend_from_slice(b"Basic realm=\"");
         value.extend_from_slice(realm.as_bytes());
         value.push(b'"');
-        let _ = self.response.head.add(field, &value);
+        let _ = self.response.message.head.add(field, &value);
     }
 
     /// Prepares a page: `headers`, then what `service` makes.
@@ -275,40 +276,41 @@ impl Stream {
         service: Option<Box<dyn Service>>,
     ) {
         let made = self.start(status, status::reason(status)).and_then(|()| {
-            let head = &mut self.response.head;
+            let head = &mut self.response.message.head;
             headers.iter().try_for_each(|(name, value)| head.add(name, value))?;
             if service.is_none() { head.add(b"content-length", b"0") } else { Ok(()) }
         });
         let body = service.map_or(Body::Empty, |service| Body::Streamed(LocalService::new(service)));
-        self.reply = Some(Reply { body, closes: false, logged_as: 0 });
+        self.response.reply = Some(Reply { body, closes: false, logged_as: 0 });
         if made.is_err() {
             self.prepare_error(500);
         }
     }
 
     fn start(&mut self, status: u16, reason: &str) -> Result<(), NoRoom> {
-        self.response.clear();
-        self.status = status;
-        self.response.head.start_response(Version::HTTP_11, status, reason.as_bytes())
+        self.response.message.clear();
+        self.response.status = status;
+        self.response.message.head.start_response(Version::HTTP_11, status, reason.as_bytes())
     }
 
     /// Sends the prepared reply: head, after-response rules, body.
     pub(crate) async fn send_reply(&mut self) -> Result<(), Ending> {
-        let Some(reply) = self.reply.take() else {
+        let Some(reply) = self.response.reply.take() else {
             return Err(self.ending);
         };
-        self.facts.have_response = true;
+        self.response.progress = ResponseProgress::Known;
         // Rules see exchanges; what never was a request is answered below them.
         if self.request.is_known() {
             self.begin_response_rules();
             self.after_response_rules().await;
         }
-        self.status = if reply.logged_as > 0 { reply.logged_as } else { self.response.head.status() };
+        self.response.status =
+            if reply.logged_as > 0 { reply.logged_as } else { self.response.message.head.status() };
         // What answers no request is not the stream's: the reference program logs no byte of it.
         if self.request.is_known() {
             self.note_head_size(false);
         }
-        let bodiless = self.request.head_only || status::is_bodyless(self.response.head.status());
+        let bodiless = self.request.head_only || status::is_bodyless(self.response.message.head.status());
         let size = match &reply.body {
             // Who takes this for a tunnel reads until it ends, whatever the fields say.
             _ if self.promises_tunnel() => BodySize::Tunnel,
@@ -318,14 +320,14 @@ impl Stream {
         };
         // A client of HTTP/1.0 knows the end by the connection's.
         if size == BodySize::Unknown && self.request.message.head.version() >= Version::HTTP_11 {
-            self.response.head.note(Flags::CHUNKED);
+            self.response.message.head.note(Flags::CHUNKED);
         }
         self.settle_reply(&reply, size);
         let _ = self.restate_response(size);
         let whole = if bodiless { &b""[..] } else { reply.body.bytes() };
-        self.reply_bytes = if self.request.is_known() { whole.len() as u64 } else { 0 };
+        self.response.logged.reply = if self.request.is_known() { whole.len() as u64 } else { 0 };
         self.log_the_beginning();
-        self.facts.response_started = true;
+        self.response.progress = ResponseProgress::Leaving;
         match reply.body {
             Body::Streamed(service) if !bodiless => {
                 PooledFuture::new(self.send_streamed(service, size)).await
@@ -359,29 +361,29 @@ impl Stream {
             }
         }
         // What a rule made interim is not: the client waits for another one.
-        let last = self.response.head.status() >= 200;
+        let last = self.response.message.head.status() >= 200;
         self.reusable.client &= last
             && !reply.closes
             && self.request.is_known()
             && self.request.body.is_done()
-            && self.response.client_persists(&self.request.message, size, self.client_mode())
+            && self.response.message.client_persists(&self.request.message, size, self.client_mode())
             && !self.session.closes();
-        let _ = self.response.announce_to_client(&self.request.message, self.reusable.client);
+        let _ = self.response.message.announce_to_client(&self.request.message, self.reusable.client);
         self.adjust_response_case();
     }
 
     /// Sends the head, then what a service makes, as fast as the client takes it.
     async fn send_streamed(&mut self, service: LocalService, size: BodySize) -> Result<(), Ending> {
         let mut source = StreamConnector::Local(service);
-        self.response_body.begin(BodyFlow::behind(&self.response.head, size));
-        if self.response_body.is_filtered() {
-            let _ = self.response_body.head(&mut self.response);
+        self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
+        if self.response.body.is_filtered() {
+            let _ = self.response.body.head(&mut self.response.message);
         }
-        self.response.send(&mut self.client, &mut self.scratch, true);
+        self.response.message.send(&mut self.client, &mut self.scratch, true);
         self.drive(
             While::Bodies,
             |stream, _| {
-                let flow = stream.response_body.advance(&mut source, &mut stream.client);
+                let flow = stream.response.body.advance(&mut source, &mut stream.client);
                 stream.trace_body(Direction::Response, flow);
                 match flow {
                     Flow::Done => return Ok(Step::Done(())),
@@ -404,7 +406,7 @@ impl Stream {
     async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
         self.scratch.clear();
         let Stream { response, scratch, client, .. } = self;
-        response.write(scratch);
+        response.message.write(scratch);
         scratch.extend_from_slice(body);
         // A FIN that follows at once leaves in the same segment.
         let sent = client.send_head(scratch, !self.reusable.client);

@@ -27,7 +27,7 @@ impl Stream {
     pub(crate) fn capture_response(&mut self) {
         self.trace_response();
         let config = &self.frontend.config;
-        let (head, raw) = (&self.response.head, self.response.bytes());
+        let (head, raw) = (&self.response.message.head, self.response.message.bytes());
         capture_headers(&config.captures.response, head, raw, &mut self.captures, CaptureSide::Response);
         if let Some(cookie) = &config.captures.cookie {
             let lines = head.lines(raw, b"set-cookie");

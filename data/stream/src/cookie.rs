@@ -83,8 +83,9 @@ pub(crate) fn on_response(stream: &mut Stream) {
     let Some(settings) = stream.backend.servers().settings().cookie.as_ref() else { return };
     let presented = presented_before(stream, settings);
     let overruled = is_overruled(stream);
-    let head = &stream.response.head;
-    let provided = head.lines(stream.response.bytes(), SET_COOKIE).any(|line| settings.is_set_by(line));
+    let head = &stream.response.message.head;
+    let provided =
+        head.lines(stream.response.message.bytes(), SET_COOKIE).any(|line| settings.is_set_by(line));
     let server_cookie = stream.server.lease.as_ref().and_then(|lease| lease.server().cookie());
     let facts = ResponseFacts {
         server_cookie: server_cookie.as_ref().map(|cookie| cookie.as_str()),
@@ -198,7 +199,7 @@ fn edit_response(
     provided: bool,
 ) -> Result<(), NoRoom> {
     let method = stream.request.message.head.method();
-    let (head, raw) = stream.response.edit();
+    let (head, raw) = stream.response.message.edit();
     // A cache would hand the cookie to others (manual, "cookie", `nocache`).
     let cached = plan.private && Caching::of(method, head, raw).keeps();
     if provided {

@@ -158,9 +158,9 @@ impl Stream {
             return;
         }
         let worker = weir_sched::worker_index();
-        self.frontend.frontend_figures.increment(worker, FrontendCounter::of_status(self.status));
+        self.frontend.frontend_figures.increment(worker, FrontendCounter::of_status(self.response.status));
         if self.visit.has_begun() {
-            self.backend.backend_figures.increment(worker, BackendCounter::of_status(self.status));
+            self.backend.backend_figures.increment(worker, BackendCounter::of_status(self.response.status));
         }
     }
 
@@ -169,7 +169,7 @@ impl Stream {
         if let Some(lease) = &self.server.lease {
             let (worker, figures) = (weir_sched::worker_index(), lease.server().figures());
             figures.increment(worker, ServerCounter::Requests);
-            figures.increment(worker, ServerCounter::of_status(self.server_status));
+            figures.increment(worker, ServerCounter::of_status(self.response.server_status));
         }
     }
 

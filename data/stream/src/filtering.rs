@@ -40,7 +40,7 @@ impl Stream {
                 };
                 match direction {
                     FilterDirection::Request => self.request.body.add(filter, kept),
-                    FilterDirection::Response => self.response_body.add(filter, kept),
+                    FilterDirection::Response => self.response.body.add(filter, kept),
                 }
             }
         }
@@ -62,7 +62,7 @@ impl Stream {
     /// When a filter of either direction lets more pass.
     #[cold]
     pub(crate) fn filters_wake_at(&self) -> Tick {
-        self.request.body.wake_at().min(self.response_body.wake_at())
+        self.request.body.wake_at().min(self.response.body.wake_at())
     }
 
     /// The backend was chosen.

@@ -63,7 +63,7 @@ impl Stream {
     /// that there is none.
     pub fn check_alive(&self) -> Phase {
         let Some(by) = self.entry.killed_by() else { return Ok(()) };
-        let waits = self.request.is_known() && !self.facts.response_started;
+        let waits = self.request.is_known() && !self.response.is_leaving();
         Err(match self.phase {
             During::Headers if waits => StreamError::error(502, by, self.phase),
             During::Queue | During::Connect if waits => StreamError::error(503, by, self.phase),
@@ -82,7 +82,7 @@ impl Stream {
             StreamError::Reply(_) => {}
         }
         self.ending = ending;
-        if self.facts.response_started {
+        if self.response.is_leaving() {
             return Err(ending);
         }
         self.send_reply().await

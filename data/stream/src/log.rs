@@ -61,7 +61,10 @@ impl Stream {
 
     /// Whether `option dontlog-normal` keeps the line: errors, retries, redispatches, server errors.
     fn is_worth_logging(&self) -> bool {
-        self.ending.is_error() || self.attempts.retries > 0 || self.choice.redispatched || self.status >= 500
+        self.ending.is_error()
+            || self.attempts.retries > 0
+            || self.choice.redispatched
+            || self.response.status >= 500
     }
 
     fn level(&self) -> Option<Level> {

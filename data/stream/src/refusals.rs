@@ -45,7 +45,7 @@ pub(crate) fn keep_tolerated_request(stream: &Stream) {
 /// The same of a response.
 #[cold]
 pub(crate) fn keep_tolerated_response(stream: &Stream) {
-    if let Some(error) = stream.response.violation() {
+    if let Some(error) = stream.response.message.violation() {
         keep_response(stream, error);
     }
 }

@@ -38,7 +38,7 @@ impl Stream {
             return Err(StreamError::close(By::Internal, During::Data));
         };
         let up = pipes.up.advance(&mut self.request.body, &mut self.client, &mut upstream.connector);
-        let down = pipes.down.advance(&mut self.response_body, &mut upstream.connector, &mut self.client);
+        let down = pipes.down.advance(&mut self.response.body, &mut upstream.connector, &mut self.client);
         if pipes.layer.source.is_active() {
             self.emit_relayed(pipes);
         }
@@ -74,14 +74,14 @@ impl Stream {
     fn emit_relayed(&mut self, pipes: &mut Pipes) {
         let (up, by) = pipes.up.step(&mut self.request.body);
         self.emit_step(pipes.layer, Direction::Request, &up, by);
-        let (down, by) = pipes.down.step(&mut self.response_body);
+        let (down, by) = pipes.down.step(&mut self.response.body);
         self.emit_step(pipes.layer, Direction::Response, &down, by);
     }
 
     /// Starts both directions of a connection in TCP mode, with what was received already.
     pub(crate) fn begin_relay(&mut self) {
         self.request.body.begin(BodyFlow::tunnel());
-        self.response_body.begin(BodyFlow::tunnel());
+        self.response.body.begin(BodyFlow::tunnel());
     }
 
     /// Moves what the client sends while the response is inspected: a server answers only what it got. True if more
@@ -147,7 +147,7 @@ impl Pipes {
         Pipes {
             up: Way::new(frontend.request || backend.request, auto, size),
             down: Way::new(frontend.response || backend.response, auto, size),
-            layer: if stream.facts.tunnel { &OF_H1 } else { &OF_PT },
+            layer: if stream.response.is_tunnel { &OF_H1 } else { &OF_PT },
             frontend: stream.frontend,
             backend: stream.backend,
         }

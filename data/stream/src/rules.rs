@@ -77,7 +77,7 @@ impl Stream {
             if !self.rule_applies(rule).is_true() {
                 continue;
             }
-            if !self.early_hints.is_empty() && !matches!(rule.action, Action::EarlyHint { .. }) {
+            if !self.response.early_hints.is_empty() && !matches!(rule.action, Action::EarlyHint { .. }) {
                 self.send_early_hints();
             }
             let done = self.act(&rule.action, kind, proxy);
@@ -258,9 +258,9 @@ impl Stream {
             Action::NormalizeUri(normalizer) => return self.normalize_uri(*normalizer),
             Action::SetStatus { status, reason } => {
                 let reason = reason.as_deref().unwrap_or_else(|| weir_http::status::reason(*status));
-                let head = &mut self.response.head;
+                let head = &mut self.response.message.head;
                 let set = head.set_status(*status).and_then(|()| head.set_reason(reason.as_bytes()));
-                self.status = self.response.head.status();
+                self.response.status = self.response.message.head.status();
                 return done(set.is_ok());
             }
             Action::SetEndpoint { endpoint, value } => return self.set_endpoint(kind, *endpoint, value),

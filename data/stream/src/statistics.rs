@@ -21,7 +21,7 @@ impl Stream {
         if !matches!(method, Method::Get | Method::Head | Method::Post) {
             return Ok(());
         }
-        self.facts.local = true;
+        self.response.is_local = true;
         self.judge_statistics(stats)?;
         let admin = stats.admin.iter().any(|line| self.holds(&line.condition));
         if method == Method::Post {

@@ -7,7 +7,9 @@
 pub mod attempts;
 pub mod captures;
 pub mod choice;
+pub mod logged_size;
 pub mod request;
+pub mod response;
 pub mod reusable;
 pub mod server_side;
 
@@ -18,8 +20,7 @@ use weir_backend::Server;
 use weir_config::model as config;
 use weir_events::Level;
 use weir_expr::VariableStore;
-use weir_http::BodySize;
-use weir_mux::{Message, StreamConnector, Transfer};
+use weir_mux::StreamConnector;
 
 use crate::deadlines::Timeouts;
 use crate::ending::{By, During, Ending};
@@ -27,12 +28,12 @@ use crate::entry::OwnEntry;
 use crate::filters::Attached;
 use crate::instance::{Instance, Proxy};
 use crate::recycle::Lent;
-use crate::reply::Reply;
 use crate::session::Session;
 use crate::stream::attempts::Attempts;
 use crate::stream::captures::Captures;
 use crate::stream::choice::ServerChoice;
 use crate::stream::request::RequestPart;
+use crate::stream::response::ResponsePart;
 use crate::stream::reusable::Reusable;
 use crate::stream::server_side::ServerSide;
 use crate::timers::Timers;
@@ -62,23 +63,13 @@ pub struct Stream {
     /// What the client asks.
     pub request: RequestPart,
     /// What it is answered.
-    pub response: Lent<Message>,
-    /// The response's body on its way.
-    pub response_body: Transfer,
+    pub response: ResponsePart,
     /// The filters on both; none without any.
     pub(crate) attached: Option<Box<Attached>>,
-    /// The size of that body as it comes from the server, whatever rules make of the response.
-    pub response_size: BodySize,
-    /// A response of our own, when there is one.
-    pub reply: Option<Reply>,
     /// How far the stream is.
     pub phase: During,
     /// How it ended.
     pub ending: Ending,
-    /// The status that the client gets; 0 before there is one.
-    pub status: u16,
-    /// The status that the server sent, before rules changed it.
-    pub server_status: u16,
     /// When each phase ended.
     pub timers: Timers,
     /// The timeouts in force.
@@ -105,16 +96,10 @@ pub struct Stream {
     pub log_level: Option<Option<Level>>,
     /// What was added to the byte counters already.
     pub counted: (u64, u64),
-    /// What the heads sent to the client count in the log (see [`Stream::logged_bytes`]).
-    pub head_sizes: u64,
-    /// The body of a response of our own, in bytes.
-    pub reply_bytes: u64,
     /// Where the last rule that decided was written.
     pub decided_at: Option<&'static config::Location>,
     /// Entropy of this stream: its number, mixed.
     pub serial: u64,
-    /// Headers of a 103 response that is being gathered.
-    pub early_hints: Lent<Vec<u8>>,
     /// Room for heads that are written again.
     pub scratch: Lent<Vec<u8>>,
     /// `strict-mode` of the ruleset that runs.
@@ -129,24 +114,14 @@ const _: () = assert!(size_of::<Stream>() <= 1280);
 /// Bits that phases leave for each other and for the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// A response's head is there.
-    pub have_response: bool,
     /// A rule stopped the stream before a server was chosen: statistics say "denied", not "error".
     pub denied: bool,
-    /// Bytes flow both ways until somebody closes.
-    pub tunnel: bool,
-    /// The response's first bytes left for the client.
-    pub response_started: bool,
     /// The log line is being written before the end: totals are marked.
     pub logging_early: bool,
     /// The log line was written early (`option logasap`).
     pub logged: bool,
     /// Not to be logged at all.
     pub unlogged: bool,
-    /// The response's body was looked at before the response was sent.
-    pub response_body_begun: bool,
-    /// The stream is the statistics page or another local service.
-    pub local: bool,
     /// A rule stopped the stream, or had to and could not be applied.
     pub stopped_by_rule: bool,
     /// The option that refused the request or the response.
@@ -175,7 +150,7 @@ impl RefusingOption {
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
 pub enum StreamError {
-    /// The client gets [`Stream::reply`]; the stream then ends so.
+    /// The client gets [`ResponsePart::reply`]; the stream then ends so.
     Reply(Ending),
     /// The client gets the error message for this status; the stream then ends so.
     Error(u16, Ending),
@@ -213,24 +188,6 @@ impl From<StreamError> for Ending {
 /// The result of a phase.
 pub type Phase<T = ()> = Result<T, StreamError>;
 
-/// A version and a status have eleven characters; 21 more are the reference program's own.
-const STATUS_LINE_SIZE: usize = 21 + 11;
-
-/// What the log counts of a field: of a server's `Connection`, what does not concern this hop alone.
-fn logged_size(name: &[u8], value: &[u8], of_server: bool) -> usize {
-    if !of_server || !name.eq_ignore_ascii_case(b"connection") {
-        return name.len() + value.len();
-    }
-    let of_hop =
-        |token: &[u8]| [&b"close"[..], b"keep-alive"].iter().any(|word| token.eq_ignore_ascii_case(word));
-    let tokens = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-    let left = tokens.filter(|token| !of_hop(token)).map(|token| token.len() + SEPARATOR).sum::<usize>();
-    if left == 0 { 0 } else { name.len() + left - SEPARATOR }
-}
-
-/// Between two values of a list: a comma and a space.
-const SEPARATOR: usize = 2;
-
 impl Stream {
     /// A stream that `client` carries, on the connection of this session. It begins at `began_us` of the worker's clock.
     pub fn new(session: Rc<Session>, client: impl Into<StreamConnector>, began_us: u64) -> Self {
@@ -247,15 +204,10 @@ impl Stream {
             server: ServerSide::default(),
             reusable: Reusable::default(),
             request: RequestPart::new(),
-            response: crate::recycle::message(),
-            response_body: Transfer::done(),
+            response: ResponsePart::new(),
             attached: None,
-            response_size: BodySize::None,
-            reply: None,
             phase: During::Request,
             ending: Ending::NORMAL,
-            status: 0,
-            server_status: 0,
             timers: Timers::begin(began_us, handshake_ms),
             timeouts: Timeouts::of_frontend(configured),
             choice: ServerChoice::default(),
@@ -269,11 +221,8 @@ impl Stream {
             unique_id: None,
             log_level: None,
             counted: (0, 0),
-            head_sizes: 0,
-            reply_bytes: 0,
             decided_at: None,
             serial,
-            early_hints: crate::recycle::bytes(),
             scratch: crate::recycle::bytes(),
             strict: false,
             inspection_over: true,
@@ -322,19 +271,11 @@ impl Stream {
             )
     }
 
-    /// Adds the response's head to what the log counts, before anything is added for the connection's sake.
-    ///
-    /// The reference program does not log what went over the wire but the size of its own form of a message: 21 bytes,
-    /// then the parts of the start line and of each field without what separates them. Who compares logs sees it. Of a server's
-    /// response, what it says of its own connection does not count.
+    /// Adds the response's head to what the log counts, if there is a log. `of_server`: it is a server's.
     pub(crate) fn note_head_size(&mut self, of_server: bool) {
-        if self.frontend.log_sinks.is_empty() {
-            return;
+        if !self.frontend.log_sinks.is_empty() {
+            self.response.logged.add_head(&self.response.message, of_server);
         }
-        let (head, raw) = (&self.response.head, self.response.bytes());
-        let fields: usize = head.fields(raw).map(|(name, value)| logged_size(name, value, of_server)).sum();
-        let size = STATUS_LINE_SIZE + head.reason(raw).len() + fields;
-        self.head_sizes += size as u64;
     }
 
     /// `%B`: what the stream sent to the client, counted as the reference program does.
@@ -343,14 +284,8 @@ impl Stream {
             return self.bytes_out();
         }
         // Rules on a response ask before any of it has left.
-        match self.facts.response_started || self.facts.logging_early {
-            true => {
-                // The end of a chunked coding is one byte, of whatever size it was.
-                let end = self.response_body.is_chunked()
-                    && !self.request.head_only
-                    && self.response_body.is_complete();
-                self.head_sizes + self.reply_bytes + self.response_body.payload() + u64::from(end)
-            }
+        match self.response.is_leaving() || self.facts.logging_early {
+            true => self.response.logged_bytes(self.request.head_only),
             false => 0,
         }
     }
@@ -382,7 +317,7 @@ impl Stream {
         let input = self.client.input();
         if input.is_empty()
             || !self.request.is_known()
-            || self.facts.tunnel
+            || self.response.is_tunnel
             || !self.request.body.is_complete()
         {
             return 0;

@@ -33,7 +33,7 @@ impl Stream {
     #[inline]
     pub(crate) fn note_on_timeline(&mut self) {
         let slow = self.timers.close.unwrap_or(0).saturating_sub(self.timers.first_byte.unwrap_or(0));
-        if self.ending.is_error() || self.status >= 500 || slow >= SLOW_MS.get() {
+        if self.ending.is_error() || self.response.status >= 500 || slow >= SLOW_MS.get() {
             self.keep_on_timeline();
         }
     }
@@ -42,7 +42,7 @@ impl Stream {
     fn keep_on_timeline(&mut self) {
         // A client that leaves without a word is nobody's trouble; a tunnel is not slow because it lasts.
         let silent = self.bytes_in() == 0;
-        let lasting = (self.facts.tunnel || !self.frontend.is_http()) && !self.ending.is_error();
+        let lasting = (self.response.is_tunnel || !self.frontend.is_http()) && !self.ending.is_error();
         if (silent && matches!(self.ending.by, By::Client | By::ClientTimeout)) || lasting {
             return;
         }
@@ -64,7 +64,7 @@ impl Stream {
             began_us: weir_sched::wall_us().saturating_sub(age_us),
             number: self.serial,
             worker: weir_sched::worker_index() as u32 + 1,
-            status: u32::from(self.status),
+            status: u32::from(self.response.status),
             retries: self.attempts.retries,
             queued: self.choice.queued.server.saturating_add(self.choice.queued.backend),
             bytes: [self.bytes_in(), self.bytes_out()],
@@ -101,7 +101,7 @@ impl Stream {
     fn ended(&self) -> Ended {
         Ended {
             ending: self.ending,
-            status: self.status,
+            status: self.response.status,
             http: self.frontend.is_http(),
             has_request: self.request.is_known(),
             by_rule: self.facts.stopped_by_rule,

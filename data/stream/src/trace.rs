@@ -160,7 +160,7 @@ impl Stream {
     pub(crate) fn trace_end(&self) {
         if STREAM.is_active() {
             let code = self.ending.letters().map(char::from);
-            let text = format!(" status={} code={}{}", self.status, code[0], code[1]);
+            let text = format!(" status={} code={}{}", self.response.status, code[0], code[1]);
             if self.ending.is_error() {
                 self.tell(STRM_ERR, Level::Error, &text);
             }
@@ -214,7 +214,7 @@ impl Stream {
         let (facts, designation) = (&self.facts, self.choice.designation);
         [
             ("request", self.request.is_known()),
-            ("response", facts.have_response),
+            ("response", self.response.is_known()),
             ("keep-client", self.reusable.client),
             ("keep-server", self.reusable.server),
             ("reused-server", self.attempts.on_reused_connection),
@@ -223,10 +223,10 @@ impl Stream {
             ("expects-continue", self.request.expects_continue),
             ("head-only", self.request.head_only),
             ("upload-refused", self.request.upload_refused),
-            ("response-started", facts.response_started),
-            ("tunnel", facts.tunnel),
+            ("response-started", self.response.is_leaving()),
+            ("tunnel", self.response.is_tunnel),
             ("denied", facts.denied),
-            ("local", facts.local),
+            ("local", self.response.is_local),
             ("logged", facts.logged),
         ]
         .into_iter()
@@ -281,7 +281,7 @@ impl Stream {
     fn emit_head(&self, event: usize) {
         let (direction, message) = match event {
             RX_REQ => (Direction::Request, &self.request.message),
-            _ => (Direction::Response, &self.response),
+            _ => (Direction::Response, &self.response.message),
         };
         let (head, raw) = (&message.head, message.bytes());
         self.emit_h1(event, Level::User, direction, |verbosity, line| {

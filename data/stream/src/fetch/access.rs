@@ -55,7 +55,7 @@ impl Stream {
     pub(super) fn may_wait(&self) -> bool {
         let (kind, whole) = match self.server.upstream {
             None => (RulesetKind::TcpRequestContent, self.request.is_known()),
-            Some(_) => (RulesetKind::TcpResponseContent, self.facts.have_response),
+            Some(_) => (RulesetKind::TcpResponseContent, self.response.is_known()),
         };
         let inspects = self.frontend.has_rules(kind) || self.backend.has_rules(kind);
         inspects && !whole && !self.inspection_over
@@ -122,13 +122,13 @@ impl Stream {
 
     /// The response, if its head is there.
     fn response_message(&mut self) -> Result<&Message, Absent> {
-        if !self.facts.have_response && !has_head(&self.response) {
+        if !self.response.is_known() && !has_head(&self.response.message) {
             if self.frontend.is_http() {
                 return Err(Absent::Missing);
             }
             self.look_for_response()?;
         }
-        Ok(&self.response)
+        Ok(&self.response.message)
     }
 
     fn look_for_response(&mut self) -> Result<(), Absent> {
@@ -140,7 +140,7 @@ impl Stream {
         let options = self.instance.limits.h1_options(unsafe_too);
         let limit = self.instance.limits.head_limit();
         let Some(upstream) = &mut self.server.upstream else { return Err(Absent::Missing) };
-        match self.response.read_response(&mut upstream.connector, &options, limit) {
+        match self.response.message.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => Ok(()),
             ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
             ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => {

@@ -80,7 +80,7 @@ fn size(body: Body<'_>) -> Fetched<'_> {
 
 /// The request's body. It is there from the complete head until a server gets it.
 pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
-    if !stream.request.is_known() || stream.server.upstream.is_some() || stream.facts.have_response {
+    if !stream.request.is_known() || stream.server.upstream.is_some() || stream.response.is_known() {
         return Err(Absent::Missing);
     }
     let announced = stream.request.message.head.content_length();
@@ -103,13 +103,13 @@ pub(super) fn request_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
 /// The response's body: what came together with the head, until it goes on to the client.
 pub(super) fn response_body(stream: &mut Stream) -> Result<Body<'_>, Absent> {
     stream.head(Side::Response)?;
-    if !stream.facts.have_response || stream.facts.response_started || stream.reply.is_some() {
+    if !stream.response.is_known() || stream.response.is_leaving() || stream.response.reply.is_some() {
         return Err(Absent::Missing);
     }
-    let announced = stream.response.head.content_length();
+    let announced = stream.response.message.head.content_length();
     let Some(upstream) = &mut stream.server.upstream else { return Err(Absent::Missing) };
-    stream.response.detach(&mut upstream.connector);
-    let mut flow = BodyFlow::behind(&stream.response.head, stream.response_size);
+    stream.response.message.detach(&mut upstream.connector);
+    let mut flow = BodyFlow::behind(&stream.response.message.head, stream.response.size);
     if !flow.inspect(&mut upstream.connector) {
         return Err(Absent::Missing);
     }

@@ -102,9 +102,9 @@ fn length<'c>(stream: &mut Stream, side: Side) -> Fetched<'c> {
             let body = body::request_body(stream).map_or(0, |body| body.bytes.len());
             measure(&stream.request.message) + body
         }
-        Side::Response if stream.facts.have_response => {
+        Side::Response if stream.response.is_known() => {
             let body = body::response_body(stream).map_or(0, |body| body.bytes.len());
-            measure(&stream.response) + body
+            measure(&stream.response.message) + body
         }
         side => stream.raw_input(side).len(),
     };

@@ -34,11 +34,13 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(
         answered("txn.status", Int, "The status that the client gets, -1 before there is one"),
-        |stream, _, _| number(if stream.status == 0 { -1 } else { i64::from(stream.status) }),
+        |stream, _, _| {
+            number(if stream.response.status == 0 { -1 } else { i64::from(stream.response.status) })
+        },
     ),
     row(
         answered("server_status", Int, "The status that the server sent, before rules changed it"),
-        |stream, _, _| match stream.server_status {
+        |stream, _, _| match stream.response.server_status {
             0 => Fetched::Missing,
             status => number(status),
         },

@@ -119,7 +119,7 @@ impl Stream {
         }
         self.enter(During::Last);
         // The client knows the end by this only.
-        if self.response_body.ends_with_source() {
+        if self.response.body.ends_with_source() {
             self.client.shut_write();
         }
     }
@@ -141,7 +141,7 @@ impl Stream {
     /// The same of the response's.
     fn move_response_body(&mut self) -> Option<Flow> {
         let upstream = self.server.upstream.as_mut()?;
-        let flow = self.response_body.advance(&mut upstream.connector, &mut self.client);
+        let flow = self.response.body.advance(&mut upstream.connector, &mut self.client);
         self.trace_body(Direction::Response, flow);
         Some(flow)
     }

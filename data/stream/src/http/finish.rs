@@ -20,7 +20,7 @@ impl Stream {
         self.settle_server();
         self.end_view();
         if self.reusable.client
-            && !self.facts.tunnel
+            && !self.response.is_tunnel
             && self.request.body.is_done()
             && !self.entry.is_killed()
         {
@@ -36,8 +36,8 @@ impl Stream {
     pub(crate) fn settle_server(&mut self) {
         if let Some(upstream) = self.server.upstream.take() {
             let usable = self.reusable.server
-                && self.facts.have_response
-                && self.response_body.is_done()
+                && self.response.is_known()
+                && self.response.body.is_done()
                 && self.request.body.is_done()
                 && self.ending.is_normal()
                 && upstream.connector.input().is_empty();
@@ -50,7 +50,7 @@ impl Stream {
     /// Whether the client has something to read, and may lose it if its connection closes at once.
     fn is_read_from(&mut self) -> bool {
         // Whom an administrator ended is gone at once.
-        if !self.facts.response_started || self.client.is_broken() || self.entry.is_killed() {
+        if !self.response.is_leaving() || self.client.is_broken() || self.entry.is_killed() {
             return false;
         }
         self.client.has_pending() || !self.say_goodbye()

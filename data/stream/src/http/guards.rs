@@ -49,12 +49,12 @@ impl Stream {
     /// `option checkcache`: a response that a cache may keep must not set a cookie.
     pub(super) fn check_cacheable_cookies(&mut self) -> Phase {
         let checks = self.backend.config.settings.options.check_cache;
-        let head = &self.response.head;
+        let head = &self.response.message.head;
         if !checks || !head.flags().contains(Flags::HAS_COOKIE) {
             return Ok(());
         }
         let method = self.request.message.head.method();
-        if !Caching::of(method, head, self.response.bytes()).may_keep_cookies() {
+        if !Caching::of(method, head, self.response.message.bytes()).may_keep_cookies() {
             return Ok(());
         }
         self.count(Event::DeniedResponse);

@@ -14,6 +14,7 @@ use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::server::{Failure, retry};
 use crate::stream::attempts::Replay;
+use crate::stream::response::ResponseProgress;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
@@ -81,18 +82,18 @@ impl Stream {
         self.enter(During::Headers);
         self.send_request_head()?;
         self.await_response().await?;
-        self.server_status = self.response.head.status();
-        if self.response.head.flags().contains(Flags::VIOLATION) {
+        self.response.server_status = self.response.message.head.status();
+        if self.response.message.head.flags().contains(Flags::VIOLATION) {
             crate::refusals::keep_tolerated_response(self);
         }
         // Nobody asked to leave HTTP: what would follow is no response.
-        if self.server_status == 101 && !self.request.message.may_switch_protocols() {
+        if self.response.server_status == 101 && !self.request.message.may_switch_protocols() {
             return Err(UpstreamError::Failed(Failure::Junk));
         }
         self.timers.response = Some(self.elapsed());
-        self.status = self.server_status;
-        if retry::status_retries(self, self.server_status) {
-            return Err(UpstreamError::Failed(Failure::Status(self.server_status)));
+        self.response.status = self.response.server_status;
+        if retry::status_retries(self, self.response.server_status) {
+            return Err(UpstreamError::Failed(Failure::Status(self.response.server_status)));
         }
         Ok(())
     }
@@ -193,7 +194,7 @@ impl Stream {
             if !self.is_interim() {
                 return Ok(Step::Done(()));
             }
-            if !interim.admits(self.response.head.end()) {
+            if !interim.admits(self.response.message.head.end()) {
                 return Err(UpstreamError::Failed(Failure::Junk));
             }
             // The server's time goes on: it is that of the whole wait for a final response. Others have their turns in between.
@@ -214,14 +215,14 @@ impl Stream {
             self.instance.limits.h1_options(self.backend.config.settings.options.accept_unsafe_response);
         let limit = self.instance.limits.head_limit();
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
-        match self.response.read_response(&mut upstream.connector, &options, limit) {
+        match self.response.message.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => Ok(true),
             ReadHead::Incomplete => {
                 self.trace_wait(Direction::Response);
                 Ok(false)
             }
             ReadHead::Failed(Fault::Shortage) => Err(out_of_buffers().into()),
-            ReadHead::Ended | ReadHead::Failed(_) if !self.response.has_begun() => {
+            ReadHead::Ended | ReadHead::Failed(_) if !self.response.message.has_begun() => {
                 Err(UpstreamError::Failed(Failure::Empty))
             }
             ReadHead::Ended | ReadHead::Failed(_) => Err(UpstreamError::Failed(Failure::Cut)),
@@ -256,14 +257,14 @@ impl Stream {
 
     /// Whether the response's head is one that another follows.
     fn is_interim(&self) -> bool {
-        let status = self.response.head.status();
+        let status = self.response.message.head.status();
         (100..200).contains(&status) && status != 101
     }
 
     /// Passes a 1xx on.
     fn forward_interim(&mut self) -> Result<(), UpstreamError> {
         if let Some(upstream) = &mut self.server.upstream {
-            self.response.detach(&mut upstream.connector);
+            self.response.message.detach(&mut upstream.connector);
         }
         self.note_head_size(true);
         // HTTP/1.0 clients do not know them (RFC 9110, 15.2).
@@ -272,9 +273,9 @@ impl Stream {
         } else {
             self.request.expects_continue = false;
             self.adjust_response_case();
-            self.response.send(&mut self.client, &mut self.scratch, false)
+            self.response.message.send(&mut self.client, &mut self.scratch, false)
         };
-        self.response.clear();
+        self.response.message.clear();
         match sent {
             Sent::Failed(_) => Err(StreamError::close(By::Client, During::Headers).into()),
             _ => Ok(()),
@@ -283,47 +284,48 @@ impl Stream {
 
     /// Sends the response's head, then lets both bodies flow to their ends.
     async fn respond(&mut self) -> Phase {
-        self.facts.have_response = true;
+        self.response.progress = ResponseProgress::Known;
         self.count_server_status();
-        self.observe(Some(Observation::of_status(self.server_status)));
-        self.response_size = BodySize::of_response(&self.response.head, self.request.message.head.method());
+        self.observe(Some(Observation::of_status(self.response.server_status)));
+        self.response.size =
+            BodySize::of_response(&self.response.message.head, self.request.message.head.method());
         // What a tunnel was asked from carries no other request, even if a rule refuses the tunnel.
-        self.reusable.client &= self.response_size != BodySize::Tunnel;
+        self.reusable.client &= self.response.size != BodySize::Tunnel;
         self.note_head_size(true);
         self.bound_response_head();
         if let Err(stop) = self.response_phase().await {
             // What the client gets is not this response. Its time is the server's all the same (manual, 8.4, "Tr").
-            self.head_sizes = 0;
+            self.response.logged.heads = 0;
             return Err(stop);
         }
         let size = self.settle_response_body()?;
-        self.facts.tunnel = size == BodySize::Tunnel;
-        let size = if self.response_body.is_filtered() { self.filter_response(size)? } else { size };
+        self.response.is_tunnel = size == BodySize::Tunnel;
+        let size = if self.response.body.is_filtered() { self.filter_response(size)? } else { size };
         self.settle_connections(size)?;
-        let verbatim = self.response.verbatim();
-        if !self.facts.response_body_begun {
-            self.response_body.begin(BodyFlow::behind(&self.response.head, size));
+        let verbatim = self.response.message.verbatim();
+        if !self.response.body_begun {
+            self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
             if verbatim > 0 {
-                self.response_body.lead_with(verbatim);
+                self.response.body.lead_with(verbatim);
             }
         }
         if self.frontend.config.settings.options.http_drop_response_trailers {
-            self.response_body.drop_trailers();
+            self.response.body.drop_trailers();
         }
         // While the request is on its way, nothing closes behind the response.
         let closes = !self.reusable.client && !self.request.flows();
         if closes {
-            self.response_body.end_sink();
+            self.response.body.end_sink();
         }
         let Some(upstream) = &mut self.server.upstream else { return Err(no_server()) };
         if verbatim == 0 {
-            self.response.detach(&mut upstream.connector);
+            self.response.message.detach(&mut upstream.connector);
         }
-        if !self.response_body.inspect(&mut upstream.connector) {
+        if !self.response.body.inspect(&mut upstream.connector) {
             self.trace_coding(Direction::Response, false);
             // Nothing of the response went out yet: the client learns that there is none.
             self.timers.response = None;
-            self.head_sizes = 0;
+            self.response.logged.heads = 0;
             self.count(Event::FailedResponse);
             return Err(StreamError::error(502, By::Proxy, During::Headers));
         }
@@ -332,9 +334,9 @@ impl Stream {
         if verbatim == 0
             && let Some(upstream) = &mut self.server.upstream
         {
-            let body = self.response_body.take_ready(SENT_WITH_HEAD);
-            let more = closes && self.response_body.is_done();
-            let sent = self.response.send_with(
+            let body = self.response.body.take_ready(SENT_WITH_HEAD);
+            let more = closes && self.response.body.is_done();
+            let sent = self.response.message.send_with(
                 &mut self.client,
                 &mut upstream.connector,
                 body,
@@ -345,8 +347,8 @@ impl Stream {
                 return Err(StreamError::close(By::Client, During::Data));
             }
         }
-        self.facts.response_started = true;
-        if self.facts.tunnel {
+        self.response.progress = ResponseProgress::Leaving;
+        if self.response.is_tunnel {
             self.request.body.begin(BodyFlow::tunnel());
             return PooledFuture::new(self.relay()).await;
         }
@@ -368,17 +370,17 @@ impl Stream {
     #[cold]
     fn filter_response(&mut self, size: BodySize) -> Phase<BodySize> {
         let Some(upstream) = &mut self.server.upstream else { return Err(no_server()) };
-        self.response.detach(&mut upstream.connector);
-        if !std::mem::replace(&mut self.facts.response_body_begun, true) {
-            self.response_body.begin(BodyFlow::behind(&self.response.head, size));
+        self.response.message.detach(&mut upstream.connector);
+        if !std::mem::replace(&mut self.response.body_begun, true) {
+            self.response.body.begin(BodyFlow::behind(&self.response.message.head, size));
         }
-        if !self.response_body.head(&mut self.response) || size == BodySize::Tunnel {
+        if !self.response.body.head(&mut self.response.message) || size == BodySize::Tunnel {
             return Ok(size);
         }
         // A client of HTTP/1.0 knows the end by the connection's.
         let chunks = self.request.message.head.version() >= Version::HTTP_11;
-        self.response_body.encode(chunks);
-        let stated = if chunks { self.response.chunk() } else { self.response.unframe() };
+        self.response.body.encode(chunks);
+        let stated = if chunks { self.response.message.chunk() } else { self.response.message.unframe() };
         stated.map_err(|_| no_room())?;
         Ok(BodySize::Unknown)
     }
@@ -387,13 +389,13 @@ impl Stream {
     /// one that has. A tunnel is open when the server says so and the client is told so; else nothing follows, and nothing
     /// more is read of a client that may take it for open.
     fn settle_response_body(&mut self) -> Phase<BodySize> {
-        let came = self.response_size;
-        let status = self.response.head.status();
+        let came = self.response.size;
+        let status = self.response.message.head.status();
         let accepted = came == BodySize::Tunnel;
         let promised = self.promises_tunnel();
-        if accepted && promised && (status == 101) == (self.server_status == 101) {
+        if accepted && promised && (status == 101) == (self.response.server_status == 101) {
             // A tunnel has no length (RFC 9110, 9.3.6), whatever the server says.
-            let head = &mut self.response.head;
+            let head = &mut self.response.message.head;
             if head.flags().intersects(Flags::HAS_CONTENT_LENGTH | Flags::HAS_TRANSFER_ENCODING) {
                 head.touch();
             }
@@ -405,7 +407,7 @@ impl Stream {
         if size != came {
             // Nobody takes it: that ends the server's connection.
             self.reusable.server = false;
-            self.response_body.begin(BodyFlow::done());
+            self.response.body.begin(BodyFlow::done());
         }
         let said = if promised { BodySize::Tunnel } else { size };
         self.restate_response(said).map_err(|_| no_room())?;
@@ -416,34 +418,36 @@ impl Stream {
 
     /// Whether the response's head tells the client that a tunnel begins.
     pub(crate) fn promises_tunnel(&self) -> bool {
-        BodySize::of_response(&self.response.head, self.request.message.head.method()) == BodySize::Tunnel
+        BodySize::of_response(&self.response.message.head, self.request.message.head.method())
+            == BodySize::Tunnel
     }
 
     /// Makes the response's head say what body the client gets. A 304, and a response to HEAD that has a body for others, say
     /// how long another one is.
     pub(crate) fn restate_response(&mut self, size: BodySize) -> Result<(), NoRoom> {
-        let status = self.response.head.status();
+        let status = self.response.message.head.status();
         if status == 304 || (self.request.head_only && !status::is_bodyless(status)) {
             return Ok(());
         }
-        self.response.restate(size)
+        self.response.message.restate(size)
     }
 
     /// Decides which connections live on, and says so in the response.
     fn settle_connections(&mut self, size: BodySize) -> Phase {
-        if self.facts.tunnel {
+        if self.response.is_tunnel {
             self.reusable.give_up();
             // What the server says of its own connection stays behind (RFC 9110, 7.6.1).
-            self.response.announce_tunnel().map_err(|_| no_room())?;
+            self.response.message.announce_tunnel().map_err(|_| no_room())?;
             self.adjust_response_case();
             return Ok(());
         }
         let mode = self.connection_mode();
-        self.reusable.server &= self.response.server_persists(self.response_size, mode);
+        self.reusable.server &= self.response.message.server_persists(self.response.size, mode);
         self.reusable.client &=
-            self.response.client_persists(&self.request.message, size, self.client_mode())
+            self.response.message.client_persists(&self.request.message, size, self.client_mode())
                 && !self.session.closes();
         self.response
+            .message
             .announce_to_client(&self.request.message, self.reusable.client)
             .map_err(|_| no_room())?;
         self.adjust_response_case();
@@ -453,7 +457,7 @@ impl Stream {
     /// `option h1-case-adjust-bogus-client`: the client sees the names of fields in the case that it insists on.
     pub(crate) fn adjust_response_case(&mut self) {
         let wanted = self.frontend.config.settings.options.adjust_case_for_client;
-        self.response.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
+        self.response.message.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
     }
 
     /// What the frontend and the backend agree on for connections.
@@ -468,7 +472,7 @@ impl Stream {
 
     async fn retry_or_stop(&mut self, failure: Failure) -> Phase {
         self.close_server();
-        self.response.clear();
+        self.response.message.clear();
         PooledFuture::new(self.retry_after(failure)).await
     }
 

@@ -159,7 +159,7 @@ impl Stream {
     fn monitor(&mut self) -> StreamError {
         let frontend = self.frontend;
         self.facts.unlogged = true;
-        self.facts.local = true;
+        self.response.is_local = true;
         let failed = frontend.config.monitor_fail.iter().any(|condition| self.holds(condition));
         let ending = Ending::new(By::Local, During::Request);
         if failed {

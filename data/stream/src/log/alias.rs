@@ -44,8 +44,8 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::BytesRead => early(stream, out, stream.logged_bytes() as i64),
         Alias::BytesUploaded => out.number(stream.bytes_in() as i64),
         // There is none in TCP mode, and in HTTP mode not always.
-        Alias::Status if stream.status == 0 => out.number(-1),
-        Alias::Status => out.number(i64::from(stream.status)),
+        Alias::Status if stream.response.status == 0 => out.number(-1),
+        Alias::Status => out.number(i64::from(stream.response.status)),
         Alias::RequestCookie => captured(stream.captures.cookie(CaptureSide::Request), out),
         Alias::ResponseCookie => captured(stream.captures.cookie(CaptureSide::Response), out),
         Alias::RequestHeaders | Alias::RequestHeadersClf => {
@@ -173,7 +173,7 @@ fn retries(stream: &Stream, out: &mut LogWriter<'_>) {
 
 fn server_name(stream: &Stream, out: &mut LogWriter<'_>) {
     if stream.look_at_server(|server| out.text(server.name().as_bytes())).is_none() {
-        out.text(if stream.facts.local { b"<STATS>" } else { b"<NOSRV>" });
+        out.text(if stream.response.is_local { b"<STATS>" } else { b"<NOSRV>" });
     }
 }
 

@@ -138,8 +138,8 @@ impl Stream {
 
     /// The same for the response.
     pub(crate) fn bound_response_head(&mut self) {
-        let held = self.server.input().len().saturating_sub(self.response.unconsumed());
-        self.response.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
+        let held = self.server.input().len().saturating_sub(self.response.message.unconsumed());
+        self.response.message.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
     }
 
     /// Takes in what came of the request's body; done when that is enough.
@@ -183,11 +183,11 @@ impl Stream {
     }
 
     async fn await_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
-        let limit = self.instance.limits.body_limit(&self.response.head);
+        let limit = self.instance.limits.body_limit(&self.response.message.head);
         let Some(upstream) = &mut self.server.upstream else { return Ok(()) };
-        self.response.detach(&mut upstream.connector);
-        self.response_body.begin(weir_mux::BodyFlow::behind(&self.response.head, self.response_size));
-        self.facts.response_body_begun = true;
+        self.response.message.detach(&mut upstream.connector);
+        self.response.body.begin(weir_mux::BodyFlow::behind(&self.response.message.head, self.response.size));
+        self.response.body_begun = true;
         self.drive(
             While::response_body(time, weir_sched::now()),
             |stream, _| stream.gather_response_body(at_least, limit),
@@ -206,8 +206,8 @@ impl Stream {
                 self.count(Event::FailedResponse);
                 return Err(StreamError::error(502, By::Proxy, During::Data));
             }
-            let enough = at_least > 0 && self.response_body.payload() >= at_least;
-            if self.response_body.is_complete() || enough {
+            let enough = at_least > 0 && self.response.body.payload() >= at_least;
+            if self.response.body.is_complete() || enough {
                 return Ok(Step::Done(()));
             }
             let Some(upstream) = &mut self.server.upstream else { return Ok(Step::Done(())) };
@@ -227,7 +227,7 @@ impl Stream {
     /// Looks at what came of the response's body; false if it is no chunked coding.
     fn inspect_response_body(&mut self) -> bool {
         let Some(upstream) = &mut self.server.upstream else { return true };
-        let right = self.response_body.inspect(&mut upstream.connector);
+        let right = self.response.body.inspect(&mut upstream.connector);
         self.trace_coding(Direction::Response, right);
         right
     }
@@ -287,7 +287,7 @@ impl Stream {
     }
 
     fn response_is_final(&self) -> bool {
-        self.facts.have_response
+        self.response.is_known()
             || self.server.upstream.as_ref().is_none_or(|upstream| {
                 let connector = &upstream.connector;
                 connector.ended()

@@ -12,7 +12,7 @@ use crate::stream::Stream;
 
 impl Stream {
     fn edited_message(&mut self, request: bool) -> &mut Message {
-        if request { &mut self.request.message } else { &mut self.response }
+        if request { &mut self.request.message } else { &mut self.response.message }
     }
 
     pub(super) fn edit_header(&mut self, edit: &'static HeaderEdit, request: bool) -> ActionResult {
@@ -44,19 +44,19 @@ impl Stream {
     /// Gathers a field of a 103 response; rules in a row share one (manual, "early-hint").
     pub(super) fn early_hint(&mut self, name: &str, value: &'static LogFormat) -> ActionResult {
         let value = self.format(value);
-        self.early_hints.extend_from_slice(name.as_bytes());
-        self.early_hints.extend_from_slice(b": ");
-        self.early_hints.extend_from_slice(&value);
-        self.early_hints.extend_from_slice(b"\r\n");
+        self.response.early_hints.extend_from_slice(name.as_bytes());
+        self.response.early_hints.extend_from_slice(b": ");
+        self.response.early_hints.extend_from_slice(&value);
+        self.response.early_hints.extend_from_slice(b"\r\n");
         ActionResult::Next
     }
 
     /// Sends what was gathered. HTTP/1.0 clients do not know interim responses.
     pub(super) fn send_early_hints(&mut self) {
-        if self.early_hints.is_empty() {
+        if self.response.early_hints.is_empty() {
             return;
         }
-        let hints = std::mem::replace(&mut self.early_hints, crate::recycle::bytes());
+        let hints = std::mem::replace(&mut self.response.early_hints, crate::recycle::bytes());
         if self.request.message.head.version().is_11_or_later() {
             let mut message = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
             message.extend_from_slice(&hints);

@@ -89,7 +89,7 @@ impl Stream {
     fn emit_body(&mut self, direction: Direction, flow: Flow) {
         let step = match direction {
             Direction::Request => self.request.body.step(),
-            Direction::Response => self.response_body.step(),
+            Direction::Response => self.response.body.step(),
         };
         self.emit_step(&OF_H1, direction, &step, "");
         if matches!(flow, Flow::Malformed | Flow::Truncated | Flow::Failed(End::Source, _)) {

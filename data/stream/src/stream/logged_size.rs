@@ -1,0 +1,78 @@
+//! The size of a response in the log: the reference program's own, not what went over the wire.
+//!
+//! It does not log what it sent but the size of its own form of a message: 21 bytes, then the parts of the start line and of
+//! each field without what separates them. Who compares logs sees it. Of a server's response, what it says of its own
+//! connection does not count.
+
+use weir_mux::Message;
+
+/// What the heads and the reply of a stream count in the log, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoggedSize {
+    /// The heads sent to the client.
+    pub heads: u64,
+    /// The body of a response of our own.
+    pub reply: u64,
+}
+
+impl LoggedSize {
+    /// Adds a head, before anything is added to it for the connection's sake. `of_server`: it is a server's.
+    pub fn add_head(&mut self, message: &Message, of_server: bool) {
+        let (head, raw) = (&message.head, message.bytes());
+        let fields: usize = head.fields(raw).map(|(name, value)| size_of_field(name, value, of_server)).sum();
+        self.heads += (STATUS_LINE_SIZE + head.reason(raw).len() + fields) as u64;
+    }
+
+    /// Both together.
+    #[inline]
+    pub fn total(&self) -> u64 {
+        self.heads + self.reply
+    }
+}
+
+/// What the log counts of a field: of a server's `Connection`, what does not concern this hop alone.
+fn size_of_field(name: &[u8], value: &[u8], of_server: bool) -> usize {
+    if !of_server || !name.eq_ignore_ascii_case(b"connection") {
+        return name.len() + value.len();
+    }
+    let of_hop =
+        |token: &[u8]| [&b"close"[..], b"keep-alive"].iter().any(|word| token.eq_ignore_ascii_case(word));
+    let tokens = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let left = tokens.filter(|token| !of_hop(token)).map(|token| token.len() + SEPARATOR).sum::<usize>();
+    if left == 0 { 0 } else { name.len() + left - SEPARATOR }
+}
+
+/// A version and a status have eleven characters; 21 more are the reference program's own.
+const STATUS_LINE_SIZE: usize = 21 + 11;
+
+/// Between two values of a list: a comma and a space.
+const SEPARATOR: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use weir_http::Kind;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(head: &str, of_server: bool, fields: usize) {
+        let mut message = Message::default();
+        message.read_kept(Kind::Response, head.as_bytes()).expect("a head");
+        let mut size = LoggedSize { heads: 0, reply: 5 };
+        size.add_head(&message, of_server);
+        assert_eq!(size.total(), (32 + "OK".len() + fields + 5) as u64, "{head}");
+    }
+
+    #[test]
+    fn what_separates_fields_does_not_count() {
+        check("HTTP/1.1 200 OK\r\n\r\n", true, 0);
+        check("HTTP/1.1 200 OK\r\nA: bc\r\nDe:f\r\n\r\n", true, 3 + 3);
+    }
+
+    #[test]
+    fn a_server_does_not_count_with_what_it_says_of_its_own_connection() {
+        check("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", true, 0);
+        check("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", false, 15);
+        check("HTTP/1.1 200 OK\r\nConnection: Keep-Alive, x, yz\r\n\r\n", true, 10 + 5);
+    }
+}

@@ -1,0 +1,119 @@
+//! The response's part of a stream: the message, its body on its way, and what the log says of both.
+
+use weir_http::BodySize;
+use weir_mux::{Message, Transfer};
+
+use crate::recycle::Lent;
+use crate::reply::Reply;
+use crate::stream::logged_size::LoggedSize;
+
+/// What the client is answered.
+pub struct ResponsePart {
+    /// The head, with what rules made of it.
+    pub message: Lent<Message>,
+    /// The body on its way.
+    pub body: Transfer,
+    /// The size of the body as it comes from the server, whatever rules make of the response.
+    pub size: BodySize,
+    /// The body of a response of our own, when there is one.
+    pub reply: Option<Reply>,
+    /// How much of a response there is.
+    pub progress: ResponseProgress,
+    /// The status that the client gets; 0 before there is one.
+    pub status: u16,
+    /// The status that the server sent, before rules changed it.
+    pub server_status: u16,
+    /// Rules or filters looked at the body before the response was sent.
+    pub body_begun: bool,
+    /// What follows is no body: bytes flow both ways until somebody closes.
+    pub is_tunnel: bool,
+    /// The response is the statistics page's or another local service's.
+    pub is_local: bool,
+    /// Its size in the log.
+    pub logged: LoggedSize,
+    /// Fields of a 103 response that is being gathered.
+    pub early_hints: Lent<Vec<u8>>,
+}
+
+/// How much of a response there is, in HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResponseProgress {
+    /// Nothing; in TCP mode there is never more.
+    #[default]
+    Awaited,
+    /// The head of the final response: rules see it.
+    Known,
+    /// Its first bytes left for the client, or could have: no other response follows.
+    Leaving,
+}
+
+impl ResponsePart {
+    /// No response yet.
+    #[inline]
+    pub fn new() -> Self {
+        ResponsePart {
+            message: crate::recycle::message(),
+            body: Transfer::done(),
+            size: BodySize::None,
+            reply: None,
+            progress: ResponseProgress::Awaited,
+            status: 0,
+            server_status: 0,
+            body_begun: false,
+            is_tunnel: false,
+            is_local: false,
+            logged: LoggedSize::default(),
+            early_hints: crate::recycle::bytes(),
+        }
+    }
+
+    /// Whether its head is there.
+    #[inline]
+    pub fn is_known(&self) -> bool {
+        self.progress != ResponseProgress::Awaited
+    }
+
+    /// Whether the client has the beginning of it.
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        self.progress == ResponseProgress::Leaving
+    }
+
+    /// What left of it, as the log counts. `head_only`: the request forbade a body.
+    pub fn logged_bytes(&self, head_only: bool) -> u64 {
+        // The end of a chunked coding is one byte, of whatever size it was.
+        let end = self.body.is_chunked() && !head_only && self.body.is_complete();
+        self.logged.total() + self.body.payload() + u64::from(end)
+    }
+}
+
+impl Default for ResponsePart {
+    fn default() -> Self {
+        ResponsePart::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_is_known() {
+        let mut response = ResponsePart::new();
+        let mut of = |progress| {
+            response.progress = progress;
+            (response.is_known(), response.is_leaving())
+        };
+        assert_eq!(of(ResponseProgress::Awaited), (false, false));
+        assert_eq!(of(ResponseProgress::Known), (true, false));
+        assert_eq!(of(ResponseProgress::Leaving), (true, true));
+    }
+
+    #[test]
+    fn heads_and_a_reply_of_ours_count_in_the_log() {
+        let mut response = ResponsePart::new();
+        assert_eq!(response.logged_bytes(false), 0);
+        response.logged.reply = 7;
+        assert_eq!(response.logged_bytes(true), 7);
+    }
+}
