@@ -112,7 +112,7 @@ impl KnownName {
 
     /// Its text in lower case; empty for [`KnownName::Other`].
     #[inline]
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         TEXTS[self as usize]
     }
 }

@@ -32,6 +32,7 @@ const HOUSE: &[Room] = &[
     room("weir-sched", "sched", NOTHING, SCHED_BELOW),
     room("weir-http", "proto/http", NOTHING, PURE_BELOW),
     room("weir-h1", "proto/h1", &["weir-http"], PURE_BELOW),
+    room("weir-hpack", "proto/hpack", &["weir-http"], PURE_BELOW),
     room("weir-proxy", "proto/proxy", NOTHING, PURE_BELOW),
     room("weir-syslog", "proto/syslog", NOTHING, PURE_BELOW),
     room("weir-client-hello", "proto/tls", NOTHING, PURE_BELOW),
@@ -54,8 +55,9 @@ const HOUSE: &[Room] = &[
     room("weir-ring", "bin/weir-ring", NOTHING, &["foundation"]),
 ];
 
-/// What is on the wire of one version of HTTP. Only the multiplexer speaks it: above it a message is the same whatever carried it.
-const WIRE: &[&str] = &["weir-h1"];
+/// What is on the wire of one version of HTTP. Above `proto` only the multiplexer speaks it: there a message is the same whatever
+/// carried it.
+const WIRE: &[&str] = &["weir-h1", "weir-hpack"];
 const SPEAKS_WIRE: &str = "weir-mux";
 
 /// The development programs stand outside: they may look at everything, and nothing may look at them.
@@ -100,7 +102,8 @@ fn faults(crates: &[Crate]) -> Vec<Fault> {
 impl Room {
     fn may_import(&self, import: &Crate) -> bool {
         let import_name = import.name.as_str();
-        if WIRE.contains(&import_name) && self.name != SPEAKS_WIRE {
+        let speaks_wire = self.name == SPEAKS_WIRE || self.folder.starts_with("proto/");
+        if WIRE.contains(&import_name) && !speaks_wire {
             return false;
         }
         self.neighbours.contains(&import_name)

@@ -1,0 +1,235 @@
+//! Header blocks to fields (RFC 7541, 3 and 6).
+
+use crate::huffman;
+use crate::integer::{self, Integer};
+use crate::static_table;
+use crate::table::{Name, Table};
+use crate::token::{Defect, Token};
+
+/// Decodes the header blocks of one direction of a connection, in their order.
+#[derive(Debug)]
+pub struct Decoder {
+    table: Table,
+    /// What the table may be made as large as: what was announced to the peer.
+    limit: usize,
+    /// The most bytes of a name or a value on the wire.
+    max_text: usize,
+    /// A field of this block came: the table's size may not change any more.
+    in_fields: bool,
+    /// Names and values that came in the Huffman code.
+    decoded: Vec<u8>,
+}
+
+/// A field that was decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'f> {
+    /// What its name stands for.
+    pub token: Token,
+    /// Its name.
+    pub name: &'f [u8],
+    /// Its value.
+    pub value: &'f [u8],
+    /// Why no message may have it.
+    pub defect: Option<Defect>,
+    /// Whoever passes it on must not index it either (RFC 7541, 6.2.3).
+    pub sensitive: bool,
+}
+
+/// Why a block cannot be decoded: the connection is of no further use, as the tables differ from now on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// An index that no table has (RFC 7541, 2.3.3).
+    Index,
+    /// A number that is too large (RFC 7541, 5.1).
+    Integer,
+    /// A Huffman code that is none (RFC 7541, 5.2).
+    Huffman,
+    /// A name or a value that is longer than what is accepted.
+    TooLong,
+    /// The table's size is changed to more than what was announced, or behind a field (RFC 7541, 4.2 and 6.3).
+    TableSize,
+}
+
+impl Decoder {
+    /// A decoder whose table takes up to `limit` bytes, and that accepts names and values of up to `max_text` bytes on the wire.
+    pub fn new(limit: usize, max_text: usize) -> Decoder {
+        Decoder { table: Table::new(limit), limit, max_text, in_fields: false, decoded: Vec::new() }
+    }
+
+    /// Decodes what is complete at the front of `bytes` and shows each field; how many bytes that took. What is left is the
+    /// beginning of a field: it is to be given again, with what follows.
+    ///
+    /// # Errors
+    /// When the block is none. Fields that came before were shown.
+    pub fn decode(&mut self, bytes: &[u8], mut show: impl FnMut(Field<'_>)) -> Result<usize, Error> {
+        let mut at = 0;
+        while let Some(&first) = bytes.get(at) {
+            let rest = &bytes[at..];
+            let used = match first {
+                0x80.. => self.indexed(rest, &mut show)?,
+                0x40..0x80 => self.literal(rest, 6, true, &mut show)?,
+                0x20..0x40 => self.resize(rest)?,
+                0..0x20 => self.literal(rest, 4, false, &mut show)?,
+            };
+            match used {
+                Some(used) => at += used,
+                None => break,
+            }
+        }
+        Ok(at)
+    }
+
+    /// The block is over, the next bytes are another one's.
+    pub fn end_block(&mut self) {
+        self.in_fields = false;
+        // Long values are rare: what they took is not kept.
+        if self.decoded.capacity() > KEPT {
+            self.decoded = Vec::new();
+        }
+    }
+
+    fn indexed(&mut self, bytes: &[u8], show: &mut impl FnMut(Field<'_>)) -> Result<Option<usize>, Error> {
+        let Some((index, used)) = number(bytes, 7)? else { return Ok(None) };
+        self.in_fields = true;
+        show(self.field(index as usize)?);
+        Ok(Some(used))
+    }
+
+    /// The field with this index, of either table.
+    fn field(&self, index: usize) -> Result<Field<'_>, Error> {
+        if let Some(row) = static_table::row(index) {
+            let (name, value) = (row.name.as_bytes(), row.value.as_bytes());
+            return Ok(Field { token: row.token, name, value, defect: None, sensitive: false });
+        }
+        let position = index.checked_sub(static_table::LENGTH + 1).ok_or(Error::Index)?;
+        let known = self.table.get(position).ok_or(Error::Index)?;
+        Ok(Field {
+            token: known.token,
+            name: known.name,
+            value: known.value,
+            defect: known.defect,
+            sensitive: false,
+        })
+    }
+
+    /// A value as text, its name as text or as an index of `bits` bits.
+    fn literal(
+        &mut self,
+        bytes: &[u8],
+        bits: u32,
+        enters: bool,
+        show: &mut impl FnMut(Field<'_>),
+    ) -> Result<Option<usize>, Error> {
+        let Some((index, mut at)) = number(bytes, bits)? else { return Ok(None) };
+        let index = index as usize;
+        let mut spelled = None;
+        if index == 0 {
+            let Some((text, used)) = self.text(&bytes[at..])? else { return Ok(None) };
+            spelled = Some((at, text));
+            at += used;
+        }
+        let Some((value, used)) = self.text(&bytes[at..])? else { return Ok(None) };
+        let value_at = at;
+        at += used;
+        self.in_fields = true;
+        // Nothing is decoded before all of it is there, so that no byte is decoded twice.
+        self.decoded.clear();
+        let mut decoded = std::mem::take(&mut self.decoded);
+        let name_end = match spelled {
+            Some((from, text)) => text.decode(&bytes[from..], &mut decoded)?,
+            None => 0,
+        };
+        value.decode(&bytes[value_at..], &mut decoded)?;
+        let value = value.of(&bytes[value_at..], &decoded[name_end..]);
+        let (token, name, defect) = match spelled {
+            Some((from, text)) => {
+                let name = text.of(&bytes[from..], &decoded[..name_end]);
+                let token = Token::of(name);
+                (token, name, Defect::of_name(name, token))
+            }
+            None => {
+                let known = self.field(index)?;
+                // What is wrong with the other's value is not wrong with this one's.
+                (known.token, known.name, known.defect.filter(|defect| *defect != Defect::Value))
+            }
+        };
+        let defect = defect.or_else(|| Defect::of_value(value));
+        let sensitive = !enters && bytes[0] & 0x10 != 0;
+        show(Field { token, name, value, defect, sensitive });
+        if enters {
+            let name = match (spelled, static_table::row(index)) {
+                (Some((from, text)), _) => Name::Text(text.of(&bytes[from..], &decoded[..name_end])),
+                (None, Some(row)) => Name::Text(row.name.as_bytes()),
+                (None, None) => Name::Of(index - static_table::LENGTH - 1),
+            };
+            self.table.insert(token, name, value, defect);
+        }
+        self.decoded = decoded;
+        Ok(Some(at))
+    }
+
+    fn resize(&mut self, bytes: &[u8]) -> Result<Option<usize>, Error> {
+        let Some((size, used)) = number(bytes, 5)? else { return Ok(None) };
+        if self.in_fields || size as usize > self.limit {
+            return Err(Error::TableSize);
+        }
+        self.table.set_limit(size as usize);
+        Ok(Some(used))
+    }
+
+    /// The text at the front, if all of it is there, and how many bytes it takes.
+    fn text(&self, bytes: &[u8]) -> Result<Option<(Text, usize)>, Error> {
+        let Some(text) = text(bytes)? else { return Ok(None) };
+        if text.length > self.max_text {
+            return Err(Error::TooLong);
+        }
+        let end = text.start + text.length;
+        Ok((end <= bytes.len()).then_some((text, end)))
+    }
+}
+
+/// A name or a value on the wire.
+#[derive(Clone, Copy)]
+struct Text {
+    start: usize,
+    length: usize,
+    huffman: bool,
+}
+
+impl Text {
+    /// Decodes it behind what is in `decoded`, if it is in the Huffman code; where that ends.
+    fn decode(self, bytes: &[u8], decoded: &mut Vec<u8>) -> Result<usize, Error> {
+        if self.huffman {
+            let code = &bytes[self.start..self.start + self.length];
+            huffman::decode(code, decoded).map_err(|_| Error::Huffman)?;
+        }
+        Ok(decoded.len())
+    }
+
+    /// Its bytes: those of the block, or those that were decoded.
+    fn of<'t>(self, bytes: &'t [u8], decoded: &'t [u8]) -> &'t [u8] {
+        if self.huffman { decoded } else { &bytes[self.start..self.start + self.length] }
+    }
+}
+
+/// A text's place; none while its length is not there.
+fn text(bytes: &[u8]) -> Result<Option<Text>, Error> {
+    let Some((length, start)) = number(bytes, 7)? else { return Ok(None) };
+    Ok(Some(Text { start, length: length as usize, huffman: bytes[0] & 0x80 != 0 }))
+}
+
+/// The number at the front, and how many bytes it takes; none while it is not complete.
+#[inline]
+fn number(bytes: &[u8], bits: u32) -> Result<Option<(u32, usize)>, Error> {
+    match integer::read(bytes, bits) {
+        Integer::Whole(value, used) => Ok(Some((value, used))),
+        Integer::Short => Ok(None),
+        Integer::TooLarge => Err(Error::Integer),
+    }
+}
+
+/// How much room for decoded texts is kept from one block to the next: what most cookies fit.
+const KEPT: usize = 1024;
+
+#[cfg(test)]
+mod tests;

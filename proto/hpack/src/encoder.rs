@@ -1,0 +1,219 @@
+//! Fields to header blocks (RFC 7541, 6).
+
+use crate::huffman;
+use crate::integer;
+use crate::static_table;
+use crate::table::{Name, Table};
+use crate::token::Token;
+
+/// Encodes the header blocks of one direction of a connection, in their order.
+#[derive(Debug)]
+pub struct Encoder {
+    table: Table,
+    /// The most that the table may take, whatever the peer allows.
+    own_limit: usize,
+    /// What the next block has to say first of the table's size: the smallest since the last block, and the last.
+    resized: Option<(usize, usize)>,
+}
+
+/// Whether the peer keeps a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Indexing {
+    /// It enters the table: the next time it is an index. For what comes again and again.
+    Kept,
+    /// It does not.
+    NotKept,
+    /// It does not, and nobody behind may keep it: guessing what is in a table must not find it (RFC 7541, 7.1.3).
+    Never,
+}
+
+/// What a table takes until the peer says otherwise (RFC 9113, 6.5.2).
+const INITIAL: usize = 4096;
+
+impl Encoder {
+    /// An encoder whose table takes at most `own_limit` bytes.
+    pub fn new(own_limit: usize) -> Encoder {
+        let resized = (own_limit < INITIAL).then_some((own_limit, own_limit));
+        Encoder { table: Table::new(own_limit.min(INITIAL)), own_limit, resized }
+    }
+
+    /// The peer says what the table may take (SETTINGS_HEADER_TABLE_SIZE).
+    pub fn set_limit(&mut self, limit: usize) {
+        let limit = limit.min(self.own_limit);
+        if limit == self.table.limit() {
+            return;
+        }
+        self.table.set_limit(limit);
+        let smallest = self.resized.map_or(limit, |(smallest, _)| smallest.min(limit));
+        self.resized = Some((smallest, limit));
+    }
+
+    /// A block begins: what became of the table's size comes first (RFC 7541, 4.2).
+    pub fn begin_block(&mut self, out: &mut Vec<u8>) {
+        let Some((smallest, last)) = self.resized.take() else { return };
+        if smallest < last {
+            integer::write(out, 0x20, 5, smallest as u32);
+        }
+        integer::write(out, 0x20, 5, last as u32);
+    }
+
+    /// Appends `:status`. Codes outside 100..=999 are brought into it.
+    #[inline]
+    pub fn status(&mut self, out: &mut Vec<u8>, status: u16) {
+        let index = match status {
+            200 => 8,
+            204 => 9,
+            206 => 10,
+            304 => 11,
+            400 => 12,
+            404 => 13,
+            500 => 14,
+            _ => {
+                let status = status.clamp(100, 999);
+                let digits = [status / 100, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8);
+                self.field(out, Token::Status, b":status", &digits, Indexing::NotKept);
+                return;
+            }
+        };
+        out.push(0x80 | index);
+    }
+
+    /// Appends a field. The name is in lower case already.
+    pub fn field(&mut self, out: &mut Vec<u8>, token: Token, name: &[u8], value: &[u8], indexing: Indexing) {
+        let known = static_table::index_of_name(token, name);
+        if let Some(index) = known.and_then(|first| static_table::index_of_value(first, value))
+            && indexing != Indexing::Never
+        {
+            integer::write(out, 0x80, 7, index as u32);
+            return;
+        }
+        match indexing {
+            Indexing::Kept => self.kept(out, token, name, value, known),
+            Indexing::NotKept => literal(out, 0, 4, known, name, value, plain),
+            Indexing::Never => literal(out, 0x10, 4, known, name, value, plain),
+        }
+    }
+
+    /// What enters the table is worth its shortest form.
+    fn kept(&mut self, out: &mut Vec<u8>, token: Token, name: &[u8], value: &[u8], known: Option<usize>) {
+        let (same, named) = self.table.find(token, name, value);
+        let index = |position: usize| position + static_table::LENGTH + 1;
+        if let Some(position) = same {
+            integer::write(out, 0x80, 7, index(position) as u32);
+            return;
+        }
+        literal(out, 0x40, 6, known.or(named.map(index)), name, value, shortest);
+        let name = named.map_or(Name::Text(name), Name::Of);
+        self.table.insert(token, name, value, None);
+    }
+}
+
+fn literal(
+    out: &mut Vec<u8>,
+    pattern: u8,
+    bits: u32,
+    index: Option<usize>,
+    name: &[u8],
+    value: &[u8],
+    text: fn(&mut Vec<u8>, &[u8]),
+) {
+    integer::write(out, pattern, bits, index.unwrap_or(0) as u32);
+    if index.is_none() {
+        text(out, name);
+    }
+    text(out, value);
+}
+
+/// As it is: what is said once is not worth the time that coding takes.
+fn plain(out: &mut Vec<u8>, text: &[u8]) {
+    integer::write(out, 0, 7, text.len() as u32);
+    out.extend_from_slice(text);
+}
+
+/// In the Huffman code, if that is shorter.
+fn shortest(out: &mut Vec<u8>, text: &[u8]) {
+    let length = huffman::encoded_len(text);
+    if length >= text.len() {
+        return plain(out, text);
+    }
+    integer::write(out, 0x80, 7, length as u32);
+    huffman::encode(text, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decoder::Decoder;
+
+    const FIELDS: [(&str, &str, Indexing); 8] = [
+        ("server", "weir", Indexing::Kept),
+        ("content-type", "text/html; charset=utf-8", Indexing::Kept),
+        ("x-mine", "again and again", Indexing::Kept),
+        ("content-length", "1234", Indexing::NotKept),
+        ("set-cookie", "secret=1", Indexing::Never),
+        ("x-once", "", Indexing::NotKept),
+        ("accept-encoding", "gzip, deflate", Indexing::NotKept),
+        ("accept-encoding", "gzip, deflate", Indexing::Never),
+    ];
+
+    /// A block of these fields, and what a decoder makes of it.
+    fn round(encoder: &mut Encoder, decoder: &mut Decoder, status: u16) -> usize {
+        let mut block = Vec::new();
+        encoder.begin_block(&mut block);
+        encoder.status(&mut block, status);
+        for (name, value, indexing) in FIELDS {
+            encoder.field(
+                &mut block,
+                Token::of(name.as_bytes()),
+                name.as_bytes(),
+                value.as_bytes(),
+                indexing,
+            );
+        }
+        let mut found = Vec::new();
+        let used = decoder.decode(&block, |field| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            found.push((text(field.name), text(field.value), field.sensitive));
+        });
+        assert_eq!(used, Ok(block.len()));
+        decoder.end_block();
+        assert_eq!(found[0], (":status".to_owned(), status.to_string(), false));
+        for (found, (name, value, indexing)) in found[1..].iter().zip(FIELDS) {
+            let want = (name.to_owned(), value.to_owned(), indexing == Indexing::Never);
+            assert_eq!(*found, want);
+        }
+        block.len()
+    }
+
+    #[test]
+    fn what_is_encoded_comes_back_and_what_comes_again_is_short() {
+        let (mut encoder, mut decoder) = (Encoder::new(1024), Decoder::new(4096, 4096));
+        let first = round(&mut encoder, &mut decoder, 200);
+        let second = round(&mut encoder, &mut decoder, 200);
+        assert!(second + 40 < first, "{first} bytes, then {second}");
+        for status in [100, 204, 206, 304, 307, 400, 404, 500, 503, 999] {
+            round(&mut encoder, &mut decoder, status);
+        }
+    }
+
+    #[test]
+    fn a_table_that_becomes_smaller_and_larger_says_both_rfc_7541_4_2() {
+        let (mut encoder, mut decoder) = (Encoder::new(1024), Decoder::new(4096, 4096));
+        round(&mut encoder, &mut decoder, 200);
+        encoder.set_limit(0);
+        encoder.set_limit(512);
+        let mut block = Vec::new();
+        encoder.begin_block(&mut block);
+        assert_eq!(block, [0x20, 0x3f, 0xe1, 0x03]);
+        assert_eq!(decoder.decode(&block, |_| ()), Ok(4));
+        round(&mut encoder, &mut decoder, 200);
+        encoder.set_limit(0);
+        for _ in 0..3 {
+            round(&mut encoder, &mut decoder, 200);
+        }
+        encoder.set_limit(1 << 20);
+        let mut block = Vec::new();
+        encoder.begin_block(&mut block);
+        assert_eq!(block, [0x3f, 0xe1, 0x07], "no more than it takes itself");
+    }
+}

@@ -1,0 +1,211 @@
+//! The dynamic table (RFC 7541, 2.3.2 and 4): the fields that came last, as many as its size admits.
+
+use std::collections::VecDeque;
+
+use crate::token::{Defect, Token};
+
+/// What an entry counts beside its bytes (RFC 7541, 4.1).
+pub(crate) const OVERHEAD: usize = 32;
+
+/// Fields, the newest first. It never holds more bytes of them than twice its size, and an empty one holds no memory.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    entries: VecDeque<Entry>,
+    /// Names and values, one after the other, the oldest first; what was evicted may still be in front.
+    bytes: Vec<u8>,
+    /// How many bytes were dropped in front of `bytes` so far.
+    dropped: usize,
+    /// What its entries count.
+    size: usize,
+    /// What they may count.
+    limit: usize,
+}
+
+/// One field.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    token: Token,
+    defect: Option<Defect>,
+    /// Where it begins, counted from the first byte that was ever in the table.
+    start: usize,
+    name: u32,
+    value: u32,
+}
+
+/// A field of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'t> {
+    pub token: Token,
+    pub defect: Option<Defect>,
+    pub name: &'t [u8],
+    pub value: &'t [u8],
+}
+
+/// The name of a field that enters the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Name<'n> {
+    /// Its text.
+    Text(&'n [u8]),
+    /// The name of the entry at this position.
+    Of(usize),
+}
+
+impl Table {
+    pub fn new(limit: usize) -> Table {
+        Table { limit, ..Table::default() }
+    }
+
+    /// What its entries may count.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// What its entries count.
+    #[cfg(test)]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Sets what its entries may count; the oldest go until they fit.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+        self.evict(0);
+    }
+
+    /// The field at a position, 0 for the newest.
+    #[inline]
+    pub fn get(&self, position: usize) -> Option<Known<'_>> {
+        let entry = self.entries.get(position)?;
+        let start = entry.start - self.dropped;
+        let (name, value) = (entry.name as usize, entry.value as usize);
+        let bytes = self.bytes.get(start..start + name + value)?;
+        let (name, value) = bytes.split_at(name);
+        Some(Known { token: entry.token, defect: entry.defect, name, value })
+    }
+
+    /// The position of a field with this name and value, and of one with the name.
+    pub fn find(&self, token: Token, name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
+        let mut named = None;
+        for position in 0..self.entries.len() {
+            let Some(known) = self.get(position).filter(|known| known.token == token && known.name == name)
+            else {
+                continue;
+            };
+            if known.value == value {
+                return (Some(position), Some(position));
+            }
+            named = named.or(Some(position));
+        }
+        (None, named)
+    }
+
+    /// Puts a field in front. One that is larger than the whole table leaves it empty (RFC 7541, 4.4).
+    pub fn insert(&mut self, token: Token, name: Name<'_>, value: &[u8], defect: Option<Defect>) {
+        let known = match name {
+            Name::Text(text) => Some((0, text.len())),
+            Name::Of(position) => {
+                self.entries.get(position).map(|entry| (entry.start - self.dropped, entry.name as usize))
+            }
+        };
+        let Some((from, length)) = known else { return };
+        let size = length + value.len() + OVERHEAD;
+        if size > self.limit {
+            self.evict(size);
+            return;
+        }
+        let start = self.dropped + self.bytes.len();
+        match name {
+            Name::Text(text) => self.bytes.extend_from_slice(text),
+            // It may be evicted by this very insertion: its bytes are copied before.
+            Name::Of(_) => self.bytes.extend_from_within(from..from + length),
+        }
+        self.bytes.extend_from_slice(value);
+        self.evict(size);
+        self.size += size;
+        let entry = Entry { token, defect, start, name: length as u32, value: value.len() as u32 };
+        self.entries.push_front(entry);
+        self.sweep();
+    }
+
+    /// Makes room for a field that counts `more`.
+    fn evict(&mut self, more: usize) {
+        while self.size + more > self.limit
+            && let Some(oldest) = self.entries.pop_back()
+        {
+            self.size -= oldest.name as usize + oldest.value as usize + OVERHEAD;
+        }
+        if self.entries.is_empty() && more == 0 {
+            self.dropped += self.bytes.len();
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Drops the bytes of what was evicted, once they are as many as may live.
+    fn sweep(&mut self) {
+        let Some(oldest) = self.entries.back() else { return };
+        let dead = oldest.start - self.dropped;
+        if dead > self.limit {
+            self.bytes.drain(..dead);
+            self.dropped += dead;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insert(table: &mut Table, name: &[u8], value: &[u8]) {
+        table.insert(Token::of(name), Name::Text(name), value, None);
+    }
+
+    #[track_caller]
+    fn check(table: &Table, want: &[(&[u8], &[u8])]) {
+        let found: Vec<_> =
+            (0..).map_while(|at| table.get(at)).map(|known| (known.name, known.value)).collect();
+        assert_eq!(found, want);
+        let size: usize = want.iter().map(|(name, value)| name.len() + value.len() + OVERHEAD).sum();
+        assert_eq!(table.size(), size);
+        assert!(size <= table.limit());
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_is_no_room_rfc_7541_4_4() {
+        let mut table = Table::new(2 * (OVERHEAD + 4));
+        insert(&mut table, b"aa", b"11");
+        insert(&mut table, b"bb", b"22");
+        check(&table, &[(b"bb", b"22"), (b"aa", b"11")]);
+        insert(&mut table, b"cc", b"3");
+        check(&table, &[(b"cc", b"3"), (b"bb", b"22")]);
+        table.set_limit(OVERHEAD + 3);
+        check(&table, &[(b"cc", b"3")]);
+        insert(&mut table, b"cc", b"larger than the table");
+        check(&table, &[]);
+    }
+
+    #[test]
+    fn a_name_is_taken_from_an_entry_that_its_own_insertion_evicts() {
+        let mut table = Table::new(OVERHEAD + 8);
+        insert(&mut table, b"name", b"1234");
+        table.insert(Token::of(b"name"), Name::Of(0), b"5678", None);
+        check(&table, &[(b"name", b"5678")]);
+        table.insert(Token::of(b"name"), Name::Of(7), b"no such entry", None);
+        check(&table, &[(b"name", b"5678")]);
+    }
+
+    #[test]
+    fn what_was_evicted_takes_no_more_than_the_limit_again() {
+        let mut table = Table::new(256);
+        for turn in 0..10_000u32 {
+            insert(&mut table, b"x-turn", turn.to_string().as_bytes());
+            assert!(table.bytes.len() <= 2 * 256 + 16, "{}", table.bytes.len());
+        }
+        assert_eq!(table.get(0).map(|known| known.value), Some(&b"9999"[..]));
+        assert_eq!(table.find(Token::of(b"x-turn"), b"x-turn", b"9998"), (Some(1), Some(1)));
+        assert_eq!(table.find(Token::of(b"x-turn"), b"x-turn", b"1"), (None, Some(0)));
+        assert_eq!(table.find(Token::of(b"x-other"), b"x-other", b"9999"), (None, None));
+        table.set_limit(0);
+        check(&table, &[]);
+        assert_eq!(table.bytes.capacity(), 0);
+    }
+}
