@@ -26,6 +26,7 @@ pub mod pattern;
 pub mod sample;
 pub mod scope;
 pub mod scratch;
+pub mod table;
 pub mod time;
 pub mod variables;
 pub mod writer;

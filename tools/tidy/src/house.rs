@@ -44,8 +44,14 @@ const HOUSE: &[Room] = &[
     room("weir-mux", "data/mux", &["weir-net", "weir-tls"], DATA_BELOW),
     room("weir-relay", "data/relay", &["weir-net", "weir-tls"], DATA_BELOW),
     room("weir-backend", "data/backend", &["weir-mux", "weir-net", "weir-tls"], DATA_BELOW),
+    room("weir-tables", "data/tables", NOTHING, DATA_BELOW),
     room("weir-checks", "data/checks", &["weir-backend", "weir-mux", "weir-net"], DATA_BELOW),
-    room("weir-stream", "data/stream", &["weir-backend", "weir-mux", "weir-net", "weir-tls"], DATA_BELOW),
+    room(
+        "weir-stream",
+        "data/stream",
+        &["weir-backend", "weir-mux", "weir-net", "weir-tables", "weir-tls"],
+        DATA_BELOW,
+    ),
     // The views say what they need as traits, and the live objects answer: so the runtime stands on its views.
     room("weir-stats", "control/stats", NOTHING, CONTROL_BELOW),
     room("weir-cli", "control/cli", &["weir-stats"], CONTROL_BELOW),

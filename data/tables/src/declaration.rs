@@ -1,0 +1,117 @@
+//! What is said of a table before it exists.
+
+use weir_expr::SampleType;
+use weir_expr::table::DataType;
+
+/// A table as it is declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declaration {
+    /// The name that rules and the runtime API use.
+    pub name: Box<str>,
+    /// The type of its keys.
+    pub key: KeyType,
+    /// How many entries fit.
+    pub size: u32,
+    /// How long an entry lives after it was used last, in milliseconds; 0 for as long as there is room.
+    pub expire_ms: u32,
+    /// When it is full, new entries are refused; otherwise the oldest go.
+    pub no_purge: bool,
+    /// Rates of bytes count blocks of so many bytes; at least 1.
+    pub bytes_rate_factor: u32,
+    /// How servers are named in `server_key`.
+    pub server_key: ServerKeyKind,
+    /// What each entry stores.
+    pub stored: Vec<Stored>,
+}
+
+/// The type of a table's keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyType {
+    /// IPv4 addresses.
+    Ipv4,
+    /// IPv6 addresses.
+    Ipv6,
+    /// 32-bit integers.
+    Integer,
+    /// Strings of at most so many bytes; longer ones are cut.
+    Text(u32),
+    /// Blocks of exactly so many bytes; longer ones are cut, shorter ones filled with zeros.
+    Binary(u32),
+}
+
+/// How a server is named in a table that several instances share (`srvkey`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ServerKeyKind {
+    /// By its name.
+    #[default]
+    Name,
+    /// By its address and port.
+    Address,
+}
+
+/// One type of data that each entry stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// The type.
+    pub data: DataType,
+    /// How many of it: 1 but for arrays.
+    pub elements: u16,
+    /// The period of a rate, in milliseconds; 0 for anything else.
+    pub period_ms: u32,
+}
+
+impl KeyType {
+    /// The type that a sample is converted to before it becomes a key.
+    pub const fn sample_type(self) -> SampleType {
+        match self {
+            KeyType::Ipv4 => SampleType::Ipv4,
+            KeyType::Ipv6 => SampleType::Ipv6,
+            KeyType::Integer => SampleType::Int,
+            KeyType::Text(_) => SampleType::Str,
+            KeyType::Binary(_) => SampleType::Bin,
+        }
+    }
+
+    /// The word of the language, which the runtime API shows.
+    pub const fn name(self) -> &'static str {
+        match self {
+            KeyType::Ipv4 => "ip",
+            KeyType::Ipv6 => "ipv6",
+            KeyType::Integer => "integer",
+            KeyType::Text(_) => "string",
+            KeyType::Binary(_) => "binary",
+        }
+    }
+
+    /// How many words a key takes in an entry: of a string, one for its length.
+    pub(crate) const fn words(self) -> usize {
+        match self {
+            KeyType::Ipv4 | KeyType::Integer => 1,
+            KeyType::Ipv6 => 4,
+            KeyType::Text(length) => 1 + (length as usize).div_ceil(4),
+            KeyType::Binary(length) => (length as usize).div_ceil(4),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod fixture {
+    use super::*;
+
+    /// A table of IPv4 addresses that stores a counter and its rate.
+    pub fn declaration(size: u32, expire_ms: u32) -> Declaration {
+        Declaration {
+            name: "test".into(),
+            key: KeyType::Ipv4,
+            size,
+            expire_ms,
+            no_purge: false,
+            bytes_rate_factor: 1,
+            server_key: ServerKeyKind::Name,
+            stored: vec![
+                Stored { data: DataType::Gpc0, elements: 1, period_ms: 0 },
+                Stored { data: DataType::RequestRate, elements: 1, period_ms: 10_000 },
+            ],
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A key: what an entry is found by, as words.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use weir_expr::Value;
+
+use crate::declaration::KeyType;
+
+/// A key of a table, in the form in which entries hold it.
+#[derive(Debug, Clone)]
+pub struct Key {
+    words: Words,
+}
+
+/// Short keys need no memory of their own.
+#[derive(Debug, Clone)]
+enum Words {
+    Short([u32; SHORT], usize),
+    Long(Vec<u32>),
+}
+
+/// A string of the default length, and the word that says how long it is.
+const SHORT: usize = 9;
+
+impl Key {
+    /// The key that a sample makes in a table of that type; none if the sample cannot be converted.
+    pub fn of(value: Value<'_>, kind: KeyType) -> Option<Key> {
+        match (value.cast(kind.sample_type())?, kind) {
+            (Value::Ipv4(address), _) => Some(Key::short(&[u32::from(address)])),
+            (Value::Ipv6(address), _) => {
+                let bits = u128::from(address);
+                let word = |shift: u32| (bits >> shift) as u32;
+                Some(Key::short(&[word(96), word(64), word(32), word(0)]))
+            }
+            (Value::Int(number), _) => Some(Key::short(&[number as u32])),
+            (Value::Str(bytes), KeyType::Text(length)) => {
+                let bytes = &bytes[..bytes.len().min(length as usize)];
+                Some(Key::packed(kind.words(), Some(bytes.len() as u32), bytes))
+            }
+            (Value::Bin(bytes), KeyType::Binary(length)) => {
+                Some(Key::packed(kind.words(), None, &bytes[..bytes.len().min(length as usize)]))
+            }
+            _ => None,
+        }
+    }
+
+    fn short(words: &[u32]) -> Key {
+        let mut room = [0; SHORT];
+        room[..words.len()].copy_from_slice(words);
+        Key { words: Words::Short(room, words.len()) }
+    }
+
+    /// Bytes in words, behind their number if it is not always the same.
+    fn packed(words: usize, length: Option<u32>, bytes: &[u8]) -> Key {
+        let mut words = match words <= SHORT {
+            true => Words::Short([0; SHORT], words),
+            false => Words::Long(vec![0; words]),
+        };
+        let room = match &mut words {
+            Words::Short(room, count) => &mut room[..*count],
+            Words::Long(room) => &mut room[..],
+        };
+        let from = usize::from(length.is_some());
+        if let (Some(length), Some(first)) = (length, room.first_mut()) {
+            *first = length;
+        }
+        for (word, bytes) in room[from..].iter_mut().zip(bytes.chunks(4)) {
+            let mut four = [0; 4];
+            four[..bytes.len()].copy_from_slice(bytes);
+            *word = u32::from_ne_bytes(four);
+        }
+        Key { words }
+    }
+
+    /// The words.
+    #[inline]
+    pub(crate) fn words(&self) -> &[u32] {
+        match &self.words {
+            Words::Short(room, count) => &room[..*count],
+            Words::Long(room) => room,
+        }
+    }
+}
+
+/// The key that an entry holds, as the value that it was made of.
+pub(crate) fn value_of(words: &[u32], kind: KeyType) -> Value<'static> {
+    let first = words.first().copied().unwrap_or_default();
+    match kind {
+        KeyType::Ipv4 => Value::Ipv4(Ipv4Addr::from(first)),
+        KeyType::Ipv6 => Value::Ipv6(ipv6(words)),
+        KeyType::Integer => Value::Int(i64::from(first)),
+        KeyType::Text(_) => Value::Str(unpacked(words.get(1..).unwrap_or_default(), first as usize).into()),
+        KeyType::Binary(length) => Value::Bin(unpacked(words, length as usize).into()),
+    }
+}
+
+fn ipv6(words: &[u32]) -> Ipv6Addr {
+    let bits = words.iter().fold(0_u128, |bits, word| bits << 32 | u128::from(*word));
+    Ipv6Addr::from(bits)
+}
+
+fn unpacked(words: &[u32], length: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    bytes.truncate(length);
+    bytes
+}
+
+/// Two keys are the same if their words are.
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.words() == other.words()
+    }
+}
+
+impl Eq for Key {}
+
+impl fmt::Display for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.words().iter().try_for_each(|word| write!(out, "{word:08x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(value: Value<'_>, kind: KeyType, expected: Option<Value<'_>>) {
+        let key = Key::of(value, kind);
+        if let Some(key) = &key {
+            assert_eq!(key.words().len(), kind.words());
+        }
+        assert_eq!(key.map(|key| value_of(key.words(), kind)), expected.map(Value::into_owned));
+    }
+
+    #[test]
+    fn keys_come_back_as_they_went_in() {
+        check(Value::Ipv4(Ipv4Addr::LOCALHOST), KeyType::Ipv4, Some(Value::Ipv4(Ipv4Addr::LOCALHOST)));
+        let address = "2001:db8::1:2".parse().expect("an address");
+        check(Value::Ipv6(address), KeyType::Ipv6, Some(Value::Ipv6(address)));
+        check(Value::Int(-1), KeyType::Integer, Some(Value::Int(4_294_967_295)));
+        check(Value::str(b""), KeyType::Text(32), Some(Value::str(b"")));
+        check(Value::bin(b"ab"), KeyType::Binary(4), Some(Value::bin(b"ab\0\0")));
+        let long = [b'x'; 200];
+        check(Value::str(&long), KeyType::Text(200), Some(Value::str(&long)));
+    }
+
+    #[test]
+    fn long_keys_are_cut_and_converted_ones_are_found() {
+        check(Value::str(b"abcdef"), KeyType::Text(5), Some(Value::str(b"abcde")));
+        check(Value::bin(b"abcdef"), KeyType::Binary(5), Some(Value::bin(b"abcde")));
+        check(Value::str(b"192.0.2.1"), KeyType::Ipv4, Some(Value::Ipv4(Ipv4Addr::new(192, 0, 2, 1))));
+        check(Value::str(b"nothing"), KeyType::Ipv4, None);
+    }
+
+    #[test]
+    fn a_zero_byte_ends_no_string() {
+        let key = |bytes| Key::of(Value::str(bytes), KeyType::Text(32));
+        assert_ne!(key(b"a\0b"), key(b"a"));
+        assert_ne!(key(b"a\0"), key(b"a"));
+        assert_eq!(key(b"a\0b"), key(b"a\0b"));
+    }
+}

@@ -1,0 +1,47 @@
+//! The dictionary of a table: entries hold numbers of names.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Names, each with its number from 1.
+///
+/// A name stays: there are as many as servers were ever named, at most [`Names::MAX`].
+#[derive(Debug, Default)]
+pub(crate) struct Names(Mutex<Vec<Arc<str>>>);
+
+impl Names {
+    /// No more names are kept; further ones have no number.
+    pub const MAX: usize = 65_536;
+
+    /// The number of a name; 0 if there is no room for it.
+    pub fn number(&self, name: &str) -> u32 {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = names.iter().position(|known| **known == *name);
+        let position = found.or_else(|| {
+            (names.len() < Names::MAX).then(|| {
+                names.push(name.into());
+                names.len() - 1
+            })
+        });
+        position.map_or(0, |position| position as u32 + 1)
+    }
+
+    /// The name of that number.
+    pub fn name(&self, number: u32) -> Option<Arc<str>> {
+        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get((number as usize).checked_sub(1)?).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_its_number() {
+        let names = Names::default();
+        let (first, second) = (names.number("a"), names.number("b"));
+        assert_eq!((first, second, names.number("a")), (1, 2, 1));
+        assert_eq!(names.name(2).as_deref(), Some("b"));
+        assert_eq!((names.name(0), names.name(3)), (None, None));
+    }
+}

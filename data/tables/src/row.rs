@@ -1,0 +1,132 @@
+//! One entry, while its shard is locked.
+
+use std::sync::Arc;
+
+use weir_expr::Value;
+use weir_expr::table::{DataKind, DataType};
+
+use crate::declaration::KeyType;
+use crate::key::value_of;
+use crate::layout::{Layout, header};
+use crate::names::Names;
+use crate::rate::Rate;
+
+/// An entry of a table: its data, read and changed now.
+#[derive(Debug)]
+pub struct Row<'s> {
+    pub(crate) words: &'s mut [u32],
+    pub(crate) layout: &'s Layout,
+    pub(crate) names: &'s Names,
+    pub(crate) key: KeyType,
+    /// The low 32 bits of milliseconds.
+    pub(crate) now: u32,
+}
+
+impl Row<'_> {
+    /// Its key, as a value.
+    pub fn key(&self) -> Value<'static> {
+        value_of(&self.words[header::WORDS..header::WORDS + self.layout.key_words], self.key)
+    }
+
+    /// How many track it.
+    pub fn trackers(&self) -> u32 {
+        self.words[header::TRACKERS]
+    }
+
+    /// Milliseconds until it expires; 0 when that is now or was.
+    pub fn expires_in_ms(&self) -> u32 {
+        let left = self.words[header::EXPIRES].wrapping_sub(self.now);
+        if left as i32 > 0 { left } else { 0 }
+    }
+
+    /// Data as it stands now: a count, a tag, or events in the period that ends now. None if it is not stored.
+    pub fn get(&self, data: DataType, element: u16) -> Option<u64> {
+        let at = self.layout.place(data, element)?;
+        let words = &self.words[at..];
+        Some(match data.kind() {
+            DataKind::Plain | DataKind::Count | DataKind::Name => words[0].into(),
+            DataKind::LongCount => u64::from(words[0]) | u64::from(words[1]) << 32,
+            DataKind::Rate => {
+                let events = Rate::load(words).read(self.layout.period_ms(data), self.now);
+                match data.is_rate_of_bytes() {
+                    true => u64::from(events) * u64::from(self.layout.bytes_rate_factor),
+                    false => events.into(),
+                }
+            }
+        })
+    }
+
+    /// Sets data; false if it is not stored. Values that do not fit are cut to what fits.
+    pub fn set(&mut self, data: DataType, element: u16, value: u64) -> bool {
+        let Some(at) = self.layout.place(data, element) else { return false };
+        let (period_ms, now) = (self.layout.period_ms(data), self.now);
+        let words = &mut self.words[at..];
+        match data.kind() {
+            DataKind::Plain | DataKind::Count | DataKind::Name => words[0] = value as u32,
+            DataKind::LongCount => (words[0], words[1]) = (value as u32, (value >> 32) as u32),
+            DataKind::Rate => Rate::of(period_ms, now, value as u32).store(words),
+        }
+        true
+    }
+
+    /// Adds to a count or to a rate, if it is stored; the count that results.
+    #[inline]
+    pub fn add(&mut self, data: DataType, element: u16, amount: u64) -> Option<u64> {
+        let at = self.layout.place(data, element)?;
+        let words = &mut self.words[at..];
+        Some(match data.kind() {
+            DataKind::Plain | DataKind::Count | DataKind::Name => {
+                words[0] = words[0].wrapping_add(amount as u32);
+                words[0].into()
+            }
+            DataKind::LongCount => {
+                let sum = (u64::from(words[0]) | u64::from(words[1]) << 32).wrapping_add(amount);
+                (words[0], words[1]) = (sum as u32, (sum >> 32) as u32);
+                sum
+            }
+            DataKind::Rate => {
+                let blocks = match data.is_rate_of_bytes() {
+                    true => amount.div_ceil(u64::from(self.layout.bytes_rate_factor)),
+                    false => amount,
+                };
+                let events = u32::try_from(blocks).unwrap_or(u32::MAX);
+                let rate = Rate::load(words).add(self.layout.period_ms(data), self.now, events);
+                rate.store(words);
+                rate.read(self.layout.period_ms(data), self.now).into()
+            }
+        })
+    }
+
+    /// Takes one from a count that is not below that.
+    pub fn subtract_one(&mut self, data: DataType) {
+        if let Some(at) = self.layout.place(data, 0) {
+            self.words[at] = self.words[at].saturating_sub(1);
+        }
+    }
+
+    /// Adds to a count and to its rate, whichever is stored.
+    #[inline]
+    pub fn count(&mut self, count: DataType, rate: DataType, amount: u64) {
+        self.add(count, 0, amount);
+        self.add(rate, 0, amount);
+    }
+
+    /// Forgets all data.
+    pub fn clear(&mut self) {
+        let from = header::WORDS + self.layout.key_words;
+        self.words[from..].fill(0);
+    }
+
+    /// The name of the server that the key was assigned to.
+    pub fn server_key(&self) -> Option<Arc<str>> {
+        self.names.name(self.get(DataType::ServerKey, 0)? as u32)
+    }
+
+    /// Assigns the key to a server of that name.
+    pub fn set_server_key(&mut self, name: &str) {
+        if self.layout.stores(DataType::ServerKey) {
+            let number = self.names.number(name);
+            self.set(DataType::ServerKey, 0, number.into());
+        }
+    }
+}

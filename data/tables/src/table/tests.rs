@@ -1,0 +1,229 @@
+//! Tables as their users see them.
+
+use proptest::prelude::*;
+use weir_expr::Value;
+use weir_expr::table::DataType;
+
+use super::*;
+use crate::declaration::fixture::declaration;
+
+fn key(number: u32) -> Key {
+    Key::of(Value::Ipv4(number.into()), crate::KeyType::Ipv4).expect("an address")
+}
+
+fn count(table: &Table, number: u32, now_ms: u64) -> Option<u64> {
+    table.look(&key(number), now_ms, |row| row.get(DataType::Gpc0, 0)).flatten()
+}
+
+fn add(table: &Table, number: u32, now_ms: u64) -> Option<u64> {
+    table.store(&key(number), now_ms, |row| row.add(DataType::Gpc0, 0, 1)).flatten()
+}
+
+#[test]
+fn what_is_stored_is_found_until_it_expires() {
+    let table = Table::new(declaration(10, 1000));
+    assert_eq!(count(&table, 1, 0), None);
+    assert_eq!(add(&table, 1, 0), Some(1));
+    assert_eq!(add(&table, 1, 500), Some(2));
+    assert_eq!(count(&table, 1, 1499), Some(2), "storing puts the end off");
+    assert_eq!(count(&table, 1, 1500), None, "looking does not");
+    assert_eq!(table.used(), 0);
+    table.check_invariants();
+}
+
+#[test]
+fn without_a_time_nothing_expires() {
+    let table = Table::new(declaration(10, 0));
+    add(&table, 1, 0);
+    assert!(!table.expire(u64::from(u32::MAX), 10));
+    assert_eq!(count(&table, 1, u64::from(u32::MAX)), Some(1));
+}
+
+#[test]
+fn a_full_table_gives_the_room_of_the_oldest_that_nobody_tracks() {
+    let table = Table::new(declaration(3, 0));
+    let (tracked, ()) = table.track(&key(1), 0, |_| ()).expect("room");
+    add(&table, 2, 1);
+    add(&table, 3, 2);
+    add(&table, 2, 3);
+    add(&table, 4, 4);
+    let there = [1, 2, 3, 4].map(|number| count(&table, number, 4).is_some());
+    assert_eq!(there, [true, true, false, true]);
+    assert_eq!((table.used(), table.evicted()), (3, 1));
+    table.untrack(tracked, 5, |_| ());
+    table.check_invariants();
+}
+
+#[test]
+fn a_full_table_of_tracked_entries_refuses() {
+    let table = Table::new(declaration(1, 0));
+    let (tracked, ()) = table.track(&key(1), 0, |_| ()).expect("room");
+    assert_eq!(add(&table, 2, 1), None);
+    assert_eq!(table.refused(), 1);
+    table.untrack(tracked, 2, |_| ());
+    assert_eq!(add(&table, 2, 3), Some(1));
+}
+
+#[test]
+fn nopurge_refuses_until_something_expires() {
+    let table = Table::new(Declaration { no_purge: true, ..declaration(1, 1000) });
+    add(&table, 1, 0);
+    assert_eq!(add(&table, 2, 999), None);
+    assert_eq!((table.refused(), table.evicted()), (1, 0));
+    assert_eq!(add(&table, 2, 1000), Some(1));
+    assert_eq!((table.used(), table.evicted()), (1, 0));
+}
+
+#[test]
+fn a_tracked_entry_stays_and_lives_on_when_it_is_left() {
+    let table = Table::new(declaration(10, 1000));
+    let (entry, _) = table.track(&key(1), 0, |row| row.add(DataType::Gpc0, 0, 7)).expect("room");
+    assert_eq!(count(&table, 1, 5000), Some(7));
+    assert_eq!(table.remove(&key(1), 5000), Removed::InUse);
+    table.untrack(entry, 5000, |_| ());
+    assert_eq!(count(&table, 1, 5999), Some(7));
+    assert_eq!(table.remove(&key(1), 5999), Removed::Gone);
+    assert_eq!(table.remove(&key(1), 5999), Removed::Missing);
+    table.check_invariants();
+}
+
+#[test]
+fn a_key_of_an_entry_that_is_gone_finds_nothing() {
+    let table = Table::new(declaration(10, 1000));
+    let (entry, ()) = table.track(&key(1), 0, |_| ()).expect("room");
+    table.untrack(entry, 0, |_| ());
+    assert_eq!(EntryKey::from_number(entry.number()), entry);
+    assert_eq!(table.remove_entry(entry), Removed::Gone);
+    add(&table, 2, 0);
+    assert_eq!(table.at(entry, 0, |_| ()), None, "though the slot is used again");
+    assert_eq!(table.remove_entry(entry), Removed::Missing);
+}
+
+#[test]
+fn expiry_is_done_in_steps() {
+    let table = Table::new(declaration(100_000, 1000));
+    (0..5000).for_each(|number| {
+        add(&table, number, 0);
+    });
+    assert_eq!(table.used(), 5000);
+    assert!(table.expire(1000, 1000), "there is more");
+    assert_eq!(table.used(), 4000);
+    while table.expire(1000, 1000) {}
+    assert_eq!(table.used(), 0);
+    table.check_invariants();
+}
+
+#[test]
+fn a_table_of_many_shards_is_full_when_all_are() {
+    let size = 70_000;
+    let table = Table::new(declaration(size, 0));
+    (0..size * 2).for_each(|number| {
+        assert_eq!(add(&table, number, 0), Some(1));
+    });
+    assert_eq!(u64::from(size), table.evicted());
+    assert_eq!(table.used(), size);
+    table.check_invariants();
+}
+
+#[test]
+fn a_walk_shows_every_entry_once() {
+    let table = Table::new(declaration(5000, 0));
+    (0..5000).for_each(|number| {
+        add(&table, number, 0);
+    });
+    let mut seen = Vec::new();
+    let mut cursor = Some(Cursor::default());
+    while let Some(at) = cursor {
+        let before = seen.len();
+        cursor = table.walk(at, 16, 0, |_, row| match row.key() {
+            Value::Ipv4(address) => seen.push(u32::from(address)),
+            other => panic!("{other:?}"),
+        });
+        assert!(seen.len() - before <= 16);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..5000).collect::<Vec<_>>());
+}
+
+#[test]
+fn servers_are_remembered_by_name() {
+    let mut declared = declaration(10, 0);
+    declared.stored.push(crate::Stored { data: DataType::ServerKey, elements: 1, period_ms: 0 });
+    let table = Table::new(declared);
+    table.store(&key(1), 0, |row| row.set_server_key("one"));
+    table.store(&key(2), 0, |row| row.set_server_key("two"));
+    assert_eq!(table.look(&key(1), 0, |row| row.server_key()).flatten().as_deref(), Some("one"));
+    assert_eq!(table.look(&key(2), 0, |row| row.server_key()).flatten().as_deref(), Some("two"));
+}
+
+#[test]
+fn workers_count_together() {
+    let table = Table::new(declaration(10_000, 0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for number in 0..10_000 {
+                    add(&table, number % 100, 0);
+                }
+            });
+        }
+    });
+    let total: u64 = (0..100).filter_map(|number| count(&table, number, 0)).sum();
+    assert_eq!(total, 40_000);
+    table.check_invariants();
+}
+
+/// What may be done with a table, with one of a few keys.
+#[derive(Debug, Clone)]
+enum Deed {
+    Store(u32),
+    Track(u32),
+    Untrack(usize),
+    Remove(u32),
+    Pass(u64),
+    Expire(u32),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        (0_u32..40).prop_map(Deed::Store),
+        (0_u32..40).prop_map(Deed::Track),
+        any::<usize>().prop_map(Deed::Untrack),
+        (0_u32..40).prop_map(Deed::Remove),
+        (0_u64..400).prop_map(Deed::Pass),
+        (0_u32..10).prop_map(Deed::Expire),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn nothing_breaks_the_invariants(deeds in prop::collection::vec(deed(), 0..400)) {
+        let table = Table::new(declaration(20, 1000));
+        let (mut now, mut tracked) = (u64::from(u32::MAX) - 2000, Vec::new());
+        for deed in deeds {
+            match deed {
+                Deed::Store(number) => drop(table.store(&key(number), now, |row| row.add(DataType::Gpc0, 0, 1))),
+                Deed::Track(number) => tracked.extend(table.track(&key(number), now, |_| ()).map(|(entry, ())| (entry, number))),
+                Deed::Untrack(which) if !tracked.is_empty() => {
+                    let (entry, _) = tracked.swap_remove(which % tracked.len());
+                    table.untrack(entry, now, |_| ());
+                }
+                Deed::Untrack(_) => {}
+                Deed::Remove(number) => {
+                    let is_tracked = tracked.iter().any(|(_, other)| *other == number);
+                    prop_assert_eq!(table.remove(&key(number), now) == Removed::InUse, is_tracked);
+                }
+                Deed::Pass(time) => now += time,
+                Deed::Expire(budget) => drop(table.expire(now, budget)),
+            }
+            prop_assert!(table.used() <= 20);
+            for (entry, number) in &tracked {
+                let shown = table.at(*entry, now, |row| row.key());
+                prop_assert_eq!(shown, Some(Value::Ipv4((*number).into())));
+            }
+            table.check_invariants();
+        }
+    }
+}

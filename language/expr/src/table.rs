@@ -1,0 +1,242 @@
+//! What entries of stick-tables store, and what expressions ask of them.
+//!
+//! The types are the ones of the manual's section 11.1. Their order is the one in which the runtime API shows them.
+
+use crate::sample::Value;
+
+/// A type of data that a stick-table may store with each entry (manual, 11.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DataType {
+    /// The identifier of the server that the key was assigned to.
+    ServerId,
+    /// The first tag.
+    Gpt0,
+    /// The first general purpose counter.
+    Gpc0,
+    /// How fast it grows.
+    Gpc0Rate,
+    /// Connections.
+    ConnectionCount,
+    /// Connections in a period.
+    ConnectionRate,
+    /// Connections that are open.
+    ConnectionsCurrent,
+    /// Sessions: connections that the rules of layer 4 let pass.
+    SessionCount,
+    /// Sessions in a period.
+    SessionRate,
+    /// HTTP requests, valid or not.
+    RequestCount,
+    /// HTTP requests in a period.
+    RequestRate,
+    /// HTTP requests that were errors of the client.
+    ErrorCount,
+    /// Such requests in a period.
+    ErrorRate,
+    /// Bytes from the client.
+    BytesInCount,
+    /// Bytes from the client in a period.
+    BytesInRate,
+    /// Bytes to the client.
+    BytesOutCount,
+    /// Bytes to the client in a period.
+    BytesOutRate,
+    /// The second general purpose counter.
+    Gpc1,
+    /// How fast it grows.
+    Gpc1Rate,
+    /// What names the server that the key was assigned to: its name or its address.
+    ServerKey,
+    /// Responses that were failures of the server.
+    FailureCount,
+    /// Such responses in a period.
+    FailureRate,
+    /// Tags.
+    Gpt,
+    /// General purpose counters.
+    Gpc,
+    /// How fast they grow.
+    GpcRate,
+    /// Oddities of the client's protocol.
+    GlitchCount,
+    /// Such oddities in a period.
+    GlitchRate,
+}
+
+/// How a type's data is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataKind {
+    /// 32 bits that somebody sets.
+    Plain,
+    /// A count of 32 bits.
+    Count,
+    /// A count of 64 bits.
+    LongCount,
+    /// Events in a period.
+    Rate,
+    /// A text out of a dictionary.
+    Name,
+}
+
+impl DataType {
+    /// Every type, in the order in which entries are shown.
+    pub const ALL: [DataType; 27] = [
+        DataType::ServerId,
+        DataType::Gpt0,
+        DataType::Gpc0,
+        DataType::Gpc0Rate,
+        DataType::ConnectionCount,
+        DataType::ConnectionRate,
+        DataType::ConnectionsCurrent,
+        DataType::SessionCount,
+        DataType::SessionRate,
+        DataType::RequestCount,
+        DataType::RequestRate,
+        DataType::ErrorCount,
+        DataType::ErrorRate,
+        DataType::BytesInCount,
+        DataType::BytesInRate,
+        DataType::BytesOutCount,
+        DataType::BytesOutRate,
+        DataType::Gpc1,
+        DataType::Gpc1Rate,
+        DataType::ServerKey,
+        DataType::FailureCount,
+        DataType::FailureRate,
+        DataType::Gpt,
+        DataType::Gpc,
+        DataType::GpcRate,
+        DataType::GlitchCount,
+        DataType::GlitchRate,
+    ];
+
+    /// An array has at most this many elements.
+    pub const MAX_ELEMENTS: u16 = 100;
+
+    /// The word of the language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DataType::ServerId => "server_id",
+            DataType::Gpt0 => "gpt0",
+            DataType::Gpc0 => "gpc0",
+            DataType::Gpc0Rate => "gpc0_rate",
+            DataType::ConnectionCount => "conn_cnt",
+            DataType::ConnectionRate => "conn_rate",
+            DataType::ConnectionsCurrent => "conn_cur",
+            DataType::SessionCount => "sess_cnt",
+            DataType::SessionRate => "sess_rate",
+            DataType::RequestCount => "http_req_cnt",
+            DataType::RequestRate => "http_req_rate",
+            DataType::ErrorCount => "http_err_cnt",
+            DataType::ErrorRate => "http_err_rate",
+            DataType::BytesInCount => "bytes_in_cnt",
+            DataType::BytesInRate => "bytes_in_rate",
+            DataType::BytesOutCount => "bytes_out_cnt",
+            DataType::BytesOutRate => "bytes_out_rate",
+            DataType::Gpc1 => "gpc1",
+            DataType::Gpc1Rate => "gpc1_rate",
+            DataType::ServerKey => "server_key",
+            DataType::FailureCount => "http_fail_cnt",
+            DataType::FailureRate => "http_fail_rate",
+            DataType::Gpt => "gpt",
+            DataType::Gpc => "gpc",
+            DataType::GpcRate => "gpc_rate",
+            DataType::GlitchCount => "glitch_cnt",
+            DataType::GlitchRate => "glitch_rate",
+        }
+    }
+
+    /// The type of that name.
+    pub fn from_name(name: &str) -> Option<DataType> {
+        Self::ALL.into_iter().find(|data| data.name() == name)
+    }
+
+    /// How its data is stored.
+    pub const fn kind(self) -> DataKind {
+        match self {
+            DataType::ServerId | DataType::Gpt0 | DataType::Gpt | DataType::ConnectionsCurrent => {
+                DataKind::Plain
+            }
+            DataType::Gpc0
+            | DataType::Gpc1
+            | DataType::Gpc
+            | DataType::ConnectionCount
+            | DataType::SessionCount
+            | DataType::RequestCount
+            | DataType::ErrorCount
+            | DataType::FailureCount
+            | DataType::GlitchCount => DataKind::Count,
+            DataType::BytesInCount | DataType::BytesOutCount => DataKind::LongCount,
+            DataType::Gpc0Rate
+            | DataType::Gpc1Rate
+            | DataType::GpcRate
+            | DataType::ConnectionRate
+            | DataType::SessionRate
+            | DataType::RequestRate
+            | DataType::ErrorRate
+            | DataType::FailureRate
+            | DataType::BytesInRate
+            | DataType::BytesOutRate
+            | DataType::GlitchRate => DataKind::Rate,
+            DataType::ServerKey => DataKind::Name,
+        }
+    }
+
+    /// Whether there are several, by index.
+    pub const fn is_array(self) -> bool {
+        matches!(self, DataType::Gpt | DataType::Gpc | DataType::GpcRate)
+    }
+
+    /// Whether it counts bytes, which `brates-factor` divides.
+    pub const fn is_rate_of_bytes(self) -> bool {
+        matches!(self, DataType::BytesInRate | DataType::BytesOutRate)
+    }
+}
+
+/// What an expression asks of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableQuestion {
+    /// Whether there is one.
+    Exists,
+    /// Stored data: a count, a tag, or events in the period that ends now.
+    Data(DataType, u16),
+    /// The same of bytes in units of 1024.
+    Kilobytes(DataType),
+    /// Adds 1 to a general purpose counter and tells it.
+    Increment(DataType, u16),
+    /// Clears a general purpose counter and tells what it was.
+    Clear(DataType, u16),
+    /// Milliseconds until it expires.
+    Expires,
+    /// Milliseconds since it was used.
+    Idle,
+    /// How many streams and sessions track it.
+    Trackers,
+}
+
+/// A question about the entry of one key.
+#[derive(Debug)]
+pub struct TableLookup<'a> {
+    /// The table's position in the configuration; none for the current proxy's.
+    pub table: Option<u32>,
+    /// What the key is made of.
+    pub key: Value<'a>,
+    /// What is asked.
+    pub question: TableQuestion,
+    /// The answer when there is no entry.
+    pub default: Option<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_in_order_and_found_by_their_names() {
+        for (position, data) in DataType::ALL.into_iter().enumerate() {
+            assert_eq!(data as usize, position, "{}", data.name());
+            assert_eq!(DataType::from_name(data.name()), Some(data));
+        }
+    }
+}
