@@ -11,12 +11,14 @@
 //!
 //! An input that broke something goes into the corpus, named for what it broke. Begin with [`TARGETS`].
 
+mod dns;
 mod expression;
 mod h1;
 mod proxy;
 mod syntax;
 mod syslog;
 
+pub use dns::dns_answer;
 pub use expression::{condition, expression, log_format};
 pub use h1::{chunked_body, request_head, response_head};
 pub use proxy::proxy_header;
@@ -32,6 +34,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("condition", condition),
     ("configuration", configuration),
     ("configuration_lines", configuration_lines),
+    ("dns_answer", dns_answer),
     ("expression", expression),
     ("log_format", log_format),
     ("preprocessor_condition", preprocessor_condition),

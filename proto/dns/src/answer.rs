@@ -1,0 +1,510 @@
+//! What is answered.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::name::Name;
+use crate::question::{CLASS_IN, Kind, Question};
+use crate::reader::Reader;
+
+/// An answer to a question that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What became of the question.
+    pub code: ResponseCode,
+    /// Not all fitted: the same question over a stream gets the rest. Nothing else of the message is looked at.
+    pub is_truncated: bool,
+    /// There were aliases.
+    pub has_aliases: bool,
+    /// The aliases lead nowhere: in a circle, or further than [`MOST_ALIASES`] of them.
+    pub aliases_fail: bool,
+    /// The addresses that the name, or what it stands for, has; of the kind that was asked for, in the order in which they came.
+    pub addresses: Vec<IpAddr>,
+    /// Where the service is, in the order in which it came.
+    pub services: Vec<Service>,
+}
+
+/// Where a service is (RFC 2782).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The host.
+    pub target: Name,
+    /// Its port.
+    pub port: u16,
+    /// The lower, the earlier it is to be used.
+    pub priority: u16,
+    /// Its share among those of the same priority.
+    pub weight: u16,
+    /// Addresses of the host that came with the answer; often none.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// What became of a question (RFC 1035, 4.1.1; RFC 6895, 2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseCode {
+    /// It was answered.
+    NoError,
+    /// There is no such name.
+    NoSuchName,
+    /// The server does not want to answer.
+    Refused,
+    /// Something else.
+    Other(u16),
+}
+
+/// Why a message is no answer to the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It ends too early, or something in it cannot be.
+    Malformed,
+    /// It is a query.
+    NotAResponse,
+    /// It answers a query with another identifier.
+    OtherIdentifier,
+    /// It answers another question.
+    OtherQuestion,
+    /// It answers the question in other letters: somebody guesses, or the server does not keep them.
+    OtherLetters,
+}
+
+/// So many aliases are followed.
+pub const MOST_ALIASES: usize = 16;
+
+impl Answer {
+    /// Reads a message that may be the answer to `question`, asked with `identifier`.
+    ///
+    /// # Errors
+    /// When it is not, which is no fault of the question: another message may be.
+    pub fn read(message: &[u8], identifier: u16, question: &Question) -> Result<Self, Refusal> {
+        let mut reader = Reader::new(message);
+        let head = Head::read(&mut reader).ok_or(Refusal::Malformed)?;
+        if head.identifier != identifier {
+            return Err(Refusal::OtherIdentifier);
+        }
+        if head.flags & (IS_RESPONSE | OPERATION) != IS_RESPONSE {
+            return Err(Refusal::NotAResponse);
+        }
+        let code = head.flags & CODE;
+        let mut answer = Answer::empty(ResponseCode::of(code));
+        match head.questions {
+            1 => same_question(&mut reader, question)?,
+            // Who cannot read a question, or does not want to, may not repeat it.
+            0 if matches!(code, 1 | 2 | 4 | 5) => return Ok(answer),
+            _ => return Err(Refusal::OtherQuestion),
+        }
+        answer.is_truncated = head.flags & IS_TRUNCATED != 0;
+        if !answer.is_truncated {
+            answer.read_records(&head, &mut reader, question).ok_or(Refusal::Malformed)?;
+        }
+        Ok(answer)
+    }
+
+    fn empty(code: ResponseCode) -> Self {
+        Answer {
+            code,
+            is_truncated: false,
+            has_aliases: false,
+            aliases_fail: false,
+            addresses: Vec::new(),
+            services: Vec::new(),
+        }
+    }
+
+    fn read_records(&mut self, head: &Head, reader: &mut Reader<'_>, question: &Question) -> Option<()> {
+        let mut records = Records::default();
+        for _ in 0..head.answers {
+            records.answer(reader, question.kind)?;
+        }
+        for _ in 0..head.authorities {
+            Record::read(reader)?;
+        }
+        for _ in 0..head.additionals {
+            records.additional(reader, question.kind)?;
+        }
+        if records.extended_code != 0 {
+            self.code = ResponseCode::of(records.extended_code << 4 | head.flags & CODE);
+        }
+        self.has_aliases = !records.aliases.is_empty();
+        let Some(name) = records.follow(&question.name) else {
+            self.aliases_fail = true;
+            return Some(());
+        };
+        for (owner, value) in records.wanted {
+            match value {
+                Value::Address(address) if owner == name => self.addresses.push(address),
+                Value::Service(mut service) if owner == name => {
+                    service.addresses = records.hosts.get(&service.target).cloned().unwrap_or_default();
+                    self.services.push(service);
+                }
+                _ => {}
+            }
+        }
+        Some(())
+    }
+}
+
+impl ResponseCode {
+    fn of(number: u16) -> Self {
+        match number {
+            0 => ResponseCode::NoError,
+            3 => ResponseCode::NoSuchName,
+            5 => ResponseCode::Refused,
+            other => ResponseCode::Other(other),
+        }
+    }
+}
+
+struct Head {
+    identifier: u16,
+    flags: u16,
+    questions: u16,
+    answers: u16,
+    authorities: u16,
+    additionals: u16,
+}
+
+impl Head {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Head {
+            identifier: reader.u16()?,
+            flags: reader.u16()?,
+            questions: reader.u16()?,
+            answers: reader.u16()?,
+            authorities: reader.u16()?,
+            additionals: reader.u16()?,
+        })
+    }
+}
+
+const IS_RESPONSE: u16 = 0x8000;
+const OPERATION: u16 = 0x7800;
+const IS_TRUNCATED: u16 = 0x0200;
+const CODE: u16 = 0x000f;
+
+fn same_question(reader: &mut Reader<'_>, question: &Question) -> Result<(), Refusal> {
+    let mut read = || Some((reader.name()?, reader.u16()?, reader.u16()?));
+    let (name, kind, class) = read().ok_or(Refusal::Malformed)?;
+    if kind != question.kind.number()
+        || class != CLASS_IN
+        || !name.as_slice().eq_ignore_ascii_case(question.name.wire())
+    {
+        return Err(Refusal::OtherQuestion);
+    }
+    if name.as_slice() != question.name.wire() {
+        return Err(Refusal::OtherLetters);
+    }
+    Ok(())
+}
+
+/// What is kept of the records of a message.
+#[derive(Default)]
+struct Records {
+    aliases: Vec<(Name, Name)>,
+    wanted: Vec<(Name, Value)>,
+    /// Addresses of other names that came along.
+    hosts: HashMap<Name, Vec<IpAddr>>,
+    extended_code: u16,
+}
+
+enum Value {
+    Address(IpAddr),
+    Service(Service),
+}
+
+impl Records {
+    fn answer(&mut self, reader: &mut Reader<'_>, kind: Kind) -> Option<()> {
+        let mut record = Record::read(reader)?;
+        if record.class != CLASS_IN {
+            return Some(());
+        }
+        match record.kind {
+            // One more than are followed: they are not followed to their end.
+            CNAME if self.aliases.len() <= MOST_ALIASES => {
+                let target = record.data.name()?.to_name();
+                self.aliases.push((record.owner, target));
+            }
+            number if number == kind.number() => {
+                let value = match kind {
+                    Kind::A | Kind::Aaaa => Value::Address(record.address()?),
+                    Kind::Srv => Value::Service(record.service()?),
+                };
+                self.wanted.push((record.owner, value));
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn additional(&mut self, reader: &mut Reader<'_>, kind: Kind) -> Option<()> {
+        let record = Record::read(reader)?;
+        if record.kind == OPT {
+            self.extended_code = (record.ttl >> 24) as u16;
+        } else if kind == Kind::Srv
+            && record.class == CLASS_IN
+            && (record.kind == Kind::A.number() || record.kind == Kind::Aaaa.number())
+        {
+            let address = record.address()?;
+            self.hosts.entry(record.owner).or_default().push(address);
+        }
+        Some(())
+    }
+
+    /// What a name stands for; none when that has no end.
+    fn follow<'r>(&'r self, name: &'r Name) -> Option<Name> {
+        let mut name = name;
+        for _ in 0..=MOST_ALIASES {
+            match self.aliases.iter().find(|(owner, _)| owner == name) {
+                Some((_, target)) => name = target,
+                None => return Some(name.clone()),
+            }
+        }
+        None
+    }
+}
+
+struct Record<'m> {
+    owner: Name,
+    kind: u16,
+    class: u16,
+    ttl: u32,
+    data: Reader<'m>,
+}
+
+impl<'m> Record<'m> {
+    fn read(reader: &mut Reader<'m>) -> Option<Self> {
+        let owner = reader.name()?.to_name();
+        let (kind, class, ttl) = (reader.u16()?, reader.u16()?, reader.u32()?);
+        let length = reader.u16()?;
+        Some(Record { owner, kind, class, ttl, data: reader.part(usize::from(length))? })
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        let mut data = self.data;
+        let address = if self.kind == Kind::A.number() {
+            IpAddr::V4(Ipv4Addr::from_bits(data.u32()?))
+        } else {
+            IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(data.take(16)?).ok()?))
+        };
+        data.is_at_end().then_some(address)
+    }
+
+    fn service(&mut self) -> Option<Service> {
+        let data = &mut self.data;
+        let (priority, weight, port) = (data.u16()?, data.u16()?, data.u16()?);
+        let target = data.name()?.to_name();
+        data.is_at_end().then_some(Service { target, port, priority, weight, addresses: Vec::new() })
+    }
+}
+
+const CNAME: u16 = 5;
+const OPT: u16 = 41;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::parse(text.as_bytes()).expect("a name")
+    }
+
+    /// A message that is put together record by record.
+    struct Message(Vec<u8>);
+
+    impl Message {
+        fn to(question: &Question, flags: u16) -> Self {
+            let mut bytes = vec![0x12, 0x34];
+            bytes.extend_from_slice(&(IS_RESPONSE | flags).to_be_bytes());
+            bytes.extend_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
+            bytes.extend_from_slice(question.name.wire());
+            bytes.extend_from_slice(&question.kind.number().to_be_bytes());
+            bytes.extend_from_slice(&[0, 1]);
+            Message(bytes)
+        }
+
+        fn record(mut self, count_at: usize, owner: &str, kind: u16, data: &[u8]) -> Self {
+            self.0[count_at + 1] += 1;
+            let owner = if owner.is_empty() { vec![0] } else { name(owner).wire().to_vec() };
+            self.0.extend_from_slice(&owner);
+            self.0.extend_from_slice(&kind.to_be_bytes());
+            self.0.extend_from_slice(&[0, 1, 0, 0, 0, 60]);
+            self.0.extend_from_slice(&u16::try_from(data.len()).expect("little").to_be_bytes());
+            self.0.extend_from_slice(data);
+            self
+        }
+
+        fn answer(self, owner: &str, kind: u16, data: &[u8]) -> Self {
+            self.record(6, owner, kind, data)
+        }
+
+        fn additional(self, owner: &str, kind: u16, data: &[u8]) -> Self {
+            self.record(10, owner, kind, data)
+        }
+
+        fn alias(self, owner: &str, target: &str) -> Self {
+            self.answer(owner, CNAME, name(target).wire())
+        }
+    }
+
+    fn question(kind: Kind) -> Question {
+        Question { name: name("wWw.Example"), kind }
+    }
+
+    fn read(message: &Message, question: &Question) -> Result<Answer, Refusal> {
+        Answer::read(&message.0, 0x1234, question)
+    }
+
+    fn found(message: Message) -> Vec<String> {
+        let answer = read(&message, &question(Kind::A)).expect("an answer");
+        answer.addresses.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn addresses_of_the_name_that_was_asked_for() {
+        let asked = question(Kind::A);
+        let message = Message::to(&asked, 0)
+            .answer("www.example", 1, &[192, 0, 2, 1])
+            .answer("other.example", 1, &[192, 0, 2, 9])
+            .answer("WWW.example", 1, &[192, 0, 2, 2])
+            .answer("www.example", 28, &[0; 16]);
+        assert_eq!(found(message), ["192.0.2.1", "192.0.2.2"]);
+        let six = question(Kind::Aaaa);
+        let message = Message::to(&six, 0).answer("www.example", 28, &[1; 16]);
+        assert_eq!(read(&message, &six).expect("an answer").addresses, [IpAddr::V6(Ipv6Addr::from([1; 16]))]);
+    }
+
+    #[test]
+    fn aliases_are_followed_in_any_order_to_their_end() {
+        let message = Message::to(&question(Kind::A), 0)
+            .answer("c.example", 1, &[192, 0, 2, 1])
+            .alias("b.example", "c.example")
+            .alias("www.example", "b.example");
+        assert_eq!(found(message), ["192.0.2.1"]);
+        let circle = Message::to(&question(Kind::A), 0)
+            .alias("www.example", "b.example")
+            .alias("b.example", "www.example")
+            .answer("b.example", 1, &[192, 0, 2, 1]);
+        let answer = read(&circle, &question(Kind::A)).expect("an answer");
+        assert!(answer.aliases_fail && answer.has_aliases && answer.addresses.is_empty());
+    }
+
+    #[test]
+    fn so_many_aliases_are_followed_and_no_more() {
+        let chain = |links: usize| {
+            let mut message = Message::to(&question(Kind::A), 0).alias("www.example", "n0");
+            for link in 1..links {
+                message = message.alias(&format!("n{}", link - 1), &format!("n{link}"));
+            }
+            let last = format!("n{}", links - 1);
+            read(&message.answer(&last, 1, &[192, 0, 2, 1]), &question(Kind::A)).expect("an answer")
+        };
+        assert_eq!(chain(MOST_ALIASES).addresses.len(), 1);
+        assert!(chain(MOST_ALIASES + 1).aliases_fail);
+        assert!(chain(60).aliases_fail);
+    }
+
+    #[test]
+    fn services_with_the_addresses_that_came_along() {
+        let asked = question(Kind::Srv);
+        let service = |priority: u8, weight: u8, port: u8, target: &str| {
+            let mut data = vec![0, priority, 0, weight, 0, port];
+            data.extend_from_slice(name(target).wire());
+            data
+        };
+        let message = Message::to(&asked, 0)
+            .answer("www.example", 33, &service(1, 2, 80, "a.example"))
+            .answer("www.example", 33, &service(3, 4, 81, "b.example"))
+            .additional("A.example", 1, &[192, 0, 2, 1])
+            .additional("c.example", 1, &[192, 0, 2, 3])
+            .additional("a.example", 28, &[1; 16]);
+        let found = read(&message, &asked).expect("an answer").services;
+        let [first, second] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((first.priority, first.weight, first.port), (1, 2, 80));
+        assert_eq!(first.addresses.len(), 2);
+        assert_eq!((&second.target, second.addresses.len()), (&name("b.example"), 0));
+    }
+
+    #[test]
+    fn what_is_no_answer_to_the_question() {
+        let asked = question(Kind::A);
+        let good = Message::to(&asked, 0).answer("www.example", 1, &[192, 0, 2, 1]);
+        assert!(read(&good, &asked).is_ok());
+        assert_eq!(Answer::read(&good.0, 0x1235, &asked), Err(Refusal::OtherIdentifier));
+        let other = Question { name: name("other.example"), kind: Kind::A };
+        assert_eq!(read(&good, &other), Err(Refusal::OtherQuestion));
+        assert_eq!(read(&good, &question(Kind::Aaaa)), Err(Refusal::OtherQuestion));
+        let letters = Question { name: name("www.example"), kind: Kind::A };
+        assert_eq!(read(&good, &letters), Err(Refusal::OtherLetters));
+        let mut query = Vec::new();
+        asked.write(0x1234, 512, &mut query);
+        assert_eq!(Answer::read(&query, 0x1234, &asked), Err(Refusal::NotAResponse));
+        let update = Message::to(&asked, 5 << 11);
+        assert_eq!(read(&update, &asked), Err(Refusal::NotAResponse));
+        for length in 0..good.0.len() {
+            let refused = Answer::read(&good.0[..length], 0x1234, &asked);
+            assert_eq!(refused, Err(Refusal::Malformed), "{length}");
+        }
+        let long = Message::to(&asked, 0).answer("www.example", 1, &[192, 0, 2, 1, 0]);
+        assert_eq!(read(&long, &asked), Err(Refusal::Malformed));
+    }
+
+    #[test]
+    fn codes_and_flags() {
+        let asked = question(Kind::A);
+        let code = |flags| read(&Message::to(&asked, flags), &asked).expect("an answer").code;
+        assert_eq!(code(0), ResponseCode::NoError);
+        assert_eq!(code(3), ResponseCode::NoSuchName);
+        assert_eq!(code(5), ResponseCode::Refused);
+        assert_eq!(code(2), ResponseCode::Other(2));
+        let mut extended = Message::to(&asked, 0).additional("", OPT, &[]);
+        let ttl_at = extended.0.len() - 6;
+        extended.0[ttl_at] = 1;
+        assert_eq!(read(&extended, &asked).expect("an answer").code, ResponseCode::Other(16));
+        // A truncated message may end anywhere.
+        let mut cut = Message::to(&asked, IS_TRUNCATED).answer("www.example", 1, &[192, 0, 2, 1]);
+        cut.0.truncate(cut.0.len() - 3);
+        let answer = read(&cut, &asked).expect("an answer");
+        assert!(answer.is_truncated && answer.addresses.is_empty());
+    }
+
+    #[test]
+    fn only_a_refusal_may_come_without_its_question() {
+        let asked = question(Kind::A);
+        let bare = |code: u8| vec![0x12, 0x34, 0x80, code, 0, 0, 0, 0, 0, 0, 0, 0];
+        let code = |code| Answer::read(&bare(code), 0x1234, &asked).map(|answer| answer.code);
+        assert_eq!(code(5), Ok(ResponseCode::Refused));
+        assert_eq!(code(2), Ok(ResponseCode::Other(2)));
+        assert_eq!(code(3), Err(Refusal::OtherQuestion));
+        assert_eq!(code(0), Err(Refusal::OtherQuestion));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_after_the_question_are_read_to_an_end(
+            counts in proptest::array::uniform6(0_u8..8),
+            rest in proptest::collection::vec(any::<u8>(), 0..300),
+            kind in 0_usize..3,
+        ) {
+            let asked = question([Kind::A, Kind::Aaaa, Kind::Srv][kind]);
+            let mut message = Message::to(&asked, 0).0;
+            message[6..12].copy_from_slice(&counts);
+            message.extend_from_slice(&rest);
+            let _ = Answer::read(&message, 0x1234, &asked);
+        }
+
+        #[test]
+        fn what_is_sent_is_found_again(
+            addresses in proptest::collection::vec(any::<u32>(), 0..40),
+            bits in any::<u64>(),
+        ) {
+            let asked = Question { name: name("www.example").with_case(bits), kind: Kind::A };
+            let mut message = Message::to(&asked, 0);
+            for address in &addresses {
+                message = message.answer("www.example", 1, &address.to_be_bytes());
+            }
+            let expected: Vec<_> = addresses.iter().map(|bits| IpAddr::V4(Ipv4Addr::from_bits(*bits))).collect();
+            prop_assert_eq!(read(&message, &asked).expect("an answer").addresses, expected);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Domain names, in the form that the wire has: labels with their lengths, and an empty one at the end.
+
+use std::hash::{Hash, Hasher};
+
+/// A domain name. Two names are the same whatever the case of their letters (RFC 4343).
+#[derive(Clone)]
+pub struct Name(Box<[u8]>);
+
+/// Why a text is not a domain name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// Nothing is there, or nothing between two dots.
+    EmptyLabel,
+    /// A label has more than 63 bytes.
+    LongLabel,
+    /// The name has more than 255 bytes.
+    TooLong,
+}
+
+impl Name {
+    /// The longest name, in bytes on the wire (RFC 1035, 2.3.4).
+    pub const LONGEST: usize = 255;
+    /// The longest label, in bytes without its length (RFC 1035, 2.3.4).
+    pub const LONGEST_LABEL: usize = 63;
+
+    /// A name from labels with dots between them. A dot at the end is allowed and means nothing: no search list is used.
+    ///
+    /// # Errors
+    /// When it cannot be on the wire.
+    pub fn parse(text: &[u8]) -> Result<Self, NameError> {
+        let text = text.strip_suffix(b".").unwrap_or(text);
+        let mut wire = Vec::with_capacity(text.len() + 2);
+        for label in text.split(|byte| *byte == b'.') {
+            let length = u8::try_from(label.len()).unwrap_or(u8::MAX);
+            match usize::from(length) {
+                0 => return Err(NameError::EmptyLabel),
+                1..=Self::LONGEST_LABEL => {}
+                _ => return Err(NameError::LongLabel),
+            }
+            wire.push(length);
+            wire.extend_from_slice(label);
+            if wire.len() >= Self::LONGEST {
+                return Err(NameError::TooLong);
+            }
+        }
+        wire.push(0);
+        Ok(Name(wire.into()))
+    }
+
+    /// From bytes of the wire that a reader has followed to their end.
+    pub(crate) fn from_wire(wire: &[u8]) -> Self {
+        Name(wire.into())
+    }
+
+    /// The bytes of the wire, without compression.
+    pub fn wire(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Its labels, the empty one excepted.
+    pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &*self.0;
+        std::iter::from_fn(move || {
+            let (length, after) = rest.split_first()?;
+            let (label, after) = after.split_at_checked(usize::from(*length))?;
+            rest = after;
+            (!label.is_empty()).then_some(label)
+        })
+    }
+
+    /// The same name with the case of its letters chosen by `bits`, the lowest first; once they are used up they begin anew.
+    #[must_use]
+    pub fn with_case(&self, bits: u64) -> Self {
+        let mut wire = self.0.clone();
+        let letters = wire.iter_mut().filter(|byte| byte.is_ascii_alphabetic());
+        for (index, letter) in letters.enumerate() {
+            // Lengths are 63 at most, which is no letter.
+            *letter = match bits >> (index % 64) & 1 {
+                0 => letter.to_ascii_lowercase(),
+                _ => letter.to_ascii_uppercase(),
+            };
+        }
+        Name(wire)
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+}
+
+impl Eq for Name {}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.iter().for_each(|byte| state.write_u8(byte.to_ascii_lowercase()));
+    }
+}
+
+/// Labels with dots between them; what cannot be printed as `\` and three digits (RFC 1035, 5.1).
+impl std::fmt::Display for Name {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, label) in self.labels().enumerate() {
+            if index > 0 {
+                out.write_str(".")?;
+            }
+            for byte in label {
+                match byte {
+                    b'.' | b'\\' => write!(out, "\\{}", char::from(*byte))?,
+                    0x21..=0x7e => write!(out, "{}", char::from(*byte))?,
+                    _ => write!(out, "\\{byte:03}")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Name {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Name({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, NameError>) {
+        let found = Name::parse(text.as_bytes()).map(|name| name.to_string());
+        assert_eq!(found, expected.map(str::to_owned));
+    }
+
+    #[test]
+    fn names_of_every_length() {
+        check("a.example", Ok("a.example"));
+        check("a.example.", Ok("a.example"));
+        check("_http._tcp.example", Ok("_http._tcp.example"));
+        check("", Err(NameError::EmptyLabel));
+        check(".", Err(NameError::EmptyLabel));
+        check("a..b", Err(NameError::EmptyLabel));
+        check(".a", Err(NameError::EmptyLabel));
+        let label = "a".repeat(63);
+        check(&label, Ok(&label));
+        check(&"a".repeat(64), Err(NameError::LongLabel));
+        check(&"a".repeat(400), Err(NameError::LongLabel));
+        // Four labels of 63 are 256 bytes with the lengths; a last one of 61 makes it 255 with the end.
+        let longest = format!("{label}.{label}.{label}.{}", "a".repeat(61));
+        check(&longest, Ok(&longest));
+        check(&format!("{longest}a"), Err(NameError::TooLong));
+    }
+
+    #[test]
+    fn the_case_of_letters_is_chosen_and_means_nothing() {
+        let name = Name::parse(b"ab-9.cd").expect("a name");
+        let other = name.with_case(0b1001);
+        assert_eq!(other.to_string(), "Ab-9.cD");
+        assert_eq!(name, other);
+        assert_ne!(name.wire(), other.wire());
+        assert_ne!(name, Name::parse(b"ab-9.ce").expect("a name"));
+        let hash = |name: &Name| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            name.hash(&mut hasher);
+            hasher.finish()
+        };
+        assert_eq!(hash(&name), hash(&other));
+    }
+
+    #[test]
+    fn strange_bytes_are_printed_as_numbers() {
+        assert_eq!(Name::parse(b"a b\xff").expect("a name").to_string(), "a\\032b\\255");
+    }
+}

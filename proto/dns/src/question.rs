@@ -1,0 +1,72 @@
+//! What is asked.
+
+use crate::name::Name;
+
+/// The kinds of records that are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// IPv4 addresses.
+    A,
+    /// IPv6 addresses (RFC 3596).
+    Aaaa,
+    /// Where a service is (RFC 2782).
+    Srv,
+}
+
+impl Kind {
+    /// Its number on the wire.
+    pub const fn number(self) -> u16 {
+        match self {
+            Kind::A => 1,
+            Kind::Aaaa => 28,
+            Kind::Srv => 33,
+        }
+    }
+}
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The name, in the letters in which the answer must repeat it.
+    pub name: Name,
+    /// What is wanted of it.
+    pub kind: Kind,
+}
+
+impl Question {
+    /// The query that asks it, at the end of `out`: `payload_size` is how many bytes of an answer are taken, at least 512 (RFC 6891, 6.2.3).
+    pub fn write(&self, identifier: u16, payload_size: u16, out: &mut Vec<u8>) {
+        out.extend_from_slice(&identifier.to_be_bytes());
+        // A standard query, recursion desired; one question, nothing else but the size.
+        out.extend_from_slice(&[0x01, 0x00, 0, 1, 0, 0, 0, 0, 0, 1]);
+        out.extend_from_slice(self.name.wire());
+        out.extend_from_slice(&self.kind.number().to_be_bytes());
+        out.extend_from_slice(&CLASS_IN.to_be_bytes());
+        // The OPT record: the root's name, its number, the size, and no flags or options.
+        out.extend_from_slice(&[0, 0, 41]);
+        out.extend_from_slice(&payload_size.max(SMALLEST_PAYLOAD).to_be_bytes());
+        out.extend_from_slice(&[0; 6]);
+    }
+}
+
+/// The Internet.
+pub(crate) const CLASS_IN: u16 = 1;
+/// The least that everybody takes.
+pub const SMALLEST_PAYLOAD: u16 = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_as_the_rfcs_say() {
+        let question = Question { name: Name::parse(b"a.bc").expect("a name"), kind: Kind::Aaaa };
+        let mut out = Vec::new();
+        question.write(0x1234, 8192, &mut out);
+        let expected = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x01\x01a\x02bc\x00\x00\x1c\x00\x01\x00\x00\x29\x20\x00\x00\x00\x00\x00\x00\x00";
+        assert_eq!(out, expected);
+        let mut small = Vec::new();
+        question.write(0x1234, 0, &mut small);
+        assert_eq!(small[out.len() - 8..out.len() - 6], [2, 0]);
+    }
+}
