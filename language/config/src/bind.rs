@@ -13,11 +13,20 @@ use crate::model::{
 };
 use crate::numbers::{delay_of, integer, integer_in};
 use crate::rows::{Handler, Row, Table};
+use crate::tls_words::{ReadTls, tls_rows};
 use crate::words::{Fault, LineFaults, Parsed, Words, fault, not_yet, suggesting};
 
 /// Reads the arguments of one word of a `bind` line.
 #[derive(Clone, Copy, Debug)]
-pub struct BindReader(fn(&mut Bind, &mut Words<'_>) -> Parsed);
+pub struct BindReader(Read);
+
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    /// A word of `bind` lines alone.
+    Bind(fn(&mut Bind, &mut Words<'_>) -> Parsed),
+    /// One that `server` lines have too.
+    Tls(ReadTls),
+}
 
 pub(crate) const fn option(
     name: &'static str,
@@ -26,18 +35,26 @@ pub(crate) const fn option(
     help: &'static str,
     read: fn(&mut Bind, &mut Words<'_>) -> Parsed,
 ) -> Row<BindReader> {
-    Row::ready(name, arguments, example, help, BindReader(read))
+    Row::ready(name, arguments, example, help, BindReader(Read::Bind(read)))
 }
 
 impl BindReader {
     /// Reads them from `words` on.
     pub(crate) fn read(self, bind: &mut Bind, words: &mut Words<'_>) -> Parsed {
-        (self.0)(bind, words)
+        match self.0 {
+            Read::Bind(read) => read(bind, words),
+            Read::Tls(read) => read(tls::options(bind), words),
+        }
+    }
+
+    const fn tls(read: ReadTls) -> BindReader {
+        BindReader(Read::Tls(read))
     }
 }
 
 /// Every word of a `bind` line.
-pub static BIND_OPTIONS: Table<BindReader> = Table::new(&[READY, tls::BIND_ROWS, NOT_YET]);
+pub static BIND_OPTIONS: Table<BindReader> =
+    Table::new(&[READY, tls::BIND_ROWS, tls_rows!(BindReader, BindReader::tls), NOT_YET]);
 
 /// Reads a line from its address word at `words` on. `keyword` is how messages call the line (`bind`), `section` the
 /// kind of section that it stands in; `at` is its place.

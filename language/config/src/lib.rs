@@ -37,6 +37,7 @@ mod sections;
 mod source;
 #[cfg(test)]
 mod testing;
+mod tls_words;
 mod traces;
 mod userlist;
 mod words;

@@ -85,6 +85,12 @@ impl<F> Row<F> {
         self
     }
 
+    /// The same word read by somebody else.
+    pub(crate) const fn handled_by<G>(&self, handler: Handler<G>) -> Row<G> {
+        let Row { name, arguments, help, example, discovery, uses, .. } = *self;
+        Row { name, arguments, help, example, handler, discovery, uses }
+    }
+
     /// Whether the word is understood.
     pub const fn is_ready(&self) -> bool {
         matches!(self.handler, Handler::Ready(_))

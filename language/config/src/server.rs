@@ -17,6 +17,7 @@ use crate::model::{Framing, HashKey, InitialAddress, Ring, SendProxy, ServerSett
 use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
+use crate::tls_words::{ReadTls, tls_rows};
 use crate::words::{Fault, LineFaults, Parsed, Words, fault, is_name_character, not_yet, suggesting};
 
 /// A server line while it is read.
@@ -53,7 +54,28 @@ pub(crate) enum ServerLineKind {
 
 /// Reads the arguments of one word of a server line.
 #[derive(Clone, Copy, Debug)]
-pub struct ServerReader(fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed);
+pub struct ServerReader(Read);
+
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    /// A word of `server` lines alone.
+    Server(fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed),
+    /// One that `bind` lines have too.
+    Tls(ReadTls),
+}
+
+impl ServerReader {
+    fn read(self, server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
+        match self.0 {
+            Read::Server(read) => read(server, words),
+            Read::Tls(read) => read(tls::options(server), words),
+        }
+    }
+
+    const fn tls(read: ReadTls) -> ServerReader {
+        ServerReader(Read::Tls(read))
+    }
+}
 
 const fn option(
     name: &'static str,
@@ -62,7 +84,7 @@ const fn option(
     help: &'static str,
     read: fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed,
 ) -> Row<ServerReader> {
-    Row::ready(name, arguments, example, help, ServerReader(read))
+    Row::ready(name, arguments, example, help, ServerReader(Read::Server(read)))
 }
 
 /// What a `server` line begins with.
@@ -123,8 +145,14 @@ fn check_added(word: &Word, row: &Row<ServerReader>) -> Parsed {
 }
 
 /// Every word of a server line.
-pub static SERVER_OPTIONS: Table<ServerReader> =
-    Table::new(&[READY, tls::ROWS, checks::READY, NEGATIONS, NOT_YET]);
+pub static SERVER_OPTIONS: Table<ServerReader> = Table::new(&[
+    READY,
+    tls::ROWS,
+    tls_rows!(ServerReader, ServerReader::tls),
+    checks::READY,
+    NEGATIONS,
+    NOT_YET,
+]);
 
 /// Reads the words of a server line to its end. `subject` is how messages call the server.
 pub(crate) fn read_server_options(
@@ -184,7 +212,7 @@ fn read_word(server: &mut ServerLine<'_>, word: &Word, words: &mut Words<'_>) ->
     match row.handler {
         Handler::Ready(reader) => {
             server.used.push((row.name, word.span()));
-            (reader.0)(server, words)
+            reader.read(server, words)
         }
         Handler::NotYet => Err(not_yet(word.span(), row.name)),
         Handler::Removed(instead) => Err(fault(word.span(), format!("'{}' : {instead}", row.name))),

@@ -1,31 +1,24 @@
-//! The words of `bind` lines about TLS. Those that a `server` line has too are read by the same functions.
+//! The words of `bind` lines about TLS that `server` lines do not have, and the lines of a `crt-list`.
 
-use weir_syntax::{Diagnostic, Line, SourceMap, Span, Word};
+use weir_syntax::{Line, SourceMap, Span, Word};
 
 use super::{BIND_OPTIONS, BindReader, option};
 use crate::model::{
-    Bind, BindOptions, BindTls, CertificateSource, IgnoredErrors, Location, TlsOptions, TlsVerify, TlsVersion,
+    Bind, BindOptions, BindTls, CertificateSource, IgnoredErrors, Location, TlsOptions, TlsVerify,
 };
 use crate::rows::{Handler, Row};
-use crate::words::{Parsed, Words, fault, not_yet};
+use crate::tls_words::text;
+use crate::words::{Parsed, Words, fault};
 
 fn tls(bind: &mut Bind) -> &mut BindTls {
     bind.options.tls.get_or_insert_default()
 }
 
-fn options(bind: &mut Bind) -> &mut TlsOptions {
+pub(super) fn options(bind: &mut Bind) -> &mut TlsOptions {
     &mut tls(bind).options
 }
 
 pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
-    option("alpn", "<protocols>", "http/1.1", "TLS: protocols to negotiate", |bind, words| {
-        options(bind).protocols = Some(protocols(words)?);
-        Ok(())
-    }),
-    option("ca-file", "<cafile>", "ca.pem", "TLS: authorities for client certificates", |bind, words| {
-        options(bind).ca_file = Some(path(words, "ca-file", "CAfile path")?);
-        Ok(())
-    }),
     option(
         "ca-ignore-err",
         "[all|<errorID>,...]",
@@ -42,30 +35,12 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         "ca.pem",
         "TLS: authorities that are not announced",
         |bind, words| {
-            options(bind).ca_verify_file = Some(path(words, "ca-verify-file", "CAfile path")?);
+            options(bind).ca_verify_file = Some(text(words, "ca-verify-file", "CAfile path")?);
             Ok(())
         },
     ),
-    option("ciphers", "<ciphers>", "HIGH", "TLS: ciphers up to TLS 1.2", |bind, words| {
-        options(bind).ciphers = Some(path(words, "ciphers", "cipher suite")?);
-        Ok(())
-    }),
-    option(
-        "ciphersuites",
-        "<ciphersuites>",
-        "TLS_AES_128_GCM_SHA256",
-        "TLS: ciphers of TLS 1.3",
-        |bind, words| {
-            options(bind).ciphersuites = Some(path(words, "ciphersuites", "cipher suite")?);
-            Ok(())
-        },
-    ),
-    option("crl-file", "<crlfile>", "crl.pem", "TLS: revocation list", |bind, words| {
-        options(bind).crl_file = Some(path(words, "crl-file", "CRLfile path")?);
-        Ok(())
-    }),
     option("crt", "<cert>", "site.pem", "TLS: certificate and key", |bind, words| {
-        let path = path(words, "crt", "certificate location")?;
+        let path = text(words, "crt", "certificate location")?;
         tls(bind).certificates.push(CertificateSource::Path(path));
         Ok(())
     }),
@@ -74,34 +49,19 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         Ok(())
     }),
     option("crt-list", "<file>", "sites.list", "TLS: list of certificates", |bind, words| {
-        let path = path(words, "crt-list", "certificate location")?;
+        let path = text(words, "crt-list", "certificate location")?;
         tls(bind).certificates.push(CertificateSource::List(path));
         Ok(())
     }),
-    option("curves", "<curves>", "X25519:P-256", "TLS: elliptic curves", |bind, words| {
-        options(bind).curves = Some(path(words, "curves", "curve suite")?);
-        Ok(())
-    }),
     option("default-crt", "<cert>", "site.pem", "TLS: certificate without a matching name", |bind, words| {
-        let path = path(words, "default-crt", "certificate location")?;
+        let path = text(words, "default-crt", "certificate location")?;
         tls(bind).default_certificates.push(path);
         Ok(())
     }),
     option("ecdhe", "<named curve>", "prime256v1", "TLS: curve for ECDHE", |bind, words| {
-        options(bind).curves = Some(path(words, "ecdhe", "named curve")?);
+        options(bind).curves = Some(text(words, "ecdhe", "named curve")?);
         Ok(())
     }),
-    option("force-tlsv12", "", "", "TLS: 1.2 only", |bind, _| {
-        force(options(bind), TlsVersion::Tls12);
-        Ok(())
-    }),
-    option("force-tlsv13", "", "", "TLS: 1.3 only", |bind, _| {
-        force(options(bind), TlsVersion::Tls13);
-        Ok(())
-    }),
-    Row::removed("force-sslv3", "SSLv3 is not supported: TLSv1.2 and TLSv1.3 are"),
-    Row::removed("force-tlsv10", "TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are"),
-    Row::removed("force-tlsv11", "TLSv1.1 is not supported: TLSv1.2 and TLSv1.3 are"),
     option("no-alpn", "", "", "TLS: negotiate no protocol", |bind, _| {
         options(bind).protocols = Some(Vec::new());
         Ok(())
@@ -110,32 +70,8 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         options(bind).no_ca_names = true;
         Ok(())
     }),
-    option("no-sslv3", "", "", "TLS: refuse SSLv3", |bind, _| {
-        options(bind).refused_versions.push(TlsVersion::Ssl3);
-        Ok(())
-    }),
     option("no-strict-sni", "", "", "TLS: accept unknown names", |bind, _| {
         tls(bind).strict_names = Some(false);
-        Ok(())
-    }),
-    option("no-tls-tickets", "", "", "TLS: no stateless resumption", |bind, _| {
-        options(bind).no_tickets = Some(true);
-        Ok(())
-    }),
-    option("no-tlsv10", "", "", "TLS: refuse 1.0", |bind, _| {
-        options(bind).refused_versions.push(TlsVersion::Tls10);
-        Ok(())
-    }),
-    option("no-tlsv11", "", "", "TLS: refuse 1.1", |bind, _| {
-        options(bind).refused_versions.push(TlsVersion::Tls11);
-        Ok(())
-    }),
-    option("no-tlsv12", "", "", "TLS: refuse 1.2", |bind, _| {
-        options(bind).refused_versions.push(TlsVersion::Tls12);
-        Ok(())
-    }),
-    option("no-tlsv13", "", "", "TLS: refuse 1.3", |bind, _| {
-        options(bind).refused_versions.push(TlsVersion::Tls13);
         Ok(())
     }),
     option("prefer-client-ciphers", "", "", "TLS: the client's order of ciphers", |bind, _| {
@@ -146,32 +82,8 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         tls(bind).enabled = true;
         Ok(())
     }),
-    option(
-        "ssl-max-ver",
-        "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]",
-        "TLSv1.3",
-        "TLS: highest version",
-        |bind, words| {
-            options(bind).max_version = Some(version(words, "ssl-max-ver")?);
-            Ok(())
-        },
-    ),
-    option(
-        "ssl-min-ver",
-        "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]",
-        "TLSv1.2",
-        "TLS: lowest version",
-        |bind, words| {
-            options(bind).min_version = Some(version(words, "ssl-min-ver")?);
-            Ok(())
-        },
-    ),
     option("strict-sni", "", "", "TLS: refuse unknown names", |bind, _| {
         tls(bind).strict_names = Some(true);
-        Ok(())
-    }),
-    option("tls-tickets", "", "", "TLS: stateless resumption", |bind, _| {
-        options(bind).no_tickets = Some(false);
         Ok(())
     }),
     option(
@@ -198,48 +110,6 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         },
     ),
 ];
-
-pub(crate) fn path(words: &mut Words<'_>, keyword: &str, what: &str) -> Parsed<Box<str>> {
-    words.expect(&format!("'{keyword}' : missing {what}")).map(|word| word.text().into())
-}
-
-pub(crate) fn force(options: &mut TlsOptions, version: TlsVersion) {
-    options.min_version = Some(version);
-    options.max_version = Some(version);
-}
-
-pub(crate) fn version(words: &mut Words<'_>, keyword: &str) -> Parsed<TlsVersion> {
-    let word = words.expect(&format!("'{keyword}' : missing the ssl/tls version"))?;
-    TlsVersion::of(word.text())
-        .ok_or_else(|| fault(word.span(), format!("'{word}' : unknown ssl/tls version")))
-}
-
-/// Protocols of ALPN, without those that are not spoken yet, of which one warning tells.
-pub(crate) fn protocols(words: &mut Words<'_>) -> Parsed<Vec<Box<str>>> {
-    let word = words.expect("'alpn' : missing the comma-delimited ALPN protocol suite")?;
-    let mut spoken: Vec<Box<str>> = Vec::new();
-    let mut left_out = Vec::new();
-    for name in word.text().split(',') {
-        match name {
-            "" => return Err(fault(word.span(), "'alpn' : empty protocol name")),
-            "h2" | "h3" => left_out.push(name),
-            _ if name.len() > 255 => return Err(fault(word.span(), "'alpn' : protocol name too long")),
-            _ => spoken.push(name.into()),
-        }
-    }
-    if spoken.is_empty() {
-        return Err(not_yet(word.span(), &format!("alpn {word}")));
-    }
-    if !left_out.is_empty() {
-        let message = format!(
-            "'alpn' : '{}' is not implemented yet and not offered: clients get '{}'.",
-            left_out.join(","),
-            spoken.join(",")
-        );
-        words.line().remark(Diagnostic::warning(word.span(), message));
-    }
-    Ok(spoken)
-}
 
 fn ignored_errors(words: &mut Words<'_>, keyword: &str) -> Parsed<IgnoredErrors> {
     let word = words.expect(&format!("'{keyword}' : missing error IDs list"))?;
@@ -413,6 +283,7 @@ const LOAD_WORDS: [&str; 6] = ["crt", "key", "ocsp", "issuer", "sctl", "ocsp-upd
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::TlsVersion;
 
     #[test]
     fn lines_of_a_list_have_options_and_filters() {
