@@ -14,12 +14,12 @@ impl Stream {
         self.trace_request();
         let config = &self.frontend.config;
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
-        capture_headers(&config.captures.request, head, raw, &mut self.captures, CaptureSide::Request);
+        capture_headers(&config.captures.request, head, raw, &mut self.log.captures, CaptureSide::Request);
         if let Some(cookie) = &config.captures.cookie
             && head.flags().contains(Flags::HAS_COOKIE)
         {
             let pairs = head.values(raw, b"cookie").flat_map(|value| value.split(|byte| *byte == b';'));
-            self.captures.keep_cookie(CaptureSide::Request, capture_cookie(cookie, pairs));
+            self.log.captures.keep_cookie(CaptureSide::Request, capture_cookie(cookie, pairs));
         }
     }
 
@@ -28,11 +28,11 @@ impl Stream {
         self.trace_response();
         let config = &self.frontend.config;
         let (head, raw) = (&self.response.message.head, self.response.message.bytes());
-        capture_headers(&config.captures.response, head, raw, &mut self.captures, CaptureSide::Response);
+        capture_headers(&config.captures.response, head, raw, &mut self.log.captures, CaptureSide::Response);
         if let Some(cookie) = &config.captures.cookie {
             let lines = head.lines(raw, b"set-cookie");
             let pairs = lines.filter_map(|value| value.split(|byte| *byte == b';').next());
-            self.captures.keep_cookie(CaptureSide::Response, capture_cookie(cookie, pairs));
+            self.log.captures.keep_cookie(CaptureSide::Response, capture_cookie(cookie, pairs));
         }
     }
 
@@ -62,18 +62,18 @@ impl Stream {
             CaptureSide::Response => &declared.response,
         };
         let Some(declaration) = declared.get(slot) else { return false };
-        self.captures.slots_mut(side, declared.len())[slot] =
+        self.log.captures.slots_mut(side, declared.len())[slot] =
             Some(value[..value.len().min(declaration.length_max as usize)].into());
         true
     }
 
     /// Makes the unique identifier, once.
     pub(crate) fn make_unique_id(&mut self) {
-        if self.unique_id.is_none()
+        if self.log.unique_id.is_none()
             && let Some(format) = &self.frontend.config.settings.unique_id_format
         {
             let id = self.format(format);
-            self.unique_id = Some(id.as_slice().into());
+            self.log.unique_id = Some(id.as_slice().into());
         }
     }
 }

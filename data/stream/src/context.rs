@@ -27,18 +27,14 @@ impl Context for Stream {
         match variable.scope {
             VariableScope::Process => self.instance.variables().get(variable).map(Value::into_owned),
             VariableScope::Session => self.session.variable(variable),
-            VariableScope::Transaction => self.transaction_variables.get(variable),
-            VariableScope::Request if !self.processing_response => self.message_variables.get(variable),
-            VariableScope::Response if self.processing_response => self.message_variables.get(variable),
-            _ => None,
+            scope => self.variables.of(scope)?.get(variable),
         }
     }
 
     fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
         match variable.scope {
-            VariableScope::Process | VariableScope::Session | VariableScope::Transaction => {}
-            VariableScope::Request if !self.processing_response => {}
-            VariableScope::Response if self.processing_response => {}
+            VariableScope::Process | VariableScope::Session => {}
+            scope if self.variables.of(scope).is_some() => {}
             _ => return false,
         }
         self.store_variable(variable, value, condition)
@@ -48,10 +44,7 @@ impl Context for Stream {
         let unset = match variable.scope {
             VariableScope::Process => self.instance.variables_mut().unset(variable),
             VariableScope::Session => self.session.unset_variable(variable),
-            VariableScope::Transaction => self.transaction_variables.unset(variable),
-            VariableScope::Request if !self.processing_response => self.message_variables.unset(variable),
-            VariableScope::Response if self.processing_response => self.message_variables.unset(variable),
-            _ => false,
+            scope => self.variables.of(scope).is_some_and(|store| store.unset(variable)),
         };
         self.charge_variables();
         unset

@@ -13,6 +13,7 @@ use weir_backend::{
 use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit};
 
 use crate::caching::Caching;
+use crate::errors::Direction;
 use crate::fetch::rdp;
 use crate::stream::Stream;
 
@@ -134,9 +135,9 @@ fn is_overruled(stream: &mut Stream) -> bool {
         return false;
     }
     // The rules are about the request, and so are asked as if it were still the request's turn.
-    let turn = std::mem::replace(&mut stream.processing_response, false);
+    let processed = std::mem::replace(&mut stream.variables.processed, Direction::Request);
     let ignores = persist_rule(stream) == Some(Rule::Ignore);
-    stream.processing_response = turn;
+    stream.variables.processed = processed;
     ignores
 }
 

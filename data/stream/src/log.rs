@@ -7,6 +7,7 @@ use weir_events::{Level, LogMessage, Logger, WallTime};
 
 use crate::ending::{By, During};
 use crate::stream::Stream;
+use crate::stream::log_record::LogState;
 
 mod alias;
 
@@ -30,7 +31,7 @@ pub fn level(severity: Severity) -> Level {
 impl Stream {
     /// Writes the line of a stream that ended, unless an option says not to.
     pub(crate) fn log_end(&mut self) {
-        if self.facts.logged || self.facts.unlogged || self.frontend.log_sinks.is_empty() {
+        if !self.log.is_due() || self.frontend.log_sinks.is_empty() {
             return;
         }
         let options = &self.frontend.config.settings.options;
@@ -43,12 +44,11 @@ impl Stream {
     /// Writes the line as soon as the response begins: with `option logasap`, or because all is known by then.
     pub(crate) fn log_early(&mut self) {
         if (self.frontend.config.settings.options.log_asap || self.frontend.log_timing.early)
-            && !self.facts.logged
-            && !self.facts.unlogged
+            && self.log.is_due()
             && !self.frontend.log_sinks.is_empty()
         {
             self.write_log_line();
-            self.facts.logged = true;
+            self.log.state = LogState::Written;
         }
     }
 
@@ -68,7 +68,7 @@ impl Stream {
     }
 
     fn level(&self) -> Option<Level> {
-        match self.log_level {
+        match self.log.level {
             Some(chosen) => chosen,
             None if self.frontend.config.settings.options.log_separate_errors && self.is_worth_logging() => {
                 Some(Level::Error)

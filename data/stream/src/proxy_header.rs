@@ -87,7 +87,7 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
     let fields = known.as_ref().and_then(|known| known.settings.proxy_v2.as_deref()).unwrap_or(&NOTHING_MORE);
     let mut values: Vec<(u8, Vec<u8>)> = Vec::new();
     if fields.unique_id
-        && let Some(id) = &stream.unique_id
+        && let Some(id) = &stream.log.unique_id
     {
         values.push((tlv::UNIQUE_ID, id[..id.len().min(tlv::MAX_UNIQUE_ID)].to_vec()));
     }

@@ -72,7 +72,7 @@ impl Stream {
         if !proxy.has_rules(kind) {
             return Ok(Verdict::Continue);
         }
-        self.strict = true;
+        self.rules.is_strict = true;
         for rule in proxy.config.rules(kind) {
             if !self.rule_applies(rule).is_true() {
                 continue;
@@ -99,15 +99,15 @@ impl Stream {
         match done {
             ActionResult::Next => Ok(None),
             ActionResult::Accept => {
-                self.decided_at = Some(at);
+                self.rules.decided_at = Some(at);
                 Ok(Some(Verdict::Accept))
             }
             ActionResult::Stop(stop) => {
-                self.decided_at = Some(at);
-                self.facts.stopped_by_rule = true;
+                self.rules.decided_at = Some(at);
+                self.rules.stop_by_rule();
                 Ok(Some(Verdict::Stop(stop)))
             }
-            ActionResult::Failed if !self.strict => {
+            ActionResult::Failed if !self.rules.is_strict => {
                 proxy.count_failed_rewrite();
                 Ok(None)
             }
@@ -131,8 +131,8 @@ impl Stream {
             }
             Awaited::Body(time, at_least) => self.wait_for_body(at_least, Some(time)).await?,
             Awaited::Tarpit(reply) => {
-                self.decided_at = Some(at);
-                self.facts.stopped_by_rule = true;
+                self.rules.decided_at = Some(at);
+                self.rules.stop_by_rule();
                 self.enter(During::Tarpit);
                 let tarpit = While::tarpit(&self.timeouts, weir_sched::now());
                 let held = self.pause(tarpit, During::Tarpit).await;
@@ -154,7 +154,7 @@ impl Stream {
             move |stream, _| {
                 let tarpit = during == During::Tarpit;
                 if stream.client.is_broken() || (tarpit && stream.client.peer_closed()) {
-                    stream.facts.denied = tarpit;
+                    stream.rules.denied = tarpit;
                     return Err(StreamError::close(By::Client, during));
                 }
                 Ok(Step::Wait(Waits::ONCE))
@@ -166,14 +166,14 @@ impl Stream {
     /// A rule could not do what it says, and strict mode forbids to go on without it.
     fn failed_rule(&mut self, kind: RulesetKind, proxy: &'static Proxy) -> StreamError {
         proxy.count_failed_rewrite();
-        self.facts.stopped_by_rule = true;
+        self.rules.stop_by_rule();
         let during = if kind == RulesetKind::HttpRequest { During::Request } else { During::Headers };
         StreamError::error(500, By::Internal, during)
     }
 
     /// What the current kind of rules counts when it refuses.
     fn count_denied(&mut self, kind: RulesetKind, proxy: &'static Proxy) {
-        self.facts.denied = true;
+        self.rules.denied = true;
         match kind {
             RulesetKind::TcpRequestConnection => proxy.count_denied_connection(self.session.listener),
             RulesetKind::TcpRequestSession => proxy.count_denied_session(self.session.listener),
@@ -318,7 +318,7 @@ impl Stream {
                     self.store_capture(side, capture.slot as usize, &value);
                 }
             }
-            Action::SetLogLevel(level) => self.log_level = Some(level.map(crate::log::level)),
+            Action::SetLogLevel(level) => self.log.level = Some(level.map(crate::log::level)),
             Action::SetNice(nice) => weir_sched::set_nice(*nice),
             Action::SetTos { side, value } => {
                 if let Some(value) = self.number(value) {
@@ -367,7 +367,7 @@ impl Stream {
                     return ActionResult::Await(Awaited::Time(delay));
                 }
             }
-            Action::StrictMode(on) => self.strict = *on,
+            Action::StrictMode(on) => self.rules.is_strict = *on,
             Action::DoLog => self.log_now(),
             // Taken before the other rules of its kind: see `accept.rs`.
             Action::ExpectProxy => {}

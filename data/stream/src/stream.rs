@@ -7,19 +7,19 @@
 pub mod attempts;
 pub mod captures;
 pub mod choice;
+pub mod log_record;
 pub mod logged_size;
 pub mod request;
 pub mod response;
 pub mod reusable;
+pub mod rule_state;
 pub mod server_side;
+pub mod stream_variables;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_backend::Server;
-use weir_config::model as config;
-use weir_events::Level;
-use weir_expr::VariableStore;
 use weir_mux::StreamConnector;
 
 use crate::deadlines::Timeouts;
@@ -30,15 +30,16 @@ use crate::instance::{Instance, Proxy};
 use crate::recycle::Lent;
 use crate::session::Session;
 use crate::stream::attempts::Attempts;
-use crate::stream::captures::Captures;
 use crate::stream::choice::ServerChoice;
+use crate::stream::log_record::{LogRecord, LogState};
 use crate::stream::request::RequestPart;
 use crate::stream::response::ResponsePart;
 use crate::stream::reusable::Reusable;
+use crate::stream::rule_state::RuleState;
 use crate::stream::server_side::ServerSide;
+use crate::stream::stream_variables::StreamVariables;
 use crate::timers::Timers;
 use crate::upstream::BackendVisit;
-use crate::variables::Charge;
 
 /// A stream in progress.
 pub struct Stream {
@@ -78,74 +79,22 @@ pub struct Stream {
     pub choice: ServerChoice,
     /// The attempts on servers.
     pub attempts: Attempts,
-    /// Bits that phases leave for each other and for the log.
-    pub facts: Facts,
-    /// What was captured.
-    pub captures: Captures,
-    /// Variables of scope `txn`.
-    pub transaction_variables: VariableStore,
-    /// Variables of scope `req` while the request is processed, then `res`.
-    pub message_variables: VariableStore,
-    /// What both count for the process.
-    pub(crate) variable_charge: Charge,
-    /// Which scope `message_variables` is.
-    pub processing_response: bool,
-    /// `unique-id`, once made.
-    pub unique_id: Option<Box<[u8]>>,
-    /// `set-log-level`: none for silent.
-    pub log_level: Option<Option<Level>>,
+    /// What rules decided.
+    pub rules: RuleState,
+    /// Its variables.
+    pub variables: StreamVariables,
+    /// What is kept for the log line.
+    pub log: LogRecord,
     /// What was added to the byte counters already.
     pub counted: (u64, u64),
-    /// Where the last rule that decided was written.
-    pub decided_at: Option<&'static config::Location>,
     /// Entropy of this stream: its number, mixed.
     pub serial: u64,
     /// Room for heads that are written again.
     pub scratch: Lent<Vec<u8>>,
-    /// `strict-mode` of the ruleset that runs.
-    pub strict: bool,
-    /// No more data is waited for: rules decide with what is there (`WAIT_END`).
-    pub inspection_over: bool,
 }
 
 // A class of recycled blocks: sixteen bytes more would take 256 more for every stream that waits.
 const _: () = assert!(size_of::<Stream>() <= 1280);
-
-/// Bits that phases leave for each other and for the log.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Facts {
-    /// A rule stopped the stream before a server was chosen: statistics say "denied", not "error".
-    pub denied: bool,
-    /// The log line is being written before the end: totals are marked.
-    pub logging_early: bool,
-    /// The log line was written early (`option logasap`).
-    pub logged: bool,
-    /// Not to be logged at all.
-    pub unlogged: bool,
-    /// A rule stopped the stream, or had to and could not be applied.
-    pub stopped_by_rule: bool,
-    /// The option that refused the request or the response.
-    pub stopped_by_option: Option<RefusingOption>,
-}
-
-/// An option that refuses messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefusingOption {
-    /// `option http-restrict-req-hdr-names reject`.
-    HeaderNames,
-    /// `option checkcache`.
-    CheckCache,
-}
-
-impl RefusingOption {
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            RefusingOption::HeaderNames => "option http-restrict-req-hdr-names",
-            RefusingOption::CheckCache => "option checkcache",
-        }
-    }
-}
 
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
@@ -212,20 +161,12 @@ impl Stream {
             timeouts: Timeouts::of_frontend(configured),
             choice: ServerChoice::default(),
             attempts: Attempts::default(),
-            facts: Facts::default(),
-            captures: Captures::default(),
-            transaction_variables: VariableStore::default(),
-            message_variables: VariableStore::default(),
-            variable_charge: Charge::default(),
-            processing_response: false,
-            unique_id: None,
-            log_level: None,
+            rules: RuleState::default(),
+            variables: StreamVariables::default(),
+            log: LogRecord::default(),
             counted: (0, 0),
-            decided_at: None,
             serial,
             scratch: crate::recycle::bytes(),
-            strict: false,
-            inspection_over: true,
             entry: OwnEntry::new(&session),
             session,
             // Made here, where it stays: moving it costs.
@@ -284,7 +225,7 @@ impl Stream {
             return self.bytes_out();
         }
         // Rules on a response ask before any of it has left.
-        match self.response.is_leaving() || self.facts.logging_early {
+        match self.response.is_leaving() || self.log.state == LogState::Beginning {
             true => self.response.logged_bytes(self.request.head_only),
             false => 0,
         }

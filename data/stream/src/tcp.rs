@@ -4,6 +4,7 @@ use weir_config::model::RulesetKind;
 use weir_containers::PoolBox;
 
 use crate::instance::Proxy;
+use crate::stream::log_record::LogState;
 use crate::stream::{Phase, Stream};
 
 impl Stream {
@@ -22,7 +23,9 @@ impl Stream {
         }
         self.timers.close = Some(self.elapsed());
         self.count_end();
-        self.facts.unlogged |= self.frontend.config.settings.options.dont_log_null && self.bytes_in() == 0;
+        if self.frontend.config.settings.options.dont_log_null && self.bytes_in() == 0 {
+            self.log.state = LogState::Unwanted;
+        }
         self.log_end();
         self.note_on_timeline();
         self.server.upstream = None;

@@ -12,6 +12,7 @@ use weir_sync::Ring;
 
 use crate::ending::By;
 use crate::stream::Stream;
+use crate::stream::rule_state::StoppedBy;
 use sentence::Ended;
 
 mod sentence;
@@ -89,7 +90,7 @@ impl Stream {
             entry.set_word(Word::Server, server.name());
             entry.set_word(Word::Chosen, self.how_chosen());
         }
-        if let Some(at) = self.decided_at {
+        if let Some(at) = self.rules.decided_at {
             entry.set_word(Word::Rule, &at.to_string());
         }
         entry.set_word(Word::Ending, &self.ended().sentence());
@@ -104,8 +105,8 @@ impl Stream {
             status: self.response.status,
             http: self.frontend.is_http(),
             has_request: self.request.is_known(),
-            by_rule: self.facts.stopped_by_rule,
-            option: self.facts.stopped_by_option.map(|option| option.name()),
+            by_rule: self.rules.stopped_by == StoppedBy::Rule,
+            option: self.rules.stopped_by.option(),
             has_backend: self.visit.has_begun() || self.backend.backend.is_some(),
             has_server: self.chosen_server().is_some(),
         }

@@ -16,6 +16,7 @@ use crate::ending::During;
 use crate::errors::Direction;
 use crate::session::Session;
 use crate::stream::Stream;
+use crate::stream::log_record::LogState;
 
 /// Clients' connections.
 pub static SESSION: Source = Source::new(
@@ -211,7 +212,7 @@ impl Stream {
 
     /// What holds of the stream.
     fn words(&self) -> impl Iterator<Item = &'static str> {
-        let (facts, designation) = (&self.facts, self.choice.designation);
+        let designation = self.choice.designation;
         [
             ("request", self.request.is_known()),
             ("response", self.response.is_known()),
@@ -225,9 +226,9 @@ impl Stream {
             ("upload-refused", self.request.upload_refused),
             ("response-started", self.response.is_leaving()),
             ("tunnel", self.response.is_tunnel),
-            ("denied", facts.denied),
+            ("denied", self.rules.denied),
             ("local", self.response.is_local),
-            ("logged", facts.logged),
+            ("logged", self.log.state == LogState::Written),
         ]
         .into_iter()
         .filter_map(|(word, holds)| holds.then_some(word))

@@ -52,11 +52,11 @@ impl Stream {
 
     /// The response goes out, or the bytes of TCP begin to flow: `option logasap` writes its line now.
     pub(crate) fn log_the_beginning(&mut self) {
-        self.facts.logging_early = true;
+        self.log.begin();
         self.timers.close = Some(self.elapsed());
         self.log_early();
         self.timers.close = None;
-        self.facts.logging_early = false;
+        self.log.begun();
     }
 
     /// When the stream began, on the wall clock in microseconds.

@@ -22,9 +22,9 @@ impl Stream {
             }
             VariableScope::Session => self.session.set_variable(variable, value, condition, room),
             VariableScope::Transaction => {
-                self.transaction_variables.set_within(variable, value, condition, room)
+                self.variables.transaction.set_within(variable, value, condition, room)
             }
-            _ => self.message_variables.set_within(variable, value, condition, room),
+            _ => self.variables.message.set_within(variable, value, condition, room),
         };
         self.charge_variables();
         stored
@@ -44,8 +44,8 @@ impl Stream {
             let used = self.instance.variables().used() + self.instance.variable_bytes.load(Relaxed);
             room = limits.process.saturating_sub(used);
         }
-        let message = self.message_variables.used();
-        let transaction = message + self.transaction_variables.used();
+        let message = self.variables.message.used();
+        let transaction = message + self.variables.transaction.used();
         let session = transaction + self.session.variable_bytes();
         let within =
             [(limits.session, session), (limits.transaction, transaction), (limits.message, message)];
@@ -62,8 +62,8 @@ impl Stream {
     pub(crate) fn charge_variables(&mut self) {
         if self.instance.limits.variables.counts_all() {
             let total = &self.instance.variable_bytes;
-            let bytes = self.transaction_variables.used() + self.message_variables.used();
-            self.variable_charge.set(total, bytes);
+            let bytes = self.variables.used();
+            self.variables.charge.set(total, bytes);
             self.session.charge_variables(|charge, bytes| charge.set(total, bytes));
         }
     }

@@ -58,7 +58,7 @@ impl Stream {
             Some(_) => (RulesetKind::TcpResponseContent, self.response.is_known()),
         };
         let inspects = self.frontend.has_rules(kind) || self.backend.has_rules(kind);
-        inspects && !whole && !self.inspection_over
+        inspects && !whole && !self.rules.inspection_over
     }
 
     /// What to say of something that is not there.
@@ -70,7 +70,7 @@ impl Stream {
     pub(super) fn side(&self, side: Side) -> Side {
         match side {
             Side::Current if self.server.upstream.is_some() && !self.frontend.is_http() => Side::Response,
-            Side::Current if self.processing_response => Side::Response,
+            Side::Current if self.variables.is_response() => Side::Response,
             Side::Current => Side::Request,
             side => side,
         }
@@ -81,7 +81,7 @@ impl Stream {
         match self.side(side) {
             Side::Response => self.response_message(),
             // A request is gone once it is answered: rules that ask for it then were warned of.
-            Side::Request if self.processing_response => Err(Absent::Missing),
+            Side::Request if self.variables.is_response() => Err(Absent::Missing),
             _ => self.request_message(),
         }
     }

@@ -17,11 +17,11 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(
         running("last_rule_file", Str, "The file of the last rule that ended its rule set"),
-        |stream, _, _| text_if(stream.decided_at.map(|at| at.file.as_bytes())),
+        |stream, _, _| text_if(stream.rules.decided_at.map(|at| at.file.as_bytes())),
     ),
     row(
         running("last_rule_line", Int, "The line of the last rule that ended its rule set"),
-        |stream, _, _| stream.decided_at.map_or(Fetched::Missing, |at| number(at.line)),
+        |stream, _, _| stream.rules.decided_at.map_or(Fetched::Missing, |at| number(at.line)),
     ),
     row(running("prio_class", Int, "The priority class of the stream in queues"), |stream, _, _| {
         number(stream.choice.priority.class())
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
         }
     }),
     row(FetchDecl::new("unique-id", Str, "The unique identifier of the request"), |stream, _, _| {
-        text_if(stream.unique_id.as_deref())
+        text_if(stream.log.unique_id.as_deref())
     }),
     row(
         FetchDecl::new("fe_name", Str, "The name of the frontend")

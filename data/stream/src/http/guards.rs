@@ -7,7 +7,8 @@ use crate::caching::Caching;
 use crate::counters::Event;
 use crate::ending::{By, During};
 use crate::instance::Proxy;
-use crate::stream::{Phase, RefusingOption, Stream, StreamError};
+use crate::stream::rule_state::{RefusingOption, StoppedBy};
+use crate::stream::{Phase, Stream, StreamError};
 
 impl Stream {
     /// `option http-restrict-req-hdr-names` of one proxy, before its rules look at the request.
@@ -24,7 +25,7 @@ impl Stream {
                 let (head, raw) = (&self.request.message.head, self.request.message.bytes());
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     self.count(Event::DeniedRequest);
-                    self.facts.stopped_by_option = Some(RefusingOption::HeaderNames);
+                    self.rules.stopped_by = StoppedBy::Option(RefusingOption::HeaderNames);
                     return Err(StreamError::error(403, By::Proxy, During::Request));
                 }
             }
@@ -58,7 +59,7 @@ impl Stream {
             return Ok(());
         }
         self.count(Event::DeniedResponse);
-        self.facts.stopped_by_option = Some(RefusingOption::CheckCache);
+        self.rules.stopped_by = StoppedBy::Option(RefusingOption::CheckCache);
         Err(StreamError::error(502, By::Proxy, During::Headers))
     }
 }

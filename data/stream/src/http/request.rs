@@ -11,6 +11,7 @@ use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::http::Waited;
+use crate::stream::log_record::LogState;
 use crate::stream::request::RequestProgress;
 use crate::stream::{Phase, Stream, StreamError};
 
@@ -121,7 +122,7 @@ impl Stream {
         let first = self.session.requests.get() == 0;
         let quiet = self.frontend.config.settings.options.http_ignore_probes && nothing_came;
         if nothing_came && (!first || quiet || self.frontend.config.settings.options.dont_log_null) {
-            self.facts.unlogged = true;
+            self.log.state = LogState::Unwanted;
         }
         if nothing_came && !first {
             return StreamError::Close(Ending::NORMAL);
@@ -158,7 +159,7 @@ impl Stream {
     /// Answers `monitor-uri`.
     fn monitor(&mut self) -> StreamError {
         let frontend = self.frontend;
-        self.facts.unlogged = true;
+        self.log.state = LogState::Unwanted;
         self.response.is_local = true;
         let failed = frontend.config.monitor_fail.iter().any(|condition| self.holds(condition));
         let ending = Ending::new(By::Local, During::Request);

@@ -35,8 +35,7 @@ impl Stream {
 
     /// From here on rules see the response: the variables of the request's scope end, those of the response's begin.
     pub(crate) fn begin_response_rules(&mut self) {
-        if !std::mem::replace(&mut self.processing_response, true) {
-            self.message_variables.clear();
+        if self.variables.begin_response() {
             self.charge_variables();
         }
     }
@@ -56,7 +55,7 @@ impl Stream {
 
     fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
         let (frontend, backend) = (self.frontend, self.backend);
-        if let (Some(name), Some(id)) = (&frontend.config.settings.unique_id_header, &self.unique_id) {
+        if let (Some(name), Some(id)) = (&frontend.config.settings.unique_id_header, &self.log.unique_id) {
             self.request.message.head.add(name.as_bytes(), id)?;
         }
         let of = |proxy: &'static Proxy| &proxy.config.settings.options;

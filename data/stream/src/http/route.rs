@@ -54,8 +54,8 @@ impl Stream {
         for rule in &proxy.config.redirects {
             let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
             if applies && self.prepare_redirect(&rule.redirect) {
-                self.decided_at = Some(&rule.at);
-                self.facts.stopped_by_rule = true;
+                self.rules.decided_at = Some(&rule.at);
+                self.rules.stop_by_rule();
                 proxy.count_intercepted();
                 return Err(StreamError::Reply(Ending::new(By::Local, During::Request)));
             }

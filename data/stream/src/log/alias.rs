@@ -7,6 +7,7 @@ use weir_expr::context::CaptureSide;
 use weir_expr::{Alias, LogWriter, WallTime};
 
 use crate::stream::Stream;
+use crate::stream::log_record::LogState;
 use crate::stream::request::RequestProgress;
 
 /// Writes the value of `alias`.
@@ -46,22 +47,24 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         // There is none in TCP mode, and in HTTP mode not always.
         Alias::Status if stream.response.status == 0 => out.number(-1),
         Alias::Status => out.number(i64::from(stream.response.status)),
-        Alias::RequestCookie => captured(stream.captures.cookie(CaptureSide::Request), out),
-        Alias::ResponseCookie => captured(stream.captures.cookie(CaptureSide::Response), out),
+        Alias::RequestCookie => captured(stream.log.captures.cookie(CaptureSide::Request), out),
+        Alias::ResponseCookie => captured(stream.log.captures.cookie(CaptureSide::Response), out),
         Alias::RequestHeaders | Alias::RequestHeadersClf => {
             let declared = stream.frontend.config.captures.request.len();
-            headers(stream, stream.captures.slots(CaptureSide::Request), declared, alias, out);
+            headers(stream, stream.log.captures.slots(CaptureSide::Request), declared, alias, out);
         }
         Alias::ResponseHeaders | Alias::ResponseHeadersClf => {
             let declared = stream.frontend.config.captures.response.len();
-            headers(stream, stream.captures.slots(CaptureSide::Response), declared, alias, out);
+            headers(stream, stream.log.captures.slots(CaptureSide::Response), declared, alias, out);
         }
         Alias::Hostname => out.text(stream.instance.identity.hostname.as_bytes()),
         Alias::Pid => out.counter(i64::from(stream.instance.identity.process_id)),
         Alias::RequestCounter => out.counter(crate::figures::streams_before(stream.serial) as i64),
         Alias::LogCounter => out.counter(stream.frontend.frontend_figures.log_lines() as i64),
-        Alias::LogOrigin => out.text(if stream.facts.logged { b"txn_response" } else { b"txn_close" }),
-        Alias::UniqueId => out.text(stream.unique_id.as_deref().unwrap_or_default()),
+        Alias::LogOrigin => {
+            out.text(if stream.log.state == LogState::Written { b"txn_response" } else { b"txn_close" })
+        }
+        Alias::UniqueId => out.text(stream.log.unique_id.as_deref().unwrap_or_default()),
         Alias::TerminationState => out.raw(&stream.ending.letters()),
         Alias::TerminationStateCookie => {
             let [by, during] = stream.ending.letters();

@@ -35,15 +35,15 @@ impl Stream {
             None => Tick::from_ms(0),
         };
         self.receive_what_came();
-        self.strict = true;
+        self.rules.is_strict = true;
         // More data makes the rules begin anew, as the manual says; only what took its time already is not done again.
         let mut first = 0;
         'pass: loop {
             for (position, rule) in proxy.config.rules(kind).enumerate().skip(first) {
-                self.inspection_over = self.request_is_final(deadline);
+                self.rules.inspection_over = self.request_is_final(deadline);
                 match self.rule_applies(rule) {
                     Known::False => {}
-                    Known::Maybe if self.inspection_over => {}
+                    Known::Maybe if self.rules.inspection_over => {}
                     Known::Maybe => {
                         self.await_more(deadline).await?;
                         continue 'pass;
@@ -263,10 +263,10 @@ impl Stream {
         let mut first = 0;
         'pass: loop {
             for (position, rule) in backend.config.rules(kind).enumerate().skip(first) {
-                self.inspection_over = clock::passed(deadline) || self.response_is_final();
+                self.rules.inspection_over = clock::passed(deadline) || self.response_is_final();
                 match self.rule_applies(rule) {
                     Known::False => {}
-                    Known::Maybe if self.inspection_over => {}
+                    Known::Maybe if self.rules.inspection_over => {}
                     Known::Maybe => {
                         self.await_more_response(deadline).await?;
                         continue 'pass;

@@ -11,6 +11,7 @@ use crate::counters::Event;
 use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
+use crate::stream::log_record::LogState;
 use crate::stream::{Phase, Stream, StreamError};
 
 /// Why an attempt on a server failed.
@@ -138,7 +139,7 @@ impl Stream {
         match next {
             // Whoever asks on a connection that was used before knows that it may close, and whether to ask again.
             NextAttempt::GiveUp if reused && self.session.requests.get() > 1 => {
-                self.facts.unlogged = true;
+                self.log.state = LogState::Unwanted;
                 self.count(Event::FailedResponse);
                 return Err(StreamError::close(By::Server, During::Headers));
             }

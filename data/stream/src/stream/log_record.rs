@@ -1,0 +1,80 @@
+//! What the log line of a stream is made of, beside what the stream is anyway; and whether there is to be one.
+
+use weir_events::Level;
+
+use crate::stream::captures::Captures;
+
+/// What a stream keeps for its log line.
+#[derive(Debug, Default)]
+pub struct LogRecord {
+    /// Whether the line is to be written.
+    pub state: LogState,
+    /// `set-log-level`: none for silent.
+    pub level: Option<Option<Level>>,
+    /// `unique-id`, once made.
+    pub unique_id: Option<Box<[u8]>>,
+    /// What was captured.
+    pub captures: Captures,
+}
+
+/// Whether a stream's line is to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogState {
+    /// At the end, or as soon as all is known.
+    #[default]
+    Due,
+    /// The same, and the response or the bytes of TCP begin now: a line that is written now counts what leaves.
+    Beginning,
+    /// It was (`option logasap`).
+    Written,
+    /// Never.
+    Unwanted,
+}
+
+impl LogRecord {
+    /// Whether there is still a line to write.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        matches!(self.state, LogState::Due | LogState::Beginning)
+    }
+
+    /// The response begins.
+    #[inline]
+    pub fn begin(&mut self) {
+        if self.state == LogState::Due {
+            self.state = LogState::Beginning;
+        }
+    }
+
+    /// It has begun: without a line so far, there will be one at the end.
+    #[inline]
+    pub fn begun(&mut self) {
+        if self.state == LogState::Beginning {
+            self.state = LogState::Due;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_not_written_early_is_due_at_the_end() {
+        let mut record = LogRecord::default();
+        record.begin();
+        assert!(record.is_due() && record.state == LogState::Beginning);
+        record.begun();
+        assert!(record.is_due() && record.state == LogState::Due);
+    }
+
+    #[test]
+    fn a_line_that_was_written_or_is_unwanted_stays_so() {
+        for state in [LogState::Written, LogState::Unwanted] {
+            let mut record = LogRecord { state, ..LogRecord::default() };
+            record.begin();
+            record.begun();
+            assert!(!record.is_due() && record.state == state);
+        }
+    }
+}
