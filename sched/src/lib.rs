@@ -15,6 +15,7 @@
 //!
 //! This crate refuses to know what a connection is, what the bytes mean, and what any task is for.
 
+mod caught;
 mod commons;
 mod current_work;
 mod descriptor;
@@ -35,6 +36,7 @@ mod waker;
 mod watchdog;
 mod worker;
 
+pub use caught::{Panicked, caught};
 pub use commons::MOST_SHARED_TASKS;
 pub use descriptor::{Descriptor, Received, Sent};
 pub use driver::{Clock, Poller, SystemClock};

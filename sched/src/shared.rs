@@ -89,7 +89,7 @@ pub struct Activity {
     pub spawned: Counter,
     /// Tasks that ended, in whatever way.
     pub ended: Counter,
-    /// Tasks that ended in a panic.
+    /// Tasks, or parts of them, that ended in a panic.
     pub panics: Counter,
     /// Tasks that found no slot.
     pub refused: Counter,

@@ -200,6 +200,11 @@ pub fn change_load(worker: usize, change: i32) {
     }
 }
 
+/// Counts a panic of a part of the current task.
+pub(crate) fn count_panic() {
+    Worker::current().shared.activity.panics.increment();
+}
+
 /// Shows `look` the figures of a worker of the current runtime.
 pub fn activity<R>(worker: usize, look: impl FnOnce(&Activity) -> R) -> Option<R> {
     Worker::current().peers.get(worker).map(|shared| look(&shared.activity))

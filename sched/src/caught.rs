@@ -1,0 +1,69 @@
+//! A part of a task whose panic is not the end of the task.
+
+use crate::worker::count_panic;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+
+/// A part of a task panicked, and was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Panicked;
+
+/// Runs a part of the current task apart from the rest: when it panics, that is counted like the panic of a task, the part is
+/// dropped, and the task goes on. For tasks that run as long as the process: without this a panic would end them for good. What
+/// the part shares with the rest must be fit for use at any moment.
+///
+/// # Errors
+/// When it panicked.
+pub async fn caught<F: Future>(part: F) -> Result<F::Output, Panicked> {
+    let mut part = Box::pin(part);
+    let outcome = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| part.as_mut().poll(context))) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+        Err(_) => Poll::Ready(Err(Panicked)),
+    })
+    .await;
+    if outcome.is_err() {
+        count_panic();
+    }
+    crate::worker::dispose(Some(part));
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{activity, simulate, worker_index, yield_now};
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// Counts that it was dropped.
+    struct Dropped(Rc<Cell<u32>>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_the_part_and_not_the_task() {
+        let outcome = simulate::run(1, async {
+            let dropped = Rc::new(Cell::new(0));
+            let panics = || activity(worker_index(), |activity| activity.panics.value());
+            assert_eq!(caught(async { yield_now().await }).await, Ok(()));
+            assert_eq!(panics(), Some(0));
+            let held = Dropped(dropped.clone());
+            let fails = std::hint::black_box(true);
+            let part = async move {
+                yield_now().await;
+                assert!(!fails, "on purpose");
+                drop(held);
+            };
+            assert_eq!(caught(part).await, Err(Panicked));
+            yield_now().await;
+            (panics(), dropped.get())
+        });
+        assert_eq!(outcome, Ok(Some((Some(1), 1))));
+    }
+}
