@@ -11,8 +11,7 @@
 //! what follows; whoever made the checks is told ([`ProcessView`]).
 //!
 //! The crate refuses to know proxies, sessions and where logs go. Begin with `plan.rs` (what a check shall be), then `task.rs`
-//! (its life), `run.rs` (one check)
-//! and `conversation.rs` (what is said).
+//! (its life), `run.rs` (one check) and `conversation.rs` (what is said).
 
 mod agent;
 mod attempt;

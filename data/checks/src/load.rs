@@ -52,16 +52,15 @@ impl CheckLoad {
         let drawn = (random % others as u64) as usize;
         let other = if drawn >= own { drawn + 1 } else { drawn };
         let active = |worker: usize| self.of(worker).map_or(0, |counts| counts.active.load(Relaxed));
-        moves(active(own), active(other)).then_some(other)
+        attracts(active(own), active(other)).then_some(other)
     }
 
     /// Waits for a turn on the current worker, then counts the check as running until it is dropped.
     pub(crate) async fn turn(&'static self, worker: usize) -> Turn {
         let counts = &self.workers[worker];
         counts.active.fetch_add(1, Relaxed);
-        let turn = Turn { counts, runs: false };
+        let mut turn = Turn { counts, runs: false };
         let is_full = || self.most > 0 && counts.running.load(Relaxed) >= self.most;
-        let mut turn = turn;
         while is_full() {
             let task = weir_sched::current();
             QUEUE.with_borrow_mut(|queue| queue.push_back(task));
@@ -74,9 +73,9 @@ impl CheckLoad {
     }
 }
 
-/// Whether a check leaves a worker that has `own` other checks for one that has `other`: that is less than half. Halves are
+/// Whether a worker that has `other` checks attracts one of another that has `own` beside it: it has less than half. Halves are
 /// exact, nothing is rounded: 2 and 0, 3 and 1, 1 and 0 move; 2 and 1 stay.
-fn moves(own: u32, other: u32) -> bool {
+fn attracts(own: u32, other: u32) -> bool {
     u64::from(other) * 2 < u64::from(own)
 }
 
@@ -112,7 +111,7 @@ mod tests {
     #[test]
     fn less_than_half_attracts_r88() {
         let decisions = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (3, 1), (3, 2), (u32::MAX, u32::MAX)]
-            .map(|(own, other)| moves(own, other));
+            .map(|(own, other)| attracts(own, other));
         assert_eq!(decisions, [false, true, false, true, false, true, false, false]);
     }
 

@@ -1,6 +1,7 @@
 //! When checks run: pure arithmetic on milliseconds.
 
 use weir_backend::Check;
+use weir_sched::Tick;
 
 /// How often a server is checked, in milliseconds each, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +47,24 @@ pub fn first_delay_ms(rank: usize, count: usize, shortest_ms: u64, most_ms: Opti
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
+/// When a check is to run that was to run at `last` and ended just now. Intervals are from start to start. A check that took
+/// longer than its interval is followed by another at once; what was missed is not made up for.
+pub(crate) fn next(last: Tick, interval_ms: u64, now: Tick) -> Tick {
+    let regular = last.after(interval_ms);
+    if regular.after(interval_ms) <= now { now.after(interval_ms) } else { regular.max(now.after(1)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_check_is_an_interval_after_the_start_of_the_last() {
+        let next = |now| next(Tick::from_ms(1000), 100, Tick::from_ms(now)).as_ms();
+        assert_eq!((next(1000), next(1099)), (1100, 1100));
+        assert_eq!((next(1100), next(1150), next(1199)), (1101, 1151, 1200), "it took too long");
+        assert_eq!((next(1200), next(9000)), (1300, 9100), "the machine slept");
+    }
 
     #[test]
     fn the_first_checks_are_spread_over_the_shortest_interval() {

@@ -1,16 +1,17 @@
-//! The life of a check: it sleeps, finds its worker, waits for its turn, runs, reports, and sleeps again.
+//! The life of a check: it sleeps, finds its worker, waits for its turn, runs, reports, and sleeps again. A panic ends one run
+//! of it, and nothing more.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::{Check, CheckKind, CheckStatus, OperationalState, Server};
-use weir_sched::{Class, Kind, Tick, now};
+use weir_backend::{Check, CheckKind, CheckStatus, Finding, OperationalState, Server};
+use weir_sched::{Class, Kind, Tick, caught, now};
 
 use crate::load::CheckLoad;
 use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
 use crate::run;
-use crate::schedule::first_delay_ms;
+use crate::schedule::{first_delay_ms, next};
 
 /// All checks of a process.
 pub struct Checks {
@@ -67,21 +68,19 @@ async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut ad
         sleep(&plan, at).await;
         let Some(server) = plan.backend.server(plan.server) else { return };
         let Some(check) = server.check(plan.kind) else { return };
+        let may_move = !std::mem::take(&mut adopted);
         if is_due(&plan, &server, check) {
             let worker = weir_sched::worker_index();
-            if !adopted && moves(checks, &plan, worker) {
+            if may_move && has_moved(checks, &plan, worker) {
                 return;
             }
-            adopted = false;
             let turn = checks.load.turn(worker).await;
             check.record().running = true;
             // What a check needs while it runs is not kept while it sleeps.
-            let finding = Box::pin(run::run(&plan, &server, check, &*checks.view)).await;
-            check.record().running = false;
+            let judged = caught(judge(checks, &plan, &server, check)).await;
             drop(turn);
-            // Who was put into maintenance meanwhile is not judged by it.
-            if is_due(&plan, &server, check) && finding.status != CheckStatus::Unknown {
-                checks.view.news(plan.backend.report(plan.server, plan.kind, finding, now().as_ms()));
+            if judged.is_err() {
+                note_panic(check);
             }
         }
         if server.operational_state(now().as_ms()) == OperationalState::Starting {
@@ -90,20 +89,39 @@ async fn run(checks: &'static Checks, plan: Arc<CheckPlan>, mut at: Tick, mut ad
         }
         let interval = plan.intervals.vary(plan.intervals.of(check), weir_sched::random());
         check.record().hurries = false;
-        // Intervals are from start to start; what was missed is not made up for.
-        at = at.after(interval).max(now().after(1));
+        at = next(at, interval, now());
     }
+}
+
+/// Checks a server once, and reports what that found.
+async fn judge(checks: &Checks, plan: &CheckPlan, server: &Server, check: &Check) {
+    let finding = run::run(plan, server, check, &*checks.view).await;
+    check.record().running = false;
+    // Who was put into maintenance meanwhile is not judged by it.
+    if is_due(plan, server, check) && finding.status != CheckStatus::Unknown {
+        checks.view.news(plan.backend.report(plan.server, plan.kind, finding, now().as_ms()));
+    }
+}
+
+/// A check that panicked says nothing of its server: operators see that, and the next check decides.
+fn note_panic(check: &Check) {
+    let mut record = check.record();
+    record.running = false;
+    record.last = Finding {
+        detail: "the check itself failed".into(),
+        inconclusive: true,
+        ..Finding::new(CheckStatus::SocketError)
+    };
 }
 
 /// Sleeps until `at`, or for a short interval from when somebody has the check hurry.
 async fn sleep(plan: &CheckPlan, mut at: Tick) {
     let task = weir_sched::current();
-    let mut has_door = false;
+    let mut can_be_woken = false;
     while now() < at {
         let Some(server) = plan.backend.server(plan.server) else { return };
         let Some(check) = server.check(plan.kind) else { return };
-        if !has_door {
-            has_door = true;
+        if !std::mem::replace(&mut can_be_woken, true) {
             check.record().wake = Some(Box::new(move || weir_sched::wake(task)));
         }
         if std::mem::take(&mut check.record().hurries) {
@@ -120,8 +138,8 @@ fn is_due(plan: &CheckPlan, server: &Server, check: &Check) -> bool {
     check.record().enabled && (plan.kind == CheckKind::Agent || !server.admin_state().is_maintenance())
 }
 
-/// Moves a check to a worker that has much less to do, if the one drawn is such; then it runs there at once.
-fn moves(checks: &'static Checks, plan: &Arc<CheckPlan>, worker: usize) -> bool {
+/// Moves a check to a worker that has much less to do, if the one drawn is such; then it runs there at once. False if it stays.
+fn has_moved(checks: &'static Checks, plan: &Arc<CheckPlan>, worker: usize) -> bool {
     let Some(other) = checks.load.better_place(worker, weir_sched::random()) else { return false };
     let plan = Arc::clone(plan);
     let adopt = move || {

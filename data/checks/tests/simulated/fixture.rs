@@ -1,0 +1,150 @@
+//! Servers, plans to check them, and a process that listens to what comes of it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use weir_backend::{
+    Backend, BackendSettings, CheckKind, CheckRules, CheckStatus, News, OperationalState, Server,
+    ServerAddress, ServerKey, ServerSettings, StartLevel,
+};
+use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, Intervals, ProcessView, Timings};
+use weir_expr::{FetchIndex, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_sched::{now, sleep_until};
+
+/// What the process heard.
+#[derive(Default)]
+pub(crate) struct Heard {
+    /// The lines for the logs.
+    pub(crate) lines: Mutex<Vec<String>>,
+    /// Hearing the next one fails.
+    pub(crate) fails_once: AtomicBool,
+}
+
+/// A process that only listens.
+struct Listener(Arc<Heard>);
+
+impl ProcessView for Listener {
+    fn news(&self, news: News) {
+        assert!(!self.0.fails_once.swap(false, Relaxed), "on purpose");
+        let mut lines = self.0.lines.lock().expect("nobody panics with it");
+        lines.extend(news.notices.into_iter().map(|notice| notice.text));
+    }
+
+    fn buffer_size(&self) -> usize {
+        16384
+    }
+
+    fn node(&self) -> &str {
+        "node"
+    }
+
+    fn fetch_name(&self, _: FetchIndex) -> Option<&'static str> {
+        None
+    }
+
+    fn facts(&self) -> ProcessFacts<'_> {
+        ProcessFacts { hostname: "host", pid: 1, thread: 0, thread_group: 1, uptime: 0, stopping: false }
+    }
+
+    fn time_zone(&self) -> &TimeZone {
+        TimeZone::utc()
+    }
+
+    fn lookup(&self, _: Lookup, _: &[u8]) -> Option<Value<'static>> {
+        None
+    }
+
+    fn variable(&self, _: VariableId) -> Option<Value<'static>> {
+        None
+    }
+
+    fn set_variable(&self, _: VariableId, _: Value<'static>, _: SetCondition) -> bool {
+        false
+    }
+
+    fn unset_variable(&self, _: VariableId) -> bool {
+        false
+    }
+}
+
+/// Servers at one address, all alike.
+pub(crate) struct Farm {
+    pub(crate) backend: Arc<Backend>,
+    pub(crate) heard: Arc<Heard>,
+    /// How the checks of them are.
+    pub(crate) plan: CheckPlan,
+}
+
+/// Where servers of the simulated network are, unless a test needs several places.
+pub(crate) const PLACE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 80);
+
+impl Farm {
+    /// So many servers, each checked every second, for whom one finding decides.
+    pub(crate) fn new(place: SocketAddr, count: u32) -> Farm {
+        Farm::with(place, count, CheckRules { rise: 1, fall: 1, start: StartLevel::JustUp })
+    }
+
+    pub(crate) fn with(place: SocketAddr, count: u32, rules: CheckRules) -> Farm {
+        let server = |id| ServerSettings {
+            name: format!("s{id}"),
+            id,
+            address: ServerAddress::Ip(place),
+            check: Some(rules),
+            ..ServerSettings::default()
+        };
+        let servers = (1..=count).map(server).collect();
+        let settings = BackendSettings { name: "be".to_owned(), ..BackendSettings::default() };
+        let backend = Backend::new(settings, servers, 0);
+        let plan = CheckPlan {
+            backend: Arc::clone(&backend),
+            server: ServerKey::configured(0),
+            kind: CheckKind::Health,
+            intervals: Intervals { usual_ms: 1000, fast_ms: 1000, down_ms: 1000, spread_percent: 0 },
+            timings: Timings { connect_ms: Some(300), check_ms: Some(500) },
+            dial: Arc::new(Dial::default()),
+            agent_send: None,
+            script: None,
+        };
+        Farm { backend, heard: Arc::default(), plan }
+    }
+
+    /// The check of server `rank`.
+    pub(crate) fn plan_of(&self, rank: u32) -> CheckPlan {
+        CheckPlan { server: ServerKey::configured(rank), ..self.plan.clone() }
+    }
+
+    /// Checks of all servers, which begin at one moment.
+    pub(crate) fn checks(&self, load: CheckLoad) -> &'static Checks {
+        let count = self.backend.servers().len() as u32;
+        self.checks_of((0..count).map(|rank| self.plan_of(rank)).collect(), load)
+    }
+
+    pub(crate) fn checks_of(&self, plans: Vec<CheckPlan>, load: CheckLoad) -> &'static Checks {
+        let listener = Box::new(Listener(Arc::clone(&self.heard)));
+        Box::leak(Box::new(Checks::new(plans, load, Some(0), listener)))
+    }
+
+    pub(crate) fn server(&self, rank: u32) -> Arc<Server> {
+        self.backend.server(ServerKey::configured(rank)).expect("a server of the farm")
+    }
+
+    /// How many servers are up.
+    pub(crate) fn up(&self) -> usize {
+        let is_up =
+            |server: &Arc<Server>| server.operational_state(now().as_ms()) != OperationalState::Stopped;
+        self.backend.servers().iter().filter(|server| is_up(server)).count()
+    }
+
+    /// What the last check of a server found, and what it says of it.
+    pub(crate) fn last(&self, rank: u32) -> (CheckStatus, String) {
+        let server = self.server(rank);
+        let record = server.health().expect("it is checked").record();
+        (record.last.status, record.last.detail.clone().into_owned())
+    }
+}
+
+/// Lets time pass.
+pub(crate) async fn pass(milliseconds: u64) {
+    sleep_until(now().after(milliseconds)).await;
+}

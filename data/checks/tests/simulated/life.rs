@@ -1,0 +1,150 @@
+//! What becomes of checks when servers, the process and the machine misbehave.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_backend::{CheckRules, CheckStatus, StartLevel};
+use weir_checks::{CheckLoad, CheckPlan, Intervals, Timings};
+use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
+use weir_sched::{Class, Kind, activity, spawn};
+use weir_sys::Address;
+
+use crate::fixture::{Farm, PLACE, pass};
+
+static ACCEPTOR: Kind = Kind::new("acceptor");
+
+/// Runs a test as the first task of a worker.
+#[track_caller]
+fn simulate<F: Future<Output = ()> + 'static>(test: impl FnOnce(SimulatedNetwork) -> F) {
+    let run = network::run(1, Conditions::CALM, test).expect("a worker");
+    assert_eq!(run.outcome, Ok(()));
+}
+
+fn place() -> Address {
+    Address::Inet(PLACE)
+}
+
+#[test]
+fn a_panic_ends_one_run_of_a_check_and_not_the_check() {
+    simulate(|network| async move {
+        let farm = Farm::new(PLACE, 1);
+        farm.heard.fails_once.store(true, Relaxed);
+        let checks = farm.checks(CheckLoad::new(1, 1));
+        checks.start();
+        // Nobody listens, and the process fails when it hears that.
+        pass(500).await;
+        assert_eq!(activity(0, |activity| activity.panics.value()), Some(1));
+        assert_eq!(farm.last(0), (CheckStatus::SocketError, "the check itself failed".to_owned()));
+        assert!(!farm.server(0).health().expect("it is checked").record().running);
+        let service = network.listen(&place()).expect("a free address");
+        pass(1000).await;
+        assert_eq!((farm.last(0).0, farm.up()), (CheckStatus::L4Ok, 1));
+        let counts = checks.load.of(0).expect("a worker");
+        let figures = [&counts.active, &counts.running].map(|count| count.load(Relaxed));
+        assert_eq!((counts.started.load(Relaxed), figures), (2, [0, 0]));
+        drop(service);
+    });
+}
+
+#[test]
+fn a_thousand_checks_time_out_together() {
+    simulate(|network| async move {
+        let farm = Farm::new(PLACE, 1000);
+        let service = network.listen(&place()).expect("a free address");
+        service.answer(false);
+        farm.checks(CheckLoad::new(1, 0)).start();
+        pass(100).await;
+        assert_eq!((network.held(), farm.up()), (1000, 1000));
+        pass(300).await;
+        assert_eq!((network.held(), farm.up()), (0, 0));
+        assert_eq!(farm.last(999), (CheckStatus::L4Timeout, String::new()));
+        let durations = (0..1000)
+            .map(|rank| farm.server(rank).health().expect("it is checked").record().last.duration_ms);
+        assert!(durations.clone().all(|duration| duration == 300), "{:?}", durations.max());
+        service.answer(true);
+        pass(1000).await;
+        assert_eq!((network.held(), farm.up()), (0, 1000));
+    });
+}
+
+#[test]
+fn a_lack_of_descriptors_is_not_the_servers_fault_and_says_so() {
+    simulate(|network| async move {
+        let farm = Farm::new(PLACE, 3);
+        let _service = network.listen(&place()).expect("a free address");
+        network.change(|conditions| conditions.descriptors = 2);
+        farm.checks(CheckLoad::new(1, 0)).start();
+        pass(100).await;
+        let found = [farm.last(0), farm.last(1), farm.last(2)];
+        let ours = |(status, detail): &&(CheckStatus, String)| {
+            *status == CheckStatus::SocketError && detail == "General socket error (Too many open files)"
+        };
+        assert_eq!((found.iter().filter(ours).count(), farm.up()), (1, 3), "{found:?}");
+        network.change(|conditions| conditions.descriptors = usize::MAX);
+        pass(1000).await;
+        assert_eq!([0, 1, 2].map(|rank| farm.last(rank).0), [CheckStatus::L4Ok; 3]);
+    });
+}
+
+/// Counts the connections that come to an address.
+fn count_connections(network: &SimulatedNetwork, place: SocketAddr) -> Rc<Cell<u32>> {
+    let service = network.listen(&Address::Inet(place)).expect("a free address");
+    let count = Rc::new(Cell::new(0));
+    let shared = Rc::clone(&count);
+    spawn(&ACCEPTOR, Class::Normal, async move {
+        loop {
+            drop(service.accept().await);
+            shared.set(shared.get() + 1);
+        }
+    });
+    count
+}
+
+#[test]
+fn checks_that_were_missed_are_not_made_up_for() {
+    simulate(|network| async move {
+        let elsewhere = SocketAddr::new(PLACE.ip(), 81);
+        let (slow, usual) = (Farm::new(PLACE, 1), Farm::new(elsewhere, 1));
+        let silent = network.listen(&place()).expect("a free address");
+        silent.answer(false);
+        let count = count_connections(&network, elsewhere);
+        // The worker may run one check at a time, and the first takes a minute.
+        let mut blocks = slow.plan_of(0);
+        let rare = 1_000_000;
+        blocks.intervals = Intervals { usual_ms: rare, fast_ms: rare, down_ms: rare, ..blocks.intervals };
+        let timings = Timings { connect_ms: Some(60_000), check_ms: Some(1) };
+        let plans = vec![CheckPlan { timings, ..blocks }, usual.plan_of(0)];
+        usual.checks_of(plans, CheckLoad::new(1, 1)).start();
+        pass(59_900).await;
+        assert_eq!(count.get(), 0);
+        // One at once, then one a second.
+        pass(200).await;
+        assert_eq!(count.get(), 1);
+        pass(10_000).await;
+        assert_eq!(count.get(), 11);
+    });
+}
+
+#[test]
+fn a_server_that_flaps_faster_than_rise_and_fall_stays_as_it_is() {
+    for (start, is_up) in [(StartLevel::FullyUp, 1), (StartLevel::FullyDown, 0)] {
+        simulate(move |network| async move {
+            let farm = Farm::with(PLACE, 1, CheckRules { rise: 2, fall: 2, start });
+            farm.checks(CheckLoad::new(1, 0)).start();
+            pass(500).await;
+            for _ in 0..10 {
+                let service = network.listen(&place()).expect("a free address");
+                pass(1000).await;
+                assert_eq!(farm.last(0).0, CheckStatus::L4Ok);
+                drop(service);
+                pass(1000).await;
+                assert_eq!((farm.last(0).0, farm.up()), (CheckStatus::L4Connection, is_up));
+            }
+            assert!(farm.heard.lines.lock().expect("nobody panics with it").is_empty());
+            let failures = farm.server(0).health().expect("it is checked").record().failures;
+            assert_eq!(failures, if is_up == 1 { 11 } else { 0 });
+        });
+    }
+}

@@ -1,0 +1,5 @@
+//! Checks with nothing real around them: servers are scripts of a simulated network, time is virtual.
+
+mod fixture;
+mod life;
+mod spreading;

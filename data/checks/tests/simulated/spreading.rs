@@ -1,0 +1,88 @@
+//! Checks on several workers: where they run.
+//!
+//! Their connections go to a socket of this process. No event ever says that they stand, so each check lasts until it times out.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_checks::{CheckLoad, Checks};
+use weir_sched::simulate::{Faults, World};
+use weir_sched::{Tuning, precise_ns};
+
+use crate::fixture::Farm;
+
+fn world(seed: u64, workers: usize) -> World {
+    World::new(seed, workers, Tuning::default(), Faults::default()).expect("a world")
+}
+
+/// Somewhere to connect to.
+fn somewhere() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it has one");
+    (listener, address)
+}
+
+/// Lets that much time pass.
+fn pass(world: &mut World, milliseconds: u64) {
+    // A worker that sleeps does not look at the clock, but knows it.
+    let time_ns = |world: &World| world.look(0, precise_ns);
+    let end = time_ns(world) + milliseconds * 1_000_000;
+    while time_ns(world) < end {
+        assert!(world.step(), "somebody sleeps until the next check");
+    }
+}
+
+fn adopted(checks: &Checks, worker: usize) -> u64 {
+    checks.load.of(worker).expect("a worker").adopted.load(Relaxed)
+}
+
+fn started(checks: &Checks, worker: usize) -> u64 {
+    checks.load.of(worker).expect("a worker").started.load(Relaxed)
+}
+
+/// R89: the worker that gets a check runs it, even where another has less still.
+#[test]
+fn a_check_moves_once_a_wake_up_r89() {
+    let (_listener, address) = somewhere();
+    let mut places = [0; 3];
+    for seed in 0..32 {
+        let mut world = world(seed, 3);
+        let farm = Farm::new(address, 1);
+        let checks = farm.checks(CheckLoad::new(3, 0));
+        for (worker, others) in [10, 4, 1].into_iter().enumerate() {
+            checks.load.of(worker).expect("a worker").active.store(others, Relaxed);
+        }
+        world.on(0, || checks.add(farm.plan_of(0)));
+        // The first interval at most.
+        pass(&mut world, 1001);
+        let moves: Vec<u64> = (0..3).map(|worker| adopted(checks, worker)).collect();
+        let runs: Vec<u64> = (0..3).map(|worker| started(checks, worker)).collect();
+        assert_eq!(moves.iter().sum::<u64>(), 1, "seed {seed}: {moves:?}");
+        assert_eq!(moves, runs, "seed {seed}: it runs where it came");
+        (0..3).for_each(|worker| places[worker] += runs[worker]);
+    }
+    assert_eq!((places[0], places[1] > 0, places[2] > 0), (0, true, true), "{places:?}");
+}
+
+/// R90, R94: checks of servers that were added, all on one worker, run on one each after some intervals.
+#[test]
+fn checks_of_added_servers_drift_apart_r94() {
+    let (_listener, address) = somewhere();
+    for seed in 0..8 {
+        let mut world = world(seed, 4);
+        let farm = Farm::new(address, 4);
+        let checks = farm.checks_of(Vec::new(), CheckLoad::new(4, 0));
+        let mut plans: Vec<_> = (0..4).map(|rank| farm.plan_of(rank)).collect();
+        plans.iter_mut().for_each(|plan| plan.timings.connect_ms = Some(900));
+        world.on(0, || plans.into_iter().for_each(|plan| checks.add(plan)));
+        pass(&mut world, 30_000);
+        for _ in 0..10 {
+            pass(&mut world, 137);
+            let active = |worker| checks.load.of(worker).expect("a worker").active.load(Relaxed);
+            let counts = [0, 1, 2, 3].map(active);
+            assert!(counts.iter().all(|&count| count <= 1), "seed {seed}: {counts:?}");
+        }
+        let adopted: u64 = (0..4).map(|worker| adopted(checks, worker)).sum();
+        assert!((3..20).contains(&adopted), "seed {seed}: {adopted} moves");
+    }
+}
