@@ -63,15 +63,7 @@ impl Context for Stream {
     }
 
     fn process(&self) -> ProcessFacts<'_> {
-        let identity = &self.instance.identity;
-        ProcessFacts {
-            hostname: &identity.hostname,
-            pid: identity.process_id,
-            thread: weir_sched::worker_index() as u32,
-            thread_group: 1,
-            uptime: weir_sched::wall_us().saturating_sub(identity.started_us) / 1_000_000,
-            stopping: self.instance.is_stopping(),
-        }
+        self.instance.facts()
     }
 
     fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {

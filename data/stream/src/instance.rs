@@ -14,7 +14,7 @@ use weir_backend::{Backend, Server, ServerKey};
 use weir_config::model::{Bind, RulesetKind};
 use weir_config::model::{Mode, Proxy as ProxyConfig, Server as ServerConfig};
 use weir_events::LogSink;
-use weir_expr::{Lookup, TimeZone, Value, VariableStore};
+use weir_expr::{Lookup, ProcessFacts, TimeZone, Value, VariableStore};
 use weir_net::{ConnectionLimit, SocketSizes};
 use weir_sched::TaskKey;
 
@@ -363,6 +363,19 @@ impl Instance {
             }
         }
         instance
+    }
+
+    /// Facts about the process, as expressions see them on the current worker.
+    pub fn facts(&self) -> ProcessFacts<'_> {
+        let identity = &self.identity;
+        ProcessFacts {
+            hostname: &identity.hostname,
+            pid: identity.process_id,
+            thread: weir_sched::worker_index() as u32,
+            thread_group: 1,
+            uptime: weir_sched::wall_us().saturating_sub(identity.started_us) / 1_000_000,
+            stopping: self.is_stopping(),
+        }
     }
 
     /// Whether the process leaves.

@@ -24,15 +24,7 @@ impl ProcessView for Live {
     }
 
     fn facts(&self) -> ProcessFacts<'_> {
-        let identity = &self.instance.identity;
-        ProcessFacts {
-            hostname: &identity.hostname,
-            pid: identity.process_id,
-            thread: weir_sched::worker_index() as u32,
-            thread_group: 1,
-            uptime: weir_sched::wall_us().saturating_sub(identity.started_us) / 1_000_000,
-            stopping: self.instance.is_stopping(),
-        }
+        self.instance.facts()
     }
 
     fn time_zone(&self) -> &TimeZone {
