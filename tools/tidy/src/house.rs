@@ -33,6 +33,7 @@ const HOUSE: &[Room] = &[
     room("weir-http", "proto/http", NOTHING, PURE_BELOW),
     room("weir-h1", "proto/h1", &["weir-http"], PURE_BELOW),
     room("weir-hpack", "proto/hpack", &["weir-http"], PURE_BELOW),
+    room("weir-h2", "proto/h2", &["weir-hpack", "weir-http"], PURE_BELOW),
     room("weir-proxy", "proto/proxy", NOTHING, PURE_BELOW),
     room("weir-syslog", "proto/syslog", NOTHING, PURE_BELOW),
     room("weir-dns", "proto/dns", NOTHING, PURE_BELOW),
@@ -64,7 +65,7 @@ const HOUSE: &[Room] = &[
 
 /// What is on the wire of one version of HTTP. Above `proto` only the multiplexer speaks it: there a message is the same whatever
 /// carried it.
-const WIRE: &[&str] = &["weir-h1", "weir-hpack"];
+const WIRE: &[&str] = &["weir-h1", "weir-h2", "weir-hpack"];
 const SPEAKS_WIRE: &str = "weir-mux";
 
 /// The development programs stand outside: they may look at everything, and nothing may look at them.

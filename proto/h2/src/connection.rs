@@ -1,0 +1,311 @@
+//! The server's end of a connection.
+//!
+//! ```text
+//!   Preface ──► Header ──► Prefix ──► Body ──► Skip ──► Header ──► ...
+//!                  │   (fields of fixed size)    ▲ (padding)
+//!                  └─── nothing of it is wanted ─┘
+//! ```
+//!
+//! Frames are looked at while they come: no frame has to be there as a whole, and none is kept. What a frame is refused for is
+//! in `receive.rs`, what leaves in `send.rs`.
+
+mod receive;
+mod send;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use weir_hpack::{Decoder, Encoder};
+
+use crate::error::ErrorCode;
+use crate::frame::{self, FrameHeader, PREFACE};
+use crate::limits::{self, Bucket, Limits};
+use crate::request::{Builder, Request};
+use crate::settings::{self, Settings};
+use crate::streams::Streams;
+use crate::trailers::Trailers;
+use crate::window::{DEFAULT_WINDOW, Owed, Window};
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Nothing more can be said before more bytes come.
+    More,
+    /// The head of a request is there: [`Connection::take_request`]. With `end` no body follows.
+    Request {
+        /// The new stream.
+        stream: u32,
+        /// Whether this is all.
+        end: bool,
+    },
+    /// Payload came. It stands in `bytes` of what was given to [`Connection::advance`].
+    Data {
+        /// Its stream.
+        stream: u32,
+        /// Where the bytes are.
+        bytes: Range<usize>,
+        /// Whether this is all.
+        end: bool,
+    },
+    /// Trailers came, and with them the end: [`Connection::trailers`].
+    Trailers {
+        /// Their stream.
+        stream: u32,
+    },
+    /// A stream is no more: the peer reset it, or it was reset for what came.
+    Reset {
+        /// The stream.
+        stream: u32,
+        /// Why.
+        code: ErrorCode,
+    },
+    /// More may be sent: on this stream, or on any for 0.
+    Window {
+        /// The stream.
+        stream: u32,
+    },
+    /// The connection is over: GOAWAY is in the output, nothing more is looked at.
+    Failed(ErrorCode),
+}
+
+/// The server's end of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    limits: Limits,
+    /// What the peer accepts.
+    peer: Settings,
+    decoder: Decoder,
+    encoder: Encoder,
+    streams: Streams,
+    builder: Builder,
+    trailers: Trailers,
+    reading: Reading,
+    /// The frame that is read.
+    frame: FrameHeader,
+    /// What is left of its payload, padding included.
+    left: u32,
+    padding: u32,
+    /// Fields of fixed size, as far as they came.
+    fixed: [u8; 8],
+    fixed_length: usize,
+    /// The header block that is read.
+    block: Option<Block>,
+    /// The beginning of a field that is not there as a whole.
+    rest: Vec<u8>,
+    /// What the peer may send in all, and what was consumed of it.
+    receive: Window,
+    owed: Owed,
+    /// What this end may send in all.
+    send: Window,
+    /// The window that the peer is assumed to begin streams with: ours, once it knows.
+    assumed_window: u32,
+    output: Vec<u8>,
+    /// How many bytes of the output left.
+    flushed: usize,
+    scratch: Vec<u8>,
+    leaving: Leaving,
+    /// The peer leaves.
+    peer_leaves: bool,
+    has_settings: bool,
+    opened: u32,
+    glitches: u32,
+    resets: Bucket,
+    empty_frames: Bucket,
+    now_ms: u64,
+}
+
+/// What is expected next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reading {
+    /// The rest of the preface, behind so many bytes.
+    Preface(usize),
+    /// A frame's header.
+    Header,
+    /// So many bytes of fields of fixed size.
+    Prefix(usize),
+    /// Payload: DATA, or a piece of a header block.
+    Body,
+    /// The rest of a frame that nobody wants: padding, or what was refused.
+    Skip,
+}
+
+/// A header block while it comes.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    stream: u32,
+    end_stream: bool,
+    purpose: Purpose,
+    /// Bytes of it that came.
+    bytes: usize,
+    continuations: u32,
+}
+
+/// What becomes of a header block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    /// A request begins.
+    Request,
+    /// A request ends.
+    Trailers,
+    /// It is decoded for the table's sake; then its stream is reset with this code, if there is one.
+    Nothing(Option<ErrorCode>),
+}
+
+/// How far this end is with leaving (RFC 9113, 6.8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leaving {
+    No,
+    /// The peer was told; what it sent before it knows is still served.
+    Announced,
+    /// The peer knows: streams behind this one are refused.
+    Behind(u32),
+    /// The connection failed.
+    Failed(ErrorCode),
+}
+
+/// The payload of the PING that tells when the peer has seen the announcement.
+const FAREWELL: [u8; 8] = *b"farewell";
+/// What this end's table takes at most, whatever the peer allows: a few fields that come with every response.
+const ENCODER_TABLE: usize = 1024;
+
+impl Connection {
+    /// A connection whose preface is still to come. Its SETTINGS are in the output.
+    pub fn server(limits: Limits) -> Connection {
+        let mut output = Vec::new();
+        let mut entries = Vec::with_capacity(4);
+        let mut say = |identifier, value, default| {
+            if value != default {
+                entries.push((identifier, value));
+            }
+        };
+        say(settings::HEADER_TABLE_SIZE, limits.header_table_size, 4096);
+        say(settings::MAX_CONCURRENT_STREAMS, limits.concurrent_streams, 0);
+        say(settings::INITIAL_WINDOW_SIZE, limits.stream_window, DEFAULT_WINDOW);
+        say(settings::MAX_FRAME_SIZE, limits.max_payload, frame::DEFAULT_MAX_PAYLOAD);
+        say(settings::MAX_HEADER_LIST_SIZE, limits.max_head as u32, 0);
+        settings::write(&mut output, &entries);
+        let connection_window = limits.connection_window.max(DEFAULT_WINDOW);
+        if connection_window > DEFAULT_WINDOW {
+            frame::write_window_update(&mut output, 0, connection_window - DEFAULT_WINDOW);
+        }
+        let table = limits.header_table_size.max(4096) as usize;
+        Connection {
+            peer: Settings::default(),
+            decoder: Decoder::new(table, limits.max_head * limits::BLOCK_PER_HEAD),
+            encoder: Encoder::new(ENCODER_TABLE),
+            streams: Streams::default(),
+            builder: Builder::new(limits.max_fields, limits.max_head),
+            trailers: Trailers::default(),
+            reading: Reading::Preface(0),
+            frame: FrameHeader { length: 0, kind: frame::Kind::Unknown, flags: 0, stream: 0 },
+            left: 0,
+            padding: 0,
+            fixed: [0; 8],
+            fixed_length: 0,
+            block: None,
+            rest: Vec::new(),
+            receive: Window::new(connection_window),
+            owed: Owed::default(),
+            send: Window::new(DEFAULT_WINDOW),
+            assumed_window: limits.stream_window.max(DEFAULT_WINDOW),
+            output,
+            flushed: 0,
+            scratch: Vec::new(),
+            leaving: Leaving::No,
+            peer_leaves: false,
+            has_settings: false,
+            opened: 0,
+            glitches: 0,
+            resets: limits::RESETS,
+            empty_frames: limits::EMPTY_FRAMES,
+            now_ms: 0,
+            limits,
+        }
+    }
+
+    /// Whether these bytes may become the preface of a client, or begin with it.
+    pub fn is_preface(bytes: &[u8]) -> bool {
+        let length = bytes.len().min(PREFACE.len());
+        bytes[..length] == PREFACE[..length]
+    }
+
+    /// The head of the request that the last event was of. `room` is what it is exchanged for: its memory is used for another.
+    pub fn take_request(&mut self, room: &mut Request) {
+        room.clear();
+        std::mem::swap(&mut self.builder.request, room);
+    }
+
+    /// The trailers that the last event was of: lines as HTTP/1 writes them.
+    pub fn trailers(&self) -> &[u8] {
+        &self.trailers.lines
+    }
+
+    /// Streams that are neither idle nor closed.
+    pub fn live(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Streams that began.
+    pub fn opened(&self) -> u32 {
+        self.opened
+    }
+
+    /// How often the peer did what is allowed, and no well-behaved peer does.
+    pub fn glitches(&self) -> u32 {
+        self.glitches
+    }
+
+    /// Whether nothing more will happen: it failed, or everybody left.
+    pub fn is_over(&self) -> bool {
+        match self.leaving {
+            Leaving::Failed(_) => true,
+            Leaving::Behind(_) => self.streams.is_empty(),
+            Leaving::No | Leaving::Announced => self.peer_leaves && self.streams.is_empty(),
+        }
+    }
+
+    /// The error that ended it, if one did.
+    pub fn failure(&self) -> Option<ErrorCode> {
+        match self.leaving {
+            Leaving::Failed(code) => Some(code),
+            _ => None,
+        }
+    }
+
+    /// Whether the peer was told that this end leaves.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving != Leaving::No
+    }
+
+    /// What is to be sent.
+    pub fn output(&self) -> &[u8] {
+        &self.output[self.flushed..]
+    }
+
+    /// That many bytes of the output were sent.
+    pub fn flushed(&mut self, count: usize) {
+        self.flushed += count;
+        if self.flushed >= self.output.len() {
+            self.output.clear();
+            self.flushed = 0;
+        }
+    }
+
+    /// Gives back the memory that a quiet connection does not need.
+    pub fn shrink(&mut self) {
+        if self.output.is_empty() {
+            self.output = Vec::new();
+        }
+        self.scratch = Vec::new();
+        self.rest.shrink_to_fit();
+        self.builder.shrink();
+        self.trailers = Trailers::default();
+    }
+
+    /// Counts what no well-behaved peer does; whether that was too much.
+    fn glitch(&mut self) -> bool {
+        self.glitches += 1;
+        self.limits.glitches > 0 && self.glitches >= self.limits.glitches
+    }
+}

@@ -1,0 +1,540 @@
+//! What comes: each frame, what it does, and what it is refused for.
+
+use super::{Block, Connection, Event, FAREWELL, Leaving, Purpose, Reading};
+use crate::error::{ErrorCode, Wrong};
+use crate::frame::{
+    self, ACK, END_HEADERS, END_STREAM, FrameHeader, Kind, PADDED, PREFACE, PRIORITY, STREAM_BITS,
+};
+use crate::limits;
+use crate::request::Verdict;
+use crate::settings;
+use crate::stream::{State, Stream, UNANNOUNCED};
+use crate::streams::Standing;
+use crate::window::{Owed, Window};
+
+/// What a step came to.
+enum Step {
+    /// More bytes are needed.
+    More,
+    /// The next one follows.
+    Next,
+    /// This happened.
+    Happened(Event),
+}
+
+type Outcome<T = ()> = Result<T, Wrong>;
+
+const fn failed<T>(code: ErrorCode) -> Outcome<T> {
+    Err(Wrong::Connection(code))
+}
+
+impl Connection {
+    /// Looks at the front of `input`, all that came and was not used yet, at `now_ms` of any steady clock: how many bytes
+    /// were used, and what happened. After [`Event::More`] the rest is to be given again, with more behind it.
+    pub fn advance(&mut self, input: &[u8], now_ms: u64) -> (usize, Event) {
+        self.now_ms = now_ms;
+        let mut at = 0;
+        loop {
+            if let Leaving::Failed(code) = self.leaving {
+                return (input.len(), Event::Failed(code));
+            }
+            let begin = at;
+            match self.step(&input[begin..], &mut at) {
+                Ok(Step::More) => return (at, Event::More),
+                Ok(Step::Next) => {}
+                Ok(Step::Happened(Event::Data { stream, bytes, end })) => {
+                    let bytes = begin + bytes.start..begin + bytes.end;
+                    return (at, Event::Data { stream, bytes, end });
+                }
+                Ok(Step::Happened(event)) => return (at, event),
+                Err(Wrong::Connection(code)) => self.fail(code),
+                Err(Wrong::Stream(stream, code)) => match self.refuse(stream, code) {
+                    Ok(true) => return (at, Event::Reset { stream, code }),
+                    Ok(false) => {}
+                    Err(code) => self.fail(code),
+                },
+            }
+        }
+    }
+
+    /// Resets a stream for what came of it; whether somebody has it. To make this end reset streams is as good as resetting
+    /// them (CVE-2025-8671).
+    fn refuse(&mut self, stream: u32, code: ErrorCode) -> Result<bool, ErrorCode> {
+        if self.glitch() || !self.resets.take(self.now_ms) {
+            return Err(ErrorCode::EnhanceYourCalm);
+        }
+        let was_live = self.streams.close(stream, true);
+        if !was_live && stream <= self.streams.last {
+            self.streams.note_closed(stream, true);
+        }
+        frame::write_reset(&mut self.output, stream, code);
+        Ok(was_live)
+    }
+
+    /// The next step; `used` grows by the bytes that it used, whatever comes of it.
+    fn step(&mut self, input: &[u8], used: &mut usize) -> Outcome<Step> {
+        match self.reading {
+            Reading::Preface(matched) => {
+                let expected = &PREFACE[matched..];
+                let length = expected.len().min(input.len());
+                if input[..length] != expected[..length] {
+                    return failed(ErrorCode::Protocol);
+                }
+                if length == 0 {
+                    return Ok(Step::More);
+                }
+                *used += length;
+                let matched = matched + length;
+                self.reading =
+                    if matched == PREFACE.len() { Reading::Header } else { Reading::Preface(matched) };
+                Ok(Step::Next)
+            }
+            Reading::Header => {
+                let Some(header) = FrameHeader::read(input) else { return Ok(Step::More) };
+                *used += frame::HEADER;
+                self.frame = header;
+                self.left = header.length;
+                self.padding = 0;
+                self.fixed_length = 0;
+                // Unless somebody wants it.
+                self.skip();
+                self.begin_frame()?;
+                Ok(Step::Next)
+            }
+            Reading::Prefix(needed) => {
+                let count = input.len().min(needed - self.fixed_length);
+                if count == 0 {
+                    return Ok(Step::More);
+                }
+                *used += count;
+                self.fixed[self.fixed_length..self.fixed_length + count].copy_from_slice(&input[..count]);
+                self.fixed_length += count;
+                self.left -= count as u32;
+                if self.fixed_length < needed {
+                    return Ok(Step::Next);
+                }
+                self.fixed_length = 0;
+                Ok(self.prefix()?.map_or(Step::Next, Step::Happened))
+            }
+            Reading::Body => {
+                let wanted = self.left - self.padding;
+                let count = input.len().min(wanted as usize);
+                if count == 0 && wanted > 0 {
+                    return Ok(Step::More);
+                }
+                *used += count;
+                self.left -= count as u32;
+                let complete = count as u32 == wanted;
+                if complete {
+                    self.skip();
+                }
+                match self.frame.kind {
+                    Kind::Data => self.data(count, complete),
+                    _ => self.fragment(&input[..count], complete),
+                }
+            }
+            Reading::Skip => {
+                let count = input.len().min(self.left as usize);
+                if count == 0 {
+                    return Ok(Step::More);
+                }
+                *used += count;
+                self.left -= count as u32;
+                self.skip();
+                Ok(Step::Next)
+            }
+        }
+    }
+
+    /// Nobody wants the rest of this frame.
+    fn skip(&mut self) {
+        self.reading = if self.left == 0 { Reading::Header } else { Reading::Skip };
+    }
+
+    fn begin_frame(&mut self) -> Outcome {
+        let FrameHeader { length, kind, stream, .. } = self.frame;
+        if let Some(block) = &self.block
+            && (kind != Kind::Continuation || stream != block.stream)
+        {
+            return failed(ErrorCode::Protocol);
+        }
+        if !self.has_settings && (kind != Kind::Settings || self.frame.has(ACK)) {
+            return failed(ErrorCode::Protocol);
+        }
+        if length > self.limits.max_payload {
+            return failed(ErrorCode::FrameSize);
+        }
+        let of_connection = matches!(kind, Kind::Settings | Kind::Ping | Kind::GoAway);
+        let of_either = matches!(kind, Kind::WindowUpdate | Kind::Unknown);
+        if !of_either && of_connection != (stream == 0) {
+            return failed(ErrorCode::Protocol);
+        }
+        match kind {
+            Kind::Data => self.begin_data(),
+            Kind::Headers => self.begin_headers(),
+            Kind::Continuation => self.begin_continuation(),
+            Kind::Settings => self.begin_settings(),
+            Kind::Priority => {
+                self.spend()?;
+                self.expect(5, Wrong::Stream(stream, ErrorCode::FrameSize))
+            }
+            Kind::Reset => {
+                self.expect(4, Wrong::Connection(ErrorCode::FrameSize))?;
+                if self.is_unused(stream) { failed(ErrorCode::Protocol) } else { Ok(()) }
+            }
+            Kind::PushPromise => failed(ErrorCode::Protocol),
+            Kind::Ping => {
+                self.spend()?;
+                self.expect(8, Wrong::Connection(ErrorCode::FrameSize))
+            }
+            Kind::GoAway if length < 8 => failed(ErrorCode::FrameSize),
+            Kind::GoAway => {
+                self.reading = Reading::Prefix(8);
+                self.spend()
+            }
+            Kind::WindowUpdate => {
+                self.expect(4, Wrong::Connection(ErrorCode::FrameSize))?;
+                if stream != 0 && self.is_unused(stream) { failed(ErrorCode::Protocol) } else { Ok(()) }
+            }
+            Kind::Unknown => self.spend(),
+        }
+    }
+
+    fn is_unused(&self, stream: u32) -> bool {
+        matches!(self.streams.standing(stream), Standing::Idle | Standing::PassedOver)
+    }
+
+    /// A frame that carries nothing: there may be so many.
+    fn spend(&mut self) -> Outcome {
+        if self.empty_frames.take(self.now_ms) { Ok(()) } else { failed(ErrorCode::EnhanceYourCalm) }
+    }
+
+    /// The whole payload is a field of this size.
+    fn expect(&mut self, size: u32, wrong: Wrong) -> Outcome {
+        if self.frame.length != size {
+            return Err(wrong);
+        }
+        self.reading = Reading::Prefix(size as usize);
+        Ok(())
+    }
+
+    fn begin_settings(&mut self) -> Outcome {
+        self.has_settings = true;
+        self.spend()?;
+        match (self.frame.has(ACK), self.frame.length) {
+            (true, 0) => self.settings_acknowledged(),
+            (false, 0) => settings::write_acknowledgement(&mut self.output),
+            (false, length) if length.is_multiple_of(settings::ENTRY as u32) => {
+                self.reading = Reading::Prefix(settings::ENTRY);
+            }
+            _ => return failed(ErrorCode::FrameSize),
+        }
+        Ok(())
+    }
+
+    fn begin_data(&mut self) -> Outcome {
+        let FrameHeader { length, stream, .. } = self.frame;
+        let standing = self.streams.standing(stream);
+        if matches!(standing, Standing::Idle | Standing::PassedOver) {
+            return failed(ErrorCode::Protocol);
+        }
+        if self.receive.use_up(length).is_err() {
+            return failed(ErrorCode::FlowControl);
+        }
+        if length == 0 && !self.frame.has(END_STREAM) {
+            self.spend()?;
+        }
+        let padded = self.frame.has(PADDED);
+        if padded && length == 0 {
+            return failed(ErrorCode::FrameSize);
+        }
+        let problem = match self.streams.get_mut(stream) {
+            // What was under way when this end reset the stream is nobody's fault.
+            None if standing == Standing::Reset => {
+                self.owe(length);
+                return Ok(());
+            }
+            None => Some(ErrorCode::StreamClosed),
+            Some(record) if !record.receives() => Some(ErrorCode::StreamClosed),
+            Some(record) => record.receive.use_up(length).err().map(|_| ErrorCode::FlowControl),
+        };
+        if let Some(code) = problem {
+            self.owe(length);
+            return Err(Wrong::Stream(stream, code));
+        }
+        self.reading = if padded { Reading::Prefix(1) } else { Reading::Body };
+        Ok(())
+    }
+
+    fn begin_headers(&mut self) -> Outcome {
+        let FrameHeader { length, stream, .. } = self.frame;
+        if stream % 2 == 0 {
+            return failed(ErrorCode::Protocol);
+        }
+        let end_stream = self.frame.has(END_STREAM);
+        let purpose = match self.streams.standing(stream) {
+            Standing::Idle => {
+                self.streams.last = stream;
+                match self.leaving {
+                    Leaving::Behind(last) if stream > last => {
+                        Purpose::Nothing(Some(ErrorCode::RefusedStream))
+                    }
+                    _ => Purpose::Request,
+                }
+            }
+            Standing::Live => match self.streams.get(stream) {
+                Some(record) if !record.receives() => Purpose::Nothing(Some(ErrorCode::StreamClosed)),
+                _ if !end_stream => Purpose::Nothing(Some(ErrorCode::Protocol)),
+                _ => Purpose::Trailers,
+            },
+            Standing::Reset => Purpose::Nothing(None),
+            Standing::Closed => return failed(ErrorCode::StreamClosed),
+            Standing::PassedOver => return failed(ErrorCode::Protocol),
+        };
+        match purpose {
+            Purpose::Request => self.builder.begin(),
+            Purpose::Trailers => self.trailers.clear(),
+            Purpose::Nothing(_) => {}
+        }
+        self.rest.clear();
+        self.block = Some(Block { stream, end_stream, purpose, bytes: 0, continuations: 0 });
+        let prefix = usize::from(self.frame.has(PADDED)) + if self.frame.has(PRIORITY) { 5 } else { 0 };
+        if (length as usize) < prefix {
+            return failed(ErrorCode::FrameSize);
+        }
+        self.reading = if prefix > 0 { Reading::Prefix(prefix) } else { Reading::Body };
+        Ok(())
+    }
+
+    fn begin_continuation(&mut self) -> Outcome {
+        let Some(block) = &mut self.block else { return failed(ErrorCode::Protocol) };
+        block.continuations += 1;
+        if block.continuations > limits::CONTINUATIONS {
+            return failed(ErrorCode::EnhanceYourCalm);
+        }
+        self.reading = Reading::Body;
+        Ok(())
+    }
+
+    /// The fields of fixed size are there.
+    fn prefix(&mut self) -> Outcome<Option<Event>> {
+        let stream = self.frame.stream;
+        let fixed = self.fixed;
+        if !matches!(self.frame.kind, Kind::Data | Kind::Headers | Kind::Settings) {
+            self.skip();
+        }
+        match self.frame.kind {
+            Kind::Data => {
+                self.pad(fixed[0])?;
+                // Padding is consumed where it stands.
+                self.consumed(stream, u32::from(fixed[0]) + 1);
+                self.reading = Reading::Body;
+            }
+            Kind::Headers => {
+                let padded = self.frame.has(PADDED);
+                if padded {
+                    self.pad(fixed[0])?;
+                }
+                let dependency = frame::number(&fixed[usize::from(padded)..]) & STREAM_BITS;
+                if self.frame.has(PRIORITY)
+                    && dependency == stream
+                    && let Some(block) = &mut self.block
+                {
+                    block.purpose = Purpose::Nothing(Some(ErrorCode::Protocol));
+                }
+                self.reading = Reading::Body;
+            }
+            Kind::Priority if frame::number(&fixed) & STREAM_BITS == stream => {
+                return Err(Wrong::Stream(stream, ErrorCode::Protocol));
+            }
+            Kind::Reset => return self.peer_resets(stream, ErrorCode::from_wire(frame::number(&fixed))),
+            Kind::Settings => return self.setting(),
+            Kind::Ping if !self.frame.has(ACK) => frame::write_ping(&mut self.output, true, fixed),
+            Kind::Ping if fixed == FAREWELL && self.leaving == Leaving::Announced => self.farewell(),
+            Kind::GoAway => self.peer_leaves = true,
+            Kind::WindowUpdate => return self.widen(stream, frame::number(&fixed) & STREAM_BITS),
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// So much of the payload's end is padding.
+    fn pad(&mut self, length: u8) -> Outcome {
+        self.padding = u32::from(length);
+        if self.padding > self.left { failed(ErrorCode::Protocol) } else { Ok(()) }
+    }
+
+    fn peer_resets(&mut self, stream: u32, code: ErrorCode) -> Outcome<Option<Event>> {
+        let Some(record) = self.streams.get(stream) else { return Ok(None) };
+        // What was not answered yet is work for nothing.
+        if record.sends() && !self.resets.take(self.now_ms) {
+            return failed(ErrorCode::EnhanceYourCalm);
+        }
+        self.streams.close(stream, false);
+        Ok(Some(Event::Reset { stream, code }))
+    }
+
+    fn setting(&mut self) -> Outcome<Option<Event>> {
+        let before = self.peer;
+        let Some(entry) = self.fixed.first_chunk() else { return failed(ErrorCode::Internal) };
+        self.peer.apply(entry).map_err(Wrong::Connection)?;
+        let after = self.peer;
+        if after.header_table_size != before.header_table_size {
+            self.encoder.set_limit(after.header_table_size as usize);
+        }
+        for stream in self.streams.all_mut() {
+            if stream.send.shift(before.initial_window, after.initial_window).is_err() {
+                return failed(ErrorCode::FlowControl);
+            }
+        }
+        if self.left == 0 {
+            self.reading = Reading::Header;
+            settings::write_acknowledgement(&mut self.output);
+        }
+        let opened = after.initial_window > before.initial_window;
+        Ok(opened.then_some(Event::Window { stream: 0 }))
+    }
+
+    /// The peer knows our settings.
+    fn settings_acknowledged(&mut self) {
+        let (before, after) = (self.assumed_window, self.limits.stream_window);
+        for stream in self.streams.all_mut() {
+            // It becomes smaller, if anything: that cannot be too much.
+            let _ = stream.receive.shift(before, after);
+        }
+        self.assumed_window = after;
+    }
+
+    fn widen(&mut self, stream: u32, increment: u32) -> Outcome<Option<Event>> {
+        if stream == 0 {
+            let closed = self.send.open() == 0;
+            return match self.send.widen(increment) {
+                _ if increment == 0 => failed(ErrorCode::Protocol),
+                Ok(()) => Ok(closed.then_some(Event::Window { stream: 0 })),
+                Err(_) => failed(ErrorCode::FlowControl),
+            };
+        }
+        let Some(record) = self.streams.get_mut(stream) else { return Ok(None) };
+        match record.send.widen(increment) {
+            _ if increment == 0 => Err(Wrong::Stream(stream, ErrorCode::Protocol)),
+            Ok(()) => Ok(Some(Event::Window { stream })),
+            Err(_) => Err(Wrong::Stream(stream, ErrorCode::FlowControl)),
+        }
+    }
+
+    /// So many bytes of DATA came.
+    fn data(&mut self, count: usize, complete: bool) -> Outcome<Step> {
+        let stream = self.frame.stream;
+        let end = complete && self.frame.has(END_STREAM);
+        let Some(record) = self.streams.get_mut(stream) else {
+            // It was reset between two pieces of this frame.
+            self.owe(count as u32);
+            return Ok(Step::Next);
+        };
+        if !record.count_payload(count as u32) || (end && !record.may_end()) {
+            // The padding was given back before; the rest of the payload comes and is dropped.
+            self.owe(count as u32 + self.left - self.padding);
+            self.skip();
+            return Err(Wrong::Stream(stream, ErrorCode::Protocol));
+        }
+        if end && record.end_remote() {
+            self.streams.close(stream, false);
+        }
+        if count == 0 && !end {
+            return Ok(Step::Next);
+        }
+        Ok(Step::Happened(Event::Data { stream, bytes: 0..count, end }))
+    }
+
+    /// A piece of a header block came.
+    fn fragment(&mut self, piece: &[u8], complete: bool) -> Outcome<Step> {
+        let Some(block) = &mut self.block else { return failed(ErrorCode::Internal) };
+        block.bytes += piece.len();
+        let max = self.limits.max_head;
+        if block.bytes > max * limits::BLOCK_PER_HEAD {
+            return failed(ErrorCode::EnhanceYourCalm);
+        }
+        let purpose = block.purpose;
+        let Connection { builder, trailers, decoder, rest, .. } = self;
+        let mut show = |field: weir_hpack::Field<'_>| match purpose {
+            Purpose::Request => builder.field(field),
+            Purpose::Trailers => trailers.field(field, max),
+            Purpose::Nothing(_) => {}
+        };
+        // Mostly a block is there as a whole.
+        let decoded = if rest.is_empty() {
+            decoder.decode(piece, &mut show).map(|used| rest.extend_from_slice(&piece[used..]))
+        } else {
+            rest.extend_from_slice(piece);
+            decoder.decode(rest, &mut show).map(|used| drop(rest.drain(..used)))
+        };
+        if decoded.is_err() {
+            return failed(ErrorCode::Compression);
+        }
+        if !(complete && self.frame.has(END_HEADERS)) {
+            return Ok(Step::Next);
+        }
+        if !self.rest.is_empty() {
+            return failed(ErrorCode::Compression);
+        }
+        self.decoder.end_block();
+        Ok(self.end_block()?.map_or(Step::Next, Step::Happened))
+    }
+
+    /// A header block is complete.
+    fn end_block(&mut self) -> Outcome<Option<Event>> {
+        let Some(block) = self.block.take() else { return failed(ErrorCode::Internal) };
+        let stream = block.stream;
+        match block.purpose {
+            Purpose::Request => self.open(stream, block.end_stream),
+            Purpose::Trailers => self.end_with_trailers(stream),
+            Purpose::Nothing(None) => Ok(None),
+            Purpose::Nothing(Some(code)) => Err(Wrong::Stream(stream, code)),
+        }
+    }
+
+    fn end_with_trailers(&mut self, stream: u32) -> Outcome<Option<Event>> {
+        let Some(record) = self.streams.get_mut(stream) else { return Ok(None) };
+        if self.trailers.malformed || !record.may_end() {
+            return Err(Wrong::Stream(stream, ErrorCode::Protocol));
+        }
+        if self.trailers.too_large {
+            return Err(Wrong::Stream(stream, ErrorCode::EnhanceYourCalm));
+        }
+        if record.end_remote() {
+            self.streams.close(stream, false);
+        }
+        Ok(Some(Event::Trailers { stream }))
+    }
+
+    /// A request begins, if it is one and there is room for it.
+    fn open(&mut self, stream: u32, end: bool) -> Outcome<Option<Event>> {
+        self.builder.finish(end);
+        if self.builder.request.verdict == Verdict::Malformed {
+            return Err(Wrong::Stream(stream, ErrorCode::Protocol));
+        }
+        let limits = &self.limits;
+        if limits.concurrent_streams > 0 && self.streams.len() >= limits.concurrent_streams as usize {
+            return Err(Wrong::Stream(stream, ErrorCode::RefusedStream));
+        }
+        self.opened = self.opened.saturating_add(1);
+        if limits.total_streams > 0 {
+            // What was under way when the limit was reached is still served.
+            if self.opened > limits.total_streams.saturating_add(limits.concurrent_streams.max(1)) {
+                return failed(ErrorCode::EnhanceYourCalm);
+            }
+            if self.opened >= limits.total_streams {
+                self.leave();
+            }
+        }
+        self.streams.open(Stream {
+            id: stream,
+            state: if end { State::HalfClosedRemote } else { State::Open },
+            receive: Window::new(self.assumed_window),
+            send: Window::new(self.peer.initial_window),
+            owed: Owed::default(),
+            expected: self.builder.request.head.content_length().unwrap_or(UNANNOUNCED),
+        });
+        Ok(Some(Event::Request { stream, end }))
+    }
+}

@@ -1,0 +1,565 @@
+//! RFC 9113 by section: frames that come, what happens, and what leaves.
+
+use weir_hpack::{Decoder, Encoder, Indexing, Token};
+use weir_http::{Head, Version};
+
+use super::*;
+use crate::frame::{ACK, END_HEADERS, END_STREAM, PADDED, PREFACE, PRIORITY};
+use crate::request::Verdict;
+
+/// A client that writes what it is told to.
+struct Client {
+    connection: Connection,
+    encoder: Encoder,
+    decoder: Decoder,
+    /// What was sent and not used yet.
+    wire: Vec<u8>,
+    /// What is sent at a time.
+    piece: usize,
+    now_ms: u64,
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame::write_header(&mut bytes, payload.len(), kind, flags, stream);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+impl Client {
+    /// A connection whose preface and settings came.
+    fn new(limits: Limits) -> Client {
+        let mut client = Client::silent(limits);
+        client.send(&[&PREFACE[..], &frame(4, 0, 0, &[]), &frame(4, ACK, 0, &[])].concat());
+        client.received();
+        client
+    }
+
+    fn silent(limits: Limits) -> Client {
+        Client {
+            connection: Connection::server(limits),
+            encoder: Encoder::new(4096),
+            decoder: Decoder::new(4096, 4096),
+            wire: Vec::new(),
+            piece: usize::MAX,
+            now_ms: 0,
+        }
+    }
+
+    fn block(&mut self, fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut block = Vec::new();
+        self.encoder.begin_block(&mut block);
+        for (name, value) in fields {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            self.encoder.field(&mut block, Token::of(name), name, value, Indexing::Kept);
+        }
+        block
+    }
+
+    fn get(&mut self) -> Vec<u8> {
+        self.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "h")])
+    }
+
+    fn request(&mut self, stream: u32, end: bool) -> String {
+        let block = self.get();
+        self.send(&frame(1, END_HEADERS | if end { END_STREAM } else { 0 }, stream, &block))
+    }
+
+    /// Sends bytes; what happened, in words.
+    fn send(&mut self, bytes: &[u8]) -> String {
+        let mut words = Vec::new();
+        for piece in bytes.chunks(self.piece.min(bytes.len().max(1))) {
+            self.wire.extend_from_slice(piece);
+            loop {
+                let (used, event) = self.connection.advance(&self.wire, self.now_ms);
+                let word = match event {
+                    Event::More => {
+                        self.wire.drain(..used);
+                        break;
+                    }
+                    Event::Request { stream, end } => {
+                        let mut request = Request::default();
+                        self.connection.take_request(&mut request);
+                        if request.verdict == Verdict::TooLarge {
+                            format!("too large {stream}")
+                        } else {
+                            let target = request.head.uri(&request.bytes).escape_ascii();
+                            format!("request {stream} {target}{}", if end { " end" } else { "" })
+                        }
+                    }
+                    Event::Data { stream, bytes, end } => {
+                        assert!(bytes.end <= used);
+                        let text = self.wire[bytes].escape_ascii();
+                        format!("data {stream} {text}{}", if end { " end" } else { "" })
+                    }
+                    Event::Trailers { stream } => {
+                        format!("trailers {stream} {}", self.connection.trailers().escape_ascii())
+                    }
+                    Event::Reset { stream, code } => format!("reset {stream} {code}"),
+                    Event::Window { stream } => format!("window {stream}"),
+                    Event::Failed(code) => {
+                        self.wire.clear();
+                        words.push(format!("failed {code}"));
+                        return words.join(", ");
+                    }
+                };
+                self.wire.drain(..used);
+                words.push(word);
+            }
+        }
+        words.join(", ")
+    }
+
+    /// The frames that left since the last call, in words.
+    fn received(&mut self) -> String {
+        let output = self.connection.output().to_vec();
+        self.connection.flushed(output.len());
+        let (mut words, mut rest) = (Vec::new(), &output[..]);
+        while let Some(header) = FrameHeader::read(rest) {
+            let (payload, after) = rest[frame::HEADER..].split_at(header.length as usize);
+            let end = if header.has(END_STREAM) { " end" } else { "" };
+            words.push(match header.kind {
+                frame::Kind::Headers => {
+                    assert!(header.has(END_HEADERS));
+                    let mut fields = Vec::new();
+                    let show = |field: weir_hpack::Field<'_>| {
+                        fields.push(format!("{}={}", field.name.escape_ascii(), field.value.escape_ascii()));
+                    };
+                    assert_eq!(self.decoder.decode(payload, show), Ok(payload.len()));
+                    self.decoder.end_block();
+                    format!("head {} {}{end}", header.stream, fields.join(" "))
+                }
+                frame::Kind::Data => format!("data {} {}{end}", header.stream, payload.len()),
+                frame::Kind::Reset => {
+                    format!("reset {} {}", header.stream, ErrorCode::from_wire(frame::number(payload)))
+                }
+                frame::Kind::GoAway => {
+                    let code = ErrorCode::from_wire(frame::number(&payload[4..]));
+                    format!("goaway {} {code}", frame::number(payload))
+                }
+                frame::Kind::WindowUpdate => format!("window {} {}", header.stream, frame::number(payload)),
+                frame::Kind::Settings => (if header.has(ACK) { "ack" } else { "settings" }).into(),
+                frame::Kind::Ping => (if header.has(ACK) { "pong" } else { "ping" }).into(),
+                other => format!("{other:?}"),
+            });
+            rest = after;
+        }
+        words.join(", ")
+    }
+}
+
+fn response(fields: &[(&[u8], &[u8])]) -> Head {
+    let mut head = Head::new();
+    head.start_response(Version::HTTP_11, 200, b"OK").expect("room");
+    for (name, value) in fields {
+        head.add(name, value).expect("room");
+    }
+    head
+}
+
+/// Frames that end the connection with this error, and what they are.
+#[track_caller]
+fn fatal(frames: &[u8], code: ErrorCode, what: &str) {
+    let mut client = Client::new(Limits::default());
+    client.request(1, false);
+    let seen = client.send(frames);
+    assert!(seen.ends_with(&format!("failed {code}")), "{what}: {seen}");
+    let left = client.received();
+    assert!(left.contains("goaway") && left.ends_with(&code.to_string()), "{what}: {left}");
+    assert_eq!(
+        client.send(&frame(6, 0, 0, b"12345678")),
+        format!("failed {code}"),
+        "nothing more is looked at"
+    );
+    assert_eq!(client.received(), "");
+}
+
+#[test]
+fn a_preface_and_settings_come_first_3_4() {
+    let mut client = Client::silent(Limits::default());
+    assert_eq!(client.received(), "settings, window 0 983041");
+    assert_eq!(client.send(b"GET / HTTP/1.1\r\n"), "failed PROTOCOL_ERROR");
+    let mut client = Client::silent(Limits::default());
+    client.send(PREFACE);
+    assert_eq!(client.send(&frame(6, 0, 0, b"12345678")), "failed PROTOCOL_ERROR");
+    assert!(Connection::is_preface(b"PRI") && Connection::is_preface(&[&PREFACE[..], b"x"].concat()));
+    assert!(!Connection::is_preface(b"POST") && !Connection::is_preface(b"PRI * HTTP/1.1\r\n"));
+}
+
+#[test]
+fn a_request_and_its_response_8_1() {
+    let mut client = Client::new(Limits::default());
+    assert_eq!(client.request(1, true), "request 1 http://h/ end");
+    let head = response(&[
+        (b"Content-Length", b"5"),
+        (b"X-Mine", b"y"),
+        (b"Connection", b"close"),
+        (b"transfer-encoding", b"chunked"),
+    ]);
+    assert!(client.connection.send_head(1, &head, &[], false));
+    assert_eq!(client.connection.send_data(1, b"hello", true), 5);
+    assert_eq!(client.received(), "head 1 :status=200 content-length=5 x-mine=y, data 1 5 end");
+    assert_eq!(client.connection.live(), 0);
+    assert!(!client.connection.send_head(1, &head, &[], true), "the stream is no more");
+}
+
+#[test]
+fn requests_come_in_any_pieces() {
+    let mut whole = Client::new(Limits::default());
+    let block = whole.get();
+    let trailers = whole.block(&[("x-end", "1"), ("content-length", "9")]);
+    let script = [
+        frame(1, PADDED | PRIORITY, 1, &[&[3, 0, 0, 0, 0, 9][..], &block[..2], &[0; 3]].concat()),
+        frame(9, 0, 1, &block[2..4]),
+        frame(9, END_HEADERS, 1, &block[4..]),
+        frame(0, PADDED, 1, b"\x02body\0\0"),
+        frame(77, 0, 0, b"unknown"),
+        frame(1, END_HEADERS | END_STREAM, 1, &trailers),
+    ]
+    .concat();
+    let want = "request 1 http://h/, data 1 body, trailers 1 x-end: 1\\r\\n";
+    assert_eq!(whole.send(&script), want);
+    for piece in [1, 2, 3, 5, 8, 13] {
+        let mut client = Client::new(Limits::default());
+        client.piece = piece;
+        let seen = client.send(&script).replace("data 1 b, data 1 o, data 1 d, data 1 y", "data 1 body");
+        let joined = seen.split(", ").filter_map(|word| word.strip_prefix("data 1 ")).collect::<String>();
+        assert_eq!(joined, "body", "pieces of {piece}: {seen}");
+        assert!(
+            seen.starts_with("request 1 http://h/, ") && seen.ends_with("trailers 1 x-end: 1\\r\\n"),
+            "{seen}"
+        );
+    }
+}
+
+#[test]
+fn frames_of_wrong_sizes_4_2_and_6() {
+    let code = ErrorCode::FrameSize;
+    fatal(&frame(0, 0, 1, &[0; 16_385]), code, "larger than what was announced");
+    fatal(&frame(4, 0, 0, &[0; 5]), code, "SETTINGS of five bytes");
+    fatal(&frame(4, ACK, 0, &[0; 6]), code, "an acknowledgement with entries");
+    fatal(&frame(6, 0, 0, &[0; 7]), code, "PING of seven bytes");
+    fatal(&frame(3, 0, 1, &[0; 3]), code, "RST_STREAM of three bytes");
+    fatal(&frame(8, 0, 0, &[0; 3]), code, "WINDOW_UPDATE of three bytes");
+    fatal(&frame(7, 0, 0, &[0; 7]), code, "GOAWAY of seven bytes");
+    fatal(&frame(1, PRIORITY, 3, &[0; 4]), code, "HEADERS without room for its priority");
+}
+
+#[test]
+fn frames_where_they_do_not_belong_5_1_and_6() {
+    let code = ErrorCode::Protocol;
+    fatal(&frame(0, 0, 0, b"x"), code, "DATA on the connection");
+    fatal(&frame(0, 0, 3, b"x"), code, "DATA on an idle stream");
+    fatal(&frame(0, PADDED, 1, b"\x02x"), code, "more padding than payload");
+    fatal(&frame(1, 0, 0, b""), code, "HEADERS on the connection");
+    fatal(&frame(1, END_HEADERS, 2, b""), code, "a stream of the server's");
+    fatal(&frame(2, 0, 0, &[0; 5]), code, "PRIORITY on the connection");
+    fatal(&frame(3, 0, 3, &[0; 4]), code, "RST_STREAM of an idle stream");
+    fatal(&frame(4, 0, 1, b""), code, "SETTINGS on a stream");
+    fatal(&frame(5, 0, 1, b"1234"), code, "PUSH_PROMISE of a client");
+    fatal(&frame(6, 0, 1, &[0; 8]), code, "PING on a stream");
+    fatal(&frame(7, 0, 1, &[0; 8]), code, "GOAWAY on a stream");
+    fatal(&frame(8, 0, 3, &[0, 0, 0, 1]), code, "WINDOW_UPDATE of an idle stream");
+    fatal(&frame(8, 0, 0, &[0; 4]), code, "WINDOW_UPDATE of nothing");
+    fatal(&frame(9, 0, 1, b""), code, "CONTINUATION of nothing");
+    fatal(&[frame(1, 0, 3, b""), frame(0, 0, 1, b"x")].concat(), code, "something between a block's frames");
+    fatal(&[frame(1, 0, 3, b""), frame(9, 0, 1, b"")].concat(), code, "CONTINUATION of another stream");
+}
+
+#[test]
+fn streams_that_are_closed_or_passed_over_5_1_1() {
+    let mut client = Client::new(Limits::default());
+    assert_eq!(client.request(5, true), "request 5 http://h/ end");
+    assert_eq!(client.request(3, true), "failed PROTOCOL_ERROR");
+    let mut client = Client::new(Limits::default());
+    client.request(1, true);
+    client.connection.send_head(1, &response(&[]), &[], true);
+    client.received();
+    assert_eq!(client.send(&frame(0, 0, 1, b"x")), "");
+    assert_eq!(client.received(), "reset 1 STREAM_CLOSED");
+    assert_eq!(client.request(1, true), "", "this end reset it: the block is decoded and dropped");
+    client.request(3, true);
+    client.connection.send_head(3, &response(&[]), &[], true);
+    assert_eq!(client.request(3, true), "failed STREAM_CLOSED");
+    // Half closed: the stream ends, the connection goes on.
+    let mut client = Client::new(Limits::default());
+    client.request(1, true);
+    assert_eq!(client.send(&frame(0, 0, 1, b"x")), "reset 1 STREAM_CLOSED");
+    client.request(3, true);
+    assert_eq!(client.request(3, true), "reset 3 STREAM_CLOSED");
+    assert_eq!(client.received(), "reset 1 STREAM_CLOSED, reset 3 STREAM_CLOSED");
+    // What is under way to a stream that this end reset is no fault.
+    client.request(5, false);
+    client.connection.reset(5, ErrorCode::Cancel);
+    assert_eq!(client.send(&[frame(0, 0, 5, b"x"), frame(8, 0, 5, &[0, 0, 0, 1])].concat()), "");
+    assert_eq!((client.received(), client.connection.glitches()), ("reset 5 CANCEL".to_owned(), 2));
+}
+
+#[test]
+fn more_streams_than_were_announced_are_refused_5_1_2() {
+    let mut client = Client::new(Limits { concurrent_streams: 2, ..Limits::default() });
+    client.request(1, true);
+    client.request(3, true);
+    assert_eq!(client.request(5, true), "");
+    assert_eq!(client.received(), "reset 5 REFUSED_STREAM");
+    client.connection.send_head(1, &response(&[]), &[], true);
+    assert_eq!(client.request(7, true), "request 7 http://h/ end");
+}
+
+#[test]
+fn malformed_requests_end_their_streams_8_1_1() {
+    let mut client = Client::new(Limits::default());
+    let block =
+        client.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("connection", "close")]);
+    assert_eq!(client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block)), "");
+    // Less, or more, than what was announced.
+    for (stream, piece, end) in [(3, &b"1234"[..], true), (5, b"123456", false)] {
+        let fields = [(":method", "PUT"), (":scheme", "http"), (":path", "/"), ("content-length", "5")];
+        let block = client.block(&fields);
+        assert_eq!(client.send(&frame(1, END_HEADERS, stream, &block)), format!("request {stream} /"));
+        let seen = client.send(&frame(0, u8::from(end), stream, piece));
+        assert_eq!(seen, format!("reset {stream} PROTOCOL_ERROR"));
+    }
+    // Trailers that do not end the stream, and trailers with a pseudo-header field.
+    for (stream, flags, fields) in [(7, 0, [("x", "y")]), (9, END_STREAM, [(":path", "/")])] {
+        client.request(stream, false);
+        let block = client.block(&fields);
+        let seen = client.send(&frame(1, END_HEADERS | flags, stream, &block));
+        assert_eq!(seen, format!("reset {stream} PROTOCOL_ERROR"));
+    }
+    // A stream that depends on itself (RFC 7540, 5.3.1).
+    let block = [&[0, 0, 0, 11, 9][..], &client.get()].concat();
+    assert_eq!(client.send(&frame(1, END_HEADERS | PRIORITY, 11, &block)), "");
+    let want: Vec<_> = (1..=11).step_by(2).map(|stream| format!("reset {stream} PROTOCOL_ERROR")).collect();
+    assert_eq!(client.received(), want.join(", "));
+    assert_eq!(client.request(13, true), "request 13 http://h/ end", "the tables agree still");
+}
+
+#[test]
+fn what_is_sent_fits_the_windows_5_2_and_6_9() {
+    let mut client = Client::new(Limits::default());
+    client.send(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 10]));
+    client.request(1, true);
+    client.connection.send_head(1, &response(&[]), &[], false);
+    client.received();
+    assert_eq!(client.connection.send_data(1, &[0; 20], true), 10);
+    assert_eq!(client.received(), "data 1 10");
+    assert_eq!((client.connection.send_data(1, &[0; 10], true), client.connection.sendable(1)), (0, Some(0)));
+    assert_eq!(client.send(&frame(8, 0, 1, &[0, 0, 0, 4])), "window 1");
+    assert_eq!(client.connection.send_data(1, &[0; 10], true), 4);
+    // A smaller initial window makes this one negative.
+    assert_eq!(client.send(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 4])), "");
+    assert_eq!(client.send(&frame(8, 0, 1, &[0, 0, 0, 6])), "window 1");
+    assert_eq!(client.connection.sendable(1), Some(0));
+    assert_eq!(client.send(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 10])), "window 0");
+    assert_eq!(client.connection.send_data(1, &[0; 6], true), 6);
+    assert_eq!(client.received(), "data 1 4, ack, ack, data 1 6 end");
+}
+
+#[test]
+fn windows_that_become_too_large_6_9_1() {
+    let most = 0x7fff_ffffu32.to_be_bytes();
+    fatal(&frame(8, 0, 0, &most), ErrorCode::FlowControl, "the connection's");
+    let entry = [&[0, 4][..], &0x8000_0000u32.to_be_bytes()].concat();
+    fatal(&frame(4, 0, 0, &entry), ErrorCode::FlowControl, "the initial one");
+    let mut client = Client::new(Limits::default());
+    client.request(1, false);
+    assert_eq!(client.send(&frame(8, 0, 1, &most)), "reset 1 FLOW_CONTROL_ERROR");
+    for value in [16_383u32, 1 << 24] {
+        fatal(
+            &frame(4, 0, 0, &[&[0, 5][..], &value.to_be_bytes()].concat()),
+            ErrorCode::Protocol,
+            "a frame's size",
+        );
+    }
+    fatal(&frame(4, 0, 0, &[0, 2, 0, 0, 0, 2]), ErrorCode::Protocol, "push");
+}
+
+#[test]
+fn what_comes_fits_the_windows_which_only_consumption_opens() {
+    let limits = Limits { stream_window: 100, connection_window: 65_535, ..Limits::default() };
+    let mut client = Client::new(limits);
+    client.request(1, false);
+    client.send(&frame(0, 0, 1, &[b'x'; 100]));
+    assert_eq!(client.received(), "", "nobody took anything");
+    client.connection.consumed(1, 60);
+    assert_eq!(client.received(), "window 1 60");
+    client.send(&frame(0, 0, 1, &[b'x'; 60]));
+    assert_eq!(client.send(&frame(0, 0, 1, b"x")), "reset 1 FLOW_CONTROL_ERROR");
+    // What a stream that is no more had sent opens the connection's window.
+    let mut client = Client::new(Limits { stream_window: 65_535, connection_window: 65_535, ..limits });
+    client.request(1, false);
+    client.connection.reset(1, ErrorCode::Cancel);
+    client.received();
+    for _ in 0..3 {
+        client.send(&frame(0, 0, 1, &[b'x'; 16_384]));
+    }
+    assert_eq!(client.received(), "window 0 32768");
+    // And who sends more than all windows ends the connection.
+    client.request(3, false);
+    for _ in 0..2 {
+        client.send(&frame(0, 0, 3, &[b'x'; 16_384]));
+    }
+    assert_eq!(client.send(&frame(0, 0, 3, &[b'x'; 16_384])), "failed FLOW_CONTROL_ERROR");
+}
+
+#[test]
+fn pings_and_settings_are_answered_6_5_and_6_7() {
+    let mut client = Client::new(Limits::default());
+    client.send(
+        &[frame(6, 0, 0, b"12345678"), frame(4, 0, 0, &[]), frame(4, 0, 0, &[0, 1, 0, 0, 0, 0])].concat(),
+    );
+    assert_eq!(client.received(), "pong, ack, ack");
+    client.send(&frame(6, ACK, 0, b"12345678"));
+    assert_eq!(client.received(), "");
+}
+
+#[test]
+fn this_end_leaves_in_two_steps_6_8() {
+    let mut client = Client::new(Limits::default());
+    client.request(1, true);
+    client.connection.leave();
+    assert_eq!(client.received(), "goaway 2147483647 NO_ERROR, ping");
+    assert_eq!(client.request(3, true), "request 3 http://h/ end", "it did not know");
+    client.send(&frame(6, ACK, 0, &FAREWELL));
+    assert_eq!(client.received(), "goaway 3 NO_ERROR");
+    assert_eq!(client.request(5, true), "");
+    assert_eq!(client.received(), "reset 5 REFUSED_STREAM");
+    for stream in [1, 3] {
+        assert!(!client.connection.is_over());
+        client.connection.send_head(stream, &response(&[]), &[], true);
+    }
+    assert!(client.connection.is_over() && client.connection.failure().is_none());
+    // A total makes it leave by itself; what comes beyond what may be under way is an offence.
+    let mut client = Client::new(Limits { total_streams: 2, concurrent_streams: 1, ..Limits::default() });
+    for stream in [1, 3, 5, 7] {
+        let seen = client.request(stream, true);
+        client.connection.send_head(stream, &response(&[]), &[], true);
+        assert_eq!(seen == "failed ENHANCE_YOUR_CALM", stream == 7, "{stream}: {seen}");
+    }
+}
+
+#[test]
+fn a_peer_that_leaves_is_served_to_the_end() {
+    let mut client = Client::new(Limits::default());
+    client.request(1, true);
+    client.send(&frame(7, 0, 0, b"\0\0\0\0\0\0\0\0why"));
+    assert!(!client.connection.is_over());
+    client.connection.send_head(1, &response(&[]), &[], true);
+    assert!(client.connection.is_over());
+}
+
+#[test]
+fn trailers_and_interim_responses_leave_8_1() {
+    let mut client = Client::new(Limits::default());
+    client.request(1, true);
+    let mut interim = Head::new();
+    interim.start_response(Version::HTTP_11, 103, b"Early Hints").expect("room");
+    client.connection.send_head(1, &interim, &[], false);
+    client.connection.send_head(1, &response(&[]), &[], false);
+    client.connection.send_data(1, b"x", false);
+    client.connection.send_trailers(1, b"X-End: 1\r\n");
+    assert_eq!(client.received(), "head 1 :status=103, head 1 :status=200, data 1 1, head 1 x-end=1 end");
+}
+
+#[test]
+fn a_head_that_is_too_large_is_answered_and_an_endless_one_is_not() {
+    let mut client = Client::new(Limits { max_head: 400, ..Limits::default() });
+    let long = "x".repeat(500);
+    let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", long.as_str())];
+    let block = client.block(&fields);
+    assert_eq!(client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block)), "too large 1");
+    assert_eq!(client.request(3, true), "request 3 http://h/ end", "the tables agree still");
+    // References to one large field: the bomb of HPACK.
+    let mut client = Client::new(Limits::default());
+    let large = "x".repeat(4000);
+    let mut block =
+        client.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", large.as_str())]);
+    block.extend([0xbe; 10_000]);
+    assert_eq!(client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block)), "too large 1");
+    assert!(client.connection.builder.request.bytes.len() <= 15_360);
+}
+
+/// So many of these frames; how many were taken before the connection was closed with ENHANCE_YOUR_CALM, which has to happen.
+#[track_caller]
+fn flood(mut client: Client, most: usize, mut frames: impl FnMut(&mut Client, u32) -> Vec<u8>) -> usize {
+    for number in 0..most {
+        let bytes = frames(&mut client, number as u32);
+        if client.send(&bytes).ends_with("failed ENHANCE_YOUR_CALM") {
+            return number;
+        }
+        client.received();
+    }
+    panic!("{most} frames were taken");
+}
+
+#[test]
+fn floods_end_the_connection() {
+    let new = || Client::new(Limits::default());
+    for (kind, stream, payload) in [(6, 0, &[0u8; 8][..]), (4, 0, b""), (2, 1, &[0; 5]), (99, 0, b"x")] {
+        let taken = flood(new(), 20_000, |_, _| frame(kind, 0, stream, payload));
+        assert!(taken > 5_000, "{kind}: {taken}");
+    }
+    let mut client = new();
+    client.request(1, false);
+    flood(client, 20_000, |_, _| frame(0, 0, 1, b""));
+    // Rapid reset, by the peer and by making this end do it.
+    let rapid = |client: &mut Client, number: u32| {
+        let block = client.get();
+        [
+            frame(1, END_HEADERS | END_STREAM, 2 * number + 1, &block),
+            frame(3, 0, 2 * number + 1, &[0, 0, 0, 8]),
+        ]
+        .concat()
+    };
+    let taken = flood(new(), 3_000, rapid);
+    assert!((500..=1_100).contains(&taken), "{taken}");
+    flood(new(), 3_000, |client, number| {
+        let block = client.get();
+        let stream = 2 * number + 1;
+        [frame(1, END_HEADERS | END_STREAM, stream, &block), frame(8, 0, stream, &[0; 4])].concat()
+    });
+    // A header block without an end.
+    let taken = flood(new(), 100, |_, number| frame(if number == 0 { 1 } else { 9 }, 0, 1, b""));
+    assert!(taken <= 40, "{taken}");
+    flood(new(), 100, |_, number| frame(if number == 0 { 1 } else { 9 }, 0, 1, &[0x82; 16_000]));
+    // Over time as many as that are no flood.
+    let mut client = new();
+    for number in 0..3_000 {
+        client.now_ms += 10;
+        let bytes = rapid(&mut client, number);
+        assert_eq!(
+            client.send(&bytes),
+            format!("request {0} http://h/ end, reset {0} CANCEL", 2 * number + 1)
+        );
+    }
+}
+
+#[test]
+fn glitches_are_counted_up_to_their_limit() {
+    let mut client = Client::new(Limits { glitches: 3, ..Limits::default() });
+    for stream in [1, 3] {
+        let block = client.block(&[(":method", "GET")]);
+        assert_eq!(client.send(&frame(1, END_HEADERS, stream, &block)), "");
+    }
+    assert_eq!(client.connection.glitches(), 2);
+    let block = client.block(&[(":method", "GET")]);
+    assert_eq!(client.send(&frame(1, END_HEADERS, 5, &block)), "failed ENHANCE_YOUR_CALM");
+}
+
+proptest::proptest! {
+    /// Any frames, valid or not: no panic, no event of a stream that is not live, no more memory than the bounds say.
+    #[test]
+    fn any_frames_are_taken_or_refused(frames in proptest::collection::vec((0u8..11, proptest::prelude::any::<u8>(), 0u32..8, proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)), 0..60), piece in 1usize..50) {
+        let mut client = Client::new(Limits { max_head: 200, ..Limits::default() });
+        client.piece = piece;
+        client.request(1, false);
+        for (kind, flags, stream, payload) in frames {
+            if client.send(&frame(kind, flags, stream, &payload)).contains("failed") {
+                assert!(client.connection.is_over());
+                break;
+            }
+            assert!(client.connection.rest.len() <= 400 && client.connection.live() <= 5);
+        }
+    }
+}

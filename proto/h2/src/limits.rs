@@ -1,0 +1,101 @@
+//! What a peer may make this end hold and do.
+
+/// The bounds of one connection. What a configuration says of them is the caller's matter.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Streams at a time (`tune.h2.fe.max-concurrent-streams`).
+    pub concurrent_streams: u32,
+    /// Streams in all, after which the connection is left gracefully; 0 for no limit (`tune.h2.fe.max-total-streams`).
+    pub total_streams: u32,
+    /// The window of each stream (`tune.h2.fe.initial-window-size`).
+    pub stream_window: u32,
+    /// The window of the connection: what all streams together may send before it is consumed.
+    pub connection_window: u32,
+    /// Bytes of payload in a frame (`tune.h2.max-frame-size`).
+    pub max_payload: u32,
+    /// Bytes of the table that header blocks are decoded with (`tune.h2.header-table-size`).
+    pub header_table_size: u32,
+    /// Fields of a head (`tune.http.maxhdr`).
+    pub max_fields: u16,
+    /// Bytes of a head (`tune.bufsize` less `tune.maxrewrite`).
+    pub max_head: usize,
+    /// Suspicious events after which the connection is closed; 0 for no limit (`tune.h2.fe.glitches-threshold`).
+    pub glitches: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            concurrent_streams: 100,
+            total_streams: 0,
+            stream_window: 65_535,
+            connection_window: 1 << 20,
+            max_payload: 16_384,
+            header_table_size: 4096,
+            max_fields: 100,
+            max_head: 15_360,
+            glitches: 0,
+        }
+    }
+}
+
+/// A header block may have this many bytes on the wire for each byte that a head may have: what is beyond the head is decoded,
+/// since the table needs it, and dropped. More ends the connection.
+pub(crate) const BLOCK_PER_HEAD: usize = 2;
+/// CONTINUATION frames of one header block.
+pub(crate) const CONTINUATIONS: u32 = 32;
+
+/// A bucket of events that cost this end more than the peer: so many at once, and so many a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    left: u32,
+    burst: u32,
+    per_second: u32,
+    filled_ms: u64,
+}
+
+impl Bucket {
+    pub const fn new(burst: u32, per_second: u32) -> Bucket {
+        Bucket { left: burst, burst, per_second, filled_ms: 0 }
+    }
+
+    /// Takes one out; false if there is none.
+    #[inline]
+    pub fn take(&mut self, now_ms: u64) -> bool {
+        if self.left == 0 {
+            self.fill(now_ms);
+        }
+        let any = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        any
+    }
+
+    fn fill(&mut self, now_ms: u64) {
+        let since = now_ms.saturating_sub(self.filled_ms);
+        let more = since.saturating_mul(u64::from(self.per_second)) / 1000;
+        if more > 0 {
+            self.left = more.min(u64::from(self.burst)) as u32;
+            self.filled_ms = now_ms;
+        }
+    }
+}
+
+/// RST_STREAM of streams that were not answered yet: a browser that leaves a page ends a hundred at once.
+pub(crate) const RESETS: Bucket = Bucket::new(1_000, 200);
+/// PING, SETTINGS, PRIORITY, DATA without payload, unknown frames: what carries nothing.
+pub(crate) const EMPTY_FRAMES: Bucket = Bucket::new(10_000, 1_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let mut bucket = Bucket::new(10, 100);
+        let taken = |bucket: &mut Bucket, now| (0..100).filter(|_| bucket.take(now)).count();
+        assert_eq!(taken(&mut bucket, 5), 10);
+        assert_eq!(taken(&mut bucket, 5), 0);
+        assert_eq!(taken(&mut bucket, 35), 3);
+        assert_eq!(taken(&mut bucket, 10_000), 10, "never more than the burst");
+    }
+}

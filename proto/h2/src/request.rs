@@ -1,0 +1,380 @@
+//! Fields to the head of a request (RFC 9113, 8.1 to 8.3).
+//!
+//! While a header block is decoded, the head is written in the form of HTTP/1, behind the start line that the pseudo-header
+//! fields make, and the index over it is made at the same time. So what leaves for a server of HTTP/1 is there already, and
+//! rules look at the same bytes whatever version brought them.
+
+use std::ops::Range;
+
+use weir_hpack::{Field, Token};
+use weir_http::{Field as HeadField, Flags, Head, KnownName, Method, Span, Version, uri};
+
+/// A request's head, and the bytes that its index refers to.
+#[derive(Debug, Default)]
+pub struct Request {
+    /// The index.
+    pub head: Head,
+    /// The head as HTTP/1 would write it, but for the version.
+    pub bytes: Vec<u8>,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// Whether a head is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Verdict {
+    /// It is.
+    #[default]
+    Sound,
+    /// It breaks RFC 9113, 8: the stream ends with PROTOCOL_ERROR.
+    Malformed,
+    /// It has too many fields, or too many bytes.
+    TooLarge,
+}
+
+impl Request {
+    /// Forgets the head, keeps the memory.
+    pub fn clear(&mut self) {
+        self.head.clear();
+        self.bytes.clear();
+        self.verdict = Verdict::Sound;
+    }
+}
+
+/// Builds the head of one request after the other.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    pub request: Request,
+    max_head: usize,
+    /// The values of pseudo-header fields, until the start line is written.
+    pseudo: Vec<u8>,
+    method: Option<Range<usize>>,
+    scheme: Option<Range<usize>>,
+    authority: Option<Range<usize>>,
+    path: Option<Range<usize>>,
+    /// The start line was written: no pseudo-header field may follow.
+    started: bool,
+    /// The value of the only `Host`.
+    host: Option<Span>,
+    /// What cookies came, joined (RFC 9113, 8.2.3).
+    cookies: Vec<u8>,
+}
+
+impl Builder {
+    pub fn new(max_fields: u16, max_head: usize) -> Builder {
+        let head = Head::with_limits(max_fields, Head::DEFAULT_MAX_EDITS);
+        Builder {
+            request: Request { head, ..Request::default() },
+            max_head,
+            pseudo: Vec::new(),
+            method: None,
+            scheme: None,
+            authority: None,
+            path: None,
+            started: false,
+            host: None,
+            cookies: Vec::new(),
+        }
+    }
+
+    /// Another request begins.
+    pub fn begin(&mut self) {
+        self.request.clear();
+        self.pseudo.clear();
+        self.cookies.clear();
+        (self.method, self.scheme, self.authority, self.path) = (None, None, None, None);
+        self.started = false;
+        self.host = None;
+    }
+
+    /// Gives back the memory.
+    pub fn shrink(&mut self) {
+        self.begin();
+        self.request.head.shrink();
+        self.request.bytes = Vec::new();
+        self.pseudo = Vec::new();
+        self.cookies = Vec::new();
+    }
+
+    /// The next field of the block.
+    pub fn field(&mut self, field: Field<'_>) {
+        if self.request.verdict != Verdict::Sound {
+            return;
+        }
+        if field.defect.is_some() {
+            return self.malformed();
+        }
+        let held = self.request.bytes.len() + self.pseudo.len() + self.cookies.len();
+        if held + field.name.len() + field.value.len() + FRAMING > self.max_head {
+            self.request.verdict = Verdict::TooLarge;
+            return;
+        }
+        match field.token {
+            Token::Field(known) => {
+                if !self.started {
+                    self.start();
+                }
+                if self.request.verdict == Verdict::Sound {
+                    self.regular(known, field.name, field.value);
+                }
+            }
+            _ if self.started => self.malformed(),
+            pseudo => self.pseudo(pseudo, field.value),
+        }
+    }
+
+    fn pseudo(&mut self, token: Token, value: &[u8]) {
+        let place = self.pseudo.len()..self.pseudo.len() + value.len();
+        let slot = match token {
+            Token::Method => &mut self.method,
+            Token::Scheme => &mut self.scheme,
+            Token::Authority => &mut self.authority,
+            Token::Path => &mut self.path,
+            // A response's, one that nobody offered, or one that nobody knows.
+            _ => return self.malformed(),
+        };
+        if slot.replace(place).is_some() {
+            return self.malformed();
+        }
+        self.pseudo.extend_from_slice(value);
+    }
+
+    /// Writes the start line, and the `Host` that an authority means.
+    fn start(&mut self) {
+        self.started = true;
+        let text = |place: &Option<Range<usize>>| place.clone().map(|place| &self.pseudo[place]);
+        let (method, scheme, authority, path) =
+            (text(&self.method), text(&self.scheme), text(&self.authority), text(&self.path));
+        let Some(line) = StartLine::of(method, scheme, authority, path) else { return self.malformed() };
+        let Request { head, bytes, .. } = &mut self.request;
+        bytes.extend_from_slice(line.method);
+        let method_end = bytes.len();
+        bytes.push(b' ');
+        let target = bytes.len();
+        if let (Some(scheme), Some(authority)) = (line.scheme, line.authority) {
+            for part in [scheme, b"://", authority] {
+                bytes.extend_from_slice(part);
+            }
+            head.note(Flags::ABSOLUTE_FORM);
+        } else if let Some(authority) = line.authority {
+            bytes.extend_from_slice(authority);
+            head.note(Flags::AUTHORITY_FORM);
+        }
+        bytes.extend_from_slice(line.path);
+        let target_end = bytes.len();
+        bytes.extend_from_slice(b" HTTP/2.0\r\n");
+        let version = Span::raw(target_end + 1, bytes.len() - 2);
+        head.begin_request(0, Span::raw(0, method_end), Span::raw(target, target_end), version);
+        head.note_method(Method::from_bytes(line.method));
+        head.note_version(Version::HTTP_20);
+        if let Some(authority) = line.authority {
+            self.host = push(head, bytes, KnownName::Host, b"host", authority);
+            head.note_host();
+        }
+    }
+
+    fn regular(&mut self, known: KnownName, name: &[u8], value: &[u8]) {
+        let Request { head, bytes, .. } = &mut self.request;
+        let flags = match known {
+            // What concerns one connection of HTTP/1 alone (RFC 9113, 8.2.2).
+            KnownName::Connection
+            | KnownName::KeepAlive
+            | KnownName::ProxyConnection
+            | KnownName::TransferEncoding
+            | KnownName::Upgrade
+            | KnownName::Http2Settings => return self.malformed(),
+            KnownName::Te if !value.eq_ignore_ascii_case(b"trailers") => return self.malformed(),
+            KnownName::Te => Flags::TE_TRAILERS,
+            KnownName::Cookie => {
+                self.cookies.extend_from_slice(if self.cookies.is_empty() { b"" } else { b"; " });
+                self.cookies.extend_from_slice(value);
+                return;
+            }
+            KnownName::Host => return self.host(value),
+            KnownName::ContentLength => return self.content_length(value),
+            KnownName::Expect if value.eq_ignore_ascii_case(b"100-continue") => Flags::EXPECT_100,
+            KnownName::Date => Flags::HAS_DATE,
+            _ => Flags::NONE,
+        };
+        head.note(flags);
+        if push(head, bytes, known, name, value).is_none() {
+            self.request.verdict = Verdict::TooLarge;
+        }
+    }
+
+    /// A `Host` that says what the authority says adds nothing; another one would be taken for it by somebody (RFC 9113, 8.3.1).
+    fn host(&mut self, value: &[u8]) {
+        let Request { head, bytes, .. } = &mut self.request;
+        if let Some(known) = self.host {
+            let port = self.scheme.clone().and_then(|scheme| uri::default_port(&self.pseudo[scheme]));
+            let value = port.map_or(value, |port| bare(value, port));
+            if !known.of(bytes, &[]).eq_ignore_ascii_case(value) {
+                self.malformed();
+            }
+            return;
+        }
+        if !is_host(value) {
+            return self.malformed();
+        }
+        self.host = push(head, bytes, KnownName::Host, b"host", value);
+        head.note_host();
+    }
+
+    fn content_length(&mut self, value: &[u8]) {
+        let Request { head, bytes, .. } = &mut self.request;
+        let Some(length) = number(value) else { return self.malformed() };
+        match head.content_length() {
+            Some(before) if before == length => {}
+            Some(_) => self.malformed(),
+            None => {
+                head.note_content_length(length);
+                // As everybody writes it: noughts before a number say octal to some.
+                let noughts = value.iter().take_while(|digit| **digit == b'0').count().min(value.len() - 1);
+                push(head, bytes, KnownName::ContentLength, b"content-length", &value[noughts..]);
+            }
+        }
+    }
+
+    /// The block is over; `end` says that no body follows.
+    pub fn finish(&mut self, end: bool) {
+        if !self.started && self.request.verdict == Verdict::Sound {
+            self.start();
+        }
+        let Request { head, bytes, verdict } = &mut self.request;
+        if *verdict != Verdict::Sound {
+            return;
+        }
+        let length = head.content_length();
+        let connect = head.method() == Method::Connect;
+        if (end && length.is_some_and(|length| length > 0)) || (connect && length.is_some()) {
+            return self.malformed();
+        }
+        let mut room = true;
+        if !self.cookies.is_empty() {
+            room &= push(head, bytes, KnownName::Cookie, b"cookie", &self.cookies).is_some();
+            head.note(Flags::HAS_COOKIE);
+        }
+        if !end && length.is_none() && !connect {
+            // How the rest of the house says that the end is seen when it comes.
+            room &=
+                push(head, bytes, KnownName::TransferEncoding, b"transfer-encoding", b"chunked").is_some();
+            head.note(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED);
+        }
+        bytes.extend_from_slice(b"\r\n");
+        head.finish(bytes.len());
+        if !room {
+            *verdict = Verdict::TooLarge;
+        }
+    }
+
+    #[cold]
+    fn malformed(&mut self) {
+        self.request.verdict = Verdict::Malformed;
+    }
+}
+
+/// What the pseudo-header fields say.
+struct StartLine<'p> {
+    method: &'p [u8],
+    scheme: Option<&'p [u8]>,
+    authority: Option<&'p [u8]>,
+    path: &'p [u8],
+}
+
+impl<'p> StartLine<'p> {
+    /// None if they do not fit together (RFC 9113, 8.3.1 and 8.5).
+    fn of(
+        method: Option<&'p [u8]>,
+        scheme: Option<&'p [u8]>,
+        authority: Option<&'p [u8]>,
+        path: Option<&'p [u8]>,
+    ) -> Option<Self> {
+        let method = method.filter(|method| weir_http::is_token(method))?;
+        if authority.is_some_and(|authority| !is_host(authority) || authority.is_empty()) {
+            return None;
+        }
+        if method == b"CONNECT" {
+            let authority = authority.filter(|authority| has_port(authority))?;
+            return (scheme.is_none() && path.is_none()).then_some(StartLine {
+                method,
+                scheme: None,
+                authority: Some(authority),
+                path: b"",
+            });
+        }
+        let scheme = scheme.filter(|scheme| is_scheme(scheme))?;
+        let path = path.filter(|path| path.iter().all(|byte| matches!(byte, 0x21..0x7f) && *byte != b'#'))?;
+        let star = path == b"*" && method == b"OPTIONS";
+        if path.first() != Some(&b'/') && !star {
+            return None;
+        }
+        let port = uri::default_port(scheme);
+        let authority = authority.map(|authority| port.map_or(authority, |port| bare(authority, port)));
+        // The server as a whole has no path (RFC 9110, 7.1).
+        let path = if star && authority.is_some() { b"" } else { path };
+        Some(StartLine { method, scheme: Some(scheme), authority, path })
+    }
+}
+
+/// Appends a field and its index entry; where its value is, or none if there are too many fields.
+fn push(head: &mut Head, bytes: &mut Vec<u8>, known: KnownName, name: &[u8], value: &[u8]) -> Option<Span> {
+    let start = bytes.len();
+    bytes.extend_from_slice(name);
+    bytes.extend_from_slice(b": ");
+    let value_start = bytes.len();
+    bytes.extend_from_slice(value);
+    let span = Span::raw(value_start, bytes.len());
+    bytes.extend_from_slice(b"\r\n");
+    head.push_field(HeadField { name: Span::raw(start, start + name.len()), value: span, known }).ok()?;
+    Some(span)
+}
+
+/// An authority without the port that its scheme implies, or without a colon that no port follows.
+fn bare<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
+    authority.strip_suffix(b":").unwrap_or_else(|| uri::without_port(authority, port))
+}
+
+/// A host, with a port or without: no list, no user, no other part of a target.
+fn is_host(text: &[u8]) -> bool {
+    let plain = |text: &[u8]| text.iter().all(|byte| is_host_byte(*byte));
+    match text.strip_prefix(b"[") {
+        None => plain(text),
+        Some(inside) => inside.iter().position(|byte| *byte == b']').is_some_and(|end| {
+            let (address, rest) = (&inside[..end], &inside[end + 1..]);
+            plain(address) && plain(rest) && (rest.is_empty() || rest[0] == b':')
+        }),
+    }
+}
+
+fn is_host_byte(byte: u8) -> bool {
+    matches!(byte, 0x21..0x7f) && !b",/?#@\\[]".contains(&byte)
+}
+
+fn has_port(authority: &[u8]) -> bool {
+    let Some(colon) = authority.iter().rposition(|byte| *byte == b':') else { return false };
+    let port = &authority[colon + 1..];
+    colon > 0 && (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit)
+}
+
+/// RFC 3986, 3.1.
+fn is_scheme(text: &[u8]) -> bool {
+    let inner = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(inner)
+}
+
+/// A decimal number of at most 63 bits, without sign or space.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |sum, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        sum.checked_mul(10)?.checked_add(u64::from(digit)).filter(|sum| *sum <= i64::MAX as u64)
+    })
+}
+
+/// What a field takes beside its name and value; the same for the start line.
+const FRAMING: usize = 4;
+
+#[cfg(test)]
+mod tests;

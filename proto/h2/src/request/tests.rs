@@ -1,0 +1,197 @@
+//! RFC 9113, 8.1 to 8.3 and 8.5: what a list of fields becomes, or why it is malformed.
+
+use super::*;
+use weir_hpack::Defect;
+
+/// Builds a head of lines `name: value`.
+fn build(lines: &str, end: bool) -> Builder {
+    let mut builder = Builder::new(20, 2000);
+    builder.begin();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (name, value) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
+        let (name, value) = (name.as_bytes(), value.as_bytes());
+        let token = Token::of(name);
+        let defect = Defect::of_name(name, token).or(Defect::of_value(value));
+        builder.field(Field { token, name, value, defect, sensitive: false });
+    }
+    builder.finish(end);
+    builder
+}
+
+#[track_caller]
+fn check(lines: &str, end: bool, want: &str) {
+    let builder = build(lines, end);
+    let Request { head, bytes, verdict } = &builder.request;
+    assert_eq!(*verdict, Verdict::Sound, "{lines}");
+    assert_eq!(String::from_utf8_lossy(bytes).replace("\r\n", "\n"), want);
+    // The index says what the bytes say.
+    let mut written = Vec::new();
+    head.write(bytes, &mut written);
+    assert_eq!(written, *bytes);
+    assert_eq!(head.raw_bytes(bytes), bytes);
+    assert_eq!((head.end(), head.version()), (bytes.len(), Version::HTTP_20));
+    assert!(head.index().iter().all(|field| field.known == KnownName::from_bytes(field.name.of(bytes, &[]))));
+}
+
+const GET: &str = ":method: GET\n:scheme: https\n:authority: example.com\n:path: /a?b=c\n";
+
+#[test]
+fn a_list_of_fields_is_a_head() {
+    check(GET, true, "GET https://example.com/a?b=c HTTP/2.0\nhost: example.com\n\n");
+    check(
+        &format!("{GET}accept: */*\nx-mine: 1\ncontent-length: 05"),
+        false,
+        "GET https://example.com/a?b=c HTTP/2.0\nhost: example.com\naccept: */*\nx-mine: 1\ncontent-length: 5\n\n",
+    );
+    check(":method: GET\n:path: /\n:scheme: http\nhost: h", true, "GET / HTTP/2.0\nhost: h\n\n");
+    check(":method: OPTIONS\n:path: *\n:scheme: http", true, "OPTIONS * HTTP/2.0\n\n");
+    check(
+        ":method: OPTIONS\n:path: *\n:scheme: http\n:authority: h",
+        true,
+        "OPTIONS http://h HTTP/2.0\nhost: h\n\n",
+    );
+    check(":method: CONNECT\n:authority: h:443", false, "CONNECT h:443 HTTP/2.0\nhost: h:443\n\n");
+}
+
+#[test]
+fn a_body_of_unknown_length_is_said_to_come_in_chunks() {
+    let want = "POST http://h/ HTTP/2.0\nhost: h\ntransfer-encoding: chunked\n\n";
+    check(":method: POST\n:path: /\n:scheme: http\n:authority: h", false, want);
+    let builder = build(":method: POST\n:path: /\n:scheme: http\n:authority: h", false);
+    assert_eq!(weir_http::BodySize::of_request(&builder.request.head), weir_http::BodySize::Unknown);
+}
+
+#[test]
+fn cookies_are_joined_8_2_3() {
+    let want = "GET https://example.com/a?b=c HTTP/2.0\nhost: example.com\nx: y\ncookie: a=b; c=d; e=f\n\n";
+    check(&format!("{GET}cookie: a=b\ncookie: c=d\nx: y\ncookie: e=f"), true, want);
+}
+
+#[test]
+fn an_authority_has_no_port_that_its_scheme_implies() {
+    for (scheme, authority, bare) in
+        [("https", "h:443", "h"), ("http", "h:80", "h"), ("http", "h:443", "h:443"), ("https", "h:", "h")]
+    {
+        check(
+            &format!(":method: GET\n:path: /\n:scheme: {scheme}\n:authority: {authority}\nhost: {authority}"),
+            true,
+            &format!("GET {scheme}://{bare}/ HTTP/2.0\nhost: {bare}\n\n"),
+        );
+    }
+    check(
+        ":method: GET\n:path: /\n:scheme: http\n:authority: [::1]:8080",
+        true,
+        "GET http://[::1]:8080/ HTTP/2.0\nhost: [::1]:8080\n\n",
+    );
+}
+
+#[test]
+fn what_fields_mean_is_noted() {
+    let builder = build(
+        &format!("{GET}expect: 100-continue\nte: trailers\ncookie: a\ncontent-length: 7\ncontent-length: 7"),
+        false,
+    );
+    let head = &builder.request.head;
+    let flags = Flags::EXPECT_100 | Flags::TE_TRAILERS | Flags::HAS_COOKIE | Flags::HAS_HOST;
+    assert!(head.flags().contains(flags), "{}", head.flags());
+    assert_eq!((head.content_length(), head.host_count()), (Some(7), 1));
+    assert!(!head.is_edited());
+}
+
+#[track_caller]
+fn malformed(lines: &str, end: bool) {
+    assert_eq!(build(lines, end).request.verdict, Verdict::Malformed, "{lines}");
+}
+
+#[test]
+fn pseudo_fields_that_are_missing_repeated_misplaced_or_unknown_8_3() {
+    malformed("", true);
+    for missing in [":method", ":scheme", ":path"] {
+        let rest: Vec<&str> = GET.lines().filter(|line| !line.starts_with(missing)).collect();
+        malformed(&rest.join("\n"), true);
+    }
+    for repeated in GET.lines() {
+        malformed(&format!("{GET}{repeated}"), true);
+    }
+    for more in [":status: 200", ":unknown: x", ":protocol: websocket", "x: y\n:path: /"] {
+        malformed(&format!("{GET}{more}"), true);
+    }
+    malformed(":method: CONNECT\n:authority: h", false);
+    malformed(":method: CONNECT\n:authority: h:1\n:path: /", false);
+    malformed(":method: CONNECT\n:authority: h:1\n:scheme: http", false);
+    malformed(":method: CONNECT\n:authority: h:1\ncontent-length: 0", false);
+}
+
+#[test]
+fn values_that_would_be_another_request_for_a_server_of_http_1() {
+    for (name, values) in [
+        (":method", &["", "GET /", "G\u{e9}T", "GET\tx"][..]),
+        (":scheme", &["", "ht tp", "1http", "http://x"]),
+        (":path", &["", "a", "*", "/ HTTP/1.1", "/a#b", "/\u{e9}", "http://h/", "/\tx"]),
+        (":authority", &["", "a b", "a,b", "u@h", "h/x", "h?x", "a\\b", "[::1", "[::1]x", "h]"]),
+    ] {
+        for value in values {
+            let lines: Vec<String> = GET
+                .lines()
+                .map(|line| if line.starts_with(name) { format!("{name}: {value}") } else { line.to_owned() })
+                .collect();
+            malformed(&lines.join("\n"), true);
+        }
+    }
+}
+
+#[test]
+fn fields_that_belong_to_one_connection_of_http_1_8_2_2() {
+    for field in [
+        "connection: close",
+        "keep-alive: 1",
+        "proxy-connection: x",
+        "transfer-encoding: chunked",
+        "upgrade: x",
+        "http2-settings: x",
+        "te: gzip",
+        "te: trailers, gzip",
+        "X: y",
+        "x y: z",
+    ] {
+        malformed(&format!("{GET}{field}"), true);
+    }
+}
+
+#[test]
+fn a_host_that_is_another_or_none_8_3_1() {
+    malformed(&format!("{GET}host: other.com"), true);
+    malformed(&format!("{GET}host: example.com:8443"), true);
+    malformed(":method: GET\n:path: /\n:scheme: http\nhost: a,b", true);
+    malformed(":method: GET\n:path: /\n:scheme: http\nhost: a\nhost: b", true);
+}
+
+#[test]
+fn lengths_that_are_none_differ_or_announce_what_cannot_come_8_1_1() {
+    for lengths in [
+        "content-length: x",
+        "content-length:",
+        "content-length: +1",
+        "content-length: 1\ncontent-length: 2",
+        "content-length: 1, 1",
+        "content-length: 9223372036854775808",
+    ] {
+        malformed(&format!("{GET}{lengths}"), false);
+    }
+    malformed(&format!("{GET}content-length: 1"), true);
+    assert_eq!(build(&format!("{GET}content-length: 0"), true).request.verdict, Verdict::Sound);
+}
+
+#[test]
+fn heads_are_bounded_in_fields_and_bytes() {
+    let fields: String = (0..20).map(|number| format!("x-{number}: y\n")).collect();
+    assert_eq!(build(&format!("{GET}{fields}"), true).request.verdict, Verdict::TooLarge);
+    let long = "z".repeat(1990);
+    for field in [format!("x: {long}"), format!("cookie: {long}")] {
+        let builder = build(&format!("{GET}{field}"), true);
+        assert_eq!(builder.request.verdict, Verdict::TooLarge);
+        assert!(builder.request.bytes.len() < 2000);
+    }
+    let cookies = "cookie: 1234567890\n".repeat(200);
+    assert_eq!(build(&format!("{GET}{cookies}"), true).request.verdict, Verdict::TooLarge);
+}

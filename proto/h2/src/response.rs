@@ -1,0 +1,67 @@
+//! The head of a response to fields (RFC 9113, 8.3.2).
+
+use weir_hpack::{Encoder, Indexing, Token};
+use weir_http::values::Values;
+use weir_http::{Flags, Head, KnownName};
+
+/// Appends the header block of a response. What concerns a connection of HTTP/1 alone stays behind, and names are in lower case.
+pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut Vec<u8>) {
+    encoder.begin_block(block);
+    encoder.status(block, head.status());
+    let names_more = head.flags().contains(Flags::CONNECTION_OTHER);
+    for field in head.index() {
+        let (name, value) = head.text(raw, field);
+        let indexing = match field.known {
+            KnownName::Connection
+            | KnownName::KeepAlive
+            | KnownName::ProxyConnection
+            | KnownName::TransferEncoding
+            | KnownName::Upgrade => continue,
+            KnownName::SetCookie | KnownName::Authorization | KnownName::ProxyAuthorization => {
+                Indexing::Never
+            }
+            KnownName::Server
+            | KnownName::ContentType
+            | KnownName::ContentEncoding
+            | KnownName::CacheControl
+            | KnownName::StrictTransportSecurity
+            | KnownName::Vary
+            | KnownName::Via => Indexing::Kept,
+            _ => Indexing::NotKept,
+        };
+        if names_more && is_named(head, raw, name) {
+            continue;
+        }
+        let token = Token::Field(field.known);
+        match field.known {
+            KnownName::Other if name.iter().any(u8::is_ascii_uppercase) => {
+                encoder.field(block, token, &name.to_ascii_lowercase(), value, indexing);
+            }
+            KnownName::Other => encoder.field(block, token, name, value, indexing),
+            known => encoder.field(block, token, known.as_str().as_bytes(), value, indexing),
+        }
+    }
+}
+
+/// Appends the header block of trailers, given as lines of HTTP/1.
+pub(crate) fn encode_trailers(lines: &[u8], encoder: &mut Encoder, block: &mut Vec<u8>) {
+    encoder.begin_block(block);
+    for line in lines.split(|byte| *byte == b'\n') {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let name = line[..colon].trim_ascii().to_ascii_lowercase();
+        let value = line[colon + 1..].trim_ascii();
+        let token = Token::of(&name);
+        if token.is_pseudo() || name.is_empty() || value.contains(&0) {
+            continue;
+        }
+        encoder.field(block, token, &name, value, Indexing::NotKept);
+    }
+}
+
+/// Whether `Connection` names the field (RFC 9110, 7.6.1).
+#[cold]
+fn is_named(head: &Head, raw: &[u8], name: &[u8]) -> bool {
+    head.index().iter().filter(|field| field.known == KnownName::Connection).any(|field| {
+        Values::new(head.span_text(raw, field.value)).any(|token| token.eq_ignore_ascii_case(name))
+    })
+}

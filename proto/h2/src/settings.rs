@@ -1,0 +1,71 @@
+//! SETTINGS (RFC 9113, 6.5): what each end accepts.
+
+use crate::error::ErrorCode;
+use crate::frame::{self, DEFAULT_MAX_PAYLOAD};
+use crate::window::{DEFAULT_WINDOW, MAX_WINDOW};
+
+/// What the peer accepts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Bytes of the table that it decodes with.
+    pub header_table_size: u32,
+    /// The window of each new stream.
+    pub initial_window: u32,
+    /// Bytes of payload in a frame.
+    pub max_payload: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { header_table_size: 4096, initial_window: DEFAULT_WINDOW, max_payload: DEFAULT_MAX_PAYLOAD }
+    }
+}
+
+/// One setting is this many bytes: its identifier, then its value.
+pub const ENTRY: usize = 6;
+/// The largest payload that a frame's length can say.
+pub const MAX_PAYLOAD: u32 = (1 << 24) - 1;
+
+pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
+const ENABLE_PUSH: u16 = 2;
+pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
+pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
+pub(crate) const MAX_FRAME_SIZE: u16 = 5;
+pub(crate) const MAX_HEADER_LIST_SIZE: u16 = 6;
+const ENABLE_CONNECT_PROTOCOL: u16 = 8;
+
+impl Settings {
+    /// Takes one entry over.
+    ///
+    /// # Errors
+    /// The code that ends the connection, when no peer may send this value (RFC 9113, 6.5.2).
+    pub fn apply(&mut self, entry: &[u8; ENTRY]) -> Result<(), ErrorCode> {
+        let value = frame::number(&entry[2..]);
+        match u16::from_be_bytes([entry[0], entry[1]]) {
+            HEADER_TABLE_SIZE => self.header_table_size = value,
+            ENABLE_PUSH | ENABLE_CONNECT_PROTOCOL if value > 1 => return Err(ErrorCode::Protocol),
+            INITIAL_WINDOW_SIZE if value > MAX_WINDOW => return Err(ErrorCode::FlowControl),
+            INITIAL_WINDOW_SIZE => self.initial_window = value,
+            MAX_FRAME_SIZE if !(DEFAULT_MAX_PAYLOAD..=MAX_PAYLOAD).contains(&value) => {
+                return Err(ErrorCode::Protocol);
+            }
+            MAX_FRAME_SIZE => self.max_payload = value,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Appends a SETTINGS frame with these entries.
+pub(crate) fn write(out: &mut Vec<u8>, entries: &[(u16, u32)]) {
+    frame::write_header(out, entries.len() * ENTRY, 4, 0, 0);
+    for (identifier, value) in entries {
+        out.extend_from_slice(&identifier.to_be_bytes());
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Appends the acknowledgement of the peer's.
+pub(crate) fn write_acknowledgement(out: &mut Vec<u8>) {
+    frame::write_header(out, 0, 4, frame::ACK, 0);
+}

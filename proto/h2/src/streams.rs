@@ -1,0 +1,100 @@
+//! The streams of a connection that are neither idle nor closed, and the numbers of those that closed last.
+
+use std::collections::VecDeque;
+
+use crate::stream::Stream;
+
+/// Records in the order of their numbers. There are at most as many as were announced, so a removal moves little.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    records: Vec<Stream>,
+    /// The highest number that a peer used.
+    pub last: u32,
+    /// Who closed last, and whether this end reset it: frames for it may still be on their way.
+    closed: VecDeque<(u32, bool)>,
+}
+
+/// What a number stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// No stream yet.
+    Idle,
+    /// A stream with a record.
+    Live,
+    /// It closed, and this end did not reset it.
+    Closed,
+    /// This end reset it.
+    Reset,
+    /// The peer passed it over when it opened a later one: it cannot be used any more (RFC 9113, 5.1.1).
+    PassedOver,
+}
+
+impl Streams {
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    #[inline]
+    fn position(&self, id: u32) -> Option<usize> {
+        self.records.binary_search_by_key(&id, |stream| stream.id).ok()
+    }
+
+    #[inline]
+    pub fn get(&self, id: u32) -> Option<&Stream> {
+        self.position(id).map(|at| &self.records[at])
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, id: u32) -> Option<&mut Stream> {
+        self.position(id).map(|at| &mut self.records[at])
+    }
+
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.records.iter_mut()
+    }
+
+    /// A stream begins; its number is higher than those before.
+    pub fn open(&mut self, stream: Stream) {
+        debug_assert!(self.records.last().is_none_or(|last| last.id < stream.id));
+        self.records.push(stream);
+    }
+
+    /// A stream ends; false if it has no record.
+    pub fn close(&mut self, id: u32, reset_here: bool) -> bool {
+        let Some(at) = self.position(id) else { return false };
+        self.records.remove(at);
+        self.note_closed(id, reset_here);
+        true
+    }
+
+    /// A stream that never had a record closed.
+    pub fn note_closed(&mut self, id: u32, reset_here: bool) {
+        if self.closed.len() >= REMEMBERED {
+            self.closed.pop_front();
+        }
+        self.closed.push_back((id, reset_here));
+    }
+
+    pub fn standing(&self, id: u32) -> Standing {
+        if id > self.last {
+            return Standing::Idle;
+        }
+        if self.position(id).is_some() {
+            return Standing::Live;
+        }
+        match self.closed.iter().rev().find(|(closed, _)| *closed == id) {
+            Some((_, true)) => Standing::Reset,
+            Some((_, false)) => Standing::Closed,
+            // It may have closed long ago, as long as there was a time to forget it.
+            None if self.closed.len() >= REMEMBERED => Standing::Closed,
+            None => Standing::PassedOver,
+        }
+    }
+}
+
+/// How many closed streams are told from those that never were.
+const REMEMBERED: usize = 32;

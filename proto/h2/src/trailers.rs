@@ -1,0 +1,52 @@
+//! The fields behind a body (RFC 9113, 8.1; RFC 9110, 6.5).
+
+use weir_hpack::{Field, Token};
+use weir_http::KnownName;
+
+/// Trailers on their way in: lines as HTTP/1 would write them.
+#[derive(Debug, Default)]
+pub(crate) struct Trailers {
+    pub lines: Vec<u8>,
+    /// They break RFC 9113, 8.
+    pub malformed: bool,
+    /// They are longer than what is accepted.
+    pub too_large: bool,
+}
+
+impl Trailers {
+    pub fn clear(&mut self) {
+        self.lines.clear();
+        self.malformed = false;
+        self.too_large = false;
+    }
+
+    pub fn field(&mut self, field: Field<'_>, max: usize) {
+        let Token::Field(known) = field.token else {
+            self.malformed = true;
+            return;
+        };
+        if field.defect.is_some() {
+            self.malformed = true;
+            return;
+        }
+        match known {
+            KnownName::Connection
+            | KnownName::KeepAlive
+            | KnownName::ProxyConnection
+            | KnownName::TransferEncoding
+            | KnownName::Upgrade => self.malformed = true,
+            // What says how a message is read, or where it goes, comes too late here.
+            KnownName::ContentLength
+            | KnownName::Host
+            | KnownName::Te
+            | KnownName::Cookie
+            | KnownName::Expect => {}
+            _ if self.lines.len() + field.name.len() + field.value.len() + 4 > max => self.too_large = true,
+            _ => {
+                for part in [field.name, b": ", field.value, b"\r\n"] {
+                    self.lines.extend_from_slice(part);
+                }
+            }
+        }
+    }
+}
