@@ -2,7 +2,7 @@
 //!
 //! `cargo test -p weir-tidy` reads every `Cargo.toml` through `cargo metadata` and every source file as text, and fails on
 //! an edge between crates that does not point down, on a crate without its opening page, on unsafe code where it does not
-//! belong, on a connection that is opened elsewhere than in its one place, on a circle of modules that grew, on a file that has grown past reading, on a name that says nothing, on a licence or a crate that `deny.toml`
+//! belong, on a connection that is opened elsewhere than in its one place, on a circle of modules that grew, on a file that nothing compiles or that has grown past reading, on a name that says nothing, on a licence or a crate that `deny.toml`
 //! does not let in, on a requirement of the scheduler that nothing proves, on a benchmark that measures other crates than are built, and on a README whose generated part is no longer what the rows say.
 //!
 //! Every rule is a function from a [`Workspace`] to a list of [`Fault`]s; it knows nothing of the other rules. What weir

@@ -43,6 +43,41 @@ pub fn opening_pages(workspace: &Workspace) -> Vec<Fault> {
     faults
 }
 
+/// Files beside a crate's root that no module declares: nothing compiles them, and whoever reads them is misled.
+pub fn orphans(workspace: &Workspace) -> Vec<Fault> {
+    let folders: Vec<&str> = workspace
+        .crates
+        .iter()
+        .flat_map(|member| &member.roots)
+        .filter_map(|root| root.rsplit_once('/').map(|(folder, _)| folder))
+        .collect();
+    let is_root =
+        |path: &str| workspace.crates.iter().any(|member| member.roots.iter().any(|root| root == path));
+    let declares = |source: &SourceFile, name: &str| {
+        let declaration = format!("mod {name};");
+        source.text.lines().any(|line| line.ends_with(&declaration))
+    };
+    let fault = |source: &SourceFile| {
+        let (folder, file) = source.path.rsplit_once('/')?;
+        let of_crate = folders.iter().any(|root| *root == folder || folder.starts_with(&format!("{root}/")));
+        if !of_crate || is_root(&source.path) {
+            return None;
+        }
+        let (folder, name) = match file.strip_suffix(".rs")? {
+            "mod" => folder.rsplit_once('/')?,
+            name => (folder, name),
+        };
+        let mut parents = workspace.sources.iter().filter(|parent| {
+            let inside = parent.path.strip_suffix(".rs");
+            inside == Some(folder) || parent.path.rsplit_once('/').is_some_and(|(beside, _)| beside == folder)
+        });
+        let is_declared = parents.any(|parent| declares(parent, name));
+        (!is_declared)
+            .then(|| Fault::new(&source.path, "no module declares this file: it is compiled by nobody"))
+    };
+    workspace.sources.iter().filter_map(fault).collect()
+}
+
 /// Files that have grown past reading.
 pub fn long_files(workspace: &Workspace) -> Vec<Fault> {
     let long = |source: &&SourceFile| source.text.lines().count() > MAX_FILE_LINES;
@@ -186,6 +221,29 @@ mod tests {
             loose_ends(&workspace("a.rs", "// TODO later\n// TODO(#7): later\n// METHODTODO")).len(),
             1
         );
+    }
+
+    #[test]
+    fn a_file_that_no_module_declares_is_found() {
+        let source = |path: &str, text: &str| SourceFile { path: path.into(), text: text.into() };
+        let member = crate::Crate {
+            name: "x".into(),
+            folder: "x".into(),
+            dependencies: Vec::new(),
+            roots: vec!["x/src/lib.rs".into()],
+        };
+        let sources = vec![
+            source("x/src/lib.rs", "mod a;\npub(crate) mod b;"),
+            source("x/src/a.rs", "mod c;\n// mod lost;"),
+            source("x/src/a/c.rs", ""),
+            source("x/src/b/mod.rs", "mod d;"),
+            source("x/src/b/d.rs", ""),
+            source("x/src/c.rs", ""),
+            source("x/tests/t.rs", ""),
+        ];
+        let workspace = Workspace { root: ".".into(), crates: vec![member], packages: Vec::new(), sources };
+        let found: Vec<String> = orphans(&workspace).into_iter().map(|fault| fault.place).collect();
+        assert_eq!(found, ["x/src/c.rs"]);
     }
 
     #[test]

@@ -38,6 +38,11 @@ fn threads_drop_nothing_that_was_made_late() {
 }
 
 #[test]
+fn every_file_is_compiled() {
+    check(text::orphans);
+}
+
+#[test]
 fn no_file_is_past_reading() {
     check(text::long_files);
 }
